@@ -1,0 +1,34 @@
+# Libraries of the system as imported targets. Those without a usable CMake package are found by header and library.
+
+# weft_find_library(target header [library]): an imported target; the folder that uses it fails to link where it is missing.
+function(weft_find_library target header)
+  string(MAKE_C_IDENTIFIER "${target}" id)
+  find_path(${id}_INCLUDE "${header}" REQUIRED)
+  mark_as_advanced(${id}_INCLUDE)
+  add_library(${target} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(${target} SYSTEM INTERFACE "${${id}_INCLUDE}")
+  if(ARGC GREATER 2)
+    find_library(${id}_LIBRARY "${ARGV2}" REQUIRED)
+    mark_as_advanced(${id}_LIBRARY)
+    target_link_libraries(${target} INTERFACE "${${id}_LIBRARY}")
+  endif()
+endfunction()
+
+find_package(Threads REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+weft_find_library(weft::xxhash xxhash.h xxhash)
+weft_find_library(weft::protozero protozero/pbf_reader.hpp)
+weft_find_library(weft::libzip zip.h zip)
+
+# weft_use_llvm(target): LLVM 22.1, statically, with only what compiling for this machine needs.
+function(weft_use_llvm target)
+  find_package(LLVM 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/llvm)
+  llvm_map_components_to_libnames(libraries orcjit passes native)
+  target_include_directories(${target} SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
+  separate_arguments(definitions UNIX_COMMAND "${LLVM_DEFINITIONS}")
+  list(FILTER definitions INCLUDE REGEX "^-D")
+  target_compile_options(${target} PRIVATE ${definitions})
+  target_link_libraries(${target} PRIVATE ${libraries})
+endfunction()
