@@ -1,0 +1,155 @@
+// The shape of the sources: every #include under src/ follows src/LAYERS.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using ::testing::IsEmpty;
+
+const fs::path kRoot = WEFT_SOURCE_DIR;
+
+/// folder -> what it may include, itself and all that its dependencies bring along.
+using Layers = std::map<std::string, std::set<std::string>>;
+
+Layers read_layers() {
+  Layers layers;
+  std::ifstream file(kRoot / "src/LAYERS");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(':');
+    if (line.empty() || line[0] == '#' || colon == std::string::npos) continue;
+    const std::string folder = line.substr(0, colon);
+    std::istringstream deps(line.substr(colon + 1, line.find('|') - colon - 1));
+    std::set<std::string> reach = {folder};
+    for (std::string dep; deps >> dep;) {
+      const std::set<std::string>& below = layers.at(dep);  // a folder names only folders above it
+      reach.insert(below.begin(), below.end());
+    }
+    layers[folder] = std::move(reach);
+  }
+  return layers;
+}
+
+std::vector<fs::path> files_below(const fs::path& root) {
+  std::vector<fs::path> files;
+  if (!fs::exists(root)) return files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+bool is_source(const fs::path& file) {
+  return file.extension() == ".h" || file.extension() == ".cpp" || file.extension() == ".def";
+}
+
+struct Include {
+  fs::path file;
+  int line = 0;
+  std::string folder;    ///< of the including file, below src/
+  std::string included;  ///< as written between the quotes or brackets
+};
+
+std::vector<Include> includes_of_src() {
+  static const std::regex pattern(R"re(^\s*#\s*include\s*[<"]([^>"]+)[>"])re");
+  std::vector<Include> includes;
+  for (const fs::path& file : files_below(kRoot / "src")) {
+    if (!is_source(file)) continue;
+    const std::string folder = fs::relative(file.parent_path(), kRoot / "src").generic_string();
+    std::ifstream stream(file);
+    int number = 0;
+    for (std::string line; std::getline(stream, line);) {
+      ++number;
+      std::smatch match;
+      if (std::regex_search(line, match, pattern)) {
+        includes.push_back({fs::relative(file, kRoot), number, folder, match[1]});
+      }
+    }
+  }
+  return includes;
+}
+
+std::string at(const Include& include) {
+  return include.file.generic_string() + ":" + std::to_string(include.line) + " includes " +
+         include.included;
+}
+
+TEST(IncludeLayers, EveryFolderOfSourcesStandsInLayers) {
+  const Layers layers = read_layers();
+  std::vector<std::string> strangers;
+  for (const fs::path& file : files_below(kRoot / "src")) {
+    const std::string folder = fs::relative(file.parent_path(), kRoot / "src").generic_string();
+    if (is_source(file) && !layers.contains(folder)) {
+      strangers.push_back(file.generic_string());
+    }
+  }
+  EXPECT_THAT(strangers, IsEmpty());
+}
+
+TEST(IncludeLayers, IncludesFollowLayers) {
+  const Layers layers = read_layers();
+  // The public headers are written by what implements them and read by the command.
+  const std::set<std::string> public_header_users = {"runtime", "api", "tools"};
+  std::vector<std::string> wrong;
+  for (const Include& include : includes_of_src()) {
+    const std::string target = fs::path(include.included).parent_path().generic_string();
+    const bool allowed = target == "weft" ? public_header_users.contains(include.folder)
+                                          : layers.at(include.folder).contains(target);
+    if ((layers.contains(target) || target == "weft" || target.starts_with("tests")) && !allowed) {
+      wrong.push_back(at(include));
+    }
+  }
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
+TEST(IncludeLayers, RuntimeStandsOnSupportAndTargetAlone) {
+  EXPECT_EQ(read_layers().at("runtime"), (std::set<std::string>{"runtime", "support", "target"}));
+}
+
+TEST(IncludeLayers, OnlyTheCpuGeneratorIncludesLlvm) {
+  std::vector<std::string> wrong;
+  for (const Include& include : includes_of_src()) {
+    const bool llvm =
+        include.included.starts_with("llvm/") || include.included.starts_with("llvm-c/");
+    if (llvm && include.folder != "codegen/cpu") wrong.push_back(at(include));
+  }
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
+TEST(IncludeLayers, OnlyTheOnnxReadersIncludeProtozero) {
+  std::vector<std::string> wrong;
+  for (const Include& include : includes_of_src()) {
+    if (include.included.starts_with("protozero/") && include.folder != "import/onnx" &&
+        include.folder != "io") {
+      wrong.push_back(at(include));
+    }
+  }
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
+TEST(IncludeLayers, NoFileIsCalledUtils) {
+  std::vector<std::string> wrong;
+  for (const char* part : {"src", "include", "tests", "bench", "examples", "models", "python"}) {
+    for (const fs::path& file : files_below(kRoot / part)) {
+      if (file.filename().string().find("utils") != std::string::npos) {
+        wrong.push_back(file.generic_string());
+      }
+    }
+  }
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
+}  // namespace
