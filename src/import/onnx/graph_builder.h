@@ -193,11 +193,12 @@ class GraphBuilder {
     bool foldable = false;            ///< follows from constants alone
     std::optional<HostTensor> value;  ///< computed already
   };
-  void note_node(size_t first_value, bool foldable);
-  bool try_fold(size_t node_index);
-  bool evaluate(ValueId v, int64_t* work, int depth);
+  /// Replaces results by constants where they are small.
+  void fold_small(std::vector<ValueId>& results);
+  /// Computes the value if it follows from constants, spending `budget` (bytes touched).
+  bool evaluate(ValueId v, int64_t* budget, int depth);
   std::shared_ptr<const Graph> finish_region(const std::vector<ValueId>& captures);
-  std::vector<ValueId> unite_captures(const std::vector<const GraphBuilder*>& regions) const;
+  std::vector<ValueId> unite_captures(const std::vector<GraphBuilder*>& regions) const;
 
   GraphBuilder* parent_;
   Graph graph_;

@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cstring>
+
+#include "import/onnx/graph_builder.h"
+#include "interp/interpreter.h"
+
+// Folding while importing. Small results are computed at once; larger ones only when a translator
+// asks for the value (a shape that went through something big), within a budget, so that no model
+// makes the import slow or large.
+
+namespace weft::onnx {
+namespace {
+
+constexpr int64_t kEagerBytes = 64 << 10;
+constexpr int64_t kDemandBytes = int64_t{256} << 20;
+constexpr int kDemandDepth = 1000;
+
+bool has_regions(GraphOp op) {
+  return op == GraphOp::kIf || op == GraphOp::kWhile || op == GraphOp::kScan;
+}
+
+/// Ops whose result says no more than their operands, only larger: kept, unless something needs the
+/// value.
+bool only_spreads(GraphOp op) {
+  return op == GraphOp::kConstant || op == GraphOp::kIota || op == GraphOp::kBroadcast;
+}
+
+bool is_contraction(GraphOp op) {
+  return op == GraphOp::kDotGeneral || op == GraphOp::kConvolution;
+}
+
+/// Whether all elements have the same bytes.
+bool is_uniform(const HostTensor& tensor) {
+  const auto step = static_cast<size_t>(byte_size(tensor.dtype()));
+  const auto bytes = static_cast<size_t>(tensor.bytes());
+  return bytes > step && std::memcmp(tensor.raw(), tensor.raw() + step, bytes - step) == 0;
+}
+
+int64_t bytes_of(const TensorType& type) {
+  return checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX);
+}
+
+/// Rough cost of computing a node, in bytes touched.
+int64_t work_of(const Graph& graph, const Node& node) {
+  int64_t in = 0, out = 0;
+  for (ValueId v : node.operands) in += std::min(bytes_of(graph.type(v)), kDemandBytes);
+  for (ValueId v : node.results) out += std::min(bytes_of(graph.type(v)), kDemandBytes);
+  if (!is_contraction(node.op)) return in + out;
+  int64_t product = 0;
+  return __builtin_mul_overflow(in, std::max<int64_t>(out, 1), &product) ? INT64_MAX : product;
+}
+
+}  // namespace
+
+std::vector<ValueId> GraphBuilder::node(GraphOp op, Attributes attrs, std::vector<ValueId> operands,
+                                        TensorType hint,
+                                        std::vector<std::shared_ptr<const Graph>> regions) {
+  for (ValueId v : operands) type(v);
+  const bool foldable = !has_regions(op) && std::all_of(operands.begin(), operands.end(),
+                                                        [&](ValueId v) { return is_constant(v); });
+  std::vector<ValueId> results = take(
+      graph_.add(op, std::move(attrs), std::move(operands), std::move(hint), std::move(regions)));
+  known_.resize(graph_.values.size());
+  defined_.resize(graph_.values.size(), static_cast<int32_t>(graph_.nodes.size()) - 1);
+  for (ValueId v : results) known_[static_cast<size_t>(v)].foldable = foldable;
+  if (op == GraphOp::kConstant) {
+    known_[static_cast<size_t>(results[0])].value =
+        std::get<ConstantAttrs>(graph_.nodes.back().attrs).value;
+  }
+  if (foldable && !only_spreads(op)) fold_small(results);
+  return results;
+}
+
+void GraphBuilder::fold_small(std::vector<ValueId>& results) {
+  const Node& node = graph_.nodes[static_cast<size_t>(defined_[static_cast<size_t>(results[0])])];
+  if (work_of(graph_, node) > 4 * kEagerBytes) return;
+  for (ValueId v : results) {
+    if (bytes_of(type(v)) > kEagerBytes) return;
+  }
+  int64_t budget = 16 * kEagerBytes;
+  if (!evaluate(results[0], &budget, 0)) return;
+  for (ValueId& v : results) {
+    const HostTensor value = *known_[static_cast<size_t>(v)].value;
+    // A splat stays a broadcast of its scalar: an immediate in every kernel that reads it.
+    if (is_uniform(value)) {
+      HostTensor one(value.dtype(), {});
+      std::memcpy(one.mutable_raw(), value.raw(), static_cast<size_t>(byte_size(value.dtype())));
+      v = broadcast_to(constant(std::move(one)), value.shape());
+      known_[static_cast<size_t>(v)].value = value;
+    } else {
+      v = constant(value);
+    }
+  }
+}
+
+bool GraphBuilder::evaluate(ValueId v, int64_t* budget, int depth) {
+  Known& known = known_[static_cast<size_t>(v)];
+  if (known.value) return true;
+  if (!known.foldable || depth > kDemandDepth) return false;
+  const Node node = graph_.nodes[static_cast<size_t>(defined_[static_cast<size_t>(v)])];
+  *budget -= work_of(graph_, node);
+  if (*budget < 0) return false;
+  std::vector<HostTensor> operands;
+  for (ValueId operand : node.operands) {
+    if (!evaluate(operand, budget, depth + 1)) return false;
+    operands.push_back(*known_[static_cast<size_t>(operand)].value);
+  }
+  auto results = interpret_node(graph_, node, operands);
+  if (!results.ok()) return false;
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    known_[static_cast<size_t>(node.results[i])].value = std::move((*results)[i]);
+  }
+  return true;
+}
+
+const HostTensor* GraphBuilder::constant_value(ValueId v) {
+  type(v);
+  int64_t budget = kDemandBytes;
+  if (!evaluate(v, &budget, 0)) return nullptr;
+  return &*known_[static_cast<size_t>(v)].value;
+}
+
+bool GraphBuilder::is_constant(ValueId v) const {
+  type(v);
+  return known_[static_cast<size_t>(v)].foldable;
+}
+
+}  // namespace weft::onnx
