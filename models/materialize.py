@@ -14,6 +14,7 @@ A case is a model at certain shapes. Two kinds of model:
 CASE.npz is random. CASE.natural.npz, where one is made, is what the model was trained for: pictures
 of text, source files, a voice, padded sentences.
 """
+
 import argparse
 import gzip
 import json
@@ -21,10 +22,9 @@ import sys
 import zlib
 from pathlib import Path
 
+import natural
 import numpy as np
 import onnx
-
-import natural
 
 HERE = Path(__file__).resolve().parent
 OUTPUT = HERE.parent / "build" / "models"
@@ -43,23 +43,33 @@ PACKAGED = {
 def image_case(model, make, *shape):
     """A picture `x` [n, 3, height, width], in [-1, 1]; make(n, height, width) draws words."""
     n, _, height, width = shape
-    return (model, lambda rng: {"x": rng.uniform(-1, 1, shape).astype(np.float32)},
-            lambda: {"x": make(n, height, width)})
+    return (
+        model,
+        lambda rng: {"x": rng.uniform(-1, 1, shape).astype(np.float32)},
+        lambda: {"x": make(n, height, width)},
+    )
 
 
 def bytes_case(batch):
-    return ("magika", lambda rng: {"bytes": rng.integers(0, 257, (batch, 2048), np.int32)},
-            lambda: {"bytes": natural.source_files(HERE.parent, batch)})
+    return (
+        "magika",
+        lambda rng: {"bytes": rng.integers(0, 257, (batch, 2048), np.int32)},
+        lambda: {"bytes": natural.source_files(HERE.parent, batch)},
+    )
 
 
 def voice_case(model, *, rate=True):
     """One chunk of 512 samples behind the 64 before it, and the state of a start."""
+
     def inputs(sound):
         state = {"input": sound.astype(np.float32), "state": np.zeros((2, 1, 128), np.float32)}
         return state | ({"sr": np.array(16000, np.int64)} if rate else {})
 
-    return (model, lambda rng: inputs(rng.uniform(-0.3, 0.3, (1, 576))),
-            lambda: inputs(natural.voice(16000)[None, 8000:8576]))
+    return (
+        model,
+        lambda rng: inputs(rng.uniform(-0.3, 0.3, (1, 576))),
+        lambda: inputs(natural.voice(16000)[None, 8000:8576]),
+    )
 
 
 # case -> (model, random inputs from a generator, natural inputs)
@@ -114,8 +124,11 @@ def make_exported(name):
     packed = (HERE / "onnx" / f"{name}.onnx.gz").read_bytes()
     model = onnx.load_from_string(gzip.decompress(packed))
     fill_weights(name, model)
-    stats = {p.key.removeprefix("input "): json.loads(p.value)
-             for p in model.metadata_props if p.key.startswith("input ")}
+    stats = {
+        p.key.removeprefix("input "): json.loads(p.value)
+        for p in model.metadata_props
+        if p.key.startswith("input ")
+    }
     del model.metadata_props[:]
     inputs = {}
     for value in model.graph.input:
@@ -140,7 +153,7 @@ def link_packaged(model):
 
 
 def case(name):
-    """(path of the model, {"random": inputs, "natural": inputs}), made first where it is missing."""
+    """(path of the model, {"random": inputs, "natural": inputs}); made where it is missing."""
     OUTPUT.mkdir(parents=True, exist_ok=True)
     model = OUTPUT / f"{name}.onnx"
     if name in CASES:
@@ -159,7 +172,8 @@ def case(name):
 
 def main():
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="cases, or 'all'")
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument("--link", action="store_true", help="only link the packaged models (quick)")
@@ -172,7 +186,9 @@ def main():
             link_packaged(packaged)
     for name in names() if args.names == ["all"] else args.names:
         model, inputs = case(name)
-        print(model.relative_to(HERE.parent), *(p.relative_to(HERE.parent) for p in inputs.values()))
+        print(
+            model.relative_to(HERE.parent), *(p.relative_to(HERE.parent) for p in inputs.values())
+        )
 
 
 if __name__ == "__main__":

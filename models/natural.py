@@ -1,4 +1,5 @@
 """Inputs like those that models meet in use: pictures of words, a voice, files, sentences."""
+
 import numpy as np
 
 FONT = {  # 5x7, one string a row
@@ -34,7 +35,7 @@ def word(text, height, width, rng):
     ink = np.kron(rows, np.ones((scale, scale)))
     paper = 0.8 + 0.1 * np.linspace(-1, 1, width)[None, :] * np.ones((height, 1))
     top, left = (height - ink.shape[0]) // 2, 4
-    paper[top:top + ink.shape[0], left:left + ink.shape[1]] -= 0.65 * ink
+    paper[top : top + ink.shape[0], left : left + ink.shape[1]] -= 0.65 * ink
     return 2 * np.clip(blur(blur(paper)) + rng.normal(0, 0.03, (height, width)), 0, 1) - 1
 
 
@@ -51,7 +52,7 @@ def pages(count, height, width):
     pictures = 0.6 + rng.normal(0, 0.06, (count, 1, height, width))
     for picture in pictures[:, 0]:
         for i, top in enumerate(range(16, height - 48, 64)):
-            picture[top:top + 40, 20:-20] = word(WORDS[i % len(WORDS)], 40, width - 40, rng)
+            picture[top : top + 40, 20:-20] = word(WORDS[i % len(WORDS)], 40, width - 40, rng)
     return np.repeat(pictures, 3, axis=1).astype(np.float32)
 
 
@@ -73,14 +74,17 @@ def source_files(root, count):
     """[count, 2048] as magika reads files: the first and last 1024 bytes of each without outer
     white space, 256 where a file has fewer. The files are this project's own, as they are."""
     kinds = (".cpp", ".h", ".py", ".md", ".txt", ".cmake", ".json")
-    files = sorted(path for path in root.rglob("*") if path.suffix in kinds and path.is_file()
-                   and path.relative_to(root).parts[0] != "build")[:count]
+    files = sorted(
+        path
+        for path in root.rglob("*")
+        if path.suffix in kinds and path.is_file() and path.relative_to(root).parts[0] != "build"
+    )[:count]
     rows = np.full((count, 2048), 256, np.int32)
     for i, path in enumerate(files):
         content = path.read_bytes().strip()
         head, tail = content[:1024], content[-1024:]
-        rows[i, :len(head)] = list(head)
-        rows[i, 2048 - len(tail):] = list(tail)
+        rows[i, : len(head)] = list(head)
+        rows[i, 2048 - len(tail) :] = list(tail)
     return rows
 
 
@@ -88,6 +92,6 @@ def padded_sentences(inputs):
     """The same ids, the last quarter padding, the second half another segment."""
     length = inputs["attention_mask"].shape[1]
     mask, segment = inputs["attention_mask"].copy(), inputs["token_type_ids"].copy()
-    mask[:, length - length // 4:] = 0
-    segment[:, length // 2:] = 1
+    mask[:, length - length // 4 :] = 0
+    segment[:, length // 2 :] = 1
     return inputs | {"attention_mask": mask, "token_type_ids": segment}
