@@ -1,0 +1,348 @@
+"""Times weft, onnxruntime and OpenVINO on the same models, inputs and cores.
+
+    bench/peers [CASE... | MODEL.onnx:INPUTS.npz... | all] [--threads 2,1] [--json FILE]
+
+Cases are those of models/materialize.py. Each engine runs in a process of its own on the same cores
+and is stopped while another is measured; turns alternate, the figure is the median of its turns'
+medians. Outputs are compared with onnxruntime's first (rtol 1e-3, atol 1e-4). `roofline` is no
+engine: in each turn it copies an array of the size of the case's larger side (inputs or outputs)
+and measures the peak of fused multiply-adds, and the columns say which part of them weft reaches.
+
+An engine that is missing or fails is a line of the table, never the end of the run. Beside the
+table the ratio is time of onnxruntime / time of the engine: above 1 is faster than onnxruntime.
+"""
+
+import argparse
+import json
+import math
+import os
+import platform
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "models"))
+import materialize  # noqa: E402
+
+RTOL, ATOL = 1e-3, 1e-4
+
+
+class Failed(Exception):
+    """What the table says instead of a figure."""
+
+
+def difference(value, expected):
+    """The worst |value - expected| / (atol + rtol |expected|), or what differs in kind."""
+    if value.shape != expected.shape:
+        raise Failed(f"wrong: shape {value.shape}, not {expected.shape}")
+    value, expected = value.astype(np.float64), expected.astype(np.float64)
+    if (np.isnan(value) != np.isnan(expected)).any():
+        raise Failed("wrong: NaN in other places")
+    same = (value == expected) | np.isnan(expected)  # infinities too
+    with np.errstate(invalid="ignore"):
+        worst = np.where(same, 0, abs(value - expected) / (ATOL + RTOL * abs(expected)))
+    return float(worst.max(initial=0))
+
+
+def compare(values, expected):
+    if len(values) != len(expected):
+        raise Failed(f"wrong: {len(values)} outputs, not {len(expected)}")
+    worst = max(map(difference, values, expected), default=0)
+    if not worst <= 1:
+        raise Failed(f"wrong: {worst:.3g} times the tolerance")
+    return worst
+
+
+def call(command, cores, **options):
+    """stdout of a command on these cores."""
+    pin = lambda: os.sched_setaffinity(0, cores)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, preexec_fn=pin, timeout=900, **options
+        )
+    except FileNotFoundError:
+        raise Failed("missing") from None
+    except subprocess.TimeoutExpired:
+        raise Failed("failed: no end after 15 minutes") from None
+    if done.returncode:
+        raise Failed(f"failed ({done.returncode}): {last_line(done.stderr)}")
+    return done.stdout
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:120] if lines else "no message"
+
+
+class Peer:
+    """onnxruntime or OpenVINO, behind bench/worker.py."""
+
+    def __init__(self, engine, case, directory):
+        self.outputs_file = directory / f"{engine}.npz"
+        self.errors = open(directory / f"{engine}.err", "w+")
+        command = [sys.executable, ROOT / "bench/worker.py", engine, case.model, case.inputs]
+        command += [str(len(case.cores)), self.outputs_file]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, case.cores),
+        )
+        self.row = self.answer()
+        self.pause()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self.errors.seek(0)
+            raise Failed(f"failed: {last_line(self.errors.read())}")
+        return json.loads(line)
+
+    def pause(self):
+        os.kill(self.process.pid, signal.SIGSTOP)  # its threads may spin
+
+    def outputs(self):
+        return list(np.load(self.outputs_file).values())
+
+    def turn(self, seconds):
+        os.kill(self.process.pid, signal.SIGCONT)
+        print(seconds, file=self.process.stdin, flush=True)
+        result = self.answer()
+        self.pause()
+        return result
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Weft:
+    def __init__(self, options, case, directory):
+        self.case, self.directory = case, directory
+        self.command = [options.weft]
+        self.options = ["--threads", str(len(case.cores)), "--inputs", case.inputs]
+        self.options += ["--plan", options.plan] if options.plan else []
+        start = time.perf_counter()
+        command = [options.weft, "run", case.model, *self.options, "--output-dir", directory]
+        call(command, case.cores)
+        self.row = {"load_s": time.perf_counter() - start}
+
+    def outputs(self):
+        names = [re.sub(r"[^A-Za-z0-9._-]", "_", name) for name in self.case.output_names()]
+        files = [self.directory / f"{name}.npy" for name in names]
+        for file in files:
+            if not file.exists():
+                raise Failed(f"failed: wrote no {file.name}")
+        return [np.load(file) for file in files]
+
+    def turn(self, seconds):
+        command = [*self.command, "bench", self.case.model, *self.options, "--json"]
+        text = call(command, self.case.cores)
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            raise Failed(f"failed: no JSON from weft bench: {last_line(text)}") from None
+
+    def close(self):
+        pass
+
+
+class Roofline:
+    row = {}
+
+    def __init__(self, options, case, directory):
+        self.case = case
+        self.command = [options.roofline, "--threads", str(len(case.cores)), str(case.bytes())]
+
+    def outputs(self):
+        return None
+
+    def turn(self, seconds):
+        measured = json.loads(call([*self.command, "--seconds", str(seconds / 4)], self.case.cores))
+        best = min(measured["copies"][0]["copy_ms"], measured["copies"][0]["stream_ms"])
+        return {"median_ms": best, "fma_gflops": measured["fma_gflops"], **measured["copies"][0]}
+
+    def close(self):
+        pass
+
+
+class Case:
+    def __init__(self, name, cores):
+        if ":" in name:
+            model, inputs = name.split(":", 1)
+            self.name, self.model, self.inputs = Path(model).stem, Path(model), Path(inputs)
+        else:
+            model, inputs = materialize.case(name)
+            self.name, self.model, self.inputs = name, model, inputs["random"]
+        self.cores = cores
+        self.expected = None  # onnxruntime's outputs
+
+    def bytes(self):
+        sides = [np.load(self.inputs).values(), self.expected or []]
+        return max(256, *(sum(array.nbytes for array in side) for side in sides))
+
+    def output_names(self):
+        import onnx
+
+        model = onnx.load(self.model, load_external_data=False)
+        return [output.name for output in model.graph.output]
+
+
+def start(engine, options, case, directory):
+    if engine == "weft":
+        return Weft(options, case, directory)
+    if engine == "roofline":
+        return Roofline(options, case, directory)
+    return Peer(engine, case, directory)
+
+
+def measure(name, cores, options):
+    """One row: {"model", "threads", engine: {"status", "ratio", "median_ms", …}}."""
+    case = Case(name, cores)
+    row = {"model": case.name, "threads": len(cores)}
+    running = {}
+    # onnxruntime first: the others are compared with it.
+    order = sorted(options.engines, key=lambda engine: engine != "onnxruntime")
+    with tempfile.TemporaryDirectory() as directory:
+        for engine in order:
+            row[engine] = {"status": "ok", "turns": []}
+            try:
+                running[engine] = start(engine, options, case, Path(directory))
+                row[engine] |= running[engine].row
+                outputs = running[engine].outputs()
+                if engine == "onnxruntime":
+                    case.expected = outputs
+                elif outputs is not None and case.expected is not None:
+                    row[engine]["worst"] = compare(outputs, case.expected)
+            except Failed as failure:
+                row[engine]["status"] = str(failure)
+                if engine in running and not str(failure).startswith("wrong"):
+                    running.pop(engine).close()
+        for turn in range(options.rounds):
+            engines = list(running)
+            for engine in engines[turn % len(engines) :] + engines[: turn % len(engines)]:
+                try:
+                    row[engine]["turns"].append(running[engine].turn(options.seconds))
+                except Failed as failure:
+                    row[engine]["status"] = str(failure)
+                    running.pop(engine).close()
+        for process in running.values():
+            process.close()
+    for engine in order:
+        turns = row[engine]["turns"]
+        if turns:
+            numbers = [key for key, value in turns[-1].items() if type(value) in (int, float)]
+            row[engine] |= {
+                key: statistics.median(turn.get(key, math.nan) for turn in turns) for key in numbers
+            }
+            row[engine]["turns"] = [turn["median_ms"] for turn in turns]
+    base = row.get("onnxruntime", {}).get("median_ms")
+    for engine in order:
+        if base and row[engine]["status"] == "ok" and "median_ms" in row[engine]:
+            row[engine]["ratio"] = base / row[engine]["median_ms"]
+    weft, roofline = row.get("weft", {}), row.get("roofline", {})
+    if "median_ms" in weft and "fma_gflops" in roofline:
+        weft["of_copy"] = roofline["median_ms"] / weft["median_ms"]
+        weft["of_fma"] = weft.get("flops", 0) / weft["median_ms"] / 1e6 / roofline["fma_gflops"]
+    return row
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(map(math.log, values))) if values else None
+
+
+def cell(result):
+    if result["status"] != "ok":
+        return result["status"]
+    text = f"{result['median_ms']:.4g}"
+    return text + (f" ({result['ratio']:.2f}x)" if "ratio" in result else "")
+
+
+def print_table(rows, engines):
+    timed = [engine for engine in engines if engine != "roofline"]
+    lines = [["model", "threads", *(f"{engine} ms" for engine in timed), "of copy", "of FMA peak"]]
+    for row in rows:
+        parts = [row.get("weft", {}).get(key) for key in ("of_copy", "of_fma")]
+        shares = [f"{part:.0%}" if part else "" for part in parts]
+        line = [row["model"], str(row["threads"]), *(cell(row[engine]) for engine in timed)]
+        lines.append(line + shares)
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    lines.insert(1, ["-" * width for width in widths])
+    for line in lines:
+        print("| " + " | ".join(text.ljust(width) for text, width in zip(line, widths)) + " |")
+    print()
+    for threads in sorted({row["threads"] for row in rows}, reverse=True):
+        for engine in timed:
+            ratios = [
+                row[engine]["ratio"]
+                for row in rows
+                if row["threads"] == threads and "ratio" in row[engine]
+            ]
+            if ratios and engine != "onnxruntime":
+                print(
+                    f"{engine}, {threads} threads: geometric mean {geometric_mean(ratios):.3f}x "
+                    f"of onnxruntime's speed over {len(ratios)} cases, least {min(ratios):.3f}x"
+                )
+
+
+def processor():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def commit():
+    command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=12"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("models", nargs="+", metavar="MODEL", help="case, FILE.onnx:INPUTS.npz, or 'all'")
+    add("--threads", default=None, help="list, such as 2,1; default all cores")
+    add("--rounds", type=int, default=7, help="turns of each engine (7)")
+    add("--seconds", type=float, default=0.3, help="length of a turn (0.3)")
+    add("--engines", default="weft,onnxruntime,openvino,roofline", help="which, in table order")
+    add("--plan", help="weft's --plan")
+    add("--json", metavar="FILE", help="write all figures")
+    add("--weft", default=ROOT / "build/release/weft", help="the command")
+    add("--roofline", default=ROOT / "build/release/roofline", help="the roofline program")
+    options = parser.parse_args()
+    options.engines = options.engines.split(",")
+    return options
+
+
+def main():
+    options = parse_options()
+    cores = sorted(os.sched_getaffinity(0))
+    counts = [int(n) for n in options.threads.split(",")] if options.threads else [len(cores)]
+    names = materialize.names() if options.models == ["all"] else options.models
+    rows = []
+    for name in names:
+        for count in counts:
+            rows.append(measure(name, set(cores[:count]), options))
+            done = {engine: cell(rows[-1][engine]) for engine in options.engines}
+            print(f"{name}, {count} threads: {done}", file=sys.stderr, flush=True)
+    print_table(rows, options.engines)
+    if options.json:
+        header = {"commit": commit(), "processor": processor(), "python": platform.python_version()}
+        Path(options.json).write_text(json.dumps(header | {"rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
