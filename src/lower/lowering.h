@@ -1,0 +1,207 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "kernel/kernel_builder.h"
+#include "lower/lower.h"
+
+/// The machinery behind lower_to_kernel; private to src/lower.
+namespace weft::lowering {
+
+/// Kernel variables: numbers for registers that index expressions may name. Tile variables lie
+/// below kKernelVarBase, the runtime indices of a gather above kRuntimeIndexBase.
+inline constexpr int kKernelVarBase = 1 << 16;
+/// The lane of the vector axis.
+inline constexpr int kLaneVar = kKernelVarBase;
+
+/// How a statement's box lies in registers: per axis `regs` unrolled copies; one axis may be the
+/// vector axis.
+struct Box {
+  struct Axis {
+    TileVarId var = -1;
+    int64_t regs = 1;
+    int64_t lanes = 1;
+  };
+  std::vector<Axis> axes;
+  int vec_axis = -1;
+  int32_t lanes = 1;
+
+  int find(int var) const;  ///< axis of a variable, -1 if it is not of the box
+  int64_t points() const;
+};
+
+/// The register copy in hand, one number per axis of the box.
+using Point = std::vector<int32_t>;
+
+/// A value of register scope: one register (scalar or vector) per point of its box.
+struct RegisterTile {
+  Box box;
+  /// Per coordinate: the value's index with box variables at zero, over kernel variables; and the
+  /// box axis it runs along.
+  std::vector<IndexExpr> base;
+  std::vector<int> axis;
+  std::vector<Reg> regs;
+};
+
+/// An index expression made ready for a statement: over box variables (still tile variables),
+/// kernel variables and runtime indices.
+struct PreparedIndex {
+  IndexExpr expr;
+  bool affine = false;
+  AffineForm form;
+};
+
+/// Where the points of a box lie within bounds: rest of a tail.
+struct Valid {
+  int64_t count = 0;  ///< when reg is kNoReg
+  Reg reg = kNoReg;   ///< known at run time only
+};
+
+class Lowering {
+ public:
+  Lowering(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
+  Result<KernelFunction> run();
+
+ private:
+  // grid.cpp
+  void emit_phase(const std::vector<const TileNode*>& nests);
+  void emit_grid_nest(const TileNode& nest, Reg begin, Reg end);
+  void emit_grid_dim(const TileLoop& loop, size_t dim, Reg lo, Reg hi);
+  void emit_grid_body(const TileBody& body, Reg lo, Reg hi);
+  int64_t grid_items(const TileNode& nest) const;
+  int64_t grid_items_below(const TileLoop& loop, size_t dim) const;
+
+  // loops.cpp
+  void emit_body(const TileBody& body);
+  void emit_seq_loop(const TileLoop& loop);
+  void emit_condition(const TileCondition& condition);
+  std::vector<Reg> emit_seq_dim(const TileLoop& loop, size_t dim, std::vector<Reg> carries);
+  std::vector<Reg> emit_constant_dim(const TileLoop& loop, size_t dim, std::vector<Reg> carries,
+                                     int64_t begin, int64_t end);
+  std::vector<Reg> emit_runtime_dim(const TileLoop& loop, size_t dim, std::vector<Reg> carries,
+                                    const IndexExpr& begin, const IndexExpr& end);
+  std::vector<Reg> emit_iteration(const TileLoop& loop, size_t dim, const IndexExpr& origin,
+                                  std::vector<Reg> carries);
+  struct Piece {
+    int64_t begin = 0, end = 0;  ///< iterations
+  };
+  /// Cuts iterations [0, trips) where a predicate of the body changes from decided to undecided or
+  /// back.
+  std::vector<Piece> split_iterations(const TileBody& body, const TileLoop::Dim& dim,
+                                      int64_t origin0, int64_t trips);
+  IndexExpr add_kernel_var(Reg reg, Interval range);
+
+  // statements.cpp
+  void emit_statement(const TileStatement& statement);
+  void emit_reduction(const TileStatement& statement, const Box& box);
+  Box make_box(const std::vector<TileVarId>& vars, const Place& place) const;
+  Place resolved_place(const TileStatement& statement) const;
+  void write_target(const TileRef& target, const Box& box, const std::vector<Reg>& values,
+                    const std::vector<bool>& present);
+  void store_element(const TileRef& target, const PreparedIndex& offset, const Box& box,
+                     const Point& point, Reg value, Reg mask);
+  RegisterTile make_tile(const TileRef& target, const Box& box);
+  std::vector<Reg> initial_carry(const TileCarry& carry);
+
+  // expressions.cpp
+  struct EvalKey {
+    const Scalar* scalar;
+    uint64_t point;
+    Reg guard;
+    bool operator==(const EvalKey&) const = default;
+  };
+  struct EvalKeyHash {
+    size_t operator()(const EvalKey& k) const {
+      return std::hash<const void*>()(k.scalar) ^ (k.point * 0x9E3779B97F4A7C15ULL) ^
+             (static_cast<uint64_t>(k.guard) << 17);
+    }
+  };
+  void begin_evaluation(const Box& box);
+  Reg evaluate(const ScalarRef& s, const Point& point, Reg guard);
+  Reg evaluate_uncached(const ScalarRef& s, const Point& point, Reg guard);
+  Reg evaluate_select(const Scalar& s, const Point& point, Reg guard);
+  Reg evaluate_apply(const Scalar& s, const Point& point, Reg guard);
+  bool is_shifted_exponent(const Scalar& s) const;
+  ScalarRef canonical(const ScalarRef& s) const;
+  std::optional<Reg> evaluate_accumulation(const Scalar& s, const Point& point, Reg guard);
+  void collect_maxima(const TileBody& body, std::map<TileSymbolId, ScalarRef>& running);
+  uint64_t box_mask(const ScalarRef& s);
+  uint64_t project(const Point& point, uint64_t mask) const;
+  std::optional<bool> decide(const ScalarRef& condition, const Point& point);
+  Reg combine_guards(Reg a, Reg b);
+  Reg to_lanes(Reg r, int32_t lanes) {
+    return builder_.type(r).lanes == lanes ? r : builder_.broadcast(r, lanes);
+  }
+  Reg combine_values(Combiner combiner, Reg a, Reg b);
+  Reg lane_mask_of(const Box& box, const Point& point, bool* skip);
+
+  // reads.cpp
+  Reg evaluate_read(const Scalar& read, const Point& point, Reg guard);
+  Reg read_register(const Scalar& read, const RegisterTile& tile, const Point& point);
+  Reg runtime_index(const Scalar& read, size_t number, const TileSymbol& symbol, const Point& point,
+                    Reg guard);
+  Reg load_element(int32_t buffer, const Scalar& read, const PreparedIndex& offset,
+                   const Point& point, Reg guard);
+  std::optional<Reg> load_transposed(int32_t buffer, const Scalar& read,
+                                     const PreparedIndex& offset, const Point& point);
+  IndexExpr buffer_offset(TileSymbolId symbol, const std::vector<IndexExpr>& indices) const;
+
+  // index_emission.cpp
+  IndexExpr bind(const IndexExpr& e) const;  ///< replaces bound tile variables
+  Interval range_of_var(int id) const;
+  PreparedIndex prepare(const IndexExpr& e);
+  IndexExpr at_point(const PreparedIndex& index, const Point& point) const;
+  /// constant + lanes_coefficient * lane + the rest, at a point of the current box.
+  struct PointOffset {
+    int64_t constant = 0;
+    int64_t lane_coefficient = 0;
+    std::vector<std::pair<int, int64_t>> terms;  ///< kernel variables and runtime indices
+  };
+  std::optional<PointOffset> affine_at_point(const PreparedIndex& index, const Point& point) const;
+  Reg emit_terms(const std::vector<std::pair<int, int64_t>>& terms, int64_t constant);
+  Reg emit_index(const IndexExpr& e);
+  Reg kernel_var(int id);
+
+  const TileProgram& program_;
+  const ScopeAnalysis& scopes_;
+  const Target& target_;
+  KernelFunction kernel_;
+  KernelBuilder builder_;
+
+  std::vector<std::optional<IndexExpr>> bound_;  ///< by tile variable
+  std::vector<std::optional<Valid>> valid_;      ///< by tile variable
+  struct KernelVar {
+    Reg reg = kNoReg;
+    Interval range;
+  };
+  std::vector<KernelVar> kernel_vars_;
+  std::vector<int32_t> buffer_of_;  ///< by symbol: kernel buffer, -1 for registers
+  std::map<TileSymbolId, RegisterTile> tiles_;
+  std::map<TileSymbolId, RegisterTile> next_tiles_;
+  /// Maxima: symbol → what it is the maximum of, with variables named by their loop (for the
+  /// shorter exponential).
+  std::map<TileSymbolId, ScalarRef> maxima_;
+  int64_t emitted_statements_ = 0;
+
+  // Of the statement in hand.
+  Box box_;
+  std::unordered_map<EvalKey, Reg, EvalKeyHash> memo_;
+  std::unordered_map<const Scalar*, uint64_t> box_masks_;
+  std::unordered_map<const Scalar*, PreparedIndex> prepared_;
+  std::unordered_map<const Scalar*, std::vector<PreparedIndex>> prepared_coordinates_;
+  std::vector<ScalarRef>
+      kept_;  ///< expressions made here, alive as long as their addresses are keys
+  std::vector<std::pair<int, Reg>>
+      runtime_indices_;  ///< bound while one gather's address is written
+};
+
+/// Parameters that select body forms, for tests and readers: at most this many copies of a loop
+/// body by index-set splitting.
+inline constexpr size_t kMaxPieces = 7;
+inline constexpr int64_t kMaxEmittedStatements = 400;
+
+}  // namespace weft::lowering

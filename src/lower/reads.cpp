@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <bit>
+
+#include "lower/lowering.h"
+
+namespace weft::lowering {
+
+IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>& indices) const {
+  const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
+  if (symbol.kind == TileSymbol::Kind::kInput || symbol.kind == TileSymbol::Kind::kOutput) {
+    Shape shape;
+    for (const IndexExpr& extent : symbol.shape) {
+      shape.push_back(weft::evaluate(
+          extent, [&](int v) { return program_.vars[static_cast<size_t>(v)].extent; }));
+    }
+    return element_offset(symbol.layout, shape, indices, [this](int v) { return range_of_var(v); });
+  }
+  const SymbolScope& scope = scopes_.symbols[static_cast<size_t>(id)];
+  IndexExpr offset = 0;
+  int64_t stride = 1;
+  for (size_t a = indices.size(); a-- > 0;) {
+    offset = offset + (indices[a] - scope.base[a]) * stride;
+    stride *= scope.extents[a];
+  }
+  return offset;
+}
+
+Reg Lowering::evaluate_read(const Scalar& read, const Point& point, Reg guard) {
+  const auto symbol = static_cast<TileSymbolId>(read.symbol);
+  const auto& tiles = read.next ? next_tiles_ : tiles_;
+  if (const auto found = tiles.find(symbol); found != tiles.end()) {
+    return read_register(read, found->second, point);
+  }
+  const int32_t buffer = buffer_of_[static_cast<size_t>(symbol)];
+  WEFT_CHECK(buffer >= 0, "value " + program_.symbols[static_cast<size_t>(symbol)].name +
+                              " is read where it is not in a register, in " + program_.name);
+
+  const TileSymbol& info = program_.symbols[static_cast<size_t>(symbol)];
+  std::vector<std::pair<int, Reg>> runtime;
+  for (size_t r = 0; r < read.operands.size(); ++r) {
+    runtime.emplace_back(kRuntimeIndexBase + static_cast<int>(r),
+                         runtime_index(read, r, info, point, guard));
+  }
+  auto it = prepared_.find(&read);
+  if (it == prepared_.end()) {
+    it = prepared_.emplace(&read, prepare(buffer_offset(symbol, read.indices))).first;
+  }
+  std::swap(runtime_indices_, runtime);
+  const Reg loaded = load_element(buffer, read, it->second, point, guard);
+  std::swap(runtime_indices_, runtime);
+  return loaded;
+}
+
+Reg Lowering::runtime_index(const Scalar& read, size_t number, const TileSymbol& symbol,
+                            const Point& point, Reg guard) {
+  Reg value = evaluate(read.operands[number], point, guard);
+  const int32_t lanes = builder_.type(value).lanes;
+  if (builder_.type(value).dtype != DType::kI64) {
+    value = builder_.apply(ScalarOp::kConvert, {value}, DType::kI64);
+  }
+  for (size_t a = 0; a < read.indices.size(); ++a) {
+    if (!uses_var(read.indices[a], kRuntimeIndexBase + static_cast<int>(number))) continue;
+    const int64_t extent = weft::evaluate(
+        symbol.shape[a], [&](int v) { return program_.vars[static_cast<size_t>(v)].extent; });
+    const Reg low = to_lanes(builder_.int_constant(0), lanes);
+    const Reg high = to_lanes(builder_.int_constant(extent - 1), lanes);
+    value = builder_.apply(ScalarOp::kMax, {value, low}, DType::kI64);
+    value = builder_.apply(ScalarOp::kMin, {value, high}, DType::kI64);
+  }
+  return value;
+}
+
+Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedIndex& offset,
+                           const Point& point, Reg guard) {
+  const int64_t elements = kernel_.buffers[static_cast<size_t>(buffer)].elements;
+  const auto range = [this](int id) { return range_of_var(id); };
+  const auto at = affine_at_point(offset, point);
+  Reg address = kNoReg;
+  int64_t lane_coefficient = 0;
+  if (at) {
+    lane_coefficient = at->lane_coefficient;
+    address = emit_terms(at->terms, at->constant);
+  } else {
+    const IndexExpr e = simplify(at_point(offset, point), range);
+    address = emit_index(e);
+  }
+  const bool vector_address = builder_.type(address).lanes > 1;
+  const ScalarValue zero =
+      is_float(read.type) ? float_value(read.type, 0) : int_value(read.type, 0);
+
+  if (!vector_address && lane_coefficient == 0) {
+    if (guard != kNoReg) {
+      // What the guard excludes is never used: any address inside the buffer will do.
+      const Interval reach = range_of(at_point(offset, point), range);
+      if (reach.lo < 0 || reach.hi >= elements) {
+        address = builder_.apply(ScalarOp::kMax, {address, builder_.int_constant(0)}, DType::kI64);
+        address = builder_.apply(ScalarOp::kMin, {address, builder_.int_constant(elements - 1)},
+                                 DType::kI64);
+      }
+    }
+    return builder_.load(buffer, address, 1);
+  }
+  if (!vector_address && lane_coefficient == 1) {
+    if (guard != kNoReg) {
+      const Interval reach = range_of(at_point(offset, point), range);
+      if (reach.lo >= 0 && reach.hi < elements) guard = kNoReg;
+    }
+    return guard == kNoReg
+               ? builder_.load(buffer, address, box_.lanes)
+               : builder_.load(buffer, address, box_.lanes, to_lanes(guard, box_.lanes), zero);
+  }
+  if (!vector_address && guard == kNoReg && at) {
+    if (const auto transposed = load_transposed(buffer, read, offset, point)) return *transposed;
+  }
+  Reg offsets = to_lanes(address, box_.lanes);
+  if (lane_coefficient != 0) {
+    Reg step = builder_.ramp(DType::kI64, box_.lanes);
+    step = builder_.apply(
+        ScalarOp::kMul,
+        {step, builder_.broadcast(builder_.int_constant(lane_coefficient), box_.lanes)},
+        DType::kI64);
+    offsets = builder_.apply(ScalarOp::kAdd, {offsets, step}, DType::kI64);
+  }
+  if (guard == kNoReg) return builder_.gather(buffer, offsets);
+  return builder_.gather(buffer, offsets, to_lanes(guard, box_.lanes), zero);
+}
+
+std::optional<Reg> Lowering::load_transposed(int32_t buffer, const Scalar& read,
+                                             const PreparedIndex& offset, const Point& point) {
+  const int32_t lanes = box_.lanes;
+  if (!offset.affine || lanes < 4 || !std::has_single_bit(static_cast<uint32_t>(lanes)))
+    return std::nullopt;
+  // The unrolled axis along which memory is contiguous.
+  int row = -1;
+  for (size_t a = 0; a < box_.axes.size(); ++a) {
+    if (static_cast<int>(a) != box_.vec_axis && offset.form.coefficient(box_.axes[a].var) == 1) {
+      row = static_cast<int>(a);
+    }
+  }
+  if (row < 0) return std::nullopt;
+  Point first = point;
+  int32_t& position = first[static_cast<size_t>(row)];
+  position -= position % lanes;
+  int64_t limit = box_.axes[static_cast<size_t>(row)].regs;
+  if (const auto& valid = valid_[static_cast<size_t>(box_.axes[static_cast<size_t>(row)].var)]) {
+    if (valid->reg != kNoReg) return std::nullopt;
+    limit = std::min(limit, valid->count);
+  }
+  if (position + lanes > limit) return std::nullopt;
+
+  const auto at = affine_at_point(offset, first);
+  const Reg base = emit_terms(at->terms, 0);
+  std::vector<Reg> rows;
+  for (int64_t l = 0; l < lanes; ++l) {
+    const int64_t constant = at->constant + l * at->lane_coefficient;
+    rows.push_back(builder_.load(
+        buffer,
+        builder_.apply(ScalarOp::kAdd, {base, builder_.int_constant(constant)}, DType::kI64),
+        lanes));
+  }
+  // Butterfly: exchange blocks of half, quarter, … between rows that far apart.
+  for (int32_t half = lanes / 2; half >= 1; half /= 2) {
+    std::vector<int32_t> low, high;
+    for (int32_t l = 0; l < lanes; ++l) {
+      const bool upper = (l & half) != 0;
+      low.push_back(upper ? lanes + l - half : l);
+      high.push_back(upper ? lanes + l : l + half);
+    }
+    for (int32_t r = 0; r < lanes; ++r) {
+      if ((r & half) != 0) continue;
+      const Reg a = rows[static_cast<size_t>(r)], b = rows[static_cast<size_t>(r + half)];
+      rows[static_cast<size_t>(r)] = builder_.shuffle(a, b, low);
+      rows[static_cast<size_t>(r + half)] = builder_.shuffle(a, b, high);
+    }
+  }
+  const uint64_t mask = box_masks_.at(&read);
+  for (int32_t r = 0; r < lanes; ++r) {
+    Point p = first;
+    p[static_cast<size_t>(row)] += r;
+    memo_[{&read, project(p, mask), kNoReg}] = rows[static_cast<size_t>(r)];
+  }
+  return rows[static_cast<size_t>(point[static_cast<size_t>(row)] - position)];
+}
+
+Reg Lowering::read_register(const Scalar& read, const RegisterTile& tile, const Point& point) {
+  auto it = prepared_coordinates_.find(&read);
+  if (it == prepared_coordinates_.end()) {
+    std::vector<PreparedIndex> coordinates;
+    for (size_t a = 0; a < read.indices.size(); ++a) {
+      coordinates.push_back(prepare(bind(read.indices[a]) - tile.base[a]));
+    }
+    it = prepared_coordinates_.emplace(&read, std::move(coordinates)).first;
+  }
+  std::vector<int64_t> copy(tile.box.axes.size(), 0);
+  int64_t lane = -1;  // picked lane; -1: all of them
+  const std::string& name = program_.symbols[static_cast<size_t>(read.symbol)].name;
+  for (size_t a = 0; a < read.indices.size(); ++a) {
+    const auto at = affine_at_point(it->second[a], point);
+    WEFT_CHECK(at && at->terms.empty(),
+               "a register of " + name + " is selected by a runtime index in " + program_.name);
+    if (tile.axis[a] < 0) continue;
+    const Box::Axis& axis = tile.box.axes[static_cast<size_t>(tile.axis[a])];
+    copy[static_cast<size_t>(tile.axis[a])] = at->constant / axis.lanes;
+    if (axis.lanes > 1 && at->lane_coefficient == 0) lane = at->constant % axis.lanes;
+    WEFT_CHECK(
+        at->lane_coefficient == 0 || (at->lane_coefficient == 1 && axis.lanes == box_.lanes &&
+                                      at->constant % axis.lanes == 0),
+        "the places of " + name + " and its reader differ in " + program_.name);
+  }
+  int64_t number = 0;
+  for (size_t k = 0; k < copy.size(); ++k) {
+    WEFT_CHECK(copy[k] >= 0 && copy[k] < tile.box.axes[k].regs,
+               "a read of " + name + " leaves its box in " + program_.name);
+    number = number * tile.box.axes[k].regs + copy[k];
+  }
+  const Reg r = tile.regs[static_cast<size_t>(number)];
+  WEFT_CHECK(r != kNoReg,
+             "an element of " + name + " is read before it is made in " + program_.name);
+  return lane >= 0 && builder_.type(r).lanes > 1 ? builder_.extract(r, static_cast<int32_t>(lane))
+                                                 : r;
+}
+
+}  // namespace weft::lowering

@@ -1,0 +1,335 @@
+#include <algorithm>
+
+#include "lower/lowering.h"
+
+namespace weft::lowering {
+
+namespace {
+
+Combiner scalar_combiner(TileCombiner c) {
+  switch (c) {
+    case TileCombiner::kSum:
+      return Combiner::kSum;
+    case TileCombiner::kProd:
+      return Combiner::kProd;
+    case TileCombiner::kMin:
+      return Combiner::kMin;
+    case TileCombiner::kMax:
+      return Combiner::kMax;
+    default:
+      throw_internal_error(__FILE__, __LINE__, "combiner",
+                           "tuple reductions have no CPU form here");
+  }
+}
+
+template <typename F>
+void for_each_point(const Box& box, F&& f) {
+  Point point(box.axes.size(), 0);
+  const int64_t n = box.points();
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rest = i;
+    for (size_t a = box.axes.size(); a-- > 0;) {
+      point[a] = static_cast<int32_t>(rest % box.axes[a].regs);
+      rest /= box.axes[a].regs;
+    }
+    f(i, point);
+  }
+}
+
+void add_box_variables(const TileProgram& program, const IndexExpr& e,
+                       std::vector<TileVarId>* vars) {
+  for (const int id : variables(e)) {
+    if (id >= kKernelVarBase) continue;
+    const auto kind = program.vars[static_cast<size_t>(id)].kind;
+    if (kind != TileVar::Kind::kOffset && kind != TileVar::Kind::kAxis) continue;
+    if (std::find(vars->begin(), vars->end(), id) == vars->end()) vars->push_back(id);
+  }
+}
+
+}  // namespace
+
+Place Lowering::resolved_place(const TileStatement& statement) const {
+  if (!statement.place.empty()) return statement.place;
+  // That of the first read, reduced axes included: a reduction's place covers its domain.
+  Place place;
+  visit(statement.value, [&](const Scalar& n) {
+    if (n.kind != Scalar::Kind::kRead || !place.empty()) return;
+    const auto& tiles = n.next ? next_tiles_ : tiles_;
+    const auto it = tiles.find(static_cast<TileSymbolId>(n.symbol));
+    if (it == tiles.end()) return;
+    for (size_t c = 0; c < n.indices.size(); ++c) {
+      if (it->second.axis[c] < 0) continue;
+      const Box::Axis& axis = it->second.box.axes[static_cast<size_t>(it->second.axis[c])];
+      std::vector<TileVarId> vars;
+      add_box_variables(program_, n.indices[c], &vars);
+      if (vars.size() != 1) continue;
+      Place::Axis a{vars[0], {}};
+      if (axis.regs > 1 || axis.lanes == 1) a.digits.push_back({PlaceLevel::kReg, axis.regs});
+      if (axis.lanes > 1) a.digits.push_back({PlaceLevel::kVec, axis.lanes});
+      place.axes.push_back(a);
+    }
+  });
+  return place;
+}
+
+Box Lowering::make_box(const std::vector<TileVarId>& vars, const Place& place) const {
+  Box box;
+  for (const TileVarId var : vars) {
+    Box::Axis axis{var, program_.vars[static_cast<size_t>(var)].extent, 1};
+    for (const Place::Axis& p : place.axes) {
+      if (p.var != var) continue;
+      axis.regs = 1;
+      for (const Place::Digit& d : p.digits) {
+        (d.level == PlaceLevel::kVec ? axis.lanes : axis.regs) *= d.extent;
+      }
+    }
+    if (axis.lanes > 1) {
+      WEFT_CHECK(box.vec_axis < 0, "two vector axes in one box of " + program_.name);
+      box.vec_axis = static_cast<int>(box.axes.size());
+      box.lanes = static_cast<int32_t>(axis.lanes);
+    }
+    WEFT_CHECK(axis.regs <= 256,
+               "an axis of " + std::to_string(axis.regs) +
+                   " elements has no place in registers; make it a seq loop, in " + program_.name);
+    box.axes.push_back(axis);
+  }
+  return box;
+}
+
+void Lowering::emit_statement(const TileStatement& statement) {
+  ++emitted_statements_;
+  std::vector<TileVarId> vars;
+  for (const TileRef& t : statement.targets) {
+    for (const IndexExpr& e : t.indices) add_box_variables(program_, e, &vars);
+  }
+  const auto add_reads = [&](const Scalar& n) {
+    if (n.kind == Scalar::Kind::kIndex) add_box_variables(program_, n.index, &vars);
+    for (const IndexExpr& e : n.indices) add_box_variables(program_, e, &vars);
+  };
+  if (statement.combiner != TileCombiner::kNone) {
+    visit(statement.value, add_reads);
+    for (const TileVarId v : statement.reduce_axes) {
+      if (std::find(vars.begin(), vars.end(), v) == vars.end()) vars.push_back(v);
+    }
+  }
+  WEFT_CHECK(statement.targets.size() == 1,
+             "a tuple statement has no CPU form here: " + program_.name);
+  WEFT_CHECK(statement.assign == AssignOp::kAssign,
+             "a scatter has no CPU form here: " + program_.name);
+  const Box box = make_box(vars, resolved_place(statement));
+  begin_evaluation(box);
+  if (statement.combiner != TileCombiner::kNone) {
+    emit_reduction(statement, box);
+    return;
+  }
+  const TileRef& target = statement.targets[0];
+  const DType type = program_.symbols[static_cast<size_t>(target.symbol)].type;
+  const PreparedIndex offset = buffer_of_[static_cast<size_t>(target.symbol)] >= 0
+                                   ? prepare(buffer_offset(target.symbol, target.indices))
+                                   : PreparedIndex{};
+  const bool in_register = buffer_of_[static_cast<size_t>(target.symbol)] < 0;
+  RegisterTile tile;
+  if (in_register) tile = make_tile(target, box);
+  for_each_point(box, [&](int64_t number, const Point& point) {
+    bool skip = false;
+    const Reg mask = lane_mask_of(box, point, &skip);
+    if (skip) return;
+    Reg value = evaluate(statement.value, point, mask);
+    if (builder_.type(value).dtype != type)
+      value = builder_.apply(ScalarOp::kConvert, {value}, type);
+    if (!in_register) {
+      store_element(target, offset, box, point, value, mask);
+      return;
+    }
+    if (target.next && mask != kNoReg) {
+      // Predicated off, a carry keeps its value.
+      const Reg old = tiles_.at(target.symbol).regs[static_cast<size_t>(number)];
+      const int32_t lanes = builder_.type(old).lanes;
+      value = builder_.apply(ScalarOp::kSelect,
+                             {to_lanes(mask, lanes), to_lanes(value, lanes), old}, type);
+    }
+    tile.regs[static_cast<size_t>(number)] = to_lanes(value, box.lanes);
+  });
+  if (!in_register) return;
+  if (target.next) {
+    const std::vector<Reg>& old = tiles_.at(target.symbol).regs;
+    for (size_t i = 0; i < tile.regs.size(); ++i) {
+      if (tile.regs[i] == kNoReg) tile.regs[i] = old[i];
+    }
+  }
+  (target.next ? next_tiles_ : tiles_)[target.symbol] = std::move(tile);
+}
+
+RegisterTile Lowering::make_tile(const TileRef& target, const Box& box) {
+  RegisterTile tile;
+  tile.box = box;
+  tile.regs.assign(static_cast<size_t>(box.points()), kNoReg);
+  for (const IndexExpr& e : target.indices) {
+    std::vector<TileVarId> vars;
+    add_box_variables(program_, e, &vars);
+    WEFT_CHECK(vars.size() <= 1, "a register's coordinate runs along two axes in " + program_.name);
+    tile.axis.push_back(vars.empty() ? -1 : box.find(vars[0]));
+    const IndexExpr base = bind(substitute(e, [&](int id) -> IndexExpr {
+      return !vars.empty() && id == vars[0] ? IndexExpr(0) : IndexExpr::var(id);
+    }));
+    tile.base.push_back(base);
+  }
+  return tile;
+}
+
+void Lowering::store_element(const TileRef& target, const PreparedIndex& offset, const Box& box,
+                             const Point& point, Reg value, Reg mask) {
+  const int32_t buffer = buffer_of_[static_cast<size_t>(target.symbol)];
+  const auto at = affine_at_point(offset, point);
+  Reg address = at ? emit_terms(at->terms, at->constant)
+                   : emit_index(simplify(at_point(offset, point),
+                                         [this](int id) { return range_of_var(id); }));
+  const int64_t lane_coefficient = at ? at->lane_coefficient : 0;
+  const bool vector_address = builder_.type(address).lanes > 1;
+  if (!vector_address && lane_coefficient == 0) {
+    if (mask == kNoReg) {
+      builder_.store(buffer, address, value);
+    } else {
+      WEFT_CHECK(builder_.type(mask).lanes == 1,
+                 "a scalar store under a lane mask in " + program_.name);
+      builder_.store(buffer, address, value, mask);
+    }
+    return;
+  }
+  value = to_lanes(value, box.lanes);
+  if (mask != kNoReg) mask = to_lanes(mask, box.lanes);
+  if (!vector_address && lane_coefficient == 1) {
+    builder_.store(buffer, address, value, mask);
+    return;
+  }
+  Reg offsets = to_lanes(address, box.lanes);
+  if (lane_coefficient != 0) {
+    const Reg step =
+        builder_.apply(ScalarOp::kMul,
+                       {builder_.ramp(DType::kI64, box.lanes),
+                        builder_.broadcast(builder_.int_constant(lane_coefficient), box.lanes)},
+                       DType::kI64);
+    offsets = builder_.apply(ScalarOp::kAdd, {offsets, step}, DType::kI64);
+  }
+  builder_.scatter(buffer, offsets, value, mask);
+}
+
+void Lowering::emit_reduction(const TileStatement& statement, const Box& box) {
+  const TileRef& target = statement.targets[0];
+  const DType type = program_.symbols[static_cast<size_t>(target.symbol)].type;
+  const Combiner combiner = scalar_combiner(statement.combiner);
+  const auto reduced = [&](TileVarId v) {
+    return std::find(statement.reduce_axes.begin(), statement.reduce_axes.end(), v) !=
+           statement.reduce_axes.end();
+  };
+  Box result;
+  std::vector<int> kept;
+  for (size_t a = 0; a < box.axes.size(); ++a) {
+    if (reduced(box.axes[a].var)) continue;
+    kept.push_back(static_cast<int>(a));
+    if (static_cast<int>(a) == box.vec_axis) {
+      result.vec_axis = static_cast<int>(result.axes.size());
+      result.lanes = box.lanes;
+    }
+    result.axes.push_back(box.axes[a]);
+  }
+  const bool over_lanes = box.vec_axis >= 0 && result.vec_axis < 0;
+
+  // Contributions of each result element, in the order of the reduced axes.
+  std::vector<std::vector<Reg>> parts(static_cast<size_t>(result.points()));
+  std::vector<Reg> masks(parts.size(), kNoReg);
+  for_each_point(box, [&](int64_t, const Point& point) {
+    bool skip = false;
+    const Reg mask = lane_mask_of(box, point, &skip);
+    if (skip) return;
+    Reg value = evaluate(statement.value, point, mask);
+    if (mask != kNoReg) {
+      const int32_t lanes = std::max(builder_.type(mask).lanes, builder_.type(value).lanes);
+      const DType t = builder_.type(value).dtype;
+      const Reg identity = builder_.constant({t, lanes}, combiner_identity(combiner, t));
+      value = builder_.apply(ScalarOp::kSelect,
+                             {to_lanes(mask, lanes), to_lanes(value, lanes), identity}, t);
+    }
+    size_t number = 0;
+    for (const int a : kept) {
+      number = number * static_cast<size_t>(box.axes[static_cast<size_t>(a)].regs) +
+               static_cast<size_t>(point[static_cast<size_t>(a)]);
+    }
+    parts[number].push_back(value);
+  });
+  std::vector<Reg> values(parts.size(), kNoReg);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::vector<Reg>& p = parts[i];
+    if (p.empty()) continue;
+    while (p.size() > 1) {  // pairwise: neighbours first
+      std::vector<Reg> half;
+      for (size_t k = 0; k + 1 < p.size(); k += 2)
+        half.push_back(combine_values(combiner, p[k], p[k + 1]));
+      if (p.size() % 2 != 0) half.push_back(p.back());
+      p = std::move(half);
+    }
+    Reg value = p[0];
+    if (over_lanes) value = builder_.reduce_lanes(combiner, to_lanes(value, box.lanes));
+    if (builder_.type(value).dtype != type)
+      value = builder_.apply(ScalarOp::kConvert, {value}, type);
+    values[i] = value;
+  }
+  begin_evaluation(result);
+  const bool in_register = buffer_of_[static_cast<size_t>(target.symbol)] < 0;
+  RegisterTile tile;
+  PreparedIndex offset;
+  if (in_register) {
+    tile = make_tile(target, result);
+  } else {
+    offset = prepare(buffer_offset(target.symbol, target.indices));
+  }
+  for_each_point(result, [&](int64_t number, const Point& point) {
+    const Reg value = values[static_cast<size_t>(number)];
+    if (value == kNoReg) return;
+    if (in_register) {
+      tile.regs[static_cast<size_t>(number)] = to_lanes(value, result.lanes);
+      return;
+    }
+    bool skip = false;
+    const Reg mask = lane_mask_of(result, point, &skip);
+    if (!skip) store_element(target, offset, result, point, value, mask);
+  });
+  if (in_register) (target.next ? next_tiles_ : tiles_)[target.symbol] = std::move(tile);
+}
+
+/// The carry's first values; a carry of scratch scope is stored instead and yields none.
+std::vector<Reg> Lowering::initial_carry(const TileCarry& carry) {
+  std::vector<TileVarId> vars;
+  for (const IndexExpr& e : carry.target.indices) add_box_variables(program_, e, &vars);
+  Place place = carry.place;
+  if (place.empty()) place = scopes_.symbols[static_cast<size_t>(carry.target.symbol)].place;
+  const Box box = make_box(vars, place);
+  begin_evaluation(box);
+  const DType type = program_.symbols[static_cast<size_t>(carry.target.symbol)].type;
+  const bool in_register = buffer_of_[static_cast<size_t>(carry.target.symbol)] < 0;
+  RegisterTile tile;
+  PreparedIndex offset;
+  if (in_register) {
+    tile = make_tile(carry.target, box);
+  } else {
+    offset = prepare(buffer_offset(carry.target.symbol, carry.target.indices));
+  }
+  for_each_point(box, [&](int64_t number, const Point& point) {
+    bool skip = false;
+    const Reg mask = lane_mask_of(box, point, &skip);
+    Reg value = evaluate(carry.initial, point, skip ? kNoReg : mask);
+    if (builder_.type(value).dtype != type)
+      value = builder_.apply(ScalarOp::kConvert, {value}, type);
+    if (in_register) {
+      tile.regs[static_cast<size_t>(number)] = to_lanes(value, box.lanes);
+    } else if (!skip) {
+      store_element(carry.target, offset, box, point, value, mask);
+    }
+  });
+  if (!in_register) return {};
+  std::vector<Reg> regs = tile.regs;
+  tiles_[carry.target.symbol] = std::move(tile);
+  return regs;
+}
+
+}  // namespace weft::lowering
