@@ -1,0 +1,59 @@
+#pragma once
+
+#include "target/target.h"
+#include "tile/tile_program.h"
+
+namespace weft {
+
+/// What rules 1 to 4 derive for one value or carry.
+struct SymbolScope {
+  Scope scope = Scope::kRegister;
+  std::string reason;  ///< which rule and which read: "read at line 7 in another seq j: rule 1b"
+  bool recomputed = false;
+  /// For scratch/block and grid scope: the buffer. Element of coordinates c is at sum((c[a] -
+  /// base[a]) * stride[a]), row-major over `extents` in the order of the coordinates; `base` is in
+  /// the variables of the loops around the buffer's lifetime.
+  std::vector<int64_t> extents;
+  std::vector<IndexExpr> base;
+  int64_t copies = 1;  ///< 2: double-buffered carry
+  int64_t bytes = 0;   ///< of all copies
+  int64_t offset = 0;  ///< in the block's arena (scratch, shared memory) after sharing by liveness
+  Place place;         ///< resolved place of the value's statement or carry
+};
+
+struct BarrierPoint {
+  Scope scope = Scope::kBlock;
+  /// Path of child indices from the program's body to the node before which the barrier stands.
+  std::vector<int32_t> before;
+  IndexExpr blocks = 1;  ///< grid scope: how many blocks take part
+};
+
+struct ScopeAnalysis {
+  std::vector<SymbolScope> symbols;  ///< by TileSymbolId; parameters have default entries
+  std::vector<BarrierPoint> barriers;
+  int64_t block_bytes = 0;      ///< shared memory or scratch per block
+  int64_t workspace_bytes = 0;  ///< global memory for grid-scope values
+  int64_t registers =
+      0;  ///< per thread (GPU) or vector registers (CPU) live at the peak, estimated
+};
+
+/// Derives scopes, buffers and barriers (rules 1, 2 and the barrier rule of docs/tile_program.md).
+/// Errors are programs that the verifier refuses.
+Result<ScopeAnalysis> derive_scopes(const TileProgram& program);
+
+/// Bytes that the program moves between parameters (and workspaces) and the chip. Requested =
+/// in-bounds elements × executions; unique = distinct elements per tensor.
+struct Traffic {
+  int64_t requested_read = 0, requested_written = 0;
+  int64_t unique_read = 0, unique_written = 0;
+};
+Result<Traffic> predict_traffic(const TileProgram& program, const ScopeAnalysis& scopes);
+
+/// Rule 3: moves each statement out of the seq loops that it does not depend on; drops loops of one
+/// iteration.
+bool hoist(TileProgram& program);
+
+/// Whether the program fits the target; otherwise what overflows, by how much (rule 4).
+Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
+
+}  // namespace weft

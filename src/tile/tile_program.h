@@ -1,0 +1,186 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "expr/layout.h"
+#include "expr/scalar_expr.h"
+#include "support/result.h"
+
+namespace weft {
+
+/// One kernel as loops around statements that make tiles. See docs/tile_program.md for the
+/// language; the comments here say how its parts are held.
+///
+/// Integer variables (TileVar) are what index expressions range over. A loop `i` of step s owns
+/// two: its origin (begin, begin+s, …) and, if s > 1, its offset (0..s-1); the text's `i` is origin
+/// + offset, `.i` is the offset, `i-.i` the origin. A declared axis `j: 1024` and a size symbol `M`
+/// are one variable each.
+using TileVarId = int32_t;
+using TileSymbolId = int32_t;
+
+struct TileVar {
+  enum class Kind : uint8_t { kOrigin, kOffset, kAxis, kSize };
+  std::string name;  ///< the loop's, axis's or symbol's name
+  Kind kind = Kind::kAxis;
+  int64_t extent =
+      0;  ///< kOffset: the loop's step; kAxis: its extent; kSize: the bound value, 0 while unbound
+};
+
+/// Who shares a value; ordered.
+enum class Scope : uint8_t { kRegister, kWarp, kBlock, kCluster, kGrid };
+std::string_view scope_name(Scope scope, bool cpu);  ///< on a CPU block scope is "scratch"
+
+enum class PlaceLevel : uint8_t { kWarp, kLane, kReg, kVec };
+
+/// Where a statement's box lies: per axis (an offset or axis variable) its digits, leftmost most
+/// significant.
+struct Place {
+  struct Digit {
+    PlaceLevel level = PlaceLevel::kReg;
+    int64_t extent = 1;
+    friend bool operator==(const Digit&, const Digit&) = default;
+  };
+  struct Axis {
+    TileVarId var = -1;
+    std::vector<Digit> digits;
+    friend bool operator==(const Axis&, const Axis&) = default;
+  };
+  std::vector<Axis> axes;
+  bool empty() const { return axes.empty(); }
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+struct TileSymbol {
+  enum class Kind : uint8_t { kInput, kOutput, kValue, kCarry };
+  std::string name;
+  Kind kind = Kind::kValue;
+  DType type = DType::kF32;
+  std::vector<IndexExpr> shape;  ///< kInput, kOutput: extents over kSize variables and constants
+  Layout layout;                 ///< kInput, kOutput
+};
+
+/// `X[m, n+1]` on a left side. `next`: the next value of a carry (`m'`).
+struct TileRef {
+  TileSymbolId symbol = -1;
+  std::vector<IndexExpr> indices;
+  bool next = false;
+};
+
+enum class AssignOp : uint8_t {
+  kAssign,
+  kAdd,
+  kMax,
+  kMin
+};  ///< all but = are scatters into an output
+enum class TileCombiner : uint8_t { kNone, kSum, kProd, kMin, kMax, kArgMax, kWelford };
+
+/// targets = [combiner over reduce_axes of] value, made over the box of the offset and axis
+/// variables that occur. In `value` (and in every Scalar of a tile program) Scalar::symbol is a
+/// TileSymbolId and index variables are TileVarIds; a read with `next` set names the next value of
+/// a carry.
+struct TileStatement {
+  std::vector<TileRef>
+      targets;  ///< one; argmax: value and position; welford: mean and variance (biased)
+  AssignOp assign = AssignOp::kAssign;
+  TileCombiner combiner = TileCombiner::kNone;
+  std::vector<TileVarId> reduce_axes;
+  ScalarRef value;
+  std::string unit;             ///< matrix instruction, empty for none
+  std::optional<DType> type;    ///< element type of the targets where it differs from the value's
+  std::optional<Scope> demand;  ///< `at SCOPE`
+  Place place;                  ///< empty: that of the first read, reduced axes dropped
+};
+
+struct TileNode;
+using TileBody = std::vector<TileNode>;
+
+struct TileCarry {
+  TileRef target;  ///< its symbol and box
+  DType type = DType::kF32;
+  ScalarRef initial;
+  Place place;
+};
+
+/// One loop, or several of one header (`seq kh in 3, kw in 3, c in 64 carry …`) nested in that
+/// order, sharing the carries.
+struct TileLoop {
+  enum class Kind : uint8_t { kGrid, kCluster, kSeq };
+  Kind kind = Kind::kSeq;
+  struct Dim {
+    TileVarId origin = -1;
+    TileVarId offset = -1;  ///< -1 when step is 1
+    IndexExpr begin, end;   ///< over outer variables and size symbols; end exclusive
+    int64_t step = 1;
+    int64_t unroll = 1;  ///< iterations written side by side; 0: all of them
+  };
+  std::vector<Dim> dims;
+  int64_t stages = 1;
+  std::vector<TileCarry> carries;
+  TileBody body;
+};
+
+struct TileCondition {
+  ScalarRef condition;
+  TileBody body;
+};
+
+/// Bodies side by side on disjoint blocks, `share` blocks each.
+struct TilePack {
+  struct Member {
+    int64_t share = 1;
+    TileBody body;
+  };
+  std::vector<Member> members;
+};
+
+struct TileNode {
+  enum class Kind : uint8_t { kStatement, kLoop, kCondition, kPack };
+  Kind kind = Kind::kStatement;
+  TileStatement statement;
+  std::shared_ptr<TileLoop> loop;
+  std::shared_ptr<TileCondition> condition;
+  std::shared_ptr<TilePack> pack;
+
+  static TileNode of(TileStatement s);
+  static TileNode of(TileLoop l);
+  static TileNode of(TileCondition c);
+  static TileNode of(TilePack p);
+};
+
+struct TileProgram {
+  std::string name;
+  std::vector<TileVar> vars;
+  std::vector<TileSymbol> symbols;
+  std::vector<TileSymbolId> parameters;  ///< in the order of the signature
+  IndexExpr blocks = 1;                  ///< on a CPU the size symbol `P`: one block per thread
+  int64_t warps = 1;
+  int64_t per_sm = 0;  ///< 0: not stated
+  bool cpu = true;
+  TileBody body;
+
+  TileVarId add_var(std::string name, TileVar::Kind kind, int64_t extent);
+  TileSymbolId add_symbol(TileSymbol symbol);
+  TileSymbolId find_symbol(std::string_view name) const;  ///< -1 if absent
+  IndexExpr index_of(const TileLoop::Dim& dim) const;     ///< origin + offset
+};
+
+/// Names unique and defined before use, boxes cover reads, grid loops outermost, no barrier inside
+/// a condition, each output element written once (enumerated on small extents), places cover their
+/// boxes, reduce axes are box axes.
+Status verify_tile_program(const TileProgram& program);
+
+/// The language of docs/tile_program.md; derived scopes and barriers appear as `--` comments when
+/// `with_scopes`.
+std::string print(const TileProgram& program, bool with_scopes = false);
+Result<TileProgram> parse_tile_program(std::string_view text);
+uint64_t tile_program_hash(const TileProgram& program);  ///< names do not matter
+
+/// The papers' template form, one per statement, e.g. `[GRID_128-WARP_2,WARP,WARP,CTA]S`
+/// (FusionStitching 2019 §5.2).
+std::string template_form(const TileProgram& program, const TileStatement& statement, Scope scope);
+
+}  // namespace weft
