@@ -11,6 +11,22 @@ std::string print_shape(const Shape& shape) { return fmt::format("[{}]", fmt::jo
 
 }  // namespace
 
+GraphBuilder::GraphBuilder(GraphBuilder* parent) : parent_(parent) {
+  if (parent == nullptr || parent->graph_.current_origin < 0) return;
+  start_origin(parent->graph_.origins[static_cast<size_t>(parent->graph_.current_origin)]);
+}
+
+void GraphBuilder::start_origin(Origin origin) {
+  graph_.origins.push_back(std::move(origin));
+  graph_.current_origin = static_cast<int32_t>(graph_.origins.size()) - 1;
+}
+
+void GraphBuilder::name_value(ValueId v, std::string_view name) {
+  if (names_.size() < graph_.values.size()) names_.resize(graph_.values.size());
+  std::string& held = names_[static_cast<size_t>(v)];
+  if (held.empty()) held = name;
+}
+
 const TensorType& GraphBuilder::type(ValueId v) const {
   WEFT_CHECK(v >= 0 && static_cast<size_t>(v) < graph_.values.size(), "value of another graph");
   return graph_.type(v);

@@ -19,7 +19,7 @@ namespace weft::onnx {
 class GraphBuilder {
  public:
   /// A whole graph, or a region of `parent` (for make_if, make_while, make_scan).
-  explicit GraphBuilder(GraphBuilder* parent = nullptr) : parent_(parent) {}
+  explicit GraphBuilder(GraphBuilder* parent = nullptr);
   GraphBuilder(const GraphBuilder&) = delete;
   GraphBuilder& operator=(const GraphBuilder&) = delete;
 
@@ -63,6 +63,8 @@ class GraphBuilder {
   const HostTensor* constant_value(ValueId v);
   /// Whether the value follows from constants alone.
   bool is_constant(ValueId v) const;
+  /// The node that makes a value, or nullptr for an input.
+  const Node* maker(ValueId v) const;
 
   // --- Elementwise; operands broadcast against each other as in numpy, types must agree
   // ---------------------------
@@ -164,6 +166,7 @@ class GraphBuilder {
 
   /// This region's name for a value of the parent: a copy of a constant, otherwise one more input.
   ValueId capture(ValueId parent_value);
+  const std::vector<std::pair<ValueId, ValueId>>& captures() const { return captures_; }
   void result(ValueId v) { results_.push_back(v); }
   const std::vector<ValueId>& results() const { return results_; }
 
@@ -185,8 +188,13 @@ class GraphBuilder {
                             std::vector<std::shared_ptr<const Graph>> regions = {});
   ValueId node1(GraphOp op, Attributes attrs, std::vector<ValueId> operands, TensorType hint = {});
 
-  /// Origin of the nodes made from now on.
-  void set_origin(int32_t origin) { graph_.current_origin = origin; }
+  // --- Names
+  // --------------------------------------------------------------------------------------------------------
+  /// The nodes made from now on come from this node of the model.
+  void start_origin(Origin origin);
+  /// A name for the value, where it has none yet; made unique when the graph is pruned.
+  void name_value(ValueId v, std::string_view name);
+  const std::vector<std::string>& value_names() const { return names_; }
 
  private:
   struct Known {
@@ -195,15 +203,19 @@ class GraphBuilder {
   };
   /// Replaces results by constants where they are small.
   void fold_small(std::vector<ValueId>& results);
+  /// Shared by a graph and its regions: bytes that folding may still touch.
+  int64_t& fold_budget() { return parent_ != nullptr ? parent_->fold_budget() : fold_budget_; }
   /// Computes the value if it follows from constants, spending `budget` (bytes touched).
   bool evaluate(ValueId v, int64_t* budget, int depth);
   std::shared_ptr<const Graph> finish_region(const std::vector<ValueId>& captures);
   std::vector<ValueId> unite_captures(const std::vector<GraphBuilder*>& regions) const;
 
   GraphBuilder* parent_;
+  int64_t fold_budget_ = int64_t{4} << 30;
   Graph graph_;
-  std::vector<Known> known_;      ///< by ValueId
-  std::vector<int32_t> defined_;  ///< by ValueId: the node, -1 for an input
+  std::vector<Known> known_;        ///< by ValueId
+  std::vector<int32_t> defined_;    ///< by ValueId: the node, -1 for an input
+  std::vector<std::string> names_;  ///< by ValueId, empty for none
   std::vector<ValueId> results_;
   std::vector<std::pair<ValueId, ValueId>>
       captures_;  ///< (parent's value, this region's), in order

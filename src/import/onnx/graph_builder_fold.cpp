@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kEagerBytes = 64 << 10;
 constexpr int64_t kDemandBytes = int64_t{256} << 20;
 constexpr int kDemandDepth = 1000;
+/// Far above any model's; keeps the work per node bounded.
+constexpr size_t kMaxRank = 64;
 
 bool has_regions(GraphOp op) {
   return op == GraphOp::kIf || op == GraphOp::kWhile || op == GraphOp::kScan;
@@ -60,6 +62,9 @@ std::vector<ValueId> GraphBuilder::node(GraphOp op, Attributes attrs, std::vecto
                                                         [&](ValueId v) { return is_constant(v); });
   std::vector<ValueId> results = take(
       graph_.add(op, std::move(attrs), std::move(operands), std::move(hint), std::move(regions)));
+  for (ValueId v : results) {
+    if (type(v).shape.size() > kMaxRank) refuse_unsupported("a tensor of more than 64 axes");
+  }
   known_.resize(graph_.values.size());
   defined_.resize(graph_.values.size(), static_cast<int32_t>(graph_.nodes.size()) - 1);
   for (ValueId v : results) known_[static_cast<size_t>(v)].foldable = foldable;
@@ -77,8 +82,11 @@ void GraphBuilder::fold_small(std::vector<ValueId>& results) {
   for (ValueId v : results) {
     if (bytes_of(type(v)) > kEagerBytes) return;
   }
-  int64_t budget = 16 * kEagerBytes;
-  if (!evaluate(results[0], &budget, 0)) return;
+  int64_t budget = std::min(16 * kEagerBytes, fold_budget());
+  const int64_t before = budget;
+  const bool known = evaluate(results[0], &budget, 0);
+  fold_budget() -= before - std::max<int64_t>(budget, 0);
+  if (!known) return;
   for (ValueId& v : results) {
     const HostTensor value = *known_[static_cast<size_t>(v)].value;
     // A splat stays a broadcast of its scalar: an immediate in every kernel that reads it.
@@ -115,9 +123,19 @@ bool GraphBuilder::evaluate(ValueId v, int64_t* budget, int depth) {
 
 const HostTensor* GraphBuilder::constant_value(ValueId v) {
   type(v);
-  int64_t budget = kDemandBytes;
-  if (!evaluate(v, &budget, 0)) return nullptr;
+  if (known_[static_cast<size_t>(v)].value) return &*known_[static_cast<size_t>(v)].value;
+  int64_t budget = std::min(kDemandBytes, fold_budget());
+  const int64_t before = budget;
+  const bool known = evaluate(v, &budget, 0);
+  fold_budget() -= before - std::max<int64_t>(budget, 0);
+  if (!known) return nullptr;
   return &*known_[static_cast<size_t>(v)].value;
+}
+
+const Node* GraphBuilder::maker(ValueId v) const {
+  type(v);
+  const int32_t n = defined_[static_cast<size_t>(v)];
+  return n < 0 ? nullptr : &graph_.nodes[static_cast<size_t>(n)];
 }
 
 bool GraphBuilder::is_constant(ValueId v) const {

@@ -58,7 +58,7 @@ std::shared_ptr<const Graph> GraphBuilder::finish_region(const std::vector<Value
   for (size_t i = 0; i < results_.size(); ++i) {
     graph_.add_output(results_[i], fmt::format("out{}", i));
   }
-  return std::make_shared<const Graph>(prune_graph(graph_));
+  return std::make_shared<const Graph>(prune_graph(graph_, names_));
 }
 
 std::vector<ValueId> GraphBuilder::make_if(ValueId condition, GraphBuilder& then,

@@ -84,7 +84,7 @@ struct Attribute {
 };
 
 struct NodeDef {
-  std::string_view name, op_type, domain;
+  std::string_view name, op_type, domain, overload;
   std::vector<std::string_view> inputs, outputs;  ///< "" is an absent optional one
   std::vector<Attribute> attributes;
 };

@@ -1,6 +1,8 @@
 #include "import/onnx/prune_graph.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace weft::onnx {
 namespace {
@@ -23,8 +25,11 @@ std::vector<bool> find_needed_nodes(const Graph& graph) {
 /// Moves the needed parts of one graph into another, with new dense ids.
 class Pruner {
  public:
-  explicit Pruner(const Graph& from)
-      : from_(from), value_(from.values.size(), kNoValue), origin_(from.origins.size(), -1) {}
+  Pruner(const Graph& from, const std::vector<std::string>& names)
+      : from_(from),
+        names_(names),
+        value_(from.values.size(), kNoValue),
+        origin_(from.origins.size(), -1) {}
 
   Graph run() {
     for (ValueId v : from_.inputs) to_.inputs.push_back(move_value(v));
@@ -34,6 +39,7 @@ class Pruner {
     }
     for (ValueId v : from_.outputs) to_.outputs.push_back(value_[static_cast<size_t>(v)]);
     to_.output_names = from_.output_names;
+    name_values();
     return std::move(to_);
   }
 
@@ -42,6 +48,35 @@ class Pruner {
     value_[static_cast<size_t>(v)] = static_cast<ValueId>(to_.values.size());
     to_.values.push_back(from_.values[static_cast<size_t>(v)]);
     return value_[static_cast<size_t>(v)];
+  }
+
+  /// The name, or the name with the first free number behind it.
+  std::string unique(const std::string& base) {
+    if (taken_.insert(base).second) return base;
+    int64_t& next = next_[base];
+    std::string candidate;
+    do {
+      candidate = base + "_" + std::to_string(++next);
+    } while (!taken_.insert(candidate).second);
+    return candidate;
+  }
+
+  void name_values() {
+    std::vector<bool> named(to_.values.size(), false);
+    const auto name = [&](ValueId v, const std::string& base) {
+      const auto at = static_cast<size_t>(v);
+      if (named[at]) return;
+      named[at] = true;
+      to_.values[at].name = unique(base);
+    };
+    for (ValueId v : to_.inputs) name(v, to_.values[static_cast<size_t>(v)].name);
+    for (size_t i = 0; i < to_.outputs.size(); ++i) name(to_.outputs[i], to_.output_names[i]);
+    for (size_t v = 0; v < names_.size(); ++v) {
+      if (!names_[v].empty() && value_[v] != kNoValue) name(value_[v], names_[v]);
+    }
+    for (size_t v = 0; v < to_.values.size(); ++v) {
+      name(static_cast<ValueId>(v), "v" + std::to_string(v));
+    }
   }
 
   int32_t move_origin(int32_t origin) {
@@ -63,6 +98,9 @@ class Pruner {
   }
 
   const Graph& from_;
+  const std::vector<std::string>& names_;
+  std::set<std::string> taken_;
+  std::map<std::string, int64_t> next_;
   Graph to_;
   std::vector<ValueId> value_;
   std::vector<int32_t> origin_;
@@ -70,6 +108,8 @@ class Pruner {
 
 }  // namespace
 
-Graph prune_graph(const Graph& graph) { return Pruner(graph).run(); }
+Graph prune_graph(const Graph& graph, const std::vector<std::string>& names) {
+  return Pruner(graph, names).run();
+}
 
 }  // namespace weft::onnx

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "graph/graph.h"
 
 namespace weft::onnx {
@@ -9,6 +12,6 @@ namespace weft::onnx {
 ///
 /// Importing leaves many behind: constants that folded away, shape arithmetic, outputs of nodes
 /// that nobody reads.
-Graph prune_graph(const Graph& graph);
+Graph prune_graph(const Graph& graph, const std::vector<std::string>& names);
 
 }  // namespace weft::onnx

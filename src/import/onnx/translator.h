@@ -12,6 +12,7 @@
 namespace weft::onnx {
 
 class GraphImporter;
+struct Scope;
 
 /// What the translator of one operator sees: the ONNX node, and the graph that it adds primitives
 /// to. All failures are Refusals; the importer puts the node's name in front of the message.
@@ -24,8 +25,8 @@ class GraphImporter;
 ///     }
 class OpContext {
  public:
-  OpContext(GraphImporter& importer, GraphBuilder& builder, const NodeDef& node, int64_t opset,
-            std::vector<ValueId> inputs);
+  OpContext(GraphImporter& importer, Scope& scope, const NodeDef& node, int64_t opset,
+            std::vector<ValueId> inputs, std::string origin);
 
   GraphBuilder& b;
 
@@ -98,14 +99,20 @@ class OpContext {
 
   GraphImporter& importer() { return importer_; }
   const NodeDef& node() const { return node_; }
+  /// The names around the node, for the importer.
+  Scope& scope() const { return scope_; }
+  /// What the node is called in errors and explanations.
+  const std::string& origin() const { return origin_; }
 
  private:
   const Attribute& need_attr(std::string_view name, AttributeType type) const;
   const Attribute* typed_attr(std::string_view name, AttributeType type) const;
 
   GraphImporter& importer_;
+  Scope& scope_;
   const NodeDef& node_;
   int64_t opset_;
+  std::string origin_;
   std::vector<ValueId> inputs_;
   std::vector<ValueId> outputs_;
 };

@@ -1,0 +1,284 @@
+#include "import/onnx/graph_importer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "import/onnx/collect_inputs.h"
+#include "import/onnx/function_attributes.h"
+#include "import/onnx/node_order.h"
+#include "import/onnx/translator.h"
+#include "import/onnx/wire_message.h"
+
+namespace weft::onnx {
+namespace {
+
+/// Nodes translated in one import, inlined functions included: a hostile model can write a number
+/// of nodes that is exponential in its size.
+constexpr int64_t kMaxNodes = 2'000'000;
+constexpr int kMaxScopeDepth = 64;
+
+std::string_view domain_name(std::string_view domain) {
+  return domain.empty() ? std::string_view("ai.onnx") : domain;
+}
+
+/// How errors call a node: "Conv 'conv1'".
+std::string describe(const NodeDef& node, const std::string& origin) {
+  return fmt::format("{} '{}'", node.op_type, origin);
+}
+
+/// "OpType#index" where the name is empty or repeated.
+std::vector<std::string> origin_names(const std::vector<NodeDef>& nodes) {
+  std::map<std::string_view, int> uses;
+  for (const NodeDef& node : nodes) ++uses[node.name];
+  std::vector<std::string> names;
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    const bool named = !nodes[n].name.empty() && uses[nodes[n].name] == 1;
+    names.push_back(named ? std::string(nodes[n].name) : fmt::format("{}#{}", nodes[n].op_type, n));
+  }
+  return names;
+}
+
+}  // namespace
+
+GraphImporter::GraphImporter(const ModelDef& model, const ImportOptions& options)
+    : model_(model), options_(options), source_{model.owner, model.folder}, nodes_left_(kMaxNodes) {
+  for (const FunctionDef& function : model.functions) {
+    functions_.emplace(std::pair(function.domain, function.name), &function);
+  }
+}
+
+void GraphImporter::import_main(Scope& scope) {
+  add_initializers(model_.graph, scope);
+  std::vector<std::string_view> outputs;
+  for (const ValueDef& output : model_.graph.outputs) outputs.push_back(output.name);
+  if (outputs.empty()) refuse_invalid("the model has no outputs");
+  import_nodes(model_.graph.nodes, outputs, scope);
+  throw_refused_nodes();
+  for (const ValueDef& output : model_.graph.outputs) {
+    const ValueId v = lookup(output.name, scope);
+    if (v == kNoValue) refuse_invalid(fmt::format("output '{}' is never made", output.name));
+    scope.builder.graph().add_output(v, std::string(output.name));
+  }
+}
+
+void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope) {
+  const auto add = [&](std::string_view name, auto&& read) {
+    if (scope.values.contains(name)) {
+      refuse_invalid(fmt::format("value '{}' is made twice", name));
+    }
+    try {
+      const ValueId v = scope.builder.constant(read());
+      scope.builder.name_value(v, name);
+      scope.values[name] = v;
+    } catch (const Refusal& refusal) {
+      if (refusal.error().code != ErrorCode::kUnsupported) throw;
+      refused_.push_back(fmt::format("initializer '{}': {}", name, refusal.error().message));
+      scope.values[name] = kRefusedValue;
+    }
+  };
+  for (const TensorDef& def : graph.initializers) {
+    add(def.name, [&] { return tensor(def); });
+  }
+  for (std::string_view message : graph.sparse_initializers) {
+    std::string_view values;
+    for (WireMessage m(message); m.next();) {
+      if (m.field() == 1) {
+        values = m.bytes();
+      } else {
+        m.skip();
+      }
+    }
+    add(read_tensor_def(values).name, [&] { return read_sparse_tensor(message, source_); });
+  }
+}
+
+void GraphImporter::import_nodes(const std::vector<NodeDef>& nodes,
+                                 const std::vector<std::string_view>& outputs, Scope& scope) {
+  const std::vector<std::string> origins = origin_names(nodes);
+  for (size_t n : order_nodes(nodes, outputs)) {
+    import_node(nodes[n], scope, scope.prefix + origins[n]);
+  }
+}
+
+void GraphImporter::import_node(const NodeDef& node, Scope& scope, const std::string& origin) {
+  if (--nodes_left_ < 0) refuse_unsupported("more than two million nodes");
+  for (std::string_view name : node.outputs) {
+    if (!name.empty() && scope.values.contains(name)) {
+      refuse_invalid(fmt::format("value '{}' is made twice", name));
+    }
+  }
+  try {
+    std::vector<ValueId> inputs;
+    for (std::string_view name : node.inputs) inputs.push_back(lookup(name, scope));
+    translate(node, scope, std::move(inputs), origin);
+  } catch (const DependsOnRefused&) {
+    list_missing(node, scope, origin);
+    mark_refused(node, scope);
+  } catch (const Refusal& refusal) {
+    if (refusal.error().code != ErrorCode::kUnsupported) {
+      throw Refusal({refusal.error().code,
+                     fmt::format("{}: {}", describe(node, origin), refusal.error().message)});
+    }
+    refuse_node(node, scope, origin, refusal.error().message);
+  }
+}
+
+void GraphImporter::translate(const NodeDef& node, Scope& scope, std::vector<ValueId> inputs,
+                              const std::string& origin) {
+  GraphBuilder& builder = scope.builder;
+  builder.start_origin({origin, std::string(node.op_type)});
+  const FunctionDef* function = find_function(node);
+  const int64_t opset = function == nullptr ? opset_of(node.domain, scope) : 0;
+  OpContext context(*this, scope, node, opset, std::move(inputs), origin);
+  if (function != nullptr) {
+    inline_function(*function, context, scope, origin);
+  } else {
+    const Translator* translator = find_translator(node.domain, node.op_type, opset);
+    if (translator == nullptr) refuse_unsupported("there is no such operator in weft");
+    translator->translate(context);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    const ValueId v = context.outputs()[i];
+    scope.values[node.outputs[i]] = v == kNoValue ? kUnmadeValue : v;
+    if (v >= 0) builder.name_value(v, node.outputs[i]);
+  }
+}
+
+void GraphImporter::inline_function(const FunctionDef& function, OpContext& call, Scope& scope,
+                                    const std::string& origin) {
+  if (scope.depth >= kMaxScopeDepth) refuse_invalid("functions call each other too deeply");
+  Scope inner{scope.builder, function.opsets, nullptr, origin + "/", scope.depth + 1, {}};
+  if (call.input_count() > static_cast<int>(function.inputs.size())) {
+    refuse_invalid(fmt::format("the function takes {} inputs", function.inputs.size()));
+  }
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    inner.values[function.inputs[i]] = call.optional_input(static_cast<int>(i));
+  }
+  const std::vector<NodeDef> body = bind_attributes(function, call.node());
+  import_nodes(body, function.outputs, inner);
+  const size_t count = std::min(function.outputs.size(), call.node().outputs.size());
+  for (size_t i = 0; i < count; ++i) {
+    if (call.wants_output(static_cast<int>(i))) {
+      call.set_output(static_cast<int>(i), lookup(function.outputs[i], inner));
+    }
+  }
+}
+
+std::vector<ValueId> GraphImporter::import_subgraph(const GraphDef& graph, const OpContext& node,
+                                                    GraphBuilder& builder,
+                                                    const std::vector<ValueId>& arguments) {
+  const Scope& outer = node.scope();
+  if (outer.depth >= kMaxScopeDepth) refuse_invalid("graphs are nested too deeply");
+  Scope inner{builder, outer.opsets, &outer, node.origin() + "/", outer.depth + 1, {}};
+  if (graph.inputs.size() != arguments.size()) {
+    refuse_invalid(fmt::format("a subgraph takes {} inputs and is given {}", graph.inputs.size(),
+                               arguments.size()));
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!inner.values.emplace(graph.inputs[i].name, arguments[i]).second) {
+      refuse_invalid(fmt::format("value '{}' is made twice", graph.inputs[i].name));
+    }
+  }
+  add_initializers(graph, inner);
+  std::vector<std::string_view> names;
+  for (const ValueDef& output : graph.outputs) names.push_back(output.name);
+  import_nodes(graph.nodes, names, inner);
+  std::vector<ValueId> results;
+  for (std::string_view name : names) {
+    results.push_back(lookup(name, inner));
+    if (results.back() == kNoValue) refuse_unsupported("a subgraph's output is absent");
+  }
+  return results;
+}
+
+ValueId GraphImporter::lookup(std::string_view name, const Scope& scope) const {
+  if (name.empty()) return kNoValue;
+  const auto found = scope.values.find(name);
+  if (found == scope.values.end()) {
+    if (scope.outer == nullptr) refuse_invalid(fmt::format("nothing makes the value '{}'", name));
+    const ValueId outside = lookup(name, *scope.outer);
+    if (&scope.builder == &scope.outer->builder || outside < 0) return outside;
+    return scope.builder.capture(outside);
+  }
+  if (found->second == kRefusedValue) throw DependsOnRefused{};
+  if (found->second == kUnmadeValue) {
+    refuse_unsupported(fmt::format("it reads '{}', an output that weft does not make", name));
+  }
+  return found->second;
+}
+
+int64_t GraphImporter::opset_of(std::string_view domain, const Scope& scope) const {
+  const auto found = scope.opsets.find(domain);
+  return found != scope.opsets.end() ? found->second : 1;
+}
+
+const FunctionDef* GraphImporter::find_function(const NodeDef& node) const {
+  const auto found = functions_.find({node.domain, node.op_type});
+  if (found == functions_.end()) return nullptr;
+  if (found->second->overload == node.overload) return found->second;
+  for (const FunctionDef& function : model_.functions) {
+    if (function.domain == node.domain && function.name == node.op_type &&
+        function.overload == node.overload) {
+      return &function;
+    }
+  }
+  return nullptr;
+}
+
+void GraphImporter::refuse_node(const NodeDef& node, Scope& scope, const std::string& origin,
+                                const std::string& reason) {
+  refused_.push_back(fmt::format("{} ({} {}): {}", describe(node, origin), domain_name(node.domain),
+                                 opset_of(node.domain, scope), reason));
+  mark_refused(node, scope);
+}
+
+void GraphImporter::mark_refused(const NodeDef& node, Scope& scope) const {
+  for (std::string_view name : node.outputs) {
+    if (!name.empty()) scope.values[name] = kRefusedValue;
+  }
+}
+
+void GraphImporter::list_missing(const NodeDef& node, const Scope& scope,
+                                 const std::string& origin) {
+  const int64_t opset = opset_of(node.domain, scope);
+  if (find_function(node) == nullptr &&
+      find_translator(node.domain, node.op_type, opset) == nullptr) {
+    refused_.push_back(fmt::format("{} ({} {}): there is no such operator in weft",
+                                   describe(node, origin), domain_name(node.domain), opset));
+  }
+  for (const Attribute& attribute : node.attributes) {
+    if (attribute.g == nullptr) continue;
+    const std::vector<std::string> names = origin_names(attribute.g->nodes);
+    for (size_t n = 0; n < names.size(); ++n) {
+      list_missing(attribute.g->nodes[n], scope, origin + "/" + names[n]);
+    }
+  }
+}
+
+void GraphImporter::throw_refused_nodes() const {
+  if (refused_.empty()) return;
+  std::string message = "the model uses what weft does not support:";
+  for (const std::string& line : refused_) message += "\n  " + line;
+  refuse_unsupported(std::move(message));
+}
+
+void GraphImporter::refuse_unknown(GraphBuilder& builder, ValueId v, std::string_view what) const {
+  std::set<std::string> names;
+  const bool only_inputs = collect_inputs(builder, v, names);
+  const bool all_known = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return options_.known_inputs.contains(name);
+  });
+  if (only_inputs && !names.empty() && all_known) throw NeedsInputs{std::move(names)};
+  if (!only_inputs) {
+    refuse_unsupported(fmt::format("{} must be known before the model runs", what));
+  }
+  if (names.empty()) refuse_unsupported(fmt::format("{} is too large to compute", what));
+  refuse_unsupported(
+      fmt::format("{} must be known before the model runs, but follows from the "
+                  "value of input '{}' (give that input's value)",
+                  what, fmt::join(names, "', '")));
+}
+
+}  // namespace weft::onnx

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "import/onnx/graph_builder.h"
+#include "import/onnx/import_onnx.h"
+#include "import/onnx/model.h"
+#include "import/onnx/tensor_proto.h"
+
+namespace weft::onnx {
+
+class OpContext;
+
+/// The names that the nodes of one ONNX graph (or function body, or subgraph) see, and where its
+/// nodes go.
+struct Scope {
+  GraphBuilder& builder;
+  const std::map<std::string_view, int64_t>& opsets;
+  const Scope* outer = nullptr;  ///< the graph around a subgraph; none around a function
+  std::string prefix;            ///< of the origins' names
+  int depth = 0;
+  std::map<std::string_view, ValueId> values;
+};
+
+/// In Scope::values: an output that a refused node would have made. What reads it is skipped
+/// without another message.
+inline constexpr ValueId kRefusedValue = -2;
+/// An output that the node's translator does not produce.
+inline constexpr ValueId kUnmadeValue = -3;
+
+/// A value was needed that only a refused node would have made.
+struct DependsOnRefused {};
+
+/// The import must start again with these inputs as constants.
+struct NeedsInputs {
+  std::set<std::string> names;
+};
+
+/// Walks ONNX graphs and has each node translated. One object imports one model once.
+class GraphImporter {
+ public:
+  GraphImporter(const ModelDef& model, const ImportOptions& options);
+
+  /// Nodes of the main graph, whose inputs are in `scope` already. Throws Refusal for anything
+  /// wrong, NeedsInputs.
+  void import_main(Scope& scope);
+
+  /// The nodes of a subgraph of `node` inside `scope.builder`, with `arguments` for its inputs;
+  /// returns its outputs. `builder` is scope's own (the subgraph is pasted) or a region of it.
+  std::vector<ValueId> import_subgraph(const GraphDef& graph, const OpContext& node,
+                                       GraphBuilder& builder,
+                                       const std::vector<ValueId>& arguments);
+
+  /// The values of initializers, by name, into the scope.
+  void add_initializers(const GraphDef& graph, Scope& scope);
+
+  HostTensor tensor(const TensorDef& def) const { return read_tensor(def.message, source_); }
+  const TensorSource& source() const { return source_; }
+
+  /// Why a value that must be constant is not: throws NeedsInputs when the caller knows the inputs
+  /// it follows from, else a refusal that names them.
+  [[noreturn]] void refuse_unknown(GraphBuilder& builder, ValueId v, std::string_view what) const;
+
+  /// "unsupported: …" with all the nodes refused so far, if any.
+  void throw_refused_nodes() const;
+
+ private:
+  void import_nodes(const std::vector<NodeDef>& nodes, const std::vector<std::string_view>& outputs,
+                    Scope& scope);
+  void import_node(const NodeDef& node, Scope& scope, const std::string& origin);
+  void translate(const NodeDef& node, Scope& scope, std::vector<ValueId> inputs,
+                 const std::string& origin);
+  void inline_function(const FunctionDef& function, OpContext& call, Scope& scope,
+                       const std::string& origin);
+  void refuse_node(const NodeDef& node, Scope& scope, const std::string& origin,
+                   const std::string& reason);
+  void mark_refused(const NodeDef& node, Scope& scope) const;
+  /// Lists the operators without translator in a node that is skipped, and in its subgraphs.
+  void list_missing(const NodeDef& node, const Scope& scope, const std::string& origin);
+  const FunctionDef* find_function(const NodeDef& node) const;
+  int64_t opset_of(std::string_view domain, const Scope& scope) const;
+  ValueId lookup(std::string_view name, const Scope& scope) const;
+
+  const ModelDef& model_;
+  const ImportOptions& options_;
+  TensorSource source_;
+  std::map<std::pair<std::string_view, std::string_view>, const FunctionDef*> functions_;
+  std::vector<std::string> refused_;
+  int64_t nodes_left_;
+};
+
+}  // namespace weft::onnx

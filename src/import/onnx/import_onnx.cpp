@@ -1,0 +1,117 @@
+#include "import/onnx/import_onnx.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <protozero/exception.hpp>
+
+#include "import/onnx/bind_inputs.h"
+#include "import/onnx/graph_importer.h"
+#include "import/onnx/infer_input_ranges.h"
+#include "import/onnx/prune_graph.h"
+#include "import/onnx/read_model.h"
+
+namespace weft {
+namespace onnx {
+namespace {
+
+constexpr int64_t kOldestOpset = 7;
+constexpr int64_t kMaxOpset = 1000;
+
+void check_versions(const ModelDef& model) {
+  if (model.opsets.empty()) refuse_invalid("the model does not say which opset it uses");
+  const auto found = model.opsets.find("");
+  if (found == model.opsets.end()) return;
+  if (found->second < 1 || found->second > kMaxOpset) {
+    refuse_invalid(fmt::format("opset {} does not exist", found->second));
+  }
+  if (found->second < kOldestOpset) {
+    refuse_unsupported(fmt::format("opset {} (7 and later are supported)", found->second));
+  }
+}
+
+ImportedModel describe_model(const ModelDef& model) {
+  ImportedModel imported;
+  imported.node_count = static_cast<int64_t>(model.graph.nodes.size());
+  const auto opset = model.opsets.find("");
+  imported.opset = opset != model.opsets.end() ? opset->second : 0;
+  imported.ir_version = model.ir_version;
+  imported.producer = model.producer_name;
+  for (const auto& [key, value] : model.metadata) {
+    imported.metadata.emplace(std::string(key), std::string(value));
+  }
+  return imported;
+}
+
+/// One import with these inputs as constants. Throws NeedsInputs when that was not enough.
+ImportedModel import_once(const ModelDef& model, const ImportOptions& options,
+                          const std::set<std::string>& specialised) {
+  ImportedModel imported = describe_model(model);
+  imported.inputs = bind_inputs(model.graph, options);
+  GraphBuilder builder;
+  Scope scope{builder, model.opsets, nullptr, {}, 0, {}};
+  GraphImporter importer(model, options);
+  for (ImportedInput& input : imported.inputs) {
+    ValueId v = kNoValue;
+    if (specialised.contains(input.name)) {
+      input.specialised = options.known_inputs.at(input.name);
+      v = builder.constant(*input.specialised);
+      builder.name_value(v, input.name);
+    } else {
+      input.graph_input = static_cast<int64_t>(builder.graph().inputs.size());
+      v = builder.input(input.type, input.name);
+    }
+    // The key must be a view of the file, which outlives the import.
+    for (const ValueDef& def : model.graph.inputs) {
+      if (def.name == input.name) scope.values[def.name] = v;
+    }
+  }
+  importer.import_main(scope);
+  imported.graph = prune_graph(builder.graph(), builder.value_names());
+  infer_input_ranges(imported);
+  return imported;
+}
+
+Result<ImportedModel> import_model(const ModelDef& model, const ImportOptions& options) {
+  try {
+    check_versions(model);
+    std::set<std::string> specialised;
+    while (true) {
+      try {
+        return import_once(model, options, specialised);
+      } catch (const NeedsInputs& needs) {
+        const size_t before = specialised.size();
+        specialised.insert(needs.names.begin(), needs.names.end());
+        WEFT_CHECK(specialised.size() > before, "specialising does not help");
+      }
+    }
+  } catch (const Refusal& refusal) {
+    return refusal.error();
+  } catch (const DependsOnRefused&) {
+    WEFT_CHECK(false, "a refused value escaped");
+  } catch (const protozero::exception&) {
+    return invalid_input("a tensor in the model is cut short");
+  }
+}
+
+}  // namespace
+}  // namespace onnx
+
+Result<ImportedModel> import_onnx(const std::string& path, const ImportOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(MappedFile file, map_file(path));
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  auto imported = import_onnx(file.bytes, file.owner, folder, options);
+  if (imported.ok()) return imported;
+  return Error{imported.error().code, fmt::format("'{}': {}", path, imported.error().message)};
+}
+
+Result<ImportedModel> import_onnx(std::span<const std::byte> model,
+                                  std::shared_ptr<const void> owner, const std::string& folder,
+                                  const ImportOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(const onnx::ModelDef read,
+                        onnx::read_model({std::move(owner), model}, folder));
+  return onnx::import_model(read, options);
+}
+
+}  // namespace weft

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "index/index_expr.h"
+#include "support/result.h"
+
+namespace weft {
+
+/// What the caller knows about the model's inputs. Names that the model does not have are an error.
+struct ImportOptions {
+  /// Symbolic dimensions: by their name in the model, or "input.axis" ("x.0") where it has none.
+  std::map<std::string, int64_t> bind;
+  /// Values that inputs will have. They give shapes, and where an operator needs an input as a
+  /// constant (a shape, axes, k, pads) the graph is specialised on them.
+  std::map<std::string, HostTensor> known_inputs;
+  /// Shapes that inputs will have; symbolic dimensions bind from them.
+  std::map<std::string, Shape> shapes;
+};
+
+/// An input of the model, in the model's order.
+struct ImportedInput {
+  std::string name;
+  TensorType type;
+  /// Name of each axis in the model ("" where it is a number or has none).
+  std::vector<std::string> symbols;
+  /// Position in Graph::inputs; -1 when the graph is specialised on the input's value.
+  int64_t graph_input = -1;
+  /// That value: another one needs another import.
+  std::optional<HostTensor> specialised;
+  /// Integers that are safe whatever the rest: an index into an axis of n has [0, n-1]. nullopt:
+  /// nothing is known.
+  std::optional<Interval> range;
+};
+
+struct ImportedModel {
+  Graph graph;
+  std::vector<ImportedInput> inputs;
+  int64_t node_count = 0;  ///< ONNX nodes of the main graph
+  int64_t opset = 0;       ///< of ai.onnx
+  int64_t ir_version = 0;
+  std::string producer;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Reads an ONNX model (opset 7 and later) into primitives, all shapes concrete. The graph's large
+/// constants are views of the mapped file, which they keep alive.
+///
+/// kInvalidInput: the file cannot be read or breaks ONNX's rules, an option does not fit, or
+/// symbolic dimensions stay unbound (one error lists them all). kUnsupported: one error lists every
+/// node that is not supported, with its operator, domain and reason.
+Result<ImportedModel> import_onnx(const std::string& path, const ImportOptions& options = {});
+
+/// The same for a model in memory. `folder` is where its external data may lie; empty: it may have
+/// none.
+Result<ImportedModel> import_onnx(std::span<const std::byte> model,
+                                  std::shared_ptr<const void> owner, const std::string& folder,
+                                  const ImportOptions& options = {});
+
+}  // namespace weft

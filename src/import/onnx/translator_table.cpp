@@ -1,0 +1,30 @@
+#include "import/onnx/translator.h"
+
+namespace weft::onnx {
+namespace {
+
+constexpr TranslatorTable (*kTables[])() = {
+    elementwise_translators,   shape_translators,          movement_translators,
+    constant_translators,      gather_scatter_translators, control_flow_translators,
+    activation_translators,    reduction_translators,      softmax_translators,
+    matmul_translators,        convolution_translators,    pooling_translators,
+    normalization_translators, recurrent_translators,      quantization_translators,
+    attention_translators,     resize_translators,         loss_translators,
+    selection_translators,     signal_translators,
+};
+
+}  // namespace
+
+const Translator* find_translator(std::string_view domain, std::string_view op_type,
+                                  int64_t opset) {
+  const Translator* best = nullptr;
+  for (const auto& table : kTables) {
+    for (const Translator& row : table()) {
+      const bool matches = row.domain == domain && row.op_type == op_type && row.min_opset <= opset;
+      if (matches && (best == nullptr || row.min_opset > best->min_opset)) best = &row;
+    }
+  }
+  return best;
+}
+
+}  // namespace weft::onnx
