@@ -1,0 +1,62 @@
+#include "import/onnx/contraction.h"
+#include "import/onnx/precision.h"
+#include "import/onnx/translator.h"
+
+namespace weft::onnx {
+
+ValueId numpy_matmul(GraphBuilder& b, ValueId x, ValueId y, DType result) {
+  if (b.rank(x) == 0 || b.rank(y) == 0) refuse_invalid("matmul does not take scalars");
+  bool row = b.rank(x) == 1, column = b.rank(y) == 1;
+  if (row) x = b.unsqueeze(x, {0});
+  if (column) y = b.unsqueeze(y, {1});
+  ValueId product = b.matmul(x, y, result);
+  if (column) product = b.squeeze(product, {-1});
+  if (row) product = b.squeeze(product, {column ? -1 : -2});
+  return product;
+}
+
+namespace {
+
+void translate_matmul(OpContext& n) {
+  GraphBuilder& b = n.b;
+  ValueId x = n.input(0), y = n.input(1);
+  n.require(b.dtype(x) == b.dtype(y), "both factors must have one type");
+  DType type = b.dtype(x);
+  n.set_output(0, b.convert(numpy_matmul(b, x, y, working_type(type)), type));
+}
+
+/// alpha * A' * B' + beta * C; the transpositions are only a choice of the contracted axes.
+void translate_gemm(OpContext& n) {
+  GraphBuilder& b = n.b;
+  ValueId x = n.input(0), y = n.input(1);
+  n.require(b.rank(x) == 2 && b.rank(y) == 2, "A and B must be matrices");
+  n.require(b.dtype(x) == b.dtype(y), "A and B must have one type");
+  double alpha = n.float_attr("alpha", 1.0f), beta = n.float_attr("beta", 1.0f);
+  DType type = b.dtype(x);
+  DotAttrs attrs;
+  attrs.lhs_contract = {n.bool_attr("transA", false) ? 0 : 1};
+  attrs.rhs_contract = {n.bool_attr("transB", false) ? 1 : 0};
+  ValueId product = b.dot_general(x, y, attrs, working_type(type));
+  // Integers with a fractional factor: scaled as floating-point numbers, then truncated.
+  bool scales = alpha != 1.0 || beta != 1.0;
+  DType sum_type = scales ? floating_type(type) : working_type(type);
+  product = b.convert(product, sum_type);
+  if (alpha != 1.0) product = b.mul(product, alpha);
+  if (n.has_input(2) && beta != 0.0) {
+    ValueId c = b.broadcast_to(b.convert(n.input(2), sum_type), b.shape(product));
+    product = b.add(product, beta != 1.0 ? b.mul(c, beta) : c);
+  }
+  n.set_output(0, b.convert(product, type));
+}
+
+const Translator kRows[] = {
+    {"", "Einsum", 12, translate_einsum},
+    {"", "Gemm", 1, translate_gemm},
+    {"", "MatMul", 1, translate_matmul},
+};
+
+}  // namespace
+
+TranslatorTable matmul_translators() { return kRows; }
+
+}  // namespace weft::onnx

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "import/onnx/translator.h"
+
+namespace weft::onnx {
+
+/// One entry of the `activations` of an RNN, GRU or LSTM.
+struct RecurrentActivation {
+  enum class Kind : uint8_t {
+    kRelu,
+    kTanh,
+    kSigmoid,
+    kAffine,
+    kLeakyRelu,
+    kThresholdedRelu,
+    kScaledTanh,
+    kHardSigmoid,
+    kElu,
+    kSoftsign,
+    kSoftplus,
+  };
+  Kind kind = Kind::kTanh;
+  double alpha = 0, beta = 0;
+  double clip = 0;  ///< bounds the input to [-clip, clip]; 0: not at all
+
+  ValueId apply(GraphBuilder& b, ValueId x) const;
+};
+
+/// Reads activations, activation_alpha, activation_beta and clip. `defaults` are the names for one
+/// direction; the result has them for `directions` directions, in order. An activation with a
+/// parameter takes the next number of its list while there is one, then its default.
+std::vector<RecurrentActivation> read_recurrent_activations(
+    OpContext& n, int64_t directions, const std::vector<std::string_view>& defaults);
+
+}  // namespace weft::onnx
