@@ -7,6 +7,7 @@ for each line on stdin with a number of seconds, {"median_ms", "min_ms", "p95_ms
 "peak_mb"} of runs for about that long.
 """
 
+import functools
 import json
 import resource
 import sys
@@ -15,10 +16,13 @@ import time
 import numpy as np
 
 
-def load_onnxruntime(model, inputs, threads):
+def load_onnxruntime(model, inputs, threads, optimised=True):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    if not optimised:
+        level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.graph_optimization_level = level
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -52,6 +56,13 @@ def load_openvino(model, inputs, threads):
     )
 
 
+ENGINES = {
+    "onnxruntime": load_onnxruntime,
+    "onnxruntime-plain": functools.partial(load_onnxruntime, optimised=False),
+    "openvino": load_openvino,
+}
+
+
 def measure(run, seconds):
     run()
     times = []
@@ -73,8 +84,7 @@ def main():
     engine, model, inputs_file, threads, outputs_file = sys.argv[1:]
     inputs = dict(np.load(inputs_file))
     start = time.perf_counter()
-    load = {"onnxruntime": load_onnxruntime, "openvino": load_openvino}[engine]
-    run, outputs = load(model, inputs, int(threads))
+    run, outputs = ENGINES[engine](model, inputs, int(threads))
     run()
     elapsed = time.perf_counter() - start
     np.savez(outputs_file, *outputs())
