@@ -1,0 +1,111 @@
+#include "runtime/executable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/host_ops.h"
+
+namespace weft {
+namespace {
+
+Result<size_t> index_of(std::string_view name, const std::vector<ProgramIo>& list,
+                        const char* what) {
+  std::string names;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].name == name) return i;
+    names += (i == 0 ? "'" : ", '") + list[i].name + "'";
+  }
+  return invalid_input("there is no " + std::string(what) + " '" + std::string(name) + "'" +
+                       (list.empty() ? std::string(": there are none") : "; there are " + names));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Executable>> Executable::create(Program program) {
+  std::vector<const KernelImage*> images;
+  for (const KernelImage& image : program.kernels) images.push_back(&image);
+  WEFT_ASSIGN_OR_RETURN(std::shared_ptr<const LoadedKernels> kernels, LoadedKernels::load(images));
+  return create(std::move(program), std::move(kernels));
+}
+
+Result<std::shared_ptr<const Executable>> Executable::create(
+    Program program, std::shared_ptr<const LoadedKernels> kernels) {
+  WEFT_RETURN_IF_ERROR(verify_program(program));
+  std::shared_ptr<Executable> executable(new Executable);
+  executable->program_ = std::move(program);
+  executable->kernels_ = std::move(kernels);
+  executable->loops_ = loop_facts(executable->program_);
+  WEFT_RETURN_IF_ERROR(executable->resolve(executable->program_.steps, 0, executable->root_));
+  return std::shared_ptr<const Executable>(std::move(executable));
+}
+
+Status Executable::resolve(const std::vector<ProgramStep>& from, int32_t depth,
+                           std::vector<ExecutableStep>& to) {
+  to.reserve(from.size());
+  for (const ProgramStep& source : from) {
+    ExecutableStep& step = to.emplace_back();
+    step.source = &source;
+    step.id = static_cast<int32_t>(steps_.size());
+    const bool launches = source.kind == ProgramStep::Kind::kLaunch;
+    steps_.push_back({source.name, source.kind, launches ? source.launch.kernel : -1, depth});
+    switch (source.kind) {
+      case ProgramStep::Kind::kLaunch:
+        WEFT_RETURN_IF_ERROR(resolve_launch(source.launch, step));
+        break;
+      case ProgramStep::Kind::kHost: {
+        step.on_first_thread = !is_large_copy(source.host);
+        parallel_ = parallel_ || !step.on_first_thread;
+        std::vector<HostOperand> operands;
+        for (int32_t b : source.host.operands) {
+          const ProgramBuffer& buffer = program_.buffers[static_cast<size_t>(b)];
+          operands.push_back({buffer.dtype, &buffer.shape, nullptr});
+        }
+        scratch_bytes_ = std::max(scratch_bytes_, host_step_scratch_bytes(source.host, operands));
+        break;
+      }
+      case ProgramStep::Kind::kIf:
+        WEFT_RETURN_IF_ERROR(resolve(source.if_step->then_steps, depth + 1, step.body));
+        WEFT_RETURN_IF_ERROR(resolve(source.if_step->else_steps, depth + 1, step.otherwise));
+        break;
+      case ProgramStep::Kind::kLoop:
+        WEFT_RETURN_IF_ERROR(resolve(source.loop_step->condition_steps, depth + 1, step.condition));
+        WEFT_RETURN_IF_ERROR(resolve(source.loop_step->body, depth + 1, step.body));
+        break;
+    }
+  }
+  return {};
+}
+
+bool Executable::is_large_copy(const HostStep& host) const {
+  return host.op == HostStep::Op::kCopy &&
+         program_.buffers[static_cast<size_t>(host.results[0])].bytes >= kSharedCopyBytes;
+}
+
+Status Executable::resolve_launch(const LaunchStep& launch, ExecutableStep& to) {
+  const auto kernel = static_cast<size_t>(launch.kernel);
+  if (kernel >= kernels_->image_count() ||
+      kernels_->phase_count(kernel) != launch.work_items.size()) {
+    return invalid_input("kernel '" + program_.kernels[kernel].name +
+                         "' is not among the loaded ones with the phases that the program expects");
+  }
+  int64_t most_items = 0;
+  for (size_t phase = 0; phase < launch.work_items.size(); ++phase) {
+    to.phases.push_back(kernels_->entry(kernel, phase));
+    most_items = std::max(most_items, launch.work_items[phase]);
+  }
+  to.on_first_thread = launch.serial || most_items <= 1;
+  parallel_ = parallel_ || !to.on_first_thread;
+  scratch_bytes_ = std::max(scratch_bytes_, launch.scratch_bytes);
+  most_launch_buffers_ = std::max(most_launch_buffers_, launch.buffers.size());
+  return {};
+}
+
+Result<size_t> Executable::input_index(std::string_view name) const {
+  return index_of(name, program_.inputs, "input");
+}
+
+Result<size_t> Executable::output_index(std::string_view name) const {
+  return index_of(name, program_.outputs, "output");
+}
+
+}  // namespace weft

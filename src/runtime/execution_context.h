@@ -1,0 +1,115 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/executable.h"
+#include "runtime/host_ops.h"
+#include "runtime/memory.h"
+#include "runtime/region_barrier.h"
+#include "runtime/tensor_ref.h"
+#include "runtime/thread_pool.h"
+#include "support/result.h"
+
+namespace weft {
+
+/// Asks runs to stop; may be set from any thread, also from a signal handler.
+class CancellationToken {
+ public:
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  void reset() { cancelled_.store(false, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
+struct ContextOptions {
+  /// Runs use it when it is free; null: the caller's thread alone.
+  std::shared_ptr<ThreadPool> pool;
+  /// A while-loop that runs longer is an error.
+  int64_t max_iterations = int64_t{1} << 32;
+};
+
+struct RunOptions {
+  const CancellationToken* cancel = nullptr;
+  /// When not empty (one element per Executable::steps()): nanoseconds of each step are added.
+  /// Every step is then set apart by barriers, so the sum is more than an unobserved run takes.
+  std::span<int64_t> step_nanoseconds = {};
+};
+
+/// The memory of one run at a time: arena, per-thread scratch and pointer tables. All of it is
+/// allocated by create(), except for copies of tensors whose strides, alignment or overlap need
+/// one: the first run that needs a copy allocates it and later runs reuse it.
+class ExecutionContext {
+ public:
+  static Result<std::unique_ptr<ExecutionContext>> create(
+      std::shared_ptr<const Executable> executable, ContextOptions options = {});
+  ~ExecutionContext();
+
+  const Executable& executable() const { return *executable_; }
+  /// Of a run that finds the pool free.
+  int threads() const { return static_cast<int>(threads_.size()); }
+
+  /// Runs the program on the caller's tensors, in the order of Program::inputs and outputs.
+  ///
+  /// Dense, aligned tensors are used in place. Outputs may overlap inputs (a state passed back into
+  /// itself) but not each other. Errors: kInvalidInput names the tensor that has another type or
+  /// shape than the program's; kInterrupted leaves the outputs unspecified. One run at a time.
+  Status run(std::span<const InputRef> inputs, std::span<const OutputRef> outputs,
+             const RunOptions& options = {});
+
+  ExecutionContext(const ExecutionContext&) = delete;
+  ExecutionContext& operator=(const ExecutionContext&) = delete;
+
+ private:
+  friend class RegionWalk;
+
+  /// What one thread of the region owns; other threads write nothing of it.
+  struct alignas(64) ThreadState {
+    std::vector<void*> table;         ///< address of every buffer, now
+    std::vector<int64_t> iterations;  ///< of every loop, now
+    std::vector<void*> launch_table;  ///< addresses for the kernel being called
+    std::vector<HostOperand> host_operands, host_results;
+    std::byte* scratch = nullptr;
+  };
+
+  /// What the threads of one region share.
+  struct Region {
+    int threads = 1;
+    const RunOptions* options = nullptr;
+    std::atomic<bool> stop{false};
+    bool too_many_iterations = false;
+    int32_t endless_step = 0;
+    RegionBarrier barrier;
+  };
+
+  ExecutionContext(std::shared_ptr<const Executable> executable, ContextOptions options);
+  Status allocate();
+  Status run_exclusively(std::span<const InputRef> inputs, std::span<const OutputRef> outputs,
+                         const RunOptions& options);
+  Status bind(std::span<const InputRef> inputs, std::span<const OutputRef> outputs);
+  Status bind_inputs(std::span<const InputRef> inputs);
+  Status bind_outputs(std::span<const OutputRef> outputs);
+  void bind_buffers();
+  void deliver(std::span<const OutputRef> outputs);
+  Status outcome() const;
+
+  std::shared_ptr<const Executable> executable_;
+  ContextOptions options_;
+  Memory arena_, scratch_;
+  std::vector<ThreadState> threads_;
+  std::vector<void*> start_table_;  ///< addresses at the start of a run
+  std::vector<int32_t> rebound_;    ///< buffers whose start address depends on the caller's tensors
+  std::vector<void*> input_data_, output_data_;  ///< what the kernels see
+  std::vector<ByteRange> input_ranges_, output_ranges_;
+  std::vector<Memory> input_copies_, output_copies_;
+  std::vector<bool> output_delivered_;  ///< this run writes the output to its copy first
+  Region region_;
+  std::atomic<bool> running_{false};
+};
+
+}  // namespace weft

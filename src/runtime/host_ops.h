@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/program.h"
+#include "support/dtype.h"
+#include "support/result.h"
+
+namespace weft {
+
+/// A dense row-major tensor that a host operation reads or writes.
+struct HostOperand {
+  DType dtype = DType::kF32;
+  const Shape* shape = nullptr;
+  std::byte* data = nullptr;
+};
+
+/// Operand and result counts, types, shapes and axes of `step` fit its operation, so that
+/// run_host_step stays inside the tensors whatever they contain. `operands` and `results` need no
+/// data.
+///
+///     copy              x -> y                             as many bytes
+///     sort              x -> values, i64 indices           stable
+///     top_k             x -> values, i64 indices           extent k along axis, ties to the lower
+///     scatter_elements  data, indices, updates -> y        indices i64 or i32
+///     scatter_nd        data, indices[..., n], updates -> y
+///     cumulative        x -> y
+Status verify_host_step(const HostStep& step, std::span<const HostOperand> operands,
+                        std::span<const HostOperand> results);
+
+/// Bytes of scratch that run_host_step needs, aligned to 8.
+int64_t host_step_scratch_bytes(const HostStep& step, std::span<const HostOperand> operands);
+
+/// Executes a verified step; allocates nothing. NaN orders above every number (last when ascending,
+/// first when descending), as in numpy. Scatter indices count from the end when negative; updates
+/// outside the data are dropped, and where several hit one element the last wins, in row-major
+/// order of the updates. Floating-point running sums and products are kept in double.
+void run_host_step(const HostStep& step, std::span<const HostOperand> operands,
+                   std::span<const HostOperand> results, std::byte* scratch);
+
+}  // namespace weft

@@ -1,0 +1,139 @@
+#include "runtime/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+namespace weft {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr int kMaxThreads = 1024;
+
+std::vector<int> cores_of_process() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+/// Cores' worth of time that the control group grants, 0 for no limit.
+int quota_of_process() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
+  try {
+    return std::max(1, static_cast<int>(std::ceil(std::stod(quota) / period)));
+  } catch (const std::exception&) {  // not a number: no limit that we understand
+    return 0;
+  }
+}
+
+/// Signals are for the threads of the program that embeds us.
+class BlockSignals {
+ public:
+  BlockSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockSignals(const BlockSignals&) = delete;
+  BlockSignals& operator=(const BlockSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+int available_cores() {
+  const int cores = std::max<int>(1, static_cast<int>(cores_of_process().size()));
+  const int quota = quota_of_process();
+  return quota == 0 ? cores : std::min(cores, quota);
+}
+
+Result<std::shared_ptr<ThreadPool>> ThreadPool::create(const Options& options) {
+  if (options.threads < 1 || options.threads > kMaxThreads) {
+    return invalid_input("the number of threads is " + std::to_string(options.threads) +
+                         ", it must be between 1 and " + std::to_string(kMaxThreads));
+  }
+  std::shared_ptr<ThreadPool> pool(new ThreadPool);
+  WEFT_RETURN_IF_ERROR(pool->start(options));
+  return pool;
+}
+
+Status ThreadPool::start(const Options& options) {
+  // With fewer cores than threads, watching a word keeps the thread that will change it off its
+  // core: give the core away at once.
+  const bool crowded = options.threads > available_cores();
+  idle_wait_ = crowded ? WaitPolicy{} : WaitPolicy{microseconds(100), microseconds(0)};
+  region_wait_ = crowded ? WaitPolicy{microseconds(0), microseconds(50)}
+                         : WaitPolicy{microseconds(100), microseconds(400)};
+  const std::vector<int> cores = cores_of_process();
+  const BlockSignals blocked;
+  workers_.reserve(static_cast<size_t>(options.threads));
+  for (int thread = 1; thread < options.threads; ++thread) {
+    try {
+      workers_.emplace_back([this, thread] { work(thread); });
+    } catch (const std::system_error& error) {
+      return invalid_input("cannot start thread " + std::to_string(thread + 1) + " of " +
+                           std::to_string(options.threads) + ": " + error.what());
+    }
+    if (options.pin && !cores.empty()) {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(cores[static_cast<size_t>(thread) % cores.size()], &set);
+      pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);
+    }
+  }
+  return {};
+}
+
+ThreadPool::~ThreadPool() {
+  stop_ = true;
+  started_.publish(started_.value() + 1);
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::work(int thread) {
+  uint32_t region = 0;
+  for (;;) {
+    started_.wait_while(region, idle_wait_);
+    ++region;
+    if (stop_) return;
+    body_(context_, thread);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) finished_.publish(region);
+  }
+}
+
+bool ThreadPool::try_run(Body body, void* context) {
+  if (taken_.exchange(true, std::memory_order_acquire)) return false;
+  if (workers_.empty()) {
+    body(context, 0);
+  } else {
+    body_ = body;
+    context_ = context;
+    running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+    const uint32_t before = started_.value();
+    started_.publish(before + 1);
+    body(context, 0);
+    finished_.wait_while(before, region_wait_);
+  }
+  taken_.store(false, std::memory_order_release);
+  return true;
+}
+
+}  // namespace weft
