@@ -134,6 +134,7 @@ using TranslatorTable = std::span<const Translator>;
 TranslatorTable elementwise_translators();
 TranslatorTable shape_translators();
 TranslatorTable movement_translators();
+TranslatorTable pad_translators();
 TranslatorTable constant_translators();
 TranslatorTable gather_scatter_translators();
 TranslatorTable control_flow_translators();
