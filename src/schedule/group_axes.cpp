@@ -1,0 +1,113 @@
+#include "schedule/group_axes.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace weft {
+
+int GroupAxes::producer(TensorId t) const {
+  const auto it = std::lower_bound(producers.begin(), producers.end(), std::pair(t, -1));
+  return it != producers.end() && it->first == t ? it->second : -1;
+}
+
+namespace {
+
+std::string expr_name(const TensorProgram& program, ExprId e) {
+  return program.tensors[static_cast<size_t>(program.exprs[static_cast<size_t>(e)].output)].name;
+}
+
+Error refuse(const std::string& reason) { return {ErrorCode::kUnsupported, reason}; }
+
+/// Union-find over the axes of all expressions.
+class AxisClasses {
+ public:
+  explicit AxisClasses(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0); }
+  int find(int a) {
+    while (parent_[static_cast<size_t>(a)] != a)
+      a = parent_[static_cast<size_t>(a)] =
+          parent_[static_cast<size_t>(parent_[static_cast<size_t>(a)])];
+    return a;
+  }
+  void unite(int a, int b) {
+    a = find(a);
+    b = find(b);
+    if (a != b) parent_[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
+  }
+
+ private:
+  std::vector<int> parent_;
+};
+
+}  // namespace
+
+Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& group) {
+  GroupAxes out;
+  const size_t n = group.exprs.size();
+  std::vector<int> first(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) {
+    const TensorExpr& e = program.exprs[static_cast<size_t>(group.exprs[i])];
+    first[i + 1] = first[i] + e.axis_count();
+    out.producers.emplace_back(e.output, static_cast<int>(i));
+  }
+  std::sort(out.producers.begin(), out.producers.end());
+
+  AxisClasses classes(static_cast<size_t>(first[n]));
+  out.level.assign(n, 0);
+  for (size_t i = 0; i < n; ++i) {
+    const TensorExpr& e = program.exprs[static_cast<size_t>(group.exprs[i])];
+    std::string trouble;
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead || !trouble.empty()) return;
+      const int p = out.producer(s.symbol);
+      if (p < 0) return;
+      const TensorExpr& from =
+          program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(p)])];
+      out.level[i] = std::max(
+          out.level[i], out.level[static_cast<size_t>(p)] + (from.reduce_extents.empty() ? 0 : 1));
+      for (size_t a = 0; a < s.indices.size(); ++a) {
+        const IndexExpr& index = s.indices[a];
+        if (from.extents[a] == 1 && index.is_const(0)) continue;
+        if (!index.is_var() || index.var_id() >= e.axis_count() ||
+            e.range(index.var_id()).hi + 1 != from.extents[a]) {
+          trouble = expr_name(program, group.exprs[i]) + " reads " +
+                    expr_name(program, group.exprs[static_cast<size_t>(p)]) + " at [" +
+                    print(index) + "] along axis " + std::to_string(a) + ", not element by element";
+          return;
+        }
+        classes.unite(first[i] + index.var_id(),
+                      first[static_cast<size_t>(p)] + static_cast<int>(a));
+      }
+    });
+    if (!trouble.empty()) return refuse(trouble);
+  }
+  std::vector<int> number(static_cast<size_t>(first[n]), -1);
+  out.axis_of.resize(n);
+  for (size_t i = 0; i < n; ++i) {
+    const TensorExpr& e = program.exprs[static_cast<size_t>(group.exprs[i])];
+    for (int a = 0; a < e.axis_count(); ++a) {
+      int& id = number[static_cast<size_t>(classes.find(first[i] + a))];
+      const int64_t extent = e.range(a).hi + 1;
+      if (id < 0) {
+        id = static_cast<int>(out.axes.size());
+        out.axes.push_back({extent, false});
+      }
+      if (out.axes[static_cast<size_t>(id)].extent != extent) {
+        return refuse("axes of extents " + std::to_string(extent) + " and " +
+                      std::to_string(out.axes[static_cast<size_t>(id)].extent) + " meet in " +
+                      expr_name(program, group.exprs[i]));
+      }
+      for (const int other : out.axis_of[i]) {
+        if (other == id)
+          return refuse(expr_name(program, group.exprs[i]) + " uses one axis twice (a diagonal)");
+      }
+      out.axis_of[i].push_back(id);
+      if (a >= e.output_rank()) out.axes[static_cast<size_t>(id)].reduced = true;
+    }
+    if (!e.reduce_extents.empty()) out.reductions.push_back(static_cast<int>(i));
+    out.levels = std::max(out.levels, out.level[i] + 1);
+  }
+  return out;
+}
+
+}  // namespace weft

@@ -1,0 +1,81 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+#include <set>
+
+#include "expr/dependence.h"
+#include "schedule/templates.h"
+
+namespace weft {
+
+namespace {
+
+/// A reduction goes to the register-tiled template when a product or a window is read again along
+/// an output axis, or when its vector axis is an output axis; a plain row or column reduction is
+/// stitched.
+bool prefers_contract(const TensorProgram& program, const Group& group, const GroupAxes& axes) {
+  if (axes.reductions.size() != 1) return false;
+  const TensorExpr& e =
+      program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(axes.reductions[0])])];
+  if (e.is_contraction) return true;
+  bool window = false;
+  visit(e.body, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead) return;
+    for (const IndexExpr& i : s.indices) {
+      const std::vector<int> used = variables(i);
+      window |= used.size() > 1 && used.front() < e.output_rank() && used.back() >= e.output_rank();
+    }
+  });
+  return window;
+}
+
+Estimate estimate_kernel(const TensorProgram& program, const Group& group,
+                         const ScheduledKernel& kernel, const Target& target) {
+  Estimate out;
+  std::set<TensorId> outputs(group.outputs.begin(), group.outputs.end());
+  for (const TensorId t : kernel.parameters) {
+    const Tensor& tensor = program.tensors[static_cast<size_t>(t)];
+    const int64_t bytes = checked_byte_size(tensor.type.dtype, tensor.type.shape).value_or(0);
+    (outputs.count(t) != 0 ? out.bytes_written : out.bytes_read) += bytes;
+  }
+  for (const ExprId e : group.exprs)
+    out.flops += expr_cost(program, program.exprs[static_cast<size_t>(e)]).flops;
+  const double bytes = static_cast<double>(out.bytes_read + out.bytes_written);
+  const double memory =
+      bytes / (target.bandwidth_gb_per_s(out.bytes_read + out.bytes_written) * 1e3);
+  const double compute = static_cast<double>(out.flops) / (target.peak_gflops * 1e3);
+  out.microseconds = std::max(memory, compute) + target.launch_us + target.barrier_us;
+  return out;
+}
+
+}  // namespace
+
+Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target) {
+  auto axes = derive_group_axes(program, group);
+  if (!axes.ok()) return Decision::forbid(axes.error().message);
+  bool contraction = false;
+  for (const ExprId e : group.exprs)
+    contraction |= program.exprs[static_cast<size_t>(e)].is_contraction;
+  Decision stitch = contraction ? Decision::forbid("a contraction is not stitched")
+                                : stitch_applies(program, group, *axes, target);
+  if (axes->reductions.empty() || (stitch && !prefers_contract(program, group, *axes)))
+    return stitch;
+  Decision contract = contract_applies(program, group, *axes, target);
+  if (contract || contraction) return contract;
+  return stitch;
+}
+
+Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
+                                       const Target& target, const std::string& name) {
+  WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(program, group));
+  Result<ScheduledKernel> kernel =
+      prefers_contract(program, group, axes) && contract_applies(program, group, axes, target)
+          ? build_contract(program, group, axes, target, name)
+          : build_stitch(program, group, axes, target, name);
+  if (!kernel.ok()) return kernel.take_error();
+  WEFT_ASSIGN_OR_RETURN(kernel->scopes, derive_scopes(kernel->program));
+  kernel->estimate = estimate_kernel(program, group, *kernel, target);
+  return kernel;
+}
+
+}  // namespace weft

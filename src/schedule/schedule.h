@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "expr/tensor_program.h"
+#include "support/result.h"
+#include "target/target.h"
+#include "tile/scopes.h"
+#include "tile/tile_program.h"
+
+namespace weft {
+
+/// Expressions that share a kernel, in program order, and which of their tensors must reach memory.
+struct Group {
+  std::vector<ExprId> exprs;
+  std::vector<TensorId> outputs;
+};
+
+/// What a kernel is predicted to cost on the target.
+struct Estimate {
+  double microseconds = 0;
+  int64_t flops = 0;
+  int64_t bytes_read = 0;  ///< distinct bytes of tensors read
+  int64_t bytes_written = 0;
+};
+
+/// A group with its chosen tile program. Parameter i of the program is tensor parameters[i]; a
+/// constant may be wanted in a layout other than row-major (packed panels): the parameter's layout
+/// says so.
+struct ScheduledKernel {
+  TileProgram program;
+  ScopeAnalysis scopes;
+  std::vector<TensorId> parameters;
+  std::string schedule_template;  ///< "rows", "columns", "contract", …: how it was built
+  Estimate estimate;
+};
+
+/// Whether some template can hold the group in one kernel: cheap, decides legality while planning.
+/// The reason names the two expressions and the axes that do not agree.
+Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target);
+
+/// The best tile program among the templates' candidates for a group that can_schedule allows.
+Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
+                                       const Target& target, const std::string& name);
+
+}  // namespace weft

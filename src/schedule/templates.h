@@ -1,0 +1,26 @@
+#pragma once
+
+#include "schedule/group_axes.h"
+#include "schedule/schedule.h"
+
+namespace weft {
+
+/// Element-wise expressions and reductions over one common set of axes, stitched in one sweep per
+/// level: normalisations, softmax-like chains, any elementwise chain (no reduction at all). Values
+/// that a later sweep needs are kept in scratch or computed again, whichever is predicted cheaper.
+Decision stitch_applies(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+                        const Target& target);
+Result<ScheduledKernel> build_stitch(const TensorProgram& program, const Group& group,
+                                     const GroupAxes& axes, const Target& target,
+                                     const std::string& name);
+
+/// One reduction with a register tile on two of its output axes (a product is read again along each
+/// of them), and elementwise consumers on the finished tile: matrix products, convolutions,
+/// windows.
+Decision contract_applies(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+                          const Target& target);
+Result<ScheduledKernel> build_contract(const TensorProgram& program, const Group& group,
+                                       const GroupAxes& axes, const Target& target,
+                                       const std::string& name);
+
+}  // namespace weft

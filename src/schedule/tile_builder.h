@@ -1,0 +1,75 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "schedule/group_axes.h"
+
+namespace weft {
+
+/// Writes a tile program for a group: parameters, loops over common axes, and bodies translated
+/// from tensor expressions.
+class TileBuilder {
+ public:
+  TileBuilder(const TensorProgram& tensors, const Group& group, const GroupAxes& axes,
+              const std::string& name);
+
+  TileProgram& program() { return program_; }
+  std::vector<TensorId> take_parameters() { return std::move(parameters_); }
+
+  /// The parameter of a tensor, made on first use. A constant may be asked for in a layout.
+  TileSymbolId input(TensorId t);
+  TileSymbolId output(TensorId t);
+  void set_layout(TensorId t, Layout layout);
+
+  /// A loop dimension over common axis `axis` in tiles of `step`; binds the axis's index to it from
+  /// here on.
+  TileLoop::Dim loop_dim(int axis, int64_t step);
+  /// What the axis's index is now: origin + offset of the innermost loop made for it; 0 for an axis
+  /// of extent 1.
+  const IndexExpr& index(int axis) const { return index_[static_cast<size_t>(axis)]; }
+  void bind(int axis, IndexExpr index) { index_[static_cast<size_t>(axis)] = std::move(index); }
+  IndexExpr offset(const TileLoop::Dim& dim) const;
+
+  /// The body of expression `position` at the present indices. Reads of tensors made in the group
+  /// go through `local`.
+  ScalarRef translate(
+      int position, const std::function<ScalarRef(int producer, const Scalar& read)>& local) const;
+  /// Indices of the output of expression `position` at the present indices.
+  std::vector<IndexExpr> output_indices(int position) const;
+
+  TileStatement store(int position, ScalarRef value, Place place);
+  const TensorExpr& expr(int position) const;
+  std::string unique(const std::string& base);
+  RangeOf ranges() const;
+
+ private:
+  TileSymbolId parameter(TensorId t, TileSymbol::Kind kind);
+
+  const TensorProgram& tensors_;
+  const Group& group_;
+  const GroupAxes& axes_;
+  TileProgram program_;
+  std::vector<TensorId> parameters_;
+  std::map<TensorId, TileSymbolId> symbols_;
+  std::map<TensorId, Layout> layouts_;
+  std::vector<IndexExpr> index_;
+  std::map<std::string, int> names_;
+};
+
+Place place_of(TileVarId var, int64_t regs, int64_t lanes);
+/// The combiner's form in tile programs; kNone for those that have none (arg forms are written
+/// out).
+TileCombiner tile_combiner(Combiner c);
+ScalarRef combine_scalars(Combiner c, ScalarRef a, ScalarRef b);
+
+/// Contiguity of a common axis: elements between neighbours along it in a read or in the output; -1
+/// when not affine, 0 when the tensor does not depend on it.
+int64_t stride_along(const TensorProgram& program, const GroupAxes& axes, int position,
+                     const Scalar& read, int axis);
+int64_t output_stride_along(const TensorProgram& program, const GroupAxes& axes, const Group& group,
+                            int position, int axis);
+
+}  // namespace weft
