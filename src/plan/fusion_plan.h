@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "expr/tensor_program.h"
+#include "schedule/schedule.h"
+#include "target/target.h"
+
+namespace weft {
+
+struct PlanOptions {
+  std::string planner = "auto";  ///< none, xla, auto
+  bool fast_math = false;
+};
+
+/// One kernel of the plan: its expressions and the tile program chosen for them; what was costed is
+/// what is emitted.
+struct PlannedKernel {
+  std::string name;
+  Group group;
+  ScheduledKernel schedule;
+  bool is_compute = false;  ///< holds a dot_general or convolution of the model
+};
+
+/// What was decided about a tensor that one expression makes and another reads, and why.
+struct EdgeDecision {
+  enum class Verdict : uint8_t { kFused, kIllegal, kUnprofitable };
+  int32_t producer = -1, consumer = -1;  ///< positions in TensorProgram::steps
+  TensorId tensor = -1;
+  Verdict verdict = Verdict::kFused;
+  std::string reason;
+};
+std::string_view verdict_name(EdgeDecision::Verdict v);
+
+/// A partition of the expressions into kernels, in an order that respects every dependence.
+struct FusionPlan {
+  std::string planner;
+  std::vector<PlannedKernel> kernels;
+  struct Step {
+    bool opaque = false;
+    int32_t index = 0;  ///< into kernels or TensorProgram::opaques
+  };
+  std::vector<Step> order;
+  std::vector<EdgeDecision> edges;
+  /// By opaque expression, by region: the plan of the region's program.
+  std::vector<std::vector<std::shared_ptr<FusionPlan>>> regions;
+};
+
+/// Plans `program` (and its regions) by the planner named in `options`. Deterministic. Unknown
+/// planners are kInvalidInput; those of a later issue kMissingDevice's sibling kUnsupported.
+Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
+                               const PlanOptions& options);
+
+/// Which expressions may share a kernel, before tile programs are built: the partition of each
+/// strategy.
+struct Partition {
+  std::vector<Group> groups;
+  std::vector<EdgeDecision> edges;
+};
+Partition partition_none(const TensorProgram& program, const Target& target);
+Partition partition_xla(const TensorProgram& program, const Target& target);
+Partition partition_auto(const TensorProgram& program, const Target& target);
+
+/// Every expression in one kernel, every output and opaque operand stored, the order respects
+/// dependences.
+Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
+/// Kernels with their expressions, tile programs and estimates, then the edges.
+std::string print(const FusionPlan& plan, const TensorProgram& program);
+
+}  // namespace weft
