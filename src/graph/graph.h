@@ -130,6 +130,9 @@ std::optional<GraphOp> parse_graph_op(std::string_view name);
 /// verify_graph.
 inline constexpr size_t kMaxRank = 32;
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 40;
+/// No start, step, padding, window or dilation is larger in magnitude: index arithmetic on a
+/// verified graph cannot overflow.
+inline constexpr int64_t kMaxOffset = int64_t{1} << 40;
 inline constexpr int kMaxRegionDepth = 64;
 
 /// Indexed by GraphOp: std::get<ConstantAttrs>(node.attrs) of a kConstant.

@@ -52,6 +52,8 @@ TypeInference::Types TypeInference::slice() const {
   WEFT_RETURN_IF_ERROR(expect_length(slice.start, rank(0), "start"));
   WEFT_RETURN_IF_ERROR(expect_length(slice.step, rank(0), "step"));
   WEFT_RETURN_IF_ERROR(expect_length(hint.shape, rank(0), "the result's shape"));
+  WEFT_RETURN_IF_ERROR(expect_offsets(slice.start, "start"));
+  WEFT_RETURN_IF_ERROR(expect_offsets(slice.step, "step"));
   for (size_t i = 0; i < slice.start.size(); ++i) {
     const int64_t extent = hint.shape[i];
     int64_t last = 0;
@@ -75,6 +77,8 @@ TypeInference::Types TypeInference::pad() const {
   const auto& pad = std::get<PadAttrs>(attrs);
   WEFT_RETURN_IF_ERROR(expect_length(pad.low, rank(0), "low"));
   WEFT_RETURN_IF_ERROR(expect_length(pad.high, rank(0), "high"));
+  WEFT_RETURN_IF_ERROR(expect_offsets(pad.low, "low"));
+  WEFT_RETURN_IF_ERROR(expect_offsets(pad.high, "high"));
   if (operand(1).dtype != operand(0).dtype || rank(1) != 0) {
     return fail("the fill must be a scalar of the same type");
   }

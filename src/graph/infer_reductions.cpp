@@ -36,6 +36,10 @@ std::optional<int64_t> windowed_extent(const WindowAxis& axis) {
   if (axis.window < 1 || axis.stride < 1 || axis.x_dilation < 1 || axis.window_dilation < 1) {
     return std::nullopt;
   }
+  for (int64_t value :
+       {axis.window, axis.stride, axis.low, axis.high, axis.x_dilation, axis.window_dilation}) {
+    if (value > kMaxOffset || value < -kMaxOffset) return std::nullopt;
+  }
   int64_t padded = 0;
   int64_t window = 0;
   if (axis.extent > 0 && (__builtin_mul_overflow(axis.extent - 1, axis.x_dilation, &padded) ||

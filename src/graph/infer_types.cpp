@@ -119,6 +119,15 @@ Status TypeInference::expect_length(const std::vector<int64_t>& values, int64_t 
               std::to_string(length));
 }
 
+Status TypeInference::expect_offsets(const std::vector<int64_t>& values, const char* what) const {
+  for (int64_t value : values) {
+    if (value > kMaxOffset || value < -kMaxOffset) {
+      return fail(std::string(what) + " " + std::to_string(value) + " is beyond 2^40");
+    }
+  }
+  return {};
+}
+
 Status TypeInference::expect_indices(size_t i) const {
   const DType type = operand(i).dtype;
   if (type == DType::kI32 || type == DType::kI64) return {};

@@ -34,6 +34,8 @@ struct TypeInference {
   /// Each axis in range of operand i, none twice; ascending where the op demands it.
   Status expect_axes(const std::vector<int64_t>& axes, size_t i, const char* what) const;
   Status expect_length(const std::vector<int64_t>& values, int64_t length, const char* what) const;
+  /// None beyond kMaxOffset.
+  Status expect_offsets(const std::vector<int64_t>& values, const char* what) const;
   Status expect_indices(size_t i) const;
   /// Defined on the type, and no arg form.
   Status expect_combiner(Combiner combiner, DType type) const;

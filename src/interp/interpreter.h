@@ -6,10 +6,12 @@
 
 namespace weft {
 
-/// The reference meaning of a Graph, the oracle of every test: direct, clear code, in double-checked IEEE semantics of
-/// scalar_ops.def; reductions and dots of f32 accumulate in double and round once at the end.
+/// The reference meaning of a Graph, the oracle of every test: direct, clear code, in
+/// double-checked IEEE semantics of scalar_ops.def; reductions and dots of f32 accumulate in double
+/// and round once at the end.
 ///
-/// `inputs` in graph order, of the declared types (else kInvalidInput). `max_iterations` bounds `while`.
+/// `inputs` in graph order, of the declared types (else kInvalidInput). `max_iterations` bounds
+/// `while`.
 Result<std::vector<HostTensor>> interpret(const Graph& graph, const std::vector<HostTensor>& inputs,
                                           int64_t max_iterations = int64_t{1} << 32);
 
@@ -17,8 +19,9 @@ Result<std::vector<HostTensor>> interpret(const Graph& graph, const std::vector<
 Result<std::vector<HostTensor>> interpret_all(const Graph& graph,
                                               const std::vector<HostTensor>& inputs);
 
-/// One node on given operand values.
+/// One node on given operand values, which have the declared types.
 Result<std::vector<HostTensor>> interpret_node(const Graph& graph, const Node& node,
-                                               const std::vector<HostTensor>& operands);
+                                               const std::vector<HostTensor>& operands,
+                                               int64_t max_iterations = int64_t{1} << 32);
 
 }  // namespace weft
