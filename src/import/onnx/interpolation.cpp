@@ -1,0 +1,187 @@
+#include "import/onnx/interpolation.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weft::onnx {
+namespace {
+
+constexpr size_t kMaxTaps = 512;
+
+/// Coordinate in the input of output position o.
+double source_coordinate(const AxisSampling& axis, const InterpolationRule& rule, double o) {
+  double extent = static_cast<double>(axis.extent), out = extent * axis.scale;
+  if (rule.coordinates == "half_pixel") return (o + 0.5) / axis.scale - 0.5;
+  if (rule.coordinates == "asymmetric") return o / axis.scale;
+  if (rule.coordinates == "pytorch_half_pixel") {
+    return axis.out == 1 ? -0.5 : (o + 0.5) / axis.scale - 0.5;
+  }
+  if (rule.coordinates == "align_corners") {
+    return out == 1 ? 0 : o * (extent - 1) / (out - 1);
+  }
+  if (rule.coordinates == "half_pixel_symmetric") {
+    double adjustment = static_cast<double>(axis.out) / out;
+    return extent / 2 * (1 - adjustment) + (o + 0.5) / axis.scale - 0.5;
+  }
+  if (rule.coordinates == "tf_half_pixel_for_nn") return (o + 0.5) / axis.scale;
+  if (rule.coordinates == "tf_crop_and_resize") {
+    double span = axis.roi_end - axis.roi_begin;
+    double offset = axis.roi_begin * (extent - 1);
+    return offset + (out == 1 ? span * (extent - 1) / 2 : o * span * (extent - 1) / (out - 1));
+  }
+  refuse_invalid("coordinate_transformation_mode \"" + rule.coordinates +
+                 "\" is not one that ONNX has");
+}
+
+int64_t nearest_index(const std::string& mode, double x) {
+  if (mode == "floor") return static_cast<int64_t>(std::floor(x));
+  if (mode == "ceil") return static_cast<int64_t>(std::ceil(x));
+  if (mode == "round_prefer_floor") return static_cast<int64_t>(std::ceil(x - 0.5));
+  if (mode == "round_prefer_ceil") return static_cast<int64_t>(std::floor(x + 0.5));
+  refuse_invalid("nearest_mode \"" + mode + "\" is not one that ONNX has");
+}
+
+double linear_kernel(double x) { return std::max(0.0, 1 - std::abs(x)); }
+
+double cubic_kernel(double x, double a) {
+  x = std::abs(x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0;
+}
+
+void add_nearest_tap(const AxisSampling& axis, const InterpolationRule& rule, Taps& taps) {
+  std::vector<int64_t> indices;
+  for (int64_t o = 0; o < axis.out; ++o) {
+    double x = source_coordinate(axis, rule, static_cast<double>(o));
+    if (!std::isfinite(x)) refuse_invalid("a coordinate is not finite");
+    indices.push_back(std::clamp<int64_t>(nearest_index(rule.nearest, x), 0, axis.extent - 1));
+  }
+  taps.indices.push_back(std::move(indices));
+}
+
+/// The taps of a linear or cubic kernel, which antialiasing widens when the axis shrinks; their
+/// weights then sum to 1 again. What lies outside takes the edge's value, or no weight with
+/// exclude_outside.
+void add_kernel_taps(const AxisSampling& axis, const InterpolationRule& rule, Taps& taps) {
+  bool cubic = rule.mode == "cubic";
+  double stretch = rule.antialias ? std::min(axis.scale, 1.0) : 1.0;
+  double radius = (cubic ? 2 : 1) / stretch;
+  if (!(radius < static_cast<double>(kMaxTaps) / 2)) {
+    refuse_unsupported("an interpolation over more than 512 elements");
+  }
+  auto first = static_cast<int64_t>(std::floor(-radius)) + 1;
+  int64_t count = 2 - 2 * first;
+  auto positions = static_cast<size_t>(axis.out);
+  taps.indices.assign(static_cast<size_t>(count), std::vector<int64_t>(positions));
+  taps.weights.assign(static_cast<size_t>(count), std::vector<double>(positions));
+  for (size_t o = 0; o < positions; ++o) {
+    double x = source_coordinate(axis, rule, static_cast<double>(o)), sum = 0;
+    if (!std::isfinite(x) || std::abs(x) > 1e15) refuse_invalid("a coordinate is not finite");
+    auto base = static_cast<int64_t>(std::floor(x));
+    for (int64_t t = 0; t < count; ++t) {
+      int64_t index = base + first + t;
+      double distance = (static_cast<double>(index) - x) * stretch;
+      double weight = cubic ? cubic_kernel(distance, rule.cubic_a) : linear_kernel(distance);
+      if (rule.exclude_outside && (index < 0 || index >= axis.extent)) weight = 0;
+      taps.indices[static_cast<size_t>(t)][o] = std::clamp<int64_t>(index, 0, axis.extent - 1);
+      taps.weights[static_cast<size_t>(t)][o] = weight;
+      sum += weight;
+    }
+    bool normalises = (rule.antialias || rule.exclude_outside) && sum != 0;
+    for (auto& weights : taps.weights) weights[o] /= normalises ? sum : 1;
+  }
+}
+
+/// Drops taps without weight, and weights that are all 1.
+void simplify(Taps& taps) {
+  for (size_t t = 0; t < taps.weights.size();) {
+    const auto& weights = taps.weights[t];
+    if (std::any_of(weights.begin(), weights.end(), [](double w) { return w != 0; })) {
+      ++t;
+      continue;
+    }
+    taps.weights.erase(taps.weights.begin() + static_cast<int64_t>(t));
+    taps.indices.erase(taps.indices.begin() + static_cast<int64_t>(t));
+  }
+  bool copies =
+      taps.weights.size() == 1 &&
+      std::all_of(taps.weights[0].begin(), taps.weights[0].end(), [](double w) { return w == 1; });
+  if (copies) taps.weights.clear();
+}
+
+/// x with each element of the axis repeated, when the indices say so; else kNoValue.
+ValueId try_repeat(GraphBuilder& b, ValueId x, int64_t axis, const std::vector<int64_t>& indices) {
+  int64_t extent = b.extent(x, axis), out = static_cast<int64_t>(indices.size());
+  if (extent == 0 || out % extent != 0) return kNoValue;
+  int64_t factor = out / extent;
+  for (int64_t o = 0; o < out; ++o) {
+    if (indices[static_cast<size_t>(o)] != o / factor) return kNoValue;
+  }
+  Shape repeated = b.shape(x), joined = b.shape(x);
+  repeated.insert(repeated.begin() + axis + 1, factor);
+  joined[static_cast<size_t>(axis)] = out;
+  return b.reshape(b.broadcast_to(b.unsqueeze(x, {axis + 1}), repeated), joined);
+}
+
+/// x sliced with a constant step, when the indices say so; else kNoValue.
+ValueId try_slice(GraphBuilder& b, ValueId x, int64_t axis, const std::vector<int64_t>& indices) {
+  if (indices.empty()) return kNoValue;
+  int64_t step = indices.size() > 1 ? indices[1] - indices[0] : 1;
+  if (step <= 0) return kNoValue;
+  for (size_t o = 1; o < indices.size(); ++o) {
+    if (indices[o] - indices[o - 1] != step) return kNoValue;
+  }
+  std::vector<int64_t> start(b.shape(x).size(), 0), steps(b.shape(x).size(), 1);
+  Shape extents = b.shape(x);
+  start[static_cast<size_t>(axis)] = indices[0];
+  steps[static_cast<size_t>(axis)] = step;
+  extents[static_cast<size_t>(axis)] = static_cast<int64_t>(indices.size());
+  return b.slice(x, start, steps, extents);
+}
+
+ValueId take(GraphBuilder& b, ValueId x, int64_t axis, const std::vector<int64_t>& indices) {
+  ValueId moved = try_slice(b, x, axis, indices);
+  if (moved == kNoValue) moved = try_repeat(b, x, axis, indices);
+  return moved != kNoValue ? moved : b.gather(x, b.constant_ints(indices), axis);
+}
+
+}  // namespace
+
+Taps make_taps(const AxisSampling& axis, const InterpolationRule& rule) {
+  if (axis.extent <= 0 && axis.out > 0) refuse_invalid("an empty axis cannot be resized");
+  Taps taps;
+  if (rule.coordinates == "tf_crop_and_resize") {
+    for (int64_t o = 0; o < axis.out; ++o) {
+      double x = source_coordinate(axis, rule, static_cast<double>(o));
+      taps.outside.push_back(!(x >= 0 && x <= static_cast<double>(axis.extent - 1)));
+    }
+  }
+  if (rule.mode == "nearest") {
+    add_nearest_tap(axis, rule, taps);
+  } else if (rule.mode == "linear" || rule.mode == "bilinear" || rule.mode == "cubic") {
+    add_kernel_taps(axis, rule, taps);
+    simplify(taps);
+  } else {
+    refuse_invalid("mode \"" + rule.mode + "\" is not one that ONNX has");
+  }
+  return taps;
+}
+
+ValueId apply_taps(GraphBuilder& b, ValueId x, int64_t axis, const Taps& taps) {
+  if (taps.weights.empty() && taps.indices.size() == 1) return take(b, x, axis, taps.indices[0]);
+  Shape shape(static_cast<size_t>(b.rank(x)), 1);
+  ValueId sum = kNoValue;
+  for (size_t t = 0; t < taps.indices.size(); ++t) {
+    shape[static_cast<size_t>(axis)] = static_cast<int64_t>(taps.indices[t].size());
+    ValueId weight = b.constant_floats(b.dtype(x), taps.weights[t], shape);
+    ValueId term = b.mul(take(b, x, axis, taps.indices[t]), weight);
+    sum = sum == kNoValue ? term : b.add(sum, term);
+  }
+  if (sum != kNoValue) return sum;
+  shape = b.shape(x);
+  shape[static_cast<size_t>(axis)] = 0;
+  return b.full(b.dtype(x), shape, 0);
+}
+
+}  // namespace weft::onnx

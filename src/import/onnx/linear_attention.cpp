@@ -1,0 +1,103 @@
+#include <cmath>
+
+#include "import/onnx/attention.h"
+#include "import/onnx/precision.h"
+
+namespace weft::onnx {
+namespace {
+
+/// [B, T, heads * D] as [T, B, heads, D], the order in which a scan takes its slices.
+ValueId by_step(OpContext& n, ValueId x, int64_t heads) {
+  GraphBuilder& b = n.b;
+  const Shape shape = b.shape(x);
+  n.require(shape.size() == 3, "packed heads need three axes");
+  n.require(heads > 0 && shape[2] % heads == 0, "the heads do not divide the last axis");
+  x = b.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
+  return b.transpose(x, {1, 0, 2, 3});
+}
+
+/// What a step reads.
+struct LinearStep {
+  ValueId query, key, value;                  ///< [B, H, group, Dk], [B, H, Dk], [B, H, Dv]
+  ValueId decay = kNoValue, beta = kNoValue;  ///< [B, H, 1 or Dk], [B, H or 1, 1]
+};
+
+/// v [B, H, D] contracted with axis `axis` of the state [B, H, Dk, Dv].
+ValueId contract_state(GraphBuilder& b, ValueId v, ValueId state, int64_t v_axis) {
+  DotAttrs attrs;
+  attrs.lhs_batch = attrs.rhs_batch = {0, 1};
+  attrs.lhs_contract = {v_axis};
+  attrs.rhs_contract = {2};
+  return b.dot_general(v, state, attrs, b.dtype(v));
+}
+
+/// One step of the recurrence: the next state, and group rows of output [B, H, group, Dv].
+std::pair<ValueId, ValueId> advance(GraphBuilder& b, ValueId state, const LinearStep& step,
+                                    double scale) {
+  if (step.decay != kNoValue) state = b.mul(state, b.unsqueeze(b.exp(step.decay), {3}));
+  ValueId value = step.value;
+  if (step.beta != kNoValue) {
+    value = b.mul(step.beta, b.sub(value, contract_state(b, step.key, state, 2)));
+  }
+  state = b.add(state, b.mul(b.unsqueeze(step.key, {3}), b.unsqueeze(value, {2})));
+  return {state, b.mul(contract_state(b, step.query, state, 3), scale)};
+}
+
+}  // namespace
+
+/// A scan over the tokens whose carry is the state [B, kv heads, Dk, Dv], in float32.
+void translate_linear_attention(OpContext& n) {
+  GraphBuilder& b = n.b;
+  int64_t heads = n.int_attr("q_num_heads"), key_heads = n.int_attr("kv_num_heads");
+  n.require(key_heads > 0 && heads > 0 && heads % key_heads == 0,
+            "q_num_heads must be a multiple of kv_num_heads");
+  std::string rule = n.string_attr("update_rule", "gated_delta");
+  bool gated = rule == "gated" || rule == "gated_delta";
+  bool delta = rule == "delta" || rule == "gated_delta";
+  n.require(gated || delta || rule == "linear", "update_rule is not one that ONNX has");
+  n.require(n.has_input(4) == gated, "decay is needed by gated rules and by no others");
+  n.require(n.has_input(5) == delta, "beta is needed by delta rules and by no others");
+  DType type = DType::kF32;
+  const auto step_input = [&](int i, int64_t count) {
+    return b.convert(by_step(n, n.input(i), count), type);
+  };
+  ValueId query = step_input(0, heads), key = step_input(1, key_heads);
+  ValueId value = step_input(2, key_heads);
+  const Shape shape = b.shape(query);
+  int64_t steps = shape[0], batch = shape[1], depth = shape[3], width = b.extent(value, 3);
+  query = b.reshape(query, {steps, batch, key_heads, heads / key_heads, depth});
+  std::vector<ValueId> xs = {query, key, value};
+  if (gated) xs.push_back(step_input(4, key_heads));
+  if (delta) xs.push_back(step_input(5, b.extent(n.input(5), 2) == 1 ? 1 : key_heads));
+  Shape state_shape = {batch, key_heads, depth, width};
+  ValueId initial = b.full(type, state_shape, 0);
+  DType state_type = b.dtype(n.input(0));
+  if (n.has_input(3)) {
+    n.require(b.shape(n.input(3)) == state_shape, "past_state has the wrong shape");
+    state_type = b.dtype(n.input(3));
+    initial = b.convert(n.input(3), type);
+  }
+  double scale = n.float_attr("scale", 0.0f);
+  if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(depth));
+
+  GraphBuilder body(&b);
+  ValueId state = body.input({type, state_shape});
+  std::vector<ValueId> slices;
+  for (ValueId x : xs) {
+    slices.push_back(body.input({type, Shape(b.shape(x).begin() + 1, b.shape(x).end())}));
+  }
+  LinearStep step{slices[0], slices[1], slices[2]};
+  if (gated) step.decay = slices[3];
+  if (delta) step.beta = slices.back();
+  auto [next, output] = advance(body, state, step, scale);
+  body.result(next);
+  body.result(output);
+  std::vector<ValueId> results =
+      b.make_scan({initial}, xs, body, std::vector<bool>(xs.size(), false), {false});
+  ValueId y = b.swap_axes(results[1], 0, 1);
+  y = b.reshape(y, {batch, steps, heads * width});
+  n.set_output(0, b.convert(y, b.dtype(n.input(0))));
+  n.set_output(1, b.convert(results[0], state_type));
+}
+
+}  // namespace weft::onnx

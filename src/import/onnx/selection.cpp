@@ -1,0 +1,160 @@
+#include <algorithm>
+
+#include "import/onnx/data_dependent.h"
+#include "import/onnx/determinant.h"
+#include "import/onnx/translator.h"
+
+namespace weft::onnx {
+namespace {
+
+void translate_top_k(OpContext& n) {
+  GraphBuilder& b = n.b;
+  ValueId x = n.input(0);
+  TopKAttrs attrs;
+  attrs.axis = n.axis_attr("axis", -1, b.rank(x));
+  attrs.k = n.opset() >= 10 ? n.int_input(1, "k") : n.int_attr("k");
+  attrs.largest = n.bool_attr("largest", true);
+  n.require(attrs.k >= 0 && attrs.k <= b.extent(x, attrs.axis), "k is out of range");
+  auto [values, indices] = b.top_k(x, attrs);
+  n.set_output(0, values);
+  n.set_output(1, indices);
+}
+
+/// on where an index equals the position along the new axis; an index out of range is all off.
+void translate_one_hot(OpContext& n) {
+  GraphBuilder& b = n.b;
+  HostTensor depth_value = n.constant_input(1, "depth");
+  n.require(depth_value.size() == 1, "depth must be one number");
+  int64_t depth = is_float(depth_value.dtype()) ? static_cast<int64_t>(depth_value.at_double(0))
+                                                : depth_value.at_int(0);
+  n.require(depth >= 0, "depth must not be negative");
+  ValueId values = n.input(2);
+  n.require(b.shape(values) == Shape{2}, "values must be [off, on]");
+  ValueId indices = b.convert(n.input(0), DType::kI64);
+  int64_t axis = n.axis_attr("axis", -1, b.rank(indices) + 1);
+  indices = b.unsqueeze(b.wrap_indices(indices, depth), {axis});
+  Shape shape = b.shape(indices);
+  shape[static_cast<size_t>(axis)] = depth;
+  ValueId hit = b.binary(ScalarOp::kEq, b.iota(DType::kI64, shape, axis), indices);
+  n.set_output(0, b.select(hit, b.pick(values, 0, 1), b.pick(values, 0, 0)));
+}
+
+/// Column index less row index of the last two axes, [rows, columns].
+ValueId diagonal_number(GraphBuilder& b, int64_t rows, int64_t columns) {
+  Shape shape = {rows, columns};
+  return b.sub(b.iota(DType::kI64, shape, 1), b.iota(DType::kI64, shape, 0));
+}
+
+void translate_trilu(OpContext& n) {
+  GraphBuilder& b = n.b;
+  ValueId x = n.input(0);
+  n.require(b.rank(x) >= 2, "the input must have two axes");
+  ValueId k = b.scalar_int(DType::kI64, 0);
+  if (n.has_input(1)) {
+    n.require(b.size(n.input(1)) == 1, "k must be one number");
+    k = b.reshape(b.convert(n.input(1), DType::kI64), {});
+  }
+  ScalarOp side = n.bool_attr("upper", true) ? ScalarOp::kGe : ScalarOp::kLe;
+  ValueId stays = b.binary(side, diagonal_number(b, b.extent(x, -2), b.extent(x, -1)), k);
+  n.set_output(0, b.select(stays, x, b.scalar_int(b.dtype(x), 0)));
+}
+
+void translate_eye_like(OpContext& n) {
+  GraphBuilder& b = n.b;
+  ValueId x = n.input(0);
+  n.require(b.rank(x) == 2, "the input must be a matrix");
+  ValueId k = b.scalar_int(DType::kI64, n.int_attr("k", 0));
+  ValueId diagonal = diagonal_number(b, b.extent(x, 0), b.extent(x, 1));
+  ValueId hit = b.binary(ScalarOp::kEq, diagonal, k);
+  n.set_output(0, b.convert(hit, n.dtype_attr("dtype", b.dtype(x))));
+}
+
+int64_t block_size(OpContext& n) {
+  n.require(n.b.rank(n.input(0)) == 4, "the input must be [N, C, H, W]");
+  int64_t size = n.int_attr("blocksize");
+  n.require(size >= 1 && size < (int64_t{1} << 20), "blocksize is out of range");
+  return size;
+}
+
+void translate_depth_to_space(OpContext& n) {
+  GraphBuilder& b = n.b;
+  ValueId x = n.input(0);
+  int64_t s = block_size(n);
+  const Shape in = b.shape(x);
+  n.require(in[1] % (s * s) == 0, "blocksize does not fit the channels");
+  int64_t channels = in[1] / (s * s);
+  std::string mode = n.string_attr("mode", "DCR");
+  n.require(mode == "DCR" || mode == "CRD", "mode must be DCR or CRD");
+  if (mode == "DCR") {
+    x = b.reshape(x, {in[0], s, s, channels, in[2], in[3]});
+    x = b.transpose(x, {0, 3, 4, 1, 5, 2});
+  } else {
+    x = b.reshape(x, {in[0], channels, s, s, in[2], in[3]});
+    x = b.transpose(x, {0, 1, 4, 2, 5, 3});
+  }
+  n.set_output(0, b.reshape(x, {in[0], channels, in[2] * s, in[3] * s}));
+}
+
+void translate_space_to_depth(OpContext& n) {
+  GraphBuilder& b = n.b;
+  ValueId x = n.input(0);
+  int64_t s = block_size(n);
+  const Shape in = b.shape(x);
+  n.require(in[2] % s == 0 && in[3] % s == 0, "blocksize does not divide height and width");
+  x = b.reshape(x, {in[0], in[1], in[2] / s, s, in[3] / s, s});
+  x = b.transpose(x, {0, 3, 5, 1, 2, 4});
+  n.set_output(0, b.reshape(x, {in[0], in[1] * s * s, in[2] / s, in[3] / s}));
+}
+
+/// The first sequence_lens[i] steps of sequence i in reverse order, the others as they are.
+void translate_reverse_sequence(OpContext& n) {
+  GraphBuilder& b = n.b;
+  ValueId x = n.input(0);
+  n.require(b.rank(x) >= 2, "the input must have two axes");
+  int64_t batch_axis = n.axis_attr("batch_axis", 1, b.rank(x));
+  int64_t time_axis = n.axis_attr("time_axis", 0, b.rank(x));
+  n.require(batch_axis + time_axis == 1, "batch_axis and time_axis must be 0 and 1");
+  bool time_first = time_axis == 0;
+  if (time_first) x = b.swap_axes(x, 0, 1);
+  int64_t batch = b.extent(x, 0), steps = b.extent(x, 1);
+  ValueId lengths = b.convert(n.input(1), DType::kI64);
+  n.require(b.shape(lengths) == Shape{batch}, "sequence_lens must have one length per sequence");
+  lengths = b.unsqueeze(lengths, {1});
+  ValueId step = b.iota(DType::kI64, {batch, steps}, 1);
+  ValueId mirrored = b.sub(b.sub(lengths, step), b.scalar_int(DType::kI64, 1));
+  ValueId source = b.select(b.binary(ScalarOp::kLt, step, lengths), mirrored, step);
+  ValueId y = b.gather(x, source, 1, 1);
+  n.set_output(0, time_first ? b.swap_axes(y, 0, 1) : y);
+}
+
+void refuse_random(OpContext& n) {
+  n.unsupported("random numbers: a compiled model gives the same result for the same inputs");
+}
+
+const Translator kRows[] = {
+    {"", "Bernoulli", 15, refuse_random},
+    {"", "Compress", 9, translate_compress},
+    {"", "DepthToSpace", 1, translate_depth_to_space},
+    {"", "Det", 11, translate_det},
+    {"", "EyeLike", 9, translate_eye_like},
+    {"", "Multinomial", 7, refuse_random},
+    {"", "NonMaxSuppression", 10, translate_non_max_suppression},
+    {"", "NonZero", 9, translate_non_zero},
+    {"", "OneHot", 9, translate_one_hot},
+    {"", "RandomNormal", 1, refuse_random},
+    {"", "RandomNormalLike", 1, refuse_random},
+    {"", "RandomUniform", 1, refuse_random},
+    {"", "RandomUniformLike", 1, refuse_random},
+    {"", "ReverseSequence", 10, translate_reverse_sequence},
+    {"", "SpaceToDepth", 1, translate_space_to_depth},
+    {"", "TopK", 1, translate_top_k},
+    {"", "Trilu", 14, translate_trilu},
+    {"", "Unique", 11, translate_unique},
+    {"com.microsoft", "Trilu", 1, translate_trilu},
+};
+
+}  // namespace
+
+TranslatorTable selection_translators() { return kRows; }
+
+}  // namespace weft::onnx
