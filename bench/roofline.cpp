@@ -265,15 +265,18 @@ int main(int argc, char** argv) {
   std::vector<int64_t> sizes;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
-    if (argument == "--threads" && i + 1 < argc) {
-      threads = std::max(1, std::atoi(argv[++i]));
-    } else if (argument == "--seconds" && i + 1 < argc) {
-      seconds = std::atof(argv[++i]);
-    } else if (const int64_t bytes = std::atoll(argv[i]); bytes > 0) {
-      sizes.push_back(bytes);
-    } else {
+    const bool option = argument == "--threads" || argument == "--seconds";
+    const double number = std::strtod(argv[option && i + 1 < argc ? ++i : i], nullptr);
+    if (number <= 0) {
       fmt::print(stderr, "usage: roofline [--threads N] [--seconds S] [BYTES...]\n");
       return 2;
+    }
+    if (argument == "--threads") {
+      threads = std::max(1, static_cast<int>(number));
+    } else if (argument == "--seconds") {
+      seconds = number;
+    } else {
+      sizes.push_back(static_cast<int64_t>(number));
     }
   }
   const Isa isa = best_isa();
