@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace weft {
+
+/// A block of memory needed from position `first` to `last` of a list of steps, both included.
+struct ArenaBlock {
+  int64_t bytes = 0;
+  int32_t first = 0, last = 0;
+};
+
+struct ArenaLayout {
+  std::vector<int64_t> offsets;  ///< by block, multiples of 64
+  int64_t bytes = 0;             ///< peak
+};
+
+/// Places blocks so that those alive together do not overlap: the biggest first, each at the lowest
+/// offset that is free during its life.
+ArenaLayout place_arena(const std::vector<ArenaBlock>& blocks);
+
+}  // namespace weft

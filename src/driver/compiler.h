@@ -1,0 +1,76 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "expr/tensor_program.h"
+#include "import/onnx/import_onnx.h"
+#include "kernel/kernel_function.h"
+#include "plan/fusion_plan.h"
+#include "runtime/program.h"
+#include "support/result.h"
+#include "target/target.h"
+
+namespace weft {
+
+struct CompileOptions {
+  std::string planner = "auto";
+  int threads = 0;           ///< 0: all that the process may use
+  int max_vector_bytes = 0;  ///< 0: the machine's
+  ImportOptions import;
+  bool fast_math = false;
+  bool unroll = false;     ///< write recurrences out
+  bool verify = false;     ///< every level after every pass
+  std::string cache_dir;   ///< empty: no cache on disk
+  std::string dump_dir;    ///< empty: none; otherwise each level before and after each pass
+  std::string stop_after;  ///< name of a pass; later ones do not run
+  std::function<void(const std::string&)> warn;
+};
+
+struct PassTiming {
+  std::string name;
+  double milliseconds = 0;
+};
+
+/// A model on its way: every level that has been reached. What a later pass replaces stays as it
+/// was for printing.
+struct Compilation {
+  std::string model;
+  CompileOptions options;
+  Target target;
+  ImportedModel imported;
+  Graph graph;            ///< after the rewrites
+  TensorProgram tensors;  ///< after vertical and horizontal transformation
+  FusionPlan plan;
+  std::vector<KernelFunction>
+      kernels;  ///< of the plan and its regions' plans, in order of first use
+  std::map<const FusionPlan*, std::vector<size_t>>
+      kernel_of;  ///< by plan: its kernels' numbers in `kernels`
+  Program program;
+  std::vector<PassTiming> timings;
+  int64_t kernels_from_cache = 0;
+  int64_t unique_kernels = 0;
+};
+
+/// One step of the pipeline; the list is in pipeline.cpp.
+struct Pass {
+  const char* name;
+  const char* level;  ///< of what it makes: graph, tensor-program, plan, tile-program, kernel, code
+  Status (*run)(Compilation&);
+};
+const std::vector<Pass>& pipeline();
+
+/// Runs the pipeline on a .onnx or .graph file. Internal errors come back as kInternal.
+Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
+                                                   const CompileOptions& options);
+/// The same from a graph made elsewhere.
+Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOptions& options);
+
+/// Text of a level that the compilation has reached: graph, tensor-program, plan, tile-program,
+/// kernel, code.
+Result<std::string> print_level(const Compilation& compilation, const std::string& level);
+
+}  // namespace weft

@@ -1,0 +1,225 @@
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "codegen/cpu/compile_kernel.h"
+#include "driver/compiler.h"
+#include "driver/program_builder.h"
+#include "expr/assign_layouts.h"
+#include "expr/express.h"
+#include "lower/lower.h"
+#include "rewrite/fold_constants.h"
+#include "rewrite/inline_constant_if.h"
+#include "rewrite/merge_equal_nodes.h"
+#include "rewrite/remove_dead_nodes.h"
+#include "rewrite/simplify_graph.h"
+#include "rewrite/unroll_scans.h"
+
+namespace weft {
+
+namespace {
+
+/// A folded constant may be larger than its operands up to this size.
+constexpr int64_t kFoldBytes = int64_t{1} << 16;
+
+Status run_fold_constants(Compilation& c) {
+  fold_constants(c.graph, kFoldBytes);
+  return {};
+}
+Status run_simplify(Compilation& c) {
+  simplify_graph(c.graph);
+  return {};
+}
+Status run_inline_if(Compilation& c) {
+  inline_constant_if(c.graph);
+  return {};
+}
+Status run_unroll(Compilation& c) {
+  if (c.options.unroll) unroll_scans(c.graph);
+  return {};
+}
+Status run_merge_equal(Compilation& c) {
+  merge_equal_nodes(c.graph);
+  return {};
+}
+Status run_remove_dead(Compilation& c) {
+  remove_dead_nodes(c.graph);
+  return {};
+}
+Status run_express(Compilation& c) {
+  WEFT_ASSIGN_OR_RETURN(c.tensors, express(c.graph));
+  return {};
+}
+
+template <typename F>
+void for_each_program(TensorProgram& program, F&& f) {
+  f(program);
+  for (OpaqueExpr& o : program.opaques) {
+    for (auto& region : o.regions) for_each_program(*region, f);
+  }
+}
+
+Status run_fold_movement(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { fold_movement(p); });
+  return {};
+}
+Status run_sink_movement(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { sink_movement(p); });
+  return {};
+}
+Status run_pack(Compilation& c) {
+  if (c.options.planner != "auto") return {};
+  for_each_program(c.tensors, [](TensorProgram& p) { pack_contractions(p); });
+  return {};
+}
+Status run_remove_dead_expressions(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { remove_dead_expressions(p); });
+  return {};
+}
+Status run_assign_layouts(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { assign_layouts(p); });
+  return {};
+}
+Status run_plan(Compilation& c) {
+  PlanOptions options;
+  options.planner = c.options.planner;
+  options.fast_math = c.options.fast_math;
+  WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
+  return {};
+}
+
+Status lower_plan(Compilation& c, const FusionPlan& plan) {
+  std::vector<size_t>& numbers = c.kernel_of[&plan];
+  for (const PlannedKernel& kernel : plan.kernels) {
+    WEFT_ASSIGN_OR_RETURN(KernelFunction f, lower_to_kernel(kernel.schedule.program,
+                                                            kernel.schedule.scopes, c.target));
+    if (c.options.verify) WEFT_RETURN_IF_ERROR(verify_kernel(f));
+    numbers.push_back(c.kernels.size());
+    c.kernels.push_back(std::move(f));
+  }
+  for (const auto& regions : plan.regions) {
+    for (const auto& region : regions) WEFT_RETURN_IF_ERROR(lower_plan(c, *region));
+  }
+  return {};
+}
+Status run_lower(Compilation& c) { return lower_plan(c, c.plan); }
+
+Status run_generate(Compilation& c) {
+  // Kernels that differ in names only share their code.
+  std::map<uint64_t, size_t> image_of;
+  std::vector<size_t> image(c.kernels.size());
+  std::vector<const KernelFunction*> distinct;
+  for (size_t k = 0; k < c.kernels.size(); ++k) {
+    const auto [it, added] = image_of.emplace(kernel_hash(c.kernels[k]), distinct.size());
+    if (added) distinct.push_back(&c.kernels[k]);
+    image[k] = it->second;
+  }
+  c.unique_kernels = static_cast<int64_t>(distinct.size());
+  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate_kernels(c, distinct));
+  CodeOfPlan code;
+  for (const auto& [plan, numbers] : c.kernel_of) {
+    std::vector<KernelCode>& list = code[plan];
+    for (const size_t k : numbers) list.push_back({&c.kernels[k], static_cast<int32_t>(image[k])});
+  }
+  WEFT_ASSIGN_OR_RETURN(c.program, build_program(c.tensors, c.plan, code, c.target));
+  c.program.kernels = std::move(images);
+  c.program.model = c.model;
+  c.program.target = c.target.name;
+  c.program.required_features = c.target.features;
+  return {};
+}
+
+Status verify_levels(const Compilation& c, const std::string& level) {
+  if (level == "graph") return verify_graph(c.graph);
+  if (level == "tensor-program") return verify_tensor_program(c.tensors);
+  if (level == "plan") return verify_plan(c.tensors, c.plan);
+  return {};
+}
+
+void dump(const Compilation& c, int number, const Pass& pass) {
+  if (c.options.dump_dir.empty()) return;
+  const auto text = print_level(c, pass.level);
+  std::ostringstream name;
+  name << c.options.dump_dir << '/' << (number < 10 ? "0" : "") << number << '-' << pass.name << '.'
+       << pass.level;
+  std::ofstream(name.str()) << (text.ok() ? *text : text.error().message);
+}
+
+Result<std::unique_ptr<Compilation>> run_pipeline(std::unique_ptr<Compilation> c) {
+  c->target = host_cpu_target(c->options.threads, c->options.max_vector_bytes);
+  int number = 0;
+  for (const Pass& pass : pipeline()) {
+    const auto start = std::chrono::steady_clock::now();
+    WEFT_RETURN_IF_ERROR(pass.run(*c));
+    const std::chrono::duration<double, std::milli> spent =
+        std::chrono::steady_clock::now() - start;
+    c->timings.push_back({pass.name, spent.count()});
+    if (c->options.verify) {
+      Status status = verify_levels(*c, pass.level);
+      if (!status.ok())
+        return Error{ErrorCode::kInternal,
+                     std::string("after pass ") + pass.name + ": " + status.error().message};
+    }
+    dump(*c, ++number, pass);
+    if (c->options.stop_after == pass.name) break;
+  }
+  return c;
+}
+
+}  // namespace
+
+const std::vector<Pass>& pipeline() {
+  static const std::vector<Pass> passes = {
+      {"inline-constant-if", "graph", run_inline_if},
+      {"unroll-scans", "graph", run_unroll},
+      {"fold-constants", "graph", run_fold_constants},
+      {"simplify", "graph", run_simplify},
+      {"merge-equal-nodes", "graph", run_merge_equal},
+      {"remove-dead-nodes", "graph", run_remove_dead},
+      {"express", "tensor-program", run_express},
+      {"fold-movement", "tensor-program", run_fold_movement},
+      {"sink-movement", "tensor-program", run_sink_movement},
+      {"pack-contractions", "tensor-program", run_pack},
+      {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
+      {"assign-layouts", "tensor-program", run_assign_layouts},
+      {"plan", "plan", run_plan},
+      {"lower", "kernel", run_lower},
+      {"generate", "code", run_generate},
+  };
+  return passes;
+}
+
+Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOptions& options) {
+  auto c = std::make_unique<Compilation>();
+  c->options = options;
+  c->graph = std::move(graph);
+  try {
+    return run_pipeline(std::move(c));
+  } catch (const InternalError& e) {
+    return Error{ErrorCode::kInternal, e.what()};
+  } catch (const std::bad_alloc&) {
+    return invalid_input("the model needs more memory than there is");
+  }
+}
+
+Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
+                                                   const CompileOptions& options) {
+  auto c = std::make_unique<Compilation>();
+  c->model = path;
+  c->options = options;
+  try {
+    const auto start = std::chrono::steady_clock::now();
+    WEFT_ASSIGN_OR_RETURN(c->imported, import_onnx(path, options.import));
+    c->graph = c->imported.graph;
+    const std::chrono::duration<double, std::milli> spent =
+        std::chrono::steady_clock::now() - start;
+    c->timings.push_back({"import", spent.count()});
+    return run_pipeline(std::move(c));
+  } catch (const InternalError& e) {
+    return Error{ErrorCode::kInternal, e.what()};
+  } catch (const std::bad_alloc&) {
+    return invalid_input(path + ": the model needs more memory than there is");
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+#include "driver/compiler.h"
+
+namespace weft {
+
+namespace {
+
+void print_tiles(const FusionPlan& plan, std::string* out) {
+  for (const PlannedKernel& kernel : plan.kernels)
+    *out += print(kernel.schedule.program, true) + "\n";
+  for (const auto& regions : plan.regions) {
+    for (const auto& region : regions) print_tiles(*region, out);
+  }
+}
+
+}  // namespace
+
+Result<std::string> print_level(const Compilation& c, const std::string& level) {
+  if (level == "graph") return print(c.graph);
+  if (level == "tensor-program") return print(c.tensors);
+  if (level == "plan") return print(c.plan, c.tensors);
+  std::string out;
+  if (level == "tile-program") {
+    print_tiles(c.plan, &out);
+    return out;
+  }
+  if (level == "kernel" || level == "code") {
+    for (const KernelFunction& k : c.kernels) out += print(k) + "\n";
+    return out;
+  }
+  return invalid_input("unknown stage '" + level +
+                       "'; known: graph, tensor-program, plan, tile-program, kernel, code");
+}
+
+}  // namespace weft

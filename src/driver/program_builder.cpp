@@ -1,0 +1,517 @@
+#include "driver/program_builder.h"
+
+#include <algorithm>
+#include <set>
+
+#include "driver/arena.h"
+#include "driver/pack_constant.h"
+
+namespace weft {
+
+namespace {
+
+/// A kernel whose work on one thread is below this costs more to share than it saves.
+constexpr double kSerialMicroseconds = 2.5;
+
+/// Blocks of one list of steps, and the buffers to move when they are placed.
+struct ArenaScope {
+  std::vector<ArenaBlock> blocks;
+  std::vector<std::vector<int32_t>> buffers;  ///< by block
+};
+
+class Builder {
+ public:
+  Builder(const CodeOfPlan& code, const Target& target) : code_(code), target_(target) {}
+
+  Result<Program> build(const TensorProgram& tensors, const FusionPlan& plan) {
+    std::vector<int32_t> inputs, outputs;
+    for (size_t i = 0; i < tensors.inputs.size(); ++i) {
+      const Tensor& t = tensors.tensors[static_cast<size_t>(tensors.inputs[i])];
+      inputs.push_back(add_buffer(t, ProgramBuffer::Kind::kInput, static_cast<int32_t>(i)));
+      program_.inputs.push_back({t.name, t.type.dtype, t.type.shape});
+    }
+    for (size_t o = 0; o < tensors.outputs.size(); ++o) {
+      const Tensor& t = tensors.tensors[static_cast<size_t>(tensors.outputs[o])];
+      outputs.push_back(add_buffer(t, ProgramBuffer::Kind::kOutput, static_cast<int32_t>(o)));
+      program_.outputs.push_back({tensors.output_names[o], t.type.dtype, t.type.shape});
+    }
+    Region top;
+    WEFT_RETURN_IF_ERROR(build_region(tensors, plan, inputs, outputs, &top));
+    program_.steps = std::move(top.steps);
+    program_.arena_bytes = top.arena_bytes;
+    return std::move(program_);
+  }
+
+ private:
+  /// What a step touches. A serial step runs on the first thread.
+  struct Access {
+    bool serial = false;
+    std::vector<int32_t> reads, writes;
+  };
+  struct Region {
+    std::vector<ProgramStep> steps;
+    std::vector<Access> access;  ///< by step
+    int64_t arena_bytes = 0;
+    std::vector<int32_t> arena_buffers;  ///< every arena buffer inside, to be moved as one
+  };
+  struct Frame {
+    const TensorProgram& tensors;
+    const FusionPlan& plan;
+    std::vector<int32_t> buffer_of;  ///< by tensor
+    std::vector<int32_t> first, last;
+    ArenaScope arena;
+    int32_t position = 0;
+  };
+
+  int32_t add_buffer(const Tensor& t, ProgramBuffer::Kind kind, int32_t index);
+  int32_t add_arena(Frame& frame, const std::string& name, DType type, Shape shape, int64_t bytes,
+                    int32_t first, int32_t last);
+  int32_t constant_buffer(const Tensor& tensor, const Layout& layout);
+  Status build_region(const TensorProgram& tensors, const FusionPlan& plan,
+                      const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs,
+                      Region* out);
+  int32_t buffer_of(Frame& frame, TensorId t);
+  void launch(Frame& frame, int32_t index, Region* out);
+  Status opaque(Frame& frame, int32_t index, Region* out);
+  Status branch(Frame& frame, int32_t index, Region* out);
+  Status loop(Frame& frame, int32_t index, Region* out);
+  void adopt(Frame& frame, Region& region);
+  static void add_access(const Region& region, Access* access);
+  static ProgramStep copy_step(int32_t from, int32_t to);
+
+  bool overlap(int32_t a, int32_t b) const;
+  bool conflict(const Access& a, const Access& b) const;
+  void set_barriers(Region* region) const;
+  int32_t resolve(int32_t buffer) const;
+
+  const CodeOfPlan& code_;
+  const Target& target_;
+  Program program_;
+  std::map<std::pair<const std::byte*, std::string>, int32_t> constants_;
+};
+
+int64_t bytes_of(const Tensor& t) {
+  return physical_size(t.layout, t.type.shape) * byte_size(t.type.dtype);
+}
+
+int32_t Builder::add_buffer(const Tensor& t, ProgramBuffer::Kind kind, int32_t index) {
+  ProgramBuffer b;
+  b.name = t.name;
+  b.kind = kind;
+  b.dtype = t.type.dtype;
+  b.shape = t.type.shape;
+  b.bytes = bytes_of(t);
+  b.index = index;
+  program_.buffers.push_back(std::move(b));
+  return static_cast<int32_t>(program_.buffers.size()) - 1;
+}
+
+int32_t Builder::add_arena(Frame& frame, const std::string& name, DType type, Shape shape,
+                           int64_t bytes, int32_t first, int32_t last) {
+  ProgramBuffer b;
+  b.name = name;
+  b.kind = ProgramBuffer::Kind::kArena;
+  b.dtype = type;
+  b.shape = std::move(shape);
+  b.bytes = bytes;
+  program_.buffers.push_back(std::move(b));
+  const auto id = static_cast<int32_t>(program_.buffers.size()) - 1;
+  frame.arena.blocks.push_back({bytes, first, last});
+  frame.arena.buffers.push_back({id});
+  return id;
+}
+
+int32_t Builder::constant_buffer(const Tensor& tensor, const Layout& layout) {
+  const bool packed = !layout.is_row_major();
+  const auto key =
+      std::pair(tensor.value.raw(), print(TensorType{tensor.type.dtype, tensor.type.shape}) +
+                                        (packed ? print(layout) : ""));
+  if (const auto it = constants_.find(key); it != constants_.end() && tensor.value.raw() != nullptr)
+    return it->second;
+  HostTensor value = packed ? pack_constant(tensor.value, layout) : tensor.value;
+  const auto index = static_cast<int32_t>(program_.constants.size());
+  ProgramBuffer b;
+  b.name = tensor.name;
+  b.kind = ProgramBuffer::Kind::kConstant;
+  b.dtype = tensor.type.dtype;
+  b.shape = value.shape();
+  b.bytes = value.bytes();
+  b.index = index;
+  program_.constants.push_back(std::move(value));
+  program_.buffers.push_back(std::move(b));
+  const auto id = static_cast<int32_t>(program_.buffers.size()) - 1;
+  constants_[key] = id;
+  return id;
+}
+
+ProgramStep Builder::copy_step(int32_t from, int32_t to) {
+  ProgramStep step;
+  step.kind = ProgramStep::Kind::kHost;
+  step.name = "copy";
+  step.host.op = HostStep::Op::kCopy;
+  step.host.operands = {from};
+  step.host.results = {to};
+  return step;
+}
+
+int32_t Builder::buffer_of(Frame& frame, TensorId t) {
+  int32_t& b = frame.buffer_of[static_cast<size_t>(t)];
+  if (b >= 0) return b;
+  const Tensor& tensor = frame.tensors.tensors[static_cast<size_t>(t)];
+  if (tensor.kind == Tensor::Kind::kConstant) return b = constant_buffer(tensor, tensor.layout);
+  return b = add_arena(frame, tensor.name, tensor.type.dtype, tensor.type.shape, bytes_of(tensor),
+                       frame.first[static_cast<size_t>(t)], frame.last[static_cast<size_t>(t)]);
+}
+
+Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& plan,
+                             const std::vector<int32_t>& inputs,
+                             const std::vector<int32_t>& outputs, Region* out) {
+  Frame frame{tensors, plan, std::vector<int32_t>(tensors.tensors.size(), -1), {}, {}, {}, 0};
+  const auto steps = static_cast<int32_t>(plan.order.size());
+  frame.first.assign(tensors.tensors.size(), 0);
+  frame.last.assign(tensors.tensors.size(), 0);
+  for (int32_t s = 0; s < steps; ++s) {
+    const FusionPlan::Step& step = plan.order[static_cast<size_t>(s)];
+    const auto touch = [&](TensorId t, bool writes) {
+      if (writes) frame.first[static_cast<size_t>(t)] = s;
+      frame.last[static_cast<size_t>(t)] = std::max(frame.last[static_cast<size_t>(t)], s);
+    };
+    if (step.opaque) {
+      const OpaqueExpr& o = tensors.opaques[static_cast<size_t>(step.index)];
+      for (const TensorId t : o.operands) touch(t, false);
+      for (const TensorId t : o.results) touch(t, true);
+      continue;
+    }
+    const PlannedKernel& kernel = plan.kernels[static_cast<size_t>(step.index)];
+    const std::set<TensorId> made(kernel.group.outputs.begin(), kernel.group.outputs.end());
+    for (const TensorId t : kernel.schedule.parameters) touch(t, made.count(t) != 0);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    frame.buffer_of[static_cast<size_t>(tensors.inputs[i])] = inputs[i];
+  // An output is written in place by its producer; one that is also an input, a constant or written
+  // already is copied.
+  std::vector<std::pair<TensorId, int32_t>> copies;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const TensorId t = tensors.outputs[o];
+    int32_t& b = frame.buffer_of[static_cast<size_t>(t)];
+    const Tensor& tensor = tensors.tensors[static_cast<size_t>(t)];
+    if (b < 0 && tensor.kind == Tensor::Kind::kIntermediate && tensor.layout.is_row_major()) {
+      b = outputs[o];
+    } else {
+      frame.last[static_cast<size_t>(t)] = steps;
+      copies.emplace_back(t, outputs[o]);
+    }
+  }
+  for (int32_t s = 0; s < steps; ++s) {
+    frame.position = s;
+    const FusionPlan::Step& step = plan.order[static_cast<size_t>(s)];
+    if (step.opaque) {
+      WEFT_RETURN_IF_ERROR(opaque(frame, step.index, out));
+    } else {
+      launch(frame, step.index, out);
+    }
+  }
+  for (const auto& [tensor, to] : copies) {
+    const int32_t from = buffer_of(frame, tensor);
+    out->steps.push_back(copy_step(from, to));
+    out->access.push_back({true, {from}, {to}});
+  }
+
+  const ArenaLayout layout = place_arena(frame.arena.blocks);
+  out->arena_bytes = layout.bytes;
+  for (size_t b = 0; b < layout.offsets.size(); ++b) {
+    for (const int32_t id : frame.arena.buffers[b]) {
+      program_.buffers[static_cast<size_t>(id)].offset += layout.offsets[b];
+      out->arena_buffers.push_back(id);
+    }
+  }
+  set_barriers(out);
+  return {};
+}
+
+void Builder::launch(Frame& frame, int32_t index, Region* out) {
+  const PlannedKernel& kernel = frame.plan.kernels[static_cast<size_t>(index)];
+  const KernelCode& code = code_.at(&frame.plan)[static_cast<size_t>(index)];
+  ProgramStep step;
+  Access access;
+  const std::set<TensorId> made(kernel.group.outputs.begin(), kernel.group.outputs.end());
+  step.kind = ProgramStep::Kind::kLaunch;
+  step.name = kernel.name;
+  step.launch.kernel = code.image;
+  for (size_t p = 0; p < kernel.schedule.parameters.size(); ++p) {
+    const TensorId t = kernel.schedule.parameters[p];
+    const Tensor& tensor = frame.tensors.tensors[static_cast<size_t>(t)];
+    const TileProgram& tile = kernel.schedule.program;
+    const Layout& layout = tile.symbols[static_cast<size_t>(tile.parameters[p])].layout;
+    step.launch.buffers.push_back(tensor.kind == Tensor::Kind::kConstant
+                                      ? constant_buffer(tensor, layout)
+                                      : buffer_of(frame, t));
+    (made.count(t) != 0 ? access.writes : access.reads).push_back(step.launch.buffers.back());
+  }
+  for (const KernelBuffer& b : code.function->buffers) {
+    if (b.kind != KernelBuffer::Kind::kWorkspace) continue;
+    step.launch.buffers.push_back(add_arena(frame, kernel.name + "." + b.name, b.dtype,
+                                            {b.elements}, b.elements * byte_size(b.dtype),
+                                            frame.position, frame.position));
+    access.writes.push_back(step.launch.buffers.back());
+  }
+  int64_t most = 0;
+  for (const KernelPhase& phase : code.function->phases) {
+    step.launch.work_items.push_back(phase.work_items);
+    most = std::max(most, phase.work_items);
+  }
+  step.launch.scratch_bytes = code.function->scratch_bytes;
+  const Estimate& e = kernel.schedule.estimate;
+  const double threads = std::max(1, target_.threads);
+  const double bytes = static_cast<double>(e.bytes_read + e.bytes_written);
+  const double alone =
+      threads * std::max(bytes / (target_.bandwidth_gb_per_s(e.bytes_read + e.bytes_written) * 1e3),
+                         static_cast<double>(e.flops) / (target_.peak_gflops * 1e3));
+  step.launch.serial = most <= 1 || alone < kSerialMicroseconds;
+  access.serial = step.launch.serial;
+  out->steps.push_back(std::move(step));
+  out->access.push_back(std::move(access));
+}
+
+void Builder::adopt(Frame& frame, Region& region) {
+  if (region.arena_bytes == 0 && region.arena_buffers.empty()) return;
+  frame.arena.blocks.push_back({region.arena_bytes, frame.position, frame.position});
+  frame.arena.buffers.push_back(region.arena_buffers);
+}
+
+Status Builder::opaque(Frame& frame, int32_t index, Region* out) {
+  const OpaqueExpr& o = frame.tensors.opaques[static_cast<size_t>(index)];
+  if (o.node.op == GraphOp::kIf) return branch(frame, index, out);
+  if (o.node.op == GraphOp::kWhile || o.node.op == GraphOp::kScan) return loop(frame, index, out);
+  ProgramStep step;
+  step.kind = ProgramStep::Kind::kHost;
+  step.name = std::string(graph_op_name(o.node.op));
+  for (const TensorId t : o.operands) step.host.operands.push_back(buffer_of(frame, t));
+  for (const TensorId t : o.results) step.host.results.push_back(buffer_of(frame, t));
+  const auto scatter = [&](HostStep::Op op) {
+    const auto& a = std::get<ScatterAttrs>(o.node.attrs);
+    step.host.op = op;
+    step.host.axis = a.axis;
+    step.host.combines = a.combines;
+    step.host.combiner = static_cast<uint8_t>(a.combiner);
+  };
+  switch (o.node.op) {
+    case GraphOp::kSort: {
+      const auto& a = std::get<SortAttrs>(o.node.attrs);
+      step.host.op = HostStep::Op::kSort;
+      step.host.axis = a.axis;
+      step.host.descending = a.descending;
+      break;
+    }
+    case GraphOp::kTopK: {
+      const auto& a = std::get<TopKAttrs>(o.node.attrs);
+      step.host.op = HostStep::Op::kTopK;
+      step.host.axis = a.axis;
+      step.host.k = a.k;
+      step.host.descending = a.largest;
+      break;
+    }
+    case GraphOp::kScatterElements:
+      scatter(HostStep::Op::kScatterElements);
+      break;
+    case GraphOp::kScatterNd:
+      scatter(HostStep::Op::kScatterNd);
+      break;
+    case GraphOp::kCumulative: {
+      const auto& a = std::get<CumulativeAttrs>(o.node.attrs);
+      step.host.op = HostStep::Op::kCumulative;
+      step.host.axis = a.axis;
+      step.host.combiner = static_cast<uint8_t>(a.combiner);
+      step.host.exclusive = a.exclusive;
+      step.host.reverse = a.reverse;
+      break;
+    }
+    default:
+      return Error{ErrorCode::kInternal, "no host operation for " + step.name};
+  }
+  out->access.push_back({true, step.host.operands, step.host.results});
+  out->steps.push_back(std::move(step));
+  return {};
+}
+
+Status Builder::branch(Frame& frame, int32_t index, Region* out) {
+  const OpaqueExpr& o = frame.tensors.opaques[static_cast<size_t>(index)];
+  ProgramStep step;
+  step.kind = ProgramStep::Kind::kIf;
+  step.name = "if";
+  step.if_step = std::make_shared<IfStep>();
+  step.if_step->condition = buffer_of(frame, o.operands[0]);
+  std::vector<int32_t> captures, results;
+  for (size_t i = 1; i < o.operands.size(); ++i)
+    captures.push_back(buffer_of(frame, o.operands[i]));
+  for (const TensorId t : o.results) results.push_back(buffer_of(frame, t));
+  Access access{false, captures, results};
+  access.reads.push_back(step.if_step->condition);
+  for (size_t r = 0; r < 2; ++r) {
+    Region region;
+    WEFT_RETURN_IF_ERROR(build_region(*o.regions[r],
+                                      *frame.plan.regions[static_cast<size_t>(index)][r], captures,
+                                      results, &region));
+    adopt(frame, region);
+    add_access(region, &access);
+    (r == 0 ? step.if_step->then_steps : step.if_step->else_steps) = std::move(region.steps);
+  }
+  out->steps.push_back(std::move(step));
+  out->access.push_back(std::move(access));
+  return {};
+}
+
+Status Builder::loop(Frame& frame, int32_t index, Region* out) {
+  const OpaqueExpr& o = frame.tensors.opaques[static_cast<size_t>(index)];
+  const auto& regions = frame.plan.regions[static_cast<size_t>(index)];
+  const bool is_scan = o.node.op == GraphOp::kScan;
+  const int64_t carry_count = is_scan ? std::get<ScanAttrs>(o.node.attrs).carry_count
+                                      : std::get<WhileAttrs>(o.node.attrs).carry_count;
+  const int64_t scanned = is_scan ? std::get<ScanAttrs>(o.node.attrs).scanned_count : 0;
+  ProgramStep step;
+  step.kind = ProgramStep::Kind::kLoop;
+  step.name = is_scan ? "scan" : "while";
+  step.loop_step = std::make_shared<LoopStep>();
+  LoopStep& l = *step.loop_step;
+  l.loop = program_.loop_count++;
+  const TensorProgram& body = *o.regions.back();
+
+  Access access;
+  for (const TensorId t : o.operands) access.reads.push_back(buffer_of(frame, t));
+  for (const TensorId t : o.results) access.writes.push_back(buffer_of(frame, t));
+  std::vector<int32_t> inputs, outputs;
+  const auto derived = [&](const Tensor& like, ProgramBuffer::Kind kind, int32_t base,
+                           int32_t other) {
+    const int32_t id = add_buffer(like, kind, 0);
+    ProgramBuffer& b = program_.buffers[static_cast<size_t>(id)];
+    b.base = base;
+    b.other = other;
+    b.loop = l.loop;
+    return id;
+  };
+  for (int64_t c = 0; c < carry_count; ++c) {
+    const Tensor& t = body.tensors[static_cast<size_t>(body.inputs[static_cast<size_t>(c)])];
+    const int32_t a = add_arena(frame, t.name, t.type.dtype, t.type.shape, bytes_of(t),
+                                frame.position, frame.position);
+    const int32_t b = add_arena(frame, t.name + "'", t.type.dtype, t.type.shape, bytes_of(t),
+                                frame.position, frame.position);
+    inputs.push_back(derived(t, ProgramBuffer::Kind::kCarry, a, b));
+    outputs.push_back(derived(t, ProgramBuffer::Kind::kCarryNext, a, b));
+    l.carries.push_back({inputs.back(), buffer_of(frame, o.operands[static_cast<size_t>(c)]),
+                         buffer_of(frame, o.results[static_cast<size_t>(c)])});
+  }
+  const auto slice = [&](const Tensor& like, int32_t base, bool reverse) {
+    const int32_t id = derived(like, ProgramBuffer::Kind::kSlice, base, -1);
+    program_.buffers[static_cast<size_t>(id)].stride = bytes_of(like);
+    program_.buffers[static_cast<size_t>(id)].reverse = reverse;
+    return id;
+  };
+  if (is_scan) {
+    const auto& attrs = std::get<ScanAttrs>(o.node.attrs);
+    for (int64_t x = 0; x < scanned; ++x) {
+      const auto i = static_cast<size_t>(carry_count + x);
+      const Tensor& t = body.tensors[static_cast<size_t>(body.inputs[i])];
+      const bool reverse = static_cast<size_t>(x) < attrs.x_reverse.size() &&
+                           attrs.x_reverse[static_cast<size_t>(x)];
+      inputs.push_back(slice(t, buffer_of(frame, o.operands[i]), reverse));
+      l.trips = frame.tensors.tensors[static_cast<size_t>(o.operands[i])].type.shape[0];
+    }
+    for (size_t y = static_cast<size_t>(carry_count); y < o.results.size(); ++y) {
+      const Tensor& t = body.tensors[static_cast<size_t>(body.outputs[y])];
+      const size_t k = y - static_cast<size_t>(carry_count);
+      const bool reverse = k < attrs.y_reverse.size() && attrs.y_reverse[k];
+      outputs.push_back(slice(t, buffer_of(frame, o.results[y]), reverse));
+      l.trips = frame.tensors.tensors[static_cast<size_t>(o.results[y])].type.shape[0];
+    }
+  }
+  std::vector<int32_t> captures;
+  for (size_t i = static_cast<size_t>(carry_count + scanned); i < o.operands.size(); ++i)
+    captures.push_back(buffer_of(frame, o.operands[i]));
+  inputs.insert(inputs.end(), captures.begin(), captures.end());
+  if (!is_scan) {
+    const TensorProgram& condition = *o.regions[0];
+    const Tensor& c = condition.tensors[static_cast<size_t>(condition.outputs[0])];
+    l.condition = add_arena(frame, "condition", c.type.dtype, c.type.shape, bytes_of(c),
+                            frame.position, frame.position);
+    Region region;
+    WEFT_RETURN_IF_ERROR(build_region(condition, *regions[0], inputs, {l.condition}, &region));
+    adopt(frame, region);
+    add_access(region, &access);
+    l.condition_steps = std::move(region.steps);
+  }
+  Region region;
+  WEFT_RETURN_IF_ERROR(build_region(body, *regions.back(), inputs, outputs, &region));
+  adopt(frame, region);
+  add_access(region, &access);
+  l.body = std::move(region.steps);
+  out->steps.push_back(std::move(step));
+  out->access.push_back(std::move(access));
+  return {};
+}
+
+/// The buffer whose memory this one is part of.
+int32_t Builder::resolve(int32_t buffer) const {
+  const ProgramBuffer& b = program_.buffers[static_cast<size_t>(buffer)];
+  return b.kind == ProgramBuffer::Kind::kSlice ? resolve(b.base) : buffer;
+}
+
+bool Builder::overlap(int32_t x, int32_t y) const {
+  const int32_t a = resolve(x), b = resolve(y);
+  if (a == b) return true;
+  const ProgramBuffer& p = program_.buffers[static_cast<size_t>(a)];
+  const ProgramBuffer& q = program_.buffers[static_cast<size_t>(b)];
+  const auto carried = [](const ProgramBuffer& c) {
+    return c.kind == ProgramBuffer::Kind::kCarry || c.kind == ProgramBuffer::Kind::kCarryNext;
+  };
+  if (carried(p)) return overlap(p.base, b) || overlap(p.other, b);
+  if (carried(q)) return overlap(a, q.base) || overlap(a, q.other);
+  if (p.kind != q.kind) return false;
+  if (p.kind == ProgramBuffer::Kind::kArena)
+    return p.offset < q.offset + q.bytes && q.offset < p.offset + p.bytes;
+  return p.index == q.index;
+}
+
+void Builder::add_access(const Region& region, Access* access) {
+  for (const Access& a : region.access) {
+    access->reads.insert(access->reads.end(), a.reads.begin(), a.reads.end());
+    access->writes.insert(access->writes.end(), a.writes.begin(), a.writes.end());
+  }
+}
+
+bool Builder::conflict(const Access& a, const Access& b) const {
+  const auto meet = [&](const std::vector<int32_t>& x, const std::vector<int32_t>& y) {
+    for (const int32_t p : x) {
+      for (const int32_t q : y) {
+        if (overlap(p, q)) return true;
+      }
+    }
+    return false;
+  };
+  return meet(a.writes, b.reads) || meet(a.reads, b.writes) || meet(a.writes, b.writes);
+}
+
+/// A step waits only when it touches what an unfinished step on another thread touches. The first
+/// step always waits: it may follow an iteration of the loop around it.
+void Builder::set_barriers(Region* region) const {
+  std::vector<const Access*> pending;
+  for (size_t s = 0; s < region->steps.size(); ++s) {
+    const Access& access = region->access[s];
+    bool wait = s == 0;
+    for (const Access* p : pending) {
+      if (wait) break;
+      wait = !(p->serial && access.serial) && conflict(*p, access);
+    }
+    region->steps[s].barrier_before = wait;
+    if (wait) pending.clear();
+    pending.push_back(&access);
+  }
+}
+
+}  // namespace
+
+Result<Program> build_program(const TensorProgram& tensors, const FusionPlan& plan,
+                              const CodeOfPlan& code, const Target& target) {
+  return Builder(code, target).build(tensors, plan);
+}
+
+}  // namespace weft

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "kernel/kernel_function.h"
+#include "plan/fusion_plan.h"
+#include "runtime/program.h"
+
+namespace weft {
+
+/// Generated code of a plan's kernels: by plan (regions have their own) and kernel number, the
+/// lowered function (for its buffers, phases and scratch) and which image of Program::kernels it
+/// is.
+struct KernelCode {
+  const KernelFunction* function = nullptr;
+  int32_t image = -1;
+};
+using CodeOfPlan = std::map<const FusionPlan*, std::vector<KernelCode>>;
+
+/// Puts a plan's launches, host operations, branches and loops into order over numbered buffers:
+/// arena placement by liveness, constants packed as their readers want them, barriers only where
+/// data crosses threads. Kernel images are left to the caller.
+Result<Program> build_program(const TensorProgram& tensors, const FusionPlan& plan,
+                              const CodeOfPlan& code, const Target& target);
+
+}  // namespace weft
