@@ -311,7 +311,8 @@ IndexExpr floor_div(const IndexExpr& a, int64_t divisor) {
     divisor /= common;
   }
   const IndexExpr inner = put_together(rest);
-  const bool again = inner.op() == IndexOp::kFloorDiv || inner.op() == IndexOp::kMod;
+  const bool nested = inner.op() == IndexOp::kFloorDiv || inner.op() == IndexOp::kMod;
+  const bool again = nested && !(inner == a);
   const IndexExpr quotient =
       again ? floor_div(inner, divisor) : make_index(IndexOp::kFloorDiv, inner, IndexExpr(divisor));
   return put_together(whole) + quotient;

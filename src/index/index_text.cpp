@@ -175,7 +175,9 @@ Status IndexTextReader::expect_small(const IndexExpr& a, const IndexExpr& b,
 
 Result<IndexExpr> IndexTextReader::sum(int depth) {
   if (depth > kMaxDepth) return error("the index is nested too deeply");
+  const bool negative = peek() == '-' && take("-");
   WEFT_ASSIGN_OR_RETURN(IndexExpr value, product(depth));
+  if (negative) value = value * IndexExpr(-1);
   while (true) {
     const bool plus = take("+");
     if (!plus && (peek() != '-' || text_.substr(position, 2) == "->" || !take("-"))) return value;
@@ -213,7 +215,6 @@ Result<IndexExpr> IndexTextReader::atom(int depth) {
     return IndexExpr(*value);
   }
   if (c == '-') {
-    // `-d0 * 4` is (-d0) * 4, the same number.
     ++position;
     WEFT_ASSIGN_OR_RETURN(const IndexExpr value, atom(depth + 1));
     return value * IndexExpr(-1);
