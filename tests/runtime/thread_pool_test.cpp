@@ -1,0 +1,121 @@
+// The pool and the barrier of a region.
+
+#include "runtime/thread_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "runtime/region_barrier.h"
+
+namespace weft {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+std::shared_ptr<ThreadPool> pool_of(int threads, bool pin = false) {
+  ThreadPool::Options options;
+  options.threads = threads;
+  options.pin = pin;
+  return *ThreadPool::create(options);
+}
+
+TEST(ThreadPool, RunsEveryThreadOnce) {
+  for (const int threads : {1, 2, 5}) {
+    const auto pool = pool_of(threads, /*pin=*/threads == 2);
+    ASSERT_EQ(pool->threads(), threads);
+    std::vector<int> calls(static_cast<size_t>(threads));
+    for (int repeat = 1; repeat <= 300; ++repeat) {
+      ASSERT_TRUE(pool->try_run(
+          [](void* context, int thread) {
+            ++(*static_cast<std::vector<int>*>(context))[static_cast<size_t>(thread)];
+          },
+          &calls));
+      ASSERT_THAT(calls, Each(repeat));
+    }
+  }
+}
+
+TEST(ThreadPool, WakesSleepingWorkers) {
+  const auto pool = pool_of(2);
+  std::atomic<int> calls{0};
+  for (int repeat = 1; repeat <= 5; ++repeat) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ASSERT_TRUE(pool->try_run(
+        [](void* context, int) { ++*static_cast<std::atomic<int>*>(context); }, &calls));
+    ASSERT_EQ(calls, 2 * repeat);
+  }
+}
+
+TEST(ThreadPool, IsTakenByOneRunAtATime) {
+  const auto pool = pool_of(2);
+  struct State {
+    ThreadPool* pool;
+    std::atomic<int> refused{0};
+  } state{pool.get()};
+  ASSERT_TRUE(pool->try_run(
+      [](void* context, int) {
+        auto& s = *static_cast<State*>(context);
+        if (!s.pool->try_run([](void*, int) {}, nullptr)) ++s.refused;
+      },
+      &state));
+  EXPECT_EQ(state.refused, 2);
+  EXPECT_TRUE(pool->try_run([](void*, int) {}, nullptr));
+}
+
+TEST(ThreadPool, RefusesImpossibleSizes) {
+  for (const int threads : {0, -1, 100'000}) {
+    ThreadPool::Options options;
+    options.threads = threads;
+    const auto pool = ThreadPool::create(options);
+    ASSERT_FALSE(pool.ok());
+    EXPECT_THAT(pool.error().message, HasSubstr("between 1 and"));
+  }
+  EXPECT_GE(available_cores(), 1);
+}
+
+TEST(RegionBarrier, SeparatesGenerationsAndAgrees) {
+  constexpr int kThreads = 4, kRounds = 500;
+  struct State {
+    RegionBarrier barrier;
+    int turn = 0;  // written by one thread between barriers, read by all
+    std::atomic<int> wrong{0};
+  } state;
+  const auto pool = pool_of(kThreads);
+  state.barrier.reset(kThreads, pool->region_wait());
+  ASSERT_TRUE(pool->try_run(
+      [](void* context, int thread) {
+        auto& s = *static_cast<State*>(context);
+        for (int round = 0; round < kRounds; ++round) {
+          if (thread == round % kThreads) s.turn = round;
+          const uint32_t agreed =
+              s.barrier.arrive([&] { return static_cast<uint32_t>(s.turn * 3); });
+          if (agreed != static_cast<uint32_t>(round * 3) || s.turn != round) ++s.wrong;
+          s.barrier.arrive([] { return 0u; });
+        }
+      },
+      &state));
+  EXPECT_EQ(state.wrong, 0);
+}
+
+TEST(RegionBarrier, SleepersAreWoken) {
+  struct State {
+    RegionBarrier barrier;
+  } state;
+  const auto pool = pool_of(2);
+  state.barrier.reset(2, WaitPolicy{});  // sleeps at once
+  ASSERT_TRUE(pool->try_run(
+      [](void* context, int thread) {
+        for (int round = 0; round < 20; ++round) {
+          if (thread == round % 2) std::this_thread::sleep_for(std::chrono::microseconds(300));
+          static_cast<State*>(context)->barrier.arrive([] { return 1u; });
+        }
+      },
+      &state));
+}
+
+}  // namespace
+}  // namespace weft
