@@ -8,7 +8,8 @@ namespace weft {
 /// What rules 1 to 4 derive for one value or carry.
 struct SymbolScope {
   Scope scope = Scope::kRegister;
-  std::string reason;  ///< which rule and which read: "read at line 7 in another seq j: rule 1b"
+  std::string reason;  ///< which rule and which read: "read by y: kept over seq j (1b)"; empty for
+                       ///< registers
   bool recomputed = false;
   /// For scratch/block and grid scope: the buffer. Element of coordinates c is at sum((c[a] -
   /// base[a]) * stride[a]), row-major over `extents` in the order of the coordinates; `base` is in
@@ -23,7 +24,8 @@ struct SymbolScope {
 
 struct BarrierPoint {
   Scope scope = Scope::kBlock;
-  /// Path of child indices from the program's body to the node before which the barrier stands.
+  /// Path of child indices from the program's body to the node before which the barrier stands; a
+  /// pack adds the number of the member. The last index may be one past the end of a body.
   std::vector<int32_t> before;
   IndexExpr blocks = 1;  ///< grid scope: how many blocks take part
 };
@@ -31,6 +33,9 @@ struct BarrierPoint {
 struct ScopeAnalysis {
   std::vector<SymbolScope> symbols;  ///< by TileSymbolId; parameters have default entries
   std::vector<BarrierPoint> barriers;
+  /// Resolved place of every statement, in the order of the text; SymbolScope::place where the
+  /// target is a value.
+  std::vector<Place> statement_places;
   int64_t block_bytes = 0;      ///< shared memory or scratch per block
   int64_t workspace_bytes = 0;  ///< global memory for grid-scope values
   int64_t registers =

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "tile/places.h"
+#include "tile/relate_reads.h"
+#include "tile/scopes.h"
+
+namespace weft {
+
+/// What the steps of derive_scopes share.
+struct Derivation {
+  const TileProgram& program;
+  TileStructure structure;
+  PlaceTable places;
+  std::vector<std::optional<ReadRelation>> relations;  ///< by read; none for parameters
+  ScopeAnalysis out;
+};
+
+/// Joins rules 1a to 1d over the reads of every value and carry.
+void derive_symbol_scopes(Derivation& d);
+
+/// Extents, bases and sizes of what lies in memory. Error: an extent that no bound size gives.
+Status derive_buffers(Derivation& d);
+
+/// Offsets in the block's arena, shared by liveness, and the totals.
+Status place_buffers(Derivation& d);
+
+/// Barriers of grid scope; on a CPU, what is kept across one goes to memory.
+/// Error: a barrier would stand inside a condition.
+Status derive_grid_barriers(Derivation& d);
+
+/// Barriers of block scope, on a GPU: needs the arena's offsets.
+Status derive_block_barriers(Derivation& d);
+
+/// Sites first to last during which a symbol is alive: a loop around some of its accesses but not
+/// all counts whole.
+struct SiteRange {
+  int32_t first = 0, last = -1;
+};
+SiteRange live_range(const Derivation& d, TileSymbolId symbol);
+
+/// Loops around every access of a symbol, those of its carry's own loop aside.
+std::vector<const TileLoop*> lifetime_loops(const Derivation& d, TileSymbolId symbol);
+
+/// Extents and bases over the loops of the lifetime, or over none of them.
+Status fill_buffer(const Derivation& d, TileSymbolId symbol,
+                   const std::vector<const TileLoop*>& around, SymbolScope* scope);
+
+}  // namespace weft

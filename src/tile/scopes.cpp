@@ -1,0 +1,338 @@
+#include "tile/scopes.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "tile/scope_derivation.h"
+#include "tile/tile_printer.h"
+
+namespace weft {
+namespace {
+
+bool fully_unrolled(const TileStructure& structure, const TileLoop& loop) {
+  for (const TileLoop::Dim& dim : loop.dims) {
+    if (dim.unroll == 0) continue;
+    const Interval r = structure.ranges[static_cast<size_t>(dim.origin)];
+    if ((r.hi - r.lo) / dim.step + 1 > dim.unroll) return false;
+  }
+  return true;
+}
+
+/// Rule 1a and 1c: whether the reader's elements lie with the threads that made them.
+class PlaceComparison {
+ public:
+  PlaceComparison(const TileProgram& program, const Place& made, const Place& read)
+      : program_(program), made_(made), read_(read) {}
+
+  /// kRegister, kWarp or kBlock; `reason` says why it is not the first.
+  Scope compare(const std::vector<IndexExpr>& made, const std::vector<IndexExpr>& read,
+                const RangeOf& range, std::string* reason) {
+    for (size_t a = 0; a < made.size() && a < read.size(); ++a) {
+      coordinate(made[a], read[a], range);
+    }
+    if (program_.cpu) {
+      if (lanes_ && registers_) return Scope::kRegister;
+      *reason = lanes_ ? "in other registers" : "on other lanes";
+      return Scope::kBlock;
+    }
+    if (warps_ && lanes_) return Scope::kRegister;
+    if (warps_ && registers_) {
+      *reason = "by shuffle";
+      return Scope::kWarp;
+    }
+    *reason = warps_ ? "on other lanes and registers" : "on other warps";
+    return Scope::kBlock;
+  }
+
+ private:
+  void coordinate(const IndexExpr& made, const IndexExpr& read, const RangeOf& range) {
+    const TileVarId v = axis_of(program_, made);
+    if (v == -1) return;  // one element along this coordinate: the reader has it
+    if (v == -2) return differ({{PlaceLevel::kWarp, 2, 1, 1}, {PlaceLevel::kLane, 2, 1, 1}});
+    const std::vector<PlacedDigit> own = placed_digits(made_, v);
+    const TileVarId u = axis_of(program_, read);
+    const bool aligned =
+        u >= 0 &&
+        simplify((read - IndexExpr::var(u)) - (made - IndexExpr::var(v)), range).is_const(0);
+    if (aligned) return compare_digits(own, placed_digits(read_, u));
+    if (u == -1) {
+      // A fixed element: registers can name it, threads would have to send it.
+      for (const PlacedDigit& digit : own) {
+        if (digit.level != PlaceLevel::kReg) differ({digit});
+      }
+      return;
+    }
+    differ(own.empty() ? std::vector<PlacedDigit>{{PlaceLevel::kReg, 2, 1, 1}} : own);
+    registers_ = false;
+  }
+
+  void compare_digits(const std::vector<PlacedDigit>& own, const std::vector<PlacedDigit>& reader) {
+    if (program_.cpu) {
+      // Registers and lanes are named at compile time, so both must agree in full.
+      const auto same = [](const PlacedDigit& a, const PlacedDigit& b) {
+        return a.level == b.level && a.extent == b.extent && a.divisor == b.divisor;
+      };
+      if (std::equal(own.begin(), own.end(), reader.begin(), reader.end(), same)) return;
+      const auto vec = [](const std::vector<PlacedDigit>& digits) {
+        std::vector<PlacedDigit> out;
+        for (const PlacedDigit& d : digits) {
+          if (d.level == PlaceLevel::kVec) out.push_back(d);
+        }
+        return out;
+      };
+      (vec(own) == vec(reader) ? registers_ : lanes_) = false;
+      return;
+    }
+    for (const PlacedDigit& digit : own) {
+      const bool found = std::any_of(reader.begin(), reader.end(), [&](const PlacedDigit& r) {
+        // Registers and vector elements of one thread are alike.
+        const bool threads = digit.level == PlaceLevel::kWarp || digit.level == PlaceLevel::kLane;
+        return threads ? r == digit
+                       : r.level >= PlaceLevel::kReg && r.extent == digit.extent &&
+                             r.divisor == digit.divisor;
+      });
+      if (!found) differ({digit});
+    }
+  }
+
+  void differ(const std::vector<PlacedDigit>& digits) {
+    for (const PlacedDigit& digit : digits) {
+      switch (digit.level) {
+        case PlaceLevel::kWarp:
+          warps_ = false;
+          break;
+        case PlaceLevel::kLane:
+          lanes_ = false;
+          break;
+        case PlaceLevel::kReg:
+          registers_ = false;
+          break;
+        case PlaceLevel::kVec:
+          (program_.cpu ? lanes_ : registers_) = false;
+          break;
+      }
+    }
+  }
+
+  const TileProgram& program_;
+  const Place& made_;
+  const Place& read_;
+  bool warps_ = true, lanes_ = true, registers_ = true;
+};
+
+/// How a reason names its reader: by what the reader makes.
+std::string reader_name(const Derivation& d, const Site& site) {
+  const auto name = [&](TileSymbolId id) {
+    return d.program.symbols[static_cast<size_t>(id)].name;
+  };
+  switch (site.kind) {
+    case Site::Kind::kStatement:
+      return name(site.statement->targets[0].symbol);
+    case Site::Kind::kCarry:
+      return "the first " + name(site.carry->target.symbol);
+    case Site::Kind::kCondition:
+      break;
+  }
+  return "a condition";
+}
+
+std::string names_of(const TileProgram& program, const std::vector<const TileLoop*>& loops) {
+  std::string out;
+  for (const TileLoop* loop : loops) {
+    out += (out.empty() ? "" : " and ") + loop_name(program, *loop);
+  }
+  return out;
+}
+
+void join(SymbolScope& scope, Scope with, std::string reason) {
+  if (with < scope.scope || (with == scope.scope && !scope.reason.empty())) return;
+  if (with == scope.scope && with == Scope::kRegister) return;
+  scope.scope = with;
+  scope.reason = std::move(reason);
+}
+
+void join_read(Derivation& d, const ReadSite& read, const ReadRelation& relation) {
+  const TileStructure& structure = d.structure;
+  const Site& reader = structure.sites[static_cast<size_t>(read.site)];
+  SymbolScope& scope = d.out.symbols[static_cast<size_t>(read.read->symbol)];
+  const std::string by = "read by " + reader_name(d, reader);
+  if (relation.reach == Reach::kGrid) {
+    return join(scope, Scope::kGrid, fmt::format("{}: {} (1d)", by, relation.why));
+  }
+  if (relation.reach != Reach::kHere) {
+    return join(scope, Scope::kBlock, fmt::format("{}: elements known at run time (1b)", by));
+  }
+  std::vector<const TileLoop*> looped;
+  const auto add = [&](const std::vector<const TileLoop*>& loops) {
+    for (const TileLoop* loop : loops) {
+      // Unrolled iterations are registers of their own on a GPU; the CPU's loops keep theirs in
+      // memory.
+      if (d.program.cpu || !fully_unrolled(structure, *loop)) looped.push_back(loop);
+    }
+  };
+  add(relation.kept);
+  const bool kept = !looped.empty();
+  add(relation.picked);
+  if (!looped.empty()) {
+    return join(scope, Scope::kBlock,
+                fmt::format("{}: {} over {} (1b)", by, kept ? "kept" : "picked",
+                            names_of(d.program, looped)));
+  }
+  if (relation.dynamic) {
+    return join(scope, Scope::kBlock, fmt::format("{}: picked at run time (1b)", by));
+  }
+  const Place& made = d.places.of_site[static_cast<size_t>(relation.producer)];
+  const Place wanted = reader_place(structure, d.places, read);
+  std::string how;
+  const Scope compared = PlaceComparison(d.program, made, wanted)
+                             .compare(*relation.made, read.read->indices, structure.range(), &how);
+  if (compared == Scope::kRegister) return;
+  join(scope, compared, fmt::format("{}: {} ({})", by, how, relation.carried ? "1c" : "1a"));
+}
+
+/// Rule 1c on the writing side: the next value lies where the carry does.
+void join_updates(Derivation& d, TileSymbolId id) {
+  const size_t symbol = static_cast<size_t>(id);
+  const int32_t definition = d.structure.definition[symbol];
+  if (definition < 0) return;
+  const Site& carry = d.structure.sites[static_cast<size_t>(definition)];
+  for (const int32_t update : d.structure.updates[symbol]) {
+    const Site& site = d.structure.sites[static_cast<size_t>(update)];
+    for (const TileRef& target : site.statement->targets) {
+      if (target.symbol != id) continue;
+      std::string how;
+      const Scope scope =
+          PlaceComparison(d.program, d.places.of_symbol[symbol],
+                          d.places.of_site[static_cast<size_t>(update)])
+              .compare(carry.carry->target.indices, target.indices, d.structure.range(), &how);
+      if (scope == Scope::kRegister) continue;
+      join(d.out.symbols[symbol], std::max(scope, Scope::kBlock),
+           fmt::format("its next value is made {} (1c)", how));
+    }
+    // An update inside a further loop would be made once for each of its iterations.
+    const std::vector<const TileLoop*> outer = carry.loops;
+    for (size_t i = outer.size() + 1; i < site.loops.size(); ++i) {
+      join(d.out.symbols[symbol], Scope::kBlock,
+           fmt::format("its next value is made in {} (1b)", loop_name(d.program, *site.loops[i])));
+    }
+  }
+}
+
+/// Two buffers where an element is read by anything but its own update, or after it.
+int64_t carry_copies(const Derivation& d, TileSymbolId id) {
+  const size_t symbol = static_cast<size_t>(id);
+  const SymbolScope& scope = d.out.symbols[symbol];
+  if (scope.scope < Scope::kBlock) return 1;
+  bool own = true, before = true;
+  for (const ReadSite& read : d.structure.reads) {
+    if (read.read->symbol != id || read.read->next) continue;
+    const Site& reader = d.structure.sites[static_cast<size_t>(read.site)];
+    const Site& carry = d.structure.sites[static_cast<size_t>(d.structure.definition[symbol])];
+    if (std::find(reader.loops.begin(), reader.loops.end(), carry.loop) == reader.loops.end()) {
+      continue;
+    }
+    bool updates = false;
+    for (const int32_t update : d.structure.updates[symbol]) {
+      const Site& site = d.structure.sites[static_cast<size_t>(update)];
+      before = before && read.site < update;
+      if (read.site != update) continue;
+      for (const TileRef& target : site.statement->targets) {
+        updates = updates || (target.symbol == id && target.indices == read.read->indices);
+      }
+    }
+    own = own && updates;
+  }
+  if (own) return 1;
+  // Within a block the reads end before the update begins: a second barrier on a GPU, order alone
+  // on a CPU.
+  return before && scope.scope == Scope::kBlock ? 1 : 2;
+}
+
+/// A load that is staged in a loop has one buffer per stage.
+int64_t load_copies(const Derivation& d, const Site& site) {
+  if (site.kind != Site::Kind::kStatement || site.loops.empty()) return 1;
+  const ScalarRef& value = site.statement->value;
+  if (value->kind != Scalar::Kind::kRead) return 1;
+  const TileSymbol& from = d.program.symbols[static_cast<size_t>(value->symbol)];
+  return from.kind == TileSymbol::Kind::kInput ? site.loops.back()->stages : 1;
+}
+
+}  // namespace
+
+void derive_symbol_scopes(Derivation& d) {
+  const TileProgram& program = d.program;
+  d.out.symbols.assign(program.symbols.size(), {});
+  for (size_t i = 0; i < program.symbols.size(); ++i) {
+    d.out.symbols[i].place = d.places.of_symbol[i];
+  }
+  for (size_t i = 0; i < d.structure.reads.size(); ++i) {
+    if (d.relations[i].has_value()) join_read(d, d.structure.reads[i], *d.relations[i]);
+  }
+  for (const Site& site : d.structure.sites) {
+    if (site.kind != Site::Kind::kStatement || !site.statement->demand.has_value()) continue;
+    for (const TileRef& target : site.statement->targets) {
+      const TileSymbol::Kind kind = program.symbols[static_cast<size_t>(target.symbol)].kind;
+      if (kind == TileSymbol::Kind::kInput || kind == TileSymbol::Kind::kOutput) continue;
+      SymbolScope& scope = d.out.symbols[static_cast<size_t>(target.symbol)];
+      if (*site.statement->demand <= scope.scope) continue;
+      join(scope, *site.statement->demand, "demanded");
+    }
+  }
+  for (size_t i = 0; i < program.symbols.size(); ++i) {
+    const TileSymbolId id = static_cast<TileSymbolId>(i);
+    SymbolScope& scope = d.out.symbols[i];
+    const int32_t definition = d.structure.definition[i];
+    if (definition < 0) continue;
+    if (program.symbols[i].kind == TileSymbol::Kind::kCarry) {
+      join_updates(d, id);
+      scope.copies = carry_copies(d, id);
+    } else if (scope.scope == Scope::kBlock) {
+      scope.copies = load_copies(d, d.structure.sites[static_cast<size_t>(definition)]);
+    }
+  }
+}
+
+Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
+  Derivation d{program, structure_of(program), {}, {}, {}};
+  for (size_t i = 0; i < program.symbols.size(); ++i) {
+    const TileSymbol& symbol = program.symbols[i];
+    const bool needs =
+        symbol.kind == TileSymbol::Kind::kValue || symbol.kind == TileSymbol::Kind::kCarry;
+    if (needs && d.structure.definition[i] < 0 &&
+        !d.structure.reads_of(static_cast<TileSymbolId>(i)).empty()) {
+      return invalid_input(
+          fmt::format("tile program {}: {} is read and never made", program.name, symbol.name));
+    }
+  }
+  d.places = resolve_places(d.structure);
+  for (const ReadSite& read : d.structure.reads) {
+    const size_t symbol = static_cast<size_t>(read.read->symbol);
+    if (d.structure.definition[symbol] < 0) {
+      d.relations.emplace_back();
+      continue;
+    }
+    d.relations.push_back(relate_read(d.structure, read));
+    const ReadRelation& relation = *d.relations.back();
+    if (relation.reach == Reach::kSeq || relation.reach == Reach::kNowhere) {
+      return invalid_input(fmt::format(
+          "tile program {}: {} reads {}: {}", program.name,
+          reader_name(d, d.structure.sites[static_cast<size_t>(read.site)]),
+          TilePrinter(program).scalar(std::make_shared<const Scalar>(*read.read), std::nullopt),
+          relation.why));
+    }
+  }
+  derive_symbol_scopes(d);
+  WEFT_RETURN_IF_ERROR(derive_grid_barriers(d));
+  WEFT_RETURN_IF_ERROR(derive_buffers(d));
+  WEFT_RETURN_IF_ERROR(place_buffers(d));
+  WEFT_RETURN_IF_ERROR(derive_block_barriers(d));
+  d.out.statement_places.clear();
+  for (size_t i = 0; i < d.structure.sites.size(); ++i) {
+    if (d.structure.sites[i].kind == Site::Kind::kStatement) {
+      d.out.statement_places.push_back(d.places.of_site[i]);
+    }
+  }
+  return std::move(d.out);
+}
+
+}  // namespace weft

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "tile/tile_program.h"
+
+namespace weft {
+
+/// A condition under which a read happens: a branch of a select, or an enclosing `if`.
+struct Guard {
+  const Scalar* condition = nullptr;
+  bool holds = true;
+  friend bool operator==(const Guard&, const Guard&) = default;
+  friend auto operator<=>(const Guard&, const Guard&) = default;
+};
+
+/// A place in the program where scalars are evaluated.
+struct Site {
+  enum class Kind : uint8_t { kStatement, kCarry, kCondition };
+  Kind kind = Kind::kStatement;
+  const TileStatement* statement = nullptr;
+  const TileLoop* loop = nullptr;  ///< kCarry: whose initial value is made, outside of it
+  const TileCarry* carry = nullptr;
+  ScalarRef value;  ///< what is evaluated
+  /// Child indices from the program's body to the node (a carry's: to its loop); a pack adds the
+  /// member's number.
+  std::vector<int32_t> path;
+  std::vector<const TileLoop*> loops;  ///< around the site, outermost first
+  std::vector<Guard> guards;           ///< enclosing `if`s
+  int32_t pack_member = -1;  ///< program-wide number of the pack member around it, -1 outside
+};
+
+struct ReadSite {
+  int32_t site = -1;
+  const Scalar* read = nullptr;
+  std::vector<Guard> guards;  ///< sorted; the site's and those of the selects around the read
+  /// Another read of the site is the same with the same guards: it is one request.
+  bool repeated = false;
+};
+
+/// The program as flat lists, and what follows from its nesting alone.
+struct TileStructure {
+  const TileProgram* program = nullptr;
+  std::vector<Site> sites;  ///< in the order of the text; a loop's carries before its body
+  std::vector<ReadSite> reads;
+  std::vector<int32_t>
+      definition;  ///< by symbol: site of the value's statement or of the carry; -1
+  std::vector<std::vector<int32_t>>
+      updates;  ///< by symbol: sites that assign a carry's next value, or store an output
+  std::map<const TileLoop*, std::vector<int32_t>> loop_path;
+  std::map<const TileLoop*, std::pair<int32_t, int32_t>>
+      loop_sites;  ///< first and one past the last site inside
+  std::map<TileVarId, std::pair<const TileLoop*, int32_t>>
+      dim_of;                        ///< origin or offset → loop and dimension
+  std::vector<int64_t> pack_shares;  ///< by pack member
+  std::vector<Interval> ranges;      ///< by variable; tight for loops whose bounds are
+
+  RangeOf range() const;
+  const TileLoop::Dim& dim(TileVarId var) const;
+  /// Reads of a symbol.
+  std::vector<const ReadSite*> reads_of(TileSymbolId symbol) const;
+  /// Loops around both.
+  static std::vector<const TileLoop*> common(const std::vector<const TileLoop*>& a,
+                                             const std::vector<const TileLoop*>& b);
+};
+
+TileStructure structure_of(const TileProgram& program);
+
+/// Offset and axis variables of an index, or of a tree; runtime indices' own variables are included
+/// by the second.
+void add_box_variables(const TileProgram& program, const IndexExpr& e, std::set<TileVarId>* vars);
+void add_box_variables(const TileProgram& program, const ScalarRef& s, std::set<TileVarId>* vars);
+/// All of a statement's box: targets, value, reduced axes. Ascending.
+std::vector<TileVarId> box_of(const TileProgram& program, const TileStatement& statement);
+
+/// lo <= e <= hi, or e != lo.
+struct Constraint {
+  IndexExpr e;
+  Interval range;
+  bool excluded = false;
+};
+/// The comparisons of index expressions that follow from the guards; others are left out.
+/// `complete` becomes false when something was left out.
+std::vector<Constraint> constraints_of(const std::vector<Guard>& guards, bool* complete = nullptr);
+
+/// Bounds of `e` where the constraints hold: they narrow single variables and expressions that
+/// differ from them by a constant.
+Interval bounded(const IndexExpr& e, const TileStructure& structure,
+                 const std::vector<Constraint>& constraints);
+
+/// An index taken apart: `outer`, over the origins of `outside` loops and sizes, plus what ranges
+/// over `inner`.
+struct Coordinate {
+  IndexExpr outer = 0;
+  IndexExpr rest = 0;
+  Interval inner{0, 0};
+  bool separable = true;  ///< else outer is 0 and inner bounds the whole index
+  bool dynamic = false;   ///< has a runtime index
+};
+/// `fixed(var)`: whether an origin's value is the same for both sides that are compared.
+Coordinate coordinate_of(const IndexExpr& e, const TileStructure& structure,
+                         const std::function<bool(TileVarId)>& fixed,
+                         const std::vector<Constraint>& constraints);
+
+}  // namespace weft
