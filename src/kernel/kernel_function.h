@@ -1,0 +1,147 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/scalar_op.h"
+#include "support/dtype.h"
+#include "support/hash.h"
+#include "support/result.h"
+
+namespace weft {
+
+/// A scalar (lanes 1) or a vector of `lanes` elements. bool vectors are masks.
+struct KernelType {
+  DType dtype = DType::kF32;
+  int32_t lanes = 1;
+  friend bool operator==(const KernelType&, const KernelType&) = default;
+};
+
+/// SSA value of a KernelFunction; dense, in order of definition.
+using Reg = int32_t;
+inline constexpr Reg kNoReg = -1;
+
+/// Instructions of a kernel. Operands in order; every offset counts elements of the buffer's dtype
+/// and is an i64.
+enum class KernelOp : uint8_t {
+  kConst,      ///< `value` in every lane
+  kArgument,   ///< launch argument number `index`, i64
+  kApply,      ///< `scalar_op` lane by lane; operands of one lane count (conditions are bool of the
+               ///< same lane count)
+  kFma,        ///< a * b + c, rounded once
+  kBroadcast,  ///< scalar -> every lane
+  kRamp,       ///< 0, 1, 2, … in the integer type
+  kLaneMask,   ///< n: i64 -> bool vector, lane < n
+  kReduceLanes,  ///< vector -> scalar by `combiner`, pairwise (halves first): a fixed order
+  kExtract,      ///< vector, lane `index` -> scalar
+  kShuffle,      ///< a, b (same type) -> lanes picked by `lanes_picked` from a's then b's
+  kLoad,     ///< buffer[offset + 0..lanes-1]; with a mask operand, masked-off lanes yield `value`
+  kGather,   ///< buffer[offsets lane by lane] (offsets i64 vector); with a mask as for kLoad
+  kStore,    ///< offset, value [, mask] -> buffer
+  kScatter,  ///< offsets (vector), value [, mask] -> buffer
+  kFor,  ///< begin, end, step, [carry inits]; region 0 (iv, carries) yields next carries; results:
+         ///< last carries
+  kIf,   ///< condition (scalar bool); region 0 / region 1 yield the results (region 1 may be empty
+         ///< without results)
+};
+
+struct KernelInstruction;
+
+/// A straight sequence; `yields` are the values that it hands to the instruction that owns it.
+struct KernelBlock {
+  std::vector<Reg> parameters;
+  std::vector<KernelInstruction> body;
+  std::vector<Reg> yields;
+};
+
+struct KernelInstruction {
+  KernelOp op = KernelOp::kConst;
+  std::vector<Reg> operands;
+  std::vector<Reg> results;
+  ScalarOp scalar_op = ScalarOp::kAdd;
+  Combiner combiner = Combiner::kSum;
+  ScalarValue value;
+  int32_t index = 0;    ///< kArgument, kExtract
+  int32_t buffer = -1;  ///< kLoad, kGather, kStore, kScatter
+  std::vector<int32_t> lanes_picked;
+  /// kApply of kExp: the argument is known to be <= 0 or -inf or NaN, and 1e-6 relative is enough
+  /// (a max-subtracted exponent).
+  bool exponent_nonpositive = false;
+  bool non_temporal = false;  ///< kStore of a full, aligned vector that is not read again soon
+  std::vector<KernelBlock> regions;
+};
+
+/// A pointer parameter or per-thread scratch.
+struct KernelBuffer {
+  enum class Kind : uint8_t { kInput, kOutput, kWorkspace, kScratch };
+  std::string name;
+  DType dtype = DType::kF32;
+  Kind kind = Kind::kInput;
+  int64_t elements = 0;        ///< kScratch, kWorkspace: how many; others: for checks, 0 if unknown
+  int64_t scratch_offset = 0;  ///< kScratch: bytes from the thread's scratch base, multiple of 64
+  int32_t alignment = 4;       ///< bytes that the base pointer is known to be aligned to
+};
+
+/// Work between two barriers of the kernel: items 0..work_items-1, each thread runs a contiguous
+/// range of them. The body's parameters are (begin, end), both i64.
+struct KernelPhase {
+  int64_t work_items = 1;
+  KernelBlock body;
+};
+
+/// One kernel: vector-level loop nests over buffers (TileProgram after lowering). Phases run in
+/// order with a barrier of all threads between them. Entry point of phase p in the generated code
+/// (see runtime/kernel_image.h):
+///     void (void* const* buffers, const int64_t* arguments, int64_t begin, int64_t end, void*
+///     scratch)
+struct KernelFunction {
+  std::string name;
+  std::vector<KernelBuffer> buffers;
+  int32_t argument_count = 0;
+  std::vector<KernelType> types;  ///< by Reg
+  std::vector<KernelPhase> phases;
+  int64_t scratch_bytes = 0;
+
+  const KernelType& type(Reg r) const { return types[static_cast<size_t>(r)]; }
+};
+
+/// Defined before use, types as documented above, indices in range, every output buffer stored to,
+/// loop steps positive constants. The error names the instruction as print() writes it.
+Status verify_kernel(const KernelFunction& kernel);
+
+/// One instruction a line, in the order of the structure; parse_kernel is its exact inverse (types
+/// of registers that nothing defines excepted).
+///     kernel "scale" {
+///       buffer 0 "x" input f32[128] align 64
+///       buffer 1 "y" output f32[128] align 64
+///       phase 8 (%0, %1) {
+///         %2: i64 = const 16
+///         for (%3: i64 = %0 to %1 step %2) {
+///           %4: f32x16 = load 0[%3]
+///           %5: f32x16 = apply add %4, %4
+///           store 1[%3], %5
+///         }
+///       }
+///     }
+std::string print(const KernelFunction& kernel);
+/// kInvalidInput with line and column. The result is well formed as text; verify_kernel says
+/// whether it means anything.
+Result<KernelFunction> parse_kernel(std::string_view text);
+
+/// Hash of everything but the names: identical kernels are generated once.
+uint64_t kernel_hash(const KernelFunction& kernel);
+/// The same in 128 bits: the key under which compiled kernels are kept.
+Hash128 kernel_digest(const KernelFunction& kernel);
+
+/// Reference execution, one thread, bounds-checked: buffers are byte ranges as large as `elements`
+/// says, one for each of the kernel's buffers, or for all but those of scratch kind, which are then
+/// made here. kInvalidInput for an access outside a buffer; what was stored before it stays.
+Status execute_kernel(const KernelFunction& kernel,
+                      const std::vector<std::span<std::byte>>& buffers,
+                      const std::vector<int64_t>& arguments);
+
+}  // namespace weft

@@ -1,0 +1,72 @@
+#include <bit>
+
+#include "kernel/kernel_function.h"
+#include "support/hash.h"
+
+namespace weft {
+namespace {
+
+void add_number(Hasher& hasher, int64_t value) { hasher.add_value(static_cast<uint64_t>(value)); }
+
+template <typename T>
+void add_numbers(Hasher& hasher, const std::vector<T>& values) {
+  add_number(hasher, static_cast<int64_t>(values.size()));
+  for (const T value : values) add_number(hasher, value);
+}
+
+void add_block(Hasher& hasher, const KernelBlock& block);
+
+void add_instruction(Hasher& hasher, const KernelInstruction& in) {
+  add_number(hasher, static_cast<int64_t>(in.op) | static_cast<int64_t>(in.scalar_op) << 8 |
+                         static_cast<int64_t>(in.combiner) << 16 |
+                         static_cast<int64_t>(in.exponent_nonpositive) << 24 |
+                         static_cast<int64_t>(in.non_temporal) << 25 |
+                         static_cast<int64_t>(in.value.type) << 32);
+  add_numbers(hasher, in.operands);
+  add_numbers(hasher, in.results);
+  hasher.add_value(std::bit_cast<uint64_t>(in.value.f));
+  add_number(hasher, in.value.i);
+  add_number(hasher, in.index);
+  add_number(hasher, in.buffer);
+  add_numbers(hasher, in.lanes_picked);
+  add_number(hasher, static_cast<int64_t>(in.regions.size()));
+  for (const KernelBlock& region : in.regions) add_block(hasher, region);
+}
+
+void add_block(Hasher& hasher, const KernelBlock& block) {
+  add_numbers(hasher, block.parameters);
+  add_number(hasher, static_cast<int64_t>(block.body.size()));
+  for (const KernelInstruction& in : block.body) add_instruction(hasher, in);
+  add_numbers(hasher, block.yields);
+}
+
+Hasher hash_parts(const KernelFunction& kernel) {
+  Hasher hasher;
+  add_number(hasher, static_cast<int64_t>(kernel.buffers.size()));
+  for (const KernelBuffer& b : kernel.buffers) {
+    add_number(hasher, static_cast<int64_t>(b.dtype) | static_cast<int64_t>(b.kind) << 8 |
+                           static_cast<int64_t>(b.alignment) << 16);
+    add_number(hasher, b.elements);
+    add_number(hasher, b.scratch_offset);
+  }
+  add_number(hasher, kernel.argument_count);
+  add_number(hasher, kernel.scratch_bytes);
+  add_number(hasher, static_cast<int64_t>(kernel.types.size()));
+  for (const KernelType& t : kernel.types) {
+    add_number(hasher, static_cast<int64_t>(t.dtype) << 32 | t.lanes);
+  }
+  add_number(hasher, static_cast<int64_t>(kernel.phases.size()));
+  for (const KernelPhase& phase : kernel.phases) {
+    add_number(hasher, phase.work_items);
+    add_block(hasher, phase.body);
+  }
+  return hasher;
+}
+
+}  // namespace
+
+uint64_t kernel_hash(const KernelFunction& kernel) { return hash_parts(kernel).digest64(); }
+
+Hash128 kernel_digest(const KernelFunction& kernel) { return hash_parts(kernel).digest128(); }
+
+}  // namespace weft

@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "kernel/kernel_function.h"
+#include "kernel/kernel_op.h"
+
+namespace weft {
+namespace {
+
+std::string type_text(KernelType t) {
+  return t.lanes == 1 ? std::string(dtype_name(t.dtype))
+                      : fmt::format("{}x{}", dtype_name(t.dtype), t.lanes);
+}
+
+/// Shortest digits that read back as the same value.
+std::string value_text(const ScalarValue& v) {
+  if (!is_float(v.type)) return fmt::format("{}", v.i);
+  if (std::isnan(v.f)) return "nan";
+  if (std::isinf(v.f)) return v.f < 0 ? "-inf" : "inf";
+  return v.type == DType::kF64 ? fmt::format("{}", v.f)
+                               : fmt::format("{}", static_cast<float>(v.f));
+}
+
+std::string quoted(const std::string& name) {
+  std::string out = "\"";
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+class KernelPrinter {
+ public:
+  explicit KernelPrinter(const KernelFunction& kernel) : kernel_(kernel) {}
+
+  std::string run() {
+    out_ = "kernel " + quoted(kernel_.name) + " {\n";
+    if (kernel_.argument_count != 0)
+      out_ += fmt::format("  arguments {}\n", kernel_.argument_count);
+    if (kernel_.scratch_bytes != 0) out_ += fmt::format("  scratch {}\n", kernel_.scratch_bytes);
+    for (size_t i = 0; i < kernel_.buffers.size(); ++i) add_buffer(i);
+    for (const KernelPhase& phase : kernel_.phases) {
+      out_ += fmt::format("  phase {} ({}) {{\n", phase.work_items, list(phase.body.parameters));
+      add_block(phase.body, 2);
+      out_ += "  }\n";
+    }
+    return out_ + "}\n";
+  }
+
+ private:
+  void add_buffer(size_t i) {
+    const KernelBuffer& b = kernel_.buffers[i];
+    out_ += fmt::format("  buffer {} {} {} {}[{}] align {}", i, quoted(b.name),
+                        buffer_kind_name(b.kind), dtype_name(b.dtype), b.elements, b.alignment);
+    if (b.scratch_offset != 0) out_ += fmt::format(" offset {}", b.scratch_offset);
+    out_ += '\n';
+  }
+
+  static std::string list(const std::vector<Reg>& regs) {
+    std::string out;
+    for (const Reg r : regs) out += fmt::format("{}%{}", out.empty() ? "" : ", ", r);
+    return out;
+  }
+
+  std::string typed(Reg r) const { return fmt::format("%{}: {}", r, type_text(kernel_.type(r))); }
+
+  void add_block(const KernelBlock& block, int depth) {
+    for (const KernelInstruction& in : block.body) add_instruction(in, depth);
+    if (!block.yields.empty()) {
+      out_.append(static_cast<size_t>(depth) * 2, ' ');
+      out_ += "yield " + list(block.yields) + "\n";
+    }
+  }
+
+  void add_instruction(const KernelInstruction& in, int depth) {
+    const std::string indent(static_cast<size_t>(depth) * 2, ' ');
+    out_ += indent;
+    for (size_t i = 0; i < in.results.size(); ++i) {
+      out_ += (i == 0 ? "" : ", ") + typed(in.results[i]);
+    }
+    if (!in.results.empty()) out_ += " = ";
+    out_ += kernel_op_name(in.op);
+    if (in.op == KernelOp::kFor) {
+      add_for(in, depth);
+    } else if (in.op == KernelOp::kIf) {
+      out_ += fmt::format(" {} {{\n", list(in.operands));
+      add_block(in.regions[0], depth + 1);
+      if (!in.regions[1].body.empty() || !in.regions[1].yields.empty()) {
+        out_ += indent + "} else {\n";
+        add_block(in.regions[1], depth + 1);
+      }
+      out_ += indent + "}";
+    } else {
+      add_operands(in);
+    }
+    out_ += '\n';
+  }
+
+  void add_for(const KernelInstruction& in, int depth) {
+    const KernelBlock& body = in.regions[0];
+    out_ += fmt::format(" ({} = %{} to %{} step %{}", typed(body.parameters[0]), in.operands[0],
+                        in.operands[1], in.operands[2]);
+    for (size_t i = 3; i < in.operands.size(); ++i) {
+      out_ += fmt::format(", {} = %{}", typed(body.parameters[i - 2]), in.operands[i]);
+    }
+    out_ += ") {\n";
+    add_block(body, depth + 1);
+    out_ += std::string(static_cast<size_t>(depth) * 2, ' ') + "}";
+  }
+
+  void add_operands(const KernelInstruction& in) {
+    switch (in.op) {
+      case KernelOp::kConst:
+        out_ += " " + value_text(in.value);
+        return;
+      case KernelOp::kArgument:
+        out_ += fmt::format(" {}", in.index);
+        return;
+      case KernelOp::kApply:
+        out_ += fmt::format(" {}{}", scalar_op_name(in.scalar_op),
+                            in.exponent_nonpositive ? " nonpositive" : "");
+        break;
+      case KernelOp::kReduceLanes:
+        out_ += fmt::format(" {}", combiner_name(in.combiner));
+        break;
+      case KernelOp::kLoad:
+      case KernelOp::kGather:
+      case KernelOp::kStore:
+      case KernelOp::kScatter:
+        add_access(in);
+        return;
+      default:
+        break;
+    }
+    if (!in.operands.empty()) out_ += " " + list(in.operands);
+    if (in.op == KernelOp::kExtract) out_ += fmt::format(" [{}]", in.index);
+    if (in.op == KernelOp::kShuffle) out_ += fmt::format(" [{}]", fmt::join(in.lanes_picked, ", "));
+  }
+
+  void add_access(const KernelInstruction& in) {
+    out_ += fmt::format(" {}[%{}]", in.buffer, in.operands[0]);
+    const bool stores = in.op == KernelOp::kStore || in.op == KernelOp::kScatter;
+    if (stores) out_ += fmt::format(", %{}", in.operands[1]);
+    if (const auto mask = mask_operand(in)) {
+      out_ += fmt::format(" mask %{}", in.operands[*mask]);
+      if (!stores) out_ += " else " + value_text(in.value);
+    }
+    if (in.non_temporal) out_ += " non_temporal";
+  }
+
+  const KernelFunction& kernel_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print(const KernelFunction& kernel) { return KernelPrinter(kernel).run(); }
+
+}  // namespace weft

@@ -1,0 +1,344 @@
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "kernel/kernel_function.h"
+#include "kernel/kernel_op.h"
+
+namespace weft {
+namespace {
+
+constexpr int32_t kMaxLanes = 64;
+constexpr int kMaxDepth = 200;
+
+std::string type_name(KernelType t) {
+  return t.lanes == 1 ? std::string(dtype_name(t.dtype))
+                      : fmt::format("{}x{}", dtype_name(t.dtype), t.lanes);
+}
+
+class KernelVerifier {
+ public:
+  explicit KernelVerifier(const KernelFunction& kernel) : kernel_(kernel) {}
+
+  Status run() {
+    visible_.assign(kernel_.types.size(), false);
+    ever_defined_ = visible_;
+    step_.assign(kernel_.types.size(), 0);
+    stored_.assign(kernel_.buffers.size(), false);
+    WEFT_RETURN_IF_ERROR(check_declarations());
+    for (const KernelPhase& phase : kernel_.phases) {
+      if (phase.work_items < 0) return fail("a phase of a negative number of items");
+      if (phase.body.parameters.size() != 2) return fail("a phase takes (begin, end)");
+      WEFT_RETURN_IF_ERROR(check_block(phase.body, {{DType::kI64, 1}, {DType::kI64, 1}}, 0));
+      if (!phase.body.yields.empty()) return fail("a phase yields nothing");
+    }
+    for (size_t i = 0; i < stored_.size(); ++i) {
+      if (kernel_.buffers[i].kind == KernelBuffer::Kind::kOutput && !stored_[i]) {
+        return fail(fmt::format("output buffer {} is never stored to", i));
+      }
+    }
+    return {};
+  }
+
+ private:
+  Error fail(std::string message) const {
+    return invalid_input(fmt::format("kernel '{}': {}{}", kernel_.name,
+                                     where_.empty() ? "" : where_ + ": ", message));
+  }
+
+  Status check_declarations() {
+    if (kernel_.argument_count < 0 || kernel_.scratch_bytes < 0) return fail("a negative size");
+    for (const KernelType& t : kernel_.types) {
+      if (t.lanes < 1 || t.lanes > kMaxLanes ||
+          !std::has_single_bit(static_cast<uint32_t>(t.lanes))) {
+        return fail(fmt::format("a vector of {} lanes", t.lanes));
+      }
+    }
+    for (const KernelBuffer& b : kernel_.buffers) {
+      if (b.elements < 0 || b.alignment < 1 ||
+          !std::has_single_bit(static_cast<uint32_t>(b.alignment))) {
+        return fail("buffer '" + b.name + "' has a size or alignment that none has");
+      }
+      if (b.kind != KernelBuffer::Kind::kScratch) continue;
+      const auto bytes = checked_byte_size(b.dtype, {b.elements});
+      if (!bytes || b.scratch_offset < 0 || b.scratch_offset % 64 != 0 ||
+          b.scratch_offset > kernel_.scratch_bytes - *bytes) {
+        return fail("buffer '" + b.name + "' lies outside the scratch memory");
+      }
+    }
+    return {};
+  }
+
+  /// Defines the registers for as long as its block is open.
+  Status define(const std::vector<Reg>& regs, const std::vector<KernelType>& types,
+                std::vector<Reg>& opened) {
+    if (regs.size() != types.size()) {
+      return fail(fmt::format("{} results where {} are made", regs.size(), types.size()));
+    }
+    for (size_t i = 0; i < regs.size(); ++i) {
+      const Reg r = regs[i];
+      if (r < 0 || static_cast<size_t>(r) >= kernel_.types.size()) {
+        return fail(fmt::format("register %{} out of range", r));
+      }
+      if (ever_defined_[static_cast<size_t>(r)])
+        return fail(fmt::format("%{} is defined twice", r));
+      if (kernel_.type(r) != types[i]) {
+        return fail(fmt::format("%{} is {}, made as {}", r, type_name(kernel_.type(r)),
+                                type_name(types[i])));
+      }
+      visible_[static_cast<size_t>(r)] = ever_defined_[static_cast<size_t>(r)] = true;
+      opened.push_back(r);
+    }
+    return {};
+  }
+
+  Status check_uses(const std::vector<Reg>& regs) const {
+    for (const Reg r : regs) {
+      if (r < 0 || static_cast<size_t>(r) >= visible_.size() || !visible_[static_cast<size_t>(r)]) {
+        return fail(fmt::format("%{} is used where it is not defined", r));
+      }
+    }
+    return {};
+  }
+
+  Status check_block(const KernelBlock& block, const std::vector<KernelType>& parameters,
+                     int depth) {
+    if (depth > kMaxDepth) return fail("blocks nest too deeply");
+    std::vector<Reg> opened;
+    WEFT_RETURN_IF_ERROR(define(block.parameters, parameters, opened));
+    for (const KernelInstruction& in : block.body) {
+      where_ =
+          fmt::format("%{} = {}", in.results.empty() ? -1 : in.results[0], kernel_op_name(in.op));
+      if (in.results.empty()) where_ = kernel_op_name(in.op);
+      WEFT_RETURN_IF_ERROR(check_uses(in.operands));
+      std::vector<KernelType> types;
+      WEFT_RETURN_IF_ERROR(check_instruction(in, types, depth));
+      WEFT_RETURN_IF_ERROR(define(in.results, types, opened));
+    }
+    WEFT_RETURN_IF_ERROR(check_uses(block.yields));
+    for (const Reg r : opened) visible_[static_cast<size_t>(r)] = false;
+    return {};
+  }
+
+  KernelType operand(const KernelInstruction& in, size_t i) const {
+    return kernel_.type(in.operands[i]);
+  }
+  /// The type that the first result claims; define() compares it with what is made.
+  KernelType claimed(const KernelInstruction& in) const {
+    if (in.results.empty()) return {};
+    const Reg r = in.results[0];
+    return r >= 0 && static_cast<size_t>(r) < kernel_.types.size() ? kernel_.type(r) : KernelType{};
+  }
+  Status expect_operands(const KernelInstruction& in, size_t count) const {
+    if (in.operands.size() == count) return {};
+    return fail(fmt::format("{} operands, not {}", in.operands.size(), count));
+  }
+
+  /// Sets the types of the results.
+  Status check_instruction(const KernelInstruction& in, std::vector<KernelType>& types, int depth) {
+    if (in.op != KernelOp::kFor && in.op != KernelOp::kIf && !in.regions.empty()) {
+      return fail("no place for a region");
+    }
+    switch (in.op) {
+      case KernelOp::kConst:
+      case KernelOp::kArgument:
+      case KernelOp::kRamp:
+        return check_leaf(in, types);
+      case KernelOp::kApply:
+        return check_apply(in, types);
+      case KernelOp::kFma:
+        WEFT_RETURN_IF_ERROR(expect_operands(in, 3));
+        types = {operand(in, 0)};
+        if (operand(in, 1) != types[0] || operand(in, 2) != types[0] || !is_float(types[0].dtype)) {
+          return fail("needs three floats of one type");
+        }
+        return {};
+      case KernelOp::kBroadcast:
+      case KernelOp::kLaneMask:
+      case KernelOp::kReduceLanes:
+      case KernelOp::kExtract:
+      case KernelOp::kShuffle:
+        return check_lanes(in, types);
+      case KernelOp::kLoad:
+      case KernelOp::kGather:
+      case KernelOp::kStore:
+      case KernelOp::kScatter:
+        return check_access(in, types);
+      case KernelOp::kFor:
+        return check_for(in, types, depth);
+      case KernelOp::kIf:
+        return check_if(in, types, depth);
+    }
+    return fail("no such instruction");
+  }
+
+  Status check_leaf(const KernelInstruction& in, std::vector<KernelType>& types) {
+    WEFT_RETURN_IF_ERROR(expect_operands(in, 0));
+    types = {claimed(in)};
+    if (in.op == KernelOp::kConst) {
+      if (in.value.type != types[0].dtype) return fail("a value of another type");
+      if (types[0] == KernelType{DType::kI64, 1} && !in.results.empty()) {
+        step_[static_cast<size_t>(in.results[0])] = in.value.i;
+      }
+      return {};
+    }
+    if (in.op == KernelOp::kArgument) {
+      types = {{DType::kI64, 1}};
+      return in.index >= 0 && in.index < kernel_.argument_count
+                 ? Status{}
+                 : fail(fmt::format("argument {} of {}", in.index, kernel_.argument_count));
+    }
+    return is_integer(types[0].dtype) ? Status{} : fail("a ramp counts in an integer type");
+  }
+
+  Status check_apply(const KernelInstruction& in, std::vector<KernelType>& types) {
+    const ScalarOp op = in.scalar_op;
+    WEFT_RETURN_IF_ERROR(expect_operands(in, static_cast<size_t>(scalar_op_arity(op))));
+    const KernelType a = operand(in, 0);
+    for (size_t i = 1; i < in.operands.size(); ++i) {
+      if (operand(in, i).lanes != a.lanes) return fail("operands of different lanes");
+    }
+    types = {a};
+    if (in.exponent_nonpositive && op != ScalarOp::kExp) return fail("is not an exponential");
+    switch (op) {
+      case ScalarOp::kSelect:
+        types = {operand(in, 1)};
+        if (a.dtype != DType::kBool || operand(in, 2) != types[0]) {
+          return fail("needs a condition and two values of one type");
+        }
+        return {};
+      case ScalarOp::kConvert:
+        types = {{claimed(in).dtype, a.lanes}};
+        return {};
+      case ScalarOp::kBitcast:
+        types = {{claimed(in).dtype, a.lanes}};
+        return a.dtype != DType::kBool && types[0].dtype != DType::kBool &&
+                       byte_size(a.dtype) == byte_size(types[0].dtype)
+                   ? Status{}
+                   : fail("between types of different widths");
+      default:
+        break;
+    }
+    if (!scalar_op_accepts(op, a.dtype)) {
+      return fail(fmt::format("{} is not defined on {}", scalar_op_name(op), dtype_name(a.dtype)));
+    }
+    if (in.operands.size() == 2 && operand(in, 1) != a) return fail("operands of different types");
+    if (scalar_op_is_predicate(op)) types = {{DType::kBool, a.lanes}};
+    return {};
+  }
+
+  Status check_lanes(const KernelInstruction& in, std::vector<KernelType>& types) {
+    WEFT_RETURN_IF_ERROR(expect_operands(in, in.op == KernelOp::kShuffle ? 2 : 1));
+    const KernelType a = operand(in, 0);
+    switch (in.op) {
+      case KernelOp::kBroadcast:
+        types = {{a.dtype, claimed(in).lanes}};
+        return a.lanes == 1 ? Status{} : fail("of a vector");
+      case KernelOp::kLaneMask:
+        types = {{DType::kBool, claimed(in).lanes}};
+        return a == KernelType{DType::kI64, 1} ? Status{} : fail("of something else than an i64");
+      case KernelOp::kReduceLanes: {
+        types = {{a.dtype, 1}};
+        const auto op = combiner_op(in.combiner);
+        return op && scalar_op_accepts(*op, a.dtype) ? Status{}
+                                                     : fail("by a combiner that does not fit");
+      }
+      case KernelOp::kExtract:
+        types = {{a.dtype, 1}};
+        return in.index >= 0 && in.index < a.lanes ? Status{} : fail("of a lane that is not there");
+      default:
+        break;
+    }
+    if (operand(in, 1) != a) return fail("operands of different types");
+    types = {{a.dtype, static_cast<int32_t>(in.lanes_picked.size())}};
+    for (const int32_t lane : in.lanes_picked) {
+      if (lane < 0 || lane >= 2 * a.lanes) return fail(fmt::format("lane {}", lane));
+    }
+    return {};
+  }
+
+  Status check_access(const KernelInstruction& in, std::vector<KernelType>& types) {
+    if (in.buffer < 0 || static_cast<size_t>(in.buffer) >= kernel_.buffers.size()) {
+      return fail(fmt::format("buffer {} of {}", in.buffer, kernel_.buffers.size()));
+    }
+    const bool stores = in.op == KernelOp::kStore || in.op == KernelOp::kScatter;
+    const size_t plain = stores ? 2 : 1;
+    if (in.operands.size() != plain) WEFT_RETURN_IF_ERROR(expect_operands(in, plain + 1));
+    const KernelBuffer& buffer = kernel_.buffers[static_cast<size_t>(in.buffer)];
+    const bool indexed = in.op == KernelOp::kGather || in.op == KernelOp::kScatter;
+    const KernelType offset = operand(in, 0);
+    if (offset.dtype != DType::kI64 || (!indexed && offset.lanes != 1)) {
+      return fail(fmt::format("an offset of type {}", type_name(offset)));
+    }
+    KernelType value = stores ? operand(in, 1) : claimed(in);
+    if (indexed && value.lanes != offset.lanes) return fail("as many offsets as values");
+    if (value.dtype != buffer.dtype) {
+      return fail(fmt::format("{} in a buffer of {}", type_name(value), dtype_name(buffer.dtype)));
+    }
+    if (const auto mask = mask_operand(in)) {
+      if (operand(in, *mask) != KernelType{DType::kBool, value.lanes}) {
+        return fail("a mask that does not fit");
+      }
+      if (!stores && in.value.type != buffer.dtype) return fail("a filler of another type");
+    }
+    if (!stores) {
+      types = {value};
+    } else if (buffer.kind == KernelBuffer::Kind::kInput) {
+      return fail("stores to an input");
+    } else {
+      stored_[static_cast<size_t>(in.buffer)] = true;
+    }
+    return {};
+  }
+
+  Status check_yields(const KernelBlock& block, const std::vector<KernelType>& types) {
+    if (block.yields.size() != types.size()) return fail("yields another number of values");
+    for (size_t i = 0; i < types.size(); ++i) {
+      const Reg r = block.yields[i];
+      if (r < 0 || static_cast<size_t>(r) >= kernel_.types.size() || kernel_.type(r) != types[i]) {
+        return fail(fmt::format("yields %{} for {}", r, type_name(types[i])));
+      }
+    }
+    return {};
+  }
+
+  Status check_for(const KernelInstruction& in, std::vector<KernelType>& types, int depth) {
+    if (in.operands.size() < 3 || in.regions.size() != 1) return fail("needs bounds and a body");
+    std::vector<KernelType> parameters{{DType::kI64, 1}};
+    for (size_t i = 0; i < in.operands.size(); ++i) {
+      if (i < 3 && operand(in, i) != parameters[0]) return fail("bounds are i64");
+      if (i >= 3) types.push_back(operand(in, i));
+    }
+    if (step_[static_cast<size_t>(in.operands[2])] <= 0)
+      return fail("a step is a positive constant");
+    parameters.insert(parameters.end(), types.begin(), types.end());
+    const std::string where = where_;
+    WEFT_RETURN_IF_ERROR(check_block(in.regions[0], parameters, depth + 1));
+    where_ = where;
+    return check_yields(in.regions[0], types);
+  }
+
+  Status check_if(const KernelInstruction& in, std::vector<KernelType>& types, int depth) {
+    WEFT_RETURN_IF_ERROR(expect_operands(in, 1));
+    if (in.regions.size() != 2) return fail("needs two branches");
+    if (operand(in, 0) != KernelType{DType::kBool, 1}) return fail("needs a scalar condition");
+    const std::string where = where_;
+    for (const KernelBlock& region : in.regions) {
+      WEFT_RETURN_IF_ERROR(check_block(region, {}, depth + 1));
+      where_ = where;
+    }
+    for (const Reg r : in.regions[0].yields) types.push_back(kernel_.type(r));
+    return check_yields(in.regions[1], types);
+  }
+
+  const KernelFunction& kernel_;
+  std::vector<bool> visible_, ever_defined_, stored_;
+  std::vector<int64_t> step_;  ///< value of an i64 constant, by register
+  std::string where_;
+};
+
+}  // namespace
+
+Status verify_kernel(const KernelFunction& kernel) { return KernelVerifier(kernel).run(); }
+
+}  // namespace weft
