@@ -106,6 +106,21 @@ Result<ImportedModel> import_onnx(const std::string& path, const ImportOptions& 
   return Error{imported.error().code, fmt::format("'{}': {}", path, imported.error().message)};
 }
 
+Result<std::vector<std::string>> onnx_input_names(const std::string& path) {
+  WEFT_ASSIGN_OR_RETURN(MappedFile file, map_file(path));
+  auto read = onnx::read_model(std::move(file), {});
+  if (!read.ok()) {
+    return Error{read.error().code, fmt::format("'{}': {}", path, read.error().message)};
+  }
+  std::set<std::string_view> initialised;
+  for (const onnx::TensorDef& tensor : read->graph.initializers) initialised.insert(tensor.name);
+  std::vector<std::string> names;
+  for (const onnx::ValueDef& input : read->graph.inputs) {
+    if (!initialised.contains(input.name)) names.emplace_back(input.name);
+  }
+  return names;
+}
+
 Result<ImportedModel> import_onnx(std::span<const std::byte> model,
                                   std::shared_ptr<const void> owner, const std::string& folder,
                                   const ImportOptions& options) {

@@ -65,4 +65,7 @@ Result<ImportedModel> import_onnx(std::span<const std::byte> model,
                                   std::shared_ptr<const void> owner, const std::string& folder,
                                   const ImportOptions& options = {});
 
+/// Names of the inputs that a caller gives, in the model's order, without importing it.
+Result<std::vector<std::string>> onnx_input_names(const std::string& path);
+
 }  // namespace weft
