@@ -1,0 +1,205 @@
+#include "rewrite/fold_constants.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "interp/interpreter.h"
+#include "rewrite/graph_rebuilder.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kMaxProducts = int64_t{1} << 30;
+
+int64_t bytes_of(const TensorType& type) { return *checked_byte_size(type.dtype, type.shape); }
+
+bool is_uniform(const HostTensor& value) {
+  const auto width = static_cast<size_t>(byte_size(value.dtype()));
+  const auto bytes = static_cast<size_t>(value.bytes());
+  return bytes >= width && std::memcmp(value.raw(), value.raw() + width, bytes - width) == 0;
+}
+
+/// Element 0 as a scalar.
+HostTensor first_element(const HostTensor& value) {
+  HostTensor scalar(value.dtype(), {});
+  std::memcpy(scalar.mutable_raw(), value.raw(), static_cast<size_t>(scalar.bytes()));
+  return scalar;
+}
+
+/// Ops whose results have equal elements when their operands have: the result's scalar is the op on
+/// scalars, or that of the first operand.
+bool keeps_uniformity(GraphOp op) {
+  return op == GraphOp::kElementwise || op == GraphOp::kBroadcast || op == GraphOp::kReshape ||
+         op == GraphOp::kTranspose || op == GraphOp::kSlice;
+}
+
+class Folder {
+ public:
+  Folder(Graph& graph, int64_t max_bytes)
+      : graph_(graph), rebuild_(graph), max_bytes_(max_bytes), known_(graph.values.size()) {}
+
+  bool run() {
+    for (Node& node : rebuild_.take_nodes()) {
+      rebuild_.forward_operands(node);
+      fold(std::move(node));
+    }
+    return rebuild_.finish();
+  }
+
+ private:
+  /// What is known of a value: all of it, or the one element that it consists of.
+  struct Known {
+    std::optional<HostTensor> whole;
+    std::optional<HostTensor> uniform;
+  };
+
+  Known& known(ValueId v) {
+    if (known_.size() < graph_.values.size()) known_.resize(graph_.values.size());
+    return known_[static_cast<size_t>(v)];
+  }
+
+  void note_constant(ValueId v, const HostTensor& value) {
+    known(v).whole = value;
+    if (value.size() == 1) known(v).uniform = first_element(value);
+  }
+
+  void fold(Node node) {
+    if (node.op == GraphOp::kConstant) {
+      note_constant(node.results[0], std::get<ConstantAttrs>(node.attrs).value);
+      return rebuild_.keep(std::move(node));
+    }
+    if (std::optional<HostTensor> element = uniform_result(node)) {
+      return replace_by_uniform(std::move(node), *element);
+    }
+    const std::optional<std::vector<HostTensor>> results = evaluate(node);
+    if (!results) return rebuild_.keep(std::move(node));
+    if (node.op == GraphOp::kIota) {
+      known(node.results[0]).whole = (*results)[0];  // stays, but its readers may fold
+      return rebuild_.keep(std::move(node));
+    }
+    replace_by_constants(node, *results);
+  }
+
+  std::optional<HostTensor> uniform_result(const Node& node) {
+    if (!keeps_uniformity(node.op) || *element_count(graph_.type(node.results[0]).shape) == 0) {
+      return std::nullopt;
+    }
+    std::vector<HostTensor> elements;
+    for (ValueId v : node.operands) {
+      if (!known(v).uniform) return std::nullopt;
+      elements.push_back(*known(v).uniform);
+    }
+    if (node.op != GraphOp::kElementwise) return elements[0];
+    return evaluate_on_scalars(node, elements);
+  }
+
+  std::optional<HostTensor> evaluate_on_scalars(const Node& node,
+                                                const std::vector<HostTensor>& elements) {
+    Graph scalars;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      scalars.add_input("x" + std::to_string(i), {elements[i].dtype(), {}});
+    }
+    const TensorType hint{graph_.type(node.results[0]).dtype, {}};
+    const Result<ValueId> result =
+        scalars.add1(GraphOp::kElementwise, node.attrs, scalars.inputs, hint);
+    WEFT_CHECK(result.ok(), result.error().message);
+    Result<std::vector<HostTensor>> values = interpret_node(scalars, scalars.nodes[0], elements);
+    if (!values.ok()) return std::nullopt;
+    return std::move((*values)[0]);
+  }
+
+  void replace_by_uniform(Node node, const HostTensor& element) {
+    const ValueId result = node.results[0];
+    const bool is_final = node.op == GraphOp::kBroadcast &&
+                          rebuild_.constant(node.operands[0]) != nullptr &&
+                          *element_count(graph_.type(result).shape) > 1;
+    if (is_final) {
+      rebuild_.keep(std::move(node));
+      return note_uniform(result, element);
+    }
+    const ValueId value = add_uniform(graph_.type(result), element, node.origin);
+    rebuild_.replace(node, {&value, 1});
+  }
+
+  /// `v` is a broadcast of a constant that is `element`.
+  void note_uniform(ValueId v, const HostTensor& element) {
+    known(v).uniform = element;
+    if (const auto results = evaluate(*rebuild_.definition(v))) known(v).whole = (*results)[0];
+  }
+
+  /// A value of the type that consists of `element`.
+  ValueId add_uniform(TensorType type, HostTensor element, int32_t origin) {
+    const bool is_one = *element_count(type.shape) == 1;
+    const HostTensor value = is_one ? element.reshaped(type.shape) : element;
+    const ValueId constant = rebuild_.add_constant(value, origin);
+    note_constant(constant, value);
+    if (is_one) return constant;
+    const ValueId result =
+        rebuild_.add(GraphOp::kBroadcast, BroadcastAttrs{}, {constant}, origin, type);
+    note_uniform(result, element);
+    return result;
+  }
+
+  void replace_by_constants(const Node& node, const std::vector<HostTensor>& results) {
+    std::vector<ValueId> values;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i].size() > 1 && is_uniform(results[i])) {
+        const TensorType type = graph_.type(node.results[i]);
+        values.push_back(add_uniform(type, first_element(results[i]), node.origin));
+      } else {
+        values.push_back(rebuild_.add_constant(results[i], node.origin));
+        note_constant(values.back(), results[i]);
+      }
+    }
+    rebuild_.replace(node, values);
+  }
+
+  /// The node's results, when its operands are known and it is worth it.
+  std::optional<std::vector<HostTensor>> evaluate(const Node& node) {
+    int64_t operand_bytes = 0;
+    std::vector<HostTensor> operands;
+    for (ValueId v : node.operands) {
+      if (!known(v).whole) return std::nullopt;
+      operands.push_back(*known(v).whole);
+      operand_bytes += operands.back().bytes();
+    }
+    int64_t result_bytes = 0;
+    for (ValueId v : node.results) {
+      if (__builtin_add_overflow(result_bytes, bytes_of(graph_.type(v)), &result_bytes)) {
+        return std::nullopt;
+      }
+    }
+    if (result_bytes > max_bytes_ && result_bytes > operand_bytes) return std::nullopt;
+    if (!is_short(node)) return std::nullopt;
+    Result<std::vector<HostTensor>> results = interpret_node(graph_, node, operands, 0);
+    if (!results.ok()) return std::nullopt;
+    return std::move(*results);
+  }
+
+  bool is_short(const Node& node) const {
+    if (node.op == GraphOp::kWhile) return false;
+    if (node.op != GraphOp::kDotGeneral && node.op != GraphOp::kConvolution) return true;
+    // Each element of the result takes at most as many products as an operand has elements.
+    const int64_t results = *element_count(graph_.type(node.results[0]).shape);
+    const int64_t factors = std::min(*element_count(graph_.type(node.operands[0]).shape),
+                                     *element_count(graph_.type(node.operands[1]).shape));
+    int64_t products = 0;
+    return !__builtin_mul_overflow(results, factors, &products) && products <= kMaxProducts;
+  }
+
+  Graph& graph_;
+  GraphRebuilder rebuild_;
+  int64_t max_bytes_;
+  std::vector<Known> known_;
+};
+
+}  // namespace
+
+bool fold_constants(Graph& graph, int64_t max_bytes) {
+  const bool regions_changed =
+      rewrite_regions(graph, [&](Graph& region) { return fold_constants(region, max_bytes); });
+  return Folder(graph, max_bytes).run() || regions_changed;
+}
+
+}  // namespace weft
