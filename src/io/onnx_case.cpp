@@ -40,22 +40,16 @@ Result<std::vector<fs::path>> data_sets(const std::string& folder) {
   return found;
 }
 
-/// Names of the model's inputs in order; the files do not always hold them.
-Result<std::vector<std::string>> input_names(const std::string& path,
-                                             const std::vector<TensorFile>& inputs) {
-  WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> names, onnx_input_names(path));
+Status check_data_set(const std::string& model_path, const fs::path& folder,
+                      const ModelRunner& runner, Tolerance tolerance) {
+  // First the model: files for what is not a tensor cannot be read at all.
+  WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> names, onnx_input_names(model_path));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<TensorFile> inputs, load_numbered(folder, "input"));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<TensorFile> expected, load_numbered(folder, "output"));
   if (inputs.size() > names.size()) {
     return invalid_input(
         fmt::format("{} inputs for a model that takes {}", inputs.size(), names.size()));
   }
-  return names;
-}
-
-Status check_data_set(const std::string& model_path, const fs::path& folder,
-                      const ModelRunner& runner, Tolerance tolerance) {
-  WEFT_ASSIGN_OR_RETURN(const std::vector<TensorFile> inputs, load_numbered(folder, "input"));
-  WEFT_ASSIGN_OR_RETURN(const std::vector<TensorFile> expected, load_numbered(folder, "output"));
-  WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> names, input_names(model_path, inputs));
   ImportOptions options;
   for (size_t i = 0; i < inputs.size(); ++i) options.known_inputs[names[i]] = inputs[i].value;
   WEFT_ASSIGN_OR_RETURN(const ImportedModel model, import_onnx(model_path, options));

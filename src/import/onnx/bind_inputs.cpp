@@ -127,17 +127,9 @@ class InputBinder {
 
   ImportedInput resolve(const ValueDef& def) {
     if (def.name.empty()) refuse_invalid("an input has no name");
-    if (def.kind != ValueDef::Kind::kTensor) {
-      refuse_unsupported(fmt::format("input '{}' is not a tensor", def.name));
-    }
     ImportedInput input;
     input.name = def.name;
-    try {
-      input.type.dtype = to_dtype(def.element_type);
-    } catch (const Refusal& refusal) {
-      throw Refusal(
-          {refusal.error().code, fmt::format("input '{}': {}", def.name, refusal.error().message)});
-    }
+    input.type.dtype = check_is_tensor(def);
     check_type(input);
     if (def.has_shape) {
       for (size_t axis = 0; axis < def.dims.size(); ++axis) {
@@ -171,6 +163,18 @@ class InputBinder {
 };
 
 }  // namespace
+
+DType check_is_tensor(const ValueDef& def) {
+  if (def.kind != ValueDef::Kind::kTensor) {
+    refuse_unsupported(fmt::format("'{}' is not a tensor", def.name));
+  }
+  try {
+    return to_dtype(def.element_type);
+  } catch (const Refusal& refusal) {
+    throw Refusal(
+        {refusal.error().code, fmt::format("'{}': {}", def.name, refusal.error().message)});
+  }
+}
 
 std::vector<ImportedInput> bind_inputs(const GraphDef& graph, const ImportOptions& options) {
   return InputBinder(graph, options).run();

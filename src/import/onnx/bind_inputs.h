@@ -16,4 +16,7 @@ namespace weft::onnx {
 /// inputs that are not tensors of a known type.
 std::vector<ImportedInput> bind_inputs(const GraphDef& graph, const ImportOptions& options);
 
+/// Refuses a declared input or output that is not a tensor of an element type of weft.
+DType check_is_tensor(const ValueDef& def);
+
 }  // namespace weft::onnx

@@ -134,9 +134,11 @@ void make_counted_loop(OpContext& n, const LoopParts& parts, BodyRegion& region)
                                std::vector<bool>(parts.slice_count, false)));
 }
 
-/// Repeats the body in the graph: for carries whose shape changes, where no primitive fits.
+constexpr int64_t kMaxUnrolled = 256;
+
+/// Repeats the body in the graph: for shapes that change from one iteration to the next, where no
+/// primitive fits.
 void unroll_loop(OpContext& n, const LoopParts& parts) {
-  constexpr int64_t kMaxUnrolled = 256;
   const int64_t count = parts.trip_count.value_or(std::numeric_limits<int64_t>::max());
   std::vector<ValueId> carries = parts.carries;
   std::vector<std::vector<ValueId>> slices(parts.slice_count);
@@ -195,9 +197,18 @@ void translate_loop(OpContext& n) {
   const bool starts = parts.condition == true;
   if (parts.condition == false && parts.slice_count == 0) return set_outputs(n, parts.carries);
   if (starts && parts.trip_count) {
-    BodyRegion region = import_body(n, parts, true);
-    if (!keeps_types(n, parts, region)) return unroll_loop(n, parts);
-    if (region.always_continues()) return make_counted_loop(n, parts, region);
+    const size_t mark = n.importer().mark();
+    try {
+      BodyRegion region = import_body(n, parts, true);
+      if (!keeps_types(n, parts, region)) return unroll_loop(n, parts);
+      if (region.always_continues()) return make_counted_loop(n, parts, region);
+    } catch (const DependsOnRefused&) {
+      // What needs the iteration's number as a constant (a slice of that length) may do when
+      // unrolled.
+      if (*parts.trip_count > kMaxUnrolled) throw;
+      n.importer().forget(mark);
+      return unroll_loop(n, parts);
+    }
   }
   if (parts.slice_count > 0) {
     n.unsupported("slices of a loop whose number of iterations depends on data");

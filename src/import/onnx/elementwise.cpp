@@ -30,7 +30,7 @@ void translate_variadic(OpContext& n) {
 }
 
 void translate_mean(OpContext& n) {
-  n.set_output(0, n.b.div(join_inputs<ScalarOp::kAdd>(n), n.input_count()));
+  n.set_output(0, n.b.div(join_inputs<ScalarOp::kAdd>(n), static_cast<double>(n.input_count())));
 }
 
 void translate_reciprocal(OpContext& n) {
@@ -71,11 +71,20 @@ void translate_mod(OpContext& n) {
   n.set_output(0, n.b.select(moves, n.b.add(remainder, divisor), remainder));
 }
 
+/// Shifting a signed number right by too much, or by a negative amount, leaves only its sign.
 void translate_bit_shift(OpContext& n) {
   const std::string direction = n.string_attr("direction");
   if (direction == "LEFT") return translate_binary<ScalarOp::kShl>(n);
   n.require(direction == "RIGHT", "direction must be LEFT or RIGHT");
-  translate_binary<ScalarOp::kShr>(n);
+  const ValueId x = n.input(0);
+  ValueId amount = n.input(1);
+  const DType type = n.b.dtype(amount);
+  if (is_signed_integer(type)) {
+    const auto most = static_cast<double>(8 * byte_size(type) - 1);
+    const ValueId is_negative = n.b.binary(ScalarOp::kLt, amount, n.b.scalar_int(type, 0));
+    amount = n.b.select(is_negative, n.b.scalar(type, most), n.b.min(amount, most));
+  }
+  n.set_output(0, n.b.binary(ScalarOp::kShr, x, amount));
 }
 
 void translate_bit_cast(OpContext& n) {

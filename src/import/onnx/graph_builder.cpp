@@ -164,6 +164,8 @@ ValueId GraphBuilder::bitcast(ValueId x, DType to) {
     refuse_unsupported(fmt::format("a bit cast from {} to {} changes the width",
                                    dtype_name(dtype(x)), dtype_name(to)));
   }
+  // A bool is a byte of 0 or 1.
+  if (dtype(x) == DType::kBool || to == DType::kBool) return convert(x, to);
   return node1(GraphOp::kElementwise, ElementwiseAttrs{ScalarOp::kBitcast}, {x}, {to, shape(x)});
 }
 

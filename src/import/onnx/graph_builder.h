@@ -70,7 +70,7 @@ class GraphBuilder {
   // ---------------------------
   ValueId unary(ScalarOp op, ValueId x);
   ValueId binary(ScalarOp op, ValueId a, ValueId b);
-  /// binary with the scalar `b` in a's type.
+  /// binary with the scalar `b` in a's type. A double, always: an integer argument is a ValueId.
   ValueId binary(ScalarOp op, ValueId a, double b) { return binary(op, a, scalar(dtype(a), b)); }
   ValueId select(ValueId condition, ValueId then, ValueId otherwise);
   /// No node when the type is already that.

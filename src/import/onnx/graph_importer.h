@@ -65,6 +65,10 @@ class GraphImporter {
   /// it follows from, else a refusal that names them.
   [[noreturn]] void refuse_unknown(GraphBuilder& builder, ValueId v, std::string_view what) const;
 
+  /// For a translator that can do without an attempt: forget() drops what was refused since mark().
+  size_t mark() const { return refused_.size(); }
+  void forget(size_t mark) { refused_.resize(mark); }
+
   /// "unsupported: …" with all the nodes refused so far, if any.
   void throw_refused_nodes() const;
 

@@ -115,8 +115,15 @@ Result<std::vector<std::string>> onnx_input_names(const std::string& path) {
   std::set<std::string_view> initialised;
   for (const onnx::TensorDef& tensor : read->graph.initializers) initialised.insert(tensor.name);
   std::vector<std::string> names;
-  for (const onnx::ValueDef& input : read->graph.inputs) {
-    if (!initialised.contains(input.name)) names.emplace_back(input.name);
+  try {
+    for (const onnx::ValueDef& output : read->graph.outputs) onnx::check_is_tensor(output);
+    for (const onnx::ValueDef& input : read->graph.inputs) {
+      if (initialised.contains(input.name)) continue;
+      onnx::check_is_tensor(input);
+      names.emplace_back(input.name);
+    }
+  } catch (const onnx::Refusal& refusal) {
+    return refusal.error();
   }
   return names;
 }

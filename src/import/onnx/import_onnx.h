@@ -66,6 +66,7 @@ Result<ImportedModel> import_onnx(std::span<const std::byte> model,
                                   const ImportOptions& options = {});
 
 /// Names of the inputs that a caller gives, in the model's order, without importing it.
+/// kUnsupported when an input or output is not a tensor of a known type.
 Result<std::vector<std::string>> onnx_input_names(const std::string& path);
 
 }  // namespace weft
