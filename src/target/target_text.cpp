@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "target/target.h"
+
+namespace weft {
+namespace {
+
+/// One key of the text, bound to a field: reads the rest of its line, writes it back.
+struct NumberField {
+  const char* key;
+  int32_t Target::* small = nullptr;
+  int64_t Target::* large = nullptr;
+  double Target::* real = nullptr;
+};
+
+constexpr NumberField kNumbers[] = {
+    {"threads", &Target::threads},
+    {"vector_bytes", &Target::vector_bytes},
+    {"vector_registers", &Target::vector_registers},
+    {"l1_bytes", nullptr, &Target::l1_bytes},
+    {"l2_bytes", nullptr, &Target::l2_bytes},
+    {"l3_bytes", nullptr, &Target::l3_bytes},
+    {"peak_gflops", nullptr, nullptr, &Target::peak_gflops},
+    {"launch_us", nullptr, nullptr, &Target::launch_us},
+    {"barrier_us", nullptr, nullptr, &Target::barrier_us},
+};
+
+template <typename T>
+std::optional<T> parse_positive(const std::string& text) {
+  T value{};
+  const char* last = text.data() + text.size();
+  const auto [end, status] = std::from_chars(text.data(), last, value);
+  if (status != std::errc() || end != last || !(value > 0)) return std::nullopt;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return std::nullopt;
+  }
+  return value;
+}
+
+bool assign_number(const NumberField& field, const std::string& text, Target& target) {
+  if (field.small != nullptr) {
+    const auto value = parse_positive<int32_t>(text);
+    if (value) target.*field.small = *value;
+    return value.has_value();
+  }
+  if (field.large != nullptr) {
+    const auto value = parse_positive<int64_t>(text);
+    if (value) target.*field.large = *value;
+    return value.has_value();
+  }
+  const auto value = parse_positive<double>(text);
+  if (value) target.*field.real = *value;
+  return value.has_value();
+}
+
+bool assign_key(const std::string& key, const std::vector<std::string>& words, Target& target) {
+  if (key == "features") {
+    target.features = words;
+    std::sort(target.features.begin(), target.features.end());
+    return true;
+  }
+  if (key == "bandwidth") {
+    const auto bytes = words.size() == 2 ? parse_positive<int64_t>(words[0]) : std::nullopt;
+    const auto rate = words.size() == 2 ? parse_positive<double>(words[1]) : std::nullopt;
+    if (!bytes || !rate) return false;
+    if (!target.bandwidth.empty() && *bytes <= target.bandwidth.back().bytes) return false;
+    target.bandwidth.push_back({*bytes, *rate});
+    return true;
+  }
+  if (words.size() != 1) return false;
+  if (key == "name") return target.name = words[0], true;
+  if (key == "cpu") return target.cpu = words[0], true;
+  if (key == "kind") {
+    target.kind = words[0] == "gpu" ? Target::Kind::kGpu : Target::Kind::kCpu;
+    return words[0] == "gpu" || words[0] == "cpu";
+  }
+  for (const NumberField& field : kNumbers) {
+    if (key == field.key) return assign_number(field, words[0], target);
+  }
+  return false;
+}
+
+bool is_vector_width(int32_t bytes) { return bytes == 16 || bytes == 32 || bytes == 64; }
+
+}  // namespace
+
+std::string print(const Target& target) {
+  std::string out = fmt::format("name {}\nkind {}\n", target.name,
+                                target.kind == Target::Kind::kGpu ? "gpu" : "cpu");
+  if (!target.cpu.empty()) out += fmt::format("cpu {}\n", target.cpu);
+  if (!target.features.empty()) {
+    out += fmt::format("features {}\n", fmt::join(target.features, " "));
+  }
+  for (const NumberField& field : kNumbers) {
+    if (field.small != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.small);
+    if (field.large != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.large);
+    if (field.real != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.real);
+  }
+  for (const Target::BandwidthPoint& p : target.bandwidth) {
+    out += fmt::format("bandwidth {} {}\n", p.bytes, p.gb_per_s);
+  }
+  return out;
+}
+
+Result<Target> parse_target(std::string_view text) {
+  Target target;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words_in(line.substr(0, line.find('#')));
+    std::string key, word;
+    if (!(words_in >> key)) continue;
+    std::vector<std::string> words;
+    while (words_in >> word) words.push_back(word);
+    if (!assign_key(key, words, target)) {
+      return invalid_input(
+          fmt::format("target description, line {}: cannot use '{}'", number, line));
+    }
+  }
+  if (target.name.empty()) return invalid_input("target description: `name` is missing");
+  if (target.kind == Target::Kind::kCpu && !is_vector_width(target.vector_bytes)) {
+    return invalid_input("target description: vector_bytes is 16, 32 or 64");
+  }
+  return target;
+}
+
+}  // namespace weft

@@ -1,0 +1,127 @@
+#include "target/target.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "target/cpu_features.h"
+#include "target/cpu_limits.h"
+
+namespace weft {
+namespace {
+
+constexpr const char* kText = R"(name epyc
+kind cpu
+cpu znver5
+features avx avx2 fma
+threads 2
+vector_bytes 32
+vector_registers 16
+l1_bytes 49152
+l2_bytes 1048576
+l3_bytes 33554432
+peak_gflops 545.5
+launch_us 0.3
+barrier_us 0.5
+bandwidth 32768 1000
+bandwidth 131072 250
+bandwidth 536870912 44
+)";
+
+TEST(TargetText, PrintsWhatItParses) {
+  const auto target = parse_target(kText);
+  ASSERT_TRUE(target.ok()) << target.error().message;
+  EXPECT_EQ(print(*target), kText);
+  EXPECT_EQ(target->features, (std::vector<std::string>{"avx", "avx2", "fma"}));
+  EXPECT_EQ(target->lanes(4), 8);
+}
+
+TEST(TargetText, NamesTheLineThatItCannotUse) {
+  for (const char* line : {"threads many", "threads 0", "bandwidth 5", "vector_bits 256",
+                           "peak_gflops inf", "kind tpu", "name a b", "bandwidth 1 -2"}) {
+    const auto target = parse_target("name x\n# comment\n" + std::string(line) + "\n");
+    ASSERT_FALSE(target.ok()) << line;
+    EXPECT_THAT(target.error().message, testing::HasSubstr("line 3")) << line;
+  }
+  EXPECT_FALSE(parse_target("threads 2\n").ok());
+  EXPECT_FALSE(parse_target("name x\nvector_bytes 48\n").ok());
+}
+
+TEST(TargetBandwidth, IsLogLinearBetweenPointsAndFlatOutside) {
+  const auto target = parse_target(kText);
+  ASSERT_TRUE(target.ok());
+  EXPECT_DOUBLE_EQ(target->bandwidth_gb_per_s(1), 1000);
+  EXPECT_DOUBLE_EQ(target->bandwidth_gb_per_s(65536), 500);  // halfway in both logarithms
+  EXPECT_DOUBLE_EQ(target->bandwidth_gb_per_s(131072), 250);
+  EXPECT_DOUBLE_EQ(target->bandwidth_gb_per_s(int64_t{1} << 40), 44);
+}
+
+TEST(HostCpuTarget, DescribesThisMachineTheSameWayTwice) {
+  const Target target = host_cpu_target();
+  EXPECT_EQ(print(target), print(host_cpu_target()));
+  const auto parsed = parse_target(print(target));
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(print(*parsed), print(target));
+  EXPECT_GE(target.threads, 1);
+  EXPECT_EQ(host_cpu_target(3).threads, 3);
+  EXPECT_TRUE(missing_features(target.features).empty());
+  EXPECT_EQ(missing_features({"no-such-feature"}), std::vector<std::string>{"no-such-feature"});
+  ASSERT_GE(target.bandwidth.size(), 2u);
+  for (size_t i = 1; i < target.bandwidth.size(); ++i) {
+    EXPECT_GT(target.bandwidth[i].bytes, target.bandwidth[i - 1].bytes);
+    EXPECT_LE(target.bandwidth[i].gb_per_s, target.bandwidth[i - 1].gb_per_s);
+  }
+}
+
+TEST(HostCpuTarget, CappedIsANarrowerMachine) {
+  const Target narrow = host_cpu_target(1, 16);
+  EXPECT_EQ(narrow.vector_bytes, 16);
+  EXPECT_EQ(narrow.vector_registers, 16);
+  for (const std::string& feature : narrow.features) {
+    EXPECT_FALSE(feature.starts_with("avx") || feature == "fma" || feature == "f16c") << feature;
+  }
+  const Target wide = host_cpu_target(1, 32);
+  EXPECT_LE(wide.vector_bytes, 32);
+  EXPECT_TRUE(std::none_of(wide.features.begin(), wide.features.end(),
+                           [](const std::string& f) { return f.starts_with("avx512"); }));
+}
+
+class CgroupQuota : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = testing::TempDir() + "weft_cgroup_quota";
+    std::filesystem::remove_all(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    const std::filesystem::path file = root_ + "/sys/fs/cgroup/" + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text << '\n';
+  }
+  std::string root_;
+};
+
+TEST_F(CgroupQuota, TakesTheLeastOfTheGroupsAbove) {
+  write("cpu.max", "max 100000");
+  write("a/cpu.max", "350000 100000");
+  write("a/b/cpu.max", "600000 100000");
+  EXPECT_EQ(cgroup_quota(root_, "0::/a/b\n"), 3);
+  EXPECT_EQ(cgroup_quota(root_, "0::/\n"), 0);
+  EXPECT_EQ(cgroup_quota(root_, "0::/elsewhere\n"), 0);
+}
+
+TEST_F(CgroupQuota, ReadsTheOldHierarchy) {
+  write("cpu/job/cpu.cfs_quota_us", "50000");
+  write("cpu/job/cpu.cfs_period_us", "100000");
+  write("cpu/cpu.cfs_quota_us", "-1");
+  write("cpu/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(cgroup_quota(root_, "4:memory:/x\n3:cpuacct,cpu:/job\n0::/\n"), 1);
+  EXPECT_EQ(cgroup_quota(root_, "3:cpu,cpuacct:/\n"), 0);
+  EXPECT_EQ(cgroup_quota(root_, "nonsense\n"), 0);
+}
+
+}  // namespace
+}  // namespace weft
