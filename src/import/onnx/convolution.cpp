@@ -177,8 +177,10 @@ void translate_causal_conv_with_state(OpContext& n) {
 
 const Translator kRows[] = {
     {"", "CausalConvWithState", 27, translate_causal_conv_with_state},
+    {"", "Col2Im", 18, translate_col2im},
     {"", "Conv", 1, translate_conv},
     {"", "ConvTranspose", 1, translate_conv_transpose},
+    {"", "DeformConv", 19, translate_deform_conv},
 };
 
 }  // namespace

@@ -11,4 +11,7 @@ ConvolutionAttrs read_convolution(OpContext& n, ValueId x, ValueId w);
 ///     f32[8], rank 4   ->   f32[1,8,1,1]
 ValueId per_channel(GraphBuilder& b, ValueId values, int64_t rank);
 
+void translate_deform_conv(OpContext& n);
+void translate_col2im(OpContext& n);
+
 }  // namespace weft::onnx

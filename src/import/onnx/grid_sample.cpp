@@ -1,7 +1,6 @@
-#include <limits>
-
 #include "import/onnx/interpolation.h"
 #include "import/onnx/precision.h"
+#include "import/onnx/sampling.h"
 
 namespace weft::onnx {
 namespace {
@@ -30,12 +29,6 @@ ValueId reflect(GraphBuilder& b, ValueId x, const SampledAxis& axis) {
   ValueId mirrored = b.select(at_least, b.add(rest, axis.least), b.sub(largest, rest));
   return b.select(b.binary(ScalarOp::kOr, below, above), mirrored, x);
 }
-
-/// Where along one axis a tap reads, whether that is inside (kNoValue: always), and its weight
-/// (kNoValue: 1).
-struct AxisTap {
-  ValueId index = kNoValue, inside = kNoValue, weight = kNoValue;
-};
 
 /// Cubic convolution weights (a = -0.75) of the taps at -1, 0, 1, 2 around a fraction t.
 ValueId cubic_weight(GraphBuilder& b, ValueId t, int tap) {
@@ -106,16 +99,9 @@ class GridSampler {
   }
 
   AxisTap make_tap(ValueId position, ValueId weight, const SampledAxis& axis) {
-    AxisTap tap;
-    tap.weight = weight;
-    double last = static_cast<double>(axis.extent - 1);
     if (padding_ == "reflection") position = reflect(b_, position, axis);
-    if (padding_ == "zeros") {
-      ValueId first = b_.binary(ScalarOp::kGe, position, b_.scalar(b_.dtype(position), 0));
-      ValueId end = b_.binary(ScalarOp::kLe, position, b_.scalar(b_.dtype(position), last));
-      tap.inside = b_.binary(ScalarOp::kAnd, first, end);
-    }
-    tap.index = b_.convert(b_.max(b_.min(position, last), 0.0), DType::kI64);
+    AxisTap tap = zero_padded_tap(b_, position, weight, axis.extent);
+    if (padding_ != "zeros") tap.inside = kNoValue;
     return tap;
   }
 
@@ -123,43 +109,6 @@ class GridSampler {
   std::string mode_, padding_;
   bool align_corners_;
 };
-
-/// The sum over all combinations of one tap per axis, of weights times the element there.
-/// `flat` is [N, C, S]; indices, masks and weights are [N, P].
-ValueId sum_of_taps(GraphBuilder& b, ValueId flat, const std::vector<std::vector<AxisTap>>& taps,
-                    const std::vector<int64_t>& strides) {
-  std::vector<size_t> choice(taps.size(), 0);
-  ValueId sum = kNoValue;
-  for (bool more = true; more;) {
-    ValueId index = kNoValue, inside = kNoValue, weight = kNoValue;
-    for (size_t i = 0; i < taps.size(); ++i) {
-      const AxisTap& tap = taps[i][choice[i]];
-      ValueId offset = b.mul(tap.index, b.scalar_int(DType::kI64, strides[i]));
-      index = index == kNoValue ? offset : b.add(index, offset);
-      if (tap.inside != kNoValue) {
-        inside = inside == kNoValue ? tap.inside : b.binary(ScalarOp::kAnd, inside, tap.inside);
-      }
-      if (tap.weight != kNoValue) {
-        weight = weight == kNoValue ? tap.weight : b.mul(weight, tap.weight);
-      }
-    }
-    ValueId term = b.gather(flat, index, 2, 1);
-    if (inside != kNoValue) {
-      ValueId zero = b.scalar_int(b.dtype(flat), 0);
-      term = b.select(b.unsqueeze(inside, {1}), term, zero);
-    }
-    if (weight != kNoValue) {
-      term = b.mul(term, b.unsqueeze(b.convert(weight, b.dtype(flat)), {1}));
-    }
-    sum = sum == kNoValue ? term : b.add(sum, term);
-    more = false;
-    for (size_t i = taps.size(); i-- > 0 && !more;) {
-      more = ++choice[i] < taps[i].size();
-      if (!more) choice[i] = 0;
-    }
-  }
-  return sum;
-}
 
 }  // namespace
 
@@ -180,8 +129,6 @@ void translate_grid_sample(OpContext& n) {
   auto elements = element_count(in);
   n.require(points && elements, "the input or the grid is too large");
   n.require(*elements > 0, "the input has no elements to sample");
-  std::vector<int64_t> strides(in.size(), 1);
-  for (size_t i = in.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * in[i + 1];
   std::vector<std::vector<AxisTap>> taps;
   for (size_t i = 0; i < in.size(); ++i) {
     // The grid names the axes from the last to the first.
@@ -189,7 +136,7 @@ void translate_grid_sample(OpContext& n) {
     taps.push_back(sampler.taps(b.reshape(column, {batch, *points}), in[i]));
   }
   ValueId flat = b.reshape(widen(b, x), {batch, channels, *elements});
-  ValueId y = sum_of_taps(b, flat, taps, strides);
+  ValueId y = sum_of_taps(b, flat, taps, in);
   out.insert(out.begin() + 1, channels);
   n.set_output(0, b.convert(b.reshape(y, out), b.dtype(x)));
 }

@@ -12,7 +12,7 @@ ValueId class_loss(OpContext& n, ValueId log_probability) {
   GraphBuilder& b = n.b;
   DType type = b.dtype(log_probability);
   ValueId target = b.convert(n.input(1), DType::kI64);
-  const Shape& shape = b.shape(log_probability);
+  const Shape shape = b.shape(log_probability);
   n.require(shape.size() >= 2, "the scores must have a class axis");
   Shape expected = shape;
   expected.erase(expected.begin() + 1);

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "import/onnx/precision.h"
+#include "import/onnx/roi_pooling.h"
 #include "import/onnx/windows.h"
 
 namespace weft::onnx {
@@ -243,7 +244,9 @@ const Translator kRows[] = {
     {"", "GlobalMaxPool", 1, translate_global_max_pool},
     {"", "LpPool", 2, translate_lp_pool},
     {"", "MaxPool", 1, translate_max_pool},
+    {"", "MaxRoiPool", 1, translate_max_roi_pool},
     {"", "MaxUnpool", 9, translate_max_unpool},
+    {"", "RoiAlign", 10, translate_roi_align},
 };
 
 }  // namespace

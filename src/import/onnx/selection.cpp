@@ -2,6 +2,7 @@
 
 #include "import/onnx/data_dependent.h"
 #include "import/onnx/determinant.h"
+#include "import/onnx/ngram_counts.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -102,7 +103,13 @@ void translate_space_to_depth(OpContext& n) {
   const Shape in = b.shape(x);
   n.require(in[2] % s == 0 && in[3] % s == 0, "blocksize does not divide height and width");
   x = b.reshape(x, {in[0], in[1], in[2] / s, s, in[3] / s, s});
-  x = b.transpose(x, {0, 3, 5, 1, 2, 4});
+  std::string mode = n.string_attr("mode", "DCR");
+  n.require(mode == "DCR" || mode == "CRD", "mode must be DCR or CRD");
+  if (mode == "DCR") {
+    x = b.transpose(x, {0, 3, 5, 1, 2, 4});
+  } else {
+    x = b.transpose(x, {0, 1, 3, 5, 2, 4});
+  }
   n.set_output(0, b.reshape(x, {in[0], in[1] * s * s, in[2] / s, in[3] / s}));
 }
 
@@ -147,6 +154,7 @@ const Translator kRows[] = {
     {"", "RandomUniformLike", 1, refuse_random},
     {"", "ReverseSequence", 10, translate_reverse_sequence},
     {"", "SpaceToDepth", 1, translate_space_to_depth},
+    {"", "TfIdfVectorizer", 9, translate_tf_idf_vectorizer},
     {"", "TopK", 1, translate_top_k},
     {"", "Trilu", 14, translate_trilu},
     {"", "Unique", 11, translate_unique},
