@@ -4,6 +4,7 @@
 #include <set>
 
 #include "expr/dependence.h"
+#include "schedule/collapse_axes.h"
 #include "schedule/templates.h"
 
 namespace weft {
@@ -67,14 +68,17 @@ Decision can_schedule(const TensorProgram& program, const Group& group, const Ta
 
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name) {
-  WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(program, group));
+  const GroupView view = collapse_axes(program, group);
+  WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(view.program, view.group));
   Result<ScheduledKernel> kernel =
-      prefers_contract(program, group, axes) && contract_applies(program, group, axes, target)
-          ? build_contract(program, group, axes, target, name)
-          : build_stitch(program, group, axes, target, name);
+      prefers_contract(view.program, view.group, axes) &&
+              contract_applies(view.program, view.group, axes, target)
+          ? build_contract(view.program, view.group, axes, target, name)
+          : build_stitch(view.program, view.group, axes, target, name);
   if (!kernel.ok()) return kernel.take_error();
   WEFT_ASSIGN_OR_RETURN(kernel->scopes, derive_scopes(kernel->program));
-  kernel->estimate = estimate_kernel(program, group, *kernel, target);
+  kernel->estimate = estimate_kernel(view.program, view.group, *kernel, target);
+  for (TensorId& t : kernel->parameters) t = view.original[static_cast<size_t>(t)];
   return kernel;
 }
 

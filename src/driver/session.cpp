@@ -1,0 +1,34 @@
+#include "driver/session.h"
+
+namespace weft {
+
+Result<std::unique_ptr<Session>> Session::create(Program program, int threads) {
+  auto session = std::make_unique<Session>();
+  WEFT_ASSIGN_OR_RETURN(session->executable_, Executable::create(std::move(program)));
+  ContextOptions options;
+  if (threads == 0) threads = available_cores();
+  if (threads > 1 && session->executable_->is_parallel()) {
+    ThreadPool::Options pool;
+    pool.threads = threads;
+    WEFT_ASSIGN_OR_RETURN(options.pool, ThreadPool::create(pool));
+  }
+  WEFT_ASSIGN_OR_RETURN(session->context_, ExecutionContext::create(session->executable_, options));
+  return session;
+}
+
+Result<std::vector<HostTensor>> Session::run(const std::vector<HostTensor>& inputs, const RunOptions& options) {
+  std::vector<HostTensor> outputs;
+  for (const ProgramIo& io : program().outputs) outputs.emplace_back(io.dtype, io.shape);
+  WEFT_RETURN_IF_ERROR(run_into(inputs, &outputs, options));
+  return outputs;
+}
+
+Status Session::run_into(const std::vector<HostTensor>& inputs, std::vector<HostTensor>* outputs, const RunOptions& options) {
+  std::vector<InputRef> in;
+  std::vector<OutputRef> out;
+  for (const HostTensor& t : inputs) in.push_back({t.dtype(), t.shape(), t.raw()});
+  for (HostTensor& t : *outputs) out.push_back({t.dtype(), t.shape(), t.mutable_raw()});
+  return context_->run(in, out, options);
+}
+
+}  // namespace weft

@@ -1,0 +1,178 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+#include "tools/model_options.h"
+#include "tools/plan_report.h"
+
+namespace weft {
+
+namespace {
+
+struct BenchCommand {
+  ModelOptions model;
+  bool json = false;
+  bool per_kernel = false;
+  std::string trace;
+  int runs = 0;
+  double seconds = 1.0;
+};
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+struct Times {
+  std::vector<double> ms;
+  double median() const { return ms[ms.size() / 2]; }
+  double p95() const { return ms[std::min(ms.size() - 1, ms.size() * 95 / 100)]; }
+};
+
+Result<Times> time_runs(ReadyModel& model, const BenchCommand& o) {
+  WEFT_ASSIGN_OR_RETURN(std::vector<HostTensor> outputs, run_model(model));
+  const auto once = [&]() -> Status {
+    if (model.session) return model.session->run_into(model.inputs, &outputs);
+    auto result = run_model(model);
+    return result.ok() ? Status() : Status(result.take_error());
+  };
+  const auto warm = std::chrono::steady_clock::now();
+  int warmed = 0;
+  while (warmed < 3 || milliseconds_since(warm) < 50) {
+    WEFT_RETURN_IF_ERROR(once());
+    if (++warmed >= 3 && milliseconds_since(warm) > 300) break;
+  }
+  Times t;
+  const auto begin = std::chrono::steady_clock::now();
+  while (o.runs > 0 ? static_cast<int>(t.ms.size()) < o.runs
+                    : t.ms.size() < 5 ||
+                          (milliseconds_since(begin) < 1e3 * o.seconds && t.ms.size() < 100000)) {
+    const auto start = std::chrono::steady_clock::now();
+    WEFT_RETURN_IF_ERROR(once());
+    t.ms.push_back(milliseconds_since(start));
+  }
+  std::sort(t.ms.begin(), t.ms.end());
+  return t;
+}
+
+Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
+  const auto& steps = model.session->executable().steps();
+  std::vector<int64_t> ns(steps.size(), 0);
+  RunOptions options;
+  options.step_nanoseconds = ns;
+  WEFT_ASSIGN_OR_RETURN(std::vector<HostTensor> outputs, model.session->run(model.inputs));
+  constexpr int kRuns = 20;
+  std::vector<std::vector<int64_t>> samples(steps.size());
+  for (int r = 0; r < kRuns; ++r) {
+    std::fill(ns.begin(), ns.end(), 0);
+    WEFT_RETURN_IF_ERROR(model.session->run_into(model.inputs, &outputs, options));
+    for (size_t s = 0; s < ns.size(); ++s) samples[s].push_back(ns[s]);
+  }
+  const auto kernels = kernels_by_name(*model.compilation);
+  const Target& target = model.compilation->target;
+  fmt::print("{:>10} {:>12} {:>9}  {}\n", "ms", "bytes", "roofline", "kernel");
+  nlohmann::json events = nlohmann::json::array();
+  double at = 0;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    std::nth_element(samples[s].begin(), samples[s].begin() + kRuns / 2, samples[s].end());
+    const double ms = static_cast<double>(samples[s][kRuns / 2]) * 1e-6;
+    const auto it = kernels.find(steps[s].name);
+    const std::string indent(static_cast<size_t>(steps[s].depth) * 2, ' ');
+    if (it == kernels.end()) {
+      fmt::print("{:>10.4f} {:>12} {:>9}  {}{}\n", ms, "", "", indent, steps[s].name);
+    } else {
+      const Estimate& e = it->second->schedule.estimate;
+      const double limit =
+          std::max(static_cast<double>(e.bytes_read + e.bytes_written) /
+                       (target.bandwidth_gb_per_s(e.bytes_read + e.bytes_written) * 1e6),
+                   static_cast<double>(e.flops) / (target.peak_gflops * 1e6));
+      fmt::print("{:>10.4f} {:>12} {:>8.0f}%  {}{} [{}]\n", ms, e.bytes_read + e.bytes_written,
+                 ms > 0 ? 100 * limit / ms : 0, indent, steps[s].name,
+                 it->second->schedule.schedule_template);
+    }
+    events.push_back({{"name", steps[s].name},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"ts", at * 1e3},
+                      {"dur", ms * 1e3}});
+    if (steps[s].depth == 0) at += ms;
+  }
+  if (!o.trace.empty()) {
+    std::ofstream file(o.trace);
+    file << nlohmann::json({{"traceEvents", events}}).dump(1) << "\n";
+    if (!file.flush()) return invalid_input("cannot write " + o.trace);
+  }
+  return {};
+}
+
+Status bench(const BenchCommand& o) {
+  WEFT_ASSIGN_OR_RETURN(ReadyModel model, prepare_model(o.model));
+  if (o.per_kernel || !o.trace.empty()) {
+    if (!model.session || !model.compilation)
+      return invalid_input(
+          "--per-kernel needs a model compiled here: a .onnx or .graph file and a target other "
+          "than interp");
+    return print_per_kernel(model, o);
+  }
+  WEFT_ASSIGN_OR_RETURN(const Times times, time_runs(model, o));
+  const PlanTotals totals =
+      model.compilation && model.session ? plan_totals(*model.compilation) : PlanTotals{};
+  int64_t constants = 0;
+  if (model.session) {
+    for (const HostTensor& c : model.session->program().constants) constants += c.bytes();
+  }
+  nlohmann::ordered_json j;
+  j["model"] = o.model.model;
+  j["target"] = o.model.target;
+  j["plan"] = o.model.planner;
+  j["threads"] = o.model.threads > 0 ? o.model.threads : available_cores();
+  j["runs"] = times.ms.size();
+  j["median_ms"] = times.median();
+  j["min_ms"] = times.ms.front();
+  j["p95_ms"] = times.p95();
+  j["compile_ms"] = model.compile_ms;
+  j["compile_cached"] = model.compilation && model.compilation->unique_kernels > 0 &&
+                        model.compilation->kernels_from_cache == model.compilation->unique_kernels;
+  j["ops"] = totals.ops;
+  j["kernels"] = totals.memory_kernels + totals.compute_kernels;
+  j["library_calls"] = 0;
+  j["unique_kernels"] = model.compilation ? model.compilation->unique_kernels : 0;
+  j["arena_bytes"] = model.session ? model.session->program().arena_bytes : 0;
+  j["constant_bytes"] = constants;
+  j["bytes_read"] = totals.bytes_read;
+  j["bytes_written"] = totals.bytes_written;
+  j["flops"] = totals.flops;
+  if (o.json) {
+    fmt::print("{}\n", j.dump());
+    return {};
+  }
+  fmt::print(
+      "{}: median {:.4f} ms, min {:.4f}, p95 {:.4f} over {} runs on {} threads; compiled in {:.1f} "
+      "ms; {} ops in {} kernels\n",
+      o.model.model, times.median(), times.ms.front(), times.p95(), times.ms.size(),
+      j["threads"].get<int>(), model.compile_ms, totals.ops,
+      totals.memory_kernels + totals.compute_kernels);
+  return {};
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Status& status) {
+  auto o = std::make_shared<BenchCommand>();
+  CLI::App* command = app.add_subcommand("bench", "Compile, warm up and time");
+  add_model_options(*command, o->model);
+  command->add_flag("--json", o->json, "One JSON object on stdout");
+  command->add_flag("--per-kernel", o->per_kernel,
+                    "Milliseconds, bytes and fraction of the roofline of each kernel");
+  command->add_option("--trace", o->trace, "Write a trace for chrome://tracing and Perfetto");
+  command->add_option("--runs", o->runs, "Counted runs (default: as many as fit in --seconds)");
+  command->add_option("--seconds", o->seconds, "Time to spend on counted runs (1)");
+  command->callback([o, &status] { status = bench(*o); });
+}
+
+}  // namespace weft

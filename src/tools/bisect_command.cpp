@@ -1,0 +1,57 @@
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "driver/bisect.h"
+#include "tools/commands.h"
+#include "tools/model_options.h"
+
+namespace weft {
+
+namespace {
+
+struct BisectCommand {
+  ModelOptions model;
+  std::string output = "reduced.graph";
+  double rtol = 1e-3, atol = 1e-4;
+};
+
+Status run_bisect(const BisectCommand& o) {
+  WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
+  WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
+  options.stop_after = "import";
+  WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
+  WEFT_ASSIGN_OR_RETURN(const auto inputs,
+                        program_inputs(c->imported, c->graph, given, o.model.seed));
+  options.stop_after.clear();
+  WEFT_ASSIGN_OR_RETURN(const auto found, bisect(c->graph, inputs, options, o.rtol, o.atol));
+  if (!found) {
+    fmt::print("the plan and the interpreter agree on every value\n");
+    return {};
+  }
+  fmt::print("first difference: {} ({}): {}\n", found->value, found->origin, found->difference);
+  PrintGraphOptions print_options;
+  print_options.max_inline_elements = int64_t{1} << 40;
+  std::ofstream file(o.output);
+  file << print(found->reduced, print_options) << "\n";
+  if (!file.flush()) return invalid_input("cannot write " + o.output);
+  fmt::print("a model that shows it: {}\n", o.output);
+  return Error{ErrorCode::kComparison,
+               "value " + found->value + " differs between the plan and the interpreter"};
+}
+
+}  // namespace
+
+void add_bisect_command(CLI::App& app, Status& status) {
+  auto o = std::make_shared<BisectCommand>();
+  CLI::App* command = app.add_subcommand(
+      "bisect", "Find the first value where the plan and the interpreter differ");
+  add_model_options(*command, o->model);
+  command->add_option("-o,--output", o->output,
+                      "Where to write a reduced model that shows it (reduced.graph)");
+  command->add_option("--rtol", o->rtol, "Relative tolerance (1e-3)");
+  command->add_option("--atol", o->atol, "Absolute tolerance (1e-4)");
+  command->callback([o, &status] { status = run_bisect(*o); });
+}
+
+}  // namespace weft

@@ -1,0 +1,178 @@
+#include "tools/model_options.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <random>
+
+#include "interp/interpreter.h"
+#include "io/npz.h"
+#include "io/tensor_file.h"
+
+namespace weft {
+
+void add_model_options(CLI::App& app, ModelOptions& o) {
+  app.add_option("model", o.model, "A .onnx file, a printed .graph or a .weft artefact")
+      ->required();
+  app.add_option(
+      "--input", o.inputs,
+      "NAME=FILE: an input from a .npy, .npz member (FILE.npz:NAME) or .pb file; repeatable");
+  app.add_option("--inputs", o.inputs_npz, "FILE.npz with the inputs by name");
+  app.add_option("--bind", o.binds, "DIM=N: a symbolic dimension; repeatable");
+  app.add_option("--seed", o.seed, "Seed of random inputs");
+  app.add_option("--target", o.target, "cpu (default) or interp (the reference interpreter)");
+  app.add_option("--plan", o.planner, "none, xla or auto (default)");
+  app.add_option("--threads", o.threads,
+                 "Threads of a run; default: the cores that the process may use")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--cache", o.cache, "Folder of the compile cache");
+  app.add_flag("--no-cache", o.no_cache, "Neither read nor write a cache");
+  app.add_flag("--fast-math", o.fast_math,
+               "Allow reassociation and substitutions that the plan then lists");
+  app.add_flag("--timings", o.timings, "Print the milliseconds of each pass");
+  app.add_option("--dump-dir", o.dump_dir, "Write every level after each pass into a folder");
+  app.add_flag("--verify-cache", o.verify_cache, "Hash whole files instead of samples");
+  app.add_flag("--unroll", o.unroll, "Write recurrences out");
+  app.add_option("--vector-bytes", o.vector_bytes, "Use vectors of at most 16, 32 or 64 bytes")
+      ->check(CLI::IsMember({16, 32, 64}));
+}
+
+bool is_artefact(const std::string& path) { return path.size() > 5 && path.ends_with(".weft"); }
+
+Status check_target(const std::string& target) {
+  if (target == "cpu" || target == "interp") return {};
+  return Error{ErrorCode::kMissingDevice,
+               "target '" + target + "' is not there yet; use cpu or interp"};
+}
+
+Result<std::map<std::string, HostTensor>> load_given_inputs(const ModelOptions& o) {
+  std::map<std::string, HostTensor> given;
+  if (!o.inputs_npz.empty()) {
+    WEFT_ASSIGN_OR_RETURN(given, load_npz(o.inputs_npz));
+  }
+  for (const std::string& text : o.inputs) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return invalid_input("--input " + text + ": write NAME=FILE");
+    WEFT_ASSIGN_OR_RETURN(given[text.substr(0, equals)], load_tensor(text.substr(equals + 1)));
+  }
+  return given;
+}
+
+Result<CompileOptions> compile_options(const ModelOptions& o,
+                                       const std::map<std::string, HostTensor>& given) {
+  CompileOptions c;
+  c.planner = o.planner;
+  c.threads = o.threads;
+  c.max_vector_bytes = o.vector_bytes;
+  c.fast_math = o.fast_math;
+  c.unroll = o.unroll;
+  c.dump_dir = o.dump_dir;
+  c.import.known_inputs = given;
+  for (const std::string& text : o.binds) {
+    const size_t equals = text.rfind('=');
+    char* end = nullptr;
+    const std::string number = equals == std::string::npos ? "" : text.substr(equals + 1);
+    const long long n = std::strtoll(number.c_str(), &end, 10);
+    if (number.empty() || *end != '\0' || n < 0)
+      return invalid_input("--bind " + text + ": write DIM=N with N a number");
+    c.import.bind[text.substr(0, equals)] = n;
+  }
+  if (!o.no_cache) c.cache_dir = o.cache.empty() ? default_cache_dir() : o.cache;
+  c.warn = [](const std::string& message) { fmt::print(stderr, "weft: warning: {}\n", message); };
+  return c;
+}
+
+namespace {
+
+HostTensor random_tensor(const TensorType& type, const std::optional<Interval>& range,
+                         std::mt19937_64& random) {
+  HostTensor t(type.dtype, type.shape);
+  std::normal_distribution<float> normal;
+  Interval r = range.value_or(Interval{0, 1});
+  for (int64_t i = 0; i < t.size(); ++i) {
+    if (is_float(type.dtype)) {
+      t.set_double(i, normal(random));
+    } else {
+      const auto span = static_cast<uint64_t>(r.hi - r.lo) + 1;
+      t.set_int(i, type.dtype == DType::kBool
+                       ? static_cast<int64_t>(random() % 2)
+                       : r.lo + static_cast<int64_t>(random() % std::max<uint64_t>(span, 1)));
+    }
+  }
+  return t;
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> program_inputs(const ImportedModel& model, const Graph& graph,
+                                               const std::map<std::string, HostTensor>& given,
+                                               uint64_t seed) {
+  std::mt19937_64 random(seed + 1);
+  std::vector<HostTensor> out(graph.inputs.size());
+  std::vector<bool> set(graph.inputs.size(), false);
+  for (const ImportedInput& input : model.inputs) {
+    const auto it = given.find(input.name);
+    if (input.graph_input < 0) continue;
+    const auto i = static_cast<size_t>(input.graph_input);
+    const TensorType& type = graph.type(graph.inputs[i]);
+    if (it == given.end()) {
+      out[i] = random_tensor(type, input.range, random);
+    } else {
+      if (it->second.dtype() != type.dtype || it->second.shape() != type.shape) {
+        return invalid_input("input " + input.name + " is " +
+                             print(TensorType{it->second.dtype(), it->second.shape()}) +
+                             ", the model wants " + print(type));
+      }
+      out[i] = it->second;
+    }
+    set[i] = true;
+  }
+  for (size_t i = 0; i < set.size(); ++i) {
+    if (set[i]) continue;
+    const auto& value = graph.values[static_cast<size_t>(graph.inputs[i])];
+    const auto it = given.find(value.name);
+    out[i] = it != given.end() ? it->second : random_tensor(value.type, std::nullopt, random);
+  }
+  return out;
+}
+
+Result<ReadyModel> prepare_model(const ModelOptions& o) {
+  WEFT_RETURN_IF_ERROR(check_target(o.target));
+  WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o));
+  const auto start = std::chrono::steady_clock::now();
+  ReadyModel ready;
+  if (is_artefact(o.model)) return prepare_artefact(o, given);
+  WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o, given));
+  if (o.target == "interp") options.stop_after = "import";
+  WEFT_ASSIGN_OR_RETURN(ready.compilation, compile_model(o.model, options));
+  Compilation& c = *ready.compilation;
+  ready.output_names = c.graph.output_names;
+  if (o.target != "interp") {
+    WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(c.program, o.threads));
+  }
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  ready.compile_ms = spent.count();
+  WEFT_ASSIGN_OR_RETURN(ready.inputs, program_inputs(c.imported, c.graph, given, o.seed));
+  if (o.timings) print_timings(c);
+  return ready;
+}
+
+Result<std::vector<HostTensor>> run_model(ReadyModel& model) {
+  if (model.session) return model.session->run(model.inputs);
+  return interpret(model.compilation->graph, model.inputs);
+}
+
+void print_timings(const Compilation& c) {
+  double total = 0;
+  for (const PassTiming& t : c.timings) {
+    fmt::print(stderr, "{:>10.2f} ms  {}\n", t.milliseconds, t.name);
+    total += t.milliseconds;
+  }
+  fmt::print(stderr, "{:>10.2f} ms  in all; {} of {} distinct kernels from the cache\n", total,
+             c.kernels_from_cache, c.unique_kernels);
+}
+
+}  // namespace weft
