@@ -46,8 +46,8 @@ TileNode TileNode::of(TilePack p) {
   return node;
 }
 
-TileVarId TileProgram::add_var(std::string name, TileVar::Kind kind, int64_t extent) {
-  vars.push_back({std::move(name), kind, extent});
+TileVarId TileProgram::add_var(std::string label, TileVar::Kind kind, int64_t extent) {
+  vars.push_back({std::move(label), kind, extent});
   return static_cast<TileVarId>(vars.size()) - 1;
 }
 
@@ -56,9 +56,9 @@ TileSymbolId TileProgram::add_symbol(TileSymbol symbol) {
   return static_cast<TileSymbolId>(symbols.size()) - 1;
 }
 
-TileSymbolId TileProgram::find_symbol(std::string_view name) const {
+TileSymbolId TileProgram::find_symbol(std::string_view wanted) const {
   for (size_t i = 0; i < symbols.size(); ++i) {
-    if (symbols[i].name == name) return static_cast<TileSymbolId>(i);
+    if (symbols[i].name == wanted) return static_cast<TileSymbolId>(i);
   }
   return -1;
 }
