@@ -46,6 +46,10 @@ SiteRange live_range(const Derivation& d, TileSymbolId symbol) {
     if (site.kind == Site::Kind::kCarry) {
       range.last = std::max(range.last, d.structure.loop_sites.at(site.loop).second - 1);
     }
+    if (is_staged_load(d, site)) {
+      const auto [first, end] = d.structure.loop_sites.at(site.loops.back());
+      range = {std::min(range.first, first), std::max(range.last, end - 1)};
+    }
   }
   const std::vector<const TileLoop*> around = lifetime_loops(d, symbol);
   for (const int32_t number : sites) {
@@ -126,7 +130,7 @@ int64_t registers_of(const Derivation& d, TileSymbolId symbol) {
       for (const IndexExpr& e : t.indices) add_box_variables(d.program, e, &vars);
     }
   }
-  int64_t count = 1;
+  int64_t count = d.out.symbols[i].copies;
   for (const Place::Axis& axis : d.places.of_symbol[i].axes) {
     if (vars.count(axis.var) == 0) continue;
     for (const Place::Digit& digit : axis.digits) {

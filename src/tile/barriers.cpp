@@ -40,15 +40,20 @@ std::optional<Path> enclosing_condition(const TileProgram& program, const Path& 
 Path meeting_child(const Path& writer, const Path& reader) {
   size_t n = 0;
   while (n < writer.size() && n < reader.size() && writer[n] == reader[n]) ++n;
-  return {reader.begin(),
-          reader.begin() + static_cast<std::ptrdiff_t>(std::min(n + 1, reader.size()))};
+  n = std::min(n, std::min(writer.size(), reader.size()) - 1);
+  return {reader.begin(), reader.begin() + static_cast<std::ptrdiff_t>(n) + 1};
 }
 
 /// Walks the program in the order of execution, each seq loop twice: what is written or read at the
 /// end of an iteration meets the next one. One barrier clears all that is pending.
 class BarrierWalk {
  public:
-  BarrierWalk(Derivation& d, Scope scope) : d_(d), scope_(scope) {}
+  BarrierWalk(Derivation& d, Scope scope)
+      : d_(d), scope_(scope), first_read_(d.structure.sites.size(), d.structure.reads.size()) {
+    for (size_t i = d.structure.reads.size(); i-- > 0;) {
+      first_read_[static_cast<size_t>(d.structure.reads[i].site)] = i;
+    }
+  }
 
   Status run() {
     // A new barrier changes what is pending behind it: begin again until none is added.
@@ -56,6 +61,7 @@ class BarrierWalk {
       added_ = false;
       pending_ = {};
       path_.clear();
+      site_ = 0;
       walk(d_.program.body);
       if (error_) return *error_;
     } while (added_);
@@ -90,11 +96,12 @@ class BarrierWalk {
       pass_barriers();
       switch (node.kind) {
         case TileNode::Kind::kStatement:
-          reads_of(node.statement.value);
+          reads_of(site_);
           writes_of(node.statement);
+          ++site_;
           break;
         case TileNode::Kind::kCondition:
-          reads_of(node.condition->condition);
+          reads_of(site_++);
           walk(node.condition->body);
           break;
         case TileNode::Kind::kPack:
@@ -124,10 +131,9 @@ class BarrierWalk {
   }
 
   void loop(const TileLoop& l) {
-    for (const TileCarry& carry : l.carries) {
-      reads_of(carry.initial);
-    }
+    for (size_t i = 0; i < l.carries.size(); ++i) reads_of(site_++);
     if (l.kind != TileLoop::Kind::kSeq) return walk(l.body);
+    const int32_t first = site_;
     path_.push_back(0);
     const Path inside = path_;
     path_.pop_back();
@@ -138,6 +144,7 @@ class BarrierWalk {
       write(buffer(carry.target.symbol, false), inside);
     }
     for (int round = 0; round < 2 && !stopped(); ++round) {
+      site_ = first;
       walk(l.body);
       turn(l);
     }
@@ -160,14 +167,20 @@ class BarrierWalk {
     }
   }
 
-  void reads_of(const ScalarRef& s) {
-    visit(s, [&](const Scalar& node) {
-      if (node.kind != Scalar::Kind::kRead || !relevant(node.symbol)) return;
-      const Buffer b = buffer(node.symbol, node.next);
+  void reads_of(int32_t site) {
+    const auto& reads = d_.structure.reads;
+    // Reads are listed in the order of their sites.
+    size_t i = first_read_[static_cast<size_t>(site)];
+    for (; i < reads.size() && reads[i].site == site && !stopped(); ++i) {
+      const TileSymbolId symbol = reads[i].read->symbol;
+      // A thread needs no barrier for what it made itself.
+      if (!relevant(symbol) || d_.read_scopes[i] == Scope::kRegister) continue;
+      if (scope_ == Scope::kGrid && d_.read_scopes[i] < Scope::kCluster) continue;
+      const Buffer b = buffer(symbol, reads[i].read->next);
       const auto written = pending_.written.find(b);
-      if (written != pending_.written.end()) barrier(*written->second.begin(), node.symbol);
+      if (written != pending_.written.end()) barrier(*written->second.begin(), symbol);
       pending_.read[b].insert(path_);
-    });
+    }
   }
 
   void writes_of(const TileStatement& s) {
@@ -179,6 +192,7 @@ class BarrierWalk {
   void write(const Buffer& b, const Path& at) {
     for (const auto& [other, paths] : pending_.read) {
       if (other != b && !overlap(other.symbol, b.symbol)) continue;
+      if (other == b && staged(b.symbol)) continue;
       for (const Path& path : paths) {
         // A carry's update reads its own element: no other thread does.
         if (!(other == b && path == at)) return barrier(path, b.symbol), record(b, at);
@@ -192,6 +206,12 @@ class BarrierWalk {
     record(b, at);
   }
   void record(const Buffer& b, const Path& at) { pending_.written[b].insert(at); }
+
+  /// The next iteration writes another buffer than the one that is read.
+  bool staged(TileSymbolId symbol) const {
+    const int32_t site = d_.structure.definition[static_cast<size_t>(symbol)];
+    return is_staged_load(d_, d_.structure.sites[static_cast<size_t>(site)]);
+  }
 
   /// Buffers that share bytes of the block's arena.
   bool overlap(TileSymbolId a, TileSymbolId b) const {
@@ -233,7 +253,9 @@ class BarrierWalk {
   Derivation& d_;
   Scope scope_;
   Pending pending_;
+  std::vector<size_t> first_read_;  ///< by site
   Path path_;
+  int32_t site_ = 0;
   bool added_ = false;
   std::optional<IndexExpr> blocks_;
   std::optional<Error> error_;
@@ -258,23 +280,38 @@ bool crosses(const Derivation& d, const BarrierPoint& barrier, const Site& from,
   return from.path[body.size()] < at.back() && to.path[body.size()] >= at.back();
 }
 
+/// Iterations of the grid loops that one block goes through, at most; 1 where a size is not bound.
+int64_t iterations_per_block(const Derivation& d, const Site& site, const BarrierPoint& barrier) {
+  int64_t iterations = 1;
+  for (const TileLoop* loop : site.loops) {
+    if (loop->kind != TileLoop::Kind::kGrid) continue;
+    for (const TileLoop::Dim& dim : loop->dims) {
+      const Interval r = d.structure.ranges[static_cast<size_t>(dim.origin)];
+      if (r.hi >= kUnbounded.hi) return 1;
+      iterations *= (r.hi - r.lo) / dim.step + 1;
+    }
+  }
+  const Interval blocks = range_of(barrier.blocks, d.structure.range());
+  return blocks.lo < 1 ? 1 : (iterations + blocks.lo - 1) / blocks.lo;
+}
+
 }  // namespace
 
 Status derive_grid_barriers(Derivation& d) {
   WEFT_RETURN_IF_ERROR(BarrierWalk(d, Scope::kGrid).run());
-  if (d.program.cpu) {
-    // A core comes back to an iteration only after all of its others: what is needed then lies in
-    // memory.
-    for (size_t i = 0; i < d.structure.reads.size(); ++i) {
-      if (!d.relations[i].has_value()) continue;
-      const ReadSite& read = d.structure.reads[i];
-      const Site& reader = d.structure.sites[static_cast<size_t>(read.site)];
-      const Site& maker = d.structure.sites[static_cast<size_t>(d.relations[i]->producer)];
-      SymbolScope& scope = d.out.symbols[static_cast<size_t>(read.read->symbol)];
-      for (const BarrierPoint& barrier : d.out.barriers) {
-        if (scope.scope == Scope::kGrid || !crosses(d, barrier, maker, reader)) continue;
+  for (size_t i = 0; i < d.structure.reads.size(); ++i) {
+    if (!d.relations[i].has_value()) continue;
+    const ReadSite& read = d.structure.reads[i];
+    const Site& reader = d.structure.sites[static_cast<size_t>(read.site)];
+    const Site& maker = d.structure.sites[static_cast<size_t>(d.relations[i]->producer)];
+    SymbolScope& scope = d.out.symbols[static_cast<size_t>(read.read->symbol)];
+    for (const BarrierPoint& barrier : d.out.barriers) {
+      if (scope.scope == Scope::kGrid || !crosses(d, barrier, maker, reader)) continue;
+      if (d.program.cpu) {
         scope.scope = Scope::kGrid;
         scope.reason = "kept across a barrier (1d)";
+      } else {
+        scope.copies = std::max(scope.copies, iterations_per_block(d, maker, barrier));
       }
     }
   }

@@ -206,7 +206,8 @@ class Resolver {
       }
     }
     Place place = inherited(number, vars, depth);
-    if (place.empty() && !program_.cpu) place = wanted_by_unit(s, vars);
+    const bool staged = s.demand.value_or(Scope::kRegister) >= Scope::kBlock;
+    if (place.empty() && !program_.cpu && !staged) place = wanted_by_unit(s, vars);
     if (place.empty() && !program_.cpu) return spread(s, vars);
     return completed(std::move(place), vars);
   }
@@ -230,8 +231,10 @@ class Resolver {
     return completed({}, vars);
   }
 
-  /// The place of the first read that has one, in terms of the reader's variables.
+  /// The place of the first read that has one for the whole box, else of the first that has one at
+  /// all, in terms of the reader's variables.
   Place inherited(int32_t number, const std::set<TileVarId>& vars, int depth) {
+    Place first;
     for (const ReadSite& read : structure_.reads) {
       if (read.site != number) continue;
       const size_t symbol = static_cast<size_t>(read.read->symbol);
@@ -242,9 +245,12 @@ class Resolver {
       const Site& site = structure_.sites[static_cast<size_t>(definition)];
       const Place place = moved(out_.of_symbol[symbol], target_indices(site, read.read->symbol),
                                 read.read->indices, vars);
-      if (!place.empty()) return place;
+      const bool whole =
+          std::all_of(vars.begin(), vars.end(), [&](TileVarId var) { return placed(place, var); });
+      if (!place.empty() && whole) return place;
+      if (first.empty()) first = place;
     }
-    return {};
+    return first;
   }
 
   static const std::vector<IndexExpr>& target_indices(const Site& site, int symbol) {

@@ -12,6 +12,8 @@ struct Derivation {
   TileStructure structure;
   PlaceTable places;
   std::vector<std::optional<ReadRelation>> relations;  ///< by read; none for parameters
+  std::vector<Scope>
+      read_scopes;  ///< by read: what it alone asks for; kRegister: its thread made the element
   ScopeAnalysis out;
 };
 
@@ -24,12 +26,16 @@ Status derive_buffers(Derivation& d);
 /// Offsets in the block's arena, shared by liveness, and the totals.
 Status place_buffers(Derivation& d);
 
-/// Barriers of grid scope; on a CPU, what is kept across one goes to memory.
-/// Error: a barrier would stand inside a condition.
+/// Barriers of grid scope. What an iteration keeps across one goes to memory on a CPU; on a GPU it
+/// has one slot per iteration of the block. Error: a barrier would stand inside a condition.
 Status derive_grid_barriers(Derivation& d);
 
 /// Barriers of block scope, on a GPU: needs the arena's offsets.
 Status derive_block_barriers(Derivation& d);
+
+/// Whether a statement only loads, in a loop that prefetches such loads: its buffers are in use all
+/// the time.
+bool is_staged_load(const Derivation& d, const Site& site);
 
 /// Sites first to last during which a symbol is alive: a loop around some of its accesses but not
 /// all counts whole.

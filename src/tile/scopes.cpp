@@ -144,14 +144,16 @@ std::string names_of(const TileProgram& program, const std::vector<const TileLoo
   return out;
 }
 
-void join(SymbolScope& scope, Scope with, std::string reason) {
-  if (with < scope.scope || (with == scope.scope && !scope.reason.empty())) return;
-  if (with == scope.scope && with == Scope::kRegister) return;
-  scope.scope = with;
-  scope.reason = std::move(reason);
+Scope join(SymbolScope& scope, Scope with, std::string reason) {
+  if (with > scope.scope) {
+    scope.scope = with;
+    scope.reason = std::move(reason);
+  }
+  return with;
 }
 
-void join_read(Derivation& d, const ReadSite& read, const ReadRelation& relation) {
+/// Joins one read and returns what it alone asks for.
+Scope join_read(Derivation& d, const ReadSite& read, const ReadRelation& relation) {
   const TileStructure& structure = d.structure;
   const Site& reader = structure.sites[static_cast<size_t>(read.site)];
   SymbolScope& scope = d.out.symbols[static_cast<size_t>(read.read->symbol)];
@@ -186,8 +188,8 @@ void join_read(Derivation& d, const ReadSite& read, const ReadRelation& relation
   std::string how;
   const Scope compared = PlaceComparison(d.program, made, wanted)
                              .compare(*relation.made, read.read->indices, structure.range(), &how);
-  if (compared == Scope::kRegister) return;
-  join(scope, compared, fmt::format("{}: {} ({})", by, how, relation.carried ? "1c" : "1a"));
+  if (compared == Scope::kRegister) return compared;
+  return join(scope, compared, fmt::format("{}: {} ({})", by, how, relation.carried ? "1c" : "1a"));
 }
 
 /// Rule 1c on the writing side: the next value lies where the carry does.
@@ -248,16 +250,14 @@ int64_t carry_copies(const Derivation& d, TileSymbolId id) {
   return before && scope.scope == Scope::kBlock ? 1 : 2;
 }
 
-/// A load that is staged in a loop has one buffer per stage.
-int64_t load_copies(const Derivation& d, const Site& site) {
-  if (site.kind != Site::Kind::kStatement || site.loops.empty()) return 1;
-  const ScalarRef& value = site.statement->value;
-  if (value->kind != Scalar::Kind::kRead) return 1;
-  const TileSymbol& from = d.program.symbols[static_cast<size_t>(value->symbol)];
-  return from.kind == TileSymbol::Kind::kInput ? site.loops.back()->stages : 1;
-}
-
 }  // namespace
+
+bool is_staged_load(const Derivation& d, const Site& site) {
+  if (site.kind != Site::Kind::kStatement || site.loops.empty()) return false;
+  const ScalarRef& value = site.statement->value;
+  if (value->kind != Scalar::Kind::kRead || site.loops.back()->stages < 2) return false;
+  return d.program.symbols[static_cast<size_t>(value->symbol)].kind == TileSymbol::Kind::kInput;
+}
 
 void derive_symbol_scopes(Derivation& d) {
   const TileProgram& program = d.program;
@@ -266,7 +266,9 @@ void derive_symbol_scopes(Derivation& d) {
     d.out.symbols[i].place = d.places.of_symbol[i];
   }
   for (size_t i = 0; i < d.structure.reads.size(); ++i) {
-    if (d.relations[i].has_value()) join_read(d, d.structure.reads[i], *d.relations[i]);
+    d.read_scopes.push_back(Scope::kGrid);
+    if (!d.relations[i].has_value()) continue;
+    d.read_scopes.back() = join_read(d, d.structure.reads[i], *d.relations[i]);
   }
   for (const Site& site : d.structure.sites) {
     if (site.kind != Site::Kind::kStatement || !site.statement->demand.has_value()) continue;
@@ -286,14 +288,18 @@ void derive_symbol_scopes(Derivation& d) {
     if (program.symbols[i].kind == TileSymbol::Kind::kCarry) {
       join_updates(d, id);
       scope.copies = carry_copies(d, id);
-    } else if (scope.scope == Scope::kBlock) {
-      scope.copies = load_copies(d, d.structure.sites[static_cast<size_t>(definition)]);
+      continue;
+    }
+    const Site& site = d.structure.sites[static_cast<size_t>(definition)];
+    // One buffer per stage.
+    if (scope.scope == Scope::kBlock && is_staged_load(d, site)) {
+      scope.copies = site.loops.back()->stages;
     }
   }
 }
 
 Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
-  Derivation d{program, structure_of(program), {}, {}, {}};
+  Derivation d{program, structure_of(program), {}, {}, {}, {}};
   for (size_t i = 0; i < program.symbols.size(); ++i) {
     const TileSymbol& symbol = program.symbols[i];
     const bool needs =
