@@ -1,6 +1,7 @@
 #include "runtime/executable.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "runtime/host_ops.h"
@@ -19,6 +20,18 @@ Result<size_t> index_of(std::string_view name, const std::vector<ProgramIo>& lis
                        (list.empty() ? std::string(": there are none") : "; there are " + names));
 }
 
+/// Views of model files start where the file has them; code and host operations need at least the
+/// alignment of the element. Copies those that lack it.
+void align_constants(std::vector<HostTensor>& constants) {
+  for (HostTensor& constant : constants) {
+    const auto element = static_cast<uintptr_t>(byte_size(constant.dtype()));
+    if (reinterpret_cast<uintptr_t>(constant.raw()) % element == 0) continue;
+    HostTensor aligned(constant.dtype(), constant.shape());
+    std::memcpy(aligned.mutable_raw(), constant.raw(), static_cast<size_t>(constant.bytes()));
+    constant = std::move(aligned);
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Executable>> Executable::create(Program program) {
@@ -33,6 +46,7 @@ Result<std::shared_ptr<const Executable>> Executable::create(
   WEFT_RETURN_IF_ERROR(verify_program(program));
   std::shared_ptr<Executable> executable(new Executable);
   executable->program_ = std::move(program);
+  align_constants(executable->program_.constants);
   executable->kernels_ = std::move(kernels);
   executable->loops_ = loop_facts(executable->program_);
   WEFT_RETURN_IF_ERROR(executable->resolve(executable->program_.steps, 0, executable->root_));

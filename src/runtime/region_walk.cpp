@@ -69,7 +69,8 @@ bool RegionWalk::run_step(const ExecutableStep& step) {
   // With one thread nothing waits, so this is where a request to stop is seen. With more, every
   // thread has to go on to the next barrier; the first may only leave out its work until then.
   if (stop_requested() && threads_ == 1) return false;
-  if (step.source->barrier_before || iteration_ended_) {
+  barrier_owed_ = barrier_owed_ || step.source->barrier_before;
+  if (barrier_owed_) {
     const bool goes_on =
         step.on_first_thread ? wait_before_work_of_first_thread() : wait_before_work_of_all();
     if (!goes_on) return false;
@@ -173,7 +174,7 @@ bool RegionWalk::run_iterations(const ExecutableStep& step, int64_t& iteration) 
   const bool is_while = loop.condition >= 0;
   for (; is_while || iteration < loop.trips; ++iteration) {
     enter_iteration(loop.loop, iteration);
-    iteration_ended_ = true;
+    barrier_owed_ = true;
     if (is_while) {
       if (!run_steps(step.condition)) return false;
       const uint32_t condition = agree_on(loop.condition);
@@ -192,7 +193,7 @@ bool RegionWalk::run_iterations(const ExecutableStep& step, int64_t& iteration) 
     }
     if (!run_steps(step.body)) return false;
   }
-  iteration_ended_ = true;
+  barrier_owed_ = true;
   return true;
 }
 
@@ -205,7 +206,7 @@ bool RegionWalk::stop_requested() {
 }
 
 bool RegionWalk::wait_for_all() {
-  iteration_ended_ = false;
+  barrier_owed_ = false;
   unsynced_ = Unsynced::kNobody;
   if (threads_ == 1) return !stop_requested();
   return region_.barrier.arrive([&] { return stop_requested() ? kStop : kTrue; }) != kStop;
@@ -225,7 +226,7 @@ uint32_t RegionWalk::agree_on(int32_t condition) {
     return *static_cast<const uint8_t*>(address(condition)) != 0 ? kTrue : kFalse;
   };
   unsynced_ = Unsynced::kNobody;
-  iteration_ended_ = false;
+  barrier_owed_ = false;
   return threads_ == 1 ? read() : region_.barrier.arrive(read);
 }
 

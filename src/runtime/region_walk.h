@@ -61,8 +61,9 @@ class RegionWalk {
   const int thread_;
   const int threads_;
   Unsynced unsynced_ = Unsynced::kNobody;
-  /// An iteration ended: the next step waits for all, marked or not.
-  bool iteration_ended_ = false;
+  /// An iteration ended, or a marked step did not need its barrier: the next step of all threads
+  /// has it, marked or not, because later steps rely on it.
+  bool barrier_owed_ = false;
 };
 
 }  // namespace weft

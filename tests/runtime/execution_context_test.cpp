@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "tests/runtime/program_fixture.h"
@@ -118,6 +119,27 @@ TEST_P(Run, SerialStepsFollowEachOtherWithSharedOnesBetween) {
   std::vector<float> out_y(30);
   ASSERT_TRUE(context->run({{in(in_x, {30})}}, {{out(out_y, {30})}}).ok());
   for (size_t i = 0; i < 30; ++i) EXPECT_EQ(out_y[i], 2 * in_x[i] + 1);
+}
+
+TEST_P(Run, BarrierOfASerialStepHoldsForWhatFollows) {
+  // The last step relies on the barrier of the one before it for what the first wrote.
+  Fixture f;
+  const int32_t x = f.input("x", {30}), y = f.output("y", {30}), other = f.arena({30});
+  const int32_t a = f.arena({30});
+  const auto slow = [](void* const* b, const int64_t* n, int64_t begin, int64_t end, void* s) {
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    double_and_one(b, n, begin, end, s);
+  };
+  f.step(Fixture::serial(Fixture::launch(f.kernel({slow}), {x, a}, {30})));
+  f.step(Fixture::serial(Fixture::launch(f.kernel({double_and_one}), {x, other}, {30})));
+  ProgramStep last = Fixture::launch(f.kernel({reverse}), {a, y}, {30}, {30});
+  last.barrier_before = false;
+  f.step(last);
+  auto context = context_of(f);
+  const std::vector<float> in_x = iota(30);
+  std::vector<float> out_y(30);
+  ASSERT_TRUE(context->run({{in(in_x, {30})}}, {{out(out_y, {30})}}).ok());
+  for (size_t i = 0; i < 30; ++i) EXPECT_EQ(out_y[i], 2 * in_x[29 - i] + 1);
 }
 
 /// h = 2h+1 + x[t] over the rows of x; ys[t] = h, from the last slot if `reverse_out`.
@@ -480,6 +502,21 @@ TEST_P(Run, StepsAreTimedWithTheResultUnchanged) {
   float expected = h0[0];
   for (size_t t = 0; t < 5; ++t) expected = 2 * expected + 1 + x[t * 6];
   EXPECT_EQ(h[0], expected);
+}
+
+TEST_P(Run, ConstantsOfModelFilesAreAligned) {
+  Fixture f;
+  const int32_t c = f.constant<float>(DType::kF32, {3}, {1.5, -2, 3});
+  const int32_t y = f.output("y", {3});
+  f.step(Fixture::launch(f.kernel({double_and_one}), {c, y}, {3}));
+  const auto file = std::make_shared<std::vector<std::byte>>(16);
+  std::memcpy(file->data() + 1, f.program.constants[0].raw(), 12);
+  f.program.constants[0] =
+      HostTensor(DType::kF32, {3}, file, std::span<const std::byte>(*file).subspan(1, 12));
+  auto context = context_of(f);
+  std::vector<float> out_y(3);
+  ASSERT_TRUE(context->run({}, {{out(out_y, {3})}}).ok());
+  EXPECT_THAT(out_y, ElementsAre(4, -3, 7));
 }
 
 TEST_P(Run, LargeCopiesAreShared) {
