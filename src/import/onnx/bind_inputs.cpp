@@ -12,12 +12,19 @@ namespace {
 
 constexpr size_t kMaxRank = 64;
 
+/// The dimension's name in the model, empty where it has none. Exporters write "?" for any
+/// dimension they know nothing about: two of those are not one.
+std::string_view name_of(const DimDef& dim) {
+  if (dim.extent || dim.symbol == "?") return {};
+  return dim.symbol;
+}
+
 /// "N", or "x.0" where the model has no name; empty for a fixed extent.
 std::string symbol_of(const ValueDef& def, size_t axis) {
   const DimDef& dim = def.dims[axis];
   if (dim.extent && *dim.extent >= 0) return {};
-  if (!dim.symbol.empty()) return std::string(dim.symbol);
-  return fmt::format("{}.{}", def.name, axis);
+  const std::string_view name = name_of(dim);
+  return name.empty() ? fmt::format("{}.{}", def.name, axis) : std::string(name);
 }
 
 class InputBinder {
@@ -134,8 +141,7 @@ class InputBinder {
     if (def.has_shape) {
       for (size_t axis = 0; axis < def.dims.size(); ++axis) {
         input.type.shape.push_back(extent_of(def, axis));
-        const DimDef& dim = def.dims[axis];
-        input.symbols.push_back(dim.extent ? std::string() : std::string(dim.symbol));
+        input.symbols.emplace_back(name_of(def.dims[axis]));
       }
     } else if (const Shape* given = given_shape(def)) {
       input.type.shape = *given;

@@ -15,40 +15,60 @@ ValueId as_condition(OpContext& n, ValueId v) {
   return n.b.reshape(v, {});
 }
 
-// --- If
-// ---------------------------------------------------------------------------------------------------------------
-
-void translate_if(OpContext& n) {
-  const ValueId condition = as_condition(n, n.input(0));
-  const GraphDef& then_graph = n.graph_attr("then_branch");
-  const GraphDef& else_graph = n.graph_attr("else_branch");
-  std::vector<ValueId> results;
-  if (const HostTensor* known = n.known_input(0)) {
-    const bool taken = known->at_int(0) != 0;
-    results = n.importer().import_subgraph(taken ? then_graph : else_graph, n, n.b, {});
-  } else {
-    GraphBuilder then(&n.b), otherwise(&n.b);
-    for (ValueId v : n.importer().import_subgraph(then_graph, n, then, {})) then.result(v);
-    for (ValueId v : n.importer().import_subgraph(else_graph, n, otherwise, {})) {
-      otherwise.result(v);
-    }
-    n.require(then.results().size() == otherwise.results().size(), "the branches differ");
-    for (size_t i = 0; i < then.results().size(); ++i) {
-      const TensorType &a = then.type(then.results()[i]),
-                       &b = otherwise.type(otherwise.results()[i]);
-      if (a != b) {
-        n.unsupported(
-            fmt::format("the branches give different types: {} and {}", print(a), print(b)));
-      }
-    }
-    results = n.b.make_if(condition, then, otherwise);
-  }
-  n.require(static_cast<int>(results.size()) >= n.output_count(), "the branches have few outputs");
+void set_outputs(OpContext& n, const std::vector<ValueId>& results) {
+  n.require(static_cast<int>(results.size()) >= n.output_count(), "the graph has few outputs");
   for (int i = 0; i < n.output_count(); ++i) n.set_output(i, results[static_cast<size_t>(i)]);
 }
 
-// --- Loop
-// -------------------------------------------------------------------------------------------------------------
+std::vector<ValueId> import_both_branches(OpContext& n, ValueId condition) {
+  GraphBuilder then(&n.b), otherwise(&n.b);
+  for (ValueId v : n.importer().import_subgraph(n.graph_attr("then_branch"), n, then, {})) {
+    then.result(v);
+  }
+  for (ValueId v : n.importer().import_subgraph(n.graph_attr("else_branch"), n, otherwise, {})) {
+    otherwise.result(v);
+  }
+  n.require(then.results().size() == otherwise.results().size(), "the branches differ");
+  for (size_t i = 0; i < then.results().size(); ++i) {
+    const TensorType& a = then.type(then.results()[i]);
+    const TensorType& b = otherwise.type(otherwise.results()[i]);
+    if (a == b) continue;
+    n.unsupported(fmt::format("the branches give different types: {} and {}", print(a), print(b)));
+  }
+  return n.b.make_if(condition, then, otherwise);
+}
+
+/// A branch may not fit at all (a model for two sampling rates, given a chunk of one): then the
+/// condition must be known.
+std::vector<ValueId> import_if(OpContext& n, ValueId condition) {
+  const size_t mark = n.importer().mark();
+  std::string reason;
+  try {
+    return import_both_branches(n, condition);
+  } catch (const Refusal& refusal) {
+    reason = fmt::format("the condition ({})", refusal.error().message);
+  } catch (const DependsOnRefused&) {
+    const std::set<std::string> inputs = n.importer().known_inputs_behind(n.b, condition);
+    if (inputs.empty()) throw;
+    throw NeedsInputs{inputs};
+  }
+  n.importer().forget(mark);
+  n.constant_input(0, reason);
+  WEFT_CHECK(false, "a condition that is known");
+}
+
+void translate_if(OpContext& n) {
+  const ValueId condition = as_condition(n, n.input(0));
+  std::vector<ValueId> results;
+  if (const HostTensor* known = n.known_input(0)) {
+    const bool taken = known->at_int(0) != 0;
+    results = n.importer().import_subgraph(n.graph_attr(taken ? "then_branch" : "else_branch"), n,
+                                           n.b, {});
+  } else {
+    results = import_if(n, condition);
+  }
+  set_outputs(n, results);
+}
 
 /// What an ONNX Loop node says: inputs (trip count, condition, carries), body (iteration,
 /// condition, carries) -> (condition, carries, slices).
@@ -118,11 +138,6 @@ bool keeps_types(OpContext& n, const LoopParts& parts, const BodyRegion& region)
     if (region.builder->type(region.results[i + 1]) != n.b.type(parts.carries[i])) return false;
   }
   return true;
-}
-
-void set_outputs(OpContext& n, const std::vector<ValueId>& results) {
-  n.require(static_cast<int>(results.size()) >= n.output_count(), "the body has few outputs");
-  for (int i = 0; i < n.output_count(); ++i) n.set_output(i, results[static_cast<size_t>(i)]);
 }
 
 /// A trip count that is known, and a condition that never ends the loop: a scan over the iteration
@@ -217,9 +232,6 @@ void translate_loop(OpContext& n) {
   if (!keeps_types(n, parts, region)) return unroll_loop(n, parts);
   make_conditional_loop(n, parts, region);
 }
-
-// --- Scan
-// -------------------------------------------------------------------------------------------------------------
 
 /// Per scanned value: an axis or direction attribute, 0 where absent.
 std::vector<int64_t> per_value(OpContext& n, std::string_view attr, size_t count) {

@@ -40,8 +40,7 @@ class GraphBuilder {
   /// The same for a list, which then is ascending and free of repetition.
   static std::vector<int64_t> normal_axes(std::vector<int64_t> axes, int64_t rank);
 
-  // --- Inputs, constants
-  // -----------------------------------------------------------------------------------------
+  // Inputs, constants.
   ValueId input(TensorType type, std::string_view name = {});
   ValueId constant(HostTensor value);
   /// A rank-0 constant of the given type (value converted as by a cast).
@@ -66,8 +65,7 @@ class GraphBuilder {
   /// The node that makes a value, or nullptr for an input.
   const Node* maker(ValueId v) const;
 
-  // --- Elementwise; operands broadcast against each other as in numpy, types must agree
-  // ---------------------------
+  // Elementwise; operands broadcast against each other as in numpy, types must agree.
   ValueId unary(ScalarOp op, ValueId x);
   ValueId binary(ScalarOp op, ValueId a, ValueId b);
   /// binary with the scalar `b` in a's type. A double, always: an integer argument is a ValueId.
@@ -95,8 +93,7 @@ class GraphBuilder {
   ValueId sqrt(ValueId x) { return unary(ScalarOp::kSqrt, x); }
   ValueId logical_not(ValueId x) { return unary(ScalarOp::kNot, x); }
 
-  // --- Movement (no node when nothing changes)
-  // --------------------------------------------------------------------
+  // Movement (no node when nothing changes).
   /// numpy broadcasting: leading axes are added, extents of 1 grow.
   ValueId broadcast_to(ValueId x, const Shape& to);
   /// x's axis i becomes axis dims[i] of `to`; its extent there is 1 or equal.
@@ -123,8 +120,7 @@ class GraphBuilder {
   ValueId pad(ValueId x, ValueId fill, std::vector<int64_t> low, std::vector<int64_t> high);
   ValueId concat(const std::vector<ValueId>& xs, int64_t axis);
 
-  // --- Gather, scatter: indices must already be non-negative (see wrap_indices)
-  // -----------------------------------
+  // Gather, scatter: indices must already be non-negative (see wrap_indices).
   /// Negative indices count from the end: i < 0 ? i + extent : i.
   ValueId wrap_indices(ValueId indices, int64_t extent);
   ValueId gather(ValueId data, ValueId indices, int64_t axis, int64_t batch_dims = 0);
@@ -133,8 +129,7 @@ class GraphBuilder {
   ValueId scatter_elements(ValueId data, ValueId indices, ValueId updates, ScatterAttrs attrs);
   ValueId scatter_nd(ValueId data, ValueId indices, ValueId updates, ScatterAttrs attrs);
 
-  // --- Reductions and contractions
-  // ---------------------------------------------------------------------------------
+  // Reductions and contractions.
   /// Axes may be negative. keep_dims leaves them with extent 1. No axes: x itself.
   ValueId reduce(Combiner combiner, ValueId x, std::vector<int64_t> axes, bool keep_dims);
   /// Sum divided by the number of elements (in x's type).
@@ -152,8 +147,7 @@ class GraphBuilder {
   std::pair<ValueId, ValueId> sort(ValueId x, int64_t axis, bool descending);
   std::pair<ValueId, ValueId> top_k(ValueId x, TopKAttrs attrs);
 
-  // --- Regions
-  // ------------------------------------------------------------------------------------------------------
+  // Regions.
   // A region is built by a GraphBuilder whose parent is this one: first its own inputs by input(),
   // in order, then its nodes, then result() for each of its results. It reads its parent's values
   // through capture().
@@ -181,15 +175,13 @@ class GraphBuilder {
                                  const std::vector<ValueId>& xs, GraphBuilder& body,
                                  std::vector<bool> x_reverse, std::vector<bool> y_reverse);
 
-  // --- The node under all of the above
-  // ------------------------------------------------------------------------------
+  // The node under all of the above.
   std::vector<ValueId> node(GraphOp op, Attributes attrs, std::vector<ValueId> operands,
                             TensorType hint = {},
                             std::vector<std::shared_ptr<const Graph>> regions = {});
   ValueId node1(GraphOp op, Attributes attrs, std::vector<ValueId> operands, TensorType hint = {});
 
-  // --- Names
-  // --------------------------------------------------------------------------------------------------------
+  // Names.
   /// The nodes made from now on come from this node of the model.
   void start_origin(Origin origin);
   /// A name for the value, where it has none yet; made unique when the graph is pruned.

@@ -264,14 +264,21 @@ void GraphImporter::throw_refused_nodes() const {
   refuse_unsupported(std::move(message));
 }
 
-void GraphImporter::refuse_unknown(GraphBuilder& builder, ValueId v, std::string_view what) const {
+std::set<std::string> GraphImporter::known_inputs_behind(const GraphBuilder& builder,
+                                                         ValueId v) const {
   std::set<std::string> names;
-  const bool only_inputs = collect_inputs(builder, v, names);
-  const bool all_known = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return options_.known_inputs.contains(name);
-  });
-  if (only_inputs && !names.empty() && all_known) throw NeedsInputs{std::move(names)};
-  if (!only_inputs) {
+  if (!collect_inputs(builder, v, names)) return {};
+  for (const std::string& name : names) {
+    if (!options_.known_inputs.contains(name)) return {};
+  }
+  return names;
+}
+
+void GraphImporter::refuse_unknown(GraphBuilder& builder, ValueId v, std::string_view what) const {
+  const std::set<std::string> known = known_inputs_behind(builder, v);
+  if (!known.empty()) throw NeedsInputs{known};
+  std::set<std::string> names;
+  if (!collect_inputs(builder, v, names)) {
     refuse_unsupported(fmt::format("{} must be known before the model runs", what));
   }
   if (names.empty()) refuse_unsupported(fmt::format("{} is too large to compute", what));

@@ -65,6 +65,10 @@ class GraphImporter {
   /// it follows from, else a refusal that names them.
   [[noreturn]] void refuse_unknown(GraphBuilder& builder, ValueId v, std::string_view what) const;
 
+  /// The inputs that a value follows from, if from nothing else and the caller knows them all; else
+  /// none.
+  std::set<std::string> known_inputs_behind(const GraphBuilder& builder, ValueId v) const;
+
   /// For a translator that can do without an attempt: forget() drops what was refused since mark().
   size_t mark() const { return refused_.size(); }
   void forget(size_t mark) { refused_.resize(mark); }

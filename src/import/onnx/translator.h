@@ -35,8 +35,7 @@ class OpContext {
   /// Version of the node's domain that the model imports.
   int64_t opset() const { return opset_; }
 
-  // --- Inputs
-  // -------------------------------------------------------------------------------------------------------
+  // Inputs.
   int input_count() const { return static_cast<int>(inputs_.size()); }
   bool has_input(int i) const;
   /// Refuses when absent.
@@ -54,8 +53,7 @@ class OpContext {
   /// The value if it is known without specialising, else nullptr.
   const HostTensor* known_input(int i);
 
-  // --- Attributes: the wrong type is a refusal, as is the absence of one that has no default
-  // -------------------------
+  // Attributes: the wrong type is a refusal, as is the absence of one that has no default.
   bool has_attr(std::string_view name) const { return find_attr(name) != nullptr; }
   int64_t int_attr(std::string_view name) const;
   int64_t int_attr(std::string_view name, int64_t otherwise) const;
@@ -81,8 +79,7 @@ class OpContext {
   int64_t axis_attr(std::string_view name, int64_t otherwise, int64_t rank) const;
   const Attribute* find_attr(std::string_view name) const;
 
-  // --- Outputs
-  // ------------------------------------------------------------------------------------------------------
+  // Outputs.
   int output_count() const { return static_cast<int>(node_.outputs.size()); }
   /// Whether the model names (and so may use) output i.
   bool wants_output(int i) const;
