@@ -4,11 +4,10 @@
 #include <sched.h>
 #include <signal.h>
 
-#include <algorithm>
-#include <cmath>
-#include <fstream>
 #include <string>
 #include <system_error>
+
+#include "target/target.h"
 
 namespace weft {
 namespace {
@@ -26,19 +25,6 @@ std::vector<int> cores_of_process() {
     if (CPU_ISSET(core, &set)) cores.push_back(core);
   }
   return cores;
-}
-
-/// Cores' worth of time that the control group grants, 0 for no limit.
-int quota_of_process() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  try {
-    return std::max(1, static_cast<int>(std::ceil(std::stod(quota) / period)));
-  } catch (const std::exception&) {  // not a number: no limit that we understand
-    return 0;
-  }
 }
 
 /// Signals are for the threads of the program that embeds us.
@@ -59,11 +45,7 @@ class BlockSignals {
 
 }  // namespace
 
-int available_cores() {
-  const int cores = std::max<int>(1, static_cast<int>(cores_of_process().size()));
-  const int quota = quota_of_process();
-  return quota == 0 ? cores : std::min(cores, quota);
-}
+int available_cores() { return host_cpu_target().threads; }
 
 Result<std::shared_ptr<ThreadPool>> ThreadPool::create(const Options& options) {
   if (options.threads < 1 || options.threads > kMaxThreads) {
