@@ -33,12 +33,14 @@ void GraphRebuilder::keep(Node node) {
 
 void GraphRebuilder::replace(const Node& node, std::span<const ValueId> values) {
   WEFT_CHECK(node.results.size() == values.size(), "replaced by another number of values");
-  for (size_t i = 0; i < values.size(); ++i) {
-    WEFT_CHECK(type(node.results[i]) == type(values[i]),
-               "replaced by a value of another type: " + print(type(node.results[i])) + " by " +
-                   print(type(values[i])));
-    forward_[static_cast<size_t>(node.results[i])] = values[i];
-  }
+  for (size_t i = 0; i < values.size(); ++i) replace_result(node.results[i], values[i]);
+  changed_ = true;
+}
+
+void GraphRebuilder::replace_result(ValueId result, ValueId value) {
+  WEFT_CHECK(type(result) == type(value), "replaced by a value of another type: " +
+                                              print(type(result)) + " by " + print(type(value)));
+  forward_[static_cast<size_t>(result)] = value;
   changed_ = true;
 }
 

@@ -32,6 +32,8 @@ class GraphRebuilder {
   void keep(Node node);
   /// Each result of `node` becomes the value in its place, which has the same type.
   void replace(const Node& node, std::span<const ValueId> values);
+  /// One result of a node that stays without it.
+  void replace_result(ValueId result, ValueId value);
   /// A new node; wrong types are a defect of the pass. `origin` is that of the node it stands for.
   ValueId add(GraphOp op, Attributes attrs, std::vector<ValueId> operands, int32_t origin,
               const TensorType& hint = {});
@@ -40,6 +42,7 @@ class GraphRebuilder {
   std::vector<ValueId> add_region(const Graph& region, std::span<const ValueId> arguments,
                                   int32_t origin);
 
+  Graph& graph() { return graph_; }
   const TensorType& type(ValueId v) const { return graph_.type(v); }
   /// The node in the new list that makes `v`; null for an input.
   const Node* definition(ValueId v) const;

@@ -26,7 +26,8 @@ bool inline_once(Graph& graph) {
 }  // namespace
 
 bool inline_constant_if(Graph& graph) {
-  // Inlining brings a nested `if` together with the constant that it captured: as many rounds as branches nest.
+  // Inlining brings a nested `if` together with the constant that it captured: as many rounds as
+  // branches nest.
   bool changed = false;
   while (inline_once(graph)) changed = true;
   return rewrite_regions(graph, inline_constant_if) || changed;

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <optional>
+
+#include "rewrite/graph_rebuilder.h"
+
+namespace weft {
+
+/// A node of one result that may not come to be.
+struct Candidate {
+  GraphOp op;
+  Attributes attrs;
+  std::vector<ValueId> operands;
+  TensorType type;
+  int32_t origin = -1;
+};
+
+/// The state of simplify_graph: rules look at a candidate and at the nodes that make its operands,
+/// which are simple already, and return a value that stands for it. Rules in simplify_movement.cpp
+/// and simplify_elementwise.cpp.
+class Simplifier {
+ public:
+  explicit Simplifier(Graph& graph);
+
+  bool run();
+
+ private:
+  using Rewrite = std::optional<ValueId>;
+
+  /// The value of a candidate: what a rule gives, else a new node.
+  ValueId make(Candidate candidate);
+  Rewrite simplify(const Candidate& c);
+
+  Rewrite simplify_broadcast(const Candidate& c);
+  Rewrite simplify_reshape(const Candidate& c);
+  Rewrite simplify_transpose(const Candidate& c);
+  Rewrite simplify_slice(const Candidate& c);
+  Rewrite slice_of_concat(const Candidate& c, const Node& concat);
+  Rewrite slice_of_pad(const Candidate& c, const Node& pad);
+  Rewrite simplify_pad(const Candidate& c);
+  Rewrite simplify_concat(const Candidate& c);
+  Rewrite simplify_gather(const Candidate& c);
+  Rewrite simplify_reduce(const Candidate& c);
+
+  Rewrite simplify_elementwise(const Candidate& c);
+  Rewrite simplify_unary(ScalarOp op, const Candidate& c);
+  Rewrite simplify_binary(ScalarOp op, const Candidate& c);
+  Rewrite simplify_by_constant(ScalarOp op, ValueId x, const HostTensor& element,
+                               const Candidate& c);
+  Rewrite simplify_select(const Candidate& c);
+  Rewrite simplify_convert(const Candidate& c);
+
+  /// The node that makes `v` when it is of this op, else null. Valid until the next node is made.
+  const Node* made_by(ValueId v, GraphOp op) const;
+  const Node* made_by(ValueId v, ScalarOp op) const;
+  /// The scalar that `v` is a broadcast of.
+  std::optional<ValueId> broadcast_scalar(ValueId v) const;
+  /// The one value that all elements of `v` have, as a scalar: a constant of one element, broadcast
+  /// or not.
+  std::optional<HostTensor> uniform_element(ValueId v) const;
+  bool is_read_once(ValueId v) const;
+
+  const TensorType& type(ValueId v) const { return rebuild_.type(v); }
+  const Shape& shape(ValueId v) const { return rebuild_.type(v).shape; }
+
+  Graph& graph_;
+  GraphRebuilder rebuild_;
+  std::vector<int32_t> reads_;  ///< of the values of the graph as it was
+};
+
+}  // namespace weft

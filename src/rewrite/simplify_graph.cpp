@@ -1,0 +1,96 @@
+#include "rewrite/simplify_graph.h"
+
+#include "rewrite/simplifier.h"
+
+namespace weft {
+
+Simplifier::Simplifier(Graph& graph) : graph_(graph), rebuild_(graph), reads_(graph.values.size()) {
+  for (const Node& node : graph.nodes) {
+    for (ValueId v : node.operands) ++reads_[static_cast<size_t>(v)];
+  }
+  for (ValueId v : graph.outputs) ++reads_[static_cast<size_t>(v)];
+}
+
+bool Simplifier::run() {
+  for (Node& node : rebuild_.take_nodes()) {
+    rebuild_.forward_operands(node);
+    if (node.results.size() == 1 && node.regions.empty() && node.op != GraphOp::kConstant) {
+      const Candidate candidate{node.op, node.attrs, node.operands, type(node.results[0]),
+                                node.origin};
+      if (const Rewrite value = simplify(candidate)) {
+        rebuild_.replace(node, {&*value, 1});
+        continue;
+      }
+    }
+    rebuild_.keep(std::move(node));
+  }
+  return rebuild_.finish();
+}
+
+ValueId Simplifier::make(Candidate candidate) {
+  if (const Rewrite value = simplify(candidate)) return *value;
+  const ValueId result =
+      rebuild_.add(candidate.op, std::move(candidate.attrs), std::move(candidate.operands),
+                   candidate.origin, candidate.type);
+  WEFT_CHECK(type(result) == candidate.type, "a rule expected another type");
+  return result;
+}
+
+Simplifier::Rewrite Simplifier::simplify(const Candidate& c) {
+  switch (c.op) {
+    case GraphOp::kElementwise:
+      return simplify_elementwise(c);
+    case GraphOp::kBroadcast:
+      return simplify_broadcast(c);
+    case GraphOp::kReshape:
+      return simplify_reshape(c);
+    case GraphOp::kTranspose:
+      return simplify_transpose(c);
+    case GraphOp::kSlice:
+      return simplify_slice(c);
+    case GraphOp::kPad:
+      return simplify_pad(c);
+    case GraphOp::kConcat:
+      return simplify_concat(c);
+    case GraphOp::kGather:
+      return simplify_gather(c);
+    case GraphOp::kReduce:
+      return simplify_reduce(c);
+    default:
+      return std::nullopt;
+  }
+}
+
+const Node* Simplifier::made_by(ValueId v, GraphOp op) const {
+  const Node* node = rebuild_.definition(v);
+  return node != nullptr && node->op == op ? node : nullptr;
+}
+
+const Node* Simplifier::made_by(ValueId v, ScalarOp op) const {
+  const Node* node = made_by(v, GraphOp::kElementwise);
+  return node != nullptr && std::get<ElementwiseAttrs>(node->attrs).op == op ? node : nullptr;
+}
+
+std::optional<ValueId> Simplifier::broadcast_scalar(ValueId v) const {
+  const Node* node = made_by(v, GraphOp::kBroadcast);
+  if (node == nullptr || !shape(node->operands[0]).empty()) return std::nullopt;
+  return node->operands[0];
+}
+
+std::optional<HostTensor> Simplifier::uniform_element(ValueId v) const {
+  if (const Node* node = made_by(v, GraphOp::kBroadcast)) v = node->operands[0];
+  const HostTensor* constant = rebuild_.constant(v);
+  if (constant == nullptr || constant->size() != 1) return std::nullopt;
+  return constant->reshaped({});
+}
+
+bool Simplifier::is_read_once(ValueId v) const {
+  return static_cast<size_t>(v) < reads_.size() && reads_[static_cast<size_t>(v)] == 1;
+}
+
+bool simplify_graph(Graph& graph) {
+  const bool regions_changed = rewrite_regions(graph, simplify_graph);
+  return Simplifier(graph).run() || regions_changed;
+}
+
+}  // namespace weft
