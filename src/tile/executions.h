@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "tile/places.h"
+#include "tile/scopes.h"
+
+namespace weft {
+
+/// How often blocks run a statement: once for each distinct value of the grid indices that it uses
+/// (rule 3), where block b of B takes the b-th contiguous part of a nest's iterations.
+
+/// Origins of grid and cluster loops that each site depends on: in its indices, conditions and loop
+/// bounds, or through the values that it reads from its own iteration.
+std::vector<std::set<TileVarId>> grid_dependences(const TileStructure& structure,
+                                                  const ScopeAnalysis& scopes);
+
+/// The iterations of the grid loops around a site, in order: the values of the origins, and the
+/// block that runs each.
+struct GridIterations {
+  std::vector<TileVarId> origins;
+  std::vector<std::vector<int64_t>> values;
+  std::vector<int64_t> block;
+};
+/// All grid loops of the nest in which `site` stands (deeper ones than the site's, too). Requires
+/// bound sizes; at most `limit` iterations, else an error.
+Result<GridIterations> grid_iterations(const TileStructure& structure, const Site& site,
+                                       int64_t limit);
+
+/// How many blocks run the site for the iterations with these values of its own grid origins (those
+/// of loops around it): keyed by the values, in the order of `origins`. Only the first of the
+/// iterations that a block cannot tell apart counts.
+std::map<std::vector<int64_t>, int64_t> execution_counts(const GridIterations& iterations,
+                                                         const std::vector<TileVarId>& around,
+                                                         const std::set<TileVarId>& used);
+
+/// Warps that request the same element of a read: those that its variables do not tell apart. 1 on
+/// a CPU.
+int64_t warp_copies(const TileStructure& structure, const PlaceTable& places, const ReadSite& read);
+
+/// Offset and axis variables of a read, runtime indices included.
+std::set<TileVarId> read_variables(const TileProgram& program, const Scalar& read);
+
+}  // namespace weft

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "tile/tile_structure.h"
+
+namespace weft {
+
+/// The integer points that loop origins, offsets and axes take together, under predicates: what a
+/// statement's reads and writes are counted with. Variables that no predicate joins are counted
+/// apart and multiplied, so that only small sets are enumerated:
+///     grid i in 4096 step 64, j: 1024   ->  64 * 64 points of (origin, offset), times 1024
+///
+/// Requires bound sizes.
+class PointSet {
+ public:
+  using Value = std::function<int64_t(int)>;
+
+  /// The variables, those that the bounds of their loops depend on, and the bounds themselves.
+  PointSet(const TileStructure& structure, const std::set<TileVarId>& vars);
+
+  void add_predicate(const std::set<TileVarId>& vars, std::function<bool(const Value&)> holds);
+  void add_bounds(const IndexExpr& e, Interval range);
+  /// The index comparisons of a guard; what depends on data is taken to hold.
+  void add_guard(const Guard& guard);
+
+  /// Distinct values that the `shown` variables take; the others only have to exist. -1: too many
+  /// points to enumerate.
+  int64_t count(const std::set<TileVarId>& shown) const;
+
+  /// Groups of index expressions that share variables, each with the distinct tuples that they take
+  /// together: the image is the product of the groups.
+  struct Image {
+    std::vector<size_t> axes;
+    std::set<std::vector<int64_t>> tuples;
+    friend bool operator==(const Image&, const Image&) = default;
+  };
+  /// False: too many points to enumerate.
+  bool images(const std::vector<IndexExpr>& indices, std::vector<Image>* out) const;
+  /// Elements of the product of groups, and a call with each element's row-major offset within
+  /// `shape` from `base`.
+  static int64_t size(const std::vector<Image>& images);
+  static void for_each_offset(const std::vector<Image>& images, const Shape& shape,
+                              const std::vector<int64_t>& base,
+                              const std::function<void(int64_t)>& visit_offset);
+
+ private:
+  struct Predicate {
+    std::vector<TileVarId> vars;
+    std::function<bool(const Value&)> holds;
+  };
+
+  void add(TileVarId var);
+  std::vector<std::vector<TileVarId>> parts(const std::vector<std::set<TileVarId>>& joined) const;
+  bool enumerate(const std::vector<TileVarId>& part,
+                 const std::function<void(const Value&)>& visit_point) const;
+  int64_t step(TileVarId var) const;
+
+  const TileStructure& structure_;
+  std::vector<TileVarId> vars_;
+  std::vector<Predicate> predicates_;
+};
+
+}  // namespace weft
