@@ -25,7 +25,7 @@ Result<TensorFile> load_pb(const std::string& path) {
   WEFT_ASSIGN_OR_RETURN(MappedFile file, map_file(path));
   const std::string_view message(reinterpret_cast<const char*>(file.bytes.data()),
                                  file.bytes.size());
-  auto tensor = onnx::parse_tensor_proto(message, {file.owner, {}});
+  auto tensor = onnx::parse_tensor_proto(message, onnx::TensorSource{file.owner, {}});
   if (tensor.ok()) return TensorFile{std::move(tensor->name), std::move(tensor->value)};
   return Error{tensor.error().code, "'" + path + "': " + tensor.error().message};
 }

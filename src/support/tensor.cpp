@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -39,6 +40,12 @@ int64_t truncate_saturating(double value) {
 
 }  // namespace
 
+/// The aligned copy of a view, made by the first thread that asks.
+struct HostTensor::Realigned {
+  std::once_flag once;
+  HostTensor copy;
+};
+
 HostTensor::HostTensor(DType type, Shape shape)
     : dtype_(type), shape_(std::move(shape)), size_(checked_count(dtype_, shape_)) {
   // At least one byte, so that raw() is never null and every tensor has its own address.
@@ -57,6 +64,18 @@ HostTensor::HostTensor(DType type, Shape shape, std::shared_ptr<const void> owne
       data_(bytes.data()) {
   WEFT_CHECK(static_cast<int64_t>(bytes.size()) == size_ * byte_size(dtype_),
              "the bytes do not match the shape");
+  const auto alignment = static_cast<uintptr_t>(byte_size(dtype_));
+  if (reinterpret_cast<uintptr_t>(data_) % alignment != 0) {
+    realigned_ = std::make_shared<Realigned>();
+  }
+}
+
+const std::byte* HostTensor::aligned_data() const {
+  std::call_once(realigned_->once, [&] {
+    realigned_->copy = HostTensor(dtype_, shape_);
+    std::memcpy(realigned_->copy.mutable_raw(), data_, static_cast<size_t>(bytes()));
+  });
+  return realigned_->copy.data_;
 }
 
 double HostTensor::at_double(int64_t i) const {

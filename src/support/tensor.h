@@ -16,7 +16,8 @@ class HostTensor {
   HostTensor() = default;
   /// Uninitialised storage, aligned to 64 bytes.
   HostTensor(DType type, Shape shape);
-  /// A view of `bytes` kept alive by `owner`. No copy.
+  /// A view of `bytes` kept alive by `owner`. No copy, unless data() is asked for where they are
+  /// not aligned for the type: that makes one, once, shared by all copies of this tensor.
   HostTensor(DType type, Shape shape, std::shared_ptr<const void> owner,
              std::span<const std::byte> bytes);
 
@@ -25,12 +26,13 @@ class HostTensor {
   int64_t size() const { return size_; }
   int64_t bytes() const { return size_ * byte_size(dtype_); }
 
+  /// The bytes, aligned to 64 if this object allocated them, anyhow in a view.
   const std::byte* raw() const { return data_; }
   std::byte* mutable_raw() { return const_cast<std::byte*>(data_); }
 
   template <typename T>
   const T* data() const {
-    return reinterpret_cast<const T*>(data_);
+    return reinterpret_cast<const T*>(realigned_ == nullptr ? data_ : aligned_data());
   }
   template <typename T>
   T* mutable_data() {
@@ -48,11 +50,15 @@ class HostTensor {
   HostTensor reshaped(Shape shape) const;
 
  private:
+  struct Realigned;
+  const std::byte* aligned_data() const;
+
   DType dtype_ = DType::kF32;
   Shape shape_;
   int64_t size_ = 0;
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
+  std::shared_ptr<Realigned> realigned_;  ///< of a view that is not aligned for its type
 };
 
 }  // namespace weft

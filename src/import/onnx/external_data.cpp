@@ -39,18 +39,20 @@ Result<std::string> resolve_inside(const std::string& folder, std::string_view l
 
 }  // namespace
 
-Result<MappedFile> map_external_data(const std::string& folder, std::string_view location,
-                                     int64_t offset, std::optional<int64_t> length) {
+Result<MappedFile> map_external_file(const std::string& folder, const std::string& location) {
   if (folder.empty()) return bad_location(location, "this model has no folder to look in");
   WEFT_ASSIGN_OR_RETURN(const std::string path, resolve_inside(folder, location));
-  WEFT_ASSIGN_OR_RETURN(MappedFile file, map_file(path));
+  return map_file(path);
+}
+
+Result<MappedFile> external_range(MappedFile file, const std::string& location, int64_t offset,
+                                  int64_t length) {
   const auto size = static_cast<int64_t>(file.bytes.size());
-  const int64_t count = length.value_or(size - offset);
-  if (offset < 0 || count < 0 || offset > size || count > size - offset) {
+  if (offset < 0 || length < 0 || offset > size || length > size - offset) {
     return bad_location(location, fmt::format("bytes {} to {}+{} are not within its {} bytes",
-                                              offset, offset, count, size));
+                                              offset, offset, length, size));
   }
-  file.bytes = file.bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(count));
+  file.bytes = file.bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(length));
   return file;
 }
 

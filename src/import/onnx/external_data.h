@@ -1,20 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "support/mapped_file.h"
 
 namespace weft::onnx {
 
-/// Maps [offset, offset + length) of the file `location` inside `folder`; without a length, to the
-/// end of the file.
-///
-/// kInvalidInput when the location is absolute, climbs out with "..", or leads outside the folder
-/// through a symbolic link, and when the range is not inside the file.
-Result<MappedFile> map_external_data(const std::string& folder, std::string_view location,
-                                     int64_t offset, std::optional<int64_t> length);
+/// Maps the file `location` inside `folder`. kInvalidInput when the location is absolute, climbs
+/// out with "..", or leads outside the folder through a symbolic link, or when there is no folder
+/// ("").
+Result<MappedFile> map_external_file(const std::string& folder, const std::string& location);
+
+/// Its bytes [offset, offset + length); kInvalidInput when they are not all inside.
+Result<MappedFile> external_range(MappedFile file, const std::string& location, int64_t offset,
+                                  int64_t length);
 
 }  // namespace weft::onnx

@@ -97,23 +97,27 @@ RawTensor read_raw_tensor(std::string_view message) {
   return tensor;
 }
 
-/// The same bytes, aligned for the type; a bool's are 0 or 1.
-HostTensor view_or_copy(DType type, const Shape& shape, std::shared_ptr<const void> owner,
-                        std::span<const std::byte> bytes) {
-  const bool aligned =
-      reinterpret_cast<uintptr_t>(bytes.data()) % static_cast<uintptr_t>(byte_size(type)) == 0;
+/// The bytes as they are; only those of a bool that is neither 0 nor 1 are copied, as 1.
+HostTensor view(DType type, const Shape& shape, std::shared_ptr<const void> owner,
+                std::span<const std::byte> bytes) {
   const bool clean =
       type != DType::kBool ||
       std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b <= std::byte{1}; });
-  if (aligned && clean) return HostTensor(type, shape, std::move(owner), bytes);
+  if (clean) return HostTensor(type, shape, std::move(owner), bytes);
   HostTensor copy(type, shape);
-  if (clean) {
-    std::memcpy(copy.mutable_raw(), bytes.data(), bytes.size());
-  } else {
-    std::transform(bytes.begin(), bytes.end(), copy.mutable_raw(),
-                   [](std::byte b) { return b == std::byte{0} ? b : std::byte{1}; });
-  }
+  std::transform(bytes.begin(), bytes.end(), copy.mutable_raw(),
+                 [](std::byte b) { return b == std::byte{0} ? b : std::byte{1}; });
   return copy;
+}
+
+/// The bytes of a tensor in another file, which is mapped once for all that lie in it.
+MappedFile find_external(const RawTensor& raw, int64_t bytes, const TensorSource& source) {
+  const std::string location(raw.location);
+  auto found = source.files->find(location);
+  if (found == source.files->end()) {
+    found = source.files->emplace(location, take(map_external_file(source.folder, location))).first;
+  }
+  return take(external_range(found->second, location, raw.offset, raw.length.value_or(bytes)));
 }
 
 template <typename T>
@@ -178,17 +182,16 @@ HostTensor build_tensor(const RawTensor& raw, const TensorSource& source) {
     }
   };
   if (raw.external) {
-    const std::optional<int64_t> length = raw.length ? raw.length : bytes;
-    MappedFile file = take(map_external_data(source.folder, raw.location, raw.offset, length));
+    MappedFile file = find_external(raw, *bytes, source);
     check_bytes(file.bytes.size());
-    return view_or_copy(type, raw.dims, std::move(file.owner), file.bytes);
+    return view(type, raw.dims, std::move(file.owner), file.bytes);
   }
   const bool typed =
       !raw.floats.empty() || !raw.doubles.empty() || !raw.int32s.empty() || !raw.int64s.empty();
   if (!raw.raw || (raw.raw->empty() && typed)) return copy_typed(raw, type, *count);
   check_bytes(raw.raw->size());
-  return view_or_copy(type, raw.dims, source.owner,
-                      std::as_bytes(std::span(raw.raw->data(), raw.raw->size())));
+  return view(type, raw.dims, source.owner,
+              std::as_bytes(std::span(raw.raw->data(), raw.raw->size())));
 }
 
 }  // namespace
