@@ -7,6 +7,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMostPoints = int64_t{1} << 22;
+constexpr int64_t kMostTuples = int64_t{1} << 18;  ///< that are kept
 
 std::set<TileVarId> variables_of(const IndexExpr& e) {
   const std::vector<int> ids = variables(e);
@@ -105,7 +106,7 @@ int64_t PointSet::count(const std::set<TileVarId>& shown) const {
     int64_t points = 0;
     const bool all =
         std::all_of(part.begin(), part.end(), [&](TileVarId v) { return shown.count(v) != 0; });
-    const bool done = enumerate(part, [&](const Value& value) {
+    const bool done = enumerate(part, all ? kMostPoints : kMostTuples, [&](const Value& value) {
       ++points;
       if (all) return;
       std::vector<int64_t> point;
@@ -130,7 +131,7 @@ bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>*
                                       [&](TileVarId v) { return joined[a].count(v) != 0; });
       if (inside) image.axes.push_back(a);
     }
-    const bool done = enumerate(part, [&](const Value& value) {
+    const bool done = enumerate(part, kMostTuples, [&](const Value& value) {
       std::vector<int64_t> tuple;
       for (const size_t a : image.axes) tuple.push_back(evaluate(indices[a], value));
       image.tuples.insert(std::move(tuple));
@@ -209,7 +210,7 @@ int64_t PointSet::step(TileVarId var) const {
   return dim.begin.is_const() ? dim.step : 1;
 }
 
-bool PointSet::enumerate(const std::vector<TileVarId>& part,
+bool PointSet::enumerate(const std::vector<TileVarId>& part, int64_t limit,
                          const std::function<void(const Value&)>& visit_point) const {
   std::vector<const Predicate*> predicates;
   for (const Predicate& p : predicates_) {
@@ -225,7 +226,7 @@ bool PointSet::enumerate(const std::vector<TileVarId>& part,
     points *= static_cast<double>((r.hi - r.lo) / step(var) + 1);
     at[var] = r.lo;
   }
-  if (points > static_cast<double>(kMostPoints)) return false;
+  if (points > static_cast<double>(limit)) return false;
   const Value value = [&](int id) {
     const auto found = at.find(id);
     return found != at.end() ? found->second

@@ -54,7 +54,7 @@ class PointSet {
 
   void add(TileVarId var);
   std::vector<std::vector<TileVarId>> parts(const std::vector<std::set<TileVarId>>& joined) const;
-  bool enumerate(const std::vector<TileVarId>& part,
+  bool enumerate(const std::vector<TileVarId>& part, int64_t limit,
                  const std::function<void(const Value&)>& visit_point) const;
   int64_t step(TileVarId var) const;
 

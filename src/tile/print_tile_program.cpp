@@ -330,7 +330,10 @@ std::string TilePrinter::statement(const TileStatement& s) const {
   if (target.kind != TileSymbol::Kind::kValue) context = target.type;
   out += scalar(s.value, context);
   if (!s.unit.empty()) out += " by " + s.unit;
-  if (s.type.has_value()) out += fmt::format(" : {}", dtype_name(*s.type));
+  // A value's own type counts, however the statement came by it.
+  std::optional<DType> type = s.type;
+  if (target.kind == TileSymbol::Kind::kValue && target.type != s.value->type) type = target.type;
+  if (type.has_value()) out += fmt::format(" : {}", dtype_name(*type));
   if (s.demand.has_value()) {
     out += fmt::format(" at {}",
                        *s.demand == Scope::kWarp ? "warp" : scope_name(*s.demand, program_.cpu));
