@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/program_builder.h"
 #include "expr/tensor_program.h"
 #include "import/onnx/import_onnx.h"
 #include "kernel/kernel_function.h"
@@ -28,6 +29,8 @@ struct CompileOptions {
   std::string dump_dir;    ///< empty: none; otherwise each level before and after each pass
   std::string stop_after;  ///< name of a pass; later ones do not run
   std::function<void(const std::string&)> warn;
+  /// Called on every kernel between lowering and code generation: for tests that plant a defect.
+  std::function<void(KernelFunction&)> tamper;
 };
 
 struct PassTiming {
@@ -49,6 +52,7 @@ struct Compilation {
       kernels;  ///< of the plan and its regions' plans, in order of first use
   std::map<const FusionPlan*, std::vector<size_t>>
       kernel_of;  ///< by plan: its kernels' numbers in `kernels`
+  std::vector<int32_t> image_of;  ///< by kernel: its image in the program
   Program program;
   std::vector<PassTiming> timings;
   int64_t kernels_from_cache = 0;
@@ -62,6 +66,9 @@ struct Pass {
   Status (*run)(Compilation&);
 };
 const std::vector<Pass>& pipeline();
+
+/// What build_program needs to know of the kernels of a compilation that has code.
+CodeOfPlan code_of_plan(const Compilation& c);
 
 /// Runs the pipeline on a .onnx or .graph file. Internal errors come back as kInternal.
 Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,

@@ -2,8 +2,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "codegen/cpu/compile_kernel.h"
 #include "driver/compiler.h"
+#include "driver/generate_kernels.h"
 #include "driver/program_builder.h"
 #include "expr/assign_layouts.h"
 #include "expr/express.h"
@@ -21,6 +21,8 @@ namespace {
 
 /// A folded constant may be larger than its operands up to this size.
 constexpr int64_t kFoldBytes = int64_t{1} << 16;
+/// Recurrences of more steps stay loops even with --unroll.
+constexpr int64_t kUnrollTrips = 1024;
 
 Status run_fold_constants(Compilation& c) {
   fold_constants(c.graph, kFoldBytes);
@@ -35,7 +37,7 @@ Status run_inline_if(Compilation& c) {
   return {};
 }
 Status run_unroll(Compilation& c) {
-  if (c.options.unroll) unroll_scans(c.graph);
+  if (c.options.unroll) unroll_scans(c.graph, kUnrollTrips);
   return {};
 }
 Status run_merge_equal(Compilation& c) {
@@ -93,6 +95,7 @@ Status lower_plan(Compilation& c, const FusionPlan& plan) {
   for (const PlannedKernel& kernel : plan.kernels) {
     WEFT_ASSIGN_OR_RETURN(KernelFunction f, lower_to_kernel(kernel.schedule.program,
                                                             kernel.schedule.scopes, c.target));
+    if (c.options.tamper) c.options.tamper(f);
     if (c.options.verify) WEFT_RETURN_IF_ERROR(verify_kernel(f));
     numbers.push_back(c.kernels.size());
     c.kernels.push_back(std::move(f));
@@ -107,21 +110,17 @@ Status run_lower(Compilation& c) { return lower_plan(c, c.plan); }
 Status run_generate(Compilation& c) {
   // Kernels that differ in names only share their code.
   std::map<uint64_t, size_t> image_of;
-  std::vector<size_t> image(c.kernels.size());
+  std::vector<int32_t> image(c.kernels.size());
   std::vector<const KernelFunction*> distinct;
   for (size_t k = 0; k < c.kernels.size(); ++k) {
     const auto [it, added] = image_of.emplace(kernel_hash(c.kernels[k]), distinct.size());
     if (added) distinct.push_back(&c.kernels[k]);
-    image[k] = it->second;
+    image[k] = static_cast<int32_t>(it->second);
   }
   c.unique_kernels = static_cast<int64_t>(distinct.size());
   WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate_kernels(c, distinct));
-  CodeOfPlan code;
-  for (const auto& [plan, numbers] : c.kernel_of) {
-    std::vector<KernelCode>& list = code[plan];
-    for (const size_t k : numbers) list.push_back({&c.kernels[k], static_cast<int32_t>(image[k])});
-  }
-  WEFT_ASSIGN_OR_RETURN(c.program, build_program(c.tensors, c.plan, code, c.target));
+  c.image_of = std::move(image);
+  WEFT_ASSIGN_OR_RETURN(c.program, build_program(c.tensors, c.plan, code_of_plan(c), c.target));
   c.program.kernels = std::move(images);
   c.program.model = c.model;
   c.program.target = c.target.name;
@@ -187,6 +186,15 @@ const std::vector<Pass>& pipeline() {
       {"generate", "code", run_generate},
   };
   return passes;
+}
+
+CodeOfPlan code_of_plan(const Compilation& c) {
+  CodeOfPlan code;
+  for (const auto& [plan, numbers] : c.kernel_of) {
+    std::vector<KernelCode>& list = code[plan];
+    for (const size_t k : numbers) list.push_back({&c.kernels[k], c.image_of[k]});
+  }
+  return code;
 }
 
 Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOptions& options) {

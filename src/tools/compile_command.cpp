@@ -21,7 +21,8 @@ Status compile(const CompileCommand& o) {
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
   if (o.model.timings) print_timings(*c);
-  return save_artefact(o.output, c->program);
+  const Program* program = &c->program;
+  return save_artefact(o.output, {&program, 1});
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <random>
 
+#include "driver/generate_kernels.h"
 #include "interp/interpreter.h"
 #include "io/npz.h"
 #include "io/tensor_file.h"
+#include "runtime/artefact.h"
 
 namespace weft {
 
@@ -138,6 +140,47 @@ Result<std::vector<HostTensor>> program_inputs(const ImportedModel& model, const
   }
   return out;
 }
+
+namespace {
+
+/// An artefact with inputs for it; of several programs, the one that fits the given shapes, else the first.
+Result<ReadyModel> prepare_artefact(const ModelOptions& o, const std::map<std::string, HostTensor>& given) {
+  ReadyModel ready;
+  const auto start = std::chrono::steady_clock::now();
+  const Target host = host_cpu_target(o.threads, o.vector_bytes);
+  ArtefactOptions options;
+  WEFT_ASSIGN_OR_RETURN(std::vector<Program> programs, load_artefact(o.model, host.features, options));
+  size_t best = 0;
+  for (size_t p = programs.size(); p-- > 0;) {
+    bool fits = true;
+    for (const ProgramIo& io : programs[p].inputs) {
+      const auto it = given.find(io.name);
+      fits &= it == given.end() || it->second.shape() == io.shape;
+    }
+    if (fits) best = p;
+  }
+  Program& program = programs[best];
+  std::mt19937_64 random(o.seed + 1);
+  for (const ProgramIo& io : program.inputs) {
+    const TensorType type{io.dtype, io.shape};
+    const auto it = given.find(io.name);
+    if (it == given.end()) {
+      ready.inputs.push_back(random_tensor(type, std::nullopt, random));
+      continue;
+    }
+    if (it->second.dtype() != io.dtype || it->second.shape() != io.shape) {
+      return invalid_input("input " + io.name + " is " + print(TensorType{it->second.dtype(), it->second.shape()}) +
+                           ", the artefact wants " + print(type));
+    }
+    ready.inputs.push_back(it->second);
+  }
+  for (const ProgramIo& io : program.outputs) ready.output_names.push_back(io.name);
+  WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(program), o.threads));
+  ready.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return ready;
+}
+
+}  // namespace
 
 Result<ReadyModel> prepare_model(const ModelOptions& o) {
   WEFT_RETURN_IF_ERROR(check_target(o.target));

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "driver/compiler.h"
+#include "runtime/kernel_image.h"
+
+namespace weft {
+
+/// $WEFT_CACHE, else $XDG_CACHE_HOME/weft, else ~/.cache/weft; empty when none of them is set.
+std::string default_cache_dir();
+
+/// Machine code of the kernels, in their order: from the cache where it has them, else generated in parallel.
+Result<std::vector<KernelImage>> generate_kernels(Compilation& c, const std::vector<const KernelFunction*>& kernels);
+
+}  // namespace weft
