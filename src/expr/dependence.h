@@ -1,0 +1,40 @@
+#pragma once
+
+#include "expr/tensor_program.h"
+
+namespace weft {
+
+/// How one element of an expression depends on a tensor that it reads (Souffle §4,
+/// "one-relies-on-one/many").
+enum class DependenceClass : uint8_t { kOneToOne, kOneToMany };
+DependenceClass dependence_class(const TensorExpr& expr, TensorId read);
+
+/// Scalar operations (a fused multiply-add counts 2) and bytes of distinct elements read and
+/// written.
+struct ExprCost {
+  int64_t flops = 0;
+  int64_t bytes_read = 0;
+  int64_t bytes_written = 0;
+  double intensity() const;  ///< flops per byte moved; compute-bound above Souffle's threshold 3
+};
+ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr);
+
+/// Distinct elements of `read.symbol` that the reads of `expr` touch: an upper bound from the image
+/// of the map.
+int64_t distinct_elements(const TensorProgram& program, const TensorExpr& expr, const Scalar& read);
+
+/// Expressions that read the same tensor (reuse sets), keyed by tensor; only those of two members
+/// or more.
+struct ReuseSet {
+  TensorId tensor = -1;
+  std::vector<int32_t> readers;  ///< positions in steps
+};
+std::vector<ReuseSet> reuse_sets(const TensorProgram& program);
+
+/// First and last step at which each tensor is alive; outputs live to the end.
+struct LiveRange {
+  int32_t first = 0, last = 0;
+};
+std::vector<LiveRange> live_ranges(const TensorProgram& program);
+
+}  // namespace weft

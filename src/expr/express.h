@@ -1,0 +1,29 @@
+#pragma once
+
+#include "expr/tensor_program.h"
+#include "graph/graph.h"
+
+namespace weft {
+
+/// Graph → TensorProgram. One tensor expression per computing op; reshape, transpose, slice, pad,
+/// concat, broadcast, gather and iota become index maps and predicates of their readers (see
+/// fold_movement), or expressions of their own until then.
+///
+/// Requires: a verified graph. Establishes: a verified program whose evaluation equals the graph's.
+Result<TensorProgram> express(const Graph& graph);
+
+/// Vertical composition (Souffle §5.2, MECHANISMS.md): substitutes into its readers every
+/// expression that only moves elements (its body is a read under a map, a predicate or a concat of
+/// such), so that no such expression remains unless it is an output of the program, feeds an opaque
+/// step, or its composition was refused (a growing concat chain: bounded by `max_branches`).
+bool fold_movement(TensorProgram& program, int max_branches = 8);
+
+/// Horizontal packing (Souffle §5.1): contractions that read the same tensor through the same map
+/// with constant right operands of equal contracted extents become one with the constants
+/// concatenated; their consumers read slices of it.
+bool pack_contractions(TensorProgram& program);
+
+/// Removes expressions and tensors that nothing uses.
+bool remove_dead_expressions(TensorProgram& program);
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+#include <gtest/gtest.h>
+
+#include "tests/expr/expr_testing.h"
+#include "tests/graph/random_graph.h"
+#include "tests/graph/random_graph_inl.h"
+
+namespace weft {
+namespace {
+
+/// One program through every pass, compared with the interpreter after each.
+void check_passes(uint64_t seed, const RandomGraphOptions& options) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  const Graph graph = random_graph(seed, options);
+  const std::vector<HostTensor> inputs = random_inputs(graph, seed + 7, options.special_values);
+  const Result<std::vector<HostTensor>> expected = interpret(graph, inputs, 1000);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  TensorProgram program = expressed(graph);
+  SCOPED_TRACE(print(graph));
+  expect_computes(program, inputs, *expected);
+  if (testing::Test::HasFailure()) return;
+  SCOPED_TRACE(print(program));
+  fold_movement(program);
+  expect_computes(program, inputs, *expected);
+}
+
+TEST(RandomPrograms, PassesKeepWhatIsComputed) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    check_passes(seed, {.special_values = false});
+    if (HasFailure()) return;
+  }
+}
+
+TEST(RandomPrograms, SpecialValuesSurvive) {
+  for (uint64_t seed = 1000; seed < 1200; ++seed) {
+    check_passes(seed, {.control_flow = false});
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace weft
