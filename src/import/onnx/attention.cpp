@@ -108,9 +108,10 @@ class AttentionTranslator {
     attrs.lhs_batch = attrs.rhs_batch = {0, 1};
     attrs.lhs_contract = {3};
     attrs.rhs_contract = {2};
-    weights = b_.convert(weights, b_.dtype(value_));
+    ValueId values = widen(b_, value_);
+    weights = b_.convert(weights, b_.dtype(values));
     ValueId grouped = b_.reshape(weights, {batch_, key_heads_, heads_ / key_heads_ * rows_, keys_});
-    ValueId y = b_.dot_general(grouped, value_, attrs, working_type(b_.dtype(value_)));
+    ValueId y = b_.dot_general(grouped, values, attrs, b_.dtype(values));
     y = b_.reshape(y, {batch_, heads_, rows_, b_.extent(value_, 3)});
     return b_.convert(y, type_);
   }
@@ -182,7 +183,7 @@ class AttentionTranslator {
     return b_.binary(op, v, b_.scalar_int(DType::kI64, number));
   }
 
-  /// Softmax over the keys in softmax_precision; a row in which no key is seen becomes 0.
+  /// Softmax over the keys of scores in softmax_precision; a row in which no key is seen becomes 0.
   ValueId normalise(ValueId scores) {
     DType precision = n_.dtype_attr("softmax_precision", b_.dtype(scores));
     n_.require(is_float(precision), "softmax_precision must be a floating-point type");
@@ -198,7 +199,7 @@ class AttentionTranslator {
     if (masked_) {
       sum = b_.select(b_.binary(ScalarOp::kEq, sum, zero), b_.scalar(b_.dtype(x), 1), sum);
     }
-    return b_.convert(b_.div(e, sum), precision);
+    return b_.div(e, sum);
   }
 
   void set_scores_output(const std::vector<ValueId>& stages) {

@@ -91,7 +91,8 @@ class GridSampler {
 
   ValueId pad_coordinate(ValueId x, const SampledAxis& axis) {
     if (padding_ == "reflection") return reflect(b_, x, axis);
-    if (padding_ == "zeros") return x;
+    // The taps of a cubic kernel are clamped one by one.
+    if (padding_ == "zeros" || mode_ == "cubic") return x;
     ValueId clamped = b_.max(b_.min(x, static_cast<double>(axis.extent - 1)), 0.0);
     ValueId below = b_.binary(ScalarOp::kLt, x, axis.least);
     ValueId above = b_.binary(ScalarOp::kGt, x, axis.largest);

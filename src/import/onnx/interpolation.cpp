@@ -8,36 +8,36 @@ namespace {
 
 constexpr size_t kMaxTaps = 512;
 
-/// Coordinate in the input of output position o.
-double source_coordinate(const AxisSampling& axis, const InterpolationRule& rule, double o) {
-  double extent = static_cast<double>(axis.extent), out = extent * axis.scale;
-  if (rule.coordinates == "half_pixel") return (o + 0.5) / axis.scale - 0.5;
-  if (rule.coordinates == "asymmetric") return o / axis.scale;
+/// Coordinate in the input of output position o. In float32, as other runtimes compute it: a
+/// nearest element is chosen by rounding, so the last bit counts.
+float source_coordinate(const AxisSampling& axis, const InterpolationRule& rule, int64_t position) {
+  auto o = static_cast<float>(position), scale = static_cast<float>(axis.scale);
+  auto extent = static_cast<float>(axis.extent), last = extent - 1, out = extent * scale;
+  if (rule.coordinates == "half_pixel") return (o + 0.5f) / scale - 0.5f;
+  if (rule.coordinates == "asymmetric") return o / scale;
   if (rule.coordinates == "pytorch_half_pixel") {
-    return axis.out == 1 ? -0.5 : (o + 0.5) / axis.scale - 0.5;
+    return axis.out == 1 ? -0.5f : (o + 0.5f) / scale - 0.5f;
   }
-  if (rule.coordinates == "align_corners") {
-    return out == 1 ? 0 : o * (extent - 1) / (out - 1);
-  }
+  if (rule.coordinates == "align_corners") return out == 1 ? 0 : o * last / (out - 1);
   if (rule.coordinates == "half_pixel_symmetric") {
-    double adjustment = static_cast<double>(axis.out) / out;
-    return extent / 2 * (1 - adjustment) + (o + 0.5) / axis.scale - 0.5;
+    float adjustment = static_cast<float>(axis.out) / out;
+    return extent / 2 * (1 - adjustment) + (o + 0.5f) / scale - 0.5f;
   }
-  if (rule.coordinates == "tf_half_pixel_for_nn") return (o + 0.5) / axis.scale;
+  if (rule.coordinates == "tf_half_pixel_for_nn") return (o + 0.5f) / scale;
   if (rule.coordinates == "tf_crop_and_resize") {
-    double span = axis.roi_end - axis.roi_begin;
-    double offset = axis.roi_begin * (extent - 1);
-    return offset + (out == 1 ? span * (extent - 1) / 2 : o * span * (extent - 1) / (out - 1));
+    auto begin = static_cast<float>(axis.roi_begin), end = static_cast<float>(axis.roi_end);
+    if (axis.out <= 1) return 0.5f * (begin + end) * last;
+    return begin * last + o * (end - begin) * last / static_cast<float>(axis.out - 1);
   }
   refuse_invalid("coordinate_transformation_mode \"" + rule.coordinates +
                  "\" is not one that ONNX has");
 }
 
-int64_t nearest_index(const std::string& mode, double x) {
+int64_t nearest_index(const std::string& mode, float x) {
   if (mode == "floor") return static_cast<int64_t>(std::floor(x));
   if (mode == "ceil") return static_cast<int64_t>(std::ceil(x));
-  if (mode == "round_prefer_floor") return static_cast<int64_t>(std::ceil(x - 0.5));
-  if (mode == "round_prefer_ceil") return static_cast<int64_t>(std::floor(x + 0.5));
+  if (mode == "round_prefer_floor") return static_cast<int64_t>(std::ceil(x - 0.5f));
+  if (mode == "round_prefer_ceil") return static_cast<int64_t>(std::floor(x + 0.5f));
   refuse_invalid("nearest_mode \"" + mode + "\" is not one that ONNX has");
 }
 
@@ -53,8 +53,8 @@ double cubic_kernel(double x, double a) {
 void add_nearest_tap(const AxisSampling& axis, const InterpolationRule& rule, Taps& taps) {
   std::vector<int64_t> indices;
   for (int64_t o = 0; o < axis.out; ++o) {
-    double x = source_coordinate(axis, rule, static_cast<double>(o));
-    if (!std::isfinite(x)) refuse_invalid("a coordinate is not finite");
+    float x = source_coordinate(axis, rule, o);
+    if (!std::isfinite(x) || std::abs(x) > 1e15f) refuse_invalid("a coordinate is not finite");
     indices.push_back(std::clamp<int64_t>(nearest_index(rule.nearest, x), 0, axis.extent - 1));
   }
   taps.indices.push_back(std::move(indices));
@@ -76,7 +76,7 @@ void add_kernel_taps(const AxisSampling& axis, const InterpolationRule& rule, Ta
   taps.indices.assign(static_cast<size_t>(count), std::vector<int64_t>(positions));
   taps.weights.assign(static_cast<size_t>(count), std::vector<double>(positions));
   for (size_t o = 0; o < positions; ++o) {
-    double x = source_coordinate(axis, rule, static_cast<double>(o)), sum = 0;
+    double x = source_coordinate(axis, rule, static_cast<int64_t>(o)), sum = 0;
     if (!std::isfinite(x) || std::abs(x) > 1e15) refuse_invalid("a coordinate is not finite");
     auto base = static_cast<int64_t>(std::floor(x));
     for (int64_t t = 0; t < count; ++t) {
@@ -153,7 +153,7 @@ Taps make_taps(const AxisSampling& axis, const InterpolationRule& rule) {
   Taps taps;
   if (rule.coordinates == "tf_crop_and_resize") {
     for (int64_t o = 0; o < axis.out; ++o) {
-      double x = source_coordinate(axis, rule, static_cast<double>(o));
+      double x = source_coordinate(axis, rule, o);
       taps.outside.push_back(!(x >= 0 && x <= static_cast<double>(axis.extent - 1)));
     }
   }

@@ -68,16 +68,16 @@ ValueId count_grams(GraphBuilder& b, ValueId x, std::span<const int64_t> grams, 
   return b.reduce(Combiner::kSum, b.convert(hit, DType::kF32), {1}, false);
 }
 
-/// Counts [N, pool] with each n-gram in its column; columns without one are 0.
-ValueId place_columns(GraphBuilder& b, ValueId counts, const Pool& pool) {
+/// Values [N, pool] with each n-gram in its column; columns without one are 0.
+ValueId place_columns(GraphBuilder& b, ValueId values, const Pool& pool) {
   int64_t grams = static_cast<int64_t>(pool.columns.size()), width = 0;
   for (int64_t column : pool.columns) width = std::max(width, column + 1);
   std::vector<int64_t> source(static_cast<size_t>(width), grams);
   for (int64_t p = 0; p < grams; ++p) {
     source[static_cast<size_t>(pool.columns[static_cast<size_t>(p)])] = p;
   }
-  counts = b.pad(counts, b.scalar(DType::kF32, 0), {0, 0}, {0, 1});
-  return b.gather(counts, b.constant_ints(source), 1);
+  values = b.pad(values, b.scalar(DType::kF32, 0), {0, 0}, {0, 1});
+  return b.gather(values, b.constant_ints(source), 1);
 }
 
 }  // namespace
@@ -104,16 +104,17 @@ void translate_tf_idf_vectorizer(OpContext& n) {
     counts.push_back(sum);
   }
   n.require(!counts.empty(), "the pool is empty");
-  ValueId y = place_columns(b, b.concat(counts, 1), pool);
+  ValueId y = b.concat(counts, 1);
   std::string mode = n.string_attr("mode");
   n.require(mode == "TF" || mode == "IDF" || mode == "TFIDF", "mode must be TF, IDF or TFIDF");
   if (mode == "IDF") y = b.min(y, 1.0);
   auto weights = n.floats_attr("weights");
   if (mode != "TF" && weights) {
+    n.require(weights->size() == pool.columns.size(), "weights must have one number per n-gram");
     std::vector<double> values(weights->begin(), weights->end());
-    values.resize(static_cast<size_t>(b.extent(y, 1)), 1.0);
     y = b.mul(y, b.constant_floats(DType::kF32, values, {b.extent(y, 1)}));
   }
+  y = place_columns(b, y, pool);
   n.set_output(0, vector ? b.squeeze(y, {0}) : y);
 }
 

@@ -312,6 +312,8 @@ void translate_lstm(OpContext& n) {
   }
   std::vector<DirectionResult> results;
   for (int64_t d = 0; d < rec.directions; ++d) {
+    // The clip bounds the gates; the cell state enters h as it is.
+    activations[static_cast<size_t>(3 * d + 2)].clip = 0;
     Activations acts(activations.data() + 3 * d, 3);
     ValueId projected =
         add_biases(b, rec.project(d), rec.bias_part(d, 0, 4), rec.bias_part(d, 4, 4));

@@ -61,7 +61,8 @@ std::pair<ValueId, int64_t> sample_counts(OpContext& n, ValueId length, int64_t 
   ValueId counts = b.unary(ScalarOp::kCeil, b.div(length, static_cast<double>(bins)));
   counts = b.max(counts, 1.0);
   const HostTensor* known = b.constant_value(counts);
-  if (known == nullptr) n.unsupported("sampling_ratio 0 with rois that are not known");
+  if (known == nullptr) n.constant_input(1, "rois (because sampling_ratio is 0)");
+  WEFT_CHECK(known != nullptr, "sample counts follow from constants");
   double most = 1;
   for (int64_t i = 0; i < known->size(); ++i) most = std::max(most, known->at_double(i));
   if (!(most <= kMaxSamples)) n.unsupported("more than 64 samples per bin");
