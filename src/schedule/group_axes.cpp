@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 
 namespace weft {
@@ -38,6 +39,65 @@ class AxisClasses {
  private:
   std::vector<int> parent_;
 };
+
+/// A reduction and a later expression that read the same tensor from outside need not read each
+/// other along its axis: max_j x[i,j] and x[i,j] - m[i]. Where all other indices agree they walk
+/// that axis together.
+void link_shared_inputs(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+                        const std::vector<int>& first, AxisClasses* classes) {
+  struct Read {
+    int position;
+    const Scalar* scalar;
+  };
+  std::map<int, std::vector<Read>> reads;
+  for (size_t i = 0; i < group.exprs.size(); ++i) {
+    visit(program.exprs[static_cast<size_t>(group.exprs[i])].body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && axes.producer(s.symbol) < 0)
+        reads[s.symbol].push_back({static_cast<int>(i), &s});
+    });
+  }
+  const auto expr = [&](int p) -> const TensorExpr& {
+    return program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(p)])];
+  };
+  const auto meets_itself = [&](int a, int b) {
+    for (size_t i = 0; i + 1 < first.size(); ++i) {
+      bool has_a = false, has_b = false;
+      for (int v = first[i]; v < first[i + 1]; ++v) {
+        has_a |= classes->find(v) == a;
+        has_b |= classes->find(v) == b;
+      }
+      if (has_a && has_b) return true;
+    }
+    return false;
+  };
+  const auto link = [&](const Read& p, const Read& q) {
+    for (size_t d = 0; d < p.scalar->indices.size(); ++d) {
+      const IndexExpr& x = p.scalar->indices[d];
+      const IndexExpr& y = q.scalar->indices[d];
+      if (x.is_const() && x == y) continue;
+      if (!x.is_var() || !y.is_var() || x.var_id() >= kRuntimeIndexBase ||
+          y.var_id() >= kRuntimeIndexBase)
+        return;
+      const int a = classes->find(first[static_cast<size_t>(p.position)] + x.var_id());
+      const int b = classes->find(first[static_cast<size_t>(q.position)] + y.var_id());
+      if (a == b) continue;
+      const bool reduced = x.var_id() >= expr(p.position).output_rank() ||
+                           y.var_id() >= expr(q.position).output_rank();
+      if (!reduced ||
+          expr(p.position).range(x.var_id()).hi != expr(q.position).range(y.var_id()).hi)
+        return;
+      if (meets_itself(a, b)) return;
+      classes->unite(a, b);
+    }
+  };
+  for (const auto& [tensor, list] : reads) {
+    for (size_t a = 0; a < list.size(); ++a) {
+      for (size_t b = a + 1; b < list.size(); ++b) {
+        if (list[a].position != list[b].position) link(list[a], list[b]);
+      }
+    }
+  }
+}
 
 }  // namespace
 
@@ -81,6 +141,7 @@ Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& g
     });
     if (!trouble.empty()) return refuse(trouble);
   }
+  link_shared_inputs(program, group, out, first, &classes);
   std::vector<int> number(static_cast<size_t>(first[n]), -1);
   out.axis_of.resize(n);
   for (size_t i = 0; i < n; ++i) {

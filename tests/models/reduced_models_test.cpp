@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "driver/compiler.h"
+#include "driver/session.h"
+#include "interp/interpreter.h"
+#include "io/npz.h"
+#include "io/onnx_case.h"
+#include "tools/model_options.h"
+
+namespace weft {
+namespace {
+
+const std::string kFolder = std::string(WEFT_SOURCE_DIR) + "/tests/models/";
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    if (entry.path().extension() == ".onnx") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::unique_ptr<Compilation> compile(const std::string& name, const std::string& planner,
+                                     int vector_bytes) {
+  auto given = load_npz(kFolder + name + ".inputs.npz");
+  EXPECT_TRUE(given.ok()) << given.error().message;
+  CompileOptions options;
+  options.planner = planner;
+  options.threads = 2;
+  options.max_vector_bytes = vector_bytes;
+  options.verify = true;
+  options.import.known_inputs = *given;
+  auto c = compile_model(kFolder + name + ".onnx", options);
+  EXPECT_TRUE(c.ok()) << c.error().message;
+  return c.ok() ? std::move(*c) : nullptr;
+}
+
+/// Half precision keeps about three digits.
+Tolerance tolerance_of(const std::string& name) {
+  return name == "mlp-f16" ? Tolerance{5e-3, 5e-3} : Tolerance{1e-3, 1e-4};
+}
+
+void expect_outputs(const Compilation& c, const std::string& name, int threads) {
+  auto given = load_npz(kFolder + name + ".inputs.npz");
+  auto expected = load_npz(kFolder + name + ".expected.npz");
+  ASSERT_TRUE(given.ok() && expected.ok());
+  auto inputs = program_inputs(c.imported, c.graph, *given, 0);
+  ASSERT_TRUE(inputs.ok()) << inputs.error().message;
+  auto session = Session::create(c.program, threads);
+  ASSERT_TRUE(session.ok()) << session.error().message;
+  for (int again = 0; again < 2; ++again) {
+    auto outputs = (*session)->run(*inputs);
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      const std::string& output = c.graph.output_names[i];
+      ASSERT_TRUE(expected->count(output)) << output;
+      const Status same = compare_tensors((*outputs)[i], expected->at(output), tolerance_of(name));
+      EXPECT_TRUE(same.ok()) << name << " " << output << ": " << same.error().message;
+    }
+  }
+}
+
+class ReducedModel : public testing::TestWithParam<std::string> {};
+
+TEST_P(ReducedModel, AgreesWithEveryPlanner) {
+  for (const char* planner : {"none", "xla", "auto"}) {
+    const auto c = compile(GetParam(), planner, 0);
+    ASSERT_NE(c, nullptr) << planner;
+    expect_outputs(*c, GetParam(), 2);
+  }
+}
+
+TEST_P(ReducedModel, AgreesWithNarrowVectorsAndOneThread) {
+  for (const int bytes : {16, 32}) {
+    const auto c = compile(GetParam(), "auto", bytes);
+    ASSERT_NE(c, nullptr) << bytes;
+    expect_outputs(*c, GetParam(), 1);
+  }
+}
+
+TEST_P(ReducedModel, FusionNeverAddsKernelsOrArena) {
+  const auto none = compile(GetParam(), "none", 0), automatic = compile(GetParam(), "auto", 0);
+  ASSERT_TRUE(none && automatic);
+  EXPECT_LE(automatic->plan.kernels.size(), none->plan.kernels.size());
+  EXPECT_LE(automatic->program.arena_bytes, none->program.arena_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ReducedModel, testing::ValuesIn(model_names()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+/// From primitives alone, whatever the order of factors and operands: one kernel.
+TEST(OneKernel, HoldsNormalisationsAndActivations) {
+  for (const std::string& name : model_names()) {
+    const bool one = name.starts_with("softmax-") || name.starts_with("layernorm-") ||
+                     name.starts_with("rmsnorm-") || name.starts_with("gelu-") ||
+                     name.starts_with("groupnorm-") || name == "elementwise";
+    if (!one) continue;
+    const auto c = compile(name, "auto", 0);
+    ASSERT_NE(c, nullptr);
+    EXPECT_EQ(c->plan.kernels.size(), 1U) << name << "\n" << print(c->plan, c->tensors);
+  }
+}
+
+TEST(Determinism, SamePlanAndSameCode) {
+  const auto a = compile("bert", "auto", 0), b = compile("bert", "auto", 0);
+  ASSERT_TRUE(a && b);
+  for (const char* level : {"graph", "tensor-program", "plan", "tile-program", "kernel"}) {
+    EXPECT_EQ(*print_level(*a, level), *print_level(*b, level)) << level;
+  }
+  ASSERT_EQ(a->program.kernels.size(), b->program.kernels.size());
+  for (size_t k = 0; k < a->program.kernels.size(); ++k) {
+    EXPECT_EQ(a->program.kernels[k].bytes, b->program.kernels[k].bytes);
+  }
+}
+
+}  // namespace
+}  // namespace weft

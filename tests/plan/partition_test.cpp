@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include "expr/express.h"
+#include "plan/fusion_plan.h"
+#include "rewrite/fold_constants.h"
+
+namespace weft {
+namespace {
+
+Target two_cores() {
+  Target t;
+  t.name = "test";
+  t.threads = 2;
+  t.vector_bytes = 64;
+  t.vector_registers = 32;
+  t.bandwidth = {{1 << 15, 200}, {1 << 25, 30}};
+  return t;
+}
+
+TensorProgram program_of(const std::string& text) {
+  auto graph = parse_graph(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  auto program = express(*graph);
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  fold_movement(*program);
+  remove_dead_expressions(*program);
+  return std::move(*program);
+}
+
+FusionPlan plan_of(const TensorProgram& program, const std::string& planner) {
+  PlanOptions options;
+  options.planner = planner;
+  auto plan = plan_fusion(program, two_cores(), options);
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  const Status status = verify_plan(program, *plan);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return std::move(*plan);
+}
+
+constexpr const char* kSoftmax = R"(
+(x: f32[64,100]) {
+  m = reduce x, axes={1}, combiner=max : f32[64]
+  mb = broadcast m, dims={0} : f32[64,100]
+  d = sub x, mb : f32[64,100]
+  e = exp d : f32[64,100]
+  s = reduce e, axes={1}, combiner=sum : f32[64]
+  sb = broadcast s, dims={0} : f32[64,100]
+  y = div e, sb : f32[64,100]
+} -> (y))";
+
+TEST(Partition, NoneMakesOneKernelAnExpression) {
+  const TensorProgram p = program_of(kSoftmax);
+  EXPECT_EQ(plan_of(p, "none").kernels.size(), p.exprs.size());
+}
+
+TEST(Partition, XlaCutsBehindEveryReduction) {
+  const TensorProgram p = program_of(kSoftmax);
+  const FusionPlan plan = plan_of(p, "xla");
+  EXPECT_EQ(plan.kernels.size(), 3U) << print(plan, p);
+  bool cut = false;
+  for (const EdgeDecision& e : plan.edges) {
+    cut |= e.verdict == EdgeDecision::Verdict::kIllegal &&
+           e.reason.find("shared by more than its thread") != std::string::npos;
+  }
+  EXPECT_TRUE(cut) << print(plan, p);
+}
+
+TEST(Partition, AutoStitchesAcrossReductions) {
+  const TensorProgram p = program_of(kSoftmax);
+  const FusionPlan plan = plan_of(p, "auto");
+  ASSERT_EQ(plan.kernels.size(), 1U) << print(plan, p);
+  EXPECT_EQ(plan.kernels[0].schedule.schedule_template, "rows");
+  for (const EdgeDecision& e : plan.edges)
+    EXPECT_EQ(e.verdict, EdgeDecision::Verdict::kFused) << e.reason;
+}
+
+TEST(Partition, AContractionTakesItsEpilogueAndLeavesTheNextRowReduction) {
+  const TensorProgram p = program_of(R"(
+(x: f32[64,32], w: f32[32,48], b: f32[48]) {
+  p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[64,48]
+  bb = broadcast b, dims={1} : f32[64,48]
+  q = add p, bb : f32[64,48]
+  r = tanh q : f32[64,48]
+  s = reduce r, axes={1}, combiner=sum : f32[64]
+} -> (r, s))");
+  const FusionPlan plan = plan_of(p, "auto");
+  ASSERT_EQ(plan.kernels.size(), 2U) << print(plan, p);
+  EXPECT_EQ(plan.kernels[0].group.exprs.size(), 3U);
+  EXPECT_TRUE(plan.kernels[0].is_compute);
+  EXPECT_FALSE(plan.kernels[1].is_compute);
+}
+
+TEST(Partition, TwoContractionsNeverShareAKernel) {
+  const TensorProgram p = program_of(R"(
+(x: f32[8,16], w: f32[16,16], v: f32[16,16]) {
+  a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[8,16]
+  c = dot_general a, v, lhs_contract={1}, rhs_contract={0} : f32[8,16]
+} -> (c))");
+  const FusionPlan plan = plan_of(p, "auto");
+  EXPECT_EQ(plan.kernels.size(), 2U);
+  ASSERT_EQ(plan.edges.size(), 1U);
+  EXPECT_EQ(plan.edges[0].verdict, EdgeDecision::Verdict::kIllegal);
+  EXPECT_FALSE(plan.edges[0].reason.empty());
+}
+
+TEST(Partition, NeverMakesACycle) {
+  // b and d would fit one kernel, but the product between them needs a's kernel finished and d
+  // started after it.
+  const TensorProgram p = program_of(R"(
+(x: f32[16,16], w: f32[16,16]) {
+  a = exp x : f32[16,16]
+  c = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[16,16]
+  d = add a, c : f32[16,16]
+  e = mul d, a : f32[16,16]
+} -> (e))");
+  const FusionPlan plan = plan_of(p, "auto");
+  EXPECT_EQ(plan.kernels.size(), 2U) << print(plan, p);
+}
+
+TEST(Partition, RefusesUnknownAndLaterPlannersByName) {
+  const TensorProgram p = program_of(kSoftmax);
+  PlanOptions options;
+  options.planner = "best";
+  EXPECT_EQ(plan_fusion(p, two_cores(), options).error().code, ErrorCode::kInvalidInput);
+  options.planner = "ilp";
+  EXPECT_EQ(plan_fusion(p, two_cores(), options).error().code, ErrorCode::kMissingDevice);
+}
+
+}  // namespace
+}  // namespace weft
