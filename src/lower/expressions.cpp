@@ -113,7 +113,8 @@ Reg Lowering::evaluate_uncached(const ScalarRef& s, const Point& point, Reg guar
 }
 
 Reg Lowering::evaluate_apply(const Scalar& s, const Point& point, Reg guard) {
-  if (s.op == ScalarOp::kExp && s.type == DType::kF32 && is_shifted_exponent(*s.operands[0])) {
+  if (s.op == ScalarOp::kExp && s.type == DType::kF32 &&
+      shifted_exponents_.count(s.operands[0].get()) != 0) {
     return builder_.exp_nonpositive(evaluate(s.operands[0], point, guard));
   }
   if (const auto sum = evaluate_accumulation(s, point, guard)) return *sum;
@@ -228,29 +229,6 @@ std::optional<bool> Lowering::decide(const ScalarRef& c, const Point& point) {
     default:
       return std::nullopt;
   }
-}
-
-bool Lowering::is_shifted_exponent(const Scalar& s) const {
-  if (s.kind != Scalar::Kind::kApply || s.op != ScalarOp::kSub) return false;
-  const ScalarRef& m = s.operands[1];
-  if (m->kind != Scalar::Kind::kRead) return false;
-  const auto it = maxima_.find(static_cast<TileSymbolId>(m->symbol));
-  return it != maxima_.end() && equal(it->second, canonical(s.operands[0]));
-}
-
-/// The expression with every variable replaced by the first of the same name and kind: loops over
-/// the same axis write different variables.
-ScalarRef Lowering::canonical(const ScalarRef& s) const {
-  return rewrite(s, [&](int id) -> IndexExpr {
-    if (id >= kKernelVarBase) return IndexExpr::var(id);
-    const TileVar& var = program_.vars[static_cast<size_t>(id)];
-    for (size_t v = 0; v < program_.vars.size(); ++v) {
-      if (program_.vars[v].name == var.name && program_.vars[v].kind == var.kind) {
-        return IndexExpr::var(static_cast<int>(v));
-      }
-    }
-    return IndexExpr::var(id);
-  });
 }
 
 Reg Lowering::lane_mask_of(const Box& box, const Point& point, bool* skip) {

@@ -18,7 +18,8 @@ Lowering::Lowering(const TileProgram& program, const ScopeAnalysis& scopes, cons
       builder_(kernel_),
       bound_(program.vars.size()),
       valid_(program.vars.size()),
-      buffer_of_(program.symbols.size(), -1) {
+      buffer_of_(program.symbols.size(), -1),
+      shifted_exponents_(find_shifted_exponents(program)) {
   kernel_vars_.push_back({kNoReg, {0, 0}});  // the lane
 }
 
@@ -71,8 +72,6 @@ Result<KernelFunction> Lowering::run() {
       kernel_.buffers.push_back(buffer);
     }
   }
-  std::map<TileSymbolId, ScalarRef> running;
-  collect_maxima(program_.body, running);
 
   // Nests of a phase are those between two barriers.
   std::vector<const TileNode*> nests;
@@ -98,35 +97,6 @@ Result<KernelFunction> Lowering::run() {
   }
   flush();
   return std::move(kernel_);
-}
-
-/// Which values are the maximum of which expression: `m' = max(m, e)` and then `M = max[..] m`, or
-/// `M = max[j] e`.
-void Lowering::collect_maxima(const TileBody& body, std::map<TileSymbolId, ScalarRef>& running) {
-  for (const TileNode& node : body) {
-    if (node.kind == TileNode::Kind::kLoop) collect_maxima(node.loop->body, running);
-    if (node.kind == TileNode::Kind::kCondition) collect_maxima(node.condition->body, running);
-    if (node.kind == TileNode::Kind::kPack) {
-      for (const TilePack::Member& m : node.pack->members) collect_maxima(m.body, running);
-    }
-    if (node.kind != TileNode::Kind::kStatement) continue;
-    const TileStatement& st = node.statement;
-    const ScalarRef& v = st.value;
-    if (st.targets[0].next && v->kind == Scalar::Kind::kApply && v->op == ScalarOp::kMax) {
-      for (size_t k = 0; k < 2; ++k) {
-        if (v->operands[k]->kind == Scalar::Kind::kRead &&
-            v->operands[k]->symbol == st.targets[0].symbol) {
-          running[st.targets[0].symbol] = canonical(v->operands[1 - k]);
-        }
-      }
-    }
-    if (st.combiner == TileCombiner::kMax) {
-      const auto it = v->kind == Scalar::Kind::kRead
-                          ? running.find(static_cast<TileSymbolId>(v->symbol))
-                          : running.end();
-      maxima_[st.targets[0].symbol] = it != running.end() ? it->second : canonical(v);
-    }
-  }
 }
 
 }  // namespace weft::lowering

@@ -8,6 +8,7 @@
 
 #include "kernel/kernel_builder.h"
 #include "lower/lower.h"
+#include "lower/shifted_exponents.h"
 
 /// The machinery behind lower_to_kernel; private to src/lower.
 namespace weft::lowering {
@@ -125,10 +126,7 @@ class Lowering {
   Reg evaluate_uncached(const ScalarRef& s, const Point& point, Reg guard);
   Reg evaluate_select(const Scalar& s, const Point& point, Reg guard);
   Reg evaluate_apply(const Scalar& s, const Point& point, Reg guard);
-  bool is_shifted_exponent(const Scalar& s) const;
-  ScalarRef canonical(const ScalarRef& s) const;
   std::optional<Reg> evaluate_accumulation(const Scalar& s, const Point& point, Reg guard);
-  void collect_maxima(const TileBody& body, std::map<TileSymbolId, ScalarRef>& running);
   uint64_t box_mask(const ScalarRef& s);
   uint64_t project(const Point& point, uint64_t mask) const;
   std::optional<bool> decide(const ScalarRef& condition, const Point& point);
@@ -182,9 +180,7 @@ class Lowering {
   std::vector<int32_t> buffer_of_;  ///< by symbol: kernel buffer, -1 for registers
   std::map<TileSymbolId, RegisterTile> tiles_;
   std::map<TileSymbolId, RegisterTile> next_tiles_;
-  /// Maxima: symbol → what it is the maximum of, with variables named by their loop (for the
-  /// shorter exponential).
-  std::map<TileSymbolId, ScalarRef> maxima_;
+  std::set<const Scalar*> shifted_exponents_;
   int64_t emitted_statements_ = 0;
 
   // Of the statement in hand.

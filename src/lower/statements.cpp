@@ -187,13 +187,11 @@ void Lowering::store_element(const TileRef& target, const PreparedIndex& offset,
   const int64_t lane_coefficient = at ? at->lane_coefficient : 0;
   const bool vector_address = builder_.type(address).lanes > 1;
   if (!vector_address && lane_coefficient == 0) {
-    if (mask == kNoReg) {
-      builder_.store(buffer, address, value);
-    } else {
-      WEFT_CHECK(builder_.type(mask).lanes == 1,
-                 "a scalar store under a lane mask in " + program_.name);
-      builder_.store(buffer, address, value, mask);
-    }
+    // One element; of a tail of one, the first lane's.
+    const auto first_lane = [&](Reg r) {
+      return r == kNoReg || builder_.type(r).lanes == 1 ? r : builder_.extract(r, 0);
+    };
+    builder_.store(buffer, address, first_lane(value), first_lane(mask));
     return;
   }
   value = to_lanes(value, box.lanes);
