@@ -18,6 +18,13 @@ Result<TensorProgram> express(const Graph& graph);
 /// step, or its composition was refused (a growing concat chain: bounded by `max_branches`).
 bool fold_movement(TensorProgram& program, int max_branches = 8);
 
+/// Movement at the end of the program (Souffle §5.2 seen from the other side): an output that only
+/// rearranges the elements of an intermediate which nothing else reads takes that intermediate's
+/// expression over, under the map of its read.
+///     t[d0, d1] = exp(x[d0, d1]); y[d0, d1] = t[d1, d0]  ->  y[d0, d1] = exp(x[d1, d0])
+/// Requires: fold_movement ran. Maps that would leave reads with floordiv or mod are left alone.
+bool sink_movement(TensorProgram& program);
+
 /// Horizontal packing (Souffle §5.1): contractions that read the same tensor through the same map
 /// with constant right operands of equal contracted extents become one with the constants
 /// concatenated; their consumers read slices of it.

@@ -21,6 +21,14 @@ void check_passes(uint64_t seed, const RandomGraphOptions& options) {
   SCOPED_TRACE(print(program));
   fold_movement(program);
   expect_computes(program, inputs, *expected);
+  if (testing::Test::HasFailure()) return;
+  SCOPED_TRACE(print(program));
+  sink_movement(program);
+  expect_computes(program, inputs, *expected);
+  pack_contractions(program);
+  expect_computes(program, inputs, *expected);
+  remove_dead_expressions(program);
+  expect_computes(program, inputs, *expected);
 }
 
 TEST(RandomPrograms, PassesKeepWhatIsComputed) {

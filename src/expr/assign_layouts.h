@@ -1,0 +1,15 @@
+#pragma once
+
+#include "expr/tensor_program.h"
+
+namespace weft {
+
+/// Chooses the physical order of intermediates: tensors that convolutions produce or read, and
+/// those that pointwise expressions, windows and 1x1 convolutions connect with them, lie
+/// channels-last (axis 1 innermost) where convolutions outweigh, by elements touched, the readers
+/// that want the last axis innermost (matrix products, reductions over the last axis). Everything
+/// else, and every input, output and operand of an opaque step, stays row-major.
+///     conv -> relu -> conv over [N,C,H,W]: both intermediates lie as {0,1,N}{2,1,H}{3,1,W}{1,1,C}
+bool assign_layouts(TensorProgram& program);
+
+}  // namespace weft

@@ -1,0 +1,120 @@
+#include "expr/dependence.h"
+
+#include <algorithm>
+#include <map>
+
+namespace weft {
+namespace {
+
+int64_t saturating_mul(int64_t a, int64_t b) {
+  int64_t r = 0;
+  return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+int64_t saturating_add(int64_t a, int64_t b) {
+  int64_t r = 0;
+  return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+int64_t point_count(const TensorExpr& e) {
+  int64_t points = 1;
+  for (int v = 0; v < e.axis_count(); ++v) points = saturating_mul(points, e.range(v).hi + 1);
+  return points;
+}
+
+int64_t size_of(const TensorProgram& program, TensorId t) {
+  return element_count(program.tensors[static_cast<size_t>(t)].type.shape).value_or(INT64_MAX);
+}
+
+bool counts_as_work(const Scalar& s) {
+  return s.kind == Scalar::Kind::kApply && s.op != ScalarOp::kConvert &&
+         s.op != ScalarOp::kBitcast && s.op != ScalarOp::kSelect && s.type != DType::kBool;
+}
+
+}  // namespace
+
+DependenceClass dependence_class(const TensorExpr& expr, TensorId read) {
+  bool many = false;
+  visit(expr.body, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead || s.symbol != read) return;
+    for (const IndexExpr& index : s.indices) {
+      for (const int id : variables(index)) {
+        many =
+            many || (id >= expr.output_rank() && (id < kRuntimeIndexBase || !s.operands.empty()));
+      }
+    }
+  });
+  return many ? DependenceClass::kOneToMany : DependenceClass::kOneToOne;
+}
+
+double ExprCost::intensity() const {
+  const int64_t bytes = bytes_read + bytes_written;
+  return bytes == 0 ? 0 : static_cast<double>(flops) / static_cast<double>(bytes);
+}
+
+int64_t distinct_elements(const TensorProgram& program, const TensorExpr& expr,
+                          const Scalar& read) {
+  const Shape& shape = program.tensors[static_cast<size_t>(read.symbol)].type.shape;
+  int64_t count = 1;
+  for (size_t a = 0; a < read.indices.size(); ++a) {
+    const IndexExpr& index = read.indices[a];
+    int64_t combinations = 1;
+    bool runtime = false;
+    for (const int id : variables(index)) {
+      runtime = runtime || id >= kRuntimeIndexBase;
+      if (!runtime) combinations = saturating_mul(combinations, expr.range(id).hi + 1);
+    }
+    if (runtime) combinations = point_count(expr);
+    int64_t reach = shape[a];
+    if (!runtime) {
+      const Interval r = range_of(index, [&](int id) { return expr.range(id); });
+      reach = std::min(shape[a], std::max<int64_t>(0, std::min(r.hi, shape[a] - 1) -
+                                                          std::max<int64_t>(r.lo, 0) + 1));
+    }
+    count = saturating_mul(count, std::min(reach, combinations));
+  }
+  return std::min(count, point_count(expr));
+}
+
+ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr) {
+  ExprCost cost;
+  int64_t work = expr.reduce_extents.empty() ? 0 : 1;
+  std::map<TensorId, int64_t> touched;
+  visit(expr.body, [&](const Scalar& s) {
+    if (counts_as_work(s)) ++work;
+    if (s.kind != Scalar::Kind::kRead) return;
+    int64_t& elements = touched[s.symbol];
+    elements = std::min(size_of(program, s.symbol),
+                        saturating_add(elements, distinct_elements(program, expr, s)));
+  });
+  cost.flops = saturating_mul(work, point_count(expr));
+  for (const auto& [t, elements] : touched) {
+    const DType type = program.tensors[static_cast<size_t>(t)].type.dtype;
+    cost.bytes_read = saturating_add(cost.bytes_read, saturating_mul(elements, byte_size(type)));
+  }
+  const DType type = program.tensors[static_cast<size_t>(expr.output)].type.dtype;
+  cost.bytes_written = saturating_mul(size_of(program, expr.output), byte_size(type));
+  return cost;
+}
+
+std::vector<ReuseSet> reuse_sets(const TensorProgram& program) {
+  const TensorUses uses = tensor_uses(program);
+  std::vector<ReuseSet> sets;
+  for (size_t t = 0; t < uses.consumers.size(); ++t) {
+    if (uses.consumers[t].size() < 2) continue;
+    sets.push_back({static_cast<TensorId>(t), uses.consumers[t]});
+  }
+  return sets;
+}
+
+std::vector<LiveRange> live_ranges(const TensorProgram& program) {
+  const TensorUses uses = tensor_uses(program);
+  std::vector<LiveRange> ranges(program.tensors.size());
+  for (size_t t = 0; t < ranges.size(); ++t) {
+    ranges[t].first = std::max(0, uses.producer[t]);
+    ranges[t].last = uses.consumers[t].empty() ? ranges[t].first : uses.consumers[t].back();
+    if (program.tensors[t].is_output) ranges[t].last = static_cast<int32_t>(program.steps.size());
+  }
+  return ranges;
+}
+
+}  // namespace weft
