@@ -2,6 +2,7 @@
 // Nothing throws across it.
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -12,7 +13,7 @@
 #include <vector>
 
 #include "runtime/artefact.h"
-#include "runtime/execution_context.h"
+#include "runtime/shape_dispatch.h"
 #include "target/target.h"
 #include "weft/weft_runtime.h"
 
@@ -30,9 +31,6 @@ namespace {
 using weft::Error;
 using weft::ErrorCode;
 using weft::Status;
-
-/// One compiled program of the file.
-using Programs = std::vector<std::shared_ptr<const weft::Executable>>;
 
 /// Runs `body`, which returns a Status; keeps its message and returns its code.
 template <typename Body>
@@ -59,7 +57,7 @@ int guarded(std::string& message, const Body& body) noexcept {
 struct weft_model {
   mutable std::mutex mutex;  ///< over the message: contexts may be made by several threads
   std::string message;
-  Programs programs;
+  weft::ModelPrograms programs;
   std::shared_ptr<weft::ThreadPool> pool;
 
   const weft::Program* first() const {
@@ -69,11 +67,8 @@ struct weft_model {
 
 struct weft_context {
   std::string message;
-  Programs programs;
-  std::shared_ptr<weft::ThreadPool> pool;
-  /// By program; made when the shapes of a run first ask for one.
-  std::vector<std::unique_ptr<weft::ExecutionContext>> contexts;
-  weft::CancellationToken cancel;
+  std::unique_ptr<weft::DispatchContext> context;
+  std::atomic<bool> cancel{false};
   std::vector<weft::InputRef> inputs;
   std::vector<weft::OutputRef> outputs;
 };
@@ -93,7 +88,7 @@ Status load(weft_model& model, const char* path, const weft_load_options* option
   artefact.verify_constants = known.skip_constants_checksum == 0;
   WEFT_ASSIGN_OR_RETURN(std::vector<weft::Program> programs,
                         weft::load_artefact(path, host.features, artefact));
-  Programs executables;
+  weft::ModelPrograms executables;
   for (weft::Program& program : programs) {
     WEFT_ASSIGN_OR_RETURN(executables.emplace_back(), weft::Executable::create(std::move(program)));
   }
@@ -122,26 +117,6 @@ Status convert(const weft_tensor* from, size_t count, std::vector<Ref>& to) {
     const auto dtype = known ? static_cast<weft::DType>(t.dtype) : static_cast<weft::DType>(255);
     to.push_back({dtype, extents(t.shape, t.rank), t.data, extents(t.strides, t.rank)});
   }
-  return {};
-}
-
-/// The program for the inputs' shapes: the only one, whose own check then names what differs, or
-/// the one that fits.
-weft::Result<size_t> choose(const weft_context& context) {
-  if (context.programs.size() == 1) return size_t{0};
-  std::vector<const weft::Program*> programs;
-  for (const auto& executable : context.programs) programs.push_back(&executable->program());
-  std::vector<std::span<const int64_t>> shapes;
-  for (const weft::InputRef& input : context.inputs) shapes.push_back(input.shape);
-  return weft::find_program(programs, shapes);
-}
-
-Status prepare(weft_context& context, size_t program) {
-  std::unique_ptr<weft::ExecutionContext>& slot = context.contexts[program];
-  if (slot != nullptr) return {};
-  weft::ContextOptions options;
-  options.pool = context.pool;
-  WEFT_ASSIGN_OR_RETURN(slot, weft::ExecutionContext::create(context.programs[program], options));
   return {};
 }
 
@@ -200,12 +175,13 @@ weft_context* weft_context_new(weft_model* model) {
   const int code = guarded(model->message, [&]() -> Status {
     if (model->programs.empty()) return weft::invalid_input("no model is loaded");
     context = std::make_unique<weft_context>();
-    context->programs = model->programs;
-    context->pool = model->pool;
-    context->contexts.resize(model->programs.size());
     context->inputs.reserve(model->first()->inputs.size());
     context->outputs.reserve(model->first()->outputs.size());
-    return prepare(*context, 0);
+    weft::ContextOptions options;
+    options.pool = model->pool;
+    WEFT_ASSIGN_OR_RETURN(context->context,
+                          weft::DispatchContext::create(model->programs, options));
+    return {};
   });
   return code == WEFT_OK ? context.release() : nullptr;
 }
@@ -216,18 +192,16 @@ int weft_context_run(weft_context* context, const weft_tensor* inputs, size_t in
   const int code = guarded(context->message, [&]() -> Status {
     WEFT_RETURN_IF_ERROR(convert(inputs, input_count, context->inputs));
     WEFT_RETURN_IF_ERROR(convert(outputs, output_count, context->outputs));
-    WEFT_ASSIGN_OR_RETURN(const size_t program, choose(*context));
-    WEFT_RETURN_IF_ERROR(prepare(*context, program));
     weft::RunOptions options;
     options.cancel = &context->cancel;
-    return context->contexts[program]->run(context->inputs, context->outputs, options);
+    return context->context->run(context->inputs, context->outputs, options);
   });
-  if (code == WEFT_INTERRUPTED) context->cancel.reset();
+  if (code == WEFT_INTERRUPTED) context->cancel.store(false);
   return code;
 }
 
 void weft_context_cancel(weft_context* context) {
-  if (context != nullptr) context->cancel.cancel();
+  if (context != nullptr) context->cancel.store(true);
 }
 
 const char* weft_context_message(const weft_context* context) {

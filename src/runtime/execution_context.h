@@ -16,17 +16,6 @@
 
 namespace weft {
 
-/// Asks runs to stop; may be set from any thread, also from a signal handler.
-class CancellationToken {
- public:
-  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
-  void reset() { cancelled_.store(false, std::memory_order_relaxed); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> cancelled_{false};
-};
-
 struct ContextOptions {
   /// Runs use it when it is free; null: the caller's thread alone.
   std::shared_ptr<ThreadPool> pool;
@@ -35,7 +24,8 @@ struct ContextOptions {
 };
 
 struct RunOptions {
-  const CancellationToken* cancel = nullptr;
+  /// Once true, the run stops between steps; set from any thread, also from a signal handler.
+  const std::atomic<bool>* cancel = nullptr;
   /// When not empty (one element per Executable::steps()): nanoseconds of each step are added.
   /// Every step is then set apart by barriers, so the sum is more than an unobserved run takes.
   std::span<int64_t> step_nanoseconds = {};

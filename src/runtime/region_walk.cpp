@@ -200,7 +200,7 @@ bool RegionWalk::run_iterations(const ExecutableStep& step, int64_t& iteration) 
 /// Sticky, so that a request withdrawn too early cannot make a stopped run look complete.
 bool RegionWalk::stop_requested() {
   if (region_.stop.load(std::memory_order_relaxed)) return true;
-  if (options_.cancel == nullptr || !options_.cancel->cancelled()) return false;
+  if (options_.cancel == nullptr || !options_.cancel->load(std::memory_order_relaxed)) return false;
   region_.stop.store(true, std::memory_order_relaxed);
   return true;
 }

@@ -1,0 +1,261 @@
+/// weft.h: compile a deep-learning model and run it, from C++20.
+///
+///     auto model = weft::compile("m.onnx");                       // Result<Executable>
+///     if (!model) return fail(model.error().message);
+///     auto context = model->new_context();                        // Result<Context>
+///     std::vector<float> x(12), y(4);
+///     const int64_t x_shape[] = {3, 4}, y_shape[] = {4};
+///     weft::Status done = context->run({{weft::input(x, x_shape)}}, {{weft::output(y, y_shape)}});
+///
+/// Errors are values; nothing here throws except for exhausted memory. Types are handles to shared,
+/// immutable objects unless they say otherwise; nothing is global.
+///
+/// The names live in a namespace with the version of the interface; write weft::compile.
+
+#ifndef WEFT_WEFT_H_
+#define WEFT_WEFT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace weft_v1 {
+
+/// Element types. f16 and bf16 are their 16 bits.
+enum class DType : uint8_t {
+  kBool,  ///< one byte, 0 or 1
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+};
+int64_t byte_size(DType type);
+std::string_view dtype_name(DType type);  ///< "f32", "i64", "bool", …
+
+/// The values are the exit codes of the weft command.
+enum class ErrorCode : int {
+  kInvalidInput = 2,   ///< a file, a tensor, an option or a model is wrong
+  kUnsupported = 3,    ///< the model uses something that weft does not support
+  kMissingDevice = 4,  ///< the processor or a library is missing
+  kInternal = 70,      ///< a defect of weft
+  kInterrupted = 130,  ///< cancelled
+};
+
+struct Error {
+  ErrorCode code = ErrorCode::kInternal;
+  std::string message;  ///< what is wrong, where, and what to do about it
+};
+
+/// Success, or an Error.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Error error) : error_(std::move(error)) {}  // NOLINT: implicit
+  bool ok() const { return !error_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  const Error& error() const { return *error_; }  ///< requires !ok()
+
+ private:
+  std::optional<Error> error_;
+};
+
+/// A value, or an Error. Requires ok() for the value, !ok() for the error.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  T& value() { return *std::get_if<0>(&state_); }
+  const T& value() const { return *std::get_if<0>(&state_); }
+  T& operator*() { return value(); }
+  const T& operator*() const { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  const Error& error() const { return *std::get_if<1>(&state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+/// The caller's memory, not owned. `strides` count elements and may be zero or negative (outputs:
+/// every element its own place); empty means dense row-major. `data` is the element at index 0.
+struct Input {
+  DType dtype = DType::kF32;
+  std::span<const int64_t> shape;
+  const void* data = nullptr;
+  std::span<const int64_t> strides = {};
+};
+struct Output {
+  DType dtype = DType::kF32;
+  std::span<const int64_t> shape;
+  void* data = nullptr;
+  std::span<const int64_t> strides = {};
+};
+
+/// Views of vectors.
+template <typename T>
+inline constexpr std::optional<DType> dtype_of = std::nullopt;
+template <>
+inline constexpr std::optional<DType> dtype_of<int8_t> = DType::kI8;
+template <>
+inline constexpr std::optional<DType> dtype_of<int16_t> = DType::kI16;
+template <>
+inline constexpr std::optional<DType> dtype_of<int32_t> = DType::kI32;
+template <>
+inline constexpr std::optional<DType> dtype_of<int64_t> = DType::kI64;
+template <>
+inline constexpr std::optional<DType> dtype_of<uint8_t> = DType::kU8;
+template <>
+inline constexpr std::optional<DType> dtype_of<uint16_t> = DType::kU16;
+template <>
+inline constexpr std::optional<DType> dtype_of<uint32_t> = DType::kU32;
+template <>
+inline constexpr std::optional<DType> dtype_of<uint64_t> = DType::kU64;
+template <>
+inline constexpr std::optional<DType> dtype_of<float> = DType::kF32;
+template <>
+inline constexpr std::optional<DType> dtype_of<double> = DType::kF64;
+
+/// Dense tensors over memory of a plain type, which must hold as many elements as the shape says.
+template <typename T>
+Input input(const std::vector<T>& data, std::span<const int64_t> shape) {
+  static_assert(dtype_of<T>.has_value(), "not an element type");
+  return {*dtype_of<T>, shape, data.data()};
+}
+template <typename T>
+Output output(std::vector<T>& data, std::span<const int64_t> shape) {
+  static_assert(dtype_of<T>.has_value(), "not an element type");
+  return {*dtype_of<T>, shape, data.data()};
+}
+
+/// Asks runs to stop; may be set from any thread and from a signal handler.
+class CancellationToken {
+ public:
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  void reset() { cancelled_.store(false, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class Context;
+  std::atomic<bool> cancelled_{false};
+};
+
+/// Threads that runs of any number of executables share. A run that finds them busy goes on alone.
+class ThreadPool {
+ public:
+  struct Options {
+    int threads = 0;   ///< the caller's included; 0: the cores that the process may use
+    bool pin = false;  ///< each worker to one core
+  };
+  static Result<ThreadPool> create(const Options& options);
+  int threads() const;
+
+ private:
+  struct Impl;
+  friend struct Bridge;
+  std::shared_ptr<Impl> impl_;
+};
+
+/// An input or output of a model.
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+};
+
+struct CompileOptions {
+  /// none, xla or auto: how operators are fused.
+  std::string plan = "auto";
+  /// Symbolic dimensions of the model by name ("batch"), or as "input.axis" ("x.0").
+  std::map<std::string, int64_t> bind;
+  /// Shapes that inputs will have; symbolic dimensions bind from them.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  /// Of runs without `pool`, and of the compiler; 0: the cores that the process may use. 1: no
+  /// pool.
+  int threads = 0;
+  std::optional<ThreadPool> pool;
+  /// Where compiled kernels are kept between processes; empty: nowhere.
+  std::string cache_dir;
+  /// Allow reassociation and substitutions of floating-point arithmetic.
+  bool fast_math = false;
+};
+
+struct LoadOptions {
+  int threads = 0;  ///< as in CompileOptions
+  std::optional<ThreadPool> pool;
+  bool skip_constants_checksum = false;  ///< large weights are not read before they are used
+};
+
+/// The memory of one run at a time; movable. Give every thread its own.
+class Context {
+ public:
+  Context(Context&&) noexcept;
+  Context& operator=(Context&&) noexcept;
+  ~Context();
+
+  /// Runs the model on tensors in the order of Executable::inputs() and outputs().
+  ///
+  /// Dense tensors aligned to their element are used in place: no copy, no allocation. Outputs may
+  /// overlap inputs (a state passed back into itself) but not each other. kInvalidInput names the
+  /// tensor that does not fit; after kInterrupted the outputs are unspecified.
+  Status run(std::span<const Input> inputs, std::span<const Output> outputs,
+             const CancellationToken* cancel = nullptr);
+
+ private:
+  struct Impl;
+  friend class Executable;
+  explicit Context(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A compiled model for given shapes: immutable, cheap to copy, usable by many threads at once.
+class Executable {
+ public:
+  const std::vector<TensorSpec>& inputs() const;
+  const std::vector<TensorSpec>& outputs() const;
+  /// Kernels that a run launches, and bytes of its intermediate values.
+  int64_t kernel_count() const;
+  int64_t arena_bytes() const;
+
+  Result<Context> new_context() const;
+  /// Writes a self-contained file, complete or not at all, that load() and the C runtime read.
+  Status save(const std::string& path) const;
+
+ private:
+  struct Impl;
+  friend struct Bridge;
+  Executable() = default;
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Compiles a .onnx model.
+Result<Executable> compile(const std::string& path, const CompileOptions& options = {});
+/// Loads a .weft artefact.
+Result<Executable> load(const std::string& path, const LoadOptions& options = {});
+
+}  // namespace weft_v1
+
+namespace weft {
+using namespace weft_v1;  // NOLINT: the names that users write
+}  // namespace weft
+
+#endif  // WEFT_WEFT_H_

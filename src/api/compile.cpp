@@ -1,0 +1,25 @@
+// The half of the public interface that needs the compiler.
+
+#include <utility>
+
+#include "api/handles.h"
+#include "driver/compiler.h"
+
+namespace weft_v1 {
+
+Result<Executable> compile(const std::string& path, const CompileOptions& options) {
+  weft::CompileOptions internal;
+  internal.planner = options.plan;
+  internal.threads = Bridge::thread_count(options.pool, options.threads);
+  internal.import.bind = options.bind;
+  internal.import.shapes = options.shapes;
+  internal.cache_dir = options.cache_dir;
+  internal.fast_math = options.fast_math;
+  auto compiled = weft::compile_model(path, internal);
+  if (!compiled.ok()) return to_public(compiled.error());
+  std::vector<weft::Program> programs;
+  programs.push_back(std::move((*compiled)->program));
+  return Bridge::make(std::move(programs), options.pool, options.threads);
+}
+
+}  // namespace weft_v1

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/shape_dispatch.h"
+#include "weft/weft.h"
+
+// What stands behind the public handles. The public types have the names of internal ones: those of
+// weft:: are always written with it here.
+
+namespace weft_v1 {
+
+struct ThreadPool::Impl {
+  std::shared_ptr<weft::ThreadPool> pool;
+};
+
+struct Executable::Impl {
+  weft::ModelPrograms programs;
+  std::shared_ptr<weft::ThreadPool> pool;
+  std::vector<TensorSpec> inputs, outputs;
+
+  const weft::Program& first() const { return programs.front()->program(); }
+};
+
+struct Context::Impl {
+  std::unique_ptr<weft::DispatchContext> context;
+  std::vector<weft::InputRef> inputs;  ///< of the run in progress, kept for their capacity
+  std::vector<weft::OutputRef> outputs;
+};
+
+Error to_public(const weft::Error& error);
+
+/// The way of the free functions to the private parts of the handles.
+struct Bridge {
+  /// Threads of runs: the pool's, or `threads`, 0 for all that the process may use.
+  static int thread_count(const std::optional<ThreadPool>& pool, int threads);
+  /// An executable of at least one program; without a pool it gets one where it has a use for it.
+  static Result<Executable> make(std::vector<weft::Program> programs,
+                                 const std::optional<ThreadPool>& pool, int threads);
+};
+
+}  // namespace weft_v1
