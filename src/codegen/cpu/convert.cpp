@@ -1,0 +1,167 @@
+#include <llvm/IR/Constants.h>
+
+#include <limits>
+
+#include "codegen/cpu/scalar_emitter.h"
+#include "support/check.h"
+
+namespace weft::cpu {
+namespace {
+
+using V = LaneBuilder::V;
+
+unsigned bit_width(DType dtype) { return static_cast<unsigned>(byte_size(dtype)) * 8; }
+
+bool is_single(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+/// Exact: the exponent is moved by a multiplication, which also makes denormals normal.
+V half_to_single(const LaneBuilder& k, V half) {
+  llvm::IRBuilder<>& b = k.b;
+  if (k.isa().f16c) {
+    return b.CreateFPExt(b.CreateBitCast(half, k.wide(b.getHalfTy())), k.f32_type());
+  }
+  V bits = b.CreateZExt(half, k.int_type(32));
+  V magnitude = b.CreateShl(b.CreateAnd(bits, k.integer(32, 0x7fff)), k.integer(32, 13));
+  V sign = b.CreateShl(b.CreateAnd(bits, k.integer(32, 0x8000)), k.integer(32, 16));
+  V scaled = k.bits(k.mul(k.as_f32(magnitude), k.f32(0x1p112)));
+  V special = b.CreateICmpUGE(magnitude, k.integer(32, 0x7c00 << 13));
+  V value = k.select(special, b.CreateOr(magnitude, k.integer(32, 0x7f800000)), scaled);
+  return k.as_f32(b.CreateOr(value, sign));
+}
+
+/// Round to nearest even: what is normal by adding just below half of the last bit, what is
+/// denormal by adding the number whose last bit is that of the result.
+V single_to_half(const LaneBuilder& k, V single) {
+  llvm::IRBuilder<>& b = k.b;
+  if (k.isa().f16c) {
+    return b.CreateBitCast(b.CreateFPTrunc(single, k.wide(b.getHalfTy())), k.int_type(16));
+  }
+  V bits = k.bits(single);
+  V magnitude = b.CreateAnd(bits, k.integer(32, 0x7fffffff));
+  V sign = b.CreateAnd(b.CreateLShr(bits, k.integer(32, 16)), k.integer(32, 0x8000));
+  V odd = b.CreateAnd(b.CreateLShr(magnitude, k.integer(32, 13)), k.integer(32, 1));
+  V rebased = b.CreateAdd(magnitude, k.integer(32, -(int64_t{112} << 23) + 0xfff));
+  V normal = b.CreateLShr(b.CreateAdd(rebased, odd), k.integer(32, 13));
+  V raised = k.add(k.as_f32(magnitude), k.f32(0.5));
+  V denormal = b.CreateSub(k.bits(raised), k.bits(k.f32(0.5)));
+  V half = k.select(b.CreateICmpULT(magnitude, k.integer(32, 113 << 23)), denormal, normal);
+  half =
+      k.select(b.CreateICmpUGE(magnitude, k.integer(32, 143 << 23)), k.integer(32, 0x7c00), half);
+  half =
+      k.select(b.CreateICmpUGT(magnitude, k.integer(32, 0x7f800000)), k.integer(32, 0x7e00), half);
+  return b.CreateTrunc(b.CreateOr(half, sign), k.int_type(16));
+}
+
+/// float32 bits whose lower half is to be dropped. By integers, since the machine's own instruction
+/// takes denormals for zero.
+V round_to_bfloat16_bits(const LaneBuilder& k, V single) {
+  llvm::IRBuilder<>& b = k.b;
+  V bits = k.bits(single);
+  V odd = b.CreateAnd(b.CreateLShr(bits, k.integer(32, 16)), k.integer(32, 1));
+  V rounded = b.CreateAdd(bits, b.CreateAdd(odd, k.integer(32, 0x7fff)));
+  V quiet = b.CreateOr(bits, k.integer(32, 0x400000));
+  return k.select(k.is_nan(single), quiet, rounded);
+}
+
+V float_to_integer(const LaneBuilder& k, DType to, V value) {
+  llvm::Type* type = k.int_type(bit_width(to));
+  // Narrow ones through 32 bits, where the machine converts: clamp first, which is exact.
+  const bool narrow = bit_width(to) < 32;
+  if (narrow) {
+    const bool is_signed = is_signed_integer(to);
+    const double top =
+        static_cast<double>((int64_t{1} << (bit_width(to) - (is_signed ? 1 : 0))) - 1);
+    const double bottom = is_signed ? -top - 1 : 0;
+    V inside = k.select(k.is_nan(value), k.like(value, 0), value);
+    inside = k.at_most(k.at_least(inside, k.like(value, bottom)), k.like(value, top));
+    return k.b.CreateTrunc(k.b.CreateFPToSI(inside, k.int_type(32)), type);
+  }
+  const auto id = is_signed_integer(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+  return k.b.CreateIntrinsic(id, {type, value->getType()}, {value});
+}
+
+V integer_to_integer(const LaneBuilder& k, DType from, DType to, V value) {
+  llvm::Type* type = k.int_type(bit_width(to));
+  return is_signed_integer(from) ? k.b.CreateSExtOrTrunc(value, type)
+                                 : k.b.CreateZExtOrTrunc(value, type);
+}
+
+V integer_to_float(const LaneBuilder& k, DType from, DType to, V value) {
+  llvm::Type* type = is_single(to) ? k.f32_type() : k.f64_type();
+  return is_signed_integer(from) ? k.b.CreateSIToFP(value, type) : k.b.CreateUIToFP(value, type);
+}
+
+}  // namespace
+
+llvm::Type* register_type(const LaneBuilder& k, DType dtype) {
+  if (dtype == DType::kBool) return k.int_type(1);
+  if (dtype == DType::kF64) return k.f64_type();
+  return is_single(dtype) ? k.f32_type() : k.int_type(bit_width(dtype));
+}
+
+llvm::Type* memory_type(const LaneBuilder& k, DType dtype) {
+  if (dtype == DType::kF64 || dtype == DType::kF32) return register_type(k, dtype);
+  return k.int_type(bit_width(dtype));
+}
+
+V to_register(const LaneBuilder& k, DType dtype, V memory) {
+  switch (dtype) {
+    case DType::kBool:
+      return k.b.CreateICmpNE(memory, k.integer(8, 0));
+    case DType::kF16:
+      return half_to_single(k, memory);
+    case DType::kBF16:
+      return k.as_f32(k.b.CreateShl(k.b.CreateZExt(memory, k.int_type(32)), k.integer(32, 16)));
+    default:
+      return memory;
+  }
+}
+
+V to_memory(const LaneBuilder& k, DType dtype, V value) {
+  switch (dtype) {
+    case DType::kBool:
+      return k.b.CreateZExt(value, k.int_type(8));
+    case DType::kF16:
+      return single_to_half(k, value);
+    case DType::kBF16:  // held exactly already, NaN too
+      return k.b.CreateTrunc(k.b.CreateLShr(k.bits(value), k.integer(32, 16)), k.int_type(16));
+    default:
+      return value;
+  }
+}
+
+V round_to(const LaneBuilder& k, DType dtype, V value) {
+  if (dtype == DType::kF16) return half_to_single(k, single_to_half(k, value));
+  if (dtype != DType::kBF16) return value;
+  V bits = round_to_bfloat16_bits(k, value);
+  return k.as_f32(k.b.CreateAnd(bits, k.integer(32, -65536)));
+}
+
+V constant_of(const LaneBuilder& k, const ScalarValue& value) {
+  if (!is_float(value.type)) {
+    const unsigned bits = value.type == DType::kBool ? 1 : bit_width(value.type);
+    return k.integer(bits, value.type == DType::kBool ? (value.i != 0 ? 1 : 0) : value.i);
+  }
+  return value.type == DType::kF64 ? k.f64(value.f) : k.f32(value.f);
+}
+
+V convert(const LaneBuilder& k, DType from, DType to, V value) {
+  llvm::IRBuilder<>& b = k.b;
+  if (from == to) return value;
+  if (to == DType::kBool) {
+    return is_float(from) ? b.CreateFCmpUNE(value, k.like(value, 0))
+                          : b.CreateICmpNE(value, k.integer(bit_width(from), 0));
+  }
+  if (is_float(from)) {
+    if (!is_float(to)) return float_to_integer(k, to, value);
+    if (from == DType::kF64) value = k.to_f32(value);
+    if (to == DType::kF64) return k.to_f64(value);
+    return round_to(k, to, value);
+  }
+  if (is_float(to)) return round_to(k, to, integer_to_float(k, from, to, value));
+  return integer_to_integer(k, from, to, value);
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,428 @@
+#include "codegen/cpu/emit_kernel.h"
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/MDBuilder.h>
+
+#include <algorithm>
+
+#include "codegen/cpu/elementary.h"
+#include "codegen/cpu/lane_builder.h"
+#include "codegen/cpu/scalar_emitter.h"
+#include "kernel/kernel_op.h"
+#include "support/check.h"
+
+namespace weft::cpu {
+namespace {
+
+using V = LaneBuilder::V;
+
+class KernelEmitter {
+ public:
+  KernelEmitter(llvm::Module& module, const KernelFunction& kernel, const Target& target)
+      : module_(module),
+        context_(module.getContext()),
+        kernel_(kernel),
+        target_(target),
+        isa_(target),
+        b_(module.getContext()),
+        values_(kernel.types.size()) {
+    make_alias_scopes();
+  }
+
+  void run() {
+    for (size_t p = 0; p < kernel_.phases.size(); ++p) emit_phase(p);
+  }
+
+ private:
+  LaneBuilder lanes(int32_t count) { return LaneBuilder(b_, isa_, count); }
+  LaneBuilder lanes_of(Reg r) { return lanes(kernel_.type(r).lanes); }
+  V value(Reg r) const { return values_[static_cast<size_t>(r)]; }
+  void define(Reg r, V v) { values_[static_cast<size_t>(r)] = v; }
+  const KernelBuffer& buffer(int32_t number) const {
+    return kernel_.buffers[static_cast<size_t>(number)];
+  }
+
+  void make_alias_scopes() {
+    llvm::MDBuilder metadata(context_);
+    llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain("buffers");
+    std::vector<llvm::Metadata*> scopes;
+    for (const KernelBuffer& buffer : kernel_.buffers) {
+      scopes.push_back(metadata.createAnonymousAliasScope(domain, buffer.name));
+    }
+    for (size_t i = 0; i < scopes.size(); ++i) {
+      std::vector<llvm::Metadata*> others = scopes;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      own_scope_.push_back(llvm::MDNode::get(context_, {scopes[i]}));
+      other_scopes_.push_back(llvm::MDNode::get(context_, others));
+    }
+  }
+
+  void annotate(llvm::Instruction* access, int32_t number) {
+    const auto i = static_cast<size_t>(number);
+    access->setMetadata(llvm::LLVMContext::MD_alias_scope, own_scope_[i]);
+    access->setMetadata(llvm::LLVMContext::MD_noalias, other_scopes_[i]);
+  }
+
+  void emit_phase(size_t number) {
+    const KernelBlock& body = kernel_.phases[number].body;
+    llvm::Type* ptr = b_.getPtrTy();
+    llvm::Type* i64 = b_.getInt64Ty();
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr, ptr, i64, i64, ptr}, false);
+    function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, phase_symbol(number),
+                                       module_);
+    function_->setDSOLocal(true);
+    set_attributes();
+    b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
+    define(body.parameters[0], function_->getArg(2));
+    define(body.parameters[1], function_->getArg(3));
+    bind_buffers(body);
+    emit_block(body);
+    b_.CreateRetVoid();
+  }
+
+  void set_attributes() {
+    const std::string width = std::to_string(target_.vector_bytes * 8);
+    function_->addFnAttr("prefer-vector-width", width);
+    function_->addFnAttr("min-legal-vector-width", width);
+    function_->addFnAttr("no-jump-tables", "true");
+    if (!target_.cpu.empty() && target_.cpu != "generic") {
+      function_->addFnAttr("tune-cpu", target_.cpu);
+    }
+    function_->addFnAttr(llvm::Attribute::NoUnwind);
+    for (const unsigned i : {0u, 1u, 4u}) {
+      function_->addParamAttr(i, llvm::Attribute::NoAlias);
+      function_->addParamAttr(
+          i, llvm::Attribute::getWithCaptureInfo(context_, llvm::CaptureInfo::none()));
+    }
+    function_->addParamAttr(0, llvm::Attribute::ReadOnly);
+    function_->addParamAttr(1, llvm::Attribute::ReadOnly);
+    function_->addParamAttr(4, llvm::Attribute::getWithAlignment(context_, llvm::Align(64)));
+  }
+
+  static void find_buffers(const KernelBlock& block, std::vector<bool>& used) {
+    for (const KernelInstruction& in : block.body) {
+      if (in.buffer >= 0) used[static_cast<size_t>(in.buffer)] = true;
+      for (const KernelBlock& region : in.regions) find_buffers(region, used);
+    }
+  }
+
+  void bind_buffers(const KernelBlock& body) {
+    std::vector<bool> used(kernel_.buffers.size(), false);
+    find_buffers(body, used);
+    pointers_.assign(used.size(), nullptr);
+    llvm::MDNode* empty = llvm::MDNode::get(context_, {});
+    for (size_t i = 0; i < used.size(); ++i) {
+      if (!used[i]) continue;
+      const KernelBuffer& buffer = kernel_.buffers[i];
+      if (buffer.kind == KernelBuffer::Kind::kScratch) {
+        pointers_[i] = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), function_->getArg(4),
+                                                     static_cast<uint64_t>(buffer.scratch_offset));
+        continue;
+      }
+      V entry = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function_->getArg(0), i);
+      llvm::LoadInst* pointer = b_.CreateLoad(b_.getPtrTy(), entry);
+      pointer->setMetadata(llvm::LLVMContext::MD_invariant_load, empty);
+      auto* alignment = llvm::ConstantAsMetadata::get(
+          b_.getInt64(static_cast<uint64_t>(std::max(1, buffer.alignment))));
+      pointer->setMetadata(llvm::LLVMContext::MD_align, llvm::MDNode::get(context_, {alignment}));
+      pointers_[i] = pointer;
+    }
+  }
+
+  void emit_block(const KernelBlock& block) {
+    for (const KernelInstruction& in : block.body) emit(in);
+  }
+
+  void emit(const KernelInstruction& in) {
+    switch (in.op) {
+      case KernelOp::kLoad:
+      case KernelOp::kGather:
+        return emit_load(in);
+      case KernelOp::kStore:
+      case KernelOp::kScatter:
+        return emit_store(in);
+      case KernelOp::kFor:
+        return emit_for(in);
+      case KernelOp::kIf:
+        return emit_if(in);
+      default:
+        define(in.results[0], emit_pure(in));
+    }
+  }
+
+  V emit_pure(const KernelInstruction& in) {
+    const LaneBuilder k = lanes_of(in.results[0]);
+    const KernelType type = kernel_.type(in.results[0]);
+    switch (in.op) {
+      case KernelOp::kConst:
+        return constant_of(k, in.value);
+      case KernelOp::kArgument:
+        return emit_argument(in.index);
+      case KernelOp::kApply:
+        return emit_apply(in, k);
+      case KernelOp::kFma:
+        return round_to(
+            k, type.dtype,
+            k.fused(value(in.operands[0]), value(in.operands[1]), value(in.operands[2])));
+      case KernelOp::kBroadcast:
+        return type.lanes == 1
+                   ? value(in.operands[0])
+                   : b_.CreateVectorSplat(static_cast<unsigned>(type.lanes), value(in.operands[0]));
+      case KernelOp::kRamp:
+        return ramp(register_type(lanes(1), type.dtype), type.lanes);
+      case KernelOp::kLaneMask:
+        return emit_lane_mask(value(in.operands[0]), k);
+      case KernelOp::kReduceLanes:
+        return emit_reduction(in);
+      case KernelOp::kExtract:
+        return kernel_.type(in.operands[0]).lanes == 1
+                   ? value(in.operands[0])
+                   : b_.CreateExtractElement(value(in.operands[0]),
+                                             static_cast<uint64_t>(in.index));
+      case KernelOp::kShuffle:
+        return emit_shuffle(in);
+      default:
+        throw_internal_error(__FILE__, __LINE__, "instruction", "out of range");
+    }
+  }
+
+  V emit_argument(int32_t index) {
+    V address = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), function_->getArg(1),
+                                              static_cast<uint64_t>(index));
+    llvm::LoadInst* load = b_.CreateLoad(b_.getInt64Ty(), address);
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+    return load;
+  }
+
+  V emit_apply(const KernelInstruction& in, const LaneBuilder& k) {
+    std::vector<V> operands;
+    for (const Reg r : in.operands) operands.push_back(value(r));
+    const DType from = kernel_.type(in.operands.back()).dtype;
+    const DType to = kernel_.type(in.results[0]).dtype;
+    if (in.exponent_nonpositive && from == DType::kF32) return exp_nonpositive(k, operands[0]);
+    return emit_scalar_op(k, in.scalar_op, from, to, operands);
+  }
+
+  V ramp(llvm::Type* element, int32_t count) {
+    if (count == 1) return llvm::ConstantInt::get(element, 0);
+    std::vector<llvm::Constant*> numbers;
+    for (int32_t i = 0; i < count; ++i) {
+      numbers.push_back(llvm::ConstantInt::get(element, static_cast<uint64_t>(i)));
+    }
+    return llvm::ConstantVector::get(numbers);
+  }
+
+  V emit_lane_mask(V count, const LaneBuilder& k) {
+    if (k.lanes() == 1) return b_.CreateICmpSGT(count, b_.getInt64(0));
+    // In 32 bits, where one comparison covers 16 lanes.
+    V limited = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, count, b_.getInt64(k.lanes()));
+    limited = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, limited, b_.getInt64(0));
+    V narrow = b_.CreateTrunc(limited, b_.getInt32Ty());
+    V all = b_.CreateVectorSplat(static_cast<unsigned>(k.lanes()), narrow);
+    return b_.CreateICmpSGT(all, ramp(b_.getInt32Ty(), k.lanes()));
+  }
+
+  /// Halves first, as execute_kernel does it.
+  V emit_reduction(const KernelInstruction& in) {
+    const KernelType type = kernel_.type(in.operands[0]);
+    const ScalarOp op = *combiner_op(in.combiner);
+    V v = value(in.operands[0]);
+    for (int32_t count = type.lanes; count > 1; count /= 2) {
+      const int32_t half = count / 2;
+      V parts[2];
+      for (int32_t side = 0; side < 2; ++side) {
+        std::vector<int> picked;
+        for (int32_t l = 0; l < half; ++l) picked.push_back(side * half + l);
+        parts[side] = half == 1 ? b_.CreateExtractElement(v, static_cast<uint64_t>(side))
+                                : b_.CreateShuffleVector(v, picked);
+      }
+      v = emit_scalar_op(lanes(half), op, type.dtype, type.dtype, parts);
+    }
+    return v;
+  }
+
+  V emit_shuffle(const KernelInstruction& in) {
+    const int32_t width = kernel_.type(in.operands[0]).lanes;
+    V a = value(in.operands[0]), c = value(in.operands[1]);
+    if (width == 1) {
+      V out = llvm::PoisonValue::get(
+          register_type(lanes_of(in.results[0]), kernel_.type(in.results[0]).dtype));
+      if (in.lanes_picked.size() == 1) return in.lanes_picked[0] == 0 ? a : c;
+      for (size_t l = 0; l < in.lanes_picked.size(); ++l) {
+        out = b_.CreateInsertElement(out, in.lanes_picked[l] == 0 ? a : c, l);
+      }
+      return out;
+    }
+    const std::vector<int> picked(in.lanes_picked.begin(), in.lanes_picked.end());
+    if (picked.size() == 1) {
+      const int lane = picked[0];
+      return b_.CreateExtractElement(lane < width ? a : c, static_cast<uint64_t>(lane % width));
+    }
+    return b_.CreateShuffleVector(a, c, picked);
+  }
+
+  V address(int32_t number, V offset, bool in_bounds) {
+    llvm::Type* element = memory_type(lanes(1), buffer(number).dtype);
+    V base = pointers_[static_cast<size_t>(number)];
+    return in_bounds ? b_.CreateInBoundsGEP(element, base, offset)
+                     : b_.CreateGEP(element, base, offset);
+  }
+  llvm::Align element_alignment(int32_t number) const {
+    return llvm::Align(static_cast<uint64_t>(byte_size(buffer(number).dtype)));
+  }
+
+  void emit_load(const KernelInstruction& in) {
+    const DType dtype = buffer(in.buffer).dtype;
+    const LaneBuilder k = lanes_of(in.results[0]);
+    llvm::Type* type = memory_type(k, dtype);
+    const auto mask = mask_operand(in);
+    const llvm::Align align = element_alignment(in.buffer);
+    V filler = mask ? to_memory(k, dtype, constant_of(k, in.value)) : nullptr;
+    V at = address(in.buffer, value(in.operands[0]), !mask);
+    V loaded = nullptr;
+    const auto plain = [&] { return b_.CreateAlignedLoad(type, at, align); };
+    if (in.op == KernelOp::kGather && k.lanes() > 1) {
+      llvm::CallInst* gather = b_.CreateMaskedGather(
+          type, at, align, mask ? value(in.operands[*mask]) : nullptr, filler);
+      annotate(gather, in.buffer);
+      loaded = gather;
+    } else if (!mask) {
+      llvm::LoadInst* load = plain();
+      annotate(load, in.buffer);
+      loaded = load;
+    } else if (k.lanes() == 1) {
+      loaded = k.branch(value(in.operands[*mask]), filler, [&] {
+        llvm::LoadInst* load = plain();
+        annotate(load, in.buffer);
+        return load;
+      });
+    } else {
+      llvm::CallInst* load =
+          b_.CreateMaskedLoad(type, at, align, value(in.operands[*mask]), filler);
+      annotate(load, in.buffer);
+      loaded = load;
+    }
+    define(in.results[0], to_register(k, dtype, loaded));
+  }
+
+  void emit_store(const KernelInstruction& in) {
+    const DType dtype = buffer(in.buffer).dtype;
+    const LaneBuilder k = lanes_of(in.operands[1]);
+    const auto mask = mask_operand(in);
+    V stored = to_memory(k, dtype, value(in.operands[1]));
+    V at = address(in.buffer, value(in.operands[0]), !mask);
+    llvm::Align align = element_alignment(in.buffer);
+    llvm::Instruction* store = nullptr;
+    if (in.op == KernelOp::kScatter && k.lanes() > 1) {
+      store = b_.CreateMaskedScatter(stored, at, align, mask ? value(in.operands[*mask]) : nullptr);
+    } else if (mask && k.lanes() > 1) {
+      store = b_.CreateMaskedStore(stored, at, align, value(in.operands[*mask]));
+    } else if (mask) {
+      return emit_guarded_store(stored, at, align, value(in.operands[*mask]), in.buffer);
+    } else {
+      if (in.non_temporal) align = natural_alignment(k, dtype);
+      store = b_.CreateAlignedStore(stored, at, align);
+      if (in.non_temporal) {
+        store->setMetadata(
+            llvm::LLVMContext::MD_nontemporal,
+            llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(b_.getInt32(1))}));
+      }
+    }
+    annotate(store, in.buffer);
+  }
+
+  static llvm::Align natural_alignment(const LaneBuilder& k, DType dtype) {
+    return llvm::Align(static_cast<uint64_t>(std::min<int64_t>(64, k.lanes() * byte_size(dtype))));
+  }
+
+  void emit_guarded_store(V stored, V at, llvm::Align align, V condition, int32_t number) {
+    llvm::BasicBlock* then = llvm::BasicBlock::Create(context_, "store", function_);
+    llvm::BasicBlock* after = llvm::BasicBlock::Create(context_, "stored", function_);
+    b_.CreateCondBr(condition, then, after);
+    b_.SetInsertPoint(then);
+    annotate(b_.CreateAlignedStore(stored, at, align), number);
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+  }
+
+  /// Tested once before, then at the end of each round: the form that LICM and strength reduction
+  /// want.
+  void emit_for(const KernelInstruction& in) {
+    const KernelBlock& body = in.regions[0];
+    V begin = value(in.operands[0]), end = value(in.operands[1]), step = value(in.operands[2]);
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    llvm::BasicBlock* inside = llvm::BasicBlock::Create(context_, "for", function_);
+    llvm::BasicBlock* after = llvm::BasicBlock::Create(context_, "done", function_);
+    b_.CreateCondBr(b_.CreateICmpSLT(begin, end), inside, after);
+    b_.SetInsertPoint(inside);
+    std::vector<llvm::PHINode*> phis;
+    for (size_t i = 0; i < body.parameters.size(); ++i) {
+      V first = i == 0 ? begin : value(in.operands[i + 2]);
+      phis.push_back(b_.CreatePHI(first->getType(), 2));
+      phis.back()->addIncoming(first, before);
+      define(body.parameters[i], phis.back());
+    }
+    emit_block(body);
+    llvm::BasicBlock* last = b_.GetInsertBlock();
+    V next = b_.CreateNSWAdd(phis[0], step);
+    phis[0]->addIncoming(next, last);
+    for (size_t i = 0; i < body.yields.size(); ++i) {
+      phis[i + 1]->addIncoming(value(body.yields[i]), last);
+    }
+    b_.CreateCondBr(b_.CreateICmpSLT(next, end), inside, after);
+    b_.SetInsertPoint(after);
+    for (size_t i = 0; i < in.results.size(); ++i) {
+      V initial = value(in.operands[i + 3]);
+      llvm::PHINode* phi = b_.CreatePHI(initial->getType(), 2);
+      phi->addIncoming(initial, before);
+      phi->addIncoming(value(body.yields[i]), last);
+      define(in.results[i], phi);
+    }
+  }
+
+  void emit_if(const KernelInstruction& in) {
+    llvm::BasicBlock* sides[2];
+    llvm::BasicBlock* ends[2];
+    for (llvm::BasicBlock*& side : sides) {
+      side = llvm::BasicBlock::Create(context_, "branch", function_);
+    }
+    llvm::BasicBlock* after = llvm::BasicBlock::Create(context_, "joined", function_);
+    b_.CreateCondBr(value(in.operands[0]), sides[0], sides[1]);
+    for (size_t i = 0; i < 2; ++i) {
+      b_.SetInsertPoint(sides[i]);
+      emit_block(in.regions[i]);
+      ends[i] = b_.GetInsertBlock();
+      b_.CreateBr(after);
+    }
+    b_.SetInsertPoint(after);
+    for (size_t r = 0; r < in.results.size(); ++r) {
+      llvm::PHINode* phi = b_.CreatePHI(value(in.regions[0].yields[r])->getType(), 2);
+      for (size_t i = 0; i < 2; ++i) phi->addIncoming(value(in.regions[i].yields[r]), ends[i]);
+      define(in.results[r], phi);
+    }
+  }
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  const KernelFunction& kernel_;
+  const Target& target_;
+  const Isa isa_;
+  llvm::IRBuilder<> b_;
+  llvm::Function* function_ = nullptr;
+  std::vector<V> values_;    ///< by register
+  std::vector<V> pointers_;  ///< by buffer, those that the phase uses
+  std::vector<llvm::MDNode*> own_scope_, other_scopes_;
+};
+
+}  // namespace
+
+std::string phase_symbol(size_t phase) { return "phase" + std::to_string(phase); }
+
+std::unique_ptr<llvm::Module> emit_kernel(llvm::LLVMContext& context, const KernelFunction& kernel,
+                                          const Target& target) {
+  auto module = std::make_unique<llvm::Module>("kernel", context);
+  KernelEmitter(*module, kernel, target).run();
+  return module;
+}
+
+}  // namespace weft::cpu
