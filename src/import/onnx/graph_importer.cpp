@@ -29,7 +29,7 @@ std::string describe(const NodeDef& node, const std::string& origin) {
 
 /// "OpType#index" where the name is empty or repeated.
 std::vector<std::string> origin_names(const std::vector<NodeDef>& nodes) {
-  std::map<std::string_view, int> uses;
+  std::unordered_map<std::string_view, int> uses;
   for (const NodeDef& node : nodes) ++uses[node.name];
   std::vector<std::string> names;
   for (size_t n = 0; n < nodes.size(); ++n) {
@@ -95,6 +95,12 @@ void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope) {
 
 void GraphImporter::import_nodes(const std::vector<NodeDef>& nodes,
                                  const std::vector<std::string_view>& outputs, Scope& scope) {
+  for (const NodeDef& node : nodes) {
+    for (std::string_view name : node.outputs) {
+      if (name.empty() || !scope.values.contains(name)) continue;
+      refuse_invalid(fmt::format("value '{}' is made twice", name));
+    }
+  }
   const std::vector<std::string> origins = origin_names(nodes);
   for (size_t n : order_nodes(nodes, outputs)) {
     import_node(nodes[n], scope, scope.prefix + origins[n]);
@@ -103,11 +109,6 @@ void GraphImporter::import_nodes(const std::vector<NodeDef>& nodes,
 
 void GraphImporter::import_node(const NodeDef& node, Scope& scope, const std::string& origin) {
   if (--nodes_left_ < 0) refuse_unsupported("more than two million nodes");
-  for (std::string_view name : node.outputs) {
-    if (!name.empty() && scope.values.contains(name)) {
-      refuse_invalid(fmt::format("value '{}' is made twice", name));
-    }
-  }
   try {
     std::vector<ValueId> inputs;
     for (std::string_view name : node.inputs) inputs.push_back(lookup(name, scope));
@@ -134,7 +135,7 @@ void GraphImporter::translate(const NodeDef& node, Scope& scope, std::vector<Val
   if (function != nullptr) {
     inline_function(*function, context, scope, origin);
   } else {
-    const Translator* translator = find_translator(node.domain, node.op_type, opset);
+    const Translator* translator = translators_.find(node.domain, node.op_type, opset);
     if (translator == nullptr) refuse_unsupported("there is no such operator in weft");
     translator->translate(context);
   }
@@ -244,7 +245,7 @@ void GraphImporter::list_missing(const NodeDef& node, const Scope& scope,
                                  const std::string& origin) {
   const int64_t opset = opset_of(node.domain, scope);
   if (find_function(node) == nullptr &&
-      find_translator(node.domain, node.op_type, opset) == nullptr) {
+      translators_.find(node.domain, node.op_type, opset) == nullptr) {
     refused_.push_back(fmt::format("{} ({} {}): there is no such operator in weft",
                                    describe(node, origin), domain_name(node.domain), opset));
   }

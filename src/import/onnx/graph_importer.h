@@ -4,12 +4,14 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "import/onnx/graph_builder.h"
 #include "import/onnx/import_onnx.h"
 #include "import/onnx/model.h"
 #include "import/onnx/tensor_proto.h"
+#include "import/onnx/translator.h"
 
 namespace weft::onnx {
 
@@ -23,7 +25,7 @@ struct Scope {
   const Scope* outer = nullptr;  ///< the graph around a subgraph; none around a function
   std::string prefix;            ///< of the origins' names
   int depth = 0;
-  std::map<std::string_view, ValueId> values;
+  std::unordered_map<std::string_view, ValueId> values;
 };
 
 /// In Scope::values: an output that a refused node would have made. What reads it is skipped
@@ -96,6 +98,7 @@ class GraphImporter {
   const ModelDef& model_;
   const ImportOptions& options_;
   TensorSource source_;
+  TranslatorIndex translators_;
   std::map<std::pair<std::string_view, std::string_view>, const FunctionDef*> functions_;
   std::vector<std::string> refused_;
   int64_t nodes_left_;

@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <functional>
-#include <map>
 #include <queue>
 #include <set>
+#include <unordered_map>
 
 #include "import/onnx/refusal.h"
 
 namespace weft::onnx {
 namespace {
 
-using Producers = std::map<std::string_view, size_t>;
+using Producers = std::unordered_map<std::string_view, size_t>;
 
 void collect_reads(const NodeDef& node, std::set<std::string_view>& reads);
 
@@ -50,27 +50,43 @@ Producers find_producers(const std::vector<NodeDef>& nodes) {
   return producers;
 }
 
-/// For each needed node the nodes it waits for; nodes not in the map are not needed.
-std::map<size_t, std::set<size_t>> find_needed(const std::vector<NodeDef>& nodes,
-                                               const std::vector<std::string_view>& outputs,
-                                               const Producers& producers) {
-  std::map<size_t, std::set<size_t>> waits;
+/// Which nodes are needed, and for each of those how many others it waits for and which wait for
+/// it.
+struct Dependences {
+  std::vector<bool> needed;
+  std::vector<size_t> missing;
+  std::vector<std::vector<size_t>> readers;
+  size_t needed_count = 0;
+};
+
+Dependences find_dependences(const std::vector<NodeDef>& nodes,
+                             const std::vector<std::string_view>& outputs,
+                             const Producers& producers) {
+  Dependences result{std::vector<bool>(nodes.size(), false), std::vector<size_t>(nodes.size(), 0),
+                     std::vector<std::vector<size_t>>(nodes.size()), 0};
   std::vector<size_t> todo;
-  const auto need = [&](std::string_view name) -> const size_t* {
+  const auto need = [&](std::string_view name) {
     const auto found = producers.find(name);
-    if (found == producers.end()) return nullptr;
-    if (waits.try_emplace(found->second).second) todo.push_back(found->second);
-    return &found->second;
+    if (found == producers.end()) return nodes.size();
+    if (!result.needed[found->second]) {
+      result.needed[found->second] = true;
+      ++result.needed_count;
+      todo.push_back(found->second);
+    }
+    return found->second;
   };
   for (std::string_view name : outputs) need(name);
   while (!todo.empty()) {
     const size_t n = todo.back();
     todo.pop_back();
     for (std::string_view name : names_read(nodes[n])) {
-      if (const size_t* producer = need(name)) waits[n].insert(*producer);
+      const size_t producer = need(name);
+      if (producer == nodes.size()) continue;
+      ++result.missing[n];
+      result.readers[producer].push_back(n);
     }
   }
-  return waits;
+  return result;
 }
 
 }  // namespace
@@ -83,27 +99,23 @@ std::vector<std::string_view> names_read(const NodeDef& node) {
 
 std::vector<size_t> order_nodes(const std::vector<NodeDef>& nodes,
                                 const std::vector<std::string_view>& outputs) {
-  const auto waits = find_needed(nodes, outputs, find_producers(nodes));
-  std::map<size_t, std::vector<size_t>> readers;
-  std::map<size_t, size_t> missing;
+  Dependences dependences = find_dependences(nodes, outputs, find_producers(nodes));
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
-  for (const auto& [n, producers] : waits) {
-    for (size_t producer : producers) readers[producer].push_back(n);
-    missing[n] = producers.size();
-    if (producers.empty()) ready.push(n);
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (dependences.needed[n] && dependences.missing[n] == 0) ready.push(n);
   }
   std::vector<size_t> order;
   while (!ready.empty()) {
     const size_t n = ready.top();
     ready.pop();
     order.push_back(n);
-    for (size_t reader : readers[n]) {
-      if (--missing[reader] == 0) ready.push(reader);
+    for (size_t reader : dependences.readers[n]) {
+      if (--dependences.missing[reader] == 0) ready.push(reader);
     }
   }
-  if (order.size() == waits.size()) return order;
-  for (const auto& [n, count] : missing) {
-    if (count > 0) {
+  if (order.size() == dependences.needed_count) return order;
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (dependences.needed[n] && dependences.missing[n] > 0) {
       refuse_invalid(
           fmt::format("node '{}' ({}) depends on its own result", nodes[n].name, nodes[n].op_type));
     }

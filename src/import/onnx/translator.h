@@ -1,9 +1,11 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "import/onnx/graph_builder.h"
@@ -151,7 +153,15 @@ TranslatorTable loss_translators();
 TranslatorTable selection_translators();  ///< TopK, Unique, OneHot, Trilu, NonMaxSuppression, …
 TranslatorTable signal_translators();     ///< DFT, STFT, windows, MelWeightMatrix
 
-/// The row for an operator, or nullptr.
-const Translator* find_translator(std::string_view domain, std::string_view op_type, int64_t opset);
+/// All rows, by operator.
+class TranslatorIndex {
+ public:
+  TranslatorIndex();
+  /// The row for an operator, or nullptr.
+  const Translator* find(std::string_view domain, std::string_view op_type, int64_t opset) const;
+
+ private:
+  std::map<std::pair<std::string_view, std::string_view>, std::vector<const Translator*>> rows_;
+};
 
 }  // namespace weft::onnx

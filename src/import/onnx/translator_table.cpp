@@ -15,13 +15,20 @@ constexpr TranslatorTable (*kTables[])() = {
 
 }  // namespace
 
-const Translator* find_translator(std::string_view domain, std::string_view op_type,
-                                  int64_t opset) {
-  const Translator* best = nullptr;
+TranslatorIndex::TranslatorIndex() {
   for (const auto& table : kTables) {
-    for (const Translator& row : table()) {
-      const bool matches = row.domain == domain && row.op_type == op_type && row.min_opset <= opset;
-      if (matches && (best == nullptr || row.min_opset > best->min_opset)) best = &row;
+    for (const Translator& row : table()) rows_[{row.domain, row.op_type}].push_back(&row);
+  }
+}
+
+const Translator* TranslatorIndex::find(std::string_view domain, std::string_view op_type,
+                                        int64_t opset) const {
+  const auto found = rows_.find({domain, op_type});
+  if (found == rows_.end()) return nullptr;
+  const Translator* best = nullptr;
+  for (const Translator* row : found->second) {
+    if (row->min_opset <= opset && (best == nullptr || row->min_opset > best->min_opset)) {
+      best = row;
     }
   }
   return best;
