@@ -75,7 +75,8 @@ Result<std::vector<ValueId>> Graph::add(GraphOp op, Attributes attrs, std::vecto
   WEFT_ASSIGN_OR_RETURN(std::vector<TensorType> types,
                         infer_types(op, attrs, operand_types, result_hint, regions));
   Node node{op, std::move(attrs), std::move(operands), {}, std::move(regions), current_origin};
-  for (TensorType& t : types) node.results.push_back(new_value(name, std::move(t)));
+  const std::string base(name);  // `name` may be that of a value, which moves as values are added
+  for (TensorType& t : types) node.results.push_back(new_value(base, std::move(t)));
   nodes.push_back(std::move(node));
   return nodes.back().results;
 }

@@ -134,8 +134,9 @@ class RandomGraphBuilder {
     }
     return add(GraphOp::kConstant, ConstantAttrs{std::move(value)}, {});
   }
-  /// A value of the type: one that exists, a constant, or a broadcast of a scalar.
-  ValueId of_type(const TensorType& type) {
+  /// A value of the type: one that exists, a constant, or a broadcast of a scalar. By value, since
+  /// types move as values are added.
+  ValueId of_type(TensorType type) {
     if (random_.chance(60)) {
       const ValueId v = any_that([&](ValueId u) { return graph_.type(u) == type; });
       if (v != kNoValue) return v;
