@@ -168,15 +168,12 @@ void run_sort(const HostStep& step, const HostOperand& x, const HostOperand& val
   });
 }
 
-int64_t read_index(const HostOperand& indices, int64_t i) {
-  if (indices.dtype == DType::kI32) return reinterpret_cast<const int32_t*>(indices.data)[i];
-  return reinterpret_cast<const int64_t*>(indices.data)[i];
-}
-
-/// Counts from the end when negative; false when it is outside [0, extent).
-bool place_index(int64_t& index, int64_t extent) {
-  if (index < 0) index += extent;
-  return index >= 0 && index < extent;
+/// Index `i`, clamped into [0, extent): what is asked for outside lands on the border.
+int64_t clamped_index(const HostOperand& indices, int64_t i, int64_t extent) {
+  const int64_t index = indices.dtype == DType::kI32
+                            ? reinterpret_cast<const int32_t*>(indices.data)[i]
+                            : reinterpret_cast<const int64_t*>(indices.data)[i];
+  return std::clamp<int64_t>(index, 0, extent - 1);
 }
 
 template <typename S>
@@ -188,6 +185,7 @@ void put(const HostStep& step, typename S::Raw* to, typename S::Raw update) {
 void run_scatter_elements(const HostStep& step, Operands in, const HostOperand& result) {
   const HostOperand &data = in[0], &indices = in[1], &updates = in[2];
   run_copy(data, result);
+  if (count(data) == 0) return;
   with_storage(data.dtype, [&](auto storage) {
     using S = decltype(storage);
     using Raw = typename S::Raw;
@@ -195,8 +193,7 @@ void run_scatter_elements(const HostStep& step, Operands in, const HostOperand& 
     auto* to = reinterpret_cast<Raw*>(result.data);
     const int64_t n = count(updates);
     for (int64_t u = 0; u < n; ++u) {
-      int64_t index = read_index(indices, u);
-      if (!place_index(index, extent(data, static_cast<size_t>(step.axis)))) continue;
+      const int64_t index = clamped_index(indices, u, extent(data, static_cast<size_t>(step.axis)));
       int64_t rest = u, stride = 1, offset = 0;
       for (size_t d = updates.shape->size(); d-- > 0;) {
         const int64_t at = rest % extent(updates, d);
@@ -212,10 +209,10 @@ void run_scatter_elements(const HostStep& step, Operands in, const HostOperand& 
 void run_scatter_nd(const HostStep& step, Operands in, const HostOperand& result) {
   const HostOperand &data = in[0], &indices = in[1], &updates = in[2];
   run_copy(data, result);
+  if (count(data) == 0) return;
   const int64_t depth = indices.shape->back();
   int64_t slice = 1;
   for (size_t d = static_cast<size_t>(depth); d < data.shape->size(); ++d) slice *= extent(data, d);
-  if (slice == 0) return;
   with_storage(data.dtype, [&](auto storage) {
     using S = decltype(storage);
     using Raw = typename S::Raw;
@@ -224,13 +221,11 @@ void run_scatter_nd(const HostStep& step, Operands in, const HostOperand& result
     const int64_t n = count(updates) / slice;
     for (int64_t u = 0; u < n; ++u) {
       int64_t offset = 0;
-      bool inside = true;
-      for (int64_t d = 0; d < depth && inside; ++d) {
-        int64_t index = read_index(indices, u * depth + d);
-        inside = place_index(index, extent(data, static_cast<size_t>(d)));
-        offset = offset * extent(data, static_cast<size_t>(d)) + index;
+      for (int64_t d = 0; d < depth; ++d) {
+        const int64_t axis = extent(data, static_cast<size_t>(d));
+        offset = offset * axis + clamped_index(indices, u * depth + d, axis);
       }
-      for (int64_t i = 0; inside && i < slice; ++i) {
+      for (int64_t i = 0; i < slice; ++i) {
         put<S>(step, to + offset * slice + i, from[u * slice + i]);
       }
     }

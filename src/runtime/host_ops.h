@@ -33,10 +33,10 @@ Status verify_host_step(const HostStep& step, std::span<const HostOperand> opera
 /// Bytes of scratch that run_host_step needs, aligned to 8.
 int64_t host_step_scratch_bytes(const HostStep& step, std::span<const HostOperand> operands);
 
-/// Executes a verified step; allocates nothing. NaN orders above every number (last when ascending,
-/// first when descending), as in numpy. Scatter indices count from the end when negative; updates
-/// outside the data are dropped, and where several hit one element the last wins, in row-major
-/// order of the updates. Floating-point running sums and products are kept in double.
+/// Executes a verified step with the meaning of graph/ops.def; allocates nothing. NaN orders above
+/// every number (last when ascending, first when descending), as in numpy. Scatter indices clamp
+/// into range; where several updates hit one element the last wins, in row-major order of the
+/// updates. Floating-point running sums and products are kept in double.
 void run_host_step(const HostStep& step, std::span<const HostOperand> operands,
                    std::span<const HostOperand> results, std::byte* scratch);
 
