@@ -1,8 +1,6 @@
-#include <bit>
-#include <cmath>
-
 #include "expr/scalar_expr.h"
 #include "fmt/format.h"
+#include "graph/graph_text.h"
 
 namespace weft {
 namespace {
@@ -45,17 +43,16 @@ bool infix_of(const Scalar& s, Infix* infix) {
   }
 }
 
-/// The shortest digits that read back as the same value of the type; a point or exponent always.
-std::string float_text(const ScalarValue& v) {
-  if (std::isnan(v.f)) {
-    const auto bits = std::bit_cast<uint64_t>(v.f);
-    const bool quiet = bits == 0x7ff8000000000000ULL;
-    return quiet ? "nan" : fmt::format("nan_{:x}", bits);
+/// The shortest text that reads back as the same bits; floats always look like ones.
+std::string constant_text(const ScalarValue& v) {
+  HostTensor one(v.type, {});
+  if (is_float(v.type)) {
+    one.set_double(0, v.f);
+  } else {
+    one.set_int(0, v.i);
   }
-  if (std::isinf(v.f)) return v.f > 0 ? "inf" : "-inf";
-  std::string text =
-      v.type == DType::kF64 ? fmt::format("{}", v.f) : fmt::format("{}", static_cast<float>(v.f));
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  std::string text = print_element(one, 0);
+  if (is_float(v.type) && text.find_first_of(".enx") == std::string::npos) text += ".0";
   return text;
 }
 
@@ -99,10 +96,8 @@ class ScalarPrinter {
   }
 
   std::string constant(const ScalarValue& v) const {
-    if (v.type == DType::kBool) return v.i != 0 ? "true" : "false";
-    const std::string digits = is_float(v.type)        ? float_text(v)
-                               : v.type == DType::kU64 ? std::to_string(static_cast<uint64_t>(v.i))
-                                                       : std::to_string(v.i);
+    const std::string digits = constant_text(v);
+    if (v.type == DType::kBool) return digits;
     return v.type == DType::kF32 ? digits : fmt::format("{}({})", dtype_name(v.type), digits);
   }
 

@@ -286,6 +286,30 @@ void visit_node(const ScalarRef& s, std::set<const Scalar*>& seen,
 
 }  // namespace
 
+std::string operation_mismatch(ScalarOp op, const std::vector<ScalarRef>& operands,
+                               DType result_type) {
+  const std::string name(scalar_op_name(op));
+  if (operands.size() != static_cast<size_t>(scalar_op_arity(op))) {
+    return name + " has another number of operands";
+  }
+  if (op == ScalarOp::kConvert) return {};
+  if (op == ScalarOp::kBitcast) {
+    const bool same = byte_size(result_type) == byte_size(operands[0]->type);
+    return same ? "" : name + " changes the size";
+  }
+  const size_t first = op == ScalarOp::kSelect ? 1 : 0;
+  const DType type = operands[first]->type;
+  for (const ScalarRef& o : std::vector<ScalarRef>(operands.begin() + first, operands.end())) {
+    if (o->type != type) return name + " has operands of different types";
+  }
+  if (first == 1 && operands[0]->type != DType::kBool) return "select needs a bool";
+  if (!scalar_op_accepts(op, type)) {
+    return name + " is not defined on " + std::string(dtype_name(type));
+  }
+  const DType result = scalar_op_is_predicate(op) ? DType::kBool : type;
+  return result_type == result ? "" : name + " gives " + std::string(dtype_name(result));
+}
+
 bool equal(const ScalarRef& a, const ScalarRef& b) { return Comparison().equal(a, b); }
 size_t hash(const ScalarRef& s) { return ScalarHash().of(s); }
 

@@ -65,6 +65,10 @@ ScalarRef scalar_of_index(const IndexExpr& index, const std::vector<ScalarRef>& 
 /// 0 <= index < extent as a bool scalar, without the halves that `range` proves.
 ScalarRef scalar_in_range(const IndexExpr& index, int64_t extent, const RangeOf& range);
 
+/// "" if the operation takes these operands and gives `result_type`; else what does not fit.
+std::string operation_mismatch(ScalarOp op, const std::vector<ScalarRef>& operands,
+                               DType result_type);
+
 bool equal(const ScalarRef& a, const ScalarRef& b);  ///< structural
 size_t hash(const ScalarRef& s);
 int64_t operation_count(const ScalarRef& s);  ///< kApply nodes, each distinct node once

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "fmt/format.h"
+#include "graph/attribute_fields.h"
 
 namespace weft {
 
@@ -112,11 +113,31 @@ class ProgramVerifier {
     const std::string name(graph_op_name(o.node.op));
     for (const TensorId t : o.operands) WEFT_RETURN_IF_ERROR(use(t, name));
     for (const TensorId t : o.results) WEFT_RETURN_IF_ERROR(define(t));
+    std::vector<std::shared_ptr<const Graph>> signatures;
     for (const auto& region : o.regions) {
       if (!region) return defect(name + " lacks a region");
       WEFT_RETURN_IF_ERROR(verify_tensor_program(*region));
+      signatures.push_back(signature(*region));
     }
-    return {};
+    if (!attributes_match(o.node.op, o.node.attrs))
+      return defect(name + " has attributes of another op");
+    std::vector<TensorType> operands, results;
+    for (const TensorId t : o.operands) operands.push_back(tensor(t).type);
+    for (const TensorId t : o.results) results.push_back(tensor(t).type);
+    if (results.empty()) return defect(name + " gives nothing");
+    const Result<std::vector<TensorType>> inferred =
+        infer_types(o.node.op, o.node.attrs, operands, results[0], signatures);
+    if (!inferred.ok()) return defect(inferred.error().message);
+    return *inferred == results ? Status{} : defect(name + " gives other types than its results");
+  }
+
+  /// A graph with the types of a region's inputs and outputs: what the inference of types looks at.
+  static std::shared_ptr<const Graph> signature(const TensorProgram& region) {
+    auto graph = std::make_shared<Graph>();
+    const auto type = [&](TensorId t) { return region.tensors[static_cast<size_t>(t)].type; };
+    for (const TensorId t : region.inputs) graph->add_input("", type(t));
+    for (const TensorId t : region.outputs) graph->outputs.push_back(graph->new_value("", type(t)));
+    return graph;
   }
 
   Status expression(const TensorExpr& e) {
@@ -145,9 +166,18 @@ class ProgramVerifier {
       if (trouble.empty()) trouble = scalar(e, s);
     });
     if (!trouble.empty()) return defect(name + ": " + trouble);
+    if (reduces && !combiner_fits(e)) {
+      return defect(name + ": " + std::string(combiner_name(e.combiner)) + " is not defined on " +
+                    std::string(dtype_name(e.accumulator)));
+    }
     const bool empty = *element_count(e.extents) == 0;
     if (!empty) WEFT_RETURN_IF_ERROR(inside(e));
     return define(e.output);
+  }
+
+  static bool combiner_fits(const TensorExpr& e) {
+    const ScalarOp op = combiner_op(e.combiner).value_or(ScalarOp::kMax);
+    return scalar_op_accepts(op, e.accumulator);
   }
 
   std::string variables_of(const TensorExpr& e, const IndexExpr& index, size_t operands) const {
@@ -165,7 +195,7 @@ class ProgramVerifier {
 
   std::string scalar(const TensorExpr& e, const Scalar& s) const {
     if (s.kind == Scalar::Kind::kIndex) return variables_of(e, s.index, 0);
-    if (s.kind == Scalar::Kind::kApply) return operation(s);
+    if (s.kind == Scalar::Kind::kApply) return operation_mismatch(s.op, s.operands, s.type);
     if (s.kind != Scalar::Kind::kRead) return {};
     const Status readable = use(s.symbol, "it");
     if (!readable.ok()) return readable.error().message;
@@ -183,28 +213,6 @@ class ProgramVerifier {
       if (!trouble.empty()) return trouble;
     }
     return {};
-  }
-
-  static std::string operation(const Scalar& s) {
-    const std::string name(scalar_op_name(s.op));
-    if (s.operands.size() != static_cast<size_t>(scalar_op_arity(s.op))) {
-      return name + " has another number of operands";
-    }
-    if (s.op == ScalarOp::kConvert) return {};
-    if (s.op == ScalarOp::kBitcast) {
-      return byte_size(s.type) == byte_size(s.operands[0]->type) ? "" : name + " changes the size";
-    }
-    const size_t first = s.op == ScalarOp::kSelect ? 1 : 0;
-    const DType type = s.operands[first]->type;
-    for (size_t i = first; i < s.operands.size(); ++i) {
-      if (s.operands[i]->type != type) return name + " has operands of different types";
-    }
-    if (first == 1 && s.operands[0]->type != DType::kBool) return "select needs a bool";
-    if (!scalar_op_accepts(s.op, type)) {
-      return name + " is not defined on " + std::string(dtype_name(type));
-    }
-    const DType result = scalar_op_is_predicate(s.op) ? DType::kBool : type;
-    return s.type == result ? "" : name + " gives " + std::string(dtype_name(result));
   }
 
   /// Reads that stand under no select and have no fill must be inside by their ranges alone.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,7 +84,12 @@ TensorUses tensor_uses(const TensorProgram& program);
 
 Status verify_tensor_program(const TensorProgram& program);
 std::string print(const TensorProgram& program);
-Result<TensorProgram> parse_tensor_program(std::string_view text);
+/// Inverse of print; the result is verified. `constant_of_hash` supplies constants that were too
+/// large to print. Errors (kInvalidInput) begin with "line:column: ".
+Result<TensorProgram> parse_tensor_program(
+    std::string_view text,
+    const std::function<Result<HostTensor>(std::string_view hash, const TensorType&)>&
+        constant_of_hash = {});
 /// Reference meaning: direct evaluation of each expression. For tests; opaque steps go through the
 /// interpreter.
 Result<std::vector<HostTensor>> evaluate(const TensorProgram& program,

@@ -163,7 +163,7 @@ Error IndexTextReader::error(std::string_view what) const {
   return invalid_input(fmt::format("character {}: {}", position + 1, what));
 }
 
-Result<IndexExpr> IndexTextReader::read() { return sum(0); }
+Result<IndexExpr> IndexTextReader::read(int depth) { return sum(depth); }
 
 Status IndexTextReader::expect_small(const IndexExpr& a, const IndexExpr& b,
                                      bool multiplies) const {
@@ -224,9 +224,9 @@ Result<IndexExpr> IndexTextReader::atom(int depth) {
     if (!take(")")) return error("`)` is missing");
     return value;
   }
+  const size_t begin = position;
   const bool is_min = take("min");
-  if (is_min || take("max")) {
-    if (!take("(")) return error("`(` is missing");
+  if ((is_min || take("max")) && take("(")) {
     WEFT_ASSIGN_OR_RETURN(const IndexExpr a, sum(depth + 1));
     if (!take(",")) return error("`,` is missing");
     WEFT_ASSIGN_OR_RETURN(const IndexExpr b, sum(depth + 1));
@@ -234,6 +234,7 @@ Result<IndexExpr> IndexTextReader::atom(int depth) {
     WEFT_RETURN_IF_ERROR(expect_small(a, b, false));
     return is_min ? min(a, b) : max(a, b);
   }
+  position = begin;
   return leaf_(*this);
 }
 

@@ -22,7 +22,8 @@ class IndexTextReader {
   IndexTextReader(std::string_view text, size_t at, Leaf leaf)
       : position(at), text_(text), leaf_(std::move(leaf)) {}
 
-  Result<IndexExpr> read();
+  /// `depth` levels of nesting are already taken by what surrounds the expression.
+  Result<IndexExpr> read(int depth = 0);
 
   size_t position;
 

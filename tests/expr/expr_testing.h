@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "expr/express.h"
 #include "interp/interpreter.h"
+#include "support/hash.h"
 
 namespace weft {
 
@@ -58,6 +61,27 @@ inline std::string difference_near(const std::vector<HostTensor>& a,
     }
   }
   return "";
+}
+
+/// parse(print(program)) prints the same.
+inline void expect_round_trip(const TensorProgram& program) {
+  std::map<std::string, HostTensor> constants;
+  const std::function<void(const TensorProgram&)> collect = [&](const TensorProgram& p) {
+    for (const Tensor& t : p.tensors) {
+      if (t.kind == Tensor::Kind::kConstant) constants[to_hex(content_hash(t.value))] = t.value;
+    }
+    for (const OpaqueExpr& o : p.opaques) {
+      for (const auto& region : o.regions) collect(*region);
+    }
+  };
+  collect(program);
+  const std::string text = print(program);
+  const Result<TensorProgram> back = parse_tensor_program(
+      text, [&](std::string_view hash, const TensorType& type) -> Result<HostTensor> {
+        return constants.at(std::string(hash)).reshaped(type.shape);
+      });
+  ASSERT_TRUE(back.ok()) << back.error().message << "\n" << text;
+  EXPECT_EQ(print(*back), text);
 }
 
 /// Verifies the program and compares what it computes.

@@ -18,6 +18,7 @@ void check_passes(uint64_t seed, const RandomGraphOptions& options) {
   SCOPED_TRACE(print(graph));
   expect_computes(program, inputs, *expected);
   if (testing::Test::HasFailure()) return;
+  expect_round_trip(program);
   SCOPED_TRACE(print(program));
   fold_movement(program);
   expect_computes(program, inputs, *expected);
@@ -28,6 +29,7 @@ void check_passes(uint64_t seed, const RandomGraphOptions& options) {
   pack_contractions(program);
   expect_computes(program, inputs, *expected);
   remove_dead_expressions(program);
+  expect_round_trip(program);
   expect_computes(program, inputs, *expected);
 }
 
