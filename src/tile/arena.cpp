@@ -143,6 +143,33 @@ int64_t registers_of(const Derivation& d, TileSymbolId symbol) {
   return (count * byte_size(d.program.symbols[i].type) + 3) / 4;
 }
 
+/// The sites, between the last read of a carry and the first update, at which nothing of it needs a
+/// register.
+SiteRange replaced_range(const Derivation& d, TileSymbolId symbol) {
+  const size_t i = static_cast<size_t>(symbol);
+  const Site& carry = d.structure.sites[static_cast<size_t>(d.structure.definition[i])];
+  const std::vector<int32_t>& updates = d.structure.updates[i];
+  if (carry.kind != Site::Kind::kCarry || updates.size() != 1) return {0, -1};
+  const Site& update = d.structure.sites[static_cast<size_t>(updates[0])];
+  // An update that may not happen, or not for all elements, needs what was there before.
+  if (update.guards != carry.guards || update.loops.size() != carry.loops.size() + 1) {
+    return {0, -1};
+  }
+  SiteRange gap{d.structure.loop_sites.at(carry.loop).first, updates[0] - 1};
+  for (const ReadSite& read : d.structure.reads) {
+    if (read.read->symbol != symbol || read.read->next) continue;
+    const Site& reader = d.structure.sites[static_cast<size_t>(read.site)];
+    const size_t depth = update.loops.size();
+    if (reader.loops.size() < depth || reader.loops[depth - 1] != carry.loop) continue;
+    int32_t last = read.site;
+    if (reader.loops.size() > depth) {
+      last = d.structure.loop_sites.at(reader.loops[depth]).second - 1;
+    }
+    gap.first = std::max(gap.first, last + 1);
+  }
+  return gap;
+}
+
 /// First offset at which `bytes` do not meet what is alive at the same time.
 int64_t first_fit(int64_t bytes, const std::vector<std::pair<int64_t, int64_t>>& occupied) {
   std::vector<std::pair<int64_t, int64_t>> sorted = occupied;
@@ -193,13 +220,19 @@ Status place_buffers(Derivation& d) {
     d.out.block_bytes = std::max(d.out.block_bytes, scope.offset + aligned(scope.bytes));
     placed.push_back(id);
   }
+  std::vector<SiteRange> gaps(n);
+  for (size_t i = 0; i < n; ++i) {
+    if (d.structure.definition[i] >= 0) gaps[i] = replaced_range(d, static_cast<TileSymbolId>(i));
+  }
   for (size_t at = 0; at < d.structure.sites.size(); ++at) {
     int64_t registers = 0;
     for (const TileSymbolId id : order) {
       const size_t i = static_cast<size_t>(id);
       if (d.out.symbols[i].scope >= Scope::kBlock) continue;
       const int32_t site = static_cast<int32_t>(at);
-      if (live[i].first <= site && site <= live[i].last) registers += registers_of(d, id);
+      if (gaps[i].first <= site && site <= gaps[i].last) continue;
+      // Where a value is made, it takes the registers of what it is made from.
+      if (live[i].first < site && site <= live[i].last) registers += registers_of(d, id);
     }
     d.out.registers = std::max(d.out.registers, registers);
   }

@@ -354,6 +354,10 @@ class Evaluator {
     const int64_t extent = program_.vars[static_cast<size_t>(var)].extent;
     const auto found = structure_.dim_of.find(var);
     if (found == structure_.dim_of.end()) return extent;
+    // A carry's box is whole before its loop begins.
+    const std::vector<const TileLoop*>& loops =
+        structure_.sites[static_cast<size_t>(current_)].loops;
+    if (std::find(loops.begin(), loops.end(), found->second.first) == loops.end()) return extent;
     const TileLoop::Dim& dim = structure_.dim(var);
     const int64_t left = index(dim.end, context) - context.env[static_cast<size_t>(dim.origin)];
     return std::clamp<int64_t>(left, 0, extent);

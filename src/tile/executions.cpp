@@ -42,6 +42,11 @@ std::vector<std::set<TileVarId>> grid_dependences(const TileStructure& structure
         for (const IndexExpr& e : target.indices) add_grid_origins(structure, e, &used[i]);
       }
     }
+    if (site.kind == Site::Kind::kCarry) {
+      for (const IndexExpr& e : site.carry->target.indices) {
+        add_grid_origins(structure, e, &used[i]);
+      }
+    }
     for (const Guard& guard : site.guards) {
       add_grid_origins(structure, std::make_shared<const Scalar>(*guard.condition), &used[i]);
     }

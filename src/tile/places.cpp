@@ -207,7 +207,7 @@ class Resolver {
     }
     Place place = inherited(number, vars, depth);
     const bool staged = s.demand.value_or(Scope::kRegister) >= Scope::kBlock;
-    if (place.empty() && !program_.cpu && !staged) place = wanted_by_unit(s, vars);
+    if (place.empty() && !program_.cpu && !staged) place = wanted_by_reader(s, vars, depth);
     if (place.empty() && !program_.cpu) return spread(s, vars);
     return completed(std::move(place), vars);
   }
@@ -310,15 +310,22 @@ class Resolver {
     return place;
   }
 
-  Place wanted_by_unit(const TileStatement& s, const std::set<TileVarId>& vars) const {
+  /// The place in which the first reader that has one wants what a load makes.
+  Place wanted_by_reader(const TileStatement& s, const std::set<TileVarId>& vars, int depth) {
     for (const TileRef& target : s.targets) {
       for (const ReadSite* read : structure_.reads_of(target.symbol)) {
         const Site& site = structure_.sites[static_cast<size_t>(read->site)];
         if (site.kind != Site::Kind::kStatement) continue;
+        Place wanted;
         const auto operands = unit_operands(program_, *site.statement);
-        if (!operands || (read->read != operands->a && read->read != operands->b)) continue;
-        const UnitPlaces places(program_, *operands);
-        const Place wanted = read->read == operands->a ? places.left() : places.right();
+        if (operands && (read->read == operands->a || read->read == operands->b)) {
+          const UnitPlaces places(program_, *operands);
+          wanted = read->read == operands->a ? places.left() : places.right();
+        } else {
+          resolve(read->site, depth + 1);
+          if (state_[static_cast<size_t>(read->site)] != kDone) continue;
+          wanted = out_.of_site[static_cast<size_t>(read->site)];
+        }
         Place own = moved(wanted, read->read->indices, target.indices, vars);
         if (!own.empty()) return own;
       }

@@ -36,11 +36,12 @@ ScalarValue evaluate_indices(const Scalar& s, const PointSet::Value& value) {
 
 }  // namespace
 
-PointSet::PointSet(const TileStructure& structure, const std::set<TileVarId>& vars)
+PointSet::PointSet(const TileStructure& structure, const std::set<TileVarId>& vars,
+                   const std::set<TileVarId>& free)
     : structure_(structure), vars_(vars.begin(), vars.end()) {
   // The set grows while it is walked: bounds depend on outer loops, whose bounds depend on others.
   for (size_t i = 0; i < vars_.size(); ++i) {
-    if (structure.dim_of.count(vars_[i]) == 0) continue;
+    if (structure.dim_of.count(vars_[i]) == 0 || free.count(vars_[i]) != 0) continue;
     const TileLoop::Dim& dim = structure.dim(vars_[i]);
     add(dim.origin);
     for (const IndexExpr& e : {dim.begin, dim.end}) {
@@ -49,7 +50,7 @@ PointSet::PointSet(const TileStructure& structure, const std::set<TileVarId>& va
   }
   std::sort(vars_.begin(), vars_.end());
   for (const TileVarId var : vars_) {
-    if (structure.dim_of.count(var) == 0) continue;
+    if (structure.dim_of.count(var) == 0 || free.count(var) != 0) continue;
     const TileLoop::Dim& dim = structure.dim(var);
     std::set<TileVarId> tied{var, dim.origin};
     for (const IndexExpr& e : {dim.begin, dim.end}) tied.merge(variables_of(e));

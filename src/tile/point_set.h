@@ -19,7 +19,9 @@ class PointSet {
   using Value = std::function<int64_t(int)>;
 
   /// The variables, those that the bounds of their loops depend on, and the bounds themselves.
-  PointSet(const TileStructure& structure, const std::set<TileVarId>& vars);
+  /// `free` offsets run over their whole step: a carry's box, outside of its loop.
+  PointSet(const TileStructure& structure, const std::set<TileVarId>& vars,
+           const std::set<TileVarId>& free = {});
 
   void add_predicate(const std::set<TileVarId>& vars, std::function<bool(const Value&)> holds);
   void add_bounds(const IndexExpr& e, Interval range);

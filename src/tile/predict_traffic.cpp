@@ -120,7 +120,11 @@ class Predictor {
     for (const Guard& guard : access.guards) {
       add_box_variables(program_, std::make_shared<const Scalar>(*guard.condition), &vars);
     }
-    PointSet set(structure_, vars);
+    std::set<TileVarId> free;
+    if (site.kind == Site::Kind::kCarry) {
+      for (const TileLoop::Dim& dim : site.loop->dims) free.insert(dim.offset);
+    }
+    PointSet set(structure_, vars, free);
     for (const Guard& guard : access.guards) set.add_guard(guard);
     if (access.filled) {
       const std::vector<IndexExpr>& shape =

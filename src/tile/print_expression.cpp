@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -127,6 +128,11 @@ TilePrinter::Piece TilePrinter::sum_piece(const IndexExpr& e, Runtime runtime) c
     }
     if (!merged) parts.push_back({-parts[i].factor, IndexExpr::var(loop->second), {}});
   }
+  // A sum begins with something positive where it has that.
+  const auto positive = std::find_if(parts.begin(), parts.end(), [](const Term& t) {
+    return t.factor > 0 && !t.rest.is_const(1);
+  });
+  if (positive != parts.end()) std::rotate(parts.begin(), positive, positive + 1);
   std::string out;
   int printed = 0;
   for (const Term& part : parts) {

@@ -195,6 +195,16 @@ class Collector {
 
 }  // namespace
 
+RangeOf TileStructure::range_of_pairs() const {
+  return [this](int id) {
+    const Interval own = range()(id);
+    const auto found = dim_of.find(id);
+    if (found == dim_of.end() || own.lo != own.hi) return own;
+    const TileLoop::Dim& dim = this->dim(id);
+    return id == dim.origin && dim.offset >= 0 ? Interval{own.lo, own.lo + dim.step} : own;
+  };
+}
+
 RangeOf TileStructure::range() const {
   return [this](int id) {
     return id >= 0 && id < static_cast<int>(ranges.size()) ? ranges[static_cast<size_t>(id)]
@@ -427,13 +437,54 @@ Interval inner_range(const IndexExpr& e, const TileStructure& structure,
   return meet(loose, {rest.lo + ends.lo, rest.hi + ends.hi});
 }
 
+/// Most iterations times step that a loop from `begin` to `end` goes through; the smaller arm of a
+/// min counts.
+int64_t longest(const IndexExpr& begin, const IndexExpr& end, const TileStructure& structure) {
+  if (end.op() == IndexOp::kMin) {
+    return std::min(longest(begin, end.lhs(), structure), longest(begin, end.rhs(), structure));
+  }
+  return range_of(simplify(end - begin, structure.range()), structure.range()).hi;
+}
+
+/// Inner loops that begin where an outer one stands, `seq v in h-.h .. h-.h+8`, counted from there:
+/// their origin (with their offset, where both move alike) becomes `begin`, and `around` widens by
+/// the way they go.
+IndexExpr count_from_begin(const IndexExpr& e, const TileStructure& structure,
+                           const std::function<bool(TileVarId)>& fixed, Interval* around) {
+  IndexExpr at = e;
+  for (int round = 0; round < 8; ++round) {
+    AffineForm form;
+    if (!as_affine(at, &form)) return at;
+    bool changed = false;
+    for (const auto& [var, k] : form.terms) {
+      const auto loop = structure.dim_of.find(var);
+      if (loop == structure.dim_of.end()) continue;
+      const TileLoop::Dim& dim = structure.dim(var);
+      if (var != dim.origin || fixed(var) || dim.begin.is_const()) continue;
+      const bool whole = dim.offset >= 0 && form.coefficient(dim.offset) == k;
+      const int64_t length = std::max<int64_t>(longest(dim.begin, dim.end, structure), 1);
+      if (length >= kUnbounded.hi) return e;
+      at = at - IndexExpr::var(var) * k + dim.begin * k;
+      if (whole) at = at - IndexExpr::var(dim.offset) * k;
+      around->lo += k > 0 ? 0 : k * (length - 1);
+      around->hi += k > 0 ? k * (length - 1) : 0;
+      changed = true;
+      break;
+    }
+    if (!changed) return simplify(at, structure.range_of_pairs());
+  }
+  return at;
+}
+
 }  // namespace
 
 Coordinate coordinate_of(const IndexExpr& e, const TileStructure& structure,
                          const std::function<bool(TileVarId)>& fixed,
                          const std::vector<Constraint>& constraints) {
   const TileProgram& program = *structure.program;
-  const IndexExpr simple = simplify(e, structure.range());
+  Interval around{0, 0};
+  const IndexExpr simple =
+      count_from_begin(simplify(e, structure.range_of_pairs()), structure, fixed, &around);
   Coordinate out;
   std::vector<IndexExpr> terms;
   collect_terms(simple, terms);
@@ -461,6 +512,10 @@ Coordinate coordinate_of(const IndexExpr& e, const TileStructure& structure,
     out.rest = simple;
   }
   out.inner = inner_range(out.rest, structure, constraints);
+  if (!out.inner.empty()) out.inner = {out.inner.lo + around.lo, out.inner.hi + around.hi};
+  // Nothing is fixed: the index has bounds of its own, which counting from a loop's begin may have
+  // lost.
+  if (out.outer.is_const(0)) out.inner = meet(out.inner, bounded(e, structure, constraints));
   return out;
 }
 

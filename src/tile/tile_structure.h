@@ -59,6 +59,9 @@ struct TileStructure {
   std::vector<Interval> ranges;      ///< by variable; tight for loops whose bounds are
 
   RangeOf range() const;
+  /// The same, but no origin that has an offset counts as constant: simplifying with it keeps
+  /// origin + offset together, whose sum ends where the loop does.
+  RangeOf range_of_pairs() const;
   const TileLoop::Dim& dim(TileVarId var) const;
   /// Reads of a symbol.
   std::vector<const ReadSite*> reads_of(TileSymbolId symbol) const;

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/tensor.h"
+
+namespace weft::tile_test {
+
+using Tensors = std::map<std::string, HostTensor>;
+
+/// Values in [-1, 1], without a zero, the same for the same seed.
+HostTensor random_tensor(DType type, const Shape& shape, uint32_t seed);
+
+// What the nine programs compute, in double, straight from their definitions. Shapes follow from
+// the inputs.
+Tensors softmax(const Tensors& in);    ///< y = softmax over the last axis of x
+Tensors attention(const Tensors& in);  ///< y = softmax(q k^T / 8 + mask, keys up to the query) v
+Tensors norm_mlp(const Tensors& in);   ///< y = gelu(norm(x) W1 + b1) W2
+Tensors lstm(
+    const Tensors& in);  ///< y = the last layer's h over time; gates i, g, f, o; forget bias 1
+Tensors conv(const Tensors& in);       ///< y = relu(conv3x3(x, W) * a + b + res)
+Tensors sums(const Tensors& in);       ///< r, q = row and column sums of tanh(x)
+Tensors packing(const Tensors& in);    ///< y = row sums of x, z = row maxima of u
+Tensors squeeze(const Tensors& in);    ///< y = x * sigmoid(swish(sum x W1) W2)
+Tensors depthwise(const Tensors& in);  ///< y = depthwise3x3(x Wp)
+
+}  // namespace weft::tile_test
