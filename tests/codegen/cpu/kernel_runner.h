@@ -34,6 +34,7 @@ class GuardedBuffer {
     offset_ = kGuard + (64 - address % 64) % 64;
   }
   std::byte* data() { return bytes_.data() + offset_; }
+  const std::byte* data() const { return bytes_.data() + offset_; }
   std::span<std::byte> span() { return {data(), size_}; }
   bool guards_intact() const {
     for (size_t i = 0; i < bytes_.size(); ++i) {
@@ -55,9 +56,9 @@ inline void run_compiled(const KernelFunction& kernel, const Target& target,
                          const std::vector<void*>& buffers,
                          const std::vector<int64_t>& arguments = {}) {
   const Status verified = verify_kernel(kernel);
-  ASSERT_TRUE(verified.ok()) << verified.error().message << print(kernel);
+  ASSERT_TRUE(verified.ok()) << verified.error().message;
   const auto image = compile_kernel(kernel, target);
-  ASSERT_TRUE(image.ok()) << image.error().message << print(kernel);
+  ASSERT_TRUE(image.ok()) << image.error().message;
   const KernelImage* images[] = {&*image};
   const auto loaded = LoadedKernels::load(images);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;

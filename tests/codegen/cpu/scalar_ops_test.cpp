@@ -163,67 +163,17 @@ double absolute_tolerance(DType type) {
          << "got " << got.f << " / " << got.i << ", want " << want.f << " / " << want.i;
 }
 
-/// One kernel that applies `op` to whole columns of operands, `lanes` at a time.
+/// Operands of one operation, one column each.
 struct OpCase {
   ScalarOp op = ScalarOp::kAdd;
   DType from = DType::kF32, to = DType::kF32;
-  int32_t lanes = 1;
-  std::vector<std::vector<ScalarValue>> columns;  ///< by operand
+  std::vector<std::vector<ScalarValue>> columns;
 
-  KernelFunction kernel() const {
-    KernelFunction k;
-    k.name = std::string(scalar_op_name(op));
-    const auto count = static_cast<int64_t>(columns[0].size());
-    for (size_t i = 0; i < columns.size(); ++i) {
-      k.buffers.push_back(make_buffer("x" + std::to_string(i), columns[i][0].type,
-                                      KernelBuffer::Kind::kInput, count));
-    }
-    k.buffers.push_back(make_buffer("y", to, KernelBuffer::Kind::kOutput, count));
-    KernelBuilder b(k);
-    const auto [begin, end] = b.begin_phase(count);
-    b.for_loop(begin, end, lanes, {}, [&](Reg iv, const std::vector<Reg>&) {
-      std::vector<Reg> operands;
-      for (size_t i = 0; i < columns.size(); ++i) {
-        operands.push_back(b.load(static_cast<int32_t>(i), iv, lanes));
-      }
-      b.store(static_cast<int32_t>(columns.size()), iv, b.apply(op, operands, to));
-      return std::vector<Reg>{};
-    });
-    b.end_phase();
-    return k;
+  std::string name() const {
+    return std::string(scalar_op_name(op)) + " " + std::string(dtype_name(from)) + " -> " +
+           std::string(dtype_name(to));
   }
-
-  void run(const Target& target) const {
-    SCOPED_TRACE(std::string(scalar_op_name(op)) + " " + std::string(dtype_name(from)) + " -> " +
-                 std::string(dtype_name(to)) + " x" + std::to_string(lanes) + " on " +
-                 std::to_string(target.vector_bytes) + " bytes");
-    const auto count = static_cast<int64_t>(columns[0].size());
-    std::vector<GuardedBuffer> buffers;
-    for (const auto& column : columns) {
-      GuardedBuffer& buffer = buffers.emplace_back(column[0].type, count);
-      for (size_t i = 0; i < column.size(); ++i) {
-        store_value(column[i], buffer.data() + i * static_cast<size_t>(byte_size(column[0].type)));
-      }
-    }
-    GuardedBuffer out(to, count);
-    std::vector<void*> pointers;
-    for (GuardedBuffer& buffer : buffers) pointers.push_back(buffer.data());
-    pointers.push_back(out.data());
-    run_compiled(kernel(), target, pointers);
-    if (::testing::Test::HasFatalFailure()) return;
-    EXPECT_TRUE(out.guards_intact());
-    int failures = 0;
-    for (size_t i = 0; i < columns[0].size() && failures < 5; ++i) {
-      std::vector<ScalarValue> operands;
-      for (const auto& column : columns) operands.push_back(column[i]);
-      const ScalarValue want = evaluate_scalar(op, operands, to);
-      const ScalarValue got = load_value(to, out.data() + i * static_cast<size_t>(byte_size(to)));
-      const auto verdict = agrees(op, got, want);
-      EXPECT_TRUE(verdict) << "of " << operands[0].f << " / " << operands[0].i << " and "
-                           << operands.back().f << " / " << operands.back().i;
-      failures += verdict ? 0 : 1;
-    }
-  }
+  size_t rows() const { return columns[0].size(); }
 };
 
 /// Every pair (or triple) of values, filled up to whole vectors of 16.
@@ -252,49 +202,103 @@ OpCase make_case(ScalarOp op, DType from, DType to) {
   return c;
 }
 
+/// One kernel with a phase and buffers of its own for each case, `lanes` elements at a time.
+KernelFunction kernel_of(const std::vector<OpCase>& cases, int32_t lanes) {
+  KernelFunction k;
+  k.name = "scalar_ops";
+  KernelBuilder b(k);
+  for (const OpCase& c : cases) {
+    const auto rows = static_cast<int64_t>(c.rows());
+    const auto first = static_cast<int32_t>(k.buffers.size());
+    for (const auto& column : c.columns) {
+      k.buffers.push_back(make_buffer("x", column[0].type, KernelBuffer::Kind::kInput, rows));
+    }
+    const auto out = static_cast<int32_t>(k.buffers.size());
+    k.buffers.push_back(make_buffer("y", c.to, KernelBuffer::Kind::kOutput, rows));
+    const auto [begin, end] = b.begin_phase(rows);
+    b.for_loop(begin, end, lanes, {}, [&](Reg iv, const std::vector<Reg>&) {
+      std::vector<Reg> operands;
+      for (int32_t x = first; x < out; ++x) operands.push_back(b.load(x, iv, lanes));
+      b.store(out, iv, b.apply(c.op, operands, c.to));
+      return std::vector<Reg>{};
+    });
+    b.end_phase();
+  }
+  return k;
+}
+
+void compare(const OpCase& c, const GuardedBuffer& out) {
+  SCOPED_TRACE(c.name());
+  EXPECT_TRUE(out.guards_intact());
+  int failures = 0;
+  for (size_t i = 0; i < c.rows() && failures < 5; ++i) {
+    std::vector<ScalarValue> operands;
+    for (const auto& column : c.columns) operands.push_back(column[i]);
+    const ScalarValue want = evaluate_scalar(c.op, operands, c.to);
+    const ScalarValue got = load_value(c.to, out.data() + i * static_cast<size_t>(byte_size(c.to)));
+    const auto verdict = agrees(c.op, got, want);
+    EXPECT_TRUE(verdict) << "of " << operands[0].f << " / " << operands[0].i << " and "
+                         << operands.back().f << " / " << operands.back().i;
+    failures += verdict ? 0 : 1;
+  }
+}
+
+void run_cases(const std::vector<OpCase>& cases, int32_t lanes) {
+  const KernelFunction kernel = kernel_of(cases, lanes);
+  for (const Target& target : machine_widths()) {
+    SCOPED_TRACE(std::to_string(lanes) + " lanes on " + std::to_string(target.vector_bytes) +
+                 " bytes");
+    std::vector<GuardedBuffer> buffers;
+    std::vector<void*> pointers;
+    for (const KernelBuffer& b : kernel.buffers) buffers.emplace_back(b.dtype, b.elements);
+    for (GuardedBuffer& buffer : buffers) pointers.push_back(buffer.data());
+    size_t next = 0;
+    std::vector<size_t> outputs;
+    for (const OpCase& c : cases) {
+      for (const auto& column : c.columns) {
+        const auto size = static_cast<size_t>(byte_size(column[0].type));
+        std::byte* at = buffers[next++].data();
+        for (size_t i = 0; i < column.size(); ++i) store_value(column[i], at + i * size);
+      }
+      outputs.push_back(next++);
+    }
+    run_compiled(kernel, target, pointers);
+    if (::testing::Test::HasFatalFailure()) return;
+    for (size_t i = 0; i < cases.size(); ++i) compare(cases[i], buffers[outputs[i]]);
+  }
+}
+
 class ScalarOps : public ::testing::TestWithParam<int32_t> {};
 
 TEST_P(ScalarOps, AgreeWithTheirReferenceOnEveryType) {
-  for (const Target& target : machine_widths()) {
+  for (const DType from : kAllTypes) {
+    std::vector<OpCase> cases;
     for (const ScalarOp op : kAllOps) {
       if (op == ScalarOp::kConvert || op == ScalarOp::kBitcast) continue;
-      for (const DType from : kAllTypes) {
-        if (!scalar_op_accepts(op, from)) continue;
-        OpCase c = make_case(op, from, scalar_op_is_predicate(op) ? DType::kBool : from);
-        c.lanes = GetParam();
-        c.run(target);
-        if (HasFatalFailure()) return;
-      }
+      if (!scalar_op_accepts(op, from)) continue;
+      cases.push_back(make_case(op, from, scalar_op_is_predicate(op) ? DType::kBool : from));
     }
+    run_cases(cases, GetParam());
   }
 }
 
 TEST_P(ScalarOps, ConvertBetweenAllTypes) {
-  for (const Target& target : machine_widths()) {
-    for (const DType from : kAllTypes) {
-      for (const DType to : kAllTypes) {
-        OpCase c = make_case(ScalarOp::kConvert, from, to);
-        c.lanes = GetParam();
-        c.run(target);
-        if (HasFatalFailure()) return;
-      }
-    }
+  std::vector<OpCase> cases;
+  for (const DType from : kAllTypes) {
+    for (const DType to : kAllTypes) cases.push_back(make_case(ScalarOp::kConvert, from, to));
   }
+  run_cases(cases, GetParam());
 }
 
 TEST_P(ScalarOps, BitcastKeepsTheBits) {
-  for (const Target& target : machine_widths()) {
-    for (const DType from : kAllTypes) {
-      for (const DType to : kAllTypes) {
-        if (from == DType::kBool || to == DType::kBool || byte_size(from) != byte_size(to))
-          continue;
-        OpCase c = make_case(ScalarOp::kBitcast, from, to);
-        c.lanes = GetParam();
-        c.run(target);
-        if (HasFatalFailure()) return;
-      }
+  std::vector<OpCase> cases;
+  for (const DType from : kAllTypes) {
+    for (const DType to : kAllTypes) {
+      if (from == DType::kBool || to == DType::kBool || byte_size(from) != byte_size(to)) continue;
+      cases.push_back(make_case(ScalarOp::kBitcast, from, to));
     }
   }
+  run_cases(cases, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, ScalarOps, ::testing::Values(1, 4, 8, 16));

@@ -1,0 +1,96 @@
+#include "codegen/cpu/compile_kernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+namespace weft {
+namespace {
+
+/// Calls job(i) for i in [0, count), on this thread and up to `threads` - 1 more; with fewer where
+/// the system gives no more.
+template <typename Job>
+void for_each_in_parallel(size_t count, int threads, Job&& job) {
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) job(i);
+  };
+  std::vector<std::thread> helpers;
+  const size_t wanted = std::min(count, static_cast<size_t>(std::max(1, threads)));
+  for (size_t t = 1; t < wanted; ++t) {
+    try {
+      helpers.emplace_back(work);
+    } catch (const std::system_error&) {  // the threads there are do all of it
+      break;
+    }
+  }
+  work();
+  for (std::thread& helper : helpers) helper.join();
+}
+
+/// An internal check that fails on a helper thread must not end the process.
+Result<KernelImage> compile_guarded(const KernelFunction& kernel, const Target& target) {
+  try {
+    return compile_kernel(kernel, target);
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kInternal, "kernel '" + kernel.name + "': " + error.what()};
+  }
+}
+
+}  // namespace
+
+Hash128 kernel_cache_key(const KernelFunction& kernel, const Target& target) {
+  const Hash128 digest = kernel_digest(kernel);
+  Hasher hasher;
+  hasher.add_value(digest.high);
+  hasher.add_value(digest.low);
+  hasher.add_text(cpu_codegen_version());
+  hasher.add_text(target.cpu);
+  hasher.add_value(static_cast<uint64_t>(target.vector_bytes));
+  for (const std::string& feature : target.features) hasher.add_text(feature);
+  return hasher.digest128();
+}
+
+Result<CompiledKernels> compile_kernels(std::span<const KernelFunction> kernels,
+                                        const Target& target, int threads, KernelCache* cache) {
+  CompiledKernels out;
+  std::map<Hash128, int32_t> known;
+  std::vector<const KernelFunction*> distinct;
+  std::vector<Hash128> keys;
+  for (const KernelFunction& kernel : kernels) {
+    const Hash128 key = kernel_cache_key(kernel, target);
+    const auto [it, added] = known.emplace(key, static_cast<int32_t>(distinct.size()));
+    if (added) {
+      distinct.push_back(&kernel);
+      keys.push_back(key);
+    }
+    out.image_of.push_back(it->second);
+  }
+  std::vector<std::optional<Result<KernelImage>>> results(distinct.size());
+  std::atomic<int64_t> from_cache{0}, compiled{0};
+  for_each_in_parallel(distinct.size(), threads, [&](size_t i) {
+    if (cache != nullptr) {
+      if (std::optional<KernelImage> image = cache->find(keys[i])) {
+        image->name = distinct[i]->name;
+        results[i].emplace(std::move(*image));
+        ++from_cache;
+        return;
+      }
+    }
+    results[i].emplace(compile_guarded(*distinct[i], target));
+    ++compiled;
+    if (cache != nullptr && results[i]->ok()) cache->insert(keys[i], **results[i]);
+  });
+  for (std::optional<Result<KernelImage>>& result : results) {
+    if (!result->ok()) return result->take_error();
+    out.images.push_back(std::move(**result));
+  }
+  out.from_cache = from_cache;
+  if (cache != nullptr && compiled > 0) cache->trim();
+  return out;
+}
+
+}  // namespace weft

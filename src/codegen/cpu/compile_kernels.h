@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "codegen/cpu/compile_kernel.h"
+#include "codegen/cpu/kernel_cache.h"
+
+namespace weft {
+
+struct CompiledKernels {
+  std::vector<KernelImage> images;  ///< of the distinct kernels, in order of first use
+  std::vector<int32_t> image_of;    ///< by kernel given
+  int64_t from_cache = 0;           ///< images that were not compiled here
+};
+
+/// Compiles each distinct kernel once (names apart), on up to `threads` threads, and takes from
+/// `cache`, when there is one, what was compiled before. The result does not depend on either.
+/// The first error in the order of the kernels.
+Result<CompiledKernels> compile_kernels(std::span<const KernelFunction> kernels,
+                                        const Target& target, int threads,
+                                        KernelCache* cache = nullptr);
+
+/// Under which a kernel's code is cached: the kernel but for names, what the target gives the
+/// generator, the version of LLVM and of the generator.
+Hash128 kernel_cache_key(const KernelFunction& kernel, const Target& target);
+
+}  // namespace weft
