@@ -62,8 +62,8 @@ class PlaceComparison {
       }
       return;
     }
-    differ(own.empty() ? std::vector<PlacedDigit>{{PlaceLevel::kReg, 2, 1, 1}} : own);
-    registers_ = false;
+    // Another order along this axis: whatever it is laid over is not where the reader has it.
+    differ(own);
   }
 
   void compare_digits(const std::vector<PlacedDigit>& own, const std::vector<PlacedDigit>& reader) {

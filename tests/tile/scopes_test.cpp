@@ -1,0 +1,240 @@
+// Single rules: scopes, buffers, barriers, hoisting, capacity.
+
+#include <gtest/gtest.h>
+
+#include "tile/evaluate.h"
+#include "tile/scopes.h"
+#include "tile/tile_program.h"
+
+namespace weft {
+namespace {
+
+TileProgram parsed(std::string_view text) {
+  auto program = parse_tile_program(text);
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  return program.ok() ? *program : TileProgram{};
+}
+
+ScopeAnalysis derived(const TileProgram& program) {
+  auto scopes = derive_scopes(program);
+  EXPECT_TRUE(scopes.ok()) << scopes.error().message;
+  return scopes.ok() ? *scopes : ScopeAnalysis{};
+}
+
+const SymbolScope& scope_of(const TileProgram& program, const ScopeAnalysis& scopes,
+                            std::string_view name) {
+  return scopes.symbols[static_cast<size_t>(program.find_symbol(name))];
+}
+
+// Rule 1a on a CPU: lanes and registers must agree, a fixed register may be named.
+TEST(Scopes, CompareVectorPlaces) {
+  const TileProgram program = parsed(R"(
+kernel k(x: f32[4,64], out y: f32[4,64], out z: f32[64,4]) blocks P warps 1 {
+  i: 4; j: 64; k: 4;
+  A[i,j] = exp(x[i,j]) @[i=REG_4, j=REG_4-VEC_16];
+  B[i,j] = exp(x[i,j]) @[i=REG_4, j=REG_4-VEC_16];
+  C[i,j] = exp(x[i,j]) @[i=REG_4, j=REG_4-VEC_16];
+  D[i,j] = exp(x[i,j]) @[i=REG_4, j=REG_4-VEC_16];
+  y[i,j] = A[i,j] + B[0,j] + (j < 63 ? C[i,j+1] : 0);
+  z[j,k] = D[k,j] @[j=REG_64, k=VEC_4];
+})");
+  const ScopeAnalysis scopes = derived(program);
+  // Top-level statements are nests of their own: move them under one grid loop.
+  EXPECT_EQ(scope_of(program, scopes, "A").scope, Scope::kGrid);
+
+  const TileProgram one = parsed(R"(
+kernel k(x: f32[4,64], out y: f32[4,64], out z: f32[64,4]) blocks P warps 1 {
+  i: 4; j: 64; k: 4;
+  grid g in 1 {
+    A[i,j] = exp(x[i,j]) @[i=REG_4, j=REG_4-VEC_16];
+    B[i,j] = exp(x[i,j]) @[i=REG_4, j=REG_4-VEC_16];
+    C[i,j] = exp(x[i,j]) @[i=REG_4, j=REG_4-VEC_16];
+    D[i,j] = exp(x[i,j]) @[i=REG_4, j=REG_4-VEC_16];
+    y[i,j] = A[i,j] + B[0,j] + (j < 63 ? C[i,j+1] : 0);
+    z[j,k] = D[k,j] @[j=REG_64, k=VEC_4];
+  }
+})");
+  const ScopeAnalysis of_one = derived(one);
+  EXPECT_EQ(scope_of(one, of_one, "A").scope, Scope::kRegister);
+  EXPECT_EQ(scope_of(one, of_one, "B").scope, Scope::kRegister);
+  EXPECT_EQ(scope_of(one, of_one, "C").scope, Scope::kBlock);
+  EXPECT_EQ(scope_of(one, of_one, "C").reason, "read by y: on other lanes (1a)");
+  EXPECT_EQ(scope_of(one, of_one, "D").scope, Scope::kBlock);
+}
+
+// Rule 1a on a GPU: one register for all lanes goes by shuffle, other warps through shared memory.
+TEST(Scopes, TellShufflesFromSharedMemory) {
+  const TileProgram program = parsed(R"(
+kernel k(x: f32[4,32], out y: f32[4,32], out z: f32[4,32]) blocks 1 warps 4 {
+  i: 4; j: 32;
+  grid g in 1 {
+    A[i,j] = exp(x[i,j]) @[i=WARP_4, j=LANE_32];
+    y[i,j] = A[i,31-j] @[i=WARP_4, j=LANE_32];
+    B[i,j] = exp(x[i,j]) @[i=WARP_4, j=LANE_32];
+    z[i,j] = B[3-i,j] @[i=WARP_4, j=LANE_32];
+  }
+})");
+  const ScopeAnalysis scopes = derived(program);
+  EXPECT_EQ(scope_of(program, scopes, "A").scope, Scope::kWarp);
+  EXPECT_EQ(scope_of(program, scopes, "A").reason, "read by y: by shuffle (1a)");
+  EXPECT_EQ(scope_of(program, scopes, "B").scope, Scope::kBlock);
+  ASSERT_EQ(scopes.barriers.size(), 1U);
+  EXPECT_EQ(scopes.barriers[0].scope, Scope::kBlock);
+  EXPECT_EQ(scopes.barriers[0].before, (std::vector<int32_t>{0, 3}));
+}
+
+// Two scratch buffers that are never alive together share their bytes; one that is, does not.
+TEST(Scopes, ShareTheArenaByLiveness) {
+  const TileProgram program = parsed(R"(
+kernel k(x: f32[64], out y: f32[64], out z: f32[64]) blocks P warps 1 {
+  grid g in 1 {
+    seq i in 64 step 16 { A[i] = exp(x[i]) @[i=VEC_16]; }
+    seq i in 64 step 16 { B[i] = A[i] + 1 @[i=VEC_16]; }
+    seq i in 64 step 16 { C[i] = B[i] + 1 @[i=VEC_16]; }
+    seq i in 64 step 16 { y[i] = C[i] @[i=VEC_16]; z[i] = C[63-i] @[i=VEC_16]; }
+  }
+})");
+  const ScopeAnalysis scopes = derived(program);
+  EXPECT_EQ(scope_of(program, scopes, "A").offset, 0);
+  EXPECT_EQ(scope_of(program, scopes, "B").offset, 256);
+  EXPECT_EQ(scope_of(program, scopes, "C").offset, 0);
+  EXPECT_EQ(scopes.block_bytes, 512);
+  EXPECT_TRUE(scopes.barriers.empty());
+}
+
+// A core goes through all of its iterations before a barrier ends: what it keeps lies in memory.
+TEST(Scopes, KeepValuesAcrossABarrierInMemory) {
+  const std::string text = R"(
+kernel k(x: f32[8,64], out y: f32[8,64]) blocks P warps 1 {
+  j: 64; t: 8;
+  grid i in 8 {
+    X[j] = exp(x[i,j]) @[j=REG_4-VEC_16];
+    s[i] = sum[j] X[j];
+    S = sum[t] s[t];
+    y[i,j] = X[j] / S;
+  }
+})";
+  const TileProgram program = parsed(text);
+  const ScopeAnalysis scopes = derived(program);
+  EXPECT_EQ(scope_of(program, scopes, "s").scope, Scope::kGrid);
+  EXPECT_EQ(scope_of(program, scopes, "X").scope, Scope::kGrid);
+  EXPECT_EQ(scope_of(program, scopes, "X").reason, "kept across a barrier (1d)");
+  ASSERT_EQ(scopes.barriers.size(), 1U);
+  EXPECT_EQ(scopes.barriers[0].before, (std::vector<int32_t>{0, 2}));
+}
+
+TEST(Scopes, DemandsAreObeyed) {
+  const TileProgram program = parsed(R"(
+kernel k(x: f32[64], out y: f32[64]) blocks P warps 1 {
+  grid i in 64 step 16 {
+    A[i] = exp(x[i]) at scratch @[i=VEC_16];
+    y[i] = A[i];
+  }
+})");
+  const ScopeAnalysis scopes = derived(program);
+  EXPECT_EQ(scope_of(program, scopes, "A").scope, Scope::kBlock);
+  EXPECT_EQ(scope_of(program, scopes, "A").extents, (std::vector<int64_t>{16}));
+}
+
+TEST(Hoist, MovesWhatNoLoopChangesAndDropsLoopsOfOneIteration) {
+  TileProgram program = parsed(R"(
+kernel k(x: f32[8,64], w: f32[64], out y: f32[8]) blocks P warps 1 {
+  jj: 64;
+  grid i in 8 {
+    seq t in 1 {
+      seq j in 64 step 64 carry s[.j]: f32 = 0 @[j=REG_4-VEC_16] {
+        seq r in 3 carry a[jj]: f32 = 0 @[jj=REG_4-VEC_16] {
+          W[jj] = w[jj]*2;
+          V[jj] = W[jj] + f32(r) @[jj=REG_4-VEC_16];
+          a'[jj] = a[jj] + V[jj];
+        }
+        s'[.j] = s[.j] + x[i,j]*a[.j];
+      }
+      y[i] = sum[jj] s[jj];
+    }
+  }
+})");
+  HostTensor x(DType::kF32, {8, 64}), w(DType::kF32, {64});
+  for (int64_t i = 0; i < x.size(); ++i) x.set_double(i, 0.25 + static_cast<double>(i % 7));
+  for (int64_t i = 0; i < w.size(); ++i) w.set_double(i, 0.5 - static_cast<double>(i % 5));
+  const auto before = evaluate_tile_program(program, {{"x", x}, {"w", w}});
+  ASSERT_TRUE(before.ok()) << before.error().message;
+  ASSERT_TRUE(verify_tile_program(program).ok());
+  EXPECT_TRUE(hoist(program));
+  EXPECT_EQ(print(program), R"(kernel k(x: f32[8,64], w: f32[64], out y: f32[8]) blocks P warps 1 {
+  jj: 64;
+  j: 64;
+  grid i in 8 {
+    s_first[j] = 0.0 @[j=REG_4-VEC_16];
+    W[jj] = w[jj]*2.0;
+    seq r in 3 carry a[jj]: f32 = 0.0 @[jj=REG_4-VEC_16] {
+      V[jj] = W[jj] + f32(r) @[jj=REG_4-VEC_16];
+      a'[jj] = a[jj] + V[jj];
+    }
+    s[j] = s_first[j] + x[i,j]*a[j];
+    y[i] = sum[jj] s[jj];
+  }
+}
+)");
+  EXPECT_FALSE(hoist(program));
+  ASSERT_TRUE(verify_tile_program(program).ok()) << verify_tile_program(program).error().message;
+  const auto after = evaluate_tile_program(program, {{"x", x}, {"w", w}});
+  ASSERT_TRUE(after.ok()) << after.error().message;
+  for (int64_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(after->outputs.at("y").at_double(i), before->outputs.at("y").at_double(i));
+  }
+}
+
+TEST(Fits, NamesWhatOverflows) {
+  const TileProgram program = parsed(R"(
+kernel k(x: f32[40,64], out y: f32[40,64]) blocks P warps 1 {
+  i: 40;
+  grid j in 64 step 16 {
+    X[i,j] = exp(x[i,j]) @[i=REG_40, j=VEC_16];
+    y[i,j] = X[i,j];
+  }
+})");
+  Target target;
+  target.name = "small";
+  target.vector_registers = 32;
+  const Decision decision = fits(program, derived(program), target);
+  EXPECT_FALSE(decision);
+  EXPECT_EQ(decision.reason(), "40 vector registers alive at once, small has 32");
+  target.vector_registers = 64;
+  EXPECT_TRUE(fits(program, derived(program), target));
+  target.kind = Target::Kind::kGpu;
+  EXPECT_EQ(fits(program, derived(program), target).reason(),
+            "k is a program for a CPU, small is a GPU");
+}
+
+// FusionStitching 2019, §5.2: the block loop and a warp on the first dimension, a reduction within
+// the warp.
+TEST(TemplateForm, PrintsThePapersTuple) {
+  const TileProgram placed = parsed(R"(
+kernel k(x: f32[256,2,2,32], out y: f32[256,2]) blocks 128 warps 8 {
+  b: 2; c: 2; d: 32;
+  grid a in 256 step 2 {
+    R[a,b] = sum[c, d] x[a,b,c,d] at block @[a=WARP_2, b=WARP_2, c=WARP_2, d=LANE_32];
+    y[a,b] = R[a,b];
+  }
+})");
+  EXPECT_EQ(template_form(placed, placed.body[0].loop->body[0].statement, Scope::kBlock),
+            "[GRID_128-WARP_2,WARP,WARP,CTA]S");
+}
+
+TEST(TileProgramHash, LooksAtStructureAndNotAtNames) {
+  const TileProgram a = parsed(
+      "kernel a(x: f32[64], out y: f32[64]) blocks P warps 1 { grid i in 64 step 16 { y[i] = "
+      "exp(x[i]) @[i=VEC_16]; } }");
+  const TileProgram b = parsed(
+      "kernel b(u: f32[64], out v: f32[64]) blocks Q warps 1 { grid k in 64 step 16 { v[k] = "
+      "exp(u[k]) @[k=VEC_16]; } }");
+  const TileProgram c = parsed(
+      "kernel a(x: f32[64], out y: f32[64]) blocks P warps 1 { grid i in 64 step 16 { y[i] = "
+      "log(x[i]) @[i=VEC_16]; } }");
+  EXPECT_EQ(tile_program_hash(a), tile_program_hash(b));
+  EXPECT_NE(tile_program_hash(a), tile_program_hash(c));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,213 @@
+// Programs that the parser or the verifier refuses, each with the reason.
+
+#include <gtest/gtest.h>
+
+#include "tile/scopes.h"
+#include "tile/tile_program.h"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kRows = R"(
+kernel rows(x: f32[10,100], b: f32[100], out y: f32[10,100]) blocks 10 warps 1 {
+  jj: 32;
+  grid i in 10 step 2 {
+    seq j in 100 step 32 carry s[i,.j]: f32 = 0 @[i=REG_2, j=REG_2-VEC_16] {
+      E[i,j] = exp(x[i,j]);
+      s'[i,.j] = s[i,.j] + E[i,j];
+    }
+    S[i] = sum[jj] s[i,jj];
+    seq j in 100 step 32 {
+      y[i,j] = E[i,j] / S[i] + b[j];
+    }
+  }
+}
+)";
+
+/// The first occurrence of `from` replaced.
+std::string changed(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out(text);
+  const size_t at = out.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return out.replace(at, from.size(), to);
+}
+
+std::string refusal(const std::string& text) {
+  const auto program = parse_tile_program(text);
+  if (!program.ok()) return program.error().message;
+  const Status status = verify_tile_program(*program);
+  return status.ok() ? "accepted" : status.error().message;
+}
+
+void expect_refused(std::string_view text, std::string_view from, std::string_view to,
+                    std::string_view reason) {
+  const std::string message = refusal(changed(text, from, to));
+  EXPECT_NE(message.find(reason), std::string::npos) << message;
+}
+
+TEST(VerifyTileProgram, AcceptsTheProgramThatTheMutationsBeginWith) {
+  EXPECT_EQ(refusal(std::string(kRows)), "accepted");
+}
+
+TEST(VerifyTileProgram, NamesWhatTheTextGetsWrong) {
+  expect_refused(kRows, "exp(x[i,j])", "exp(z[i,j])", "6:20: `z` is not defined");
+  expect_refused(kRows, "exp(x[i,j])", "exq(x[i,j])", "6:16: there is no function `exq`");
+  expect_refused(kRows, "exp(x[i,j])", "exp(x[i,j], 1)", "`exp` takes 1 argument, here are 2");
+  expect_refused(kRows, "exp(x[i,j]);", "exp(x[i,j])", "7:7: expected `;`, found `s`");
+  expect_refused(kRows, "s'[i,.j] =", "s[i,.j] =", "`s` is carried: its next value is `s'`");
+  expect_refused(kRows, "S[i] = sum", "E[i] = sum", "`E` is already defined");
+  expect_refused(kRows, "y[i,j] =", "x[i,j] =", "`x` is an input");
+  expect_refused(kRows, "sum[jj]", "sum[i, kk]", "`kk` is no axis or loop");
+  expect_refused(kRows, "j=REG_2", "j=RAG_2", "expected WARP_n, LANE_n, REG_n or VEC_n");
+  expect_refused(kRows, "grid i", "grid jj", "`jj` is already defined");
+  expect_refused(kRows, "f32 = 0", "f33 = 0", "expected an element type, found `f33`");
+  expect_refused(kRows, ".j]: f32", ".k]: f32", "`.k`: no loop with a step above 1 has that name");
+  expect_refused(kRows, "b[j]", "(i < 3)", "operands of `+` are f32 and bool");
+  expect_refused(kRows, "b[j]", "(b[j] ? 1 : 2)", "the condition of `?` is f32");
+  expect_refused(kRows, "b[j]", "i64(b[j])", "operands of `+` are f32 and i64");
+  expect_refused(kRows, "jj: 32;", "jj: 32; jj: 32;", "`jj` is already defined");
+  expect_refused(kRows, "100 step 32 {", "100 step 0 {", "expected the step, a positive integer");
+  expect_refused(kRows, "warps 1", "warps", "expected the number of warps");
+}
+
+TEST(VerifyTileProgram, RefusesReadsThatNothingMakes) {
+  // Too small a tile for its reader; a value of the loop's last iteration only; a wider axis than
+  // the carry.
+  expect_refused(kRows, "E[i,j] / S[i]", "E[i,j+1] / S[i]",
+                 "coordinate 1 reaches [1, 100], made is [0, 99]");
+  expect_refused(kRows, "E[i,j] = exp", "E[i,.j] = exp", "made");
+  expect_refused(kRows, "jj: 32", "jj: 33", "coordinate 1 reaches [0, 32], made is [0, 31]");
+  expect_refused(kRows, "b[j]", "b[j+1]", "reads b[j+1] at [1, 100] along coordinate 0");
+  expect_refused(kRows, "b[j]", "b[i-1]", "at [-1, 8]");
+  expect_refused(kRows, "b[j]", "b[i,j]", "names 2 of 1 coordinates of b");
+  // A gather and a guarded read are in order.
+  EXPECT_EQ(refusal(changed(kRows, "b[j]", "(j < 99 ? b[j+1] : 0)")), "accepted");
+  EXPECT_EQ(refusal(changed(kRows, "b[j]", "b[j+1] fill 0")), "accepted");
+}
+
+TEST(VerifyTileProgram, RefusesValuesOfOtherIterations) {
+  expect_refused(kRows, "s[i,.j] + E[i,j];", "s[i,.j] + E[i,j]; D[i,j] = E[i,j-32];",
+                 "coordinate 1 reaches");
+  expect_refused(kRows, "E[i,j] = exp(x[i,j]);",
+                 "E[i,j] = exp(x[i,j]); D[i,j] = j < 32 ? x[i,j] : E[i,j-32];",
+                 "made in another iteration of seq j and not carried");
+}
+
+TEST(VerifyTileProgram, RefusesWhatIsOverwritten) {
+  expect_refused(kRows, "E[i,j] / S[i]", "E[i,j] / S[i] + L[i]", "`L` is not defined");
+  const std::string kept = changed(kRows, "s'[i,.j] =", "L[i] = x[i,0] + f32(j-.j); s'[i,.j] =");
+  expect_refused(kept, "E[i,j] / S[i]", "E[i,j] / S[i] + L[i]",
+                 "behind seq j, whose iterations overwrite it");
+}
+
+TEST(VerifyTileProgram, RefusesStoresThatMeetOrMiss) {
+  expect_refused(kRows, "seq j in 100 step 32 {", "seq j in 96 step 32 {",
+                 "40 of 1000 elements of y are not written");
+  expect_refused(kRows, "y[i,j] = E", "y[i,.j] = E", "writes elements of y more than once");
+  expect_refused(kRows,
+                 "y[i,j] =", "y[i,j] = 1; y[i,j] =", "two statements write the same elements of y");
+  expect_refused(kRows, "+ b[j];", "; y[j,i] = b[j];", "writes outside of y");
+  // One half each is whole.
+  EXPECT_EQ(refusal(changed(kRows, "seq j in 100 step 32 {\n      y[i,j] = E[i,j] / S[i] + b[j];",
+                            "seq j in 50 step 32 { y[i,j] = E[i,j]; } "
+                            "seq j in 50 .. 100 step 32 { y[i,j] = E[i,j] / S[i];")),
+            "accepted");
+}
+
+TEST(VerifyTileProgram, RefusesBadNesting) {
+  expect_refused(kRows, "seq j in 100 step 32 {", "grid k in 1 { } seq j in 100 step 32 {",
+                 "accepted");
+  expect_refused(kRows, "seq j in 100 step 32 {",
+                 "seq k in 1 { grid l in 1 { } } seq j in 100 step 32 {",
+                 "grid l stands inside a seq loop");
+  expect_refused(kRows, "seq j in 100 step 32 {",
+                 "grid k in 1 { } grid l in 1 { } seq j in 100 step 32 {",
+                 "two grid loops stand side by side");
+  expect_refused(kRows, "seq j in 100 step 32 {", "pack { } seq j in 100 step 32 {",
+                 "a pack stands inside a loop");
+  expect_refused(kRows, "y[i,j] =", "if j < 50 { } y[i,j] =",
+                 "`if j < 50` depends on j, which runs within a tile");
+  expect_refused(kRows, "S[i] = sum[jj] s[i,jj];", "if i-.i < 4 { S[i] = sum[jj] s[i,jj]; }",
+                 "reads S, which is made under a condition only");
+}
+
+TEST(VerifyTileProgram, RefusesPlacesThatDoNotFit) {
+  expect_refused(kRows, "j=REG_2-VEC_16", "j=REG_1-VEC_16", "places 16 of the 32 elements along j");
+  expect_refused(kRows, "i=REG_2,", "i=VEC_2,", "has two vector axes");
+  expect_refused(kRows, "+ b[j];", "+ b[j] @[jj=REG_32];",
+                 "places jj, which is not one axis of its box");
+  expect_refused(changed(kRows, "warps 1", "warps 2"), "i=REG_2", "i=WARP_4", "needs 4 warps of 2");
+  expect_refused(changed(kRows, "warps 1", "warps 2"), "i=REG_2", "i=LANE_64", "64 lanes of 32");
+}
+
+TEST(VerifyTileProgram, RefusesAxesThatLeadNowhere) {
+  expect_refused(kRows, "b[j]", "b[jj]", "reads along jj, which it neither keeps nor reduces");
+  expect_refused(kRows, "S[i] = sum[jj] s[i,jj]", "S[i,jj] = sum[jj] s[i,jj]",
+                 "reduces jj and keeps it");
+}
+
+// A value crosses blocks between two statements of one condition.
+TEST(VerifyTileProgram, RefusesABarrierInsideACondition) {
+  const std::string text = R"(
+kernel shift(x: f32[8,64], out y: f32[8,64]) blocks 8 warps 1 gpu {
+  j: 64;
+  grid i in 8 {
+    seq t in 1 .. 3 {
+      if t < 2 {
+        s[i,j] = x[i,j] @[j=REG_2-LANE_32];
+        y[i,j] = s[7-i,j];
+      }
+    }
+  }
+})";
+  EXPECT_NE(refusal(text).find("a barrier for s would stand inside a condition"), std::string::npos)
+      << refusal(text);
+}
+
+TEST(VerifyTileProgram, RefusesStructuresThatNoTextMakes) {
+  TileProgram program = *parse_tile_program(kRows);
+  const auto broken = [&](auto&& change) {
+    TileProgram copy = *parse_tile_program(kRows);
+    change(copy);
+    const Status status = verify_tile_program(copy);
+    return status.ok() ? std::string("accepted") : status.error().message;
+  };
+  const auto loop = [](TileProgram& p) -> TileLoop& { return *p.body[0].loop; };
+  EXPECT_NE(broken([&](TileProgram& p) { loop(p).dims[0].step = 3; }).find("run over its step"),
+            std::string::npos);
+  EXPECT_NE(broken([&](TileProgram& p) { loop(p).dims[0].offset = 1000; }).find("another kind"),
+            std::string::npos);
+  EXPECT_NE(broken([&](TileProgram& p) {
+              loop(p).body[1].statement.targets.clear();
+            }).find("the wrong targets"),
+            std::string::npos);
+  EXPECT_NE(broken([&](TileProgram& p) {
+              loop(p).body[1].statement.value = nullptr;
+            }).find("an expression is missing"),
+            std::string::npos);
+  EXPECT_NE(broken([&](TileProgram& p) { p.parameters.push_back(0); }).find("named twice"),
+            std::string::npos);
+  EXPECT_NE(broken([&](TileProgram& p) {
+              p.body.push_back(p.body[0]);
+            }).find("two loops share the variable"),
+            std::string::npos);
+}
+
+TEST(ParseTileProgram, EndsDeepNestsWithAnError) {
+  const std::string head = "kernel k(x: f32[1], out y: f32[1]) blocks 1 warps 1 { i: 1; y[i] = ";
+  EXPECT_NE(refusal(head + std::string(100000, '(')).find("nested too deeply"), std::string::npos);
+  EXPECT_NE(refusal(head + std::string(100000, '!')).find("nested too deeply"), std::string::npos);
+  std::string sum = "x[i]", ternary = "x[i]";
+  for (int i = 0; i < 100000; ++i) sum += "+x[i]";
+  for (int i = 0; i < 100000; ++i) ternary += " < 1 ? x[i] : x[i]";
+  EXPECT_NE(refusal(head + sum).find("too deep"), std::string::npos);
+  EXPECT_NE(refusal(head + ternary).find("too deep"), std::string::npos);
+  std::string loops = "kernel k(x: f32[1], out y: f32[1]) blocks 1 warps 1 {";
+  for (int i = 0; i < 100000; ++i) loops += "if true {";
+  EXPECT_NE(refusal(loops).find("nested too deeply"), std::string::npos);
+  EXPECT_NE(refusal(head + "x[i*1125899906842624*1125899906842624]").find("grow beyond"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft
