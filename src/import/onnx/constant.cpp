@@ -112,10 +112,16 @@ void translate_size(OpContext& n) {
   n.set_output(0, n.b.scalar_int(DType::kI64, n.b.size(n.input(0))));
 }
 
+/// Optionals only as the tensors that they are, or absent.
+void translate_optional_has_element(OpContext& n) {
+  n.set_output(0, n.b.scalar_int(DType::kBool, n.has_input(0) ? 1 : 0));
+}
+
 const Translator kConstantRows[] = {
     {"", "Constant", 1, translate_constant},
     {"", "ConstantOfShape", 1, translate_constant_of_shape},
     {"", "EyeLike", 1, translate_eye_like},
+    {"", "OptionalHasElement", 15, translate_optional_has_element},
     {"", "Range", 1, translate_range},
 };
 

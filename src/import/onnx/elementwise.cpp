@@ -187,6 +187,7 @@ const Translator kRows[] = {
     {"", "Mul", 1, translate_binary<ScalarOp::kMul>},
     {"", "Neg", 1, translate_unary<ScalarOp::kNeg>},
     {"", "Not", 1, translate_unary<ScalarOp::kNot>},
+    {"", "OptionalGetElement", 15, translate_identity},
     {"", "Or", 1, translate_binary<ScalarOp::kOr>},
     {"", "Pow", 1, translate_pow},
     {"", "Reciprocal", 1, translate_reciprocal},

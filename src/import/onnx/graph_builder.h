@@ -203,7 +203,7 @@ class GraphBuilder {
   std::vector<ValueId> unite_captures(const std::vector<GraphBuilder*>& regions) const;
 
   GraphBuilder* parent_;
-  int64_t fold_budget_ = int64_t{4} << 30;
+  int64_t fold_budget_ = int64_t{512} << 20;
   Graph graph_;
   std::vector<Known> known_;        ///< by ValueId
   std::vector<int32_t> defined_;    ///< by ValueId: the node, -1 for an input

@@ -15,8 +15,14 @@ namespace {
 
 /// Nodes translated in one import, inlined functions included: a hostile model can write a number
 /// of nodes that is exponential in its size.
-constexpr int64_t kMaxNodes = 2'000'000;
+constexpr int64_t kSpareNodes = 200'000;
 constexpr int kMaxScopeDepth = 64;
+
+/// A refusal that names its node already, the innermost one.
+class NodeRefusal : public Refusal {
+ public:
+  using Refusal::Refusal;
+};
 
 std::string_view domain_name(std::string_view domain) {
   return domain.empty() ? std::string_view("ai.onnx") : domain;
@@ -42,7 +48,10 @@ std::vector<std::string> origin_names(const std::vector<NodeDef>& nodes) {
 }  // namespace
 
 GraphImporter::GraphImporter(const ModelDef& model, const ImportOptions& options)
-    : model_(model), options_(options), source_{model.owner, model.folder}, nodes_left_(kMaxNodes) {
+    : model_(model),
+      options_(options),
+      source_{model.owner, model.folder},
+      nodes_left_(4 * static_cast<int64_t>(model.graph.nodes.size()) + kSpareNodes) {
   for (const FunctionDef& function : model.functions) {
     functions_.emplace(std::pair(function.domain, function.name), &function);
   }
@@ -108,7 +117,8 @@ void GraphImporter::import_nodes(const std::vector<NodeDef>& nodes,
 }
 
 void GraphImporter::import_node(const NodeDef& node, Scope& scope, const std::string& origin) {
-  if (--nodes_left_ < 0) refuse_unsupported("more than two million nodes");
+  if (--nodes_left_ < 0)
+    throw NodeRefusal(invalid_input("too many nodes once its functions are inlined"));
   try {
     std::vector<ValueId> inputs;
     for (std::string_view name : node.inputs) inputs.push_back(lookup(name, scope));
@@ -116,10 +126,12 @@ void GraphImporter::import_node(const NodeDef& node, Scope& scope, const std::st
   } catch (const DependsOnRefused&) {
     list_missing(node, scope, origin);
     mark_refused(node, scope);
+  } catch (const NodeRefusal&) {
+    throw;
   } catch (const Refusal& refusal) {
     if (refusal.error().code != ErrorCode::kUnsupported) {
-      throw Refusal({refusal.error().code,
-                     fmt::format("{}: {}", describe(node, origin), refusal.error().message)});
+      throw NodeRefusal({refusal.error().code,
+                         fmt::format("{}: {}", describe(node, origin), refusal.error().message)});
     }
     refuse_node(node, scope, origin, refusal.error().message);
   }
