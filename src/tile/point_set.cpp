@@ -49,19 +49,40 @@ PointSet::PointSet(const TileStructure& structure, const std::set<TileVarId>& va
     }
   }
   std::sort(vars_.begin(), vars_.end());
+  env_.assign(structure.program->vars.size(), 0);
+  for (size_t i = 0; i < env_.size(); ++i) {
+    const TileVar& var = structure.program->vars[i];
+    if (var.kind == TileVar::Kind::kSize) env_[i] = var.extent;
+  }
   for (const TileVarId var : vars_) {
     if (structure.dim_of.count(var) == 0 || free.count(var) != 0) continue;
-    const TileLoop::Dim& dim = structure.dim(var);
-    std::set<TileVarId> tied{var, dim.origin};
-    for (const IndexExpr& e : {dim.begin, dim.end}) tied.merge(variables_of(e));
-    const TileVarId offset = var == dim.offset ? var : -1;
-    add_predicate(tied, [dim, offset](const Value& value) {
-      const int64_t begin = evaluate(dim.begin, value), end = evaluate(dim.end, value);
-      const int64_t origin = value(dim.origin);
-      const int64_t at = offset < 0 ? origin : origin + value(offset);
-      return origin >= begin && (origin - begin) % dim.step == 0 && at < end;
-    });
+    add_loop_bounds(var, structure.dim(var));
   }
+}
+
+/// Loops of constant bounds need no predicate for their origins, and none for their offsets where
+/// the step divides.
+void PointSet::add_loop_bounds(TileVarId var, const TileLoop::Dim& dim) {
+  const RangeOf range = structure_.range();
+  const IndexExpr begin = simplify(dim.begin, range), end = simplify(dim.end, range);
+  const bool constant = begin.is_const() && end.is_const() && begin.constant() < end.constant();
+  if (constant && (var == dim.origin || (end.constant() - begin.constant()) % dim.step == 0)) {
+    return;
+  }
+  std::set<TileVarId> tied{var, dim.origin};
+  tied.merge(variables_of(begin));
+  tied.merge(variables_of(end));
+  if (var == dim.offset) {
+    tails_[var] = predicates_.size();
+    add_predicate(tied, [dim, end](const Value& value) {
+      return value(dim.origin) + value(dim.offset) < evaluate(end, value);
+    });
+    return;
+  }
+  add_predicate(tied, [dim, begin, end](const Value& value) {
+    const int64_t first = evaluate(begin, value), origin = value(dim.origin);
+    return origin >= first && (origin - first) % dim.step == 0 && origin < evaluate(end, value);
+  });
 }
 
 void PointSet::add(TileVarId var) {
@@ -103,16 +124,25 @@ void PointSet::add_guard(const Guard& guard) {
 int64_t PointSet::count(const std::set<TileVarId>& shown) const {
   int64_t product = 1;
   for (const std::vector<TileVarId>& part : parts({})) {
-    std::set<std::vector<int64_t>> projected;
-    int64_t points = 0;
     const bool all =
         std::all_of(part.begin(), part.end(), [&](TileVarId v) { return shown.count(v) != 0; });
-    const bool done = enumerate(part, all ? kMostPoints : kMostTuples, [&](const Value& value) {
-      ++points;
+    // An offset that only its own tail restricts is counted, not enumerated.
+    std::vector<TileVarId> walked, counted;
+    for (const TileVarId var : part) (all && only_tail(var) ? counted : walked).push_back(var);
+    std::set<std::vector<int64_t>> projected;
+    int64_t points = 0;
+    const bool done = enumerate(walked, counted, all ? kMostPoints : kMostTuples, [&] {
+      int64_t here = 1;
+      for (const TileVarId var : counted) {
+        const TileLoop::Dim& dim = structure_.dim(var);
+        const int64_t left = evaluate(dim.end, value()) - env_[static_cast<size_t>(dim.origin)];
+        here *= std::clamp<int64_t>(left, 0, dim.step);
+      }
+      points += here;
       if (all) return;
       std::vector<int64_t> point;
       for (const TileVarId var : part) {
-        if (shown.count(var) != 0) point.push_back(value(var));
+        if (shown.count(var) != 0) point.push_back(env_[static_cast<size_t>(var)]);
       }
       projected.insert(std::move(point));
     });
@@ -120,6 +150,16 @@ int64_t PointSet::count(const std::set<TileVarId>& shown) const {
     product *= all ? points : static_cast<int64_t>(projected.size());
   }
   return product;
+}
+
+bool PointSet::only_tail(TileVarId var) const {
+  const auto tail = tails_.find(var);
+  if (tail == tails_.end()) return false;
+  for (size_t i = 0; i < predicates_.size(); ++i) {
+    const std::vector<TileVarId>& vars = predicates_[i].vars;
+    if (i != tail->second && std::find(vars.begin(), vars.end(), var) != vars.end()) return false;
+  }
+  return true;
 }
 
 bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>* out) const {
@@ -132,22 +172,20 @@ bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>*
                                       [&](TileVarId v) { return joined[a].count(v) != 0; });
       if (inside) image.axes.push_back(a);
     }
-    const bool done = enumerate(part, kMostTuples, [&](const Value& value) {
+    const Value at = value();
+    const bool done = enumerate(part, {}, kMostTuples, [&] {
       std::vector<int64_t> tuple;
-      for (const size_t a : image.axes) tuple.push_back(evaluate(indices[a], value));
+      for (const size_t a : image.axes) tuple.push_back(evaluate(indices[a], at));
       image.tuples.insert(std::move(tuple));
     });
     if (!done) return false;
     // A part without an axis only says whether there is a point at all.
     if (!image.axes.empty() || image.tuples.empty()) out->push_back(std::move(image));
   }
-  const auto size_value = [&](int id) {
-    return structure_.program->vars[static_cast<size_t>(id)].extent;
-  };
   for (size_t a = 0; a < indices.size(); ++a) {
     const bool moves = std::any_of(vars_.begin(), vars_.end(),
                                    [&](TileVarId v) { return joined[a].count(v) != 0; });
-    if (!moves) out->push_back({{a}, {{evaluate(indices[a], size_value)}}});
+    if (!moves) out->push_back({{a}, {{evaluate(indices[a], value())}}});
   }
   return true;
 }
@@ -211,35 +249,34 @@ int64_t PointSet::step(TileVarId var) const {
   return dim.begin.is_const() ? dim.step : 1;
 }
 
-bool PointSet::enumerate(const std::vector<TileVarId>& part, int64_t limit,
-                         const std::function<void(const Value&)>& visit_point) const {
+bool PointSet::enumerate(const std::vector<TileVarId>& part, const std::vector<TileVarId>& left_out,
+                         int64_t limit, const std::function<void()>& visit_point) const {
   std::vector<const Predicate*> predicates;
-  for (const Predicate& p : predicates_) {
+  for (size_t i = 0; i < predicates_.size(); ++i) {
+    const Predicate& p = predicates_[i];
+    const auto in = [&](const std::vector<TileVarId>& vars) {
+      return std::any_of(p.vars.begin(), p.vars.end(), [&](TileVarId v) {
+        return std::find(vars.begin(), vars.end(), v) != vars.end();
+      });
+    };
     // One without variables of the set says the same everywhere.
-    const bool inside =
-        p.vars.empty() || std::find(part.begin(), part.end(), p.vars[0]) != part.end();
-    if (inside) predicates.push_back(&p);
+    if (p.vars.empty() || (in(part) && !in(left_out))) predicates.push_back(&p);
   }
   double points = 1;
-  std::map<TileVarId, int64_t> at;
   for (const TileVarId var : part) {
     const Interval r = structure_.ranges[static_cast<size_t>(var)];
     points *= static_cast<double>((r.hi - r.lo) / step(var) + 1);
-    at[var] = r.lo;
+    env_[static_cast<size_t>(var)] = r.lo;
   }
   if (points > static_cast<double>(limit)) return false;
-  const Value value = [&](int id) {
-    const auto found = at.find(id);
-    return found != at.end() ? found->second
-                             : structure_.program->vars[static_cast<size_t>(id)].extent;
-  };
+  const Value at = value();
   while (true) {
     const bool holds = std::all_of(predicates.begin(), predicates.end(),
-                                   [&](const Predicate* p) { return p->holds(value); });
-    if (holds) visit_point(value);
+                                   [&](const Predicate* p) { return p->holds(at); });
+    if (holds) visit_point();
     size_t i = part.size();
     while (i > 0) {
-      int64_t& v = at[part[i - 1]];
+      int64_t& v = env_[static_cast<size_t>(part[i - 1])];
       v += step(part[i - 1]);
       const Interval r = structure_.ranges[static_cast<size_t>(part[i - 1])];
       if (v <= r.hi) break;
@@ -248,6 +285,10 @@ bool PointSet::enumerate(const std::vector<TileVarId>& part, int64_t limit,
     }
     if (i == 0) return true;
   }
+}
+
+PointSet::Value PointSet::value() const {
+  return [this](int id) { return env_[static_cast<size_t>(id)]; };
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -55,14 +56,21 @@ class PointSet {
   };
 
   void add(TileVarId var);
+  void add_loop_bounds(TileVarId var, const TileLoop::Dim& dim);
   std::vector<std::vector<TileVarId>> parts(const std::vector<std::set<TileVarId>>& joined) const;
-  bool enumerate(const std::vector<TileVarId>& part, int64_t limit,
-                 const std::function<void(const Value&)>& visit_point) const;
+  /// Calls `visit_point` with `env_` at every point of `part`; predicates that hang on `left_out`
+  /// are not asked.
+  bool enumerate(const std::vector<TileVarId>& part, const std::vector<TileVarId>& left_out,
+                 int64_t limit, const std::function<void()>& visit_point) const;
+  bool only_tail(TileVarId var) const;
   int64_t step(TileVarId var) const;
+  Value value() const;
 
   const TileStructure& structure_;
   std::vector<TileVarId> vars_;
   std::vector<Predicate> predicates_;
+  std::map<TileVarId, size_t> tails_;  ///< offset → its tail's predicate
+  mutable std::vector<int64_t> env_;   ///< by variable: the point in hand
 };
 
 }  // namespace weft
