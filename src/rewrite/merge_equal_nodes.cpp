@@ -11,16 +11,15 @@
 namespace weft {
 namespace {
 
-/// A few words of a large constant stand for it: weights must not be read as a whole just to find
-/// that they differ.
+/// A few pieces of a large constant stand for it: weights must not be read as a whole, nor many of
+/// their pages mapped, just to find that they differ.
 uint64_t sampled_hash(const HostTensor& value) {
-  constexpr size_t kWhole = 1024;
-  constexpr size_t kSamples = 16;
+  constexpr size_t kPiece = 256;
   const std::span<const std::byte> bytes(value.raw(), static_cast<size_t>(value.bytes()));
-  if (bytes.size() <= kWhole) return hash64(bytes);
+  if (bytes.size() <= 4 * kPiece) return hash64(bytes);
   Hasher hasher;
-  for (size_t i = 0; i < kSamples; ++i) {
-    hasher.add_bytes(bytes.subspan((bytes.size() - 8) / (kSamples - 1) * i, 8));
+  for (size_t i = 0; i < 4; ++i) {
+    hasher.add_bytes(bytes.subspan((bytes.size() - kPiece) / 3 * i, kPiece));
   }
   return hasher.digest64();
 }
