@@ -1,5 +1,7 @@
 // Models cut short and with bytes changed: an error or a graph that verifies, never a crash.
+// WEFT_MUTATIONS says how many of each model, for scripts/fuzz-models; the suite makes 60.
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -55,6 +57,11 @@ std::string mutate(std::string model, std::mt19937& random) {
   return model;
 }
 
+int mutation_count() {
+  const char* count = std::getenv("WEFT_MUTATIONS");
+  return count != nullptr ? std::atoi(count) : 60;
+}
+
 class MutatedModels : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(MutatedModels, GiveAnErrorOrAGoodGraph) {
@@ -62,7 +69,7 @@ TEST_P(MutatedModels, GiveAnErrorOrAGoodGraph) {
   ASSERT_FALSE(model.empty());
   ASSERT_TRUE(import_bytes(model).ok());
   std::mt19937 random(20240517);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < mutation_count(); ++i) {
     SCOPED_TRACE(i);
     import_anything(mutate(model, random));
   }
