@@ -294,8 +294,9 @@ V remainder_of(const LaneBuilder& k, V x, V y) {
   const auto more = [&](const std::vector<V>& s) { return k.any(k.ge(s[0], divisor)); };
   const auto step = [&](const std::vector<V>& s) {
     // Far apart: by a multiple of the divisor, so that the quotient is finite.
-    V distant = k.mul(divisor, k.f64(0x1p900));
-    V by = k.select(k.ge(s[0], distant), distant, divisor);
+    V far = k.mul(divisor, k.f64(0x1p900)), farther = k.mul(far, k.f64(0x1p200));
+    V by = k.select(k.ge(s[0], far), far, divisor);
+    by = k.select(k.ge(s[0], farther), farther, by);
     // 26 bits of a quotient that is not above the true one: quotient * by is exact in two parts.
     V quotient = k.mul(k.div(s[0], by), k.f64(1 - 0x1p-52));
     V short_bits = b.CreateAnd(k.bits(quotient), k.integer(64, ~((int64_t{1} << 27) - 1)));
