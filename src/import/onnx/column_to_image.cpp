@@ -45,6 +45,7 @@ void translate_col2im(OpContext& n) {
   auto pixels = element_count(padded);
   n.require(taps && blocks && pixels && b.extent(x, 2) == *blocks && b.extent(x, 1) % *taps == 0,
             "block_shape, strides, pads and dilations do not fit the input");
+  table_size({*taps, *blocks}, "Col2Im, whose positions are a table");
   int64_t batch = b.extent(x, 0), channels = b.extent(x, 1) / *taps;
   Shape updates = {batch * channels, *taps * *blocks};
   ValueId places = b.constant_ints(block_positions(w, padded, *taps, *blocks));

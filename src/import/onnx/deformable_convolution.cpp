@@ -9,6 +9,7 @@ namespace {
 ValueId tap_coordinates(GraphBuilder& b, DType type, const Windows& w, size_t axis, int64_t taps) {
   Shape shape = {1, 1, taps};
   shape.insert(shape.end(), w.out.begin(), w.out.end());
+  table_size({taps}, "a window");
   HostTensor offsets(type, {1, 1, taps});
   int64_t inner = 1;
   for (size_t i = axis + 1; i < w.rank(); ++i) inner *= w.kernel[i];

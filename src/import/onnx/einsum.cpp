@@ -83,6 +83,7 @@ Equation parse_equation(std::string_view text) {
 /// end, and every (extent + 1)-th element of the joined axis stays.
 ValueId take_diagonal(GraphBuilder& b, ValueId x, int64_t p, int64_t q) {
   int64_t rank = b.rank(x), extent = b.extent(x, p);
+  if (extent >= (int64_t{1} << 31)) refuse_invalid("a repeated label names too large an axis");
   if (b.extent(x, q) != extent) refuse_invalid("a repeated label names axes of different extents");
   std::vector<int64_t> order;
   for (int64_t i = 0; i < rank; ++i) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "import/onnx/windows.h"
+
 namespace weft::onnx {
 namespace {
 
@@ -72,6 +74,7 @@ void add_kernel_taps(const AxisSampling& axis, const InterpolationRule& rule, Ta
   }
   auto first = static_cast<int64_t>(std::floor(-radius)) + 1;
   int64_t count = 2 - 2 * first;
+  table_size({axis.out, count}, "the weights of an interpolation, a table");
   auto positions = static_cast<size_t>(axis.out);
   taps.indices.assign(static_cast<size_t>(count), std::vector<int64_t>(positions));
   taps.weights.assign(static_cast<size_t>(count), std::vector<double>(positions));
@@ -150,6 +153,7 @@ ValueId take(GraphBuilder& b, ValueId x, int64_t axis, const std::vector<int64_t
 
 Taps make_taps(const AxisSampling& axis, const InterpolationRule& rule) {
   if (axis.extent <= 0 && axis.out > 0) refuse_invalid("an empty axis cannot be resized");
+  table_size({axis.out}, "resizing to an axis");
   Taps taps;
   if (rule.coordinates == "tf_crop_and_resize") {
     for (int64_t o = 0; o < axis.out; ++o) {

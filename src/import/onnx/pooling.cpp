@@ -119,6 +119,7 @@ void translate_max_pool(OpContext& n) {
 
 /// For each output position along axis i, how many taps of its window count.
 std::vector<double> counted_taps(const Windows& w, size_t i, bool include_padding) {
+  table_size({w.out[i]}, "average pooling to an axis");
   int64_t begin = include_padding ? -w.low[i] : 0;
   int64_t end = w.extent[i] + (include_padding ? w.high[i] : 0);
   std::vector<double> counts;
@@ -232,7 +233,10 @@ void translate_max_unpool(OpContext& n) {
   ValueId at = b.wrap_indices(b.reshape(indices, {b.size(x)}), *count);
   flat = b.scatter_elements(flat, at, b.reshape(x, {b.size(x)}), ScatterAttrs{});
   std::vector<int64_t> low(wanted.size(), 0), high;
-  for (size_t i = 0; i < wanted.size(); ++i) high.push_back(wanted[i] - inferred[i]);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    n.require(wanted[i] >= 0, "output_shape must not be negative");
+    high.push_back(wanted[i] - inferred[i]);
+  }
   ValueId y = b.reshape(flat, inferred);
   n.set_output(0, b.pad(y, b.scalar(b.dtype(x), 0), low, high));
 }

@@ -8,7 +8,7 @@
 namespace weft::onnx {
 namespace {
 
-/// Transforms are products with constant matrices; larger ones are refused.
+/// Windows are constants, transforms products with constant matrices; larger ones are refused.
 constexpr int64_t kMaxBasisElements = int64_t{1} << 24;
 
 double turn(int64_t numerator, int64_t denominator) {
@@ -19,7 +19,7 @@ double turn(int64_t numerator, int64_t denominator) {
 /// A window as a sum of cosines of 0, 1 and 2 turns per period.
 void translate_window(OpContext& n, double constant, double once, double twice) {
   int64_t size = n.int_input(0, "size");
-  n.require(size >= 0 && size < (int64_t{1} << 31), "size is out of range");
+  n.require(size >= 0 && size <= kMaxBasisElements, "size is out of range");
   int64_t period = std::max<int64_t>(1, n.bool_attr("periodic", true) ? size : size - 1);
   HostTensor window(n.dtype_attr("output_datatype", DType::kF32), {size});
   for (int64_t i = 0; i < size; ++i) {

@@ -57,6 +57,14 @@ std::vector<int64_t> spatial_attr(OpContext& n, std::string_view name, size_t ra
   return values;
 }
 
+int64_t table_size(const Shape& shape, std::string_view what) {
+  std::optional<int64_t> count = element_count(shape);
+  if (!count || *count > (int64_t{1} << 24)) {
+    refuse_unsupported(fmt::format("{} of more than 2^24 elements", what));
+  }
+  return *count;
+}
+
 Shape spatial_extents(OpContext& n, ValueId x) {
   const Shape& shape = n.b.shape(x);
   n.require(shape.size() >= 2, "the input must have a batch axis and a channel axis");

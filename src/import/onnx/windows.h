@@ -26,6 +26,9 @@ Windows read_windows(OpContext& n, const Shape& extent, std::vector<int64_t> ker
 std::vector<int64_t> spatial_attr(OpContext& n, std::string_view name, size_t rank,
                                   int64_t otherwise, int64_t least);
 
+/// Elements of a table that is computed while importing; refuses more than 2^24.
+int64_t table_size(const Shape& shape, std::string_view what);
+
 /// The extents after the first two.
 Shape spatial_extents(OpContext& n, ValueId x);
 

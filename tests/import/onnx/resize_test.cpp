@@ -68,6 +68,11 @@ TEST(Resize, NonsenseIsInvalid) {
   EXPECT_THAT(node.refusal(ErrorCode::kInvalidInput), testing::HasSubstr("sizes"));
 }
 
+TEST(Resize, HugeExtentsAreRefusedBeforeTheyAreAllocated) {
+  OneNode node = resize(ramp({4}), {int64_t{1} << 30}, {string_attr("mode", "linear")});
+  EXPECT_THAT(node.refusal(), testing::HasSubstr("2^24"));
+}
+
 TEST(GridSample, PadsAsItsModeSays) {
   OneNode node{"GridSample",
                {ramp({1, 1, 2, 3}), f32_tensor({1, 1, 3, 2}, {-1.4f, 0, -0.5f, 0.25f, 0.9f, 1.2f})},
