@@ -20,14 +20,18 @@ void set_outputs(OpContext& n, const std::vector<ValueId>& results) {
   for (int i = 0; i < n.output_count(); ++i) n.set_output(i, results[static_cast<size_t>(i)]);
 }
 
+void add_results(OpContext& n, GraphBuilder& region, const std::vector<ValueId>& results) {
+  for (ValueId v : results) {
+    if (is_sequence(v)) n.unsupported("a sequence out of a graph that may not run");
+    region.result(v);
+  }
+}
+
 std::vector<ValueId> import_both_branches(OpContext& n, ValueId condition) {
   GraphBuilder then(&n.b), otherwise(&n.b);
-  for (ValueId v : n.importer().import_subgraph(n.graph_attr("then_branch"), n, then, {})) {
-    then.result(v);
-  }
-  for (ValueId v : n.importer().import_subgraph(n.graph_attr("else_branch"), n, otherwise, {})) {
-    otherwise.result(v);
-  }
+  add_results(n, then, n.importer().import_subgraph(n.graph_attr("then_branch"), n, then, {}));
+  add_results(n, otherwise,
+              n.importer().import_subgraph(n.graph_attr("else_branch"), n, otherwise, {}));
   n.require(then.results().size() == otherwise.results().size(), "the branches differ");
   for (size_t i = 0; i < then.results().size(); ++i) {
     const TensorType& a = then.type(then.results()[i]);
@@ -83,10 +87,11 @@ struct LoopParts {
 
 LoopParts read_loop(OpContext& n) {
   LoopParts parts{n.graph_attr("body"), {}, 0, {}, false, {}};
-  for (int i = 2; i < n.input_count(); ++i) parts.carries.push_back(n.input(i));
+  for (int i = 2; i < n.input_count(); ++i) parts.carries.push_back(n.any_input(i));
   n.require(parts.body.outputs.size() >= parts.carries.size() + 1 &&
                 parts.body.inputs.size() == parts.carries.size() + 2,
             "the body does not fit the loop");
+  for (ValueId carry : parts.carries) n.require(carry != kNoValue, "a carried value is missing");
   parts.slice_count = parts.body.outputs.size() - parts.carries.size() - 1;
   // Slices are stacked to one tensor, whose extent must be known.
   if (parts.slice_count > 0 && n.has_input(0)) n.int_input(0, "the trip count");
@@ -134,6 +139,7 @@ BodyRegion import_body(OpContext& n, const LoopParts& parts, bool condition_know
 }
 
 bool keeps_types(OpContext& n, const LoopParts& parts, const BodyRegion& region) {
+  if (std::any_of(region.results.begin(), region.results.end(), is_sequence)) return false;
   for (size_t i = 0; i < parts.carries.size(); ++i) {
     if (region.builder->type(region.results[i + 1]) != n.b.type(parts.carries[i])) return false;
   }
@@ -210,6 +216,11 @@ void make_conditional_loop(OpContext& n, const LoopParts& parts, BodyRegion& reg
 void translate_loop(OpContext& n) {
   const LoopParts parts = read_loop(n);
   const bool starts = parts.condition == true;
+  // A sequence that grows: its loop exists only while importing.
+  if (std::any_of(parts.carries.begin(), parts.carries.end(), is_sequence)) {
+    if (!parts.trip_count && !parts.endless) n.int_input(0, "the trip count");
+    return unroll_loop(n, parts);
+  }
   if (parts.condition == false && parts.slice_count == 0) return set_outputs(n, parts.carries);
   if (starts && parts.trip_count) {
     const size_t mark = n.importer().mark();
@@ -274,7 +285,7 @@ void translate_scan(OpContext& n) {
     slice.shape.erase(slice.shape.begin());
     arguments.push_back(body.input(std::move(slice)));
   }
-  for (ValueId v : n.importer().import_subgraph(graph, n, body, arguments)) body.result(v);
+  add_results(n, body, n.importer().import_subgraph(graph, n, body, arguments));
   std::vector<ValueId> results =
       n.b.make_scan(carries, xs, body, {x_directions.begin(), x_directions.end()},
                     {y_directions.begin(), y_directions.end()});

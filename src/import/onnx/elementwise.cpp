@@ -40,7 +40,10 @@ void translate_reciprocal(OpContext& n) {
 
 void translate_relu(OpContext& n) { n.set_output(0, n.b.max(n.input(0), 0.0)); }
 
-void translate_identity(OpContext& n) { n.set_output(0, n.input(0)); }
+void translate_identity(OpContext& n) {
+  n.require(n.has_input(0), "input 0 is missing");
+  n.set_output(0, n.any_input(0));
+}
 
 /// The result has the base's type, whatever the exponent's.
 void translate_pow(OpContext& n) {

@@ -67,6 +67,7 @@ void GraphImporter::import_main(Scope& scope) {
   for (const ValueDef& output : model_.graph.outputs) {
     const ValueId v = lookup(output.name, scope);
     if (v == kNoValue) refuse_invalid(fmt::format("output '{}' is never made", output.name));
+    if (is_sequence(v)) refuse_unsupported(fmt::format("output '{}' is a sequence", output.name));
     scope.builder.graph().add_output(v, std::string(output.name));
   }
 }
@@ -167,7 +168,7 @@ void GraphImporter::inline_function(const FunctionDef& function, OpContext& call
     refuse_invalid(fmt::format("the function takes {} inputs", function.inputs.size()));
   }
   for (size_t i = 0; i < function.inputs.size(); ++i) {
-    inner.values[function.inputs[i]] = call.optional_input(static_cast<int>(i));
+    inner.values[function.inputs[i]] = call.any_input(static_cast<int>(i));
   }
   const std::vector<NodeDef> body = bind_attributes(function, call.node());
   import_nodes(body, function.outputs, inner);
@@ -206,20 +207,38 @@ std::vector<ValueId> GraphImporter::import_subgraph(const GraphDef& graph, const
   return results;
 }
 
-ValueId GraphImporter::lookup(std::string_view name, const Scope& scope) const {
+ValueId GraphImporter::lookup(std::string_view name, const Scope& scope) {
   if (name.empty()) return kNoValue;
   const auto found = scope.values.find(name);
   if (found == scope.values.end()) {
     if (scope.outer == nullptr) refuse_invalid(fmt::format("nothing makes the value '{}'", name));
     const ValueId outside = lookup(name, *scope.outer);
-    if (&scope.builder == &scope.outer->builder || outside < 0) return outside;
-    return scope.builder.capture(outside);
+    if (&scope.builder == &scope.outer->builder || outside == kNoValue) return outside;
+    if (!is_sequence(outside)) return scope.builder.capture(outside);
+    std::vector<ValueId> captured;
+    for (ValueId v : std::vector<ValueId>(sequence(outside))) {
+      captured.push_back(scope.builder.capture(v));
+    }
+    return add_sequence(std::move(captured));
   }
   if (found->second == kRefusedValue) throw DependsOnRefused{};
   if (found->second == kUnmadeValue) {
     refuse_unsupported(fmt::format("it reads '{}', an output that weft does not make", name));
   }
   return found->second;
+}
+
+ValueId GraphImporter::add_sequence(std::vector<ValueId> values) {
+  constexpr size_t kMaxElements = 4'000'000;
+  sequence_elements_ += values.size();
+  if (sequence_elements_ > kMaxElements) refuse_unsupported("sequences of so many tensors");
+  sequences_.push_back(std::move(values));
+  return kFirstSequence - static_cast<ValueId>(sequences_.size() - 1);
+}
+
+const std::vector<ValueId>& GraphImporter::sequence(ValueId v) const {
+  WEFT_CHECK(is_sequence(v), "not a sequence");
+  return sequences_.at(static_cast<size_t>(kFirstSequence - v));
 }
 
 int64_t GraphImporter::opset_of(std::string_view domain, const Scope& scope) const {

@@ -34,6 +34,11 @@ inline constexpr ValueId kRefusedValue = -2;
 /// An output that the node's translator does not produce.
 inline constexpr ValueId kUnmadeValue = -3;
 
+/// Sequences of tensors exist only while importing: an id at or below this one names a list of
+/// values.
+inline constexpr ValueId kFirstSequence = -16;
+inline bool is_sequence(ValueId v) { return v <= kFirstSequence; }
+
 /// A value was needed that only a refused node would have made.
 struct DependsOnRefused {};
 
@@ -59,6 +64,10 @@ class GraphImporter {
 
   /// The values of initializers, by name, into the scope.
   void add_initializers(const GraphDef& graph, Scope& scope);
+
+  /// A new sequence of values of one builder, and its values.
+  ValueId add_sequence(std::vector<ValueId> values);
+  const std::vector<ValueId>& sequence(ValueId v) const;
 
   HostTensor tensor(const TensorDef& def) const { return read_tensor(def.message, source_); }
   const TensorSource& source() const { return source_; }
@@ -93,7 +102,7 @@ class GraphImporter {
   void list_missing(const NodeDef& node, const Scope& scope, const std::string& origin);
   const FunctionDef* find_function(const NodeDef& node) const;
   int64_t opset_of(std::string_view domain, const Scope& scope) const;
-  ValueId lookup(std::string_view name, const Scope& scope) const;
+  ValueId lookup(std::string_view name, const Scope& scope);
 
   const ModelDef& model_;
   const ImportOptions& options_;
@@ -101,6 +110,8 @@ class GraphImporter {
   TranslatorIndex translators_;
   std::map<std::pair<std::string_view, std::string_view>, const FunctionDef*> functions_;
   std::vector<std::string> refused_;
+  std::vector<std::vector<ValueId>> sequences_;
+  size_t sequence_elements_ = 0;
   int64_t nodes_left_;
 };
 

@@ -22,7 +22,23 @@ bool OpContext::has_input(int i) const {
 
 ValueId OpContext::input(int i) const {
   if (!has_input(i)) refuse_invalid(fmt::format("input {} is missing", i));
+  if (is_sequence_input(i)) refuse_invalid(fmt::format("input {} is a sequence", i));
   return inputs_[static_cast<size_t>(i)];
+}
+
+ValueId OpContext::any_input(int i) const {
+  return has_input(i) ? inputs_[static_cast<size_t>(i)] : kNoValue;
+}
+
+bool OpContext::is_sequence_input(int i) const { return is_sequence(any_input(i)); }
+
+std::vector<ValueId> OpContext::sequence_input(int i) const {
+  if (!is_sequence_input(i)) refuse_invalid(fmt::format("input {} is not a sequence", i));
+  return importer_.sequence(any_input(i));
+}
+
+void OpContext::set_sequence(int i, std::vector<ValueId> values) {
+  set_output(i, importer_.add_sequence(std::move(values)));
 }
 
 HostTensor OpContext::constant_input(int i, std::string_view what) {
@@ -52,7 +68,7 @@ double OpContext::double_input(int i, std::string_view what) {
 }
 
 const HostTensor* OpContext::known_input(int i) {
-  return has_input(i) ? b.constant_value(input(i)) : nullptr;
+  return has_input(i) && !is_sequence_input(i) ? b.constant_value(input(i)) : nullptr;
 }
 
 const Attribute* OpContext::find_attr(std::string_view name) const {
@@ -153,7 +169,7 @@ bool OpContext::wants_output(int i) const {
 }
 
 void OpContext::set_output(int i, ValueId v) {
-  b.type(v);
+  if (!is_sequence(v)) b.type(v);
   if (i < output_count()) outputs_[static_cast<size_t>(i)] = v;
 }
 

@@ -44,6 +44,11 @@ class OpContext {
   ValueId input(int i) const;
   /// kNoValue when absent.
   ValueId optional_input(int i) const { return has_input(i) ? input(i) : kNoValue; }
+  /// The values of an input that is a sequence (which exist only while importing); refuses others.
+  std::vector<ValueId> sequence_input(int i) const;
+  bool is_sequence_input(int i) const;
+  /// A value, a sequence (to be handed on only) or kNoValue.
+  ValueId any_input(int i) const;
   /// The value of an input that must be known while importing (a shape, axes, k); `what` names it
   /// in the refusal. An input of the model whose value the caller gave is specialised on it.
   HostTensor constant_input(int i, std::string_view what);
@@ -87,6 +92,7 @@ class OpContext {
   bool wants_output(int i) const;
   /// Ignored when the model does not name output i.
   void set_output(int i, ValueId v);
+  void set_sequence(int i, std::vector<ValueId> values);
   const std::vector<ValueId>& outputs() const { return outputs_; }
 
   [[noreturn]] void unsupported(std::string reason) const { refuse_unsupported(std::move(reason)); }
@@ -136,6 +142,7 @@ TranslatorTable movement_translators();
 TranslatorTable pad_translators();
 TranslatorTable constant_translators();
 TranslatorTable gather_scatter_translators();
+TranslatorTable sequence_translators();
 TranslatorTable control_flow_translators();
 
 TranslatorTable activation_translators();
