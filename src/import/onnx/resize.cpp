@@ -105,7 +105,10 @@ void resize(OpContext& n, const Target& target, const InterpolationRule& rule,
   n.require(!crops || roi.size() == 2 * target.axes.size(),
             "roi must have a begin and an end per resized axis");
   ValueId y = n.input(0);
-  if (!copies) y = to_floating(b, y);
+  // Integers of up to 32 bits as float32, like other runtimes: the result is truncated, so the
+  // rounding of a sum that is nearly whole counts.
+  bool narrow = is_integer(type) && byte_size(type) <= 4;
+  if (!copies) y = narrow ? b.convert(y, DType::kF32) : to_floating(b, y);
   std::vector<std::pair<int64_t, std::vector<bool>>> outside;
   for (size_t i = 0; i < target.axes.size(); ++i) {
     AxisSampling axis;
