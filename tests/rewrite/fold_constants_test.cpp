@@ -1,0 +1,100 @@
+#include "rewrite/fold_constants.h"
+
+#include "tests/rewrite/expect_rewrite.h"
+
+namespace weft {
+namespace {
+
+std::function<bool(Graph&)> fold_constants_up_to(int64_t bytes) {
+  return [bytes](Graph& graph) { return fold_constants(graph, bytes); };
+}
+
+TEST(FoldConstants, FoldsChains) {
+  Graph graph = parsed(R"((x: f32[2]) {
+  a = constant {1, 2} : f32[2]
+  b = constant {10, 30} : f32[2]
+  c = add a, b : f32[2]
+  d = neg c : f32[2]
+  y = mul x, d : f32[2]
+} -> (y))");
+  EXPECT_TRUE(fold_constants(graph, 1024));
+  ASSERT_EQ(graph.nodes.back().op, GraphOp::kElementwise);
+  const Node& factor = graph.nodes[graph.nodes.size() - 2];
+  ASSERT_EQ(factor.op, GraphOp::kConstant);
+  EXPECT_EQ(std::get<ConstantAttrs>(factor.attrs).value.at_double(1), -32);
+}
+
+TEST(FoldConstants, LeavesBroadcastsThatGrow) {
+  expect_unchanged(fold_constants_up_to(1024), R"((x: f32[1024]) {
+  c = constant 2 : f32[]
+  b = broadcast c, dims={} : f32[1024]
+  y = mul x, b : f32[1024]
+} -> (y))");
+  expect_unchanged(fold_constants_up_to(1024), R"(() {
+  c = constant {2, 3} : f32[2]
+  b = broadcast c, dims={1} : f32[1024,2]
+} -> (b))");
+  expect_unchanged(fold_constants_up_to(1024), R"(() {
+  i = iota axis=0 : i64[4]
+} -> (i))");
+}
+
+TEST(FoldConstants, ComputesOnOneElementOfBroadcasts) {
+  expect_rewrite(fold_constants_up_to(16), R"((x: f32[4096]) {
+  a = constant 2 : f32[]
+  b = broadcast a, dims={} : f32[64,64]
+  c = sqrt b : f32[64,64]
+  d = mul c, c : f32[64,64]
+  e = transpose d, permutation={1,0} : f32[64,64]
+} -> (x, e))",
+                 R"((x: f32[4096]) {
+  a = constant 2 : f32[]
+  b = broadcast a, dims={} : f32[64,64]
+  v6 = constant 1.4142135 : f32[]
+  v7 = broadcast v6, dims={} : f32[64,64]
+  v8 = constant 1.9999999 : f32[]
+  v9 = broadcast v8, dims={} : f32[64,64]
+  v10 = constant 1.9999999 : f32[]
+  v11 = broadcast v10, dims={} : f32[64,64]
+} -> (x, e=v11))");
+}
+
+TEST(FoldConstants, UniformResultsBecomeBroadcasts) {
+  expect_rewrite(fold_constants_up_to(1024), R"(() {
+  a = constant {1, 2, 3} : i32[3]
+  b = constant {3, 2, 1} : i32[3]
+  c = add a, b : i32[3]
+} -> (c))",
+                 R"(() {
+  a = constant {1, 2, 3} : i32[3]
+  b = constant {3, 2, 1} : i32[3]
+  v3 = constant 4 : i32[]
+  v4 = broadcast v3, dims={} : i32[3]
+} -> (c=v4))");
+}
+
+TEST(FoldConstants, ReachesIntoRegionsButRunsNoLoops) {
+  Graph graph = parsed(R"((c: bool[], x: f32[]) {
+  r = if c, x : f32[]
+    region (a: f32[]) {
+      t = constant 2 : f32[]
+      s = neg t : f32[]
+      u = add a, s : f32[]
+    } -> (u)
+    region (a: f32[]) {
+    } -> (a)
+  i = constant 1 : i64[]
+  w = while i, carry_count=1 : i64[]
+    region (k: i64[]) {
+      go = constant true : bool[]
+    } -> (go)
+    region (k: i64[]) {
+    } -> (k)
+} -> (r, w))");
+  EXPECT_TRUE(fold_constants(graph, 1024));
+  EXPECT_EQ(graph.nodes[0].regions[0]->nodes[1].op, GraphOp::kConstant);
+  EXPECT_EQ(graph.nodes.back().op, GraphOp::kWhile);
+}
+
+}  // namespace
+}  // namespace weft
