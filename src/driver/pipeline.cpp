@@ -65,6 +65,10 @@ Status run_fold_movement(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { fold_movement(p); });
   return {};
 }
+Status run_split_axes(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { split_axes(p); });
+  return {};
+}
 Status run_sink_movement(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { sink_movement(p); });
   return {};
@@ -177,6 +181,7 @@ const std::vector<Pass>& pipeline() {
       {"remove-dead-nodes", "graph", run_remove_dead},
       {"express", "tensor-program", run_express},
       {"fold-movement", "tensor-program", run_fold_movement},
+      {"split-axes", "tensor-program", run_split_axes},
       {"sink-movement", "tensor-program", run_sink_movement},
       {"pack-contractions", "tensor-program", run_pack},
       {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},

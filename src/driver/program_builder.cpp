@@ -33,7 +33,7 @@ class Builder {
     for (size_t o = 0; o < tensors.outputs.size(); ++o) {
       const Tensor& t = tensors.tensors[static_cast<size_t>(tensors.outputs[o])];
       outputs.push_back(add_buffer(t, ProgramBuffer::Kind::kOutput, static_cast<int32_t>(o)));
-      program_.outputs.push_back({tensors.output_names[o], t.type.dtype, t.type.shape});
+      program_.outputs.push_back({tensors.output_names[o], t.type.dtype, declared_type(t).shape});
     }
     Region top;
     WEFT_RETURN_IF_ERROR(build_region(tensors, plan, inputs, outputs, &top));

@@ -111,7 +111,10 @@ class Evaluation {
       }
     }
     std::vector<HostTensor> outputs;
-    for (const TensorId t : program_.outputs) outputs.push_back(values_[static_cast<size_t>(t)]);
+    for (const TensorId t : program_.outputs) {
+      const TensorType known = declared_type(program_.tensors[static_cast<size_t>(t)]);
+      outputs.push_back(values_[static_cast<size_t>(t)].reshaped(known.shape));
+    }
     return outputs;
   }
 

@@ -192,7 +192,13 @@ class ContractionPacking {
     return static_cast<TensorId>(program_.tensors.size()) - 1;
   }
 
+  /// The constants as one; those of an unrolled loop are joined once for all its steps.
   TensorId joined_constant(const std::vector<TensorId>& parts, size_t axis) {
+    const auto [known, fresh] = joined_.try_emplace({parts, axis}, -1);
+    if (fresh) known->second = join(parts, axis);
+    return known->second;
+  }
+  TensorId join(const std::vector<TensorId>& parts, size_t axis) {
     std::vector<HostTensor> values;
     for (const TensorId t : parts) values.push_back(tensor(t).value);
     HostTensor value = concatenated(values, axis);
@@ -383,7 +389,7 @@ class ContractionPacking {
       if (found == in_place_of.end()) return read;
       return scalar_read(found->second, read->type, read->indices);
     };
-    e.body = rewrite(e.body, [](int id) { return IndexExpr::var(id); }, read_of);
+    e.body = rewrite(e.body, {}, read_of);
     const auto axis = static_cast<size_t>(row.axis);
     const int64_t extent = tensor(row.packed).type.shape[axis];
     row.members.clear();
@@ -399,7 +405,6 @@ class ContractionPacking {
       program_.steps.insert(program_.steps.end(), at.begin() + 1, at.end());
       program_.steps.push_back(at[0]);
     }
-    const std::function<IndexExpr(int)> same = [](int id) { return IndexExpr::var(id); };
     const std::function<ScalarRef(const ScalarRef&)> read_of = [&](const ScalarRef& read) {
       const auto found = slices_.find(read->symbol);
       if (found == slices_.end()) return read;
@@ -409,7 +414,7 @@ class ContractionPacking {
       return scalar_read(found->second.packed, read->type, std::move(indices), read->operands,
                          read->fill);
     };
-    for (TensorExpr& e : program_.exprs) e.body = rewrite(e.body, same, read_of);
+    for (TensorExpr& e : program_.exprs) e.body = rewrite(e.body, {}, read_of);
     remove_dead_expressions(program_);
   }
 
@@ -425,6 +430,7 @@ class ContractionPacking {
   std::vector<bool> gathered_;  ///< read at a runtime index
   std::map<TensorId, Slice> slices_;
   std::set<std::string> names_;
+  std::map<std::pair<std::vector<TensorId>, size_t>, TensorId> joined_;
 };
 
 }  // namespace

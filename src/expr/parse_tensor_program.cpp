@@ -152,6 +152,12 @@ class ProgramReader {
     WEFT_ASSIGN_OR_RETURN(const TensorId t, reference(scope));
     WEFT_RETURN_IF_ERROR(cursor_.expect("as"));
     WEFT_ASSIGN_OR_RETURN(std::string name, cursor_.name());
+    if (cursor_.take(":")) {
+      WEFT_ASSIGN_OR_RETURN(const TensorType known, type());
+      Tensor& tensor = scope.program.tensors[static_cast<size_t>(t)];
+      if (known.dtype != tensor.type.dtype) return cursor_.error("the output has another type");
+      tensor.declared = known.shape;
+    }
     scope.program.outputs.push_back(t);
     scope.program.output_names.push_back(std::move(name));
     return {};

@@ -40,7 +40,6 @@ bool remove_dead_expressions(TensorProgram& program) {
   if (!changed) return false;
 
   const auto renamed = [&](TensorId& t) { t = new_id[static_cast<size_t>(t)]; };
-  const std::function<IndexExpr(int)> same = [](int id) { return IndexExpr::var(id); };
   const std::function<ScalarRef(const ScalarRef&)> moved = [&](const ScalarRef& read) {
     const TensorId to = new_id[static_cast<size_t>(read->symbol)];
     if (to == read->symbol) return read;
@@ -62,7 +61,7 @@ bool remove_dead_expressions(TensorProgram& program) {
       steps.push_back({false, static_cast<int32_t>(exprs.size())});
       exprs.push_back(std::move(program.exprs[index]));
       renamed(exprs.back().output);
-      exprs.back().body = rewrite(exprs.back().body, same, moved);
+      exprs.back().body = rewrite(exprs.back().body, {}, moved);
     }
   }
   for (TensorId& t : program.inputs) renamed(t);

@@ -186,14 +186,42 @@ class Comparison {
   std::set<std::pair<const Scalar*, const Scalar*>> equal_;
 };
 
+/// What is known about nodes by their address: most bodies have a dozen, which a list holds best.
+template <typename Value>
+class NodeMap {
+ public:
+  const Value* find(const Scalar* node) const {
+    if (large_.empty()) {
+      for (const auto& [key, value] : small_) {
+        if (key == node) return &value;
+      }
+      return nullptr;
+    }
+    const auto found = large_.find(node);
+    return found == large_.end() ? nullptr : &found->second;
+  }
+  void insert(const Scalar* node, Value value) {
+    if (large_.empty() && small_.size() < kSmall) {
+      small_.emplace_back(node, std::move(value));
+      return;
+    }
+    if (large_.empty()) large_.insert(small_.begin(), small_.end());
+    large_.emplace(node, std::move(value));
+  }
+
+ private:
+  static constexpr size_t kSmall = 24;
+  std::vector<std::pair<const Scalar*, Value>> small_;
+  std::unordered_map<const Scalar*, Value> large_;
+};
+
 class ScalarHash {
  public:
   size_t of(const ScalarRef& s) {
     if (!s) return 7;
-    const auto found = known_.find(s.get());
-    if (found != known_.end()) return found->second;
+    if (const size_t* known = known_.find(s.get())) return *known;
     const size_t h = compute(*s);
-    known_.emplace(s.get(), h);
+    known_.insert(s.get(), h);
     return h;
   }
 
@@ -218,30 +246,31 @@ class ScalarHash {
     for (const ScalarRef& o : s.operands) h = mix(h, of(o));
     return s.fill ? mix(h, of(s.fill)) : h;
   }
-  std::unordered_map<const Scalar*, size_t> known_;
+  NodeMap<size_t> known_;
 };
 
 class Rewriter {
  public:
   Rewriter(const std::function<IndexExpr(int)>& index_of,
            const std::function<ScalarRef(const ScalarRef&)>& read_of)
-      : index_of_([&index_of](int id) {
+      : renames_(index_of != nullptr),
+        index_of_([&index_of](int id) {
           return id >= kRuntimeIndexBase ? IndexExpr::var(id) : index_of(id);
         }),
         read_of_(read_of) {}
 
   ScalarRef run(const ScalarRef& s) {
     if (s->kind == Scalar::Kind::kConstant) return s;
-    const auto found = done_.find(s.get());
-    if (found != done_.end()) return found->second;
+    if (const ScalarRef* known = done_.find(s.get())) return *known;
     ScalarRef result = rebuilt(s);
-    done_.emplace(s.get(), result);
+    done_.insert(s.get(), result);
     return result;
   }
 
  private:
   ScalarRef rebuilt(const ScalarRef& s) {
     if (s->kind == Scalar::Kind::kIndex) {
+      if (!renames_) return s;
       IndexExpr index = substitute(s->index, index_of_);
       return index == s->index ? s : scalar_index(std::move(index), s->type);
     }
@@ -259,7 +288,9 @@ class Rewriter {
   ScalarRef rebuilt_read(const ScalarRef& s, std::vector<ScalarRef> operands, bool same) {
     ScalarRef fill = s->fill ? run(s->fill) : nullptr;
     std::vector<IndexExpr> indices;
-    for (const IndexExpr& i : s->indices) indices.push_back(substitute(i, index_of_));
+    for (const IndexExpr& i : s->indices) {
+      indices.push_back(renames_ ? substitute(i, index_of_) : i);
+    }
     ScalarRef read = s;
     if (!same || fill != s->fill || indices != s->indices) {
       auto changed = std::make_shared<Scalar>(*s);
@@ -271,14 +302,16 @@ class Rewriter {
     return read_of_ ? read_of_(read) : read;
   }
 
+  bool renames_;
   std::function<IndexExpr(int)> index_of_;
   const std::function<ScalarRef(const ScalarRef&)>& read_of_;
-  std::unordered_map<const Scalar*, ScalarRef> done_;
+  NodeMap<ScalarRef> done_;
 };
 
-void visit_node(const ScalarRef& s, std::set<const Scalar*>& seen,
+void visit_node(const ScalarRef& s, NodeMap<bool>& seen,
                 const std::function<void(const Scalar&)>& call) {
-  if (!seen.insert(s.get()).second) return;
+  if (seen.find(s.get()) != nullptr) return;
+  seen.insert(s.get(), true);
   for (const ScalarRef& o : s->operands) visit_node(o, seen, call);
   if (s->fill) visit_node(s->fill, seen, call);
   call(*s);
@@ -325,7 +358,7 @@ ScalarRef rewrite(const ScalarRef& s, const std::function<IndexExpr(int var)>& i
 }
 
 void visit(const ScalarRef& s, const std::function<void(const Scalar&)>& visit) {
-  std::set<const Scalar*> seen;
+  NodeMap<bool> seen;
   visit_node(s, seen, visit);
 }
 

@@ -73,9 +73,9 @@ bool equal(const ScalarRef& a, const ScalarRef& b);  ///< structural
 size_t hash(const ScalarRef& s);
 int64_t operation_count(const ScalarRef& s);  ///< kApply nodes, each distinct node once
 
-/// Rebuilds the tree bottom-up: index variables through `index_of`, reads through `read_of` (given
-/// the read with its operands, fill and indices already rewritten; returns what stands in its
-/// place). Shared nodes are rewritten once.
+/// Rebuilds the tree bottom-up: index variables through `index_of` (empty: they stay), reads
+/// through `read_of` (given the read with its operands, fill and indices already rewritten; returns
+/// what stands in its place). Shared nodes are rewritten once.
 ScalarRef rewrite(const ScalarRef& s, const std::function<IndexExpr(int var)>& index_of,
                   const std::function<ScalarRef(const ScalarRef& read)>& read_of = {});
 

@@ -14,6 +14,10 @@ Interval TensorExpr::range(int var) const {
   return {0, extent - 1};
 }
 
+TensorType declared_type(const Tensor& tensor) {
+  return tensor.declared.empty() ? tensor.type : TensorType{tensor.type.dtype, tensor.declared};
+}
+
 TensorUses tensor_uses(const TensorProgram& program) {
   TensorUses uses;
   uses.producer.assign(program.tensors.size(), -1);
@@ -77,6 +81,10 @@ class ProgramVerifier {
     for (const Tensor& t : program_.tensors) {
       if (!names.insert(t.name).second) return defect("two tensors are named " + t.name);
       if (!checked_byte_size(t.type.dtype, t.type.shape)) return defect(t.name + " is too large");
+      if (!t.declared.empty() &&
+          (!t.is_output || element_count(t.declared) != element_count(t.type.shape))) {
+        return defect(t.name + " is declared as something else");
+      }
       if (t.kind == Tensor::Kind::kConstant &&
           (t.value.dtype() != t.type.dtype || t.value.shape() != t.type.shape)) {
         return defect("the value of constant " + t.name + " has another type");
@@ -134,7 +142,9 @@ class ProgramVerifier {
   /// A graph with the types of a region's inputs and outputs: what the inference of types looks at.
   static std::shared_ptr<const Graph> signature(const TensorProgram& region) {
     auto graph = std::make_shared<Graph>();
-    const auto type = [&](TensorId t) { return region.tensors[static_cast<size_t>(t)].type; };
+    const auto type = [&](TensorId t) {
+      return declared_type(region.tensors[static_cast<size_t>(t)]);
+    };
     for (const TensorId t : region.inputs) graph->add_input("", type(t));
     for (const TensorId t : region.outputs) graph->outputs.push_back(graph->new_value("", type(t)));
     return graph;

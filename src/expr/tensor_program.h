@@ -22,9 +22,15 @@ struct Tensor {
   Kind kind = Kind::kIntermediate;
   bool is_output = false;
   HostTensor value;  ///< of kConstant
+  /// Of an output: the shape that the caller knows, where `type` is a row-major view of it (see
+  /// split_axes). Empty: the same.
+  Shape declared;
   /// Physical order of the elements; inputs, outputs and constants of the model are row-major.
   Layout layout;
 };
+
+/// The type under which an output is known outside the program.
+TensorType declared_type(const Tensor& tensor);
 
 /// out[d0, …, dn-1] = combiner over (dn, …, dn+m-1) of body, or body itself where there is no
 /// reduction axis. Variables 0..n-1 run over `extents` (the output's shape), n..n+m-1 over

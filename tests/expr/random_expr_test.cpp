@@ -24,6 +24,10 @@ void check_passes(uint64_t seed, const RandomGraphOptions& options) {
   expect_computes(program, inputs, *expected);
   if (testing::Test::HasFailure()) return;
   SCOPED_TRACE(print(program));
+  split_axes(program);
+  expect_computes(program, inputs, *expected);
+  if (testing::Test::HasFailure()) return;
+  SCOPED_TRACE(print(program));
   sink_movement(program);
   expect_computes(program, inputs, *expected);
   pack_contractions(program);
