@@ -113,8 +113,7 @@ Reg Lowering::evaluate_uncached(const ScalarRef& s, const Point& point, Reg guar
 }
 
 Reg Lowering::evaluate_apply(const Scalar& s, const Point& point, Reg guard) {
-  if (s.op == ScalarOp::kExp && s.type == DType::kF32 &&
-      shifted_exponents_.count(s.operands[0].get()) != 0) {
+  if (s.op == ScalarOp::kExp && s.type == DType::kF32 && shifted_exponentials_.count(&s) != 0) {
     return builder_.exp_nonpositive(evaluate(s.operands[0], point, guard));
   }
   if (const auto sum = evaluate_accumulation(s, point, guard)) return *sum;

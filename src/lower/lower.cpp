@@ -19,7 +19,7 @@ Lowering::Lowering(const TileProgram& program, const ScopeAnalysis& scopes, cons
       bound_(program.vars.size()),
       valid_(program.vars.size()),
       buffer_of_(program.symbols.size(), -1),
-      shifted_exponents_(find_shifted_exponents(program)) {
+      shifted_exponentials_(find_shifted_exponentials(program)) {
   kernel_vars_.push_back({kNoReg, {0, 0}});  // the lane
 }
 

@@ -8,7 +8,7 @@
 
 #include "kernel/kernel_builder.h"
 #include "lower/lower.h"
-#include "lower/shifted_exponents.h"
+#include "lower/shifted_exponentials.h"
 
 /// The machinery behind lower_to_kernel; private to src/lower.
 namespace weft::lowering {
@@ -180,7 +180,7 @@ class Lowering {
   std::vector<int32_t> buffer_of_;  ///< by symbol: kernel buffer, -1 for registers
   std::map<TileSymbolId, RegisterTile> tiles_;
   std::map<TileSymbolId, RegisterTile> next_tiles_;
-  std::set<const Scalar*> shifted_exponents_;
+  std::set<const Scalar*> shifted_exponentials_;
   int64_t emitted_statements_ = 0;
 
   // Of the statement in hand.

@@ -297,6 +297,7 @@ TEST(LowerReduction, ShorterExponentialOnlyWhereTheMaximumIsSubtracted) {
   const std::string at = " @[h=REG_2-VEC_16];";
   EXPECT_TRUE(shortens_exponent(sweep("y[i,h] = exp(t[h] - M)" + at)));
   EXPECT_TRUE(shortens_exponent(sweep("y[i,h] = exp(t[h] - N)" + at)));
+  EXPECT_TRUE(shortens_exponent(sweep("d[h] = t[h] - N" + at + "y[i,h] = exp(d[h])" + at)));
   EXPECT_TRUE(
       shortens_exponent(sweep("u[h] = x[i,h] * 2 + z[0,h]" + at + "y[i,h] = exp(u[h] - N)" + at)));
   EXPECT_FALSE(shortens_exponent(sweep("y[i,h] = exp(x[i,h] - M)" + at))) << "another value";

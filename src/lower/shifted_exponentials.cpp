@@ -1,4 +1,4 @@
-#include "lower/shifted_exponents.h"
+#include "lower/shifted_exponentials.h"
 
 #include <algorithm>
 #include <map>
@@ -122,16 +122,16 @@ class Finder {
   void search(const ScalarRef& value) {
     visit(value, [&](const Scalar& n) {
       if (n.kind != Scalar::Kind::kApply || n.op != ScalarOp::kExp) return;
-      const Scalar& exponent = *n.operands[0];
-      if (exponent.kind != Scalar::Kind::kApply || exponent.op != ScalarOp::kSub) return;
-      const Scalar& m = *exponent.operands[1];
+      ScalarRef exponent = n.operands[0];
+      if (const ScalarRef d = definition(*exponent)) exponent = d;
+      if (exponent->kind != Scalar::Kind::kApply || exponent->op != ScalarOp::kSub) return;
+      const Scalar& m = *exponent->operands[1];
       if (m.kind != Scalar::Kind::kRead || m.next) return;
       const Maximum* of = maximum(m);
       if (of == nullptr || of->indices != m.indices) return;
       renamed_.clear();
       comparisons_ = 0;
-      if (same(of->value, exponent.operands[0], of->over, 0) && same_ranges())
-        found_.insert(&exponent);
+      if (same(of->value, exponent->operands[0], of->over, 0) && same_ranges()) found_.insert(&n);
     });
   }
 
@@ -222,7 +222,7 @@ class Finder {
 
 }  // namespace
 
-std::set<const Scalar*> find_shifted_exponents(const TileProgram& program) {
+std::set<const Scalar*> find_shifted_exponentials(const TileProgram& program) {
   return Finder(program).run();
 }
 
