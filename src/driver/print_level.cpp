@@ -1,3 +1,4 @@
+#include "codegen/cpu/compile_kernel.h"
 #include "driver/compiler.h"
 
 namespace weft {
@@ -23,8 +24,15 @@ Result<std::string> print_level(const Compilation& c, const std::string& level) 
     print_tiles(c.plan, &out);
     return out;
   }
-  if (level == "kernel" || level == "code") {
+  if (level == "kernel") {
     for (const KernelFunction& k : c.kernels) out += print(k) + "\n";
+    return out;
+  }
+  if (level == "code") {
+    for (const KernelFunction& k : c.kernels) {
+      WEFT_ASSIGN_OR_RETURN(const std::string text, kernel_code_text(k, c.target));
+      out += text + "\n";
+    }
     return out;
   }
   return invalid_input("unknown stage '" + level +

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <numeric>
 #include <set>
 
+#include "expr/dependence.h"
 #include "schedule/templates.h"
 #include "schedule/tile_builder.h"
 
@@ -21,30 +23,40 @@ struct RegisterTileChoice {
   double cost = 0;
 };
 
-/// One vector FMA a slot; loads of vectors and broadcasts go beside them, two for three slots at
-/// best.
+/// What a register tile reads besides its panel: rows that lie `row_stride` bytes apart,
+/// `row_bytes` in all.
+struct RowOperand {
+  int64_t row_stride = 0;
+  int64_t row_bytes = 0;
+};
+
+/// One vector FMA a slot beside one vector load or two broadcasts. Wide tiles read the row operand
+/// less often, tall ones the panel; rows that fall into the same cache sets throw each other out.
 RegisterTileChoice choose_register_tile(int64_t rows, int64_t columns, int64_t lanes,
-                                        const Target& target) {
+                                        const RowOperand& operand, const Target& target) {
+  constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
+  constexpr int64_t kWays = 8;
   RegisterTileChoice best;
   const int64_t registers = target.vector_registers;
   const int64_t column_vectors = ceil_div(columns, lanes);
+  int64_t distinct_sets = kSetStride;
+  if (operand.row_stride > 0) distinct_sets = kSetStride / std::gcd(kSetStride, operand.row_stride);
+  const double row_weight = operand.row_bytes > target.l2_bytes / 2 ? 0.45 : 0.12;
   for (int64_t v = 1; v <= 4; ++v) {
     for (int64_t r = 1; r <= 14; ++r) {
       if (r * v + v + 1 > registers || r * v > registers * 7 / 8 || r > rows || v > column_vectors)
         continue;
       const auto tile = [&](int64_t tr, int64_t tv) {
         const double fma = static_cast<double>(tr * tv);
-        const double loads = 0.75 * static_cast<double>(tr + tv);
+        const double loads = 0.5 * static_cast<double>(tr) + static_cast<double>(tv);
         return std::max({fma, loads, 6.0});  // fewer chains than the FMA latency leave slots empty
       };
-      const int64_t full_r = rows / r, rest_r = rows % r, full_v = column_vectors / v,
-                    rest_v = column_vectors % v;
-      double cost = static_cast<double>(full_r * full_v) * tile(r, v);
-      if (rest_r != 0) cost += static_cast<double>(full_v) * tile(rest_r, v);
-      // A panel's missing vectors are computed all the same: panels are packed whole.
-      if (rest_v != 0)
-        cost += static_cast<double>(full_r) * tile(r, v) + (rest_r != 0 ? tile(rest_r, v) : 0);
-      cost *= 1.0 + 0.002 * static_cast<double>(14 - r);  // longer tiles read a panel less often
+      const int64_t full_r = rows / r, rest_r = rows % r;
+      const int64_t panels = ceil_div(column_vectors, v);  // a last panel is computed whole
+      double cost = static_cast<double>(full_r * panels) * tile(r, v);
+      if (rest_r != 0) cost += static_cast<double>(panels) * tile(rest_r, v);
+      cost *= 1.0 + row_weight / static_cast<double>(v) + 0.3 / static_cast<double>(r);
+      if (ceil_div(r, distinct_sets) > kWays - 2) cost *= 1.5;
       if (best.cost == 0 || cost < best.cost) best = {r, v, cost};
     }
   }
@@ -178,9 +190,17 @@ void Contract::choose_axes() {
       row_axis_ = a;
     }
   }
+  RowOperand operand;
+  for (const Read& r : reads_) {
+    if (row_axis_ < 0 || (vec_axis_ >= 0 && depends(*r.scalar, vec_axis_))) continue;
+    const int64_t element = byte_size(r.scalar->type);
+    operand.row_stride =
+        std::max<int64_t>(0, stride_along(program_, axes_, root_, *r.scalar, row_axis_)) * element;
+    operand.row_bytes = distinct_elements(program_, e, *r.scalar) * element;
+  }
   const RegisterTileChoice tile =
       choose_register_tile(row_axis_ >= 0 ? extent(row_axis_) : 1,
-                           vec_axis_ >= 0 ? extent(vec_axis_) : 1, lanes_, target_);
+                           vec_axis_ >= 0 ? extent(vec_axis_) : 1, lanes_, operand, target_);
   rows_ = tile.rows;
   vectors_ = tile.vectors;
   for (const int a : outputs) {
