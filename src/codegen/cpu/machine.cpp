@@ -51,6 +51,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const Target& target) 
   }
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  options.MCOptions.AsmVerbose = true;  // spills are named in assembly
   std::unique_ptr<llvm::TargetMachine> machine(registered->createTargetMachine(
       triple, "x86-64", features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
       llvm::CodeGenOptLevel::Default, /*JIT=*/false));
