@@ -10,6 +10,8 @@
 // What stands behind the public handles. The public types have the names of internal ones: those of
 // weft:: are always written with it here.
 
+#pragma GCC visibility push(hidden)  // no part of the interface, though in its namespace
+
 namespace weft_v1 {
 
 struct ThreadPool::Impl {
@@ -33,7 +35,7 @@ struct Context::Impl {
 Error to_public(const weft::Error& error);
 
 /// The way of the free functions to the private parts of the handles.
-struct Bridge {
+struct __attribute__((visibility("hidden"))) Bridge {
   /// Threads of runs: the pool's, or `threads`, 0 for all that the process may use.
   static int thread_count(const std::optional<ThreadPool>& pool, int threads);
   /// An executable of at least one program; without a pool it gets one where it has a use for it.
@@ -42,3 +44,5 @@ struct Bridge {
 };
 
 }  // namespace weft_v1
+
+#pragma GCC visibility pop
