@@ -57,7 +57,8 @@ ValueId Graph::new_value(std::string_view name, TensorType type) {
 }
 
 ValueId Graph::add_input(std::string name, TensorType type) {
-  const ValueId id = new_value(name, std::move(type));
+  const std::string base = std::move(name);
+  const ValueId id = new_value(base, std::move(type));
   inputs.push_back(id);
   return id;
 }
@@ -72,8 +73,9 @@ Result<std::vector<ValueId>> Graph::add(GraphOp op, Attributes attrs, std::vecto
     WEFT_CHECK(v >= 0 && static_cast<size_t>(v) < values.size(), "operand of no value");
     operand_types.push_back(type(v));
   }
+  const TensorType hint = std::move(result_hint);
   WEFT_ASSIGN_OR_RETURN(std::vector<TensorType> types,
-                        infer_types(op, attrs, operand_types, result_hint, regions));
+                        infer_types(op, attrs, operand_types, hint, regions));
   Node node{op, std::move(attrs), std::move(operands), {}, std::move(regions), current_origin};
   const std::string base(name);  // `name` may be that of a value, which moves as values are added
   for (TensorType& t : types) node.results.push_back(new_value(base, std::move(t)));

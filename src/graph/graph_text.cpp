@@ -21,12 +21,13 @@ std::string to_shortest(T value) {
 
 template <typename T>
 bool read_all(std::string_view text, T& value, int base) {
-  const char* end = text.data() + text.size();
+  const char* begin = text.data();
+  const char* end = begin + text.size();
   std::from_chars_result result{};
   if constexpr (std::is_floating_point_v<T>) {
-    result = std::from_chars(text.data(), end, value);
+    result = std::from_chars(begin, end, value);
   } else {
-    result = std::from_chars(text.data(), end, value, base);
+    result = std::from_chars(begin, end, value, base);
   }
   return result.ec == std::errc() && result.ptr == end;
 }
@@ -38,10 +39,21 @@ std::string print_bits(Bits bits) {
   return "0x" + std::string(buffer, end.ptr);
 }
 
-/// The bits of the quiet NaN that `nan` stands for.
+/// The quiet NaN that `nan` stands for.
 template <typename S>
 typename S::Raw quiet_nan() {
   return S::store(std::numeric_limits<typename S::Value>::quiet_NaN());
+}
+
+template <typename S>
+std::string print_nan(const typename S::Raw& raw) {
+  const typename S::Raw quiet = quiet_nan<S>();
+  return with_width(sizeof(raw), [&](auto bits) -> std::string {
+    auto quiet_bits = bits;
+    std::memcpy(&bits, &raw, sizeof(bits));
+    std::memcpy(&quiet_bits, &quiet, sizeof(bits));
+    return bits == quiet_bits ? "nan" : print_bits(bits);
+  });
 }
 
 template <typename S>
@@ -50,13 +62,7 @@ std::string print_raw(const typename S::Raw& raw) {
   if constexpr (std::is_same_v<T, bool>) {
     return raw != 0 ? "true" : "false";
   } else if constexpr (std::is_floating_point_v<T>) {
-    if (!std::isnan(S::load(raw))) return to_shortest(S::load(raw));
-    const typename S::Raw quiet = quiet_nan<S>();
-    if (std::memcmp(&raw, &quiet, sizeof(raw)) == 0) return "nan";
-    return with_width(sizeof(raw), [&](auto bits) {
-      std::memcpy(&bits, &raw, sizeof(bits));
-      return print_bits(bits);
-    });
+    return std::isnan(S::load(raw)) ? print_nan<S>(raw) : to_shortest(S::load(raw));
   } else {
     return to_shortest(raw);
   }

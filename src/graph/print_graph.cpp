@@ -47,7 +47,8 @@ class Printer {
       if (i > 0) text_ += ", ";
       const std::string value = name(graph, graph.outputs[i]);
       const std::string known_as = print_name(graph.output_names[i]);
-      text_ += known_as == value ? value : known_as + "=" + value;
+      if (known_as != value) text_ += known_as + "=";
+      text_ += value;
     }
     text_ += ')';
   }

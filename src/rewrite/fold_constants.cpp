@@ -111,14 +111,15 @@ class Folder {
 
   void replace_by_uniform(Node node, const HostTensor& element) {
     const ValueId result = node.results[0];
+    const TensorType type = graph_.type(result);
     const bool is_final = node.op == GraphOp::kBroadcast &&
                           rebuild_.constant(node.operands[0]) != nullptr &&
-                          *element_count(graph_.type(result).shape) > 1;
+                          *element_count(type.shape) > 1;
     if (is_final) {
       rebuild_.keep(std::move(node));
       return note_uniform(result, element);
     }
-    const ValueId value = add_uniform(graph_.type(result), element, node.origin);
+    const ValueId value = add_uniform(type, element, node.origin);
     rebuild_.replace(node, {&value, 1});
   }
 
@@ -128,8 +129,8 @@ class Folder {
     if (const auto results = evaluate(*rebuild_.definition(v))) known(v).whole = (*results)[0];
   }
 
-  /// A value of the type that consists of `element`.
-  ValueId add_uniform(TensorType type, HostTensor element, int32_t origin) {
+  /// A value of the type that consists of `element`. Neither may be part of the graph, which grows.
+  ValueId add_uniform(const TensorType& type, const HostTensor& element, int32_t origin) {
     const bool is_one = *element_count(type.shape) == 1;
     const HostTensor value = is_one ? element.reshaped(type.shape) : element;
     const ValueId constant = rebuild_.add_constant(value, origin);

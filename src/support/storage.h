@@ -10,16 +10,16 @@ namespace weft {
 /// How an element type lies in memory (Raw) and what arithmetic sees of it (Value): f16 and bf16
 /// compute as float, a bool byte other than 0 is true. store(load(x)) keeps the bits of every
 /// number; a signalling NaN may become quiet.
-template <DType type, typename RawType, typename ValueType = RawType>
+template <DType kElement, typename RawType, typename ValueType = RawType>
 struct PlainStorage {
-  static constexpr DType kType = type;
+  static constexpr DType kType = kElement;
   using Raw = RawType;
   using Value = ValueType;
   static Value load(Raw raw) { return raw; }
   static Raw store(Value value) { return value; }
 };
 
-template <DType type>
+template <DType kElement>
 struct Storage;
 template <>
 struct Storage<DType::kBool> : PlainStorage<DType::kBool, uint8_t, bool> {
