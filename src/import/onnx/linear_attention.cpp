@@ -43,6 +43,39 @@ std::pair<ValueId, ValueId> advance(GraphBuilder& b, ValueId state, const Linear
   return {state, b.mul(contract_state(b, step.query, state, 3), scale)};
 }
 
+/// Whether a rule forgets by a decay, and corrects by what the state holds already.
+struct UpdateRule {
+  bool gated = false, delta = false;
+};
+
+UpdateRule read_rule(OpContext& n) {
+  std::string name = n.string_attr("update_rule", "gated_delta");
+  UpdateRule rule{name == "gated" || name == "gated_delta",
+                  name == "delta" || name == "gated_delta"};
+  n.require(rule.gated || rule.delta || name == "linear", "update_rule is not one that ONNX has");
+  n.require(n.has_input(4) == rule.gated, "decay is needed by gated rules and by no others");
+  n.require(n.has_input(5) == rule.delta, "beta is needed by delta rules and by no others");
+  return rule;
+}
+
+/// The final state, then the outputs [T, B, H, group, Dv].
+std::vector<ValueId> scan_steps(GraphBuilder& b, ValueId initial, const std::vector<ValueId>& xs,
+                                UpdateRule rule, double scale) {
+  GraphBuilder body(&b);
+  ValueId state = body.input(b.type(initial));
+  std::vector<ValueId> slices;
+  for (ValueId x : xs) {
+    slices.push_back(body.input({b.dtype(x), Shape(b.shape(x).begin() + 1, b.shape(x).end())}));
+  }
+  LinearStep step{slices[0], slices[1], slices[2]};
+  if (rule.gated) step.decay = slices[3];
+  if (rule.delta) step.beta = slices.back();
+  auto [next, output] = advance(body, state, step, scale);
+  body.result(next);
+  body.result(output);
+  return b.make_scan({initial}, xs, body, std::vector<bool>(xs.size(), false), {false});
+}
+
 }  // namespace
 
 /// A scan over the tokens whose carry is the state [B, kv heads, Dk, Dv], in float32.
@@ -51,12 +84,7 @@ void translate_linear_attention(OpContext& n) {
   int64_t heads = n.int_attr("q_num_heads"), key_heads = n.int_attr("kv_num_heads");
   n.require(key_heads > 0 && heads > 0 && heads % key_heads == 0,
             "q_num_heads must be a multiple of kv_num_heads");
-  std::string rule = n.string_attr("update_rule", "gated_delta");
-  bool gated = rule == "gated" || rule == "gated_delta";
-  bool delta = rule == "delta" || rule == "gated_delta";
-  n.require(gated || delta || rule == "linear", "update_rule is not one that ONNX has");
-  n.require(n.has_input(4) == gated, "decay is needed by gated rules and by no others");
-  n.require(n.has_input(5) == delta, "beta is needed by delta rules and by no others");
+  UpdateRule rule = read_rule(n);
   DType type = DType::kF32;
   const auto step_input = [&](int i, int64_t count) {
     return b.convert(by_step(n, n.input(i), count), type);
@@ -67,37 +95,18 @@ void translate_linear_attention(OpContext& n) {
   int64_t steps = shape[0], batch = shape[1], depth = shape[3], width = b.extent(value, 3);
   query = b.reshape(query, {steps, batch, key_heads, heads / key_heads, depth});
   std::vector<ValueId> xs = {query, key, value};
-  if (gated) xs.push_back(step_input(4, key_heads));
-  if (delta) xs.push_back(step_input(5, b.extent(n.input(5), 2) == 1 ? 1 : key_heads));
+  if (rule.gated) xs.push_back(step_input(4, key_heads));
+  if (rule.delta) xs.push_back(step_input(5, b.extent(n.input(5), -1) == 1 ? 1 : key_heads));
   Shape state_shape = {batch, key_heads, depth, width};
-  ValueId initial = b.full(type, state_shape, 0);
-  DType state_type = b.dtype(n.input(0));
-  if (n.has_input(3)) {
-    n.require(b.shape(n.input(3)) == state_shape, "past_state has the wrong shape");
-    state_type = b.dtype(n.input(3));
-    initial = b.convert(n.input(3), type);
-  }
+  n.require(!n.has_input(3) || b.shape(n.input(3)) == state_shape,
+            "past_state has the wrong shape");
+  ValueId initial = n.has_input(3) ? b.convert(n.input(3), type) : b.full(type, state_shape, 0);
   double scale = n.float_attr("scale", 0.0f);
   if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(depth));
-
-  GraphBuilder body(&b);
-  ValueId state = body.input({type, state_shape});
-  std::vector<ValueId> slices;
-  for (ValueId x : xs) {
-    slices.push_back(body.input({type, Shape(b.shape(x).begin() + 1, b.shape(x).end())}));
-  }
-  LinearStep step{slices[0], slices[1], slices[2]};
-  if (gated) step.decay = slices[3];
-  if (delta) step.beta = slices.back();
-  auto [next, output] = advance(body, state, step, scale);
-  body.result(next);
-  body.result(output);
-  std::vector<ValueId> results =
-      b.make_scan({initial}, xs, body, std::vector<bool>(xs.size(), false), {false});
-  ValueId y = b.swap_axes(results[1], 0, 1);
-  y = b.reshape(y, {batch, steps, heads * width});
+  std::vector<ValueId> results = scan_steps(b, initial, xs, rule, scale);
+  ValueId y = b.reshape(b.swap_axes(results[1], 0, 1), {batch, steps, heads * width});
   n.set_output(0, b.convert(y, b.dtype(n.input(0))));
-  n.set_output(1, b.convert(results[0], state_type));
+  n.set_output(1, b.convert(results[0], b.dtype(n.input(n.has_input(3) ? 3 : 0))));
 }
 
 }  // namespace weft::onnx

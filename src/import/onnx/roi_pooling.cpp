@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "import/onnx/precision.h"
 
@@ -81,9 +82,62 @@ int64_t bins_attr(OpContext& n, std::string_view name) {
   return bins;
 }
 
+/// Both axes of RoiAlign, height first.
+struct RoiSamples {
+  SamplePair pairs[2];
+  int64_t bins[2], samples[2];
+  ValueId counts[2];
+};
+
+/// `rois` are x1, y1, x2, y2 of the feature map x.
+RoiSamples sample_rois(OpContext& n, ValueId x, ValueId rois) {
+  GraphBuilder& b = n.b;
+  std::string default_mode = n.opset() >= 16 ? "half_pixel" : "output_half_pixel";
+  bool half_pixel = n.string_attr("coordinate_transformation_mode", default_mode) == "half_pixel";
+  ValueId corners = b.mul(rois, double{n.float_attr("spatial_scale", 1.0f)});
+  if (half_pixel) corners = b.sub(corners, 0.5);
+  RoiSamples result;
+  result.bins[0] = bins_attr(n, "output_height");
+  result.bins[1] = bins_attr(n, "output_width");
+  for (int64_t i = 0; i < 2; ++i) {
+    ValueId begin = b.slice_axis(corners, 1, 1 - i, 2 - i);
+    ValueId length = b.sub(b.slice_axis(corners, 1, 3 - i, 4 - i), begin);
+    if (!half_pixel) length = b.max(length, 1.0);
+    std::tie(result.counts[i], result.samples[i]) = sample_counts(n, length, result.bins[i]);
+    result.pairs[i] = sample_axis(b, {begin, length, b.extent(x, 2 + i), result.bins[i],
+                                      result.samples[i], result.counts[i]});
+  }
+  return result;
+}
+
+/// The weighted elements [R, C, rows, columns] at one corner of every sample's square.
+ValueId weighted_corner(GraphBuilder& b, ValueId maps, const RoiSamples& s, int row, int column) {
+  ValueId rows = b.gather(b.swap_axes(maps, 1, 2), s.pairs[0].index[row], 1, 1);
+  ValueId corner = b.gather(b.transpose(rows, {0, 3, 1, 2}), s.pairs[1].index[column], 1, 1);
+  ValueId weight = b.mul(b.unsqueeze(s.pairs[0].weight[row], {1, 3}),
+                         b.unsqueeze(s.pairs[1].weight[column], {1, 2}));
+  return b.mul(b.transpose(corner, {0, 3, 2, 1}), weight);
+}
+
+/// Samples [R, C, rows, columns] joined to bins: their mean, or the maximum of those that count.
+ValueId join_samples(GraphBuilder& b, ValueId value, const RoiSamples& s, bool mean) {
+  int64_t rois = b.extent(value, 0);
+  Shape split = {rois, b.extent(value, 1), s.bins[0], s.samples[0], s.bins[1], s.samples[1]};
+  if (mean) {
+    ValueId total = b.reshape(b.mul(s.counts[0], s.counts[1]), {rois, 1, 1, 1});
+    return b.div(b.reduce(Combiner::kSum, b.reshape(value, split), {3, 5}, false), total);
+  }
+  ValueId used = b.binary(ScalarOp::kAnd, b.unsqueeze(s.pairs[0].used, {1, 3}),
+                          b.unsqueeze(s.pairs[1].used, {1, 2}));
+  ValueId least = b.scalar(b.dtype(value), -std::numeric_limits<double>::infinity());
+  value = b.select(used, value, least);
+  return b.reduce(Combiner::kMax, b.reshape(value, split), {3, 5}, false);
+}
+
 }  // namespace
 
-/// Each bin is the mean (or maximum) of bilinear samples on a regular grid inside it.
+/// Each bin is the mean (or maximum) of bilinear samples on a regular grid inside it. The maximum
+/// is over the weighted corners of each sample, as ONNX defines it.
 void translate_roi_align(OpContext& n) {
   GraphBuilder& b = n.b;
   ValueId x = widen(b, n.input(0)), rois = b.convert(n.input(1), b.dtype(x));
@@ -91,50 +145,17 @@ void translate_roi_align(OpContext& n) {
                 b.shape(n.input(2)) == Shape{b.extent(rois, 0)},
             "X must be [N, C, H, W], rois [R, 4] and batch_indices [R]");
   n.require(b.size(x) > 0, "the feature map is empty");
-  std::string default_mode = n.opset() >= 16 ? "half_pixel" : "output_half_pixel";
-  bool half_pixel = n.string_attr("coordinate_transformation_mode", default_mode) == "half_pixel";
   std::string mode = n.string_attr("mode", "avg");
   n.require(mode == "avg" || mode == "max", "mode must be avg or max");
-  ValueId corners = b.mul(rois, double{n.float_attr("spatial_scale", 1.0f)});
-  if (half_pixel) corners = b.sub(corners, 0.5);
-  int64_t bins[2] = {bins_attr(n, "output_height"), bins_attr(n, "output_width")};
-  SamplePair pairs[2];
-  ValueId counts[2];
-  int64_t samples[2];
-  for (int64_t i = 0; i < 2; ++i) {  // height, then width; the corners are x1, y1, x2, y2
-    ValueId begin = b.slice_axis(corners, 1, 1 - i, 2 - i);
-    ValueId length = b.sub(b.slice_axis(corners, 1, 3 - i, 4 - i), begin);
-    if (!half_pixel) length = b.max(length, 1.0);
-    std::tie(counts[i], samples[i]) = sample_counts(n, length, bins[i]);
-    pairs[i] = sample_axis(b, {begin, length, b.extent(x, 2 + i), bins[i], samples[i], counts[i]});
+  bool mean = mode == "avg";
+  RoiSamples samples = sample_rois(n, x, rois);
+  ValueId maps = maps_of_rois(n, x, n.input(2));
+  ValueId value = weighted_corner(b, maps, samples, 0, 0);
+  for (int k = 1; k < 4; ++k) {
+    ValueId corner = weighted_corner(b, maps, samples, k / 2, k % 2);
+    value = mean ? b.add(value, corner) : b.max(value, corner);
   }
-  ValueId maps = maps_of_rois(n, x, n.input(2)), value = kNoValue;
-  for (int k = 0; k < 4; ++k) {
-    ValueId rows = b.gather(b.swap_axes(maps, 1, 2), pairs[0].index[k / 2], 1, 1);
-    ValueId corner = b.gather(b.transpose(rows, {0, 3, 1, 2}), pairs[1].index[k % 2], 1, 1);
-    // [R, columns, rows, C] back to [R, C, rows, columns].
-    corner = b.transpose(corner, {0, 3, 2, 1});
-    ValueId weight = b.mul(b.unsqueeze(pairs[0].weight[k / 2], {1, 3}),
-                           b.unsqueeze(pairs[1].weight[k % 2], {1, 2}));
-    corner = b.mul(corner, weight);
-    if (value == kNoValue) {
-      value = corner;
-    } else {
-      value = mode == "avg" ? b.add(value, corner) : b.max(value, corner);
-    }
-  }
-  Shape split = {b.extent(rois, 0), b.extent(x, 1), bins[0], samples[0], bins[1], samples[1]};
-  if (mode == "avg") {
-    ValueId total = b.reshape(b.mul(counts[0], counts[1]), {b.extent(rois, 0), 1, 1, 1});
-    value = b.reduce(Combiner::kSum, b.reshape(value, split), {3, 5}, false);
-    value = b.div(value, total);
-  } else {
-    ValueId used = b.binary(ScalarOp::kAnd, b.unsqueeze(pairs[0].used, {1, 3}),
-                            b.unsqueeze(pairs[1].used, {1, 2}));
-    ValueId least = b.scalar(b.dtype(x), -std::numeric_limits<double>::infinity());
-    value = b.select(used, value, least);
-    value = b.reduce(Combiner::kMax, b.reshape(value, split), {3, 5}, false);
-  }
+  value = join_samples(b, value, samples, mean);
   n.set_output(0, b.convert(value, b.dtype(n.input(0))));
 }
 
