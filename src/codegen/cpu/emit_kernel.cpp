@@ -25,7 +25,8 @@ class KernelEmitter {
         target_(target),
         isa_(target),
         b_(module.getContext()),
-        values_(kernel.types.size()) {
+        values_(kernel.types.size()),
+        definitions_(kernel.types.size(), nullptr) {
     make_alias_scopes();
   }
 
@@ -130,7 +131,10 @@ class KernelEmitter {
   }
 
   void emit_block(const KernelBlock& block) {
-    for (const KernelInstruction& in : block.body) emit(in);
+    for (const KernelInstruction& in : block.body) {
+      for (const Reg r : in.results) definitions_[static_cast<size_t>(r)] = &in;
+      emit(in);
+    }
   }
 
   void emit(const KernelInstruction& in) {
@@ -261,12 +265,73 @@ class KernelEmitter {
     return b_.CreateShuffleVector(a, c, picked);
   }
 
-  V address(int32_t number, V offset, bool in_bounds) {
-    llvm::Type* element = memory_type(lanes(1), buffer(number).dtype);
-    V base = pointers_[static_cast<size_t>(number)];
-    return in_bounds ? b_.CreateInBoundsGEP(element, base, offset)
-                     : b_.CreateGEP(element, base, offset);
+  /// The summands of a register that is a sum; otherwise null.
+  const KernelInstruction* sum_of(Reg r) const {
+    const KernelInstruction* in = definitions_[static_cast<size_t>(r)];
+    const bool is_sum =
+        in != nullptr && in->op == KernelOp::kApply && in->scalar_op == ScalarOp::kAdd;
+    return is_sum ? in : nullptr;
   }
+
+  /// base[offset], a sum summand by summand: what does not change in a loop becomes a pointer
+  /// outside of it.
+  V element_address(llvm::Type* element, V base, Reg offset) {
+    if (const KernelInstruction* sum = sum_of(offset)) {
+      V left = element_address(element, base, sum->operands[0]);
+      return element_address(element, left, sum->operands[1]);
+    }
+    return b_.CreateGEP(element, base, value(offset));
+  }
+
+  V address(int32_t number, Reg offset) {
+    V base = pointers_[static_cast<size_t>(number)];
+    return element_address(memory_type(lanes(1), buffer(number).dtype), base, offset);
+  }
+
+  /// Vector offsets of which the scalar summands have gone into a pointer.
+  struct SplitOffsets {
+    V base;
+    V rest = nullptr;
+  };
+
+  void split_offsets(llvm::Type* element, Reg offsets, SplitOffsets& split) {
+    const KernelInstruction* in = definitions_[static_cast<size_t>(offsets)];
+    if (const KernelInstruction* sum = sum_of(offsets)) {
+      split_offsets(element, sum->operands[0], split);
+      split_offsets(element, sum->operands[1], split);
+    } else if (in != nullptr && in->op == KernelOp::kBroadcast) {
+      split.base = element_address(element, split.base, in->operands[0]);
+    } else {
+      V v = value(offsets);
+      split.rest = split.rest == nullptr ? v : b_.CreateAdd(split.rest, v);
+    }
+  }
+
+  /// One address for each lane. Offsets that are constants of 32 bits stay that narrow: the machine
+  /// gathers twice as many at a time.
+  V lane_addresses(int32_t number, Reg offsets) {
+    llvm::Type* element = memory_type(lanes(1), buffer(number).dtype);
+    SplitOffsets split{pointers_[static_cast<size_t>(number)]};
+    split_offsets(element, offsets, split);
+    const auto count = static_cast<unsigned>(kernel_.type(offsets).lanes);
+    if (split.rest == nullptr) split.rest = lanes_of(offsets).integer(64, 0);
+    if (V narrow = narrowed(split.rest, count)) split.rest = narrow;
+    return b_.CreateGEP(element, split.base, split.rest);
+  }
+
+  V narrowed(V offsets, unsigned count) {
+    const auto* constant = llvm::dyn_cast<llvm::Constant>(offsets);
+    if (constant == nullptr) return nullptr;
+    std::vector<llvm::Constant*> narrow;
+    for (unsigned l = 0; l < count; ++l) {
+      const auto* lane =
+          llvm::dyn_cast_or_null<llvm::ConstantInt>(constant->getAggregateElement(l));
+      if (lane == nullptr || !lane->getValue().isSignedIntN(32)) return nullptr;
+      narrow.push_back(llvm::ConstantInt::getSigned(b_.getInt32Ty(), lane->getSExtValue()));
+    }
+    return llvm::ConstantVector::get(narrow);
+  }
+
   llvm::Align element_alignment(int32_t number) const {
     return llvm::Align(static_cast<uint64_t>(byte_size(buffer(number).dtype)));
   }
@@ -278,10 +343,11 @@ class KernelEmitter {
     const auto mask = mask_operand(in);
     const llvm::Align align = element_alignment(in.buffer);
     V filler = mask ? to_memory(k, dtype, constant_of(k, in.value)) : nullptr;
-    V at = address(in.buffer, value(in.operands[0]), !mask);
+    const bool indexed = in.op == KernelOp::kGather && k.lanes() > 1;
+    V at = indexed ? lane_addresses(in.buffer, in.operands[0]) : address(in.buffer, in.operands[0]);
     V loaded = nullptr;
     const auto plain = [&] { return b_.CreateAlignedLoad(type, at, align); };
-    if (in.op == KernelOp::kGather && k.lanes() > 1) {
+    if (indexed) {
       llvm::CallInst* gather = b_.CreateMaskedGather(
           type, at, align, mask ? value(in.operands[*mask]) : nullptr, filler);
       annotate(gather, in.buffer);
@@ -310,10 +376,11 @@ class KernelEmitter {
     const LaneBuilder k = lanes_of(in.operands[1]);
     const auto mask = mask_operand(in);
     V stored = to_memory(k, dtype, value(in.operands[1]));
-    V at = address(in.buffer, value(in.operands[0]), !mask);
+    const bool indexed = in.op == KernelOp::kScatter && k.lanes() > 1;
+    V at = indexed ? lane_addresses(in.buffer, in.operands[0]) : address(in.buffer, in.operands[0]);
     llvm::Align align = element_alignment(in.buffer);
     llvm::Instruction* store = nullptr;
-    if (in.op == KernelOp::kScatter && k.lanes() > 1) {
+    if (indexed) {
       store = b_.CreateMaskedScatter(stored, at, align, mask ? value(in.operands[*mask]) : nullptr);
     } else if (mask && k.lanes() > 1) {
       store = b_.CreateMaskedStore(stored, at, align, value(in.operands[*mask]));
@@ -409,8 +476,9 @@ class KernelEmitter {
   const Isa isa_;
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
-  std::vector<V> values_;    ///< by register
-  std::vector<V> pointers_;  ///< by buffer, those that the phase uses
+  std::vector<V> values_;                              ///< by register
+  std::vector<const KernelInstruction*> definitions_;  ///< by register, those met so far
+  std::vector<V> pointers_;                            ///< by buffer, those that the phase uses
   std::vector<llvm::MDNode*> own_scope_, other_scopes_;
 };
 

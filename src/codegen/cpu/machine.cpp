@@ -6,6 +6,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
@@ -18,14 +19,19 @@
 namespace weft::cpu {
 namespace {
 
-/// LLVM keeps its targets in a table of the process, which is empty at start.
-void fill_target_table() {
+/// What LLVM keeps for the process: its table of targets, which is empty at start, and its options.
+/// Loop strength reduction is off: addresses come in a form that x86 takes as it is (a pointer that
+/// LICM hoists, an index, a constant), and its search would take most of the time of a compilation.
+void prepare_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    auto& options = llvm::cl::getRegisteredOptions();
+    const auto option = options.find("disable-lsr");
+    if (option != options.end()) option->second->addOccurrence(0, "disable-lsr", "true");
   });
 }
 
@@ -40,7 +46,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const Target& target) 
   if (target.kind != Target::Kind::kCpu) {
     return unsupported("target '" + target.name + "' is no CPU");
   }
-  fill_target_table();
+  prepare_llvm();
   const llvm::Triple triple("x86_64-unknown-linux-gnu");
   std::string error;
   const llvm::Target* registered = llvm::TargetRegistry::lookupTarget(triple, error);
