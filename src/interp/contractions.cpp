@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <type_traits>
 
@@ -227,6 +228,7 @@ void with_contraction(DType operand, DType result, Body&& body) {
 HostTensor evaluate_dot_general(const DotAttrs& attrs, const Operands& operands,
                                 const TensorType& type) {
   HostTensor result(type.dtype, type.shape);
+  if (result.size() == 0) return result;  // the other extents may be huge
   const Shape& a_shape = operands[0].shape();
   const Shape& b_shape = operands[1].shape();
   const std::vector<int64_t> a_free =
@@ -260,6 +262,10 @@ HostTensor evaluate_convolution(const ConvolutionAttrs& attrs, const Operands& o
                                 const TensorType& type) {
   HostTensor result(type.dtype, type.shape);
   if (result.size() == 0) return result;
+  if (operands[1].size() == 0) {  // no channels, but perhaps a window of any extent
+    std::memset(result.mutable_raw(), 0, static_cast<size_t>(result.bytes()));
+    return result;
+  }
   with_contraction(operands[0].dtype(), type.dtype, [&](auto s, auto r) {
     convolve<decltype(s), decltype(r)>(attrs, operands[0], operands[1], result);
   });

@@ -141,14 +141,22 @@ class Interpreter {
     return run_outputs(*node.regions[operands[0].at_int(0) != 0 ? 0 : 1], captures);
   }
 
+  /// Loops may nest, and the slices of a scan may be empty: only the sum bounds the time.
+  Status count_iterations(int64_t count) {
+    if (count > max_iterations_ - iterations_) {
+      return invalid_input("loops ran for more than " + std::to_string(max_iterations_) +
+                           " iterations");
+    }
+    iterations_ += count;
+    return {};
+  }
+
   Result<Tensors> run_while(const Node& node, Tensors operands) {
     const int64_t carries = std::get<WhileAttrs>(node.attrs).carry_count;
-    for (int64_t iteration = 0;; ++iteration) {
+    for (;;) {
       WEFT_ASSIGN_OR_RETURN(const Tensors go_on, run_outputs(*node.regions[0], operands));
       if (go_on[0].at_int(0) == 0) break;
-      if (iteration >= max_iterations_) {
-        return invalid_input("a loop ran for " + std::to_string(iteration) + " iterations");
-      }
+      WEFT_RETURN_IF_ERROR(count_iterations(1));
       WEFT_ASSIGN_OR_RETURN(Tensors next, run_outputs(*node.regions[1], operands));
       std::move(next.begin(), next.end(), operands.begin());
     }
@@ -161,6 +169,7 @@ class Interpreter {
     const auto carries = static_cast<size_t>(attrs.carry_count);
     const auto scanned = static_cast<size_t>(attrs.scanned_count);
     const int64_t trips = operands[carries].shape()[0];
+    WEFT_RETURN_IF_ERROR(count_iterations(trips));
     Tensors results(operands.begin(), operands.begin() + attrs.carry_count);
     for (size_t i = carries; i < node.results.size(); ++i) {
       const TensorType& type = graph.type(node.results[i]);
@@ -204,6 +213,7 @@ class Interpreter {
   }
 
   int64_t max_iterations_;
+  int64_t iterations_ = 0;
   int depth_ = 0;
   std::map<const Graph*, std::vector<std::vector<ValueId>>> dying_;
 };

@@ -10,8 +10,8 @@ namespace weft {
 /// double-checked IEEE semantics of scalar_ops.def; reductions and dots of f32 accumulate in double
 /// and round once at the end.
 ///
-/// `inputs` in graph order, of the declared types (else kInvalidInput). `max_iterations` bounds
-/// `while`.
+/// `inputs` in graph order, of the declared types (else kInvalidInput). `max_iterations` bounds the
+/// iterations of all loops together (kInvalidInput beyond).
 Result<std::vector<HostTensor>> interpret(const Graph& graph, const std::vector<HostTensor>& inputs,
                                           int64_t max_iterations = int64_t{1} << 32);
 

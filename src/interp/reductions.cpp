@@ -74,6 +74,7 @@ HostTensor evaluate_reduce(const ReduceAttrs& attrs, const HostTensor& x, const 
 HostTensor evaluate_arg_reduce(const ArgReduceAttrs& attrs, const HostTensor& x,
                                const TensorType& type) {
   HostTensor result(type.dtype, type.shape);
+  if (result.size() == 0) return result;  // the other extents may be huge
   const AxisView view(x.shape(), attrs.axis);
   const bool max = attrs.combiner == Combiner::kArgMax;
   auto* to = result.mutable_data<int64_t>();

@@ -24,6 +24,7 @@ std::vector<HostTensor> ordered(const HostTensor& x, int64_t axis, int64_t keep,
                                 const TensorType& type) {
   HostTensor values(type.dtype, type.shape);
   HostTensor indices(DType::kI64, type.shape);
+  if (values.size() == 0) return {std::move(values), std::move(indices)};
   const auto a = static_cast<size_t>(axis);
   const int64_t outer = extent_between(x.shape(), 0, a);
   const int64_t inner = extent_between(x.shape(), a + 1, x.shape().size());

@@ -11,6 +11,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMaxProducts = int64_t{1} << 30;
+constexpr int64_t kMaxIterations = 4096;
 
 int64_t bytes_of(const TensorType& type) { return *checked_byte_size(type.dtype, type.shape); }
 
@@ -173,7 +174,8 @@ class Folder {
     }
     if (result_bytes > max_bytes_ && result_bytes > operand_bytes) return std::nullopt;
     if (!is_short(node)) return std::nullopt;
-    Result<std::vector<HostTensor>> results = interpret_node(graph_, node, operands, 0);
+    Result<std::vector<HostTensor>> results =
+        interpret_node(graph_, node, operands, kMaxIterations);
     if (!results.ok()) return std::nullopt;
     return std::move(*results);
   }

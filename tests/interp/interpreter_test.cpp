@@ -299,6 +299,33 @@ TEST(Interpreter, ControlFlow) {
   EXPECT_FALSE(interpret(*graph, {tensor(DType::kI64, {}, {100})}, 3).ok());
 }
 
+TEST(Interpreter, EmptyTensorsWithHugeExtentsTakeNoTime) {
+  const std::string huge = "1099511627776";
+  const HostTensor x(DType::kF32, {int64_t{1} << 40, 3, 0});
+  const std::string head = "(x: f32[" + huge + ",3,0]) { ";
+  EXPECT_THAT(run(head + "y = arg_reduce x, axis=1 : i64[" + huge + ",0] } -> (y)", {x}),
+              ElementsAre());
+  EXPECT_THAT(
+      run(head + "v, i = sort x, axis=0 : f32[" + huge + ",3,0], i64[" + huge + ",3,0] } -> (v)",
+          {x}),
+      ElementsAre());
+  EXPECT_THAT(run(head +
+                      "y = dot_general x, x, lhs_batch={0}, rhs_batch={0}, lhs_contract={1}, "
+                      "rhs_contract={1} : f32[" +
+                      huge + ",0,0] } -> (y)",
+                  {x}),
+              ElementsAre());
+  const Result<Graph> scan = parse_graph("(x: f32[" + huge + R"(,0]) {
+    y = scan x, carry_count=0, scanned_count=1, x_reverse={false}, y_reverse={false} : f32[)" +
+                                         huge + R"(,0]
+      region (s: f32[0]) { } -> (s)
+  } -> (y))");
+  ASSERT_TRUE(scan.ok()) << scan.error().message;
+  const Result<std::vector<HostTensor>> result =
+      interpret(*scan, {HostTensor(DType::kF32, {int64_t{1} << 40, 0})});
+  EXPECT_EQ(result.error().message, "loops ran for more than 4294967296 iterations");
+}
+
 TEST(Interpreter, ChecksItsInputs) {
   const Result<Graph> graph = parse_graph("(x: f32[2]) {} -> (x)");
   EXPECT_EQ(interpret(*graph, {ramp({3})}).error().message, "input x is f32[3], not f32[2]");
