@@ -152,6 +152,15 @@ int64_t PointSet::count(const std::set<TileVarId>& shown) const {
   return product;
 }
 
+int64_t PointSet::bound() const {
+  double points = 1;
+  for (const TileVarId var : vars_) {
+    const Interval r = structure_.ranges[static_cast<size_t>(var)];
+    points *= static_cast<double>((r.hi - r.lo) / step(var) + 1);
+  }
+  return points < 1e15 ? static_cast<int64_t>(points) : int64_t{1000000000000000};
+}
+
 bool PointSet::only_tail(TileVarId var) const {
   const auto tail = tails_.find(var);
   if (tail == tails_.end()) return false;

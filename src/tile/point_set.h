@@ -29,6 +29,8 @@ class PointSet {
   /// The index comparisons of a guard; what depends on data is taken to hold.
   void add_guard(const Guard& guard);
 
+  /// The number of points without any predicate: a bound from above.
+  int64_t bound() const;
   /// Distinct values that the `shown` variables take; the others only have to exist. -1: too many
   /// points to enumerate.
   int64_t count(const std::set<TileVarId>& shown) const;

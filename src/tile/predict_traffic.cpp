@@ -83,6 +83,11 @@ class Predictor {
       access.guards = read.guards;
       access.filled = read.read->fill != nullptr;
       access.dynamic = !read.read->operands.empty();
+      for (const Guard& guard : read.guards) {
+        visit(std::make_shared<const Scalar>(*guard.condition), [&](const Scalar& s) {
+          if (s.kind == Scalar::Kind::kRead) out_.exact = false;
+        });
+      }
       access.copies = warp_copies(structure_, places_, read);
       accesses_.push_back(std::move(access));
     }
@@ -111,8 +116,9 @@ class Predictor {
   }
 
   /// The points of an access: its own variables and those of the loops around it.
-  PointSet points(const Access& access, const std::map<TileVarId, int64_t>& fixed) const {
-    std::set<TileVarId> vars = access.vars;
+  PointSet points(const Access& access, const std::map<TileVarId, int64_t>& fixed,
+                  std::set<TileVarId> vars) const {
+    vars.insert(access.vars.begin(), access.vars.end());
     const Site& site = structure_.sites[static_cast<size_t>(access.site)];
     for (const TileLoop* loop : site.loops) {
       for (const TileLoop::Dim& dim : loop->dims) vars.insert(dim.origin);
@@ -158,9 +164,12 @@ class Predictor {
     const std::set<TileVarId>& used = used_[static_cast<size_t>(access.site)];
     const bool all_used =
         std::all_of(around.begin(), around.end(), [&](TileVarId v) { return used.count(v) != 0; });
+    const std::set<TileVarId> inner = inner_grid_origins(site);
+    const bool one_block_each = site.pack_member < 0 && extent(program_.blocks) < 1;
+    if (one_block_each) shown.insert(inner.begin(), inner.end());
     int64_t elements = 0;
-    if (all_used && !has_inner_grid(site)) {
-      elements = points(access, {}).count(shown);
+    if (one_block_each || (all_used && inner.empty())) {
+      elements = count(points(access, {}, shown), shown);
     } else {
       WEFT_ASSIGN_OR_RETURN(const GridIterations iterations,
                             grid_iterations(structure_, site, kMostIterations));
@@ -177,16 +186,10 @@ class Predictor {
         }
         auto found = known.find(key);
         if (found == known.end()) {
-          found = known.emplace(key, points(access, fixed).count(shown)).first;
+          found = known.emplace(key, count(points(access, fixed, {}), shown)).first;
         }
-        if (found->second < 0) elements = -1;
-        if (elements >= 0) elements += times * found->second;
+        elements += times * found->second;
       }
-    }
-    if (elements < 0) {
-      return invalid_input(fmt::format("tile program {}: the traffic of {} needs too many points",
-                                       program_.name,
-                                       program_.symbols[static_cast<size_t>(access.symbol)].name));
     }
     const int64_t bytes = elements *
                           byte_size(program_.symbols[static_cast<size_t>(access.symbol)].type) *
@@ -207,15 +210,30 @@ class Predictor {
     return 0;
   }
 
-  bool has_inner_grid(const Site& site) const {
-    const TileBody* body = &program_.body;
+  int64_t count(const PointSet& set, const std::set<TileVarId>& shown) {
+    const int64_t counted = set.count(shown);
+    if (counted >= 0) return counted;
+    out_.exact = false;
+    return set.bound();
+  }
+
+  /// Origins of the grid loops of the nest that lie deeper than the site.
+  std::set<TileVarId> inner_grid_origins(const Site& site) const {
+    const TileBody* body = nullptr;
     for (const TileLoop* loop : site.loops) {
       if (loop->kind != TileLoop::Kind::kSeq) body = &loop->body;
     }
-    return body != &program_.body &&
-           std::any_of(body->begin(), body->end(), [](const TileNode& node) {
-             return node.kind == TileNode::Kind::kLoop && node.loop->kind != TileLoop::Kind::kSeq;
-           });
+    std::set<TileVarId> out;
+    while (body != nullptr) {
+      const TileBody* inner = nullptr;
+      for (const TileNode& node : *body) {
+        if (node.kind != TileNode::Kind::kLoop || node.loop->kind == TileLoop::Kind::kSeq) continue;
+        for (const TileLoop::Dim& dim : node.loop->dims) out.insert(dim.origin);
+        inner = &node.loop->body;
+      }
+      body = inner;
+    }
+    return out;
   }
 
   /// Distinct elements per symbol and direction: the union of the images, marked in a bitmap where
@@ -259,7 +277,10 @@ class Predictor {
     for (const Access* access : own) {
       std::vector<PointSet::Image> images;
       // Data-dependent indices reach all of the tensor, for all that is known.
-      if (access->dynamic || !points(*access, {}).images(*access->indices, &images)) return total;
+      if (access->dynamic || !points(*access, {}, {}).images(*access->indices, &images)) {
+        out_.exact = false;
+        return total;
+      }
       if (std::find(different.begin(), different.end(), images) == different.end()) {
         different.push_back(std::move(images));
       }

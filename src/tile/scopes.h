@@ -51,7 +51,12 @@ Result<ScopeAnalysis> derive_scopes(const TileProgram& program);
 struct Traffic {
   int64_t requested_read = 0, requested_written = 0;
   int64_t unique_read = 0, unique_written = 0;
+  /// False: a bound from above, where indices depend on data or there are too many points to
+  /// enumerate.
+  bool exact = true;
 };
+/// Equals what the evaluator counts where `exact`. A number of blocks that is not bound counts as
+/// one block per iteration.
 Result<Traffic> predict_traffic(const TileProgram& program, const ScopeAnalysis& scopes);
 
 /// Rule 3: moves each statement out of the seq loops that it does not depend on; drops loops of one

@@ -515,7 +515,10 @@ Coordinate coordinate_of(const IndexExpr& e, const TileStructure& structure,
   if (!out.inner.empty()) out.inner = {out.inner.lo + around.lo, out.inner.hi + around.hi};
   // Nothing is fixed: the index has bounds of its own, which counting from a loop's begin may have
   // lost.
-  if (out.outer.is_const(0)) out.inner = meet(out.inner, bounded(e, structure, constraints));
+  if (out.outer.is_const(0)) {
+    const IndexExpr own = simplify(e, structure.range_of_pairs());
+    out.inner = meet(out.inner, inner_range(own, structure, constraints));
+  }
   return out;
 }
 

@@ -85,6 +85,20 @@ TEST(VerifyTileProgram, RefusesReadsThatNothingMakes) {
   EXPECT_EQ(refusal(changed(kRows, "b[j]", "b[j+1] fill 0")), "accepted");
 }
 
+// A strip of a long vector: the loop begins where the strip does and ends with the vector.
+TEST(VerifyTileProgram, SeesThatALoopEndsWithTheTensor) {
+  EXPECT_EQ(refusal(R"(
+kernel k(x: f32[11760], out y: f32[11760]) blocks P warps 1 {
+  grid g in 3 {
+    seq i in g*4096 .. min(11760, g*4096+4096) step 64 {
+      v[i] = exp(x[i]) @[i=REG_4-VEC_16];
+      y[i] = v[i];
+    }
+  }
+})"),
+            "accepted");
+}
+
 TEST(VerifyTileProgram, RefusesValuesOfOtherIterations) {
   expect_refused(kRows, "s[i,.j] + E[i,j];", "s[i,.j] + E[i,j]; D[i,j] = E[i,j-32];",
                  "coordinate 1 reaches");
