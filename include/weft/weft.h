@@ -232,6 +232,8 @@ class Executable {
  public:
   const std::vector<TensorSpec>& inputs() const;
   const std::vector<TensorSpec>& outputs() const;
+  /// What the model file says about itself (labels, versions), by key; empty for an artefact.
+  const std::map<std::string, std::string>& metadata() const;
   /// Kernels that a run launches, and bytes of its intermediate values.
   int64_t kernel_count() const;
   int64_t arena_bytes() const;

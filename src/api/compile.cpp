@@ -19,7 +19,8 @@ Result<Executable> compile(const std::string& path, const CompileOptions& option
   if (!compiled.ok()) return to_public(compiled.error());
   std::vector<weft::Program> programs;
   programs.push_back(std::move((*compiled)->program));
-  return Bridge::make(std::move(programs), options.pool, options.threads);
+  return Bridge::make(std::move(programs), options.pool, options.threads,
+                      std::move((*compiled)->imported.metadata));
 }
 
 }  // namespace weft_v1

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/shape_dispatch.h"
@@ -22,6 +24,7 @@ struct Executable::Impl {
   weft::ModelPrograms programs;
   std::shared_ptr<weft::ThreadPool> pool;
   std::vector<TensorSpec> inputs, outputs;
+  std::map<std::string, std::string> metadata;
 
   const weft::Program& first() const { return programs.front()->program(); }
 };
@@ -40,7 +43,8 @@ struct __attribute__((visibility("hidden"))) Bridge {
   static int thread_count(const std::optional<ThreadPool>& pool, int threads);
   /// An executable of at least one program; without a pool it gets one where it has a use for it.
   static Result<Executable> make(std::vector<weft::Program> programs,
-                                 const std::optional<ThreadPool>& pool, int threads);
+                                 const std::optional<ThreadPool>& pool, int threads,
+                                 std::map<std::string, std::string> metadata = {});
 };
 
 }  // namespace weft_v1

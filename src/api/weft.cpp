@@ -49,7 +49,8 @@ int Bridge::thread_count(const std::optional<ThreadPool>& pool, int threads) {
 }
 
 Result<Executable> Bridge::make(std::vector<weft::Program> programs,
-                                const std::optional<ThreadPool>& pool, int threads) {
+                                const std::optional<ThreadPool>& pool, int threads,
+                                std::map<std::string, std::string> metadata) {
   auto impl = std::make_shared<Executable::Impl>();
   bool parallel = false;
   for (weft::Program& program : programs) {
@@ -67,6 +68,7 @@ Result<Executable> Bridge::make(std::vector<weft::Program> programs,
     if (!created.ok()) return to_public(created.error());
     impl->pool = std::move(*created);
   }
+  impl->metadata = std::move(metadata);
   impl->inputs = specs_of(impl->first().inputs);
   impl->outputs = specs_of(impl->first().outputs);
   Executable executable;
@@ -97,6 +99,7 @@ Result<Executable> load(const std::string& path, const LoadOptions& options) {
 
 const std::vector<TensorSpec>& Executable::inputs() const { return impl_->inputs; }
 const std::vector<TensorSpec>& Executable::outputs() const { return impl_->outputs; }
+const std::map<std::string, std::string>& Executable::metadata() const { return impl_->metadata; }
 
 int64_t Executable::kernel_count() const {
   int64_t count = 0;
