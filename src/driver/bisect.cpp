@@ -32,12 +32,14 @@ HostTensor in_logical_order(const HostTensor& physical, const Tensor& tensor) {
       rest /= shape[d];
     }
     const int64_t from = evaluate(offset, [&](int d) { return at[static_cast<size_t>(d)]; });
-    std::copy_n(physical.raw() + static_cast<size_t>(from) * bytes, bytes, out.mutable_raw() + static_cast<size_t>(i) * bytes);
+    std::copy_n(physical.raw() + static_cast<size_t>(from) * bytes, bytes,
+                out.mutable_raw() + static_cast<size_t>(i) * bytes);
   }
   return out;
 }
 
-/// The program with every tensor that a kernel stores as an output, in the order of the plan; the kernels are the same.
+/// The program with every tensor that a kernel stores as an output, in the order of the plan; the
+/// kernels are the same.
 struct Exposed {
   TensorProgram tensors;
   std::vector<std::pair<TensorId, int32_t>> stored;  ///< tensor, kernel
@@ -59,8 +61,10 @@ Exposed expose_stored_tensors(const Compilation& c) {
   return e;
 }
 
-/// The nodes that `target` needs, cut at `cuts`, which become constants of the values that they have.
-Graph cut_graph(const Graph& graph, ValueId target, const std::set<ValueId>& cuts, const std::vector<HostTensor>& values) {
+/// The nodes that `target` needs, cut at `cuts`, which become constants of the values that they
+/// have.
+Graph cut_graph(const Graph& graph, ValueId target, const std::set<ValueId>& cuts,
+                const std::vector<HostTensor>& values) {
   const UseDef uses = use_def(graph);
   std::set<int32_t> nodes;
   std::set<ValueId> leaves;
@@ -82,7 +86,8 @@ Graph cut_graph(const Graph& graph, ValueId target, const std::set<ValueId>& cut
   out.origins = graph.origins;
   std::map<ValueId, ValueId> renamed;
   for (const ValueId v : leaves) {
-    auto made = out.add1(GraphOp::kConstant, ConstantAttrs{values[static_cast<size_t>(v)]}, {}, {}, graph.values[static_cast<size_t>(v)].name);
+    auto made = out.add1(GraphOp::kConstant, ConstantAttrs{values[static_cast<size_t>(v)]}, {}, {},
+                         graph.values[static_cast<size_t>(v)].name);
     WEFT_CHECK(made.ok(), "a constant is refused");
     renamed[v] = *made;
   }
@@ -91,7 +96,8 @@ Graph cut_graph(const Graph& graph, ValueId target, const std::set<ValueId>& cut
     std::vector<ValueId> operands;
     for (const ValueId o : node.operands) operands.push_back(renamed.at(o));
     out.current_origin = node.origin;
-    auto made = out.add(node.op, node.attrs, operands, graph.type(node.results[0]), node.regions, graph.values[static_cast<size_t>(node.results[0])].name);
+    auto made = out.add(node.op, node.attrs, operands, graph.type(node.results[0]), node.regions,
+                        graph.values[static_cast<size_t>(node.results[0])].name);
     WEFT_CHECK(made.ok(), "a node of a verified graph is refused");
     for (size_t r = 0; r < node.results.size(); ++r) renamed[node.results[r]] = (*made)[r];
   }
@@ -101,11 +107,12 @@ Graph cut_graph(const Graph& graph, ValueId target, const std::set<ValueId>& cut
 
 }  // namespace
 
-Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<HostTensor>& inputs, const CompileOptions& options,
-                                         double rtol, double atol) {
+Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<HostTensor>& inputs,
+                                         const CompileOptions& options, double rtol, double atol) {
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_graph(graph, options));
   const Exposed exposed = expose_stored_tensors(*c);
-  WEFT_ASSIGN_OR_RETURN(Program program, build_program(exposed.tensors, c->plan, code_of_plan(*c), c->target));
+  WEFT_ASSIGN_OR_RETURN(Program program,
+                        build_program(exposed.tensors, c->plan, code_of_plan(*c), c->target));
   program.kernels = c->program.kernels;
   program.required_features = c->program.required_features;
   WEFT_ASSIGN_OR_RETURN(const auto session, Session::create(std::move(program), options.threads));
@@ -121,12 +128,14 @@ Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<H
     d.difference = same.error().message;
     for (const ExprId e : c->plan.kernels[static_cast<size_t>(kernel)].group.exprs) {
       for (const int32_t o : c->tensors.exprs[static_cast<size_t>(e)].origins) {
-        if (o >= 0 && static_cast<size_t>(o) < c->tensors.origins.size()) d.origin = c->tensors.origins[static_cast<size_t>(o)].name;
+        if (o >= 0 && static_cast<size_t>(o) < c->tensors.origins.size())
+          d.origin = c->tensors.origins[static_cast<size_t>(o)].name;
       }
     }
     // Cut at the kernel's inputs, as far as the graph has values of their names.
     std::map<std::string, ValueId> by_name;
-    for (size_t v = 0; v < c->graph.values.size(); ++v) by_name[c->graph.values[v].name] = static_cast<ValueId>(v);
+    for (size_t v = 0; v < c->graph.values.size(); ++v)
+      by_name[c->graph.values[v].name] = static_cast<ValueId>(v);
     std::set<ValueId> cuts;
     for (const TensorId p : c->plan.kernels[static_cast<size_t>(kernel)].schedule.parameters) {
       const auto it = by_name.find(exposed.tensors.tensors[static_cast<size_t>(p)].name);
@@ -134,7 +143,8 @@ Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<H
     }
     const auto target = by_name.find(tensor.name);
     WEFT_ASSIGN_OR_RETURN(const auto values, interpret_all(c->graph, inputs));
-    d.reduced = target != by_name.end() ? cut_graph(c->graph, target->second, cuts, values) : c->graph;
+    d.reduced =
+        target != by_name.end() ? cut_graph(c->graph, target->second, cuts, values) : c->graph;
     return std::optional<Difference>(std::move(d));
   }
   return std::optional<Difference>();

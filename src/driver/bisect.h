@@ -8,16 +8,19 @@
 
 namespace weft {
 
-/// The first value of a graph, in its order, that the compiled program computes differently from the interpreter.
+/// The first value of a graph, in its order, that the compiled program computes differently from
+/// the interpreter.
 struct Difference {
   std::string value;
   std::string origin;  ///< the model's node
   std::string difference;
-  Graph reduced;       ///< the nodes that the value needs, with its inputs as constants where that cuts the graph
+  Graph reduced;  ///< the nodes that the value needs, with its inputs as constants where that cuts
+                  ///< the graph
 };
 
-/// Compiles the graph with every value that matters as an output, halves the list until one is left. nullopt: no difference.
-Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<HostTensor>& inputs, const CompileOptions& options,
-                                         double rtol, double atol);
+/// Compiles the graph with every value that matters as an output, halves the list until one is
+/// left. nullopt: no difference.
+Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<HostTensor>& inputs,
+                                         const CompileOptions& options, double rtol, double atol);
 
 }  // namespace weft

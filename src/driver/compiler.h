@@ -51,7 +51,7 @@ struct Compilation {
   std::vector<KernelFunction>
       kernels;  ///< of the plan and its regions' plans, in order of first use
   std::map<const FusionPlan*, std::vector<size_t>>
-      kernel_of;  ///< by plan: its kernels' numbers in `kernels`
+      kernel_of;                  ///< by plan: its kernels' numbers in `kernels`
   std::vector<int32_t> image_of;  ///< by kernel: its image in the program
   Program program;
   std::vector<PassTiming> timings;

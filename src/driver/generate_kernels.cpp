@@ -1,40 +1,39 @@
 #include "driver/generate_kernels.h"
 
-#include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <optional>
-#include <thread>
+#include <utility>
 
-#include "codegen/cpu/compile_kernel.h"
+#include "codegen/cpu/compile_kernels.h"
 #include "runtime/thread_pool.h"
 
 namespace weft {
 
 std::string default_cache_dir() {
   if (const char* dir = std::getenv("WEFT_CACHE"); dir != nullptr && *dir != '\0') return dir;
-  if (const char* dir = std::getenv("XDG_CACHE_HOME"); dir != nullptr && *dir != '\0') return std::string(dir) + "/weft";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::string(home) + "/.cache/weft";
+  if (const char* dir = std::getenv("XDG_CACHE_HOME"); dir != nullptr && *dir != '\0')
+    return std::string(dir) + "/weft";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return std::string(home) + "/.cache/weft";
   return {};
 }
 
-Result<std::vector<KernelImage>> generate_kernels(Compilation& c, const std::vector<const KernelFunction*>& kernels) {
-  std::vector<std::optional<Result<KernelImage>>> made(kernels.size());
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t k = next++; k < kernels.size(); k = next++) made[k] = compile_kernel(*kernels[k], c.target);
-  };
-  const auto helpers = std::min<size_t>(kernels.size(), static_cast<size_t>(available_cores()));
-  std::vector<std::thread> threads;
-  for (size_t t = 1; t < helpers; ++t) threads.emplace_back(work);
-  work();
-  for (std::thread& t : threads) t.join();
-  std::vector<KernelImage> images;
-  for (auto& result : made) {
-    if (!result->ok()) return result->take_error();
-    images.push_back(std::move(*result).value());
+Result<std::vector<KernelImage>> generate_kernels(Compilation& c) {
+  std::optional<KernelCache> cache;
+  if (!c.options.cache_dir.empty()) {
+    KernelCache::Options options;
+    options.directory = c.options.cache_dir;
+    options.warn = c.options.warn ? c.options.warn : [](const std::string&) {};
+    cache.emplace(std::move(options));
   }
-  return images;
+  WEFT_ASSIGN_OR_RETURN(
+      CompiledKernels made,
+      compile_kernels(c.kernels, c.target, available_cores(), cache ? &*cache : nullptr));
+  if (cache && made.from_cache < static_cast<int64_t>(made.images.size())) cache->trim();
+  c.image_of = std::move(made.image_of);
+  c.kernels_from_cache = made.from_cache;
+  c.unique_kernels = static_cast<int64_t>(made.images.size());
+  return std::move(made.images);
 }
 
 }  // namespace weft

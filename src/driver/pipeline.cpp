@@ -112,18 +112,7 @@ Status lower_plan(Compilation& c, const FusionPlan& plan) {
 Status run_lower(Compilation& c) { return lower_plan(c, c.plan); }
 
 Status run_generate(Compilation& c) {
-  // Kernels that differ in names only share their code.
-  std::map<uint64_t, size_t> image_of;
-  std::vector<int32_t> image(c.kernels.size());
-  std::vector<const KernelFunction*> distinct;
-  for (size_t k = 0; k < c.kernels.size(); ++k) {
-    const auto [it, added] = image_of.emplace(kernel_hash(c.kernels[k]), distinct.size());
-    if (added) distinct.push_back(&c.kernels[k]);
-    image[k] = static_cast<int32_t>(it->second);
-  }
-  c.unique_kernels = static_cast<int64_t>(distinct.size());
-  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate_kernels(c, distinct));
-  c.image_of = std::move(image);
+  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate_kernels(c));
   WEFT_ASSIGN_OR_RETURN(c.program, build_program(c.tensors, c.plan, code_of_plan(c), c.target));
   c.program.kernels = std::move(images);
   c.program.model = c.model;

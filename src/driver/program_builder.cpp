@@ -66,7 +66,7 @@ class Builder {
   int32_t add_buffer(const Tensor& t, ProgramBuffer::Kind kind, int32_t index);
   int32_t add_arena(Frame& frame, const std::string& name, DType type, Shape shape, int64_t bytes,
                     int32_t first, int32_t last);
-  int32_t constant_buffer(const Tensor& tensor, const Layout& layout);
+  int32_t constant_buffer(const Tensor& tensor, const Layout& layout, const Shape& shape);
   Status build_region(const TensorProgram& tensors, const FusionPlan& plan,
                       const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs,
                       Region* out);
@@ -121,14 +121,17 @@ int32_t Builder::add_arena(Frame& frame, const std::string& name, DType type, Sh
   return id;
 }
 
-int32_t Builder::constant_buffer(const Tensor& tensor, const Layout& layout) {
+/// `layout` orders the axes of `shape`, which holds the tensor's elements in the same order: a
+/// kernel may walk several axes of the model as one.
+int32_t Builder::constant_buffer(const Tensor& tensor, const Layout& layout, const Shape& shape) {
   const bool packed = !layout.is_row_major();
   const auto key =
-      std::pair(tensor.value.raw(), print(TensorType{tensor.type.dtype, tensor.type.shape}) +
-                                        (packed ? print(layout) : ""));
+      std::pair(tensor.value.raw(),
+                print(TensorType{tensor.type.dtype, tensor.type.shape}) +
+                    (packed ? print(TensorType{tensor.type.dtype, shape}) + print(layout) : ""));
   if (const auto it = constants_.find(key); it != constants_.end() && tensor.value.raw() != nullptr)
     return it->second;
-  HostTensor value = packed ? pack_constant(tensor.value, layout) : tensor.value;
+  HostTensor value = packed ? pack_constant(tensor.value.reshaped(shape), layout) : tensor.value;
   const auto index = static_cast<int32_t>(program_.constants.size());
   ProgramBuffer b;
   b.name = tensor.name;
@@ -158,7 +161,8 @@ int32_t Builder::buffer_of(Frame& frame, TensorId t) {
   int32_t& b = frame.buffer_of[static_cast<size_t>(t)];
   if (b >= 0) return b;
   const Tensor& tensor = frame.tensors.tensors[static_cast<size_t>(t)];
-  if (tensor.kind == Tensor::Kind::kConstant) return b = constant_buffer(tensor, tensor.layout);
+  if (tensor.kind == Tensor::Kind::kConstant)
+    return b = constant_buffer(tensor, tensor.layout, tensor.type.shape);
   return b = add_arena(frame, tensor.name, tensor.type.dtype, tensor.type.shape, bytes_of(tensor),
                        frame.first[static_cast<size_t>(t)], frame.last[static_cast<size_t>(t)]);
 }
@@ -242,9 +246,11 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
     const TensorId t = kernel.schedule.parameters[p];
     const Tensor& tensor = frame.tensors.tensors[static_cast<size_t>(t)];
     const TileProgram& tile = kernel.schedule.program;
-    const Layout& layout = tile.symbols[static_cast<size_t>(tile.parameters[p])].layout;
+    const TileSymbol& symbol = tile.symbols[static_cast<size_t>(tile.parameters[p])];
+    Shape shape;  // of constants the extents are numbers
+    for (const IndexExpr& e : symbol.shape) shape.push_back(e.is_const() ? e.constant() : 0);
     step.launch.buffers.push_back(tensor.kind == Tensor::Kind::kConstant
-                                      ? constant_buffer(tensor, layout)
+                                      ? constant_buffer(tensor, symbol.layout, shape)
                                       : buffer_of(frame, t));
     (made.count(t) != 0 ? access.writes : access.reads).push_back(step.launch.buffers.back());
   }

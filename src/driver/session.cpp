@@ -16,14 +16,16 @@ Result<std::unique_ptr<Session>> Session::create(Program program, int threads) {
   return session;
 }
 
-Result<std::vector<HostTensor>> Session::run(const std::vector<HostTensor>& inputs, const RunOptions& options) {
+Result<std::vector<HostTensor>> Session::run(const std::vector<HostTensor>& inputs,
+                                             const RunOptions& options) {
   std::vector<HostTensor> outputs;
   for (const ProgramIo& io : program().outputs) outputs.emplace_back(io.dtype, io.shape);
   WEFT_RETURN_IF_ERROR(run_into(inputs, &outputs, options));
   return outputs;
 }
 
-Status Session::run_into(const std::vector<HostTensor>& inputs, std::vector<HostTensor>* outputs, const RunOptions& options) {
+Status Session::run_into(const std::vector<HostTensor>& inputs, std::vector<HostTensor>* outputs,
+                         const RunOptions& options) {
   std::vector<InputRef> in;
   std::vector<OutputRef> out;
   for (const HostTensor& t : inputs) in.push_back({t.dtype(), t.shape(), t.raw()});

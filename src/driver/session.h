@@ -10,8 +10,8 @@
 
 namespace weft {
 
-/// A compiled program with one context, run on whole host tensors: what the command and the tests need. The public API gives
-/// callers their own memory.
+/// A compiled program with one context, run on whole host tensors: what the command and the tests
+/// need. The public API gives callers their own memory.
 class Session {
  public:
   /// `threads` 0: the program's; 1: no pool.
@@ -20,9 +20,11 @@ class Session {
   const Program& program() const { return executable_->program(); }
   const Executable& executable() const { return *executable_; }
   /// Inputs in the program's order; fresh outputs.
-  Result<std::vector<HostTensor>> run(const std::vector<HostTensor>& inputs, const RunOptions& options = {});
+  Result<std::vector<HostTensor>> run(const std::vector<HostTensor>& inputs,
+                                      const RunOptions& options = {});
   /// The same into outputs of an earlier run.
-  Status run_into(const std::vector<HostTensor>& inputs, std::vector<HostTensor>* outputs, const RunOptions& options = {});
+  Status run_into(const std::vector<HostTensor>& inputs, std::vector<HostTensor>* outputs,
+                  const RunOptions& options = {});
 
  private:
   std::shared_ptr<const Executable> executable_;
