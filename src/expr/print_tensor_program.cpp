@@ -51,8 +51,9 @@ class ProgramPrinter {
       }
     }
     for (size_t o = 0; o < p.outputs.size(); ++o) {
-      text_ +=
-          inner + "output " + name(p, p.outputs[o]) + " as " + print_name(p.output_names[o]) + "\n";
+      const Tensor& t = tensor(p, p.outputs[o]);
+      text_ += inner + "output " + print_name(t.name) + " as " + print_name(p.output_names[o]) +
+               (t.declared.empty() ? "" : ": " + print(declared_type(t))) + "\n";
     }
     text_ += indent + "}\n";
   }

@@ -183,16 +183,19 @@ class AxisSplitting {
     }
   }
 
-  /// A contraction that slides a window or takes channels by groups.
+  /// A contraction that moves a window over axes of its own place, or takes channels by groups:
+  /// x[d0, …, d2 * 2 + r0, …].
   static bool is_convolution(const TensorExpr& e) {
     bool found = false;
     visit(e.body, [&](const Scalar& s) {
-      for (const IndexExpr& index : s.indices) {
-        bool output = false, reduced = false;
-        for (const int id : variables(index)) {
-          if (id < kRuntimeIndexBase) (id < e.output_rank() ? output : reduced) = true;
+      const bool same_rank = static_cast<int>(s.indices.size()) == e.output_rank();
+      if (s.kind != Scalar::Kind::kRead || !same_rank || s.indices.size() < 3) return;
+      for (size_t a = 1; a < s.indices.size(); ++a) {
+        bool reduced = false;
+        for (const int id : variables(s.indices[a])) {
+          reduced = reduced || (id >= e.output_rank() && id < kRuntimeIndexBase);
         }
-        found = found || (output && reduced);
+        found = found || (reduced && uses_var(s.indices[a], static_cast<int>(a)));
       }
     });
     return found && e.is_contraction;

@@ -32,12 +32,13 @@ char TextCursor::peek() {
 }
 
 bool TextCursor::take(std::string_view token) {
+  const size_t begin = position_;
   peek();
-  if (text_.substr(position_, token.size()) != token) return false;
   const size_t end = position_ + token.size();
-  if (is_word(token.back()) && end < text_.size() && is_word(text_[end])) return false;
-  position_ = end;
-  return true;
+  const bool cut = is_word(token.back()) && end < text_.size() && is_word(text_[end]);
+  const bool found = !cut && text_.substr(position_, token.size()) == token;
+  position_ = found ? end : begin;
+  return found;
 }
 
 Status TextCursor::expect(std::string_view token) {

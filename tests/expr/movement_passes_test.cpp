@@ -1,0 +1,246 @@
+#include <gtest/gtest.h>
+
+#include "expr/assign_layouts.h"
+#include "expr/express.h"
+#include "tests/expr/expr_testing.h"
+#include "tests/graph/random_graph.h"
+
+namespace weft {
+namespace {
+
+/// The statements of the program's expressions and outputs, without constants and inputs.
+std::string statements(const TensorProgram& program) {
+  std::string out;
+  const std::string text = print(program);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin);
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const bool statement =
+        line.starts_with("  ") && !line.starts_with("  input ") && !line.starts_with("  constant ");
+    if (statement) out += line.substr(2) + "\n";
+  }
+  return out;
+}
+
+using Pass = bool (*)(TensorProgram&);
+bool fold(TensorProgram& program) { return fold_movement(program); }
+
+/// Runs the passes over the expressed graph, compares what it computes, and gives its statements.
+std::string after(const std::string& graph_text, const std::vector<Pass>& passes) {
+  const Graph graph = parsed_graph(graph_text);
+  TensorProgram program = expressed(graph);
+  for (const Pass pass : passes) pass(program);
+  const std::vector<HostTensor> inputs = random_inputs(graph, 3, false);
+  const Result<std::vector<HostTensor>> expected = interpret(graph, inputs);
+  EXPECT_TRUE(expected.ok());
+  if (expected.ok()) expect_computes(program, inputs, *expected);
+  expect_round_trip(program);
+  return statements(program);
+}
+
+TEST(FoldMovement, HeadsOfAttentionAreReadFromTheProjections) {
+  EXPECT_EQ(after(R"((q: f32[26,24], k: f32[26,24]) {
+    q4 = reshape q : f32[2,13,3,8]
+    qt = transpose q4, permutation={0,2,1,3} : f32[2,3,13,8]
+    q3 = reshape qt : f32[6,13,8]
+    k4 = reshape k : f32[2,13,3,8]
+    kt = transpose k4, permutation={0,2,3,1} : f32[2,3,8,13]
+    k3 = reshape kt : f32[6,8,13]
+    s3 = dot_general q3, k3, lhs_batch={0}, rhs_batch={0}, lhs_contract={2}, rhs_contract={1} : f32[6,13,13]
+    s = reshape s3 : f32[2,3,13,13]
+    y = exp s : f32[2,3,13,13]
+  } -> (y))",
+                  {fold, split_axes}),
+            "s3: f32[2,3,13,13] = contraction sum[8]:f32 q[d0 * 13 + d2, d1 * 8 + r0] * k[d0 * 13 "
+            "+ d3, d1 * "
+            "8 + r0]\n"
+            "y: f32[2,3,13,13] = exp(s3[d0, d1, d2, d3])\n"
+            "output y as y\n");
+}
+
+TEST(FoldMovement, PadsSlicesAndBroadcastsVanish) {
+  EXPECT_EQ(after(R"((x: f32[4,6], b: f32[6]) {
+    z = constant 0 : f32[]
+    p = pad x, z, low={1,0}, high={1,0} : f32[6,6]
+    s = slice p, start={1,2}, step={1,1} : f32[4,3]
+    bs = slice b, start={0}, step={2} : f32[3]
+    bb = broadcast bs, dims={1} : f32[4,3]
+    y = add s, bb : f32[4,3]
+  } -> (y))",
+                  {fold}),
+            "y: f32[4,3] = x[d0, d1 + 2] + b[d1 * 2]\noutput y as y\n");
+}
+
+TEST(FoldMovement, ConcatsBecomeSelectsAndSlicesOfThemOneRead) {
+  const std::string concat = R"((a: f32[2,3], b: f32[4,3]) {
+    c = concat a, b, axis=0 : f32[6,3]
+    t = transpose c, permutation={1,0} : f32[3,6]
+  )";
+  EXPECT_EQ(after(concat + "y = exp t : f32[3,6]\n} -> (y)", {fold}),
+            "y: f32[3,6] = exp(i64(d1) < i64(2) ? a[d1, d0] : b[d1 - 2, d0])\noutput y as y\n");
+  EXPECT_EQ(
+      after(concat +
+                "s = slice t, start={0,3}, step={1,1} : f32[3,2]\ny = exp s : f32[3,2]\n} -> (y)",
+            {fold}),
+      "y: f32[3,2] = exp(b[d1 + 1, d0])\noutput y as y\n");
+}
+
+TEST(FoldMovement, ManyBranchesStayOneTensor) {
+  std::string graph = "(a: f32[1], b: f32[1]) {\n c0 = concat a, b, axis=0 : f32[2]\n";
+  for (int i = 1; i <= 4; ++i) {
+    const std::string from = "c" + std::to_string(i - 1);
+    graph += " c" + std::to_string(i) + " = concat " + from + ", " + from + ", axis=0 : f32[" +
+             std::to_string(2 << i) + "]\n";
+  }
+  const Graph parsed = parsed_graph(graph + " y = neg c4 : f32[32]\n} -> (y)");
+  TensorProgram program = expressed(parsed);
+  fold_movement(program);
+  for (const TensorExpr& e : program.exprs)
+    EXPECT_LT(operation_count(e.body), 40) << print(program);
+  const std::vector<HostTensor> inputs = random_inputs(parsed, 3, false);
+  expect_computes(program, inputs, *interpret(parsed, inputs));
+}
+
+TEST(FoldMovement, GathersOfMovedTablesKeepTheirClamp) {
+  EXPECT_EQ(after(R"((table: f32[6,4], i: i64[3]) {
+    s = slice table, start={1,0}, step={2,1} : f32[2,4]
+    g = gather s, i, axis=0, batch_dims=0 : f32[3,4]
+    y = transpose g, permutation={1,0} : f32[4,3]
+  } -> (y))",
+                  {fold}),
+            "y: f32[4,3] = table[{min(max(i[d1], i64(0)), i64(1)) * i64(2) + i64(1)}, d0]\noutput "
+            "y as y\n");
+}
+
+TEST(FoldMovement, AContractionReadsPaddingButNoConcat) {
+  EXPECT_EQ(after(R"((a: f32[3,2], b: f32[3,2], w: f32[4,5]) {
+    c = concat a, b, axis=1 : f32[3,4]
+    y = dot_general c, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[3,5]
+  } -> (y))",
+                  {fold}),
+            "c: f32[3,4] = i64(d1) < i64(2) ? a[d0, d1] : b[d0, d1 - 2]\n"
+            "y: f32[3,5] = contraction sum[4]:f32 c[d0, r0] * w[r0, d1]\noutput y as y\n");
+}
+
+TEST(SplitAxes, AReductionOverMergedAxesRunsOverBoth) {
+  const std::string text = after(R"((c: f32[2,3,5,4]) {
+    w = constant {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24} : f32[12,2]
+    t = transpose c, permutation={0,2,1,3} : f32[2,5,3,4]
+    m = reshape t : f32[2,5,12]
+    y = dot_general m, w, lhs_batch={}, rhs_batch={}, lhs_contract={2}, rhs_contract={0} : f32[2,5,2]
+  } -> (y))",
+                                 {fold, split_axes});
+  EXPECT_EQ(text,
+            "y: f32[2,5,2] = contraction sum[3, 4]:f32 c[d0, r0, d1, r1] * w_view[r0, r1, "
+            "d2]\noutput y as y\n");
+}
+
+TEST(SplitAxes, GroupsOfChannelsKeepOneShape) {
+  // The outputs keep their declared shape as a view of the same bytes.
+  EXPECT_EQ(after(R"((x: f32[2,6,5]) {
+    g = reshape x : f32[2,3,10]
+    s = reduce g, axes={2}, combiner=sum : f32[2,3]
+    b = broadcast s, dims={0,1} : f32[2,3,10]
+    d = sub g, b : f32[2,3,10]
+    r = reshape d : f32[2,6,5]
+    y = tanh r : f32[2,6,5]
+  } -> (y))",
+                  {fold, split_axes}),
+            "s: f32[2,3] = sum[2, 5]:f32 x[d0, d1 * 2 + r0, r1]\n"
+            "d: f32[2,3,2,5] = x[d0, d1 * 2 + d2, d3] - s[d0, d1]\n"
+            "y: f32[2,3,2,5] = tanh(d[d0, d1, d2, d3])\n"
+            "output y as y: f32[2,6,5]\n");
+}
+
+TEST(SplitAxes, LeavesAxesThatAReaderShifts) {
+  const std::string graph = R"((x: f32[2,3]) {
+    z = constant 0 : f32[]
+    f = reshape x : f32[6]
+    e = exp f : f32[6]
+    s = slice e, start={1}, step={1} : f32[4]
+    y = tanh s : f32[4]
+  } -> (y))";
+  EXPECT_EQ(
+      after(graph, {fold, split_axes}),
+      "e: f32[6] = exp(x[d0 floordiv 3, d0 mod 3])\ny: f32[4] = tanh(e[d0 + 1])\noutput y as y\n");
+}
+
+TEST(SinkMovement, TheProducerWritesTheOutput) {
+  EXPECT_EQ(after(R"((a: f32[3,4], w: f32[4,5]) {
+    p = dot_general a, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[3,5]
+    y = transpose p, permutation={1,0} : f32[5,3]
+  } -> (y))",
+                  {fold, split_axes, sink_movement}),
+            "y: f32[5,3] = contraction sum[4]:f32 a[d1, r0] * w[r0, d0]\noutput y as y\n");
+  // Read twice, the intermediate is needed.
+  EXPECT_EQ(after(R"((a: f32[3,4]) {
+    e = exp a : f32[3,4]
+    y = transpose e, permutation={1,0} : f32[4,3]
+    z = neg e : f32[3,4]
+  } -> (y, z))",
+                  {fold, sink_movement}),
+            "e: f32[3,4] = exp(a[d0, d1])\ny: f32[4,3] = e[d1, d0]\nz: f32[3,4] = neg(e[d0, d1])\n"
+            "output y as y\noutput z as z\n");
+}
+
+TEST(PackContractions, ProjectionsOfOneInputWithTheirBiases) {
+  EXPECT_EQ(after(R"((x: f32[3,2]) {
+    wq = constant {1,2,3,4} : f32[2,2]
+    wk = constant {5,6,7,8,9,10} : f32[2,3]
+    bq = constant {1,2} : f32[2]
+    bk = constant {3,4,5} : f32[3]
+    q = dot_general x, wq, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[3,2]
+    k = dot_general x, wk, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[3,3]
+    bqb = broadcast bq, dims={1} : f32[3,2]
+    bkb = broadcast bk, dims={1} : f32[3,3]
+    q1 = add q, bqb : f32[3,2]
+    k1 = add k, bkb : f32[3,3]
+    y = exp q1 : f32[3,2]
+    z = tanh k1 : f32[3,3]
+  } -> (y, z))",
+                  {fold, pack_contractions}),
+            "q_packed: f32[3,5] = contraction sum[2]:f32 x[d0, r0] * wq_packed[r0, d1]\n"
+            "q1_packed: f32[3,5] = q_packed[d0, d1] + bq_packed[d1]\n"
+            "y: f32[3,2] = exp(q1_packed[d0, d1])\n"
+            "z: f32[3,3] = tanh(q1_packed[d0, d1 + 2])\n"
+            "output y as y\noutput z as z\n");
+}
+
+TEST(PackContractions, LeavesOutputsAndOtherInputsAlone) {
+  const std::string text = R"((x: f32[3,2], u: f32[3,2]) {
+    w = constant {1,2,3,4} : f32[2,2]
+    v = constant {5,6,7,8} : f32[2,2]
+    a = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[3,2]
+    b = dot_general u, v, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[3,2]
+    y = add a, b : f32[3,2]
+  } -> (y))";
+  EXPECT_EQ(after(text, {pack_contractions}), after(text, {}));
+}
+
+TEST(AssignLayouts, ConvolutionsLieChannelsLast) {
+  const Graph graph = parsed_graph(R"((x: f32[1,3,6,6], w: f32[4,3,3,3], v: f32[5,4,3,3]) {
+    a = convolution x, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,4,6,6]
+    r = tanh a : f32[1,4,6,6]
+    y = convolution r, v, strides={2,2}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,5,3,3]
+  } -> (y))");
+  TensorProgram program = expressed(graph);
+  EXPECT_TRUE(assign_layouts(program));
+  for (const Tensor& t : program.tensors) {
+    const bool moved = t.name == "a" || t.name == "r";
+    EXPECT_EQ(print(t.layout), moved ? "{0,1,1}{2,1,6}{3,1,6}{1,1,4}" : "") << t.name;
+  }
+}
+
+TEST(AssignLayouts, MatrixProductsStayRowMajor) {
+  const Graph graph = parsed_graph(R"((a: f32[2,3,4], w: f32[4,5], v: f32[5,4]) {
+    p = dot_general a, w, lhs_batch={}, rhs_batch={}, lhs_contract={2}, rhs_contract={0} : f32[2,3,5]
+    t = tanh p : f32[2,3,5]
+    y = dot_general t, v, lhs_batch={}, rhs_batch={}, lhs_contract={2}, rhs_contract={0} : f32[2,3,4]
+  } -> (y))");
+  TensorProgram program = expressed(graph);
+  EXPECT_FALSE(assign_layouts(program));
+}
+
+}  // namespace
+}  // namespace weft
