@@ -91,11 +91,12 @@ TEST_P(ReducedModel, FusionNeverAddsKernelsOrArena) {
   EXPECT_LE(automatic->program.arena_bytes, none->program.arena_bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ReducedModel, testing::ValuesIn(model_names()), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, ReducedModel, testing::ValuesIn(model_names()),
+                         [](const auto& model) {
+                           std::string name = model.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 /// From primitives alone, whatever the order of factors and operands: one kernel.
 TEST(OneKernel, HoldsNormalisationsAndActivations) {
