@@ -60,7 +60,12 @@ GraphImporter::GraphImporter(const ModelDef& model, const ImportOptions& options
 void GraphImporter::import_main(Scope& scope) {
   add_initializers(model_.graph, scope);
   std::vector<std::string_view> outputs;
-  for (const ValueDef& output : model_.graph.outputs) outputs.push_back(output.name);
+  std::set<std::string_view> names;
+  for (const ValueDef& output : model_.graph.outputs) {
+    outputs.push_back(output.name);
+    if (names.insert(output.name).second) continue;
+    refuse_invalid(fmt::format("two outputs are called '{}'", output.name));
+  }
   if (outputs.empty()) refuse_invalid("the model has no outputs");
   import_nodes(model_.graph.nodes, outputs, scope);
   throw_refused_nodes();

@@ -133,6 +133,16 @@ TEST(ImportOnnx, RefusesBrokenNames) {
   EXPECT_THAT(with({"Neg", {"a"}, {"b"}, {}, "neg"}), HasSubstr("'y'"));
 }
 
+TEST(ImportOnnx, RefusesTwoOutputsOfOneName) {
+  const std::string model = TestModel()
+                                .input("x", DType::kF32, {2})
+                                .node({"Neg", {"x"}, {"y"}})
+                                .output("y")
+                                .output("y")
+                                .model();
+  EXPECT_THAT(import_error(model), HasSubstr("two outputs are called 'y'"));
+}
+
 TEST(ImportOnnx, RefusesWhatDoesNotFit) {
   const auto with = [](const TestNode& node) {
     return import_error(TestModel()
