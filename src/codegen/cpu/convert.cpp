@@ -37,7 +37,7 @@ V single_to_half(const LaneBuilder& k, V single) {
   llvm::IRBuilder<>& b = k.b;
   if (k.isa().f16c) {
     // Kept apart from a float64 before it: the two roundings in one would be a call of a library.
-    single = b.CreateArithmeticFence(single, single->getType());
+    single = k.fence(single);
     return b.CreateBitCast(b.CreateFPTrunc(single, k.wide(b.getHalfTy())), k.int_type(16));
   }
   V bits = k.bits(single);

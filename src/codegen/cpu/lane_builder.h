@@ -84,9 +84,13 @@ class LaneBuilder {
   /// Limits that let NaN through; one instruction each on x86.
   V at_least(V x, V low) const { return select(gt(low, x), low, x); }
   V at_most(V x, V high) const { return select(lt(high, x), high, x); }
-  /// Minimum and maximum; NaN if either is, `x` where they compare equal.
-  V minimum(V x, V y) const { return select(is_nan(y), y, select(lt(y, x), y, x)); }
-  V maximum(V x, V y) const { return select(is_nan(y), y, select(gt(y, x), y, x)); }
+  /// Minimum and maximum; NaN if either is, `x` where they compare equal. The machine's instruction
+  /// gives `x` when either is NaN, which leaves NaN in `y` to be looked at.
+  V minimum(V x, V y) const { return select(is_nan(y), y, fence(select(lt(y, x), y, x))); }
+  V maximum(V x, V y) const { return select(is_nan(y), y, fence(select(gt(y, x), y, x))); }
+  /// A value that no simplification looks through: here, so that a comparison and a selection stay
+  /// together as one instruction.
+  V fence(V x) const { return b.CreateArithmeticFence(x, x->getType()); }
 
   V bits(V x) const { return b.CreateBitCast(x, bits_type(x)); }
   V as_f32(V x) const { return b.CreateBitCast(x, f32_type()); }
