@@ -7,6 +7,7 @@
 #include "driver/program_builder.h"
 #include "expr/assign_layouts.h"
 #include "expr/express.h"
+#include "expr/sink_constants.h"
 #include "lower/lower.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/inline_constant_if.h"
@@ -59,6 +60,11 @@ void for_each_program(TensorProgram& program, F&& f) {
   for (OpaqueExpr& o : program.opaques) {
     for (auto& region : o.regions) for_each_program(*region, f);
   }
+}
+
+Status run_sink_constants(Compilation& c) {
+  sink_constants(c.tensors);
+  return {};
 }
 
 Status run_fold_movement(Compilation& c) {
@@ -169,6 +175,7 @@ const std::vector<Pass>& pipeline() {
       {"merge-equal-nodes", "graph", run_merge_equal},
       {"remove-dead-nodes", "graph", run_remove_dead},
       {"express", "tensor-program", run_express},
+      {"sink-constants", "tensor-program", run_sink_constants},
       {"fold-movement", "tensor-program", run_fold_movement},
       {"split-axes", "tensor-program", run_split_axes},
       {"sink-movement", "tensor-program", run_sink_movement},
