@@ -92,7 +92,8 @@ TEST(HostCpuTarget, CappedIsANarrowerMachine) {
 class CgroupQuota : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = testing::TempDir() + "weft_cgroup_quota";
+    root_ = testing::TempDir() + "weft_cgroup_" +
+            testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(root_);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
