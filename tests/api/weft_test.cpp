@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "tests/api/artefact_files.h"
+#include "tests/api/model_files.h"
 
 namespace {
 

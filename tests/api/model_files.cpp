@@ -1,6 +1,9 @@
-#include "tests/api/artefact_files.h"
+#include "tests/api/model_files.h"
+
+#include <fstream>
 
 #include "runtime/artefact.h"
+#include "tests/import/onnx/model_writer.h"
 #include "tests/runtime/program_fixture.h"
 
 namespace weft::testing {
@@ -45,6 +48,33 @@ bool write_endless_artefact(const std::string& path) {
   const int32_t y = f.output("y", {1}), loop = f.new_loop();
   f.step(ProgramFixture::scan(loop, int64_t{1} << 60, {}, {ProgramFixture::copy(value, y)}));
   return save(path, {f.program});
+}
+
+bool write_recurrent_model(const std::string& path) {
+  using onnx::TestModel;
+  const std::string body = TestModel()
+                               .input("h", DType::kF32, {"N"})
+                               .input("x", DType::kF32, {"N"})
+                               .node({"Add", {"h", "x"}, {"n"}})
+                               .node({"Mul", {"n", "n"}, {"square"}})
+                               .output("n")
+                               .output("square")
+                               .graph();
+  const std::string model =
+      TestModel()
+          .input("state", DType::kF32, {"N"})
+          .input("xs", DType::kF32, {5, "N"})
+          .node({"Scan",
+                 {"state", "xs"},
+                 {"last", "squares"},
+                 {onnx::graph_attr("body", body), onnx::int_attr("num_scan_inputs", 1)}})
+          .node({"Add", {"squares", "squares"}, {"z"}})
+          .output("last")
+          .output("z")
+          .model();
+  std::ofstream file(path, std::ios::binary);
+  file << model;
+  return file.good();
 }
 
 }  // namespace weft::testing
