@@ -109,8 +109,9 @@ struct KernelFunction {
   const KernelType& type(Reg r) const { return types[static_cast<size_t>(r)]; }
 };
 
-/// Defined before use, types as documented above, indices in range, every output buffer stored to,
-/// loop steps positive constants. The error names the instruction as print() writes it.
+/// Defined before use, types as documented above, indices in range, every output buffer that has
+/// elements stored to, loop steps positive constants. The error names the instruction as print()
+/// writes it.
 Status verify_kernel(const KernelFunction& kernel);
 
 /// One instruction a line, in the order of the structure; parse_kernel is its exact inverse (types

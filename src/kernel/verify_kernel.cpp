@@ -33,7 +33,8 @@ class KernelVerifier {
       if (!phase.body.yields.empty()) return fail("a phase yields nothing");
     }
     for (size_t i = 0; i < stored_.size(); ++i) {
-      if (kernel_.buffers[i].kind == KernelBuffer::Kind::kOutput && !stored_[i]) {
+      const KernelBuffer& buffer = kernel_.buffers[i];
+      if (buffer.kind == KernelBuffer::Kind::kOutput && buffer.elements > 0 && !stored_[i]) {
         return fail(fmt::format("output buffer {} is never stored to", i));
       }
     }
