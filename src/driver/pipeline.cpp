@@ -211,6 +211,20 @@ Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOpt
   }
 }
 
+namespace {
+
+Result<Graph> read_printed_graph(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return invalid_input("cannot read '" + path + "'");
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto graph = parse_graph(text.str());
+  if (!graph.ok()) return invalid_input("'" + path + "': " + graph.error().message);
+  return graph;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
                                                    const CompileOptions& options) {
   auto c = std::make_unique<Compilation>();
@@ -218,8 +232,16 @@ Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
   c->options = options;
   try {
     const auto start = std::chrono::steady_clock::now();
-    WEFT_ASSIGN_OR_RETURN(c->imported, import_onnx(path, options.import));
-    c->graph = c->imported.graph;
+    if (path.ends_with(".hlo")) {
+      return Error{ErrorCode::kMissingDevice,
+                   "'" + path + "': HLO modules cannot be read yet; use a .onnx or .graph file"};
+    }
+    if (path.ends_with(".graph")) {
+      WEFT_ASSIGN_OR_RETURN(c->graph, read_printed_graph(path));
+    } else {
+      WEFT_ASSIGN_OR_RETURN(c->imported, import_onnx(path, options.import));
+      c->graph = c->imported.graph;
+    }
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;
     c->timings.push_back({"import", spent.count()});
