@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "fmt/format.h"
+#include "tile/bind_tile_sizes.h"
 #include "tile/executions.h"
 #include "tile/scope_derivation.h"
 #include "tile/tile_printer.h"
@@ -769,44 +770,12 @@ class Evaluator {
   bool widened_ = false;
 };
 
-/// The program with its sizes bound: those given, and those that are a dimension of an input.
-Result<TileProgram> bind_sizes(const TileProgram& program,
-                               const std::map<std::string, HostTensor>& inputs,
-                               const std::map<std::string, int64_t>& sizes) {
-  TileProgram bound = program;
-  const auto bind = [&](TileVar& var, int64_t value) -> Status {
-    if (value < 1 || (var.extent > 0 && var.extent != value)) {
-      return invalid_input(fmt::format("tile program {}: size {} is {} and {}", program.name,
-                                       var.name, var.extent, value));
-    }
-    var.extent = value;
-    return {};
-  };
-  for (TileVar& var : bound.vars) {
-    const auto given = sizes.find(var.name);
-    if (var.kind != TileVar::Kind::kSize || given == sizes.end()) continue;
-    var.extent = 0;
-    WEFT_RETURN_IF_ERROR(bind(var, given->second));
-  }
-  for (const TileSymbolId id : program.parameters) {
-    const TileSymbol& symbol = program.symbols[static_cast<size_t>(id)];
-    const auto input = inputs.find(symbol.name);
-    if (input == inputs.end() || input->second.shape().size() != symbol.shape.size()) continue;
-    for (size_t a = 0; a < symbol.shape.size(); ++a) {
-      if (!symbol.shape[a].is_var()) continue;
-      WEFT_RETURN_IF_ERROR(bind(bound.vars[static_cast<size_t>(symbol.shape[a].var_id())],
-                                input->second.shape()[a]));
-    }
-  }
-  return bound;
-}
-
 }  // namespace
 
 Result<TileEvaluation> evaluate_tile_program(const TileProgram& program,
                                              const std::map<std::string, HostTensor>& inputs,
                                              const std::map<std::string, int64_t>& sizes) {
-  WEFT_ASSIGN_OR_RETURN(const TileProgram bound, bind_sizes(program, inputs, sizes));
+  WEFT_ASSIGN_OR_RETURN(const TileProgram bound, bind_tile_sizes(program, inputs, sizes));
   return Evaluator(bound, inputs).run();
 }
 
