@@ -55,7 +55,7 @@ Result<MappedFile> map_file(const std::string& path) {
   // Non-blocking, so that a pipe without a writer is refused below instead of waited for.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return file_error(path, std::strerror(errno));
-  struct stat info {};
+  struct stat info{};
   if (fstat(file.get(), &info) != 0) return file_error(path, std::strerror(errno));
   if (S_ISDIR(info.st_mode)) return file_error(path, "it is a directory");
   if (!S_ISREG(info.st_mode)) return file_error(path, "it is not a regular file");
@@ -63,9 +63,8 @@ Result<MappedFile> map_file(const std::string& path) {
   if (size <= kReadBytes) return read_small(file.get(), size, path);
   void* start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (start == MAP_FAILED) return file_error(path, std::strerror(errno));
-  std::shared_ptr<const void> owner(start, [size](const void* mapped) {
-    munmap(const_cast<void*>(mapped), size);
-  });
+  std::shared_ptr<const void> owner(
+      start, [size](const void* mapped) { munmap(const_cast<void*>(mapped), size); });
   return MappedFile{owner, {static_cast<const std::byte*>(start), size}};
 }
 

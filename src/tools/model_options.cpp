@@ -143,13 +143,16 @@ Result<std::vector<HostTensor>> program_inputs(const ImportedModel& model, const
 
 namespace {
 
-/// An artefact with inputs for it; of several programs, the one that fits the given shapes, else the first.
-Result<ReadyModel> prepare_artefact(const ModelOptions& o, const std::map<std::string, HostTensor>& given) {
+/// An artefact with inputs for it; of several programs, the one that fits the given shapes, else
+/// the first.
+Result<ReadyModel> prepare_artefact(const ModelOptions& o,
+                                    const std::map<std::string, HostTensor>& given) {
   ReadyModel ready;
   const auto start = std::chrono::steady_clock::now();
   const Target host = host_cpu_target(o.threads, o.vector_bytes);
   ArtefactOptions options;
-  WEFT_ASSIGN_OR_RETURN(std::vector<Program> programs, load_artefact(o.model, host.features, options));
+  WEFT_ASSIGN_OR_RETURN(std::vector<Program> programs,
+                        load_artefact(o.model, host.features, options));
   size_t best = 0;
   for (size_t p = programs.size(); p-- > 0;) {
     bool fits = true;
@@ -169,14 +172,16 @@ Result<ReadyModel> prepare_artefact(const ModelOptions& o, const std::map<std::s
       continue;
     }
     if (it->second.dtype() != io.dtype || it->second.shape() != io.shape) {
-      return invalid_input("input " + io.name + " is " + print(TensorType{it->second.dtype(), it->second.shape()}) +
+      return invalid_input("input " + io.name + " is " +
+                           print(TensorType{it->second.dtype(), it->second.shape()}) +
                            ", the artefact wants " + print(type));
     }
     ready.inputs.push_back(it->second);
   }
   for (const ProgramIo& io : program.outputs) ready.output_names.push_back(io.name);
   WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(program), o.threads));
-  ready.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  ready.compile_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return ready;
 }
 
