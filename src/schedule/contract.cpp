@@ -155,14 +155,17 @@ void Contract::choose_axes() {
   const int64_t width = target_.lanes(4);
   double best = -1e9;
   for (const int a : outputs) {
-    double score = 0;
+    // What is written once counts little beside what every step of the reduction reads.
+    double score = 0, written = 0;
     for (size_t p = 0; p < group_.exprs.size(); ++p) {
-      if (output_stride_along(program_, axes_, group_, static_cast<int>(p), a) == 1) score += 2;
+      const int64_t stride = output_stride_along(program_, axes_, group_, static_cast<int>(p), a);
+      if (stride == 1) written = 2;
     }
+    score += written;
     for (const Read& r : reads_) {
       const int64_t stride = stride_along(program_, axes_, root_, *r.scalar, a);
       if (stride == 1 || (stride != 0 && r.constant)) score += 1;
-      if (stride != 0 && stride != 1 && !r.constant) score -= 0.5;
+      if (stride != 0 && stride != 1 && !r.constant) score -= 6;
     }
     score += 3 * std::min(1.0, static_cast<double>(extent(a)) / static_cast<double>(width));
     if (score > best) {
