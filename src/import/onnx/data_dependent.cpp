@@ -170,43 +170,6 @@ std::vector<int64_t> suppress(const HostTensor& boxes, const HostTensor& scores,
 
 }  // namespace
 
-void translate_compress(OpContext& n) {
-  GraphBuilder& b = n.b;
-  ValueId x = n.input(0);
-  int64_t axis = 0;
-  if (n.has_attr("axis")) {
-    axis = n.axis_attr("axis", 0, b.rank(x));
-  } else {
-    x = b.reshape(x, {b.size(x)});
-  }
-  HostTensor condition = n.constant_input(1, "condition");
-  std::vector<int64_t> kept;
-  for (int64_t i = 0; i < std::min(condition.size(), b.extent(x, axis)); ++i) {
-    if (condition.at_int(i) != 0) kept.push_back(i);
-  }
-  n.set_output(0, b.gather(x, b.constant_ints(kept), axis));
-}
-
-void translate_non_zero(OpContext& n) {
-  HostTensor x = n.constant_input(0, "X");
-  std::vector<int64_t> hits;
-  for (int64_t i = 0; i < x.size(); ++i) {
-    if (is_float(x.dtype()) ? x.at_double(i) != 0 : x.at_int(i) != 0) hits.push_back(i);
-  }
-  Shape shape = x.shape();
-  auto rank = static_cast<int64_t>(shape.size()), count = static_cast<int64_t>(hits.size());
-  std::vector<int64_t> coordinates(static_cast<size_t>(rank * count));
-  for (int64_t h = 0; h < count; ++h) {
-    int64_t rest = hits[static_cast<size_t>(h)];
-    for (int64_t axis = rank - 1; axis >= 0; --axis) {
-      int64_t extent = shape[static_cast<size_t>(axis)];
-      coordinates[static_cast<size_t>(axis * count + h)] = rest % extent;
-      rest /= extent;
-    }
-  }
-  n.set_output(0, n.b.constant(ints_tensor(coordinates, {rank, count})));
-}
-
 void translate_unique(OpContext& n) {
   HostTensor x = n.constant_input(0, "X");
   Shape shape = x.shape();

@@ -8,8 +8,6 @@ namespace weft::onnx {
 // model is imported, so these are computed then, from inputs that follow from constants (or from
 // inputs that the caller bound to values); otherwise they are refused.
 
-void translate_compress(OpContext& n);
-void translate_non_zero(OpContext& n);
 void translate_unique(OpContext& n);
 void translate_non_max_suppression(OpContext& n);
 

@@ -156,38 +156,14 @@ void translate_upsample(OpContext& n) {
   resize(n, read_target(n, 1, -1), rule, {});
 }
 
-/// The middle of each axis, cut or padded with zeros to the wanted extent.
-void translate_center_crop_pad(OpContext& n) {
-  GraphBuilder& b = n.b;
-  ValueId x = n.input(0);
-  std::vector<int64_t> wanted = n.ints_input(1, "shape");
-  std::vector<int64_t> axes;
-  for (int64_t axis = 0; axis < b.rank(x); ++axis) axes.push_back(axis);
-  axes = n.ints_attr("axes", axes);
-  n.require(axes.size() == wanted.size(), "shape must have one extent per axis");
-  std::vector<int64_t> low(b.shape(x).size(), 0), high(b.shape(x).size(), 0);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    auto axis = static_cast<size_t>(GraphBuilder::normal_axis(axes[i], b.rank(x)));
-    n.require(wanted[i] >= 0 && wanted[i] < (int64_t{1} << 31), "shape is out of range");
-    int64_t more = wanted[i] - b.shape(x)[axis];
-    low[axis] = more >= 0 ? more / 2 : -(-more / 2);
-    high[axis] = more - low[axis];
-  }
-  n.set_output(0, b.pad(x, b.scalar_int(b.dtype(x), 0), low, high));
-}
-
 void refuse_image_decoder(OpContext& n) {
   n.unsupported("decoding of image files: decode before the model runs");
 }
 
 const Translator kRows[] = {
-    {"", "AffineGrid", 20, translate_affine_grid},
-    {"", "CenterCropPad", 18, translate_center_crop_pad},
-    {"", "GridSample", 16, translate_grid_sample},
-    {"", "ImageDecoder", 20, refuse_image_decoder},
-    {"", "Resize", 10, translate_upsample},
-    {"", "Resize", 11, translate_resize},
-    {"", "Upsample", 7, translate_upsample},
+    {"", "AffineGrid", 20, translate_affine_grid},  {"", "GridSample", 16, translate_grid_sample},
+    {"", "ImageDecoder", 20, refuse_image_decoder}, {"", "Resize", 10, translate_upsample},
+    {"", "Resize", 11, translate_resize},           {"", "Upsample", 7, translate_upsample},
 };
 
 }  // namespace

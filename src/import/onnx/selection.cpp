@@ -60,16 +60,6 @@ void translate_trilu(OpContext& n) {
   n.set_output(0, b.select(stays, x, b.scalar_int(b.dtype(x), 0)));
 }
 
-void translate_eye_like(OpContext& n) {
-  GraphBuilder& b = n.b;
-  ValueId x = n.input(0);
-  n.require(b.rank(x) == 2, "the input must be a matrix");
-  ValueId k = b.scalar_int(DType::kI64, n.int_attr("k", 0));
-  ValueId diagonal = diagonal_number(b, b.extent(x, 0), b.extent(x, 1));
-  ValueId hit = b.binary(ScalarOp::kEq, diagonal, k);
-  n.set_output(0, b.convert(hit, n.dtype_attr("dtype", b.dtype(x))));
-}
-
 int64_t block_size(OpContext& n) {
   n.require(n.b.rank(n.input(0)) == 4, "the input must be [N, C, H, W]");
   int64_t size = n.int_attr("blocksize");
@@ -113,46 +103,21 @@ void translate_space_to_depth(OpContext& n) {
   n.set_output(0, b.reshape(x, {in[0], in[1] * s * s, in[2] / s, in[3] / s}));
 }
 
-/// The first sequence_lens[i] steps of sequence i in reverse order, the others as they are.
-void translate_reverse_sequence(OpContext& n) {
-  GraphBuilder& b = n.b;
-  ValueId x = n.input(0);
-  n.require(b.rank(x) >= 2, "the input must have two axes");
-  int64_t batch_axis = n.axis_attr("batch_axis", 1, b.rank(x));
-  int64_t time_axis = n.axis_attr("time_axis", 0, b.rank(x));
-  n.require(batch_axis + time_axis == 1, "batch_axis and time_axis must be 0 and 1");
-  bool time_first = time_axis == 0;
-  if (time_first) x = b.swap_axes(x, 0, 1);
-  int64_t batch = b.extent(x, 0), steps = b.extent(x, 1);
-  ValueId lengths = b.convert(n.input(1), DType::kI64);
-  n.require(b.shape(lengths) == Shape{batch}, "sequence_lens must have one length per sequence");
-  lengths = b.unsqueeze(lengths, {1});
-  ValueId step = b.iota(DType::kI64, {batch, steps}, 1);
-  ValueId mirrored = b.sub(b.sub(lengths, step), b.scalar_int(DType::kI64, 1));
-  ValueId source = b.select(b.binary(ScalarOp::kLt, step, lengths), mirrored, step);
-  ValueId y = b.gather(x, source, 1, 1);
-  n.set_output(0, time_first ? b.swap_axes(y, 0, 1) : y);
-}
-
 void refuse_random(OpContext& n) {
   n.unsupported("random numbers: a compiled model gives the same result for the same inputs");
 }
 
 const Translator kRows[] = {
     {"", "Bernoulli", 15, refuse_random},
-    {"", "Compress", 9, translate_compress},
     {"", "DepthToSpace", 1, translate_depth_to_space},
     {"", "Det", 11, translate_det},
-    {"", "EyeLike", 9, translate_eye_like},
     {"", "Multinomial", 7, refuse_random},
     {"", "NonMaxSuppression", 10, translate_non_max_suppression},
-    {"", "NonZero", 9, translate_non_zero},
     {"", "OneHot", 9, translate_one_hot},
     {"", "RandomNormal", 1, refuse_random},
     {"", "RandomNormalLike", 1, refuse_random},
     {"", "RandomUniform", 1, refuse_random},
     {"", "RandomUniformLike", 1, refuse_random},
-    {"", "ReverseSequence", 10, translate_reverse_sequence},
     {"", "SpaceToDepth", 1, translate_space_to_depth},
     {"", "TfIdfVectorizer", 9, translate_tf_idf_vectorizer},
     {"", "TopK", 1, translate_top_k},
