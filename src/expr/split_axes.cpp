@@ -61,6 +61,23 @@ void collect_cuts(const IndexExpr& index, const std::function<void(int var, int6
   collect_cuts(index.rhs(), found);
 }
 
+/// The variables of v1 * c + v2 … that count through the extent, most significant first; empty if
+/// the index is not of that form.
+std::vector<std::pair<int, int64_t>> mixed_radix(const IndexExpr& index, int64_t extent,
+                                                 const RangeOf& range) {
+  AffineForm form;
+  if (!as_affine(index, &form) || form.terms.size() < 2 || form.constant != 0) return {};
+  std::sort(form.terms.begin(), form.terms.end(),
+            [](const auto& a, const auto& b) { return a.second > b.second; });
+  int64_t weight = extent;
+  for (const auto& [var, c] : form.terms) {
+    if (var >= kRuntimeIndexBase || c <= 0 || c * (range(var).hi + 1) != weight) return {};
+    weight = c;
+  }
+  if (weight != 1) return {};
+  return form.terms;
+}
+
 bool has_digits(const TensorExpr& e) {
   bool found = false;
   AffineForm form;
@@ -76,7 +93,6 @@ class AxisSplitting {
   explicit AxisSplitting(TensorProgram& program) : program_(program) {}
 
   bool run() {
-    if (std::none_of(program_.exprs.begin(), program_.exprs.end(), has_digits)) return false;
     number_axes();
     link_axes();
     collect_all_cuts();
@@ -148,21 +164,46 @@ class AxisSplitting {
     });
   }
 
+  void add_cut(int axis_class, int64_t cut) {
+    if (cut <= 1 || cut >= extent_[static_cast<size_t>(axis_class)]) return;
+    Cuts& cuts = cuts_[axis_class];
+    const auto at = std::lower_bound(cuts.begin(), cuts.end(), cut);
+    if (at == cuts.end() || *at != cut) cuts.insert(at, cut);
+  }
+
+  /// A tensor that readers take as v1 * c + v2 is better made in those two axes, so that producer
+  /// and reader run over the same ones. Not for contractions, whose axes are worth more whole.
+  void follow_readers() {
+    std::set<int> contracted;
+    for (size_t x = 0; x < program_.exprs.size(); ++x) {
+      for (int v = 0; program_.exprs[x].is_contraction && v < program_.exprs[x].axis_count(); ++v) {
+        contracted.insert(axis(x, v));
+      }
+    }
+    for_each_read([&](size_t x, const Scalar& read) {
+      for (size_t a = 0; a < read.indices.size(); ++a) {
+        const int c = tensor_axis(read.symbol, a);
+        if (c < 0 || contracted.count(c) != 0) continue;
+        const int64_t extent = tensor(read.symbol).type.shape[a];
+        const RangeOf range = [&](int id) { return program_.exprs[x].range(id); };
+        for (const auto& [var, weight] : mixed_radix(read.indices[a], extent, range)) {
+          add_cut(c, weight);
+        }
+      }
+    });
+  }
+
   void collect_all_cuts() {
     for (size_t x = 0; x < program_.exprs.size(); ++x) {
       const auto add = [&](int var, int64_t cut) {
-        if (var >= kRuntimeIndexBase) return;
-        const int a = axis(x, var);
-        if (cut >= extent_[static_cast<size_t>(a)]) return;
-        Cuts& cuts = cuts_[a];
-        const auto at = std::lower_bound(cuts.begin(), cuts.end(), cut);
-        if (at == cuts.end() || *at != cut) cuts.insert(at, cut);
+        if (var < kRuntimeIndexBase) add_cut(axis(x, var), cut);
       };
       visit(program_.exprs[x].body, [&](const Scalar& s) {
         if (s.kind == Scalar::Kind::kIndex) collect_cuts(s.index, add);
         for (const IndexExpr& index : s.indices) collect_cuts(index, add);
       });
     }
+    follow_readers();
     for (const OpaqueExpr& o : program_.opaques) {
       for (const TensorId t : o.operands) veto_tensor(t);
     }
@@ -337,8 +378,8 @@ class AxisSplitting {
     e.body = rewrite(e.body, n.changed ? index_of : std::function<IndexExpr(int)>{}, read_of);
   }
 
-  /// A constant read at v1 * c + v2, v2 below c, is the constant with that axis as two, read at v1
-  /// and v2.
+  /// A constant that a contraction reads at v1 * c + v2, v2 below c, is the constant with that axis
+  /// as two, read at v1 and v2.
   void view_constants(TensorExpr& e) {
     if (!e.is_contraction) return;
     const RangeOf range = [&](int id) { return e.range(id); };
@@ -360,28 +401,14 @@ class AxisSplitting {
   }
   static void split_constant_axis(const IndexExpr& index, int64_t extent, const RangeOf& range,
                                   Shape* shape, std::vector<IndexExpr>* indices) {
-    AffineForm form;
-    bool mixed_radix = as_affine(index, &form) && form.terms.size() > 1 && form.constant == 0;
-    if (mixed_radix) {
-      std::sort(form.terms.begin(), form.terms.end(),
-                [](const auto& a, const auto& b) { return a.second > b.second; });
-      int64_t weight = extent;
-      for (const auto& [var, c] : form.terms) {
-        const int64_t count = range(var).hi + 1;
-        mixed_radix = mixed_radix && c > 0 && c * count == weight;
-        weight = c;
-      }
-      mixed_radix = mixed_radix && weight == 1;
-    }
-    if (!mixed_radix) {
-      shape->push_back(extent);
-      indices->push_back(index);
-      return;
-    }
-    for (const auto& [var, c] : form.terms) {
+    const auto digits = mixed_radix(index, extent, range);
+    for (const auto& [var, weight] : digits) {
       shape->push_back(range(var).hi + 1);
       indices->push_back(IndexExpr::var(var));
     }
+    if (!digits.empty()) return;
+    shape->push_back(extent);
+    indices->push_back(index);
   }
   TensorId viewed(TensorId of, const Shape& shape) {
     const auto [known, fresh] = views_.try_emplace({of, shape}, -1);
@@ -416,9 +443,12 @@ class AxisSplitting {
 }  // namespace
 
 bool split_axes(TensorProgram& program) {
-  const bool changed = AxisSplitting(program).run();
-  if (changed) remove_dead_expressions(program);
-  return changed;
+  const bool needed = std::any_of(program.exprs.begin(), program.exprs.end(), has_digits);
+  if (!needed || !AxisSplitting(program).run()) return false;
+  // Once readers have their axes, what they read can follow them.
+  AxisSplitting(program).run();
+  remove_dead_expressions(program);
+  return true;
 }
 
 }  // namespace weft

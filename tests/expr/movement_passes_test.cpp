@@ -153,6 +153,20 @@ TEST(SplitAxes, GroupsOfChannelsKeepOneShape) {
             "output y as y: f32[2,6,5]\n");
 }
 
+TEST(SplitAxes, TheProducerOfGroupsFollows) {
+  EXPECT_EQ(after(R"((x: f32[2,6,5]) {
+    e = exp x : f32[2,6,5]
+    g = reshape e : f32[2,3,10]
+    s = reduce g, axes={2}, combiner=sum : f32[2,3]
+    y = tanh s : f32[2,3]
+  } -> (y))",
+                  {fold, split_axes}),
+            "e: f32[2,3,2,5] = exp(x[d0, d1 * 2 + d2, d3])\n"
+            "s: f32[2,3] = sum[2, 5]:f32 e[d0, d1, r0, r1]\n"
+            "y: f32[2,3] = tanh(s[d0, d1])\n"
+            "output y as y\n");
+}
+
 TEST(SplitAxes, LeavesAxesThatAReaderShifts) {
   const std::string graph = R"((x: f32[2,3]) {
     z = constant 0 : f32[]
