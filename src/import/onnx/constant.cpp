@@ -96,7 +96,7 @@ void translate_eye_like(OpContext& n) {
 
 /// Sizes of the input from axis `start` to axis `end`, both clamped.
 void translate_shape(OpContext& n) {
-  const Shape& shape = n.b.shape(n.input(0));
+  const Shape shape = n.b.shape(n.input(0));
   const auto rank = static_cast<int64_t>(shape.size());
   const auto clamped = [&](int64_t axis) {
     return std::clamp(axis < 0 ? axis + rank : axis, int64_t{0}, rank);

@@ -167,7 +167,7 @@ void translate_tensor_scatter(OpContext& n) {
   const int64_t axis = n.axis_attr("axis", -2, rank);
   const std::string mode = n.string_attr("mode", "linear");
   n.require(axis > 0 && n.b.rank(update) == rank, "the update does not fit the cache");
-  const Shape& shape = n.b.shape(update);
+  const Shape shape = n.b.shape(update);
   ValueId position = n.b.iota(DType::kI64, shape, axis);
   if (n.has_input(2)) {
     const ValueId start = n.b.convert(n.input(2), DType::kI64);

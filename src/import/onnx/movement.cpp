@@ -39,7 +39,7 @@ void translate_flatten(OpContext& n) {
   int64_t axis = n.int_attr("axis", 1);
   n.require(axis >= -rank && axis <= rank, "axis is out of range");
   if (axis < 0) axis += rank;
-  const Shape& shape = n.b.shape(x);
+  const Shape shape = n.b.shape(x);
   const auto product = [&](int64_t from, int64_t to) {
     return std::accumulate(shape.begin() + from, shape.begin() + to, int64_t{1},
                            std::multiplies<>());

@@ -66,7 +66,7 @@ int64_t table_size(const Shape& shape, std::string_view what) {
 }
 
 Shape spatial_extents(OpContext& n, ValueId x) {
-  const Shape& shape = n.b.shape(x);
+  const Shape shape = n.b.shape(x);
   n.require(shape.size() >= 2, "the input must have a batch axis and a channel axis");
   Shape extents(shape.begin() + 2, shape.end());
   check_range(extents, "an extent of", 0);
