@@ -93,6 +93,20 @@ V LaneBuilder::fused(V x, V y, V z) const {
   return select(eq(sub(exact, exact), f64(0)), exact, sum);
 }
 
+V LaneBuilder::extremum(V x, V y, llvm::CmpInst::Predicate better) const {
+  if (llvm::isa<llvm::Constant>(x)) {
+    // Only y can be NaN: taken unless it compares and is no better.
+    const auto unordered =
+        better == llvm::CmpInst::FCMP_OLT ? llvm::CmpInst::FCMP_ULT : llvm::CmpInst::FCMP_UGT;
+    V taken = select(b.CreateFCmp(unordered, y, x), y, x);
+    return select(is_nan(x), x, taken);  // folds away but for a constant NaN
+  }
+  // The machine's instruction gives x when either is NaN, which leaves NaN in y to be looked at.
+  V machine = select(b.CreateFCmp(better, y, x), y, x);
+  if (llvm::isa<llvm::Constant>(y)) return select(is_nan(y), y, machine);
+  return select(is_nan(y), y, fence(machine));
+}
+
 V LaneBuilder::power_of_two(V n) const {
   const unsigned width = n->getType()->getScalarSizeInBits();
   const int mantissa = width == 32 ? 23 : 52, bias = width == 32 ? 127 : 1023;

@@ -32,41 +32,48 @@ void fill(std::span<std::byte> bytes, DType type, uint64_t seed) {
   });
 }
 
-/// Runs the kernel compiled for each machine and by reference; all buffers must be the same, byte
-/// for byte, with nothing touched around them. Offsets come from i64 inputs as they are filled
-/// here.
-void expect_as_reference(const KernelFunction& kernel, const std::vector<int64_t>& arguments = {},
-                         const std::vector<int64_t>& indices = {}) {
-  const auto make = [&] {
-    std::vector<GuardedBuffer> buffers;
-    for (const KernelBuffer& b : kernel.buffers) {
-      if (b.kind == KernelBuffer::Kind::kScratch) continue;
-      GuardedBuffer& buffer = buffers.emplace_back(b.dtype, b.elements);
-      if (b.name == "indices") {
-        std::memcpy(buffer.data(), indices.data(), indices.size() * sizeof(int64_t));
-      } else {
-        fill(buffer.span(), b.dtype, 17 * buffers.size());
-      }
+/// Buffers for a kernel's parameters; those named "indices" as given, the others filled.
+std::vector<GuardedBuffer> make_buffers(const KernelFunction& kernel,
+                                        const std::vector<int64_t>& indices) {
+  std::vector<GuardedBuffer> buffers;
+  for (const KernelBuffer& b : kernel.buffers) {
+    if (b.kind == KernelBuffer::Kind::kScratch) continue;
+    GuardedBuffer& buffer = buffers.emplace_back(b.dtype, b.elements);
+    if (b.name == "indices") {
+      std::memcpy(buffer.data(), indices.data(), indices.size() * sizeof(int64_t));
+    } else {
+      fill(buffer.span(), b.dtype, 17 * buffers.size());
     }
-    return buffers;
-  };
-  std::vector<GuardedBuffer> reference = make();
-  std::vector<std::span<std::byte>> spans;
-  for (GuardedBuffer& buffer : reference) spans.push_back(buffer.span());
-  const Status status = execute_kernel(kernel, spans, arguments);
-  ASSERT_TRUE(status.ok()) << status.error().message;
-  for (const Target& target : machine_widths()) {
+  }
+  return buffers;
+}
+
+/// Runs the kernel, compiled for each of the machines, and by reference: all buffers must be the
+/// same, byte for byte, with nothing touched around them.
+void expect_as_reference(const KernelFunction& kernel, const std::vector<Target>& machines,
+                         const std::vector<std::vector<int64_t>>& argument_sets = {{}},
+                         const std::vector<int64_t>& indices = {}) {
+  for (const Target& target : machines) {
     SCOPED_TRACE(std::to_string(target.vector_bytes) + " bytes");
-    std::vector<GuardedBuffer> buffers = make();
-    std::vector<void*> pointers;
-    for (GuardedBuffer& buffer : buffers) pointers.push_back(buffer.data());
-    run_compiled(kernel, target, pointers, arguments);
-    if (::testing::Test::HasFatalFailure()) return;
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      EXPECT_TRUE(buffers[i].guards_intact()) << kernel.buffers[i].name;
-      EXPECT_EQ(std::memcmp(buffers[i].data(), reference[i].data(), reference[i].span().size()), 0)
-          << kernel.buffers[i].name << " of\n"
-          << print(kernel);
+    const auto compiled = load_compiled(kernel, target);
+    ASSERT_NE(compiled, nullptr);
+    for (const std::vector<int64_t>& arguments : argument_sets) {
+      std::vector<GuardedBuffer> reference = make_buffers(kernel, indices);
+      std::vector<std::span<std::byte>> spans;
+      for (GuardedBuffer& buffer : reference) spans.push_back(buffer.span());
+      const Status status = execute_kernel(kernel, spans, arguments);
+      ASSERT_TRUE(status.ok()) << status.error().message;
+      std::vector<GuardedBuffer> buffers = make_buffers(kernel, indices);
+      std::vector<void*> pointers;
+      for (GuardedBuffer& buffer : buffers) pointers.push_back(buffer.data());
+      run_loaded(*compiled, kernel, pointers, arguments);
+      for (size_t i = 0; i < buffers.size(); ++i) {
+        EXPECT_TRUE(buffers[i].guards_intact()) << kernel.buffers[i].name;
+        const size_t size = reference[i].span().size();
+        EXPECT_EQ(std::memcmp(buffers[i].data(), reference[i].data(), size), 0)
+            << kernel.buffers[i].name << " of\n"
+            << print(kernel);
+      }
     }
   }
 }
@@ -114,13 +121,9 @@ TEST_P(KernelOps, ReadAndWriteEveryType) {
   for (int64_t& i : indices) i = static_cast<int64_t>(random() % kCount);  // some are repeated
   for (const DType type : kAllTypes) {
     SCOPED_TRACE(std::string(dtype_name(type)));
-    const KernelFunction kernel = memory_kernel(type, GetParam());
-    for (const int64_t rest :
-         {int64_t{-3}, int64_t{0}, int64_t{1}, int64_t{GetParam() / 2 + 1}, int64_t{1} << 40}) {
-      expect_as_reference(kernel, {rest}, indices);
-      if (HasFatalFailure()) return;
-      if (rest == 0 && GetParam() != 16) break;
-    }
+    expect_as_reference(memory_kernel(type, GetParam()), machines_for_lanes(GetParam()),
+                        {{-3}, {0}, {1}, {GetParam() / 2 + 1}, {int64_t{1} << 40}}, indices);
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -162,7 +165,7 @@ KernelFunction lanes_kernel(DType type, int32_t lanes) {
 TEST_P(KernelOps, MoveAndJoinLanes) {
   for (const DType type : kAllTypes) {
     SCOPED_TRACE(std::string(dtype_name(type)));
-    expect_as_reference(lanes_kernel(type, GetParam()));
+    expect_as_reference(lanes_kernel(type, GetParam()), machines_for_lanes(GetParam()));
     if (HasFatalFailure()) return;
   }
 }
@@ -217,10 +220,7 @@ TEST(KernelControl, LoopsCarryAndBranchesJoin) {
     }
   })");
   ASSERT_TRUE(kernel.ok()) << kernel.error().message;
-  for (const auto& arguments :
-       std::vector<std::vector<int64_t>>{{10, 5}, {0, 16}, {-4, 0}, {1, 1}}) {
-    expect_as_reference(*kernel, arguments);
-  }
+  expect_as_reference(*kernel, machine_widths(), {{10, 5}, {0, 16}, {-4, 0}, {1, 1}});
 }
 
 TEST(KernelFma, RoundsOnceOnEveryMachine) {
@@ -270,7 +270,7 @@ TEST(KernelStores, NonTemporalOnesArriveToo) {
     return std::vector<Reg>{};
   });
   b.end_phase();
-  expect_as_reference(k);
+  expect_as_reference(k, machine_widths());
   const auto code = kernel_code_text(k, host_cpu_target(1));
   ASSERT_TRUE(code.ok());
   EXPECT_THAT(*code, testing::HasSubstr("movntp"));

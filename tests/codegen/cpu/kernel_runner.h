@@ -51,23 +51,52 @@ class GuardedBuffer {
   std::vector<std::byte> bytes_;
 };
 
-/// Compiles, loads and runs all phases of a kernel on the given buffers (scratch excepted).
-inline void run_compiled(const KernelFunction& kernel, const Target& target,
-                         const std::vector<void*>& buffers,
-                         const std::vector<int64_t>& arguments = {}) {
+/// Of those, the ones to try vectors of `lanes` on: scalars on the narrowest and the widest, whole
+/// registers of float32, and vectors that have to be cut.
+inline std::vector<Target> machines_for_lanes(int32_t lanes) {
+  std::vector<Target> targets;
+  for (Target& target : machine_widths()) {
+    const int32_t own = target.lanes(4);
+    const bool scalar = lanes == 1 && own != 8;
+    if (scalar || lanes == own || lanes == 2 * own || (lanes == 4 && own == 16)) {
+      targets.push_back(std::move(target));
+    }
+  }
+  return targets;
+}
+
+/// The kernel in executable memory; null after a failure.
+inline std::shared_ptr<const LoadedKernels> load_compiled(const KernelFunction& kernel,
+                                                          const Target& target) {
   const Status verified = verify_kernel(kernel);
-  ASSERT_TRUE(verified.ok()) << verified.error().message;
+  EXPECT_TRUE(verified.ok()) << verified.error().message;
+  if (!verified.ok()) return nullptr;
   const auto image = compile_kernel(kernel, target);
-  ASSERT_TRUE(image.ok()) << image.error().message;
+  EXPECT_TRUE(image.ok()) << image.error().message;
+  if (!image.ok()) return nullptr;
   const KernelImage* images[] = {&*image};
-  const auto loaded = LoadedKernels::load(images);
-  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  auto loaded = LoadedKernels::load(images);
+  EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+  return loaded.ok() ? std::move(*loaded) : nullptr;
+}
+
+/// Runs all phases on the given buffers (scratch excepted).
+inline void run_loaded(const LoadedKernels& loaded, const KernelFunction& kernel,
+                       const std::vector<void*>& buffers,
+                       const std::vector<int64_t>& arguments = {}) {
   GuardedBuffer scratch(DType::kU8, kernel.scratch_bytes);
   for (size_t p = 0; p < kernel.phases.size(); ++p) {
-    (*loaded)->entry(0, p)(buffers.data(), arguments.data(), 0, kernel.phases[p].work_items,
-                           scratch.data());
+    loaded.entry(0, p)(buffers.data(), arguments.data(), 0, kernel.phases[p].work_items,
+                       scratch.data());
   }
   EXPECT_TRUE(scratch.guards_intact());
+}
+
+inline void run_compiled(const KernelFunction& kernel, const Target& target,
+                         const std::vector<void*>& buffers) {
+  const auto loaded = load_compiled(kernel, target);
+  ASSERT_NE(loaded, nullptr);
+  run_loaded(*loaded, kernel, buffers);
 }
 
 template <typename T>

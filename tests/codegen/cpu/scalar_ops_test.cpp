@@ -245,7 +245,7 @@ void compare(const OpCase& c, const GuardedBuffer& out) {
 
 void run_cases(const std::vector<OpCase>& cases, int32_t lanes) {
   const KernelFunction kernel = kernel_of(cases, lanes);
-  for (const Target& target : machine_widths()) {
+  for (const Target& target : machines_for_lanes(lanes)) {
     SCOPED_TRACE(std::to_string(lanes) + " lanes on " + std::to_string(target.vector_bytes) +
                  " bytes");
     std::vector<GuardedBuffer> buffers;
