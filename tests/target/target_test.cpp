@@ -89,6 +89,22 @@ TEST(HostCpuTarget, CappedIsANarrowerMachine) {
                            [](const std::string& f) { return f.starts_with("avx512"); }));
 }
 
+TEST(TargetFiles, AreAllReadable) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(WEFT_SOURCE_DIR "/targets")) {
+    std::ifstream file(entry.path());
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const auto target = parse_target(text);
+    ASSERT_TRUE(target.ok()) << entry.path() << ": " << target.error().message;
+    EXPECT_EQ(target->name + ".target", entry.path().filename().string());
+    EXPECT_FALSE(target->bandwidth.empty());
+    // Its own text but for the comment.
+    EXPECT_EQ(print(*target), text.substr(text.find('\n') + 1));
+    ++count;
+  }
+  EXPECT_GE(count, 3);
+}
+
 class CgroupQuota : public testing::Test {
  protected:
   void SetUp() override {
