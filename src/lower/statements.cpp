@@ -16,6 +16,10 @@ Combiner scalar_combiner(TileCombiner c) {
       return Combiner::kMin;
     case TileCombiner::kMax:
       return Combiner::kMax;
+    case TileCombiner::kAnd:
+      return Combiner::kAnd;
+    case TileCombiner::kOr:
+      return Combiner::kOr;
     default:
       throw_internal_error(__FILE__, __LINE__, "combiner",
                            "tuple reductions have no CPU form here");

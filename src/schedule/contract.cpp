@@ -149,7 +149,7 @@ void Contract::choose_axes() {
   std::vector<int> outputs;
   for (int d = 0; d < e.output_rank(); ++d) {
     const int a = axes_.axis_of[static_cast<size_t>(root_)][static_cast<size_t>(d)];
-    if (extent(a) > 1) outputs.push_back(a);
+    if (extent(a) != 1) outputs.push_back(a);
   }
   // Vector axis: contiguous in what is written, long enough to fill a vector.
   const int64_t width = target_.lanes(4);
@@ -220,7 +220,7 @@ void Contract::order_reduction() {
   const TensorExpr& e = b_.expr(root_);
   for (int a = e.output_rank(); a < e.axis_count(); ++a) {
     const int axis = axes_.axis_of[static_cast<size_t>(root_)][static_cast<size_t>(a)];
-    if (extent(axis) > 1) reduction_.push_back(axis);
+    if (extent(axis) != 1) reduction_.push_back(axis);
   }
   // The scalar operand's contiguous axis runs innermost.
   const auto stride = [&](int axis) {
@@ -347,10 +347,7 @@ TileBody Contract::nest() {
       outer.body.push_back(TileNode::of(std::move(inner)));
     }
   }
-  if (outer.dims.empty()) return std::move(outer.body);
-  TileBody out;
-  out.push_back(TileNode::of(std::move(outer)));
-  return out;
+  return b_.one_nest(std::move(outer));
 }
 
 /// The vector operand's panel in scratch, [reduction][vector]: read across its rows, a vector of

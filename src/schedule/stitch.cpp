@@ -251,10 +251,7 @@ TileBody Stitch::grid_loops() {
     grid.dims.push_back(chunk);
   }
   grid.body = row_body();
-  if (grid.dims.empty()) return std::move(grid.body);
-  TileBody out;
-  out.push_back(TileNode::of(std::move(grid)));
-  return out;
+  return b_.one_nest(std::move(grid));
 }
 
 TileBody Stitch::row_body() {
@@ -437,9 +434,7 @@ void Stitch::emit_carry(int p, TileLoop* loop, TileBody* update, TileBody* after
     sum = add_value(base + "_r", acc);
     TileStatement st =
         assign(sum, {}, scalar_read(carry, acc, {IndexExpr::var(jj)}), place_of(jj, regs_, lanes_));
-    const bool logical = e.combiner == Combiner::kAnd || e.combiner == Combiner::kOr;
-    st.combiner = logical ? (e.combiner == Combiner::kAnd ? TileCombiner::kMin : TileCombiner::kMax)
-                          : tile_combiner(e.combiner);
+    st.combiner = tile_combiner(e.combiner);
     st.reduce_axes = {jj};
     after->push_back(TileNode::of(std::move(st)));
   }

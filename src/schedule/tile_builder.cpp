@@ -77,6 +77,19 @@ TileLoop::Dim TileBuilder::loop_dim(int axis, int64_t step) {
   return dim;
 }
 
+TileBody TileBuilder::one_nest(TileLoop grid) {
+  if (grid.dims.empty()) {
+    if (grid.body.size() <= 1) return std::move(grid.body);
+    TileLoop::Dim once;
+    once.origin = program_.add_var(unique("once"), TileVar::Kind::kOrigin, 0);
+    once.end = 1;
+    grid.dims.push_back(once);
+  }
+  TileBody body;
+  body.push_back(TileNode::of(std::move(grid)));
+  return body;
+}
+
 IndexExpr TileBuilder::offset(const TileLoop::Dim& dim) const {
   return dim.offset >= 0 ? IndexExpr::var(dim.offset) : IndexExpr(0);
 }
@@ -153,6 +166,10 @@ TileCombiner tile_combiner(Combiner c) {
       return TileCombiner::kMin;
     case Combiner::kMax:
       return TileCombiner::kMax;
+    case Combiner::kAnd:
+      return TileCombiner::kAnd;
+    case Combiner::kOr:
+      return TileCombiner::kOr;
     default:
       return TileCombiner::kNone;
   }

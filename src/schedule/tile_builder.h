@@ -31,6 +31,10 @@ class TileBuilder {
   /// of extent 1.
   const IndexExpr& index(int axis) const { return index_[static_cast<size_t>(axis)]; }
   void bind(int axis, IndexExpr index) { index_[static_cast<size_t>(axis)] = std::move(index); }
+  /// The grid loop as a program's body. Statements that no axis of the grid goes around become one
+  /// nest all the same, of one iteration: as pieces of their own they would hand each other values
+  /// through memory, with barriers between.
+  TileBody one_nest(TileLoop grid);
   IndexExpr offset(const TileLoop::Dim& dim) const;
 
   /// The body of expression `position` at the present indices. Reads of tensors made in the group

@@ -425,6 +425,8 @@ class Evaluator {
     return c == TileCombiner::kSum    ? Combiner::kSum
            : c == TileCombiner::kProd ? Combiner::kProd
            : c == TileCombiner::kMin  ? Combiner::kMin
+           : c == TileCombiner::kAnd  ? Combiner::kAnd
+           : c == TileCombiner::kOr   ? Combiner::kOr
                                       : Combiner::kMax;
   }
 

@@ -373,6 +373,8 @@ class Parser final : public NameScope {
     if (word == "prod") return TileCombiner::kProd;
     if (word == "min") return TileCombiner::kMin;
     if (word == "max") return TileCombiner::kMax;
+    if (word == "and") return TileCombiner::kAnd;
+    if (word == "or") return TileCombiner::kOr;
     if (word == "argmax") return TileCombiner::kArgMax;
     if (word == "welford") return TileCombiner::kWelford;
     return TileCombiner::kNone;

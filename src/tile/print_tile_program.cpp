@@ -315,8 +315,8 @@ std::string TilePrinter::statement(const TileStatement& s) const {
       out += " min= ";
       break;
   }
-  static constexpr std::string_view kCombiners[] = {"",    "sum",    "prod",   "min",
-                                                    "max", "argmax", "welford"};
+  static constexpr std::string_view kCombiners[] = {"",    "sum", "prod",   "min",    "max",
+                                                    "and", "or",  "argmax", "welford"};
   if (s.combiner != TileCombiner::kNone) {
     out += fmt::format("{}[", kCombiners[static_cast<size_t>(s.combiner)]);
     for (size_t i = 0; i < s.reduce_axes.size(); ++i) {

@@ -76,7 +76,7 @@ enum class AssignOp : uint8_t {
   kMax,
   kMin
 };  ///< all but = are scatters into an output
-enum class TileCombiner : uint8_t { kNone, kSum, kProd, kMin, kMax, kArgMax, kWelford };
+enum class TileCombiner : uint8_t { kNone, kSum, kProd, kMin, kMax, kAnd, kOr, kArgMax, kWelford };
 
 /// targets = [combiner over reduce_axes of] value, made over the box of the offset and axis
 /// variables that occur. In `value` (and in every Scalar of a tile program) Scalar::symbol is a
@@ -137,6 +137,8 @@ struct TilePack {
   std::vector<Member> members;
 };
 
+/// A copy shares loops, conditions and packs with the original: `cloned` before changing them in
+/// place.
 struct TileNode {
   enum class Kind : uint8_t { kStatement, kLoop, kCondition, kPack };
   Kind kind = Kind::kStatement;
@@ -150,6 +152,9 @@ struct TileNode {
   static TileNode of(TileCondition c);
   static TileNode of(TilePack p);
 };
+
+/// The same nodes, none of them shared.
+TileBody cloned(const TileBody& body);
 
 struct TileProgram {
   std::string name;

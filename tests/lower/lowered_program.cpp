@@ -43,20 +43,6 @@ Shape shape_of(const TileProgram& program, const TileSymbol& symbol) {
   return shape;
 }
 
-/// The physical position of every logical element, in row-major order of the logical shape.
-std::vector<int64_t> positions(const Layout& layout, const Shape& shape) {
-  std::vector<IndexExpr> indices;
-  for (size_t a = 0; a < shape.size(); ++a) indices.push_back(IndexExpr::var(static_cast<int>(a)));
-  const IndexExpr offset = element_offset(layout, shape, indices, [&](int id) {
-    return Interval{0, shape[static_cast<size_t>(id)] - 1};
-  });
-  std::vector<int64_t> out;
-  for_each_element(shape, [&](int64_t, const Coordinates& at) {
-    out.push_back(evaluate(offset, [&](int id) { return at[static_cast<size_t>(id)]; }));
-  });
-  return out;
-}
-
 /// The same phases, each as `parts` phases over uneven ranges of its items.
 KernelFunction cut_phases(const KernelFunction& kernel, int parts) {
   KernelFunction cut = kernel;
@@ -134,6 +120,19 @@ Target test_target(int vector_bytes) {
   target.vector_bytes = vector_bytes;
   target.vector_registers = vector_bytes == 64 ? 32 : 16;
   return target;
+}
+
+std::vector<int64_t> positions(const Layout& layout, const Shape& shape) {
+  std::vector<IndexExpr> indices;
+  for (size_t a = 0; a < shape.size(); ++a) indices.push_back(IndexExpr::var(static_cast<int>(a)));
+  const IndexExpr offset = element_offset(layout, shape, indices, [&](int id) {
+    return Interval{0, shape[static_cast<size_t>(id)] - 1};
+  });
+  std::vector<int64_t> out;
+  for_each_element(shape, [&](int64_t, const Coordinates& at) {
+    out.push_back(evaluate(offset, [&](int id) { return at[static_cast<size_t>(id)]; }));
+  });
+  return out;
 }
 
 KernelFunction lower_text(std::string_view text, const Target& target) {

@@ -24,6 +24,9 @@ double at(const HostTensor& tensor, const Coordinates& coordinates);
 /// A 512-bit machine whose figures are written here: tests do not depend on where they run.
 Target test_target(int vector_bytes = 64);
 
+/// The physical position of every logical element, in row-major order of the logical shape.
+std::vector<int64_t> positions(const Layout& layout, const Shape& shape);
+
 /// Parses and lowers; a failure of any step, verify_kernel included, fails the test.
 KernelFunction lower_text(std::string_view text, const Target& target = test_target());
 

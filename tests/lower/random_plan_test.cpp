@@ -1,0 +1,127 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "expr/assign_layouts.h"
+#include "expr/express.h"
+#include "lower/lower.h"
+#include "plan/fusion_plan.h"
+#include "tests/expr/expr_testing.h"
+#include "tests/graph/random_graph.h"
+#include "tests/lower/lowered_program.h"
+
+namespace weft::testing {
+namespace {
+
+/// Values of all tensors, by TensorId, as the evaluation of expressions gives them.
+std::vector<HostTensor> all_tensors(TensorProgram program, const std::vector<HostTensor>& inputs) {
+  program.outputs.clear();
+  program.output_names.clear();
+  for (size_t t = 0; t < program.tensors.size(); ++t) {
+    program.outputs.push_back(static_cast<TensorId>(t));
+    program.output_names.push_back("t" + std::to_string(t));
+  }
+  Result<std::vector<HostTensor>> values = evaluate(program, inputs);
+  EXPECT_TRUE(values.ok()) << values.error().message;
+  return values.ok() ? *values : std::vector<HostTensor>{};
+}
+
+/// A tensor's value as the kernel's parameter sees it: in physical order, under the parameter's
+/// shape.
+HostTensor as_parameter(const Tensor& tensor, const HostTensor& value, const TileSymbol& symbol) {
+  HostTensor physical(value.dtype(), {value.size()});
+  const std::vector<int64_t> to = positions(tensor.layout, value.shape());
+  for (int64_t i = 0; i < value.size(); ++i) {
+    const auto size = static_cast<size_t>(byte_size(value.dtype()));
+    std::memcpy(physical.mutable_raw() + static_cast<size_t>(to[static_cast<size_t>(i)]) * size,
+                value.raw() + static_cast<size_t>(i) * size, size);
+  }
+  Shape shape;
+  for (const IndexExpr& e : symbol.shape) shape.push_back(e.constant());
+  return physical.reshaped(shape);
+}
+
+/// Whether a parameter has no elements: bounds say nothing about loops that never run.
+bool walks_nothing(const TileProgram& tile) {
+  for (const TileSymbolId id : tile.parameters) {
+    for (const IndexExpr& e : tile.symbols[static_cast<size_t>(id)].shape) {
+      if (e.is_const(0)) return true;
+    }
+  }
+  return false;
+}
+
+/// Each kernel of the plan on the values that the expressions before it have, against its own.
+void check_kernels(const FusionPlan& plan, const TensorProgram& program,
+                   const std::vector<HostTensor>& values, const Target& target) {
+  for (const PlannedKernel& planned : plan.kernels) {
+    const TileProgram& tile = planned.schedule.program;
+    SCOPED_TRACE(print(tile));
+    if (!walks_nothing(tile)) {
+      const Status legal = verify_tile_program(tile);
+      EXPECT_TRUE(legal.ok()) << legal.error().message;
+    }
+    const Result<KernelFunction> kernel = lower_to_kernel(tile, planned.schedule.scopes, target);
+    ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+    const Status verified = verify_kernel(*kernel);
+    ASSERT_TRUE(verified.ok()) << verified.error().message << "\n" << print(*kernel);
+    Inputs inputs;
+    std::vector<std::string> names;
+    std::vector<HostTensor> expected;
+    for (size_t i = 0; i < tile.parameters.size(); ++i) {
+      const TileSymbol& symbol = tile.symbols[static_cast<size_t>(tile.parameters[i])];
+      const auto t = static_cast<size_t>(planned.schedule.parameters[i]);
+      const HostTensor value = as_parameter(program.tensors[t], values[t], symbol);
+      if (symbol.kind == TileSymbol::Kind::kInput) {
+        inputs[symbol.name] = value;
+      } else {
+        names.push_back(symbol.name);
+        expected.push_back(value);
+      }
+    }
+    for (const int parts : {1, 3}) {
+      const auto outputs = run_kernel(tile, *kernel, inputs, parts);
+      std::vector<HostTensor> got;
+      for (const std::string& name : names) got.push_back(outputs.at(name));
+      EXPECT_EQ(difference_near(expected, got), "") << parts << " parts\n" << print(*kernel);
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+void check_plan(uint64_t seed, const RandomGraphOptions& options) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  TestRandom random(seed * 31 + 5);
+  const Graph graph = random_graph(seed, options);
+  const std::vector<HostTensor> inputs = random_inputs(graph, seed + 7, options.special_values);
+  TensorProgram program = expressed(graph);
+  fold_movement(program);
+  sink_movement(program);
+  pack_contractions(program);
+  remove_dead_expressions(program);
+  assign_layouts(program);
+  const Target target = test_target(static_cast<int>(16 << random.between(0, 2)));
+  PlanOptions plan_options;
+  plan_options.planner = random.pick(std::vector<std::string>{"none", "xla", "auto", "auto"});
+  const Result<FusionPlan> plan = plan_fusion(program, target, plan_options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message << "\n" << print(program);
+  SCOPED_TRACE(print(program));
+  check_kernels(*plan, program, all_tensors(program, inputs), target);
+}
+
+TEST(RandomPlans, KernelsComputeTheirExpressions) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    check_plan(seed, {.nodes = 10, .control_flow = false, .special_values = false});
+    if (HasFailure()) return;
+  }
+}
+
+TEST(RandomPlans, SpecialValuesSurvive) {
+  for (uint64_t seed = 1000; seed < 1150; ++seed) {
+    check_plan(seed, {.nodes = 8, .control_flow = false});
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace weft::testing
