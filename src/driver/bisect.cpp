@@ -15,7 +15,8 @@ namespace {
 
 /// The elements of a tensor that lies in memory in the order of a layout, in their logical order.
 HostTensor in_logical_order(const HostTensor& physical, const Tensor& tensor) {
-  if (tensor.layout.is_row_major()) return physical.reshaped(tensor.type.shape);
+  const Shape known = declared_type(tensor).shape;
+  if (tensor.layout.is_row_major()) return physical.reshaped(known);
   HostTensor out(tensor.type.dtype, tensor.type.shape);
   const Shape& shape = tensor.type.shape;
   std::vector<IndexExpr> indices;
@@ -35,7 +36,7 @@ HostTensor in_logical_order(const HostTensor& physical, const Tensor& tensor) {
     std::copy_n(physical.raw() + static_cast<size_t>(from) * bytes, bytes,
                 out.mutable_raw() + static_cast<size_t>(i) * bytes);
   }
-  return out;
+  return out.reshaped(known);
 }
 
 /// The program with every tensor that a kernel stores as an output, in the order of the plan; the

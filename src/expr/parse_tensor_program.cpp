@@ -123,13 +123,18 @@ class ProgramReader {
     return l;
   }
 
-  /// `name: type [layout …]`
+  /// `name: type [declared type] [layout …]`
   Result<TensorId> declared(Scope& scope, Tensor::Kind kind) {
     Tensor t;
     t.kind = kind;
     WEFT_ASSIGN_OR_RETURN(t.name, cursor_.name());
     WEFT_RETURN_IF_ERROR(cursor_.expect(":"));
     WEFT_ASSIGN_OR_RETURN(t.type, type());
+    if (cursor_.take("declared")) {
+      WEFT_ASSIGN_OR_RETURN(const TensorType known, type());
+      if (known.dtype != t.type.dtype) return cursor_.error("it is declared of another type");
+      t.declared = known.shape;
+    }
     if (cursor_.take("layout")) {
       WEFT_ASSIGN_OR_RETURN(t.layout, layout(t.type.shape));
     }
@@ -152,12 +157,6 @@ class ProgramReader {
     WEFT_ASSIGN_OR_RETURN(const TensorId t, reference(scope));
     WEFT_RETURN_IF_ERROR(cursor_.expect("as"));
     WEFT_ASSIGN_OR_RETURN(std::string name, cursor_.name());
-    if (cursor_.take(":")) {
-      WEFT_ASSIGN_OR_RETURN(const TensorType known, type());
-      Tensor& tensor = scope.program.tensors[static_cast<size_t>(t)];
-      if (known.dtype != tensor.type.dtype) return cursor_.error("the output has another type");
-      tensor.declared = known.shape;
-    }
     scope.program.outputs.push_back(t);
     scope.program.output_names.push_back(std::move(name));
     return {};

@@ -51,9 +51,8 @@ class ProgramPrinter {
       }
     }
     for (size_t o = 0; o < p.outputs.size(); ++o) {
-      const Tensor& t = tensor(p, p.outputs[o]);
-      text_ += inner + "output " + print_name(t.name) + " as " + print_name(p.output_names[o]) +
-               (t.declared.empty() ? "" : ": " + print(declared_type(t))) + "\n";
+      text_ +=
+          inner + "output " + name(p, p.outputs[o]) + " as " + print_name(p.output_names[o]) + "\n";
     }
     text_ += indent + "}\n";
   }
@@ -68,6 +67,7 @@ class ProgramPrinter {
   static std::string declared(const TensorProgram& p, TensorId t) {
     const Tensor& x = tensor(p, t);
     return print_name(x.name) + ": " + print(x.type) +
+           (x.declared.empty() ? "" : " declared " + print(declared_type(x))) +
            (x.layout.is_row_major() ? "" : " layout " + print(x.layout));
   }
   static std::string origins(const std::vector<int32_t>& list) {

@@ -347,7 +347,7 @@ class AxisSplitting {
     for (size_t x = 0; x < program_.exprs.size(); ++x) {
       TensorExpr& e = program_.exprs[x];
       Tensor& out = tensor(e.output);
-      if (axes[x].output_extents != out.type.shape && out.is_output && out.declared.empty()) {
+      if (axes[x].output_extents != out.type.shape && out.declared.empty()) {
         out.declared = out.type.shape;
       }
       out.type.shape = e.extents = axes[x].output_extents;

@@ -81,8 +81,7 @@ class ProgramVerifier {
     for (const Tensor& t : program_.tensors) {
       if (!names.insert(t.name).second) return defect("two tensors are named " + t.name);
       if (!checked_byte_size(t.type.dtype, t.type.shape)) return defect(t.name + " is too large");
-      if (!t.declared.empty() &&
-          (!t.is_output || element_count(t.declared) != element_count(t.type.shape))) {
+      if (!t.declared.empty() && element_count(t.declared) != element_count(t.type.shape)) {
         return defect(t.name + " is declared as something else");
       }
       if (t.kind == Tensor::Kind::kConstant &&

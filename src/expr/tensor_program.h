@@ -22,14 +22,14 @@ struct Tensor {
   Kind kind = Kind::kIntermediate;
   bool is_output = false;
   HostTensor value;  ///< of kConstant
-  /// Of an output: the shape that the caller knows, where `type` is a row-major view of it (see
-  /// split_axes). Empty: the same.
+  /// The shape that the model gives it, where `type` is a row-major view of it (see split_axes);
+  /// outputs are known under it outside the program. Empty: the same.
   Shape declared;
   /// Physical order of the elements; inputs, outputs and constants of the model are row-major.
   Layout layout;
 };
 
-/// The type under which an output is known outside the program.
+/// The tensor's type in the model.
 TensorType declared_type(const Tensor& tensor);
 
 /// out[d0, …, dn-1] = combiner over (dn, …, dn+m-1) of body, or body itself where there is no

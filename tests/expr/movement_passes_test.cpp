@@ -52,7 +52,8 @@ TEST(FoldMovement, HeadsOfAttentionAreReadFromTheProjections) {
     y = exp s : f32[2,3,13,13]
   } -> (y))",
                   {fold, split_axes}),
-            "s3: f32[2,3,13,13] = contraction sum[8]:f32 q[d0 * 13 + d2, d1 * 8 + r0] * k[d0 * 13 "
+            "s3: f32[2,3,13,13] declared f32[6,13,13] = contraction sum[8]:f32 q[d0 * 13 + d2, d1 "
+            "* 8 + r0] * k[d0 * 13 "
             "+ d3, d1 * "
             "8 + r0]\n"
             "y: f32[2,3,13,13] = exp(s3[d0, d1, d2, d3])\n"
@@ -148,9 +149,9 @@ TEST(SplitAxes, GroupsOfChannelsKeepOneShape) {
   } -> (y))",
                   {fold, split_axes}),
             "s: f32[2,3] = sum[2, 5]:f32 x[d0, d1 * 2 + r0, r1]\n"
-            "d: f32[2,3,2,5] = x[d0, d1 * 2 + d2, d3] - s[d0, d1]\n"
-            "y: f32[2,3,2,5] = tanh(d[d0, d1, d2, d3])\n"
-            "output y as y: f32[2,6,5]\n");
+            "d: f32[2,3,2,5] declared f32[2,3,10] = x[d0, d1 * 2 + d2, d3] - s[d0, d1]\n"
+            "y: f32[2,3,2,5] declared f32[2,6,5] = tanh(d[d0, d1, d2, d3])\n"
+            "output y as y\n");
 }
 
 TEST(SplitAxes, TheProducerOfGroupsFollows) {
@@ -161,7 +162,7 @@ TEST(SplitAxes, TheProducerOfGroupsFollows) {
     y = tanh s : f32[2,3]
   } -> (y))",
                   {fold, split_axes}),
-            "e: f32[2,3,2,5] = exp(x[d0, d1 * 2 + d2, d3])\n"
+            "e: f32[2,3,2,5] declared f32[2,6,5] = exp(x[d0, d1 * 2 + d2, d3])\n"
             "s: f32[2,3] = sum[2, 5]:f32 e[d0, d1, r0, r1]\n"
             "y: f32[2,3] = tanh(s[d0, d1])\n"
             "output y as y\n");

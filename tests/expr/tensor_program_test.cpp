@@ -26,7 +26,7 @@ TEST(TensorProgramText, RoundTrips) {
   constant w: f32[8,2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
   constant s: f16[3] = splat 0.5
   a: f32[4,2] = contraction sum[8]:f32 x[d0, r0] * w[r0, d1] from 0
-  b: f32[4,2] layout {1,1,2}{0,1,4} = tanh(a[d0, d1]) - -1.5 * (a[d0, d1] + nan) from 0, 1
+  b: f32[4,2] declared f32[8] layout {1,1,2}{0,1,4} = tanh(a[d0, d1]) - -1.5 * (a[d0, d1] + nan) from 0, 1
   c: f32[3] = x["odd name\x0a"[d0], 0] fill inf
   e: bool[3] = !x
   output b as b
@@ -40,7 +40,7 @@ TEST(TensorProgramText, RoundTrips) {
                "  g: f32[3,2] = e[d0] ? b[\"odd name\\x0a\"[d0], d1] : b[{i[d0, 0] + i64(-1)}, 0]\n"
                "  m: f32[] = max[4, 2]:f32 a[r0, r1]\n"
                "  p: i64[4] = arg_max[8]:f32 last_on_ties x[d0, r0]\n");
-  good.replace(good.find("output b as b"), 13, "output b as b: f32[8]\n  output g as logits");
+  good.replace(good.find("output b as b"), 13, "output b as b\n  output g as logits");
   const Result<TensorProgram> program = parse_tensor_program(good);
   ASSERT_TRUE(program.ok()) << program.error().message;
   EXPECT_EQ(print(*program), good);
