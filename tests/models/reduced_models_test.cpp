@@ -102,7 +102,7 @@ TEST(OneKernel, HoldsNormalisationsAndActivations) {
   for (const std::string& name : model_names()) {
     const bool one = name.starts_with("softmax-") || name.starts_with("layernorm-") ||
                      name.starts_with("rmsnorm-") || name.starts_with("gelu-") ||
-                     name == "elementwise";
+                     name.starts_with("groupnorm-") || name == "elementwise";
     if (!one) continue;
     const auto c = compile(name, "auto", 0);
     ASSERT_NE(c, nullptr);
