@@ -73,6 +73,9 @@ Reg Lowering::runtime_index(const Scalar& read, size_t number, const TileSymbol&
 Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedIndex& offset,
                            const Point& point, Reg guard) {
   const int64_t elements = kernel_.buffers[static_cast<size_t>(buffer)].elements;
+  const ScalarValue zero =
+      is_float(read.type) ? float_value(read.type, 0) : int_value(read.type, 0);
+  if (elements == 0) return builder_.constant({read.type, 1}, zero);  // a guard excludes it all
   const auto range = [this](int id) { return range_of_var(id); };
   const auto at = affine_at_point(offset, point);
   Reg address = kNoReg;
@@ -85,8 +88,6 @@ Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedInd
     address = emit_index(e);
   }
   const bool vector_address = builder_.type(address).lanes > 1;
-  const ScalarValue zero =
-      is_float(read.type) ? float_value(read.type, 0) : int_value(read.type, 0);
 
   if (!vector_address && lane_coefficient == 0) {
     if (guard != kNoReg) {

@@ -35,6 +35,7 @@ class TestRandom {
 
 struct RandomGraphOptions {
   int nodes = 14;  ///< about: an operand may need a node of its own
+  int64_t longest = 4;  ///< extent of an input's or constant's axis
   bool control_flow = true;
   bool special_values = true;  ///< infinities, NaN and both zeros among the numbers
   std::vector<DType> types = {DType::kF32, DType::kF32, DType::kF32,  DType::kI64,

@@ -87,7 +87,7 @@ class RandomGraphBuilder {
     TensorType type{random.pick(options.types), {}};
     const int64_t rank = random.between(0, 4);
     for (int64_t i = 0; i < rank; ++i) {
-      type.shape.push_back(random.chance(4) ? 0 : random.between(1, 4));
+      type.shape.push_back(random.chance(4) ? 0 : random.between(1, options.longest));
     }
     return type;
   }
