@@ -28,7 +28,7 @@ enum class CodeText { kAssembly, kIr };
 Result<std::string> kernel_code_text(const KernelFunction& kernel, const Target& target,
                                      CodeText form = CodeText::kAssembly);
 
-/// "LLVM 22.1.0, generator 1": images made under another one are not used.
+/// "LLVM 22.1.0, generator 2": images made under another one are not used.
 std::string cpu_codegen_version();
 
 }  // namespace weft

@@ -63,11 +63,10 @@ V scale_in_steps(const LaneBuilder& k, V p, V n) {
   return k.mul(k.mul(p, k.power_of_two(half)), k.power_of_two(rest));
 }
 
-// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2: 2^-34.
+// 1 + r + r^2 q(r) for |r| <= ln(2)/2, (e^r - 1 - r) / r^2: 2^-28.
 V exp_series(const LaneBuilder& k, V r) {
-  V q = k.polynomial(
-      r, {0.000199184961, 0.00139460717, 0.00833326408, 0.04166627, 0.166666669, 0.500000008});
-  return k.add(k.mul_add(k.mul(q, r), r, r), k.f32(1));
+  return k.polynomial(
+      r, {0.0013950464, 0.00836888928, 0.0416662062, 0.166665188, 0.50000001, 1.0, 1.0});
 }
 
 }  // namespace
