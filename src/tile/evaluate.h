@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// Reference meaning of a tile program: grid iterations in lock-step from one read across
+/// Reference meaning of a verified tile program: grid iterations in lock-step from one read across
 /// iterations to the next. `inputs` by parameter name (row-major; layouts only matter for physical
 /// code); returns the outputs by name. Size symbols take the values in `sizes`, or follow from the
 /// inputs' shapes. Reading an element that nothing wrote, writing an output element twice and

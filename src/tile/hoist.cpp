@@ -13,6 +13,8 @@ class Hoister {
   explicit Hoister(TileProgram& program) : program_(program) {}
 
   bool run() {
+    // Other copies of the program keep their loops.
+    program_.body = cloned(program_.body);
     bool changed = drop_loops(program_.body);
     changed = hoist_body(program_.body) || changed;
     return changed;
@@ -53,9 +55,16 @@ class Hoister {
     });
   }
 
-  /// A carry becomes the value that its one unconditional update makes.
+  /// A carry becomes the value that its one unconditional update makes, where that is all of the
+  /// carry's box.
   static bool carries_can_go(const TileLoop& loop) {
     for (const TileCarry& carry : loop.carries) {
+      for (const TileLoop::Dim& dim : loop.dims) {
+        const bool whole = (dim.end - dim.begin).is_const(dim.step);
+        for (const IndexExpr& e : carry.target.indices) {
+          if (!whole && dim.offset >= 0 && uses_var(e, dim.offset)) return false;
+        }
+      }
       int updates = 0;
       for (const TileNode& node : loop.body) {
         if (node.kind != TileNode::Kind::kStatement) continue;

@@ -43,6 +43,14 @@ class Predictor {
             fmt::format("tile program {}: traffic needs a bound size {}", program_.name, var.name));
       }
     }
+    for (const TileSymbol& symbol : program_.symbols) {
+      Shape shape;
+      for (const IndexExpr& e : symbol.shape) shape.push_back(extent(e));
+      if (!checked_byte_size(symbol.type, shape).has_value()) {
+        return invalid_input(fmt::format("tile program {}: the shape of {} is impossible",
+                                         program_.name, symbol.name));
+      }
+    }
     collect();
     for (const Access& access : accesses_) WEFT_RETURN_IF_ERROR(request(access));
     unique();

@@ -55,8 +55,8 @@ struct Traffic {
   /// enumerate.
   bool exact = true;
 };
-/// Equals what the evaluator counts where `exact`. A number of blocks that is not bound counts as
-/// one block per iteration.
+/// Requires: a verified program. Equals what the evaluator counts where `exact`. A number of blocks
+/// that is not bound counts as one block per iteration.
 Result<Traffic> predict_traffic(const TileProgram& program, const ScopeAnalysis& scopes);
 
 /// Rule 3: moves each statement out of the seq loops that it does not depend on; drops loops of one

@@ -46,6 +46,29 @@ TileNode TileNode::of(TilePack p) {
   return node;
 }
 
+TileBody cloned(const TileBody& body) {
+  TileBody out = body;
+  for (TileNode& node : out) {
+    switch (node.kind) {
+      case TileNode::Kind::kStatement:
+        break;
+      case TileNode::Kind::kLoop:
+        node.loop = std::make_shared<TileLoop>(*node.loop);
+        node.loop->body = cloned(node.loop->body);
+        break;
+      case TileNode::Kind::kCondition:
+        node.condition = std::make_shared<TileCondition>(*node.condition);
+        node.condition->body = cloned(node.condition->body);
+        break;
+      case TileNode::Kind::kPack:
+        node.pack = std::make_shared<TilePack>(*node.pack);
+        for (TilePack::Member& member : node.pack->members) member.body = cloned(member.body);
+        break;
+    }
+  }
+  return out;
+}
+
 TileVarId TileProgram::add_var(std::string label, TileVar::Kind kind, int64_t extent) {
   vars.push_back({std::move(label), kind, extent});
   return static_cast<TileVarId>(vars.size()) - 1;

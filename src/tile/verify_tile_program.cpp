@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "fmt/format.h"
 #include "tile/point_set.h"
@@ -93,7 +95,28 @@ class Verifier {
     check_sizes(program_.blocks);
   }
 
+  /// A bound on every number that evaluating the index meets: index arithmetic must not overflow.
+  double magnitude(const IndexExpr& e) const {
+    switch (e.op()) {
+      case IndexOp::kConst:
+        return std::abs(static_cast<double>(e.constant()));
+      case IndexOp::kVar: {
+        const auto origin = origin_magnitude_.find(e.var_id());
+        if (origin != origin_magnitude_.end()) return origin->second;
+        return is_var(e.var_id())
+                   ? static_cast<double>(program_.vars[static_cast<size_t>(e.var_id())].extent) + 1
+                   : 1;
+      }
+      case IndexOp::kMul:
+        return magnitude(e.lhs()) * magnitude(e.rhs());
+      default:
+        return magnitude(e.lhs()) + magnitude(e.rhs());
+    }
+  }
+  static constexpr double kLargestIndex = 1.2e15;
+
   void check_sizes(const IndexExpr& e) {
+    if (magnitude(e) > kLargestIndex) fail("a size beyond 2^50");
     for (const int id : variables(e)) {
       if (!is_var(id) || program_.vars[static_cast<size_t>(id)].kind != TileVar::Kind::kSize) {
         fail("a shape or the number of blocks names something else than a size");
@@ -194,6 +217,7 @@ class Verifier {
     }
     if (dim.unroll < 0) fail(fmt::format("loop {} is unrolled {} times", called, dim.unroll));
     for (const IndexExpr& e : {dim.begin, dim.end}) check_ids(e);
+    origin_magnitude_[dim.origin] = std::max(magnitude(dim.begin), magnitude(dim.end));
   }
 
   // Ids.
@@ -203,6 +227,7 @@ class Verifier {
           id >= kRuntimeIndexBase && id - kRuntimeIndexBase < static_cast<int>(runtime);
       if (!is_var(id) && !at_runtime) fail("an index names a variable that does not exist");
     }
+    if (magnitude(e) > kLargestIndex) fail("an index beyond 2^50");
   }
   void check_ids(const ScalarRef& s) {
     if (s == nullptr) return fail("an expression is missing");
@@ -560,6 +585,7 @@ class Verifier {
   TileStructure structure_;
   std::optional<TilePrinter> printer_;
   std::set<TileVarId> loop_vars_;
+  std::map<TileVarId, double> origin_magnitude_;
   std::optional<Error> error_;
 };
 

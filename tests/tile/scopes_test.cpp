@@ -185,6 +185,28 @@ kernel k(x: f32[8,64], w: f32[64], out y: f32[8]) blocks P warps 1 {
   }
 }
 
+// A carry's box is wider than a loop that ends within its first tile: the loop stays. Copies of a
+// program stay as they are.
+TEST(Hoist, KeepsLoopsWhoseCarryIsWiderAndOtherCopies) {
+  TileProgram program = parsed(R"(
+kernel k(x: f32[8,3], out y: f32[8]) blocks P warps 1 {
+  jj: 16;
+  grid i in 8 {
+    seq j in 3 step 16 carry s[.j]: f32 = 0 @[j=VEC_16] {
+      c = x[i,0]*2;
+      s'[.j] = s[.j] + x[i,j]*c;
+    }
+    y[i] = sum[jj] s[jj];
+  }
+})");
+  const TileProgram copy = program;
+  const std::string before = print(copy);
+  EXPECT_TRUE(hoist(program));
+  EXPECT_TRUE(verify_tile_program(program).ok()) << verify_tile_program(program).error().message;
+  EXPECT_NE(print(program).find("seq j in 3 step 16"), std::string::npos);
+  EXPECT_EQ(print(copy), before);
+}
+
 TEST(Fits, NamesWhatOverflows) {
   const TileProgram program = parsed(R"(
 kernel k(x: f32[40,64], out y: f32[40,64]) blocks P warps 1 {

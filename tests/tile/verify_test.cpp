@@ -178,6 +178,12 @@ kernel shift(x: f32[8,64], out y: f32[8,64]) blocks 8 warps 1 gpu {
       << refusal(text);
 }
 
+TEST(VerifyTileProgram, RefusesSizesThatOverflow) {
+  const std::string text =
+      "kernel k(x: f32[M], out y: f32[M*M*M*M]) blocks 1 warps 1 { size M = 99999999999; }";
+  EXPECT_NE(refusal(text).find("a size beyond 2^50"), std::string::npos) << refusal(text);
+}
+
 TEST(VerifyTileProgram, RefusesStructuresThatNoTextMakes) {
   TileProgram program = *parse_tile_program(kRows);
   const auto broken = [&](auto&& change) {
