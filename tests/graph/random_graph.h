@@ -34,7 +34,7 @@ class TestRandom {
 };
 
 struct RandomGraphOptions {
-  int nodes = 14;  ///< about: an operand may need a node of its own
+  int nodes = 14;       ///< about: an operand may need a node of its own
   int64_t longest = 4;  ///< extent of an input's or constant's axis
   bool control_flow = true;
   bool special_values = true;  ///< infinities, NaN and both zeros among the numbers
