@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "expr/tensor_program.h"
@@ -63,10 +64,21 @@ Partition partition_none(const TensorProgram& program, const Target& target);
 Partition partition_xla(const TensorProgram& program, const Target& target);
 Partition partition_auto(const TensorProgram& program, const Target& target);
 
-/// Every expression in one kernel, every output and opaque operand stored, the order respects
-/// dependences.
+/// Every expression in one kernel, every kernel and opaque step once in an order that respects the
+/// dependences, every output and opaque operand stored; regions likewise.
 Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
-/// Kernels with their expressions, tile programs and estimates, then the edges.
+
+/// Kernels and opaque steps in the order in which they run, then the edges. A kernel names the
+/// tensors that it makes and, behind the arrow, those that reach memory:
+///     plan auto {
+///       kernel k0_y memory rows: m, d, e, s, y -> y
+///       edge 0 -> 1 m: fused "saves a round trip through memory"
+///     }
 std::string print(const FusionPlan& plan, const TensorProgram& program);
+/// The plan that prints as `text`, of the same program and target; tile programs are built anew, as
+/// plan_fusion does. A text edited by hand (expressions moved to another kernel) is a plan if it
+/// verifies. Errors (kInvalidInput) begin with "line:column: ".
+Result<FusionPlan> parse_plan(std::string_view text, const TensorProgram& program,
+                              const Target& target);
 
 }  // namespace weft

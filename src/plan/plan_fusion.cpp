@@ -6,18 +6,6 @@
 
 namespace weft {
 
-std::string_view verdict_name(EdgeDecision::Verdict v) {
-  switch (v) {
-    case EdgeDecision::Verdict::kFused:
-      return "fused";
-    case EdgeDecision::Verdict::kIllegal:
-      return "illegal";
-    case EdgeDecision::Verdict::kUnprofitable:
-      return "unprofitable";
-  }
-  return "";
-}
-
 namespace {
 
 Result<Partition> partition(const TensorProgram& program, const Target& target,
@@ -123,79 +111,6 @@ Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& targe
     plan.regions.push_back(std::move(regions));
   }
   return plan;
-}
-
-Status verify_plan(const TensorProgram& program, const FusionPlan& plan) {
-  const auto broken = [](std::string what) {
-    return Error{ErrorCode::kInternal, "plan: " + std::move(what)};
-  };
-  std::vector<int> seen(program.exprs.size(), 0);
-  for (const PlannedKernel& kernel : plan.kernels) {
-    for (const ExprId e : kernel.group.exprs) ++seen[static_cast<size_t>(e)];
-  }
-  for (size_t e = 0; e < seen.size(); ++e) {
-    if (seen[e] != 1)
-      return broken("expression " + std::to_string(e) + " is in " + std::to_string(seen[e]) +
-                    " kernels");
-  }
-  std::set<TensorId> made;
-  for (size_t t = 0; t < program.tensors.size(); ++t) {
-    if (program.tensors[t].kind != Tensor::Kind::kIntermediate)
-      made.insert(static_cast<TensorId>(t));
-  }
-  const auto need = [&](TensorId t) -> Status {
-    if (made.count(t) != 0) return {};
-    return broken(program.tensors[static_cast<size_t>(t)].name + " is read before it is stored");
-  };
-  for (const FusionPlan::Step& step : plan.order) {
-    if (step.opaque) {
-      const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(step.index)];
-      for (const TensorId t : opaque.operands) WEFT_RETURN_IF_ERROR(need(t));
-      made.insert(opaque.results.begin(), opaque.results.end());
-      continue;
-    }
-    const PlannedKernel& kernel = plan.kernels[static_cast<size_t>(step.index)];
-    const std::set<TensorId> outputs(kernel.group.outputs.begin(), kernel.group.outputs.end());
-    for (const TensorId t : kernel.schedule.parameters) {
-      if (outputs.count(t) == 0) WEFT_RETURN_IF_ERROR(need(t));
-    }
-    made.insert(outputs.begin(), outputs.end());
-  }
-  for (const TensorId t : program.outputs) WEFT_RETURN_IF_ERROR(need(t));
-  return {};
-}
-
-std::string print(const FusionPlan& plan, const TensorProgram& program) {
-  std::string out = "plan " + plan.planner + "\n";
-  for (const FusionPlan::Step& step : plan.order) {
-    if (step.opaque) {
-      out += "opaque " +
-             std::string(graph_op_name(program.opaques[static_cast<size_t>(step.index)].node.op)) +
-             "\n";
-      for (const auto& region : plan.regions[static_cast<size_t>(step.index)]) {
-        const size_t r =
-            static_cast<size_t>(&region - plan.regions[static_cast<size_t>(step.index)].data());
-        out += "region {\n" +
-               print(*region, *program.opaques[static_cast<size_t>(step.index)].regions[r]) + "}\n";
-      }
-      continue;
-    }
-    const PlannedKernel& kernel = plan.kernels[static_cast<size_t>(step.index)];
-    out += "kernel " + kernel.name + " (" + kernel.schedule.schedule_template + "):";
-    for (const ExprId e : kernel.group.exprs) {
-      out +=
-          " " +
-          program.tensors[static_cast<size_t>(program.exprs[static_cast<size_t>(e)].output)].name;
-    }
-    out += "\n";
-  }
-  for (const EdgeDecision& edge : plan.edges) {
-    out += "edge " + program.tensors[static_cast<size_t>(edge.tensor)].name + " " +
-           std::to_string(edge.producer) + " -> " + std::to_string(edge.consumer) + ": " +
-           std::string(verdict_name(edge.verdict)) +
-           (edge.reason.empty() ? "" : ": " + edge.reason) + "\n";
-  }
-  return out;
 }
 
 }  // namespace weft

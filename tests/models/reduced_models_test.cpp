@@ -6,6 +6,7 @@
 #include <set>
 
 #include "driver/compiler.h"
+#include "driver/round_trip.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "io/npz.h"
@@ -88,6 +89,17 @@ TEST_P(ReducedModel, FusionNeverAddsKernels) {
   const auto none = compile(GetParam(), "none", 0), automatic = compile(GetParam(), "auto", 0);
   ASSERT_TRUE(none && automatic);
   EXPECT_LE(automatic->plan.kernels.size(), none->plan.kernels.size());
+}
+
+/// print(parse(print(x))) is print(x) at every level, and constants too large to print come back by
+/// their hash.
+TEST_P(ReducedModel, EveryLevelReadsBackWhatItPrints) {
+  for (const char* planner : {"none", "auto"}) {
+    const auto c = compile(GetParam(), planner, 0);
+    ASSERT_NE(c, nullptr);
+    const Status same = check_round_trips(*c);
+    EXPECT_TRUE(same.ok()) << planner << ": " << same.error().message;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReducedModel, testing::ValuesIn(model_names()),

@@ -126,5 +126,62 @@ TEST(Partition, RefusesUnknownAndLaterPlannersByName) {
   EXPECT_EQ(plan_fusion(p, two_cores(), options).error().code, ErrorCode::kMissingDevice);
 }
 
+constexpr const char* kSoftmaxPlan = R"(plan auto {
+  kernel k0_y memory rows: m, d, e, s, y -> y
+  edge 0 -> 1 m: fused "saves a round trip through memory"
+  edge 1 -> 2 d: fused "saves a round trip through memory"
+  edge 2 -> 3 e: fused "saves a round trip through memory"
+  edge 3 -> 4 s: fused "saves a round trip through memory"
+  edge 2 -> 4 e: fused "already in one kernel"
+}
+)";
+
+TEST(PlanText, PrintsAndParses) {
+  const TensorProgram p = program_of(kSoftmax);
+  const FusionPlan plan = plan_of(p, "auto");
+  EXPECT_EQ(print(plan, p), kSoftmaxPlan);
+  const auto parsed = parse_plan(kSoftmaxPlan, p, two_cores());
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(print(*parsed, p), kSoftmaxPlan);
+  EXPECT_EQ(print(parsed->kernels[0].schedule.program, true),
+            print(plan.kernels[0].schedule.program, true));
+}
+
+TEST(PlanText, TakesAPartitionMadeByHand) {
+  const TensorProgram p = program_of(kSoftmax);
+  const auto parsed = parse_plan(R"(plan hand {
+    kernel top memory rows: m, d, e -> e
+    kernel rest memory rows: s, y -> y
+  })",
+                                 p, two_cores());
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->kernels.size(), 2U);
+}
+
+TEST(PlanText, SaysWhereItIsWrong) {
+  const TensorProgram p = program_of(kSoftmax);
+  const auto error = [&](std::string_view text) {
+    const auto parsed = parse_plan(text, p, two_cores());
+    EXPECT_FALSE(parsed.ok()) << text;
+    return parsed.ok() ? std::string() : parsed.error().message;
+  };
+  EXPECT_NE(error("plan auto { kernel a memory rows: m, q -> m }").find("no tensor 'q'"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { kernel a memory rows: d, m -> m }").find("program order"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { kernel a memory rows: m, d -> y }").find("does not make"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { kernel a memory columns: m -> m }").find("template 'rows'"),
+            std::string::npos);
+  // The maximum is computed but never reaches the second kernel.
+  EXPECT_NE(error("plan auto { kernel a memory rows: m kernel b memory rows: d, e, s, y -> y }")
+                .find("m is read before it is stored"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { kernel a memory rows: m -> m }").find("is in 0 kernels"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { edge 0 -> 9 m: fused \"\" }").find("no such step"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace weft

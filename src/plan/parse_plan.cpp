@@ -1,0 +1,169 @@
+#include <map>
+
+#include "expr/text_cursor.h"
+#include "graph/graph_text.h"
+#include "plan/fusion_plan.h"
+
+namespace weft {
+
+namespace {
+
+class PlanReader {
+ public:
+  PlanReader(std::string_view text, const Target& target) : cursor_(text), target_(target) {}
+
+  Result<FusionPlan> run(const TensorProgram& program) {
+    WEFT_ASSIGN_OR_RETURN(FusionPlan plan, this->plan(program));
+    if (cursor_.peek() != '\0') return cursor_.error("the text should end here");
+    if (Status status = verify_plan(program, plan); !status.ok())
+      return cursor_.error(status.error().message);
+    return plan;
+  }
+
+ private:
+  /// What names mean in one program.
+  struct Names {
+    std::map<std::string, TensorId> tensors;
+    std::map<TensorId, ExprId> expr_of;
+  };
+
+  static Names names_of(const TensorProgram& program) {
+    Names names;
+    for (size_t t = 0; t < program.tensors.size(); ++t)
+      names.tensors[program.tensors[t].name] = static_cast<TensorId>(t);
+    for (size_t e = 0; e < program.exprs.size(); ++e)
+      names.expr_of[program.exprs[e].output] = static_cast<ExprId>(e);
+    return names;
+  }
+
+  Result<FusionPlan> plan(const TensorProgram& program) {
+    const Names names = names_of(program);
+    FusionPlan plan;
+    plan.regions.resize(program.opaques.size());
+    WEFT_RETURN_IF_ERROR(cursor_.expect("plan"));
+    WEFT_ASSIGN_OR_RETURN(plan.planner, cursor_.name());
+    WEFT_RETURN_IF_ERROR(cursor_.expect("{"));
+    while (!cursor_.take("}")) {
+      if (cursor_.take("kernel")) {
+        WEFT_RETURN_IF_ERROR(kernel(program, names, plan));
+      } else if (cursor_.take("opaque")) {
+        WEFT_RETURN_IF_ERROR(opaque(program, plan));
+      } else {
+        WEFT_RETURN_IF_ERROR(cursor_.expect("edge"));
+        WEFT_RETURN_IF_ERROR(edge(program, names, plan));
+      }
+    }
+    return plan;
+  }
+
+  Result<TensorId> tensor(const Names& names) {
+    const size_t begin = cursor_.position();
+    WEFT_ASSIGN_OR_RETURN(const std::string name, cursor_.name());
+    const auto found = names.tensors.find(name);
+    if (found != names.tensors.end()) return found->second;
+    cursor_.move_to(begin);
+    return cursor_.error("the program has no tensor '" + name + "'");
+  }
+
+  Status kernel(const TensorProgram& program, const Names& names, FusionPlan& plan) {
+    PlannedKernel kernel;
+    WEFT_ASSIGN_OR_RETURN(kernel.name, cursor_.name());
+    kernel.is_compute = cursor_.take("compute");
+    if (!kernel.is_compute) WEFT_RETURN_IF_ERROR(cursor_.expect("memory"));
+    WEFT_ASSIGN_OR_RETURN(const std::string schedule_template, cursor_.name());
+    WEFT_RETURN_IF_ERROR(cursor_.expect(":"));
+    do {
+      WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
+      const auto expr = names.expr_of.find(t);
+      if (expr == names.expr_of.end()) return cursor_.error("no expression makes this tensor");
+      if (!kernel.group.exprs.empty() && expr->second <= kernel.group.exprs.back())
+        return cursor_.error("a kernel's expressions stand in program order, each once");
+      kernel.group.exprs.push_back(expr->second);
+    } while (cursor_.take(","));
+    if (cursor_.take("->")) {
+      do {
+        WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
+        if (!makes(program, kernel.group, t))
+          return cursor_.error("this kernel does not make what it stores");
+        kernel.group.outputs.push_back(t);
+      } while (cursor_.take(","));
+    }
+    if (Decision legal = can_schedule(program, kernel.group, target_); !legal)
+      return cursor_.error("no template holds this kernel: " + legal.reason());
+    auto scheduled = schedule_group(program, kernel.group, target_, kernel.name);
+    if (!scheduled.ok()) return cursor_.error(scheduled.error().message);
+    kernel.schedule = std::move(*scheduled);
+    if (kernel.schedule.schedule_template != schedule_template) {
+      return cursor_.error("this kernel is made by the template '" +
+                           kernel.schedule.schedule_template + "' on the target, not '" +
+                           schedule_template + "'");
+    }
+    plan.order.push_back({false, static_cast<int32_t>(plan.kernels.size())});
+    plan.kernels.push_back(std::move(kernel));
+    return {};
+  }
+
+  static bool makes(const TensorProgram& program, const Group& group, TensorId t) {
+    for (const ExprId e : group.exprs) {
+      if (program.exprs[static_cast<size_t>(e)].output == t) return true;
+    }
+    return false;
+  }
+
+  Status opaque(const TensorProgram& program, FusionPlan& plan) {
+    WEFT_ASSIGN_OR_RETURN(const int64_t index, cursor_.integer());
+    if (index < 0 || index >= static_cast<int64_t>(program.opaques.size()))
+      return cursor_.error("the program has no such opaque step");
+    const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(index)];
+    WEFT_RETURN_IF_ERROR(cursor_.expect(graph_op_name(opaque.node.op)));
+    auto& regions = plan.regions[static_cast<size_t>(index)];
+    if (!regions.empty()) return cursor_.error("this opaque step is planned twice");
+    for (const auto& region : opaque.regions) {
+      WEFT_RETURN_IF_ERROR(cursor_.expect("region"));
+      WEFT_ASSIGN_OR_RETURN(FusionPlan inner, this->plan(*region));
+      regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
+    }
+    plan.order.push_back({true, static_cast<int32_t>(index)});
+    return {};
+  }
+
+  Result<int32_t> step(const TensorProgram& program) {
+    WEFT_ASSIGN_OR_RETURN(const int64_t index, cursor_.integer());
+    if (index < 0 || index >= static_cast<int64_t>(program.steps.size()))
+      return cursor_.error("the program has no such step");
+    return static_cast<int32_t>(index);
+  }
+
+  Status edge(const TensorProgram& program, const Names& names, FusionPlan& plan) {
+    EdgeDecision edge;
+    WEFT_ASSIGN_OR_RETURN(edge.producer, step(program));
+    WEFT_RETURN_IF_ERROR(cursor_.expect("->"));
+    WEFT_ASSIGN_OR_RETURN(edge.consumer, step(program));
+    WEFT_ASSIGN_OR_RETURN(edge.tensor, tensor(names));
+    WEFT_RETURN_IF_ERROR(cursor_.expect(":"));
+    using Verdict = EdgeDecision::Verdict;
+    bool known = false;
+    for (const Verdict v : {Verdict::kFused, Verdict::kIllegal, Verdict::kUnprofitable}) {
+      if (known || !cursor_.take(verdict_name(v))) continue;
+      edge.verdict = v;
+      known = true;
+    }
+    if (!known) return cursor_.error("expected fused, illegal or unprofitable");
+    if (cursor_.peek() != '"') return cursor_.error("expected the reason in quotes");
+    WEFT_ASSIGN_OR_RETURN(edge.reason, cursor_.name());
+    plan.edges.push_back(std::move(edge));
+    return {};
+  }
+
+  TextCursor cursor_;
+  const Target& target_;
+};
+
+}  // namespace
+
+Result<FusionPlan> parse_plan(std::string_view text, const TensorProgram& program,
+                              const Target& target) {
+  return PlanReader(text, target).run(program);
+}
+
+}  // namespace weft

@@ -1,0 +1,95 @@
+#include "graph/graph_text.h"
+#include "plan/fusion_plan.h"
+
+namespace weft {
+
+std::string_view verdict_name(EdgeDecision::Verdict v) {
+  switch (v) {
+    case EdgeDecision::Verdict::kFused:
+      return "fused";
+    case EdgeDecision::Verdict::kIllegal:
+      return "illegal";
+    case EdgeDecision::Verdict::kUnprofitable:
+      return "unprofitable";
+  }
+  return "";
+}
+
+namespace {
+
+class PlanPrinter {
+ public:
+  void plan(const FusionPlan& plan, const TensorProgram& program, int depth) {
+    const std::string indent(static_cast<size_t>(2 * depth), ' ');
+    out_ += "plan " + print_name(plan.planner) + " {\n";
+    for (const FusionPlan::Step& step : plan.order) {
+      out_ += indent + "  ";
+      if (step.opaque) {
+        opaque(plan, program, step.index, depth);
+      } else {
+        kernel(plan.kernels[static_cast<size_t>(step.index)], program);
+      }
+    }
+    for (const EdgeDecision& e : plan.edges) {
+      out_ += indent + "  edge " + std::to_string(e.producer) + " -> " +
+              std::to_string(e.consumer) + ' ' + name(program, e.tensor) + ": " +
+              std::string(verdict_name(e.verdict)) + " \"" + escape(e.reason) + "\"\n";
+    }
+    out_ += indent + "}\n";
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  static std::string name(const TensorProgram& program, TensorId t) {
+    return print_name(program.tensors[static_cast<size_t>(t)].name);
+  }
+
+  /// As a quoted name, also where the text is a bare one.
+  static std::string escape(std::string_view text) {
+    // A blank is no character of a bare name, so what print_name gives is quoted.
+    const std::string quoted = print_name(std::string(text) + " ");
+    return quoted.substr(1, quoted.size() - 3);
+  }
+
+  void kernel(const PlannedKernel& kernel, const TensorProgram& program) {
+    out_ += "kernel " + print_name(kernel.name) + ' ' +
+            (kernel.is_compute ? "compute " : "memory ") +
+            print_name(kernel.schedule.schedule_template) + ":";
+    const char* separator = " ";
+    for (const ExprId e : kernel.group.exprs) {
+      out_ += separator + name(program, program.exprs[static_cast<size_t>(e)].output);
+      separator = ", ";
+    }
+    separator = " -> ";
+    for (const TensorId t : kernel.group.outputs) {
+      out_ += separator + name(program, t);
+      separator = ", ";
+    }
+    out_ += '\n';
+  }
+
+  void opaque(const FusionPlan& plan, const TensorProgram& program, int32_t index, int depth) {
+    const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(index)];
+    out_ += "opaque " + std::to_string(index) + ' ' + std::string(graph_op_name(opaque.node.op));
+    const auto& regions = plan.regions[static_cast<size_t>(index)];
+    for (size_t r = 0; r < regions.size(); ++r) {
+      out_ += "\n" + std::string(static_cast<size_t>(2 * depth + 4), ' ') + "region ";
+      this->plan(*regions[r], *opaque.regions[r], depth + 2);
+      out_.pop_back();
+    }
+    out_ += '\n';
+  }
+
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print(const FusionPlan& plan, const TensorProgram& program) {
+  PlanPrinter printer;
+  printer.plan(plan, program, 0);
+  return printer.take();
+}
+
+}  // namespace weft

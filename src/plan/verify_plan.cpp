@@ -1,0 +1,95 @@
+#include <set>
+
+#include "plan/fusion_plan.h"
+
+namespace weft {
+
+namespace {
+
+Error broken(std::string what) { return {ErrorCode::kInternal, "plan: " + std::move(what)}; }
+
+Status verify_partition(const TensorProgram& program, const FusionPlan& plan) {
+  std::vector<int> seen(program.exprs.size(), 0);
+  for (const PlannedKernel& kernel : plan.kernels) {
+    for (const ExprId e : kernel.group.exprs) {
+      if (e < 0 || static_cast<size_t>(e) >= seen.size())
+        return broken(kernel.name + " holds an expression that the program lacks");
+      ++seen[static_cast<size_t>(e)];
+    }
+  }
+  for (size_t e = 0; e < seen.size(); ++e) {
+    if (seen[e] != 1) {
+      return broken("expression " + std::to_string(e) + " is in " + std::to_string(seen[e]) +
+                    " kernels");
+    }
+  }
+  return {};
+}
+
+/// Every kernel and opaque step once.
+Status verify_order(const TensorProgram& program, const FusionPlan& plan) {
+  std::vector<int> kernels(plan.kernels.size(), 0), opaques(program.opaques.size(), 0);
+  for (const FusionPlan::Step& step : plan.order) {
+    std::vector<int>& seen = step.opaque ? opaques : kernels;
+    if (step.index < 0 || static_cast<size_t>(step.index) >= seen.size())
+      return broken("the order names a step that is not there");
+    ++seen[static_cast<size_t>(step.index)];
+  }
+  for (const std::vector<int>* seen : {&kernels, &opaques}) {
+    for (size_t i = 0; i < seen->size(); ++i) {
+      if ((*seen)[i] != 1) {
+        return broken(std::string(seen == &kernels ? "kernel " : "opaque step ") +
+                      std::to_string(i) + " runs " + std::to_string((*seen)[i]) + " times");
+      }
+    }
+  }
+  return {};
+}
+
+Status verify_stored(const TensorProgram& program, const FusionPlan& plan) {
+  std::set<TensorId> made;
+  for (size_t t = 0; t < program.tensors.size(); ++t) {
+    if (program.tensors[t].kind != Tensor::Kind::kIntermediate)
+      made.insert(static_cast<TensorId>(t));
+  }
+  const auto need = [&](TensorId t) -> Status {
+    if (made.count(t) != 0) return {};
+    return broken(program.tensors[static_cast<size_t>(t)].name + " is read before it is stored");
+  };
+  for (const FusionPlan::Step& step : plan.order) {
+    if (step.opaque) {
+      const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(step.index)];
+      for (const TensorId t : opaque.operands) WEFT_RETURN_IF_ERROR(need(t));
+      made.insert(opaque.results.begin(), opaque.results.end());
+      continue;
+    }
+    const PlannedKernel& kernel = plan.kernels[static_cast<size_t>(step.index)];
+    const std::set<TensorId> outputs(kernel.group.outputs.begin(), kernel.group.outputs.end());
+    for (const TensorId t : kernel.schedule.parameters) {
+      if (outputs.count(t) == 0) WEFT_RETURN_IF_ERROR(need(t));
+    }
+    made.insert(outputs.begin(), outputs.end());
+  }
+  for (const TensorId t : program.outputs) WEFT_RETURN_IF_ERROR(need(t));
+  return {};
+}
+
+}  // namespace
+
+Status verify_plan(const TensorProgram& program, const FusionPlan& plan) {
+  WEFT_RETURN_IF_ERROR(verify_partition(program, plan));
+  WEFT_RETURN_IF_ERROR(verify_order(program, plan));
+  WEFT_RETURN_IF_ERROR(verify_stored(program, plan));
+  if (plan.regions.size() != program.opaques.size())
+    return broken("the opaque steps' regions are not all planned");
+  for (size_t o = 0; o < plan.regions.size(); ++o) {
+    const auto& regions = program.opaques[o].regions;
+    if (plan.regions[o].size() != regions.size())
+      return broken("opaque step " + std::to_string(o) + " has another number of regions");
+    for (size_t r = 0; r < regions.size(); ++r)
+      WEFT_RETURN_IF_ERROR(verify_plan(*regions[r], *plan.regions[o][r]));
+  }
+  return {};
+}
+
+}  // namespace weft
