@@ -1,7 +1,6 @@
 #include "expr/dependence.h"
 
 #include <algorithm>
-#include <map>
 
 namespace weft {
 namespace {
@@ -75,22 +74,28 @@ int64_t distinct_elements(const TensorProgram& program, const TensorExpr& expr,
   return std::min(count, point_count(expr));
 }
 
-ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr) {
-  ExprCost cost;
-  int64_t work = expr.reduce_extents.empty() ? 0 : 1;
+std::map<TensorId, int64_t> bytes_read_by_tensor(const TensorProgram& program,
+                                                 const TensorExpr& expr) {
   std::map<TensorId, int64_t> touched;
   visit(expr.body, [&](const Scalar& s) {
-    if (counts_as_work(s)) ++work;
     if (s.kind != Scalar::Kind::kRead) return;
     int64_t& elements = touched[s.symbol];
     elements = std::min(size_of(program, s.symbol),
                         saturating_add(elements, distinct_elements(program, expr, s)));
   });
-  cost.flops = saturating_mul(work, point_count(expr));
-  for (const auto& [t, elements] : touched) {
-    const DType type = program.tensors[static_cast<size_t>(t)].type.dtype;
-    cost.bytes_read = saturating_add(cost.bytes_read, saturating_mul(elements, byte_size(type)));
+  for (auto& [t, amount] : touched) {
+    amount = saturating_mul(amount, byte_size(program.tensors[static_cast<size_t>(t)].type.dtype));
   }
+  return touched;
+}
+
+ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr) {
+  ExprCost cost;
+  int64_t work = expr.reduce_extents.empty() ? 0 : 1;
+  visit(expr.body, [&](const Scalar& s) { work += counts_as_work(s) ? 1 : 0; });
+  cost.flops = saturating_mul(work, point_count(expr));
+  for (const auto& [t, bytes] : bytes_read_by_tensor(program, expr))
+    cost.bytes_read = saturating_add(cost.bytes_read, bytes);
   const DType type = program.tensors[static_cast<size_t>(expr.output)].type.dtype;
   cost.bytes_written = saturating_mul(size_of(program, expr.output), byte_size(type));
   return cost;

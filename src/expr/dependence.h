@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+
 #include "expr/tensor_program.h"
 
 namespace weft {
@@ -18,6 +20,10 @@ struct ExprCost {
   double intensity() const;  ///< flops per byte moved; compute-bound above Souffle's threshold 3
 };
 ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr);
+
+/// Bytes of distinct elements that `expr` reads, by tensor.
+std::map<TensorId, int64_t> bytes_read_by_tensor(const TensorProgram& program,
+                                                 const TensorExpr& expr);
 
 /// Distinct elements of `read.symbol` that the reads of `expr` touch: an upper bound from the image
 /// of the map.

@@ -158,7 +158,7 @@ Partition merge_greedily(const TensorProgram& program, const Target& target,
         record(EdgeDecision::Verdict::kIllegal, decision.reason());
         continue;
       }
-      Decision profit = rule.profitable(merged);
+      Decision profit = rule.profitable(grouping.group(a), grouping.group(b), merged);
       if (!profit) {
         record(EdgeDecision::Verdict::kUnprofitable, profit.reason());
         continue;

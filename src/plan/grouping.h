@@ -15,6 +15,7 @@ class Grouping {
   /// Group of a step; opaque steps are groups of their own that never merge.
   int group_of(int step) const { return group_of_[static_cast<size_t>(step)]; }
   const std::vector<int>& steps(int group) const { return members_[static_cast<size_t>(group)]; }
+  Group group(int group) const { return make_group(steps(group)); }
   /// The union of two groups, with the outputs that it would have.
   Group merged(int a, int b) const;
   /// Whether merging keeps the kernels acyclic: no other group lies between them.
@@ -41,8 +42,8 @@ class Grouping {
 struct FusionRule {
   /// Legality: may these expressions be one kernel?
   std::function<Decision(const Group& merged)> legal;
-  /// Profit: should they?
-  std::function<Decision(const Group& merged)> profitable;
+  /// Profit: should these two?
+  std::function<Decision(const Group& a, const Group& b, const Group& merged)> profitable;
 };
 Partition merge_greedily(const TensorProgram& program, const Target& target,
                          const FusionRule& rule);

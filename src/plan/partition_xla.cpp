@@ -20,7 +20,7 @@ Partition partition_xla(const TensorProgram& program, const Target& target) {
       return Decision::forbid("a reduction's result is shared by more than its thread");
     return can_schedule(program, merged, target);
   };
-  rule.profitable = [](const Group&) {
+  rule.profitable = [](const Group&, const Group&, const Group&) {
     return Decision::allow("saves a round trip through memory");
   };
   return merge_greedily(program, target, rule);

@@ -1,9 +1,5 @@
 #include "schedule/schedule.h"
 
-#include <algorithm>
-#include <set>
-
-#include "expr/dependence.h"
 #include "schedule/collapse_axes.h"
 #include "schedule/templates.h"
 
@@ -28,25 +24,6 @@ bool prefers_contract(const TensorProgram& program, const Group& group, const Gr
     }
   });
   return window;
-}
-
-Estimate estimate_kernel(const TensorProgram& program, const Group& group,
-                         const ScheduledKernel& kernel, const Target& target) {
-  Estimate out;
-  std::set<TensorId> outputs(group.outputs.begin(), group.outputs.end());
-  for (const TensorId t : kernel.parameters) {
-    const Tensor& tensor = program.tensors[static_cast<size_t>(t)];
-    const int64_t bytes = checked_byte_size(tensor.type.dtype, tensor.type.shape).value_or(0);
-    (outputs.count(t) != 0 ? out.bytes_written : out.bytes_read) += bytes;
-  }
-  for (const ExprId e : group.exprs)
-    out.flops += expr_cost(program, program.exprs[static_cast<size_t>(e)]).flops;
-  const double bytes = static_cast<double>(out.bytes_read + out.bytes_written);
-  const double memory =
-      bytes / (target.bandwidth_gb_per_s(out.bytes_read + out.bytes_written) * 1e3);
-  const double compute = static_cast<double>(out.flops) / (target.peak_gflops * 1e3);
-  out.microseconds = std::max(memory, compute) + target.launch_us + target.barrier_us;
-  return out;
 }
 
 }  // namespace
@@ -77,7 +54,7 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
           : build_stitch(view.program, view.group, axes, target, name);
   if (!kernel.ok()) return kernel.take_error();
   WEFT_ASSIGN_OR_RETURN(kernel->scopes, derive_scopes(kernel->program));
-  kernel->estimate = estimate_kernel(view.program, view.group, *kernel, target);
+  kernel->estimate = CostModel(view.program, target).estimate(view.group.exprs, view.group.outputs);
   for (TensorId& t : kernel->parameters) t = view.original[static_cast<size_t>(t)];
   return kernel;
 }

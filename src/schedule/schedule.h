@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/estimate.h"
 #include "expr/tensor_program.h"
 #include "support/result.h"
 #include "target/target.h"
@@ -15,14 +16,6 @@ namespace weft {
 struct Group {
   std::vector<ExprId> exprs;
   std::vector<TensorId> outputs;
-};
-
-/// What a kernel is predicted to cost on the target.
-struct Estimate {
-  double microseconds = 0;
-  int64_t flops = 0;
-  int64_t bytes_read = 0;  ///< distinct bytes of tensors read
-  int64_t bytes_written = 0;
 };
 
 /// A group with its chosen tile program. Parameter i of the program is tensor parameters[i]; a

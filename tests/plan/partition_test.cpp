@@ -128,10 +128,10 @@ TEST(Partition, RefusesUnknownAndLaterPlannersByName) {
 
 constexpr const char* kSoftmaxPlan = R"(plan auto {
   kernel k0_y memory rows: m, d, e, s, y -> y
-  edge 0 -> 1 m: fused "saves a round trip through memory"
-  edge 1 -> 2 d: fused "saves a round trip through memory"
-  edge 2 -> 3 e: fused "saves a round trip through memory"
-  edge 3 -> 4 s: fused "saves a round trip through memory"
+  edge 0 -> 1 m: fused "saves 0.9 us and 26112 bytes of memory traffic"
+  edge 1 -> 2 d: fused "saves 1.0 us and 51200 bytes of memory traffic"
+  edge 2 -> 3 e: fused "saves 0.8 us and 25600 bytes of memory traffic"
+  edge 3 -> 4 s: fused "saves 1.0 us and 51712 bytes of memory traffic"
   edge 2 -> 4 e: fused "already in one kernel"
 }
 )";

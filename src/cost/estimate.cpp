@@ -1,0 +1,60 @@
+#include "cost/estimate.h"
+
+#include <algorithm>
+#include <set>
+
+#include "expr/dependence.h"
+
+namespace weft {
+
+namespace {
+
+int64_t saturating_add(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+int64_t bytes_of(const TensorProgram& program, TensorId t) {
+  const TensorType& type = program.tensors[static_cast<size_t>(t)].type;
+  return checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX);
+}
+
+}  // namespace
+
+double latency_us(int64_t bytes, int64_t flops, const Target& target) {
+  const double memory = static_cast<double>(bytes) / (target.bandwidth_gb_per_s(bytes) * 1e3);
+  const double compute = static_cast<double>(flops) / (target.peak_gflops * 1e3);
+  return std::max(memory, compute) + target.launch_us + target.barrier_us;
+}
+
+CostModel::CostModel(const TensorProgram& program, const Target& target)
+    : program_(program), target_(target) {
+  for (const TensorExpr& e : program.exprs)
+    work_.push_back({expr_cost(program, e).flops, bytes_read_by_tensor(program, e)});
+}
+
+Estimate CostModel::estimate(std::span<const ExprId> exprs,
+                             std::span<const TensorId> outputs) const {
+  Estimate out;
+  std::set<TensorId> made;
+  for (const ExprId e : exprs) made.insert(program_.exprs[static_cast<size_t>(e)].output);
+  std::map<TensorId, int64_t> read;
+  for (const ExprId e : exprs) {
+    const Work& work = work_[static_cast<size_t>(e)];
+    out.flops = saturating_add(out.flops, work.flops);
+    for (const auto& [t, bytes] : work.read) {
+      if (made.count(t) != 0) continue;
+      int64_t& all = read[t];
+      // Two expressions may read the same elements or others: the larger part, not the sum.
+      all = std::max(all, bytes);
+    }
+  }
+  for (const auto& [t, bytes] : read) out.bytes_read = saturating_add(out.bytes_read, bytes);
+  for (const TensorId t : outputs)
+    out.bytes_written = saturating_add(out.bytes_written, bytes_of(program_, t));
+  out.microseconds =
+      latency_us(saturating_add(out.bytes_read, out.bytes_written), out.flops, target_);
+  return out;
+}
+
+}  // namespace weft

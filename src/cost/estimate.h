@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "expr/tensor_program.h"
+#include "target/target.h"
+
+namespace weft {
+
+/// What a kernel is predicted to cost on the target.
+struct Estimate {
+  double microseconds = 0;
+  int64_t flops = 0;       ///< scalar operations; a multiply-add counts 2
+  int64_t bytes_read = 0;  ///< of distinct elements
+  int64_t bytes_written = 0;
+};
+
+/// The roofline with the target's bandwidth at the kernel's working set, and what it costs to start
+/// a kernel: max(bytes / bandwidth(bytes), flops / peak) + launch + barrier.
+double latency_us(int64_t bytes, int64_t flops, const Target& target);
+
+/// Predicts kernels of one program: what each expression reads and does is computed once. Values
+/// that stay inside a kernel cost no traffic; each is computed once.
+class CostModel {
+ public:
+  CostModel(const TensorProgram& program, const Target& target);
+
+  /// A kernel of `exprs` that stores `outputs`.
+  Estimate estimate(std::span<const ExprId> exprs, std::span<const TensorId> outputs) const;
+
+ private:
+  struct Work {
+    int64_t flops = 0;
+    std::map<TensorId, int64_t> read;  ///< bytes, by tensor
+  };
+  const TensorProgram& program_;
+  const Target& target_;
+  std::vector<Work> work_;  ///< by expression
+};
+
+}  // namespace weft

@@ -1,0 +1,64 @@
+#include "cost/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/graph.h"
+
+namespace weft {
+namespace {
+
+/// 1 GB/s and 1 GFLOP/s: a byte and an operation each take a nanosecond.
+Target slow() {
+  Target t;
+  t.name = "test";
+  t.bandwidth = {{1, 1}};
+  t.peak_gflops = 1;
+  t.launch_us = 2;
+  t.barrier_us = 1;
+  return t;
+}
+
+TensorProgram program_of(const char* text) {
+  auto program = parse_tensor_program(text);
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  return std::move(*program);
+}
+
+TEST(Estimate, IsTheRooflineAndTheLaunch) {
+  EXPECT_DOUBLE_EQ(latency_us(5000, 1000, slow()), 5 + 3);
+  EXPECT_DOUBLE_EQ(latency_us(5000, 7000, slow()), 7 + 3);
+}
+
+constexpr const char* kChain = R"(program {
+  input x: f32[100]
+  input t: f32[1000,10]
+  input i: i64[10]
+  a: f32[100] = exp(x[d0])
+  b: f32[100] = a[d0] * x[d0]
+  g: f32[10,10] = t[i[d0], d1]
+  output b as b
+  output g as g
+})";
+
+TEST(Estimate, ChargesWhatCrossesTheKernelOnce) {
+  const TensorProgram p = program_of(kChain);
+  const CostModel cost(p, slow());
+  const std::vector<ExprId> a{0}, b{1}, both{0, 1};
+  const TensorId made_a = p.exprs[0].output, made_b = p.exprs[1].output;
+  EXPECT_EQ(cost.estimate(a, std::vector{made_a}).bytes_read, 400);
+  EXPECT_EQ(cost.estimate(b, std::vector{made_b}).bytes_read, 800);
+  const Estimate together = cost.estimate(both, std::vector{made_b});
+  EXPECT_EQ(together.bytes_read, 400);
+  EXPECT_EQ(together.bytes_written, 400);
+  EXPECT_EQ(together.flops, 200);
+}
+
+TEST(Estimate, AGatherReadsRowsNotTheTable) {
+  const TensorProgram p = program_of(kChain);
+  const std::vector<ExprId> gather{2};
+  EXPECT_EQ(CostModel(p, slow()).estimate(gather, std::vector{p.exprs[2].output}).bytes_read,
+            10 * 10 * 4 + 10 * 8);
+}
+
+}  // namespace
+}  // namespace weft
