@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "tools/commands.h"
+#include "tools/explain_text.h"
 #include "tools/model_options.h"
 #include "tools/plan_report.h"
 
@@ -17,39 +17,6 @@ struct ExplainCommand {
   bool json = false;
   std::string why;
 };
-
-/// Scopes of a kernel's local values, "register 5, scratch 1".
-std::string scope_summary(const PlannedKernel& kernel) {
-  std::map<std::string, int> count;
-  const TileProgram& tile = kernel.schedule.program;
-  for (size_t s = 0; s < tile.symbols.size(); ++s) {
-    const TileSymbol& symbol = tile.symbols[s];
-    if (symbol.kind != TileSymbol::Kind::kValue && symbol.kind != TileSymbol::Kind::kCarry)
-      continue;
-    ++count[std::string(scope_name(kernel.schedule.scopes.symbols[s].scope, tile.cpu))];
-  }
-  std::string out;
-  for (const auto& [scope, n] : count)
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", scope, n);
-  return out;
-}
-
-/// Names of the model's nodes behind one step; expressions without an origin go by their tensor.
-std::vector<std::string> step_names(const TensorProgram& p, int32_t step) {
-  const TensorProgram::Step& s = p.steps[static_cast<size_t>(step)];
-  const auto& origins = s.opaque ? p.opaques[static_cast<size_t>(s.index)].origins
-                                 : p.exprs[static_cast<size_t>(s.index)].origins;
-  std::vector<std::string> out;
-  for (const int32_t o : origins) {
-    if (o >= 0 && static_cast<size_t>(o) < p.origins.size())
-      out.push_back(p.origins[static_cast<size_t>(o)].name);
-  }
-  if (out.empty() && !s.opaque)
-    out.push_back(
-        p.tensors[static_cast<size_t>(p.exprs[static_cast<size_t>(s.index)].output)].name);
-  if (out.empty()) out.emplace_back(graph_op_name(p.opaques[static_cast<size_t>(s.index)].node.op));
-  return out;
-}
 
 nlohmann::ordered_json kernel_json(const Compilation& c, const PlannedKernel& kernel) {
   nlohmann::ordered_json j;
@@ -91,50 +58,6 @@ void print_json(const Compilation& c, const ExplainCommand& o) {
   fmt::print("{}\n", j.dump(1));
 }
 
-std::string join(const std::vector<std::string>& names, size_t most) {
-  std::string out;
-  for (size_t i = 0; i < std::min(names.size(), most); ++i) out += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > most) out += fmt::format(", … {} more", names.size() - most);
-  return out;
-}
-
-void print_plan(const Compilation& c, const FusionPlan& plan, const TensorProgram& program,
-                const std::string& indent) {
-  int number = 0;
-  for (const FusionPlan::Step& step : plan.order) {
-    ++number;
-    if (step.opaque) {
-      const OpaqueExpr& o = program.opaques[static_cast<size_t>(step.index)];
-      fmt::print("{}{:>4}  {} (a step of its own)\n", indent, number, graph_op_name(o.node.op));
-      const auto& regions = plan.regions[static_cast<size_t>(step.index)];
-      for (size_t r = 0; r < regions.size(); ++r)
-        print_plan(c, *regions[r], *o.regions[r], indent + "      ");
-      continue;
-    }
-    const PlannedKernel& kernel = plan.kernels[static_cast<size_t>(step.index)];
-    const Estimate& e = kernel.schedule.estimate;
-    fmt::print("{}{:>4}  {:<8} {:<16} {:>8.1f} us {:>10} B in {:>10} B out  {}\n", indent, number,
-               kernel.is_compute ? "compute" : "memory", kernel.schedule.schedule_template,
-               e.microseconds, e.bytes_read, e.bytes_written, kernel.name);
-    fmt::print("{}      {}\n", indent, join(origin_names(program, kernel.group), 8));
-    const std::string scopes = scope_summary(kernel);
-    if (!scopes.empty()) fmt::print("{}      scopes: {}\n", indent, scopes);
-  }
-}
-
-/// Why kernels are apart: the edges between them, equal reasons together.
-void print_cuts(const Compilation& c) {
-  std::map<std::string, std::vector<std::string>> cuts;
-  for (const EdgeDecision& e : c.plan.edges) {
-    if (e.verdict == EdgeDecision::Verdict::kFused) continue;
-    cuts[std::string(verdict_name(e.verdict)) + ": " + e.reason].push_back(
-        step_names(c.tensors, e.producer).back() + " -> " +
-        step_names(c.tensors, e.consumer).back());
-  }
-  if (!cuts.empty()) fmt::print("\nedges that were not fused\n");
-  for (const auto& [reason, edges] : cuts) fmt::print("  {}\n      {}\n", reason, join(edges, 4));
-}
-
 Status why(const Compilation& c, const std::string& pair) {
   const size_t comma = pair.find(',');
   if (comma == std::string::npos)
@@ -173,16 +96,7 @@ Status explain(const ExplainCommand& o) {
     print_json(*c, o);
     return {};
   }
-  const PlanTotals totals = plan_totals(*c);
-  fmt::print(
-      "{}: {} nodes in {} kernels ({} compute, {} memory), planner {}, {:.1f} MB read, {:.1f} MB "
-      "written, {:.0f} us predicted\n\n",
-      o.model.model, totals.ops, totals.compute_kernels + totals.memory_kernels,
-      totals.compute_kernels, totals.memory_kernels, o.model.planner,
-      static_cast<double>(totals.bytes_read) * 1e-6,
-      static_cast<double>(totals.bytes_written) * 1e-6, totals.predicted_us);
-  print_plan(*c, c->plan, c->tensors, "");
-  print_cuts(*c);
+  fmt::print("{}", explain_text(*c));
   if (o.model.timings) print_timings(*c);
   return {};
 }

@@ -1,0 +1,57 @@
+#include "tools/explain_text.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+/// `layers` products with a bias each, and a sum over the rows at the end.
+std::string explain(int layers) {
+  std::string text = "(x0: f32[16,32], w: f32[32,32]) {\n";
+  for (int i = 0; i < layers; ++i) {
+    text += "  p" + std::to_string(i) + " = dot_general x" + std::to_string(i) +
+            ", w, lhs_contract={1}, rhs_contract={0} : f32[16,32]\n  x" + std::to_string(i + 1) +
+            " = tanh p" + std::to_string(i) + " : f32[16,32]\n";
+  }
+  text +=
+      "  y = reduce x" + std::to_string(layers) + ", axes={1}, combiner=sum : f32[16]\n} -> (y)";
+  auto graph = parse_graph(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  CompileOptions options;
+  options.stop_after = "plan";
+  options.threads = 1;
+  const auto c = compile_graph(std::move(*graph), options);
+  EXPECT_TRUE(c.ok()) << c.error().message;
+  return explain_text(**c);
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(ExplainText, ShowsRepeatedLayersOnce) {
+  const std::string text = explain(9);
+  EXPECT_EQ(count(text, "compute contract"), 1) << text;
+  EXPECT_EQ(count(text, "memory  rows"), 1) << text;
+  EXPECT_EQ(count(text, "… 2 to 9: the same 8 more times"), 1) << text;
+  EXPECT_EQ(count(text, "\n  10  memory"), 1) << text;
+}
+
+TEST(ExplainText, GroupsEdgesThatWereCutForLikeReasons) {
+  const std::string text = explain(5);
+  // Four between the products, and the one into the sum.
+  EXPECT_EQ(count(text, "holds one reduction, not 2"), 1) << text;
+  EXPECT_EQ(count(text, "5 edges: "), 1) << text;
+}
+
+TEST(ExplainText, ShowsKernelsThatDifferApart) {
+  const std::string text = explain(1);
+  EXPECT_EQ(count(text, "the same"), 0) << text;
+  EXPECT_EQ(count(text, "compute contract"), 1) << text;
+  EXPECT_EQ(count(text, "memory  rows"), 1) << text;
+}
+
+}  // namespace
+}  // namespace weft
