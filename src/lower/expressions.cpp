@@ -264,30 +264,9 @@ Reg Lowering::lane_mask_of(const Box& box, const Point& point, bool* skip) {
 Reg Lowering::combine_values(Combiner combiner, Reg a, Reg b) {
   const int32_t lanes = std::max(builder_.type(a).lanes, builder_.type(b).lanes);
   const DType type = builder_.type(a).dtype;
-  ScalarOp op = ScalarOp::kAdd;
-  switch (combiner) {
-    case Combiner::kSum:
-      op = ScalarOp::kAdd;
-      break;
-    case Combiner::kProd:
-      op = ScalarOp::kMul;
-      break;
-    case Combiner::kMin:
-      op = ScalarOp::kMin;
-      break;
-    case Combiner::kMax:
-      op = ScalarOp::kMax;
-      break;
-    case Combiner::kAnd:
-      op = ScalarOp::kAnd;
-      break;
-    case Combiner::kOr:
-      op = ScalarOp::kOr;
-      break;
-    default:
-      throw_internal_error(__FILE__, __LINE__, "combiner", "has no scalar form");
-  }
-  return builder_.apply(op, {to_lanes(a, lanes), to_lanes(b, lanes)}, type);
+  const std::optional<ScalarOp> op = combiner_op(combiner);
+  WEFT_CHECK(op.has_value(), "a combiner of pairs has no scalar form");
+  return builder_.apply(*op, {to_lanes(a, lanes), to_lanes(b, lanes)}, type);
 }
 
 }  // namespace weft::lowering

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "runtime/atomic_file.h"
-#include "runtime/mapped_file.h"
 #include "runtime/program_codec.h"
 #include "runtime/verify_program.h"
 #include "support/hash.h"
+#include "support/mapped_file.h"
 
 namespace weft {
 namespace {
@@ -240,8 +240,8 @@ Status save_artefact(const std::string& path, std::span<const Program* const> pr
 Result<std::vector<Program>> load_artefact(const std::string& path,
                                            std::span<const std::string> features,
                                            const ArtefactOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::open(path));
-  return parse_artefact(file, file->bytes(), path, features, options);
+  WEFT_ASSIGN_OR_RETURN(const MappedFile file, map_file(path));
+  return parse_artefact(file.owner, file.bytes, path, features, options);
 }
 
 Result<std::vector<Program>> parse_artefact(std::shared_ptr<const void> owner,

@@ -177,30 +177,9 @@ TileCombiner tile_combiner(Combiner c) {
 
 ScalarRef combine_scalars(Combiner c, ScalarRef a, ScalarRef b) {
   const DType type = a->type;
-  ScalarOp op = ScalarOp::kAdd;
-  switch (c) {
-    case Combiner::kSum:
-      op = ScalarOp::kAdd;
-      break;
-    case Combiner::kProd:
-      op = ScalarOp::kMul;
-      break;
-    case Combiner::kMin:
-      op = ScalarOp::kMin;
-      break;
-    case Combiner::kMax:
-      op = ScalarOp::kMax;
-      break;
-    case Combiner::kAnd:
-      op = ScalarOp::kAnd;
-      break;
-    case Combiner::kOr:
-      op = ScalarOp::kOr;
-      break;
-    default:
-      throw_internal_error(__FILE__, __LINE__, "combiner", "arg forms combine pairs");
-  }
-  return scalar_apply(op, {std::move(a), std::move(b)}, type);
+  const std::optional<ScalarOp> op = combiner_op(c);
+  WEFT_CHECK(op.has_value(), "a combiner of pairs has no scalar form");
+  return scalar_apply(*op, {std::move(a), std::move(b)}, type);
 }
 
 int64_t stride_along(const TensorProgram& program, const GroupAxes& axes, int position,

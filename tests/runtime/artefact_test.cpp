@@ -194,7 +194,7 @@ TEST_F(Artefact, OtherFilesAreRefused) {
   EXPECT_THAT(error_of({}), HasSubstr("is not a weft artefact"));
   EXPECT_THAT(error_of(Bytes(200, std::byte{'x'})), HasSubstr("is not a weft artefact"));
   EXPECT_THAT(load(path("none")).error().message, HasSubstr("No such file"));
-  EXPECT_THAT(load(folder_).error().message, HasSubstr("not a regular file"));
+  EXPECT_THAT(load(folder_).error().message, HasSubstr("it is a directory"));
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_THAT(load(path("pipe")).error().message, HasSubstr("not a regular file"));
 }
