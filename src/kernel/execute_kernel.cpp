@@ -1,52 +1,10 @@
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstring>
-
-#include "kernel/kernel_function.h"
+#include "kernel/execution.h"
 #include "kernel/kernel_op.h"
-#include "support/check.h"
-#include "support/storage.h"
 
 namespace weft {
 namespace {
-
-ScalarValue read_element(DType type, const std::byte* at) {
-  return with_storage(type, [&](auto s) {
-    using S = decltype(s);
-    typename S::Raw raw;
-    std::memcpy(&raw, at, sizeof(raw));
-    ScalarValue v;
-    v.type = type;
-    if constexpr (std::is_floating_point_v<typename S::Value>) {
-      v.f = S::load(raw);
-    } else {
-      v.i = static_cast<int64_t>(S::load(raw));
-    }
-    return v;
-  });
-}
-
-void write_element(DType type, const ScalarValue& value, std::byte* at) {
-  with_storage(type, [&](auto s) {
-    using S = decltype(s);
-    typename S::Raw raw;
-    if constexpr (std::is_same_v<typename S::Value, bool>) {
-      raw = S::store(value.i != 0);
-    } else if constexpr (std::is_floating_point_v<typename S::Value>) {
-      raw = S::store(static_cast<typename S::Value>(value.f));
-    } else {
-      raw = S::store(static_cast<typename S::Value>(value.i));
-    }
-    std::memcpy(at, &raw, sizeof(raw));
-  });
-}
-
-ScalarValue fused(const ScalarValue& a, const ScalarValue& b, const ScalarValue& c) {
-  if (a.type == DType::kF64) return float_value(a.type, std::fma(a.f, b.f, c.f));
-  return float_value(
-      a.type, std::fma(static_cast<float>(a.f), static_cast<float>(b.f), static_cast<float>(c.f)));
-}
 
 class KernelExecutor {
  public:
@@ -90,7 +48,7 @@ class KernelExecutor {
   }
 
  private:
-  using Lanes = std::vector<ScalarValue>;
+  using Lanes = ScalarLanes;
 
   Lanes& lanes(Reg r) { return values_[static_cast<size_t>(r)]; }
   int64_t int_of(Reg r) { return lanes(r)[0].i; }
@@ -180,60 +138,9 @@ class KernelExecutor {
   }
 
   void run_pure(const KernelInstruction& in) {
-    const KernelType type = kernel_.type(in.results[0]);
-    Lanes out(static_cast<size_t>(type.lanes));
-    const auto operand = [&](size_t i) -> const Lanes& { return lanes(in.operands[i]); };
-    for (size_t l = 0; l < out.size(); ++l) {
-      switch (in.op) {
-        case KernelOp::kConst:
-          out[l] = in.value;
-          break;
-        case KernelOp::kArgument:
-          out[l] = int_value(DType::kI64, arguments_[static_cast<size_t>(in.index)]);
-          break;
-        case KernelOp::kApply: {
-          ScalarValue values[3];
-          for (size_t i = 0; i < in.operands.size(); ++i) values[i] = operand(i)[l];
-          out[l] = evaluate_scalar(in.scalar_op, {values, in.operands.size()}, type.dtype);
-          break;
-        }
-        case KernelOp::kFma:
-          out[l] = fused(operand(0)[l], operand(1)[l], operand(2)[l]);
-          break;
-        case KernelOp::kBroadcast:
-          out[l] = operand(0)[0];
-          break;
-        case KernelOp::kRamp:
-          out[l] = int_value(type.dtype, static_cast<int64_t>(l));
-          break;
-        case KernelOp::kLaneMask:
-          out[l] = int_value(DType::kBool, static_cast<int64_t>(l) < operand(0)[0].i ? 1 : 0);
-          break;
-        case KernelOp::kReduceLanes:
-          out[l] = reduced(in.combiner, operand(0));
-          break;
-        case KernelOp::kExtract:
-          out[l] = operand(0)[static_cast<size_t>(in.index)];
-          break;
-        case KernelOp::kShuffle: {
-          const auto pick = static_cast<size_t>(in.lanes_picked[l]);
-          const size_t width = operand(0).size();
-          out[l] = pick < width ? operand(0)[pick] : operand(1)[pick - width];
-          break;
-        }
-        default:
-          throw_internal_error(__FILE__, __LINE__, "instruction", "out of range");
-      }
-    }
-    lanes(in.results[0]) = std::move(out);
-  }
-
-  /// Halves first: lane l with lane l + width/2.
-  static ScalarValue reduced(Combiner combiner, Lanes v) {
-    for (size_t half = v.size() / 2; half >= 1; half /= 2) {
-      for (size_t l = 0; l < half; ++l) v[l] = combine(combiner, v[l], v[l + half]);
-    }
-    return v[0];
+    std::vector<const ScalarLanes*> operands;
+    for (const Reg r : in.operands) operands.push_back(&lanes(r));
+    lanes(in.results[0]) = evaluate_pure(in, kernel_.type(in.results[0]), operands, arguments_);
   }
 
   const KernelFunction& kernel_;
@@ -248,6 +155,7 @@ class KernelExecutor {
 Status execute_kernel(const KernelFunction& kernel,
                       const std::vector<std::span<std::byte>>& buffers,
                       const std::vector<int64_t>& arguments) {
+  if (kernel.is_gpu()) return execute_gpu_kernel(kernel, buffers, arguments);
   KernelExecutor executor(kernel, arguments);
   WEFT_RETURN_IF_ERROR(executor.bind(buffers));
   return executor.run();

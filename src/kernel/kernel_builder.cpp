@@ -366,6 +366,72 @@ void KernelBuilder::scatter(int32_t number, Reg offsets, Reg value, Reg mask) {
   emit(std::move(in));
 }
 
+Reg KernelBuilder::position(KernelPosition position) {
+  KernelInstruction in = instruction(KernelOp::kPosition, {});
+  in.index = static_cast<int32_t>(position);
+  return emit_pure(std::move(in), {DType::kI64, 1});
+}
+
+Reg KernelBuilder::warp_xor(Reg scalar, int32_t mask) {
+  KernelInstruction in = instruction(KernelOp::kWarpXor, {scalar});
+  in.index = mask;
+  return emit_pure(std::move(in), type(scalar));
+}
+
+Reg KernelBuilder::warp_pick(Reg scalar, Reg lane) {
+  return emit_pure(instruction(KernelOp::kWarpPick, {scalar, lane}), type(scalar));
+}
+
+void KernelBuilder::barrier(KernelBarrier scope) {
+  KernelInstruction in = instruction(KernelOp::kBarrier, {});
+  in.index = static_cast<int32_t>(scope);
+  emit(std::move(in));
+}
+
+void KernelBuilder::copy_async(int32_t shared, Reg to, int32_t from_buffer, Reg from, int32_t count,
+                               Reg mask) {
+  KernelInstruction in = instruction(KernelOp::kCopyAsync, {to, from});
+  in.buffer = shared;
+  in.index = from_buffer;
+  in.count = count;
+  if (mask != kNoReg) in.operands.push_back(mask);
+  emit(std::move(in));
+}
+
+void KernelBuilder::commit_async() { emit(instruction(KernelOp::kCommitAsync, {})); }
+
+void KernelBuilder::wait_async(int32_t groups_left) {
+  KernelInstruction in = instruction(KernelOp::kWaitAsync, {});
+  in.index = groups_left;
+  emit(std::move(in));
+}
+
+std::vector<Reg> KernelBuilder::emit_results(KernelInstruction in, size_t count, KernelType type) {
+  for (size_t i = 0; i < count; ++i) in.results.push_back(new_reg(type));
+  std::vector<Reg> results = in.results;
+  emit(std::move(in));
+  return results;
+}
+
+std::vector<Reg> KernelBuilder::load_matrix(int32_t shared, Reg row_offset, int32_t matrices,
+                                            bool transposed) {
+  KernelInstruction in = instruction(KernelOp::kLoadMatrix, {row_offset});
+  in.buffer = shared;
+  in.index = matrices;
+  in.transposed = transposed;
+  return emit_results(std::move(in), static_cast<size_t>(matrices), {DType::kU32, 1});
+}
+
+std::vector<Reg> KernelBuilder::matrix_multiply(KernelUnit unit, const std::vector<Reg>& a,
+                                                const std::vector<Reg>& b,
+                                                const std::vector<Reg>& c) {
+  KernelInstruction in = instruction(KernelOp::kMatrixMultiply, a);
+  in.operands.insert(in.operands.end(), b.begin(), b.end());
+  in.operands.insert(in.operands.end(), c.begin(), c.end());
+  in.index = static_cast<int32_t>(unit);
+  return emit_results(std::move(in), 4, {DType::kF32, 1});
+}
+
 Reg KernelBuilder::exp_nonpositive(Reg x) {
   KernelInstruction in = instruction(KernelOp::kApply, {x});
   in.scalar_op = ScalarOp::kExp;

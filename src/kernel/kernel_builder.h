@@ -40,6 +40,18 @@ class KernelBuilder {
   Reg gather(int32_t buffer, Reg offsets, Reg mask = kNoReg, ScalarValue other = {});
   void store(int32_t buffer, Reg offset, Reg value, Reg mask = kNoReg, bool non_temporal = false);
   void scatter(int32_t buffer, Reg offsets, Reg value, Reg mask = kNoReg);
+  // Of a GPU's kernels.
+  Reg position(KernelPosition position);
+  Reg warp_xor(Reg scalar, int32_t mask);
+  Reg warp_pick(Reg scalar, Reg lane);
+  void barrier(KernelBarrier scope);
+  void copy_async(int32_t shared, Reg to, int32_t from_buffer, Reg from, int32_t count,
+                  Reg mask = kNoReg);
+  void commit_async();
+  void wait_async(int32_t groups_left);
+  std::vector<Reg> load_matrix(int32_t shared, Reg row_offset, int32_t matrices, bool transposed);
+  std::vector<Reg> matrix_multiply(KernelUnit unit, const std::vector<Reg>& a,
+                                   const std::vector<Reg>& b, const std::vector<Reg>& c);
   /// exp(x) where x <= 0, -inf or NaN.
   Reg exp_nonpositive(Reg x);
 
@@ -75,6 +87,7 @@ class KernelBuilder {
   Reg new_reg(KernelType type);
   Reg emit_pure(KernelInstruction instruction, KernelType type);
   Reg emit_result(KernelInstruction instruction, KernelType type);
+  std::vector<Reg> emit_results(KernelInstruction instruction, size_t count, KernelType type);
   void emit(KernelInstruction instruction) {
     scopes_.back().block.body.push_back(std::move(instruction));
   }

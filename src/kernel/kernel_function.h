@@ -43,11 +43,32 @@ enum class KernelOp : uint8_t {
   kGather,   ///< buffer[offsets lane by lane] (offsets i64 vector); with a mask as for kLoad
   kStore,    ///< offset, value [, mask] -> buffer
   kScatter,  ///< offsets (vector), value [, mask] -> buffer
+  // Of a GPU's kernels only.
+  kPosition,   ///< i64: the thread's lane, warp or block, by `index` (KernelPosition)
+  kWarpXor,    ///< scalar of the lane whose number differs in the bits of `index`; all lanes take
+               ///< part
+  kWarpPick,   ///< scalar, lane: i64 -> the scalar of that lane; all lanes take part
+  kBarrier,    ///< of the scope `index` (KernelBarrier): everything before it happens before what
+               ///< follows
+  kCopyAsync,  ///< offset in shared buffer `buffer`, offset in buffer `index` [, mask: bool]:
+               ///< copies `count` elements (4, 8 or 16 bytes) behind the thread's back; zeros where
+               ///< masked off
+  kCommitAsync,  ///< closes the group of the copies since the last one
+  kWaitAsync,    ///< until all groups of this thread but the newest `index` have arrived
+  kLoadMatrix,   ///< offset of this lane's row of 8 16-bit elements in shared buffer `buffer`:
+                ///< `index` (1, 2, 4) 8x8 matrices as u32 fragments, `transposed` or not (PTX
+                ///< ldmatrix)
+  kMatrixMultiply,  ///< a (4 u32), b (2 u32), c (4 f32) -> 4 f32 by unit `index` (KernelUnit)
   kFor,  ///< begin, end, step, [carry inits]; region 0 (iv, carries) yields next carries; results:
          ///< last carries
   kIf,   ///< condition (scalar bool); region 0 / region 1 yield the results (region 1 may be empty
          ///< without results)
 };
+
+enum class KernelPosition : uint8_t { kLane, kWarp, kBlock };
+enum class KernelBarrier : uint8_t { kWarp, kBlock, kGrid };
+/// mma.sync of PTX, rows x columns x depth: A row by row, B column by column, float32 accumulation.
+enum class KernelUnit : uint8_t { kM16N8K16F16, kM16N8K16BF16, kM16N8K8TF32 };
 
 struct KernelInstruction;
 
@@ -65,29 +86,33 @@ struct KernelInstruction {
   ScalarOp scalar_op = ScalarOp::kAdd;
   Combiner combiner = Combiner::kSum;
   ScalarValue value;
-  int32_t index = 0;    ///< kArgument, kExtract
+  int32_t index = 0;    ///< kArgument, kExtract and those of a GPU that name it
+  int32_t count = 0;    ///< kCopyAsync: elements
   int32_t buffer = -1;  ///< kLoad, kGather, kStore, kScatter
   std::vector<int32_t> lanes_picked;
   /// kApply of kExp: the argument is known to be <= 0 or -inf or NaN, and 1e-6 relative is enough
   /// (a max-subtracted exponent).
   bool exponent_nonpositive = false;
+  bool transposed = false;    ///< kLoadMatrix
   bool non_temporal = false;  ///< kStore of a full, aligned vector that is not read again soon
   std::vector<KernelBlock> regions;
 };
 
-/// A pointer parameter or per-thread scratch.
+/// A pointer parameter, per-thread scratch, or shared memory of a block.
 struct KernelBuffer {
-  enum class Kind : uint8_t { kInput, kOutput, kWorkspace, kScratch };
+  enum class Kind : uint8_t { kInput, kOutput, kWorkspace, kScratch, kShared };
   std::string name;
   DType dtype = DType::kF32;
   Kind kind = Kind::kInput;
-  int64_t elements = 0;        ///< kScratch, kWorkspace: how many; others: for checks, 0 if unknown
-  int64_t scratch_offset = 0;  ///< kScratch: bytes from the thread's scratch base, multiple of 64
+  int64_t elements = 0;        ///< own memory: how many; others: for checks, 0 if unknown
+  int64_t scratch_offset = 0;  ///< kScratch, kShared: bytes from the base of the thread's scratch
+                               ///< (multiple of 64) or of the block's arena (multiple of 16)
   int32_t alignment = 4;       ///< bytes that the base pointer is known to be aligned to
 };
 
-/// Work between two barriers of the kernel: items 0..work_items-1, each thread runs a contiguous
-/// range of them. The body's parameters are (begin, end), both i64.
+/// Work between two barriers of the kernel: items 0..work_items-1, each thread (GPU: block) runs a
+/// contiguous range of them. The body's parameters are (begin, end), both i64: block b of B has
+/// [b * work_items / B, (b + 1) * work_items / B).
 struct KernelPhase {
   int64_t work_items = 1;
   KernelBlock body;
@@ -98,6 +123,9 @@ struct KernelPhase {
 /// (see runtime/kernel_image.h):
 ///     void (void* const* buffers, const int64_t* arguments, int64_t begin, int64_t end, void*
 ///     scratch)
+///
+/// On a GPU (`warps` > 0) registers are those of one thread of blocks of `warps` * 32, phases are
+/// separated by barriers of the whole grid, and shared buffers may overlap in the block's arena.
 struct KernelFunction {
   std::string name;
   std::vector<KernelBuffer> buffers;
@@ -105,13 +133,20 @@ struct KernelFunction {
   std::vector<KernelType> types;  ///< by Reg
   std::vector<KernelPhase> phases;
   int64_t scratch_bytes = 0;
+  int32_t warps = 0;          ///< per block; 0: a CPU's kernel
+  int64_t blocks = 1;         ///< GPU
+  int32_t blocks_per_sm = 0;  ///< GPU: that must be resident together; 0: no demand
+  int64_t shared_bytes = 0;   ///< GPU: the block's arena
 
+  bool is_gpu() const { return warps > 0; }
+  int32_t threads() const { return warps * 32; }
   const KernelType& type(Reg r) const { return types[static_cast<size_t>(r)]; }
 };
 
 /// Defined before use, types as documented above, indices in range, every output buffer that has
-/// elements stored to, loop steps positive constants. The error names the instruction as print()
-/// writes it.
+/// elements stored to, loop steps positive constants; a GPU's barriers and warp operations only
+/// where all threads of the block or warp come (kernel/uniformity.h). The error names the
+/// instruction as print() writes it.
 Status verify_kernel(const KernelFunction& kernel);
 
 /// One instruction a line, in the order of the structure; parse_kernel is its exact inverse (types
@@ -138,9 +173,14 @@ uint64_t kernel_hash(const KernelFunction& kernel);
 /// The same in 128 bits: the key under which compiled kernels are kept.
 Hash128 kernel_digest(const KernelFunction& kernel);
 
-/// Reference execution, one thread, bounds-checked: buffers are byte ranges as large as `elements`
-/// says, one for each of the kernel's buffers, or for all but those of scratch kind, which are then
-/// made here. kInvalidInput for an access outside a buffer; what was stored before it stays.
+/// Whether a barrier of the whole grid stands in the kernel, between phases or inside one.
+bool has_grid_barrier(const KernelFunction& kernel);
+
+/// Reference execution, one thread (on a GPU all threads of a block instruction by instruction, all
+/// blocks where a barrier of the grid stands inside a phase), bounds-checked: buffers are byte
+/// ranges as large as `elements` says, one for each of the kernel's buffers, or for all but those
+/// of scratch kind, which are then made here. kInvalidInput for an access outside a buffer; what
+/// was stored before it stays.
 Status execute_kernel(const KernelFunction& kernel,
                       const std::vector<std::span<std::byte>>& buffers,
                       const std::vector<int64_t>& arguments);

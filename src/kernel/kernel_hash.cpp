@@ -21,6 +21,7 @@ void add_instruction(Hasher& hasher, const KernelInstruction& in) {
                          static_cast<int64_t>(in.combiner) << 16 |
                          static_cast<int64_t>(in.exponent_nonpositive) << 24 |
                          static_cast<int64_t>(in.non_temporal) << 25 |
+                         static_cast<int64_t>(in.transposed) << 26 |
                          static_cast<int64_t>(in.value.type) << 32);
   add_numbers(hasher, in.operands);
   add_numbers(hasher, in.results);
@@ -28,6 +29,7 @@ void add_instruction(Hasher& hasher, const KernelInstruction& in) {
   add_number(hasher, in.value.i);
   add_number(hasher, in.index);
   add_number(hasher, in.buffer);
+  if (in.count != 0) add_number(hasher, in.count);
   add_numbers(hasher, in.lanes_picked);
   add_number(hasher, static_cast<int64_t>(in.regions.size()));
   for (const KernelBlock& region : in.regions) add_block(hasher, region);
@@ -51,6 +53,12 @@ Hasher hash_parts(const KernelFunction& kernel) {
   }
   add_number(hasher, kernel.argument_count);
   add_number(hasher, kernel.scratch_bytes);
+  if (kernel.is_gpu()) {
+    for (const int64_t n : {int64_t{kernel.warps}, kernel.blocks, int64_t{kernel.blocks_per_sm},
+                            kernel.shared_bytes}) {
+      add_number(hasher, n);
+    }
+  }
   add_number(hasher, static_cast<int64_t>(kernel.types.size()));
   for (const KernelType& t : kernel.types) {
     add_number(hasher, static_cast<int64_t>(t.dtype) << 32 | t.lanes);

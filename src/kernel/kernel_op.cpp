@@ -5,28 +5,80 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 16> kOps = {
-    "const",   "argument", "apply", "fma",    "broadcast", "ramp",    "lane_mask", "reduce_lanes",
-    "extract", "shuffle",  "load",  "gather", "store",     "scatter", "for",       "if"};
+constexpr std::array<std::string_view, 25> kOps = {
+    "const",      "argument",    "apply",           "fma",        "broadcast",
+    "ramp",       "lane_mask",   "reduce_lanes",    "extract",    "shuffle",
+    "load",       "gather",      "store",           "scatter",    "position",
+    "warp_xor",   "warp_pick",   "barrier",         "copy_async", "commit_async",
+    "wait_async", "load_matrix", "matrix_multiply", "for",        "if"};
 static_assert(kOps.size() == static_cast<size_t>(KernelOp::kIf) + 1);
 
-constexpr std::array<std::string_view, 4> kKinds = {"input", "output", "workspace", "scratch"};
+constexpr std::array<std::string_view, 5> kKinds = {"input", "output", "workspace", "scratch",
+                                                    "shared"};
+constexpr std::array<std::string_view, 3> kPositions = {"lane", "warp", "block"};
+constexpr std::array<std::string_view, 3> kBarriers = {"warp", "block", "grid"};
+constexpr std::array<std::string_view, 3> kUnits = {"m16n8k16_f16", "m16n8k16_bf16",
+                                                    "m16n8k8_tf32"};
+
+template <typename E, size_t N>
+std::optional<E> find_name(const std::array<std::string_view, N>& names, std::string_view name) {
+  for (size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
 std::string_view kernel_op_name(KernelOp op) { return kOps[static_cast<size_t>(op)]; }
 
 std::optional<KernelOp> parse_kernel_op(std::string_view name) {
-  for (size_t i = 0; i < kOps.size(); ++i) {
-    if (kOps[i] == name) return static_cast<KernelOp>(i);
+  return find_name<KernelOp>(kOps, name);
+}
+
+std::string_view position_name(KernelPosition p) { return kPositions[static_cast<size_t>(p)]; }
+std::optional<KernelPosition> parse_position(std::string_view name) {
+  return find_name<KernelPosition>(kPositions, name);
+}
+std::string_view barrier_name(KernelBarrier b) { return kBarriers[static_cast<size_t>(b)]; }
+std::optional<KernelBarrier> parse_barrier(std::string_view name) {
+  return find_name<KernelBarrier>(kBarriers, name);
+}
+std::string_view unit_name(KernelUnit u) { return kUnits[static_cast<size_t>(u)]; }
+std::optional<KernelUnit> parse_unit(std::string_view name) {
+  return find_name<KernelUnit>(kUnits, name);
+}
+
+bool is_warp_operation(KernelOp op) {
+  return op == KernelOp::kWarpXor || op == KernelOp::kWarpPick || op == KernelOp::kLoadMatrix ||
+         op == KernelOp::kMatrixMultiply;
+}
+
+bool is_pure(KernelOp op) {
+  switch (op) {
+    case KernelOp::kLoad:
+    case KernelOp::kGather:
+    case KernelOp::kStore:
+    case KernelOp::kScatter:
+    case KernelOp::kBarrier:
+    case KernelOp::kCopyAsync:
+    case KernelOp::kCommitAsync:
+    case KernelOp::kWaitAsync:
+    case KernelOp::kLoadMatrix:
+    case KernelOp::kFor:
+    case KernelOp::kIf:
+      return false;
+    default:
+      return true;
   }
-  return std::nullopt;
 }
 
 std::optional<size_t> mask_operand(const KernelInstruction& in) {
   size_t position = 0;
   if (in.op == KernelOp::kLoad || in.op == KernelOp::kGather) position = 1;
-  if (in.op == KernelOp::kStore || in.op == KernelOp::kScatter) position = 2;
+  if (in.op == KernelOp::kStore || in.op == KernelOp::kScatter || in.op == KernelOp::kCopyAsync) {
+    position = 2;
+  }
   if (position == 0 || in.operands.size() <= position) return std::nullopt;
   return position;
 }
@@ -36,10 +88,7 @@ std::string_view buffer_kind_name(KernelBuffer::Kind kind) {
 }
 
 std::optional<KernelBuffer::Kind> parse_buffer_kind(std::string_view name) {
-  for (size_t i = 0; i < kKinds.size(); ++i) {
-    if (kKinds[i] == name) return static_cast<KernelBuffer::Kind>(i);
-  }
-  return std::nullopt;
+  return find_name<KernelBuffer::Kind>(kKinds, name);
 }
 
 }  // namespace weft

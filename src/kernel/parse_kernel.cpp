@@ -199,6 +199,15 @@ class KernelParser {
   void parse_item() {
     if (accept_word("arguments")) {
       kernel_.argument_count = small_number();
+    } else if (accept_word("gpu")) {
+      expect_word("blocks");
+      kernel_.blocks = number(1);
+      expect_word("warps");
+      kernel_.warps = static_cast<int32_t>(number(1, 32));
+      expect_word("per_sm");
+      kernel_.blocks_per_sm = small_number();
+      expect_word("shared");
+      kernel_.shared_bytes = number(0);
     } else if (accept_word("scratch")) {
       kernel_.scratch_bytes = number(0);
     } else if (accept_word("buffer")) {
@@ -215,7 +224,7 @@ class KernelParser {
       phase.body.parameters = {begin, end};
       kernel_.phases.push_back(std::move(phase));
     } else {
-      fail("expected arguments, scratch, buffer, phase or '}'");
+      fail("expected arguments, gpu, scratch, buffer, phase or '}'");
     }
   }
 
@@ -329,6 +338,33 @@ class KernelParser {
       case KernelOp::kScatter:
         parse_access(in);
         return;
+      case KernelOp::kPosition:
+        in.index = named(parse_position, "a position");
+        return;
+      case KernelOp::kBarrier:
+        in.index = named(parse_barrier, "a scope of barriers");
+        return;
+      case KernelOp::kWaitAsync:
+        in.index = small_number();
+        return;
+      case KernelOp::kMatrixMultiply:
+        in.index = named(parse_unit, "a matrix unit");
+        break;
+      case KernelOp::kLoadMatrix:
+        in.buffer = small_number();
+        in.operands = {element()};
+        in.index = times();
+        in.transposed = accept_word("transposed");
+        return;
+      case KernelOp::kCopyAsync:
+        in.buffer = small_number();
+        in.operands = {element()};
+        expect(',');
+        in.index = small_number();
+        in.operands.push_back(element());
+        in.count = times();
+        if (accept_word("mask")) in.operands.push_back(reg());
+        return;
       default:
         break;
     }
@@ -336,7 +372,7 @@ class KernelParser {
       in.operands.push_back(reg());
       if (!accept(',')) break;
     }
-    if (in.op == KernelOp::kExtract) {
+    if (in.op == KernelOp::kExtract || in.op == KernelOp::kWarpXor) {
       expect('[');
       in.index = small_number();
       expect(']');
@@ -348,6 +384,32 @@ class KernelParser {
       } while (accept(','));
       expect(']');
     }
+  }
+
+  template <typename Parse>
+  int32_t named(Parse parse, std::string_view what) {
+    const std::string_view name = word();
+    const auto value = parse(name);
+    if (!value) fail(fmt::format("'{}' is not {}", name, what));
+    return value ? static_cast<int32_t>(*value) : 0;
+  }
+  /// [%3]
+  Reg element() {
+    expect('[');
+    const Reg r = reg();
+    expect(']');
+    return r;
+  }
+  /// x4
+  int32_t times() {
+    const std::string_view w = word();
+    int32_t value = 0;
+    const char* last = w.data() + w.size();
+    if (!w.starts_with('x') || std::from_chars(w.data() + 1, last, value).ptr != last ||
+        value < 1) {
+      fail(fmt::format("'{}' is not a count", w));
+    }
+    return value;
   }
 
   /// Whether the register at hand is a result: "%3:". Only after an instruction without operands.

@@ -46,6 +46,10 @@ class KernelPrinter {
     out_ = "kernel " + quoted(kernel_.name) + " {\n";
     if (kernel_.argument_count != 0)
       out_ += fmt::format("  arguments {}\n", kernel_.argument_count);
+    if (kernel_.is_gpu()) {
+      out_ += fmt::format("  gpu blocks {} warps {} per_sm {} shared {}\n", kernel_.blocks,
+                          kernel_.warps, kernel_.blocks_per_sm, kernel_.shared_bytes);
+    }
     if (kernel_.scratch_bytes != 0) out_ += fmt::format("  scratch {}\n", kernel_.scratch_bytes);
     for (size_t i = 0; i < kernel_.buffers.size(); ++i) add_buffer(i);
     for (const KernelPhase& phase : kernel_.phases) {
@@ -138,11 +142,33 @@ class KernelPrinter {
       case KernelOp::kScatter:
         add_access(in);
         return;
+      case KernelOp::kPosition:
+        out_ += fmt::format(" {}", position_name(static_cast<KernelPosition>(in.index)));
+        return;
+      case KernelOp::kBarrier:
+        out_ += fmt::format(" {}", barrier_name(static_cast<KernelBarrier>(in.index)));
+        return;
+      case KernelOp::kWaitAsync:
+        out_ += fmt::format(" {}", in.index);
+        return;
+      case KernelOp::kMatrixMultiply:
+        out_ += fmt::format(" {}", unit_name(static_cast<KernelUnit>(in.index)));
+        break;
+      case KernelOp::kLoadMatrix:
+        out_ += fmt::format(" {}[%{}] x{}{}", in.buffer, in.operands[0], in.index,
+                            in.transposed ? " transposed" : "");
+        return;
+      case KernelOp::kCopyAsync:
+        out_ += fmt::format(" {}[%{}], {}[%{}] x{}", in.buffer, in.operands[0], in.index,
+                            in.operands[1], in.count);
+        if (mask_operand(in)) out_ += fmt::format(" mask %{}", in.operands[2]);
+        return;
       default:
         break;
     }
     if (!in.operands.empty()) out_ += " " + list(in.operands);
-    if (in.op == KernelOp::kExtract) out_ += fmt::format(" [{}]", in.index);
+    if (in.op == KernelOp::kExtract || in.op == KernelOp::kWarpXor)
+      out_ += fmt::format(" [{}]", in.index);
     if (in.op == KernelOp::kShuffle) out_ += fmt::format(" [{}]", fmt::join(in.lanes_picked, ", "));
   }
 

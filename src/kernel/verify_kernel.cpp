@@ -4,6 +4,7 @@
 
 #include "kernel/kernel_function.h"
 #include "kernel/kernel_op.h"
+#include "kernel/uniformity.h"
 
 namespace weft {
 namespace {
@@ -32,6 +33,7 @@ class KernelVerifier {
       WEFT_RETURN_IF_ERROR(check_block(phase.body, {{DType::kI64, 1}, {DType::kI64, 1}}, 0));
       if (!phase.body.yields.empty()) return fail("a phase yields nothing");
     }
+    if (kernel_.is_gpu()) WEFT_RETURN_IF_ERROR(check_convergence());
     for (size_t i = 0; i < stored_.size(); ++i) {
       const KernelBuffer& buffer = kernel_.buffers[i];
       if (buffer.kind == KernelBuffer::Kind::kOutput && buffer.elements > 0 && !stored_[i]) {
@@ -60,12 +62,23 @@ class KernelVerifier {
           !std::has_single_bit(static_cast<uint32_t>(b.alignment))) {
         return fail("buffer '" + b.name + "' has a size or alignment that none has");
       }
+      if (b.kind == KernelBuffer::Kind::kShared) WEFT_RETURN_IF_ERROR(check_shared(b));
       if (b.kind != KernelBuffer::Kind::kScratch) continue;
       const auto bytes = checked_byte_size(b.dtype, {b.elements});
       if (!bytes || b.scratch_offset < 0 || b.scratch_offset % 64 != 0 ||
           b.scratch_offset > kernel_.scratch_bytes - *bytes) {
         return fail("buffer '" + b.name + "' lies outside the scratch memory");
       }
+    }
+    return {};
+  }
+
+  Status check_shared(const KernelBuffer& b) const {
+    const auto bytes = checked_byte_size(b.dtype, {b.elements});
+    if (!kernel_.is_gpu()) return fail("buffer '" + b.name + "' is shared on a CPU");
+    if (!bytes || b.scratch_offset < 0 || b.scratch_offset % 16 != 0 ||
+        b.scratch_offset > kernel_.shared_bytes - *bytes) {
+      return fail("buffer '" + b.name + "' lies outside the block's arena");
     }
     return {};
   }
@@ -165,12 +178,124 @@ class KernelVerifier {
       case KernelOp::kStore:
       case KernelOp::kScatter:
         return check_access(in, types);
+      case KernelOp::kPosition:
+      case KernelOp::kWarpXor:
+      case KernelOp::kWarpPick:
+      case KernelOp::kBarrier:
+      case KernelOp::kCopyAsync:
+      case KernelOp::kCommitAsync:
+      case KernelOp::kWaitAsync:
+      case KernelOp::kLoadMatrix:
+      case KernelOp::kMatrixMultiply:
+        return check_gpu(in, types);
       case KernelOp::kFor:
         return check_for(in, types, depth);
       case KernelOp::kIf:
         return check_if(in, types, depth);
     }
     return fail("no such instruction");
+  }
+
+  const KernelBuffer* buffer(int32_t number) const {
+    const bool known = number >= 0 && static_cast<size_t>(number) < kernel_.buffers.size();
+    return known ? &kernel_.buffers[static_cast<size_t>(number)] : nullptr;
+  }
+
+  Status check_gpu(const KernelInstruction& in, std::vector<KernelType>& types) {
+    if (!kernel_.is_gpu()) return fail("in a CPU's kernel");
+    const KernelType offset{DType::kI64, 1};
+    switch (in.op) {
+      case KernelOp::kPosition:
+        types = {offset};
+        if (in.index < 0 || in.index > 2) return fail("no such position");
+        return expect_operands(in, 0);
+      case KernelOp::kWarpXor:
+        WEFT_RETURN_IF_ERROR(expect_operands(in, 1));
+        types = {operand(in, 0)};
+        if (in.index < 1 || in.index > 31) return fail(fmt::format("lanes {} apart", in.index));
+        return types[0].lanes == 1 ? Status{} : fail("of a vector");
+      case KernelOp::kWarpPick:
+        WEFT_RETURN_IF_ERROR(expect_operands(in, 2));
+        types = {operand(in, 0)};
+        return types[0].lanes == 1 && operand(in, 1) == offset ? Status{}
+                                                               : fail("takes a scalar and a lane");
+      case KernelOp::kBarrier:
+        if (in.index < 0 || in.index > 2) return fail("no such scope");
+        return expect_operands(in, 0);
+      case KernelOp::kCommitAsync:
+      case KernelOp::kWaitAsync:
+        return in.index >= 0 ? expect_operands(in, 0) : fail("a negative number of groups");
+      case KernelOp::kCopyAsync:
+        return check_copy(in);
+      case KernelOp::kLoadMatrix: {
+        WEFT_RETURN_IF_ERROR(expect_operands(in, 1));
+        const KernelBuffer* from = buffer(in.buffer);
+        types.assign(static_cast<size_t>(std::max(in.index, 0)), {DType::kU32, 1});
+        const bool fits = in.index == 1 || in.index == 2 || in.index == 4;
+        return fits && from != nullptr && from->kind == KernelBuffer::Kind::kShared &&
+                       byte_size(from->dtype) == 2 && operand(in, 0) == offset
+                   ? Status{}
+                   : fail("loads 1, 2 or 4 matrices of 16-bit elements from a shared buffer");
+      }
+      default: {
+        WEFT_RETURN_IF_ERROR(expect_operands(in, 10));
+        for (size_t i = 0; i < 10; ++i) {
+          const KernelType wanted{i < 6 ? DType::kU32 : DType::kF32, 1};
+          if (operand(in, i) != wanted) return fail("takes four, two u32 and four f32");
+        }
+        types.assign(4, {DType::kF32, 1});
+        return in.index >= 0 && in.index <= 2 ? Status{} : fail("no such unit");
+      }
+    }
+  }
+
+  Status check_copy(const KernelInstruction& in) {
+    if (in.operands.size() != 2) WEFT_RETURN_IF_ERROR(expect_operands(in, 3));
+    const KernelBuffer* to = buffer(in.buffer);
+    const KernelBuffer* from = buffer(in.index);
+    if (to == nullptr || from == nullptr || to->kind != KernelBuffer::Kind::kShared ||
+        from->kind == KernelBuffer::Kind::kShared || to->dtype != from->dtype) {
+      return fail("copies from global into shared memory of one type");
+    }
+    const int64_t bytes = in.count * byte_size(to->dtype);
+    if (bytes != 4 && bytes != 8 && bytes != 16) return fail(fmt::format("copies {} bytes", bytes));
+    const bool typed = operand(in, 0) == KernelType{DType::kI64, 1} &&
+                       operand(in, 1) == KernelType{DType::kI64, 1} &&
+                       (in.operands.size() == 2 || operand(in, 2) == KernelType{DType::kBool, 1});
+    return typed ? Status{} : fail("takes two offsets and a scalar mask");
+  }
+
+  /// Barriers and warp operations stand where all threads of the block or warp come.
+  Status check_convergence() {
+    const std::vector<Uniformity> uniformity = derive_uniformity(kernel_);
+    for (const KernelPhase& phase : kernel_.phases) {
+      WEFT_RETURN_IF_ERROR(check_converged(phase.body, Uniformity::kBlock, uniformity));
+    }
+    return {};
+  }
+  Status check_converged(const KernelBlock& block, Uniformity around,
+                         const std::vector<Uniformity>& uniformity) {
+    for (const KernelInstruction& in : block.body) {
+      Uniformity needed = Uniformity::kThread;
+      if (is_warp_operation(in.op)) needed = Uniformity::kWarp;
+      if (in.op == KernelOp::kBarrier) {
+        const bool warp = static_cast<KernelBarrier>(in.index) == KernelBarrier::kWarp;
+        needed = warp ? Uniformity::kWarp : Uniformity::kBlock;
+      }
+      if (around > needed) {
+        where_ = kernel_op_name(in.op);
+        return fail("stands where not all threads come");
+      }
+      Uniformity inside = around;
+      const size_t controls = in.op == KernelOp::kFor ? 3 : in.op == KernelOp::kIf ? 1 : 0;
+      for (size_t i = 0; i < controls; ++i) {
+        inside = std::max(inside, uniformity[static_cast<size_t>(in.operands[i])]);
+      }
+      for (const KernelBlock& region : in.regions) {
+        WEFT_RETURN_IF_ERROR(check_converged(region, inside, uniformity));
+      }
+    }
+    return {};
   }
 
   Status check_leaf(const KernelInstruction& in, std::vector<KernelType>& types) {

@@ -1,6 +1,11 @@
 #include "target/target.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
+
+#include "target/target_texts.h"
 
 namespace weft {
 
@@ -16,6 +21,45 @@ double Target::bandwidth_gb_per_s(int64_t working_set) const {
     return low.gb_per_s * std::pow(high.gb_per_s / low.gb_per_s, position);
   }
   return bandwidth.back().gb_per_s;
+}
+
+double Target::cycles_per_instruction(std::string_view op_class) const {
+  for (const Cpi& c : cpi) {
+    if (c.op_class == op_class) return c.cycles;
+  }
+  return 1;
+}
+
+int64_t resident_blocks_per_sm(const Target& target, int64_t threads, int64_t registers_per_thread,
+                               int64_t shared_bytes) {
+  // Registers are handed out by warp, 256 at a time; shared memory has 1 KB of the system's a block
+  // from compute capability 8.0 on.
+  const int64_t warps = (threads + 31) / 32;
+  const int64_t warp_registers =
+      (std::max<int64_t>(registers_per_thread, 1) * 32 + 255) / 256 * 256;
+  const int64_t reserved = target.compute_capability >= 80 ? 1024 : 0;
+  if (threads < 1 || shared_bytes > target.shared_bytes_per_block) return 0;
+  int64_t blocks = std::min<int64_t>(target.blocks_per_sm, target.threads_per_sm / (warps * 32));
+  blocks = std::min(blocks, target.registers_per_sm / warp_registers / warps);
+  if (shared_bytes + reserved > 0) {
+    blocks = std::min(blocks, target.shared_bytes_per_sm / (shared_bytes + reserved));
+  }
+  return blocks;
+}
+
+std::vector<std::string> known_targets() {
+  std::vector<std::string> names;
+  for (const TargetText& t : target_texts()) names.emplace_back(t.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<Target> find_target(std::string_view name) {
+  for (const TargetText& t : target_texts()) {
+    if (t.name == name) return parse_target(t.text);
+  }
+  return invalid_input(fmt::format("unknown target '{}'; known: cpu, interp, simt, {}", name,
+                                   fmt::join(known_targets(), ", ")));
 }
 
 }  // namespace weft

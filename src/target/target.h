@@ -22,6 +22,22 @@ struct Target {
   std::vector<std::string> features;  ///< CPU: LLVM feature names, sorted ("avx512f", "fma", …)
   std::string cpu;  ///< CPU: LLVM's name for scheduling models ("generic" if unknown)
 
+  int32_t compute_capability = 80;  ///< GPU: 10 * major + minor
+  int32_t sm_count = 1;             ///< GPU: streaming multiprocessors
+  int32_t clock_mhz = 1000;         ///< GPU: boost
+  int32_t threads_per_sm = 2048;    ///< GPU: resident at most
+  int32_t blocks_per_sm = 32;       ///< GPU: resident at most
+  int32_t registers_per_sm = 65536;
+  int32_t registers_per_thread = 255;
+  int64_t shared_bytes_per_block = 48 << 10;  ///< GPU: with opt-in
+  int64_t shared_bytes_per_sm = 48 << 10;
+  /// GPU: cycles between two warp instructions of a class on one SM.
+  struct Cpi {
+    std::string op_class;  ///< f32, f16, f64, int, convert, special, shared
+    double cycles = 1;
+  };
+  std::vector<Cpi> cpi;
+
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 1 << 20;
   int64_t l3_bytes = 32 << 20;
@@ -33,13 +49,23 @@ struct Target {
   };
   std::vector<BandwidthPoint> bandwidth;
   double peak_gflops = 50;  ///< float32 FMA, all threads
+  /// GPU: matrix units with float32 accumulation, dense; 0 where the device has none for the type.
+  double peak_f16_gflops = 0, peak_bf16_gflops = 0, peak_tf32_gflops = 0;
   double launch_us = 0.3;   ///< cost of starting a kernel inside a run
   double barrier_us = 0.5;  ///< cost of a barrier of all blocks
 
   int lanes(int64_t element_bytes) const { return static_cast<int>(vector_bytes / element_bytes); }
   /// Log-linear interpolation of the curve.
   double bandwidth_gb_per_s(int64_t working_set) const;
+  /// Cycles of a class of operations; 1 where the description does not say.
+  double cycles_per_instruction(std::string_view op_class) const;
+  bool is_gpu() const { return kind == Kind::kGpu; }
 };
+
+/// Blocks of one kernel that an SM holds at once, by threads, registers, shared memory and the
+/// number of blocks; 0 where one alone does not fit.
+int64_t resident_blocks_per_sm(const Target& target, int64_t threads, int64_t registers_per_thread,
+                               int64_t shared_bytes);
 
 /// The machine that runs this process: features, cache sizes and affinity/cgroup thread count;
 /// modelled (not measured) rates, the same at every call. `threads` 0 means all that the process
@@ -52,6 +78,11 @@ std::vector<std::string> missing_features(const std::vector<std::string>& featur
 
 /// Cores that the process may use: its affinity, bounded by its control group's quota.
 int usable_threads();
+
+/// Names of the descriptions in targets/, which every build carries; ascending.
+std::vector<std::string> known_targets();
+/// One of them. kInvalidInput lists the names there are.
+Result<Target> find_target(std::string_view name);
 
 /// Text of targets/NAME.target: `key value` lines, '#' comments. parse is print's inverse.
 ///     name epyc-9654

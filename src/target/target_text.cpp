@@ -12,22 +12,39 @@ namespace {
 
 /// One key of the text, bound to a field: reads the rest of its line, writes it back.
 struct NumberField {
+  enum class Of : uint8_t { kCpu, kGpu, kBoth };
   const char* key;
+  Of of = Of::kBoth;
   int32_t Target::* small = nullptr;
   int64_t Target::* large = nullptr;
   double Target::* real = nullptr;
 };
 
+constexpr auto kCpu = NumberField::Of::kCpu, kGpu = NumberField::Of::kGpu,
+               kBoth = NumberField::Of::kBoth;
+
 constexpr NumberField kNumbers[] = {
-    {"threads", &Target::threads},
-    {"vector_bytes", &Target::vector_bytes},
-    {"vector_registers", &Target::vector_registers},
-    {"l1_bytes", nullptr, &Target::l1_bytes},
-    {"l2_bytes", nullptr, &Target::l2_bytes},
-    {"l3_bytes", nullptr, &Target::l3_bytes},
-    {"peak_gflops", nullptr, nullptr, &Target::peak_gflops},
-    {"launch_us", nullptr, nullptr, &Target::launch_us},
-    {"barrier_us", nullptr, nullptr, &Target::barrier_us},
+    {"threads", kCpu, &Target::threads},
+    {"vector_bytes", kCpu, &Target::vector_bytes},
+    {"vector_registers", kCpu, &Target::vector_registers},
+    {"compute_capability", kGpu, &Target::compute_capability},
+    {"sm_count", kGpu, &Target::sm_count},
+    {"clock_mhz", kGpu, &Target::clock_mhz},
+    {"threads_per_sm", kGpu, &Target::threads_per_sm},
+    {"blocks_per_sm", kGpu, &Target::blocks_per_sm},
+    {"registers_per_sm", kGpu, &Target::registers_per_sm},
+    {"registers_per_thread", kGpu, &Target::registers_per_thread},
+    {"shared_bytes_per_block", kGpu, nullptr, &Target::shared_bytes_per_block},
+    {"shared_bytes_per_sm", kGpu, nullptr, &Target::shared_bytes_per_sm},
+    {"l1_bytes", kCpu, nullptr, &Target::l1_bytes},
+    {"l2_bytes", kBoth, nullptr, &Target::l2_bytes},
+    {"l3_bytes", kCpu, nullptr, &Target::l3_bytes},
+    {"peak_gflops", kBoth, nullptr, nullptr, &Target::peak_gflops},
+    {"peak_f16_gflops", kGpu, nullptr, nullptr, &Target::peak_f16_gflops},
+    {"peak_bf16_gflops", kGpu, nullptr, nullptr, &Target::peak_bf16_gflops},
+    {"peak_tf32_gflops", kGpu, nullptr, nullptr, &Target::peak_tf32_gflops},
+    {"launch_us", kBoth, nullptr, nullptr, &Target::launch_us},
+    {"barrier_us", kBoth, nullptr, nullptr, &Target::barrier_us},
 };
 
 template <typename T>
@@ -72,6 +89,11 @@ bool assign_key(const std::string& key, const std::vector<std::string>& words, T
     target.bandwidth.push_back({*bytes, *rate});
     return true;
   }
+  if (key == "cpi") {
+    const auto cycles = words.size() == 2 ? parse_positive<double>(words[1]) : std::nullopt;
+    if (cycles) target.cpi.push_back({words[0], *cycles});
+    return cycles.has_value();
+  }
   if (words.size() != 1) return false;
   if (key == "name") return target.name = words[0], true;
   if (key == "cpu") return target.cpu = words[0], true;
@@ -97,10 +119,14 @@ std::string print(const Target& target) {
     out += fmt::format("features {}\n", fmt::join(target.features, " "));
   }
   for (const NumberField& field : kNumbers) {
+    if (field.of == (target.is_gpu() ? kCpu : kGpu)) continue;
+    const bool absent = field.real != nullptr && target.*field.real == 0;  // no such unit
+    if (absent) continue;
     if (field.small != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.small);
     if (field.large != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.large);
     if (field.real != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.real);
   }
+  for (const Target::Cpi& c : target.cpi) out += fmt::format("cpi {} {}\n", c.op_class, c.cycles);
   for (const Target::BandwidthPoint& p : target.bandwidth) {
     out += fmt::format("bandwidth {} {}\n", p.bytes, p.gb_per_s);
   }
@@ -123,7 +149,7 @@ Result<Target> parse_target(std::string_view text) {
     }
   }
   if (target.name.empty()) return invalid_input("target description: `name` is missing");
-  if (target.kind == Target::Kind::kCpu && !is_vector_width(target.vector_bytes)) {
+  if (!target.is_gpu() && !is_vector_width(target.vector_bytes)) {
     return invalid_input("target description: vector_bytes is 16, 32 or 64");
   }
   return target;

@@ -98,11 +98,56 @@ TEST(TargetFiles, AreAllReadable) {
     ASSERT_TRUE(target.ok()) << entry.path() << ": " << target.error().message;
     EXPECT_EQ(target->name + ".target", entry.path().filename().string());
     EXPECT_FALSE(target->bandwidth.empty());
-    // Its own text but for the comment.
-    EXPECT_EQ(print(*target), text.substr(text.find('\n') + 1));
+    const auto known = find_target(target->name);
+    ASSERT_TRUE(known.ok()) << known.error().message;
+    EXPECT_EQ(print(*known), print(*target));
+    if (!target->is_gpu()) {  // its own text but for the comment
+      EXPECT_EQ(print(*target), text.substr(text.find('\n') + 1));
+    }
+    const auto again = parse_target(print(*target));
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ(print(*again), print(*target));
     ++count;
   }
   EXPECT_GE(count, 3);
+}
+
+TEST(GpuTargets, StateEveryFigureWithItsSource) {
+  for (const char* name : {"v100", "a100-40gb", "a100-80gb", "h100-sxm", "h200", "rtx3080"}) {
+    const auto target = find_target(name);
+    ASSERT_TRUE(target.ok()) << target.error().message;
+    EXPECT_TRUE(target->is_gpu());
+    EXPECT_GE(target->compute_capability, 70);
+    EXPECT_GE(target->sm_count, 68);
+    EXPECT_GE(target->shared_bytes_per_sm, target->shared_bytes_per_block);
+    EXPECT_GT(target->peak_f16_gflops, target->peak_gflops);
+    for (const char* c : {"f32", "f16", "f64", "int", "convert", "special", "shared"}) {
+      EXPECT_TRUE(std::any_of(target->cpi.begin(), target->cpi.end(),
+                              [&](const Target::Cpi& x) { return x.op_class == c; }))
+          << name << " " << c;
+    }
+    std::ifstream file(std::string(WEFT_SOURCE_DIR "/targets/") + name + ".target");
+    for (std::string line; std::getline(file, line);) {
+      const bool figure = !line.empty() && line[0] != '#' && !line.starts_with("name") &&
+                          !line.starts_with("kind") && !line.starts_with("cpi") &&
+                          !line.starts_with("bandwidth");
+      if (figure) {
+        EXPECT_NE(line.find('#'), std::string::npos) << name << ": " << line;
+      }
+    }
+  }
+  const auto unknown = find_target("h9000");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_THAT(unknown.error().message, testing::HasSubstr("h100-sxm"));
+}
+
+TEST(GpuTargets, HoldBlocksByTheScarcestResource) {
+  const Target h100 = *find_target("h100-sxm");
+  EXPECT_EQ(resident_blocks_per_sm(h100, 256, 32, 0), 8);         // 2048 threads
+  EXPECT_EQ(resident_blocks_per_sm(h100, 256, 128, 0), 2);        // 65536 registers
+  EXPECT_EQ(resident_blocks_per_sm(h100, 128, 32, 48 << 10), 4);  // 228 KB, 1 KB a block reserved
+  EXPECT_EQ(resident_blocks_per_sm(h100, 32, 16, 0), 32);
+  EXPECT_EQ(resident_blocks_per_sm(h100, 128, 32, 256 << 10), 0);
 }
 
 class CgroupQuota : public testing::Test {
