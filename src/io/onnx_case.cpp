@@ -1,6 +1,7 @@
 #include "io/onnx_case.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -77,6 +78,16 @@ Status check_data_set(const std::string& model_path, const fs::path& folder,
   return {};
 }
 
+/// Row-major element `i` by its index along each axis.
+std::vector<int64_t> position_of(int64_t i, const Shape& shape) {
+  std::vector<int64_t> position(shape.size());
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    position[axis] = i % shape[axis];
+    i /= shape[axis];
+  }
+  return position;
+}
+
 }  // namespace
 
 Status compare_tensors(const HostTensor& actual, const HostTensor& expected, Tolerance tolerance) {
@@ -103,9 +114,9 @@ Status compare_tensors(const HostTensor& actual, const HostTensor& expected, Tol
   }
   if (wrong == 0) return {};
   return Error{ErrorCode::kComparison,
-               fmt::format("{} of {} elements differ; element {} is {} instead of {}", wrong,
-                           expected.size(), worst_at, actual.at_double(worst_at),
-                           expected.at_double(worst_at))};
+               fmt::format("{} of {} elements differ, most at [{}]: {} instead of {}", wrong,
+                           expected.size(), fmt::join(position_of(worst_at, expected.shape()), ","),
+                           actual.at_double(worst_at), expected.at_double(worst_at))};
 }
 
 CaseResult check_case(const std::string& folder, const ModelRunner& runner, Tolerance tolerance) {

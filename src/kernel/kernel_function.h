@@ -53,11 +53,11 @@ enum class KernelOp : uint8_t {
   kCopyAsync,  ///< offset in shared buffer `buffer`, offset in buffer `index` [, mask: bool]:
                ///< copies `count` elements (4, 8 or 16 bytes) behind the thread's back; zeros where
                ///< masked off
-  kCommitAsync,  ///< closes the group of the copies since the last one
-  kWaitAsync,    ///< until all groups of this thread but the newest `index` have arrived
-  kLoadMatrix,   ///< offset of this lane's row of 8 16-bit elements in shared buffer `buffer`:
-                ///< `index` (1, 2, 4) 8x8 matrices as u32 fragments, `transposed` or not (PTX
-                ///< ldmatrix)
+  kCommitAsync,     ///< closes the group of the copies since the last one
+  kWaitAsync,       ///< until all groups of this thread but the newest `index` have arrived
+  kLoadMatrix,      ///< offset of this lane's row of 8 16-bit elements in shared buffer `buffer`:
+                    ///< `index` (1, 2, 4) 8x8 matrices as u32 fragments, `transposed` or not (PTX
+                    ///< ldmatrix)
   kMatrixMultiply,  ///< a (4 u32), b (2 u32), c (4 f32) -> 4 f32 by unit `index` (KernelUnit)
   kFor,  ///< begin, end, step, [carry inits]; region 0 (iv, carries) yields next carries; results:
          ///< last carries

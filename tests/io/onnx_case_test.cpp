@@ -38,7 +38,7 @@ TEST(CompareTensors, NamesTheWorstElement) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kComparison);
   EXPECT_THAT(status.error().message,
-              HasSubstr("2 of 3 elements differ; element 1 is 7 instead of 2"));
+              HasSubstr("2 of 3 elements differ, most at [1]: 7 instead of 2"));
 }
 
 TEST(CompareTensors, WantsTypeAndShapeEqual) {
@@ -88,7 +88,7 @@ TEST_F(CheckCase, PassesFailsAndSkips) {
   EXPECT_EQ(check().status, CaseStatus::kPassed);
   write("model.onnx", model("Abs"));
   EXPECT_EQ(check().status, CaseStatus::kFailed);
-  EXPECT_THAT(check().reason, HasSubstr("element 0 is 1 instead of -1"));
+  EXPECT_THAT(check().reason, HasSubstr("most at [0]: 1 instead of -1"));
   write("model.onnx", model("Twist"));
   EXPECT_EQ(check().status, CaseStatus::kSkipped);
   EXPECT_THAT(check().reason, HasSubstr("Twist"));
