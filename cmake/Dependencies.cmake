@@ -25,7 +25,7 @@ weft_find_library(weft::libzip zip.h zip)
 # weft_use_llvm(target): LLVM 22.1, statically, with only what compiling for this machine needs.
 function(weft_use_llvm target)
   find_package(LLVM 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/llvm)
-  llvm_map_components_to_libnames(libraries orcjit passes native)
+  llvm_map_components_to_libnames(libraries passes native)
   target_include_directories(${target} SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
   separate_arguments(definitions UNIX_COMMAND "${LLVM_DEFINITIONS}")
   list(FILTER definitions INCLUDE REGEX "^-D")
