@@ -1,11 +1,42 @@
 #include "schedule/schedule.h"
 
+#include "expr/dependence.h"
 #include "schedule/collapse_axes.h"
 #include "schedule/templates.h"
+#include "schedule/tile_builder.h"
 
 namespace weft {
 
 namespace {
+
+/// Whether the group's one reduction is a product of matrix and vector whose matrix lies along the
+/// reduction: it is read once, so there is nothing to hold in a register tile, and its rows are
+/// reduced like any others. Constants are not meant, they are packed along the output instead.
+bool streams_an_operand(const TensorProgram& program, const Group& group, const GroupAxes& axes) {
+  if (axes.reductions.size() != 1) return false;
+  const int root = axes.reductions[0];
+  const TensorExpr& e = program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(root)])];
+  const Scalar* largest = nullptr;
+  int64_t most = 0;
+  visit(e.body, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead || axes.producer(s.symbol) >= 0) return;
+    const int64_t elements = distinct_elements(program, e, s);
+    if (elements <= most) return;
+    most = elements;
+    largest = &s;
+  });
+  if (largest == nullptr ||
+      program.tensors[static_cast<size_t>(largest->symbol)].kind == Tensor::Kind::kConstant)
+    return false;
+  bool along = false;
+  for (size_t a = 0; a < axes.axes.size(); ++a) {
+    if (axes.axes[a].extent == 1) continue;
+    const int64_t stride = stride_along(program, axes, root, *largest, static_cast<int>(a));
+    if (stride == 0) return false;
+    along |= stride == 1 && axes.axes[a].reduced;
+  }
+  return along;
+}
 
 /// A reduction goes to the register-tiled template when a product or a window is read again along
 /// an output axis, or when its vector axis is an output axis; a plain row or column reduction is
@@ -14,7 +45,7 @@ bool prefers_contract(const TensorProgram& program, const Group& group, const Gr
   if (axes.reductions.size() != 1) return false;
   const TensorExpr& e =
       program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(axes.reductions[0])])];
-  if (e.is_contraction) return true;
+  if (e.is_contraction) return !streams_an_operand(program, group, axes);
   bool window = false;
   visit(e.body, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead) return;
@@ -34,8 +65,9 @@ Decision can_schedule(const TensorProgram& program, const Group& group, const Ta
   bool contraction = false;
   for (const ExprId e : group.exprs)
     contraction |= program.exprs[static_cast<size_t>(e)].is_contraction;
-  Decision stitch = contraction ? Decision::forbid("a contraction is not stitched")
-                                : stitch_applies(program, group, *axes, target);
+  Decision stitch = contraction && !streams_an_operand(program, group, *axes)
+                        ? Decision::forbid("a contraction is not stitched")
+                        : stitch_applies(program, group, *axes, target);
   if (axes->reductions.empty() || (stitch && !prefers_contract(program, group, *axes)))
     return stitch;
   Decision contract = contract_applies(program, group, *axes, target);

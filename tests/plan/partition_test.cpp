@@ -103,6 +103,38 @@ TEST(Partition, TwoContractionsNeverShareAKernel) {
   EXPECT_FALSE(plan.edges[0].reason.empty());
 }
 
+TEST(Partition, AMatrixThatLiesAlongTheReductionIsStreamedByRows) {
+  const auto template_of = [](const char* text) {
+    const TensorProgram p = program_of(text);
+    const FusionPlan plan = plan_of(p, "auto");
+    EXPECT_EQ(plan.kernels.size(), 1U) << print(plan, p);
+    EXPECT_TRUE(plan.kernels[0].is_compute);
+    return plan.kernels[0].schedule.schedule_template;
+  };
+  // One query against all keys, with what follows.
+  EXPECT_EQ(template_of(R"(
+(q: f32[12,64], k: f32[12,512,64], s: f32[]) {
+  p = dot_general q, k, lhs_contract={1}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[12,512]
+  sb = broadcast s, dims={} : f32[12,512]
+  y = mul p, sb : f32[12,512]
+} -> (y))"),
+            "rows");
+  // The matrix lies along the output.
+  EXPECT_EQ(template_of(R"(
+(q: f32[12,64], v: f32[12,64,512]) {
+  y = dot_general q, v, lhs_contract={1}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[12,512]
+} -> (y))")
+                .substr(0, 8),
+            "contract");
+  // Several queries read the keys again.
+  EXPECT_EQ(template_of(R"(
+(q: f32[12,4,64], k: f32[12,512,64]) {
+  y = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[12,4,512]
+} -> (y))")
+                .substr(0, 8),
+            "contract");
+}
+
 TEST(Partition, NeverMakesACycle) {
   // b and d would fit one kernel, but the product between them needs a's kernel finished and d
   // started after it.
