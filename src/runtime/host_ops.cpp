@@ -232,27 +232,69 @@ void run_scatter_nd(const HostStep& step, Operands in, const HostOperand& result
   });
 }
 
+/// Lines of a cumulative operation that run together: neighbours in memory where the axis is not
+/// the last one.
+constexpr int64_t kLinesTogether = 64;
+
+template <uint8_t combiner, typename S, int64_t most_lines>
+void accumulate_lines(const HostStep& step, const AxisView& view, const typename S::Raw* from,
+                      typename S::Raw* to, int64_t lines) {
+  using Value = typename S::Value;
+  using Running = std::conditional_t<std::is_floating_point_v<Value>, double, Value>;
+  if (most_lines == 1) lines = 1;  // keeps the running value in a register
+  Running running[most_lines];
+  std::fill_n(running, lines, combiner_start<Running>(combiner));
+  for (int64_t k = 0; k < view.extent; ++k) {
+    const int64_t at = (step.reverse ? view.extent - 1 - k : k) * view.inner;
+    for (int64_t i = 0; i < lines; ++i) {
+      const auto next = combine_values<Running>(combiner, running[i], S::load(from[at + i]));
+      to[at + i] = S::store(static_cast<Value>(step.exclusive ? running[i] : next));
+      running[i] = next;
+    }
+  }
+}
+
+/// Calls f with the combiner as a compile-time constant.
+template <typename F>
+void with_combiner(uint8_t combiner, F&& f) {
+  switch (combiner) {
+    case kSum:
+      return f(std::integral_constant<uint8_t, kSum>());
+    case kProd:
+      return f(std::integral_constant<uint8_t, kProd>());
+    case kMin:
+      return f(std::integral_constant<uint8_t, kMin>());
+    case kMax:
+      return f(std::integral_constant<uint8_t, kMax>());
+    case kAnd:
+      return f(std::integral_constant<uint8_t, kAnd>());
+    default:
+      return f(std::integral_constant<uint8_t, kOr>());
+  }
+}
+
 void run_cumulative(const HostStep& step, const HostOperand& x, const HostOperand& y) {
   with_storage(x.dtype, [&](auto storage) {
     using S = decltype(storage);
     using Raw = typename S::Raw;
-    using Value = typename S::Value;
-    using Running = std::conditional_t<std::is_floating_point_v<Value>, double, Value>;
     const AxisView view = around(*x.shape, step.axis);
-    for (int64_t o = 0; o < view.outer; ++o) {
-      for (int64_t i = 0; i < view.inner; ++i) {
-        const int64_t line = o * view.extent * view.inner + i;
-        const Raw* from = reinterpret_cast<const Raw*>(x.data) + line;
-        Raw* to = reinterpret_cast<Raw*>(y.data) + line;
-        auto running = combiner_start<Running>(step.combiner);
-        for (int64_t k = 0; k < view.extent; ++k) {
-          const int64_t at = (step.reverse ? view.extent - 1 - k : k) * view.inner;
-          const auto next = combine_values<Running>(step.combiner, running, S::load(from[at]));
-          to[at] = S::store(static_cast<Value>(step.exclusive ? running : next));
-          running = next;
+    const auto* from = reinterpret_cast<const Raw*>(x.data);
+    auto* to = reinterpret_cast<Raw*>(y.data);
+    with_combiner(step.combiner, [&](auto combiner) {
+      constexpr uint8_t kCombiner = decltype(combiner)::value;
+      for (int64_t o = 0; o < view.outer; ++o) {
+        const int64_t first = o * view.extent * view.inner;
+        if (view.inner == 1) {
+          accumulate_lines<kCombiner, S, 1>(step, view, from + first, to + first, 1);
+          continue;
+        }
+        for (int64_t i = 0; i < view.inner; i += kLinesTogether) {
+          accumulate_lines<kCombiner, S, kLinesTogether>(step, view, from + first + i,
+                                                         to + first + i,
+                                                         std::min(kLinesTogether, view.inner - i));
         }
       }
-    }
+    });
   });
 }
 
