@@ -1,0 +1,220 @@
+#include "codegen/cuda/nvrtc.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+
+#include "codegen/cuda/prelude.h"
+
+namespace weft {
+namespace {
+
+using Program = void*;
+constexpr int kSuccess = 0;
+
+/// Library files to try, in order, without those of environment variables that are not set.
+std::vector<std::string> candidates(const std::string& path) {
+  if (!path.empty()) return {path};
+  std::vector<std::string> files;
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string file = variable("WEFT_NVRTC"); !file.empty()) return {file};
+  std::vector<std::string> folders;
+  if (const std::string home = variable("CUDA_HOME"); !home.empty()) {
+    folders.push_back(home + "/lib64/");
+  }
+  folders.insert(folders.end(), {"/usr/local/cuda/lib64/", ""});
+  for (const std::string& folder : folders) {
+    for (const char* version : {".13", ".12", ""}) {
+      files.push_back(folder + "libnvrtc.so" + version);
+    }
+  }
+  return files;
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+/// The number that ends before `word` in `line`: "0 bytes spill stores" for " bytes spill stores".
+std::optional<int32_t> number_before(std::string_view line, std::string_view word) {
+  const size_t end = line.find(word);
+  if (end == std::string_view::npos) return std::nullopt;
+  size_t begin = end;
+  while (begin > 0 && line[begin - 1] >= '0' && line[begin - 1] <= '9') --begin;
+  int32_t number = 0;
+  const auto [_, error] = std::from_chars(line.data() + begin, line.data() + end, number);
+  if (begin == end || error != std::errc()) return std::nullopt;
+  return number;
+}
+
+/// The digits of "sm_90a".
+int arch_number(const std::string& arch) {
+  int number = 0;
+  if (!arch.starts_with("sm_")) return 0;
+  std::from_chars(arch.data() + 3, arch.data() + arch.size(), number);
+  return number;
+}
+
+}  // namespace
+
+std::vector<CudaKernelResources> parse_ptxas_log(std::string_view log) {
+  std::vector<CudaKernelResources> kernels;
+  while (!log.empty()) {
+    const size_t end = std::min(log.find('\n'), log.size() - 1);
+    const std::string_view line = log.substr(0, end + 1);
+    log.remove_prefix(end + 1);
+    constexpr std::string_view kEntry = "Compiling entry function '";
+    if (const size_t at = line.find(kEntry); at != std::string_view::npos) {
+      const std::string_view name = line.substr(at + kEntry.size());
+      kernels.emplace_back().name = std::string(name.substr(0, name.find('\'')));
+      continue;
+    }
+    if (kernels.empty()) continue;
+    CudaKernelResources& kernel = kernels.back();
+    const auto read = [&](std::string_view word, int32_t& field) {
+      if (const std::optional<int32_t> number = number_before(line, word)) field = *number;
+    };
+    read(" bytes stack frame", kernel.stack_bytes);
+    read(" bytes spill stores", kernel.spill_store_bytes);
+    read(" bytes spill loads", kernel.spill_load_bytes);
+    read(" registers", kernel.registers);
+    read(" bytes smem", kernel.shared_bytes);
+  }
+  std::sort(kernels.begin(), kernels.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return kernels;
+}
+
+/// The functions of nvrtc.h that are used, under their own names.
+struct Nvrtc::Library {
+  void* handle = nullptr;
+  const char* (*nvrtcGetErrorString)(int) = nullptr;
+  int (*nvrtcVersion)(int*, int*) = nullptr;
+  int (*nvrtcGetNumSupportedArchs)(int*) = nullptr;
+  int (*nvrtcGetSupportedArchs)(int*) = nullptr;
+  int (*nvrtcCreateProgram)(Program*, const char*, const char*, int, const char* const*,
+                            const char* const*) = nullptr;
+  int (*nvrtcDestroyProgram)(Program*) = nullptr;
+  int (*nvrtcCompileProgram)(Program, int, const char* const*) = nullptr;
+  int (*nvrtcGetCUBINSize)(Program, size_t*) = nullptr;
+  int (*nvrtcGetCUBIN)(Program, char*) = nullptr;
+  int (*nvrtcGetProgramLogSize)(Program, size_t*) = nullptr;
+  int (*nvrtcGetProgramLog)(Program, char*) = nullptr;
+
+  /// The name of the first function that the library lacks; empty if none.
+  std::string bind() {
+    std::string missing;
+    const auto find = [&](const char* name, auto& function) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(handle, name));
+      if (function == nullptr && missing.empty()) missing = name;
+    };
+    find("nvrtcGetErrorString", nvrtcGetErrorString);
+    find("nvrtcVersion", nvrtcVersion);
+    find("nvrtcGetNumSupportedArchs", nvrtcGetNumSupportedArchs);
+    find("nvrtcGetSupportedArchs", nvrtcGetSupportedArchs);
+    find("nvrtcCreateProgram", nvrtcCreateProgram);
+    find("nvrtcDestroyProgram", nvrtcDestroyProgram);
+    find("nvrtcCompileProgram", nvrtcCompileProgram);
+    find("nvrtcGetCUBINSize", nvrtcGetCUBINSize);
+    find("nvrtcGetCUBIN", nvrtcGetCUBIN);
+    find("nvrtcGetProgramLogSize", nvrtcGetProgramLogSize);
+    find("nvrtcGetProgramLog", nvrtcGetProgramLog);
+    return missing;
+  }
+
+  std::string log_of(Program program) const {
+    size_t bytes = 0;
+    if (nvrtcGetProgramLogSize(program, &bytes) != kSuccess || bytes <= 1) return "";
+    std::string log(bytes, '\0');
+    if (nvrtcGetProgramLog(program, log.data()) != kSuccess) return "";
+    log.resize(bytes - 1);
+    return log;
+  }
+};
+
+Result<Nvrtc> Nvrtc::load(const std::string& path) {
+  const std::vector<std::string> files = candidates(path);
+  auto library = std::make_shared<Library>();
+  Nvrtc nvrtc;
+  for (const std::string& file : files) {
+    library->handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library->handle == nullptr) continue;
+    nvrtc.path_ = file;
+    break;
+  }
+  if (library->handle == nullptr) {
+    return Error{
+        ErrorCode::kMissingDevice,
+        "compiling for a GPU needs NVIDIA's run-time compiler, which was not found; looked "
+        "for " +
+            join(files) + " (set WEFT_NVRTC to the library's file)"};
+  }
+  // The library stays loaded until the process ends: unloading it is known to leave threads behind.
+  if (const std::string missing = library->bind(); !missing.empty()) {
+    return Error{ErrorCode::kMissingDevice, "'" + nvrtc.path_ + "' has no function " + missing};
+  }
+  if (library->nvrtcVersion(&nvrtc.major_, &nvrtc.minor_) != kSuccess) {
+    return Error{ErrorCode::kMissingDevice, "'" + nvrtc.path_ + "' does not tell its version"};
+  }
+  nvrtc.library_ = std::move(library);
+  return nvrtc;
+}
+
+Status Nvrtc::check_arch(const std::string& arch) const {
+  int count = 0;
+  std::vector<int> supported;
+  if (library_->nvrtcGetNumSupportedArchs(&count) == kSuccess && count > 0) {
+    supported.resize(static_cast<size_t>(count));
+    if (library_->nvrtcGetSupportedArchs(supported.data()) != kSuccess) supported.clear();
+  }
+  const int number = arch_number(arch);
+  if (std::find(supported.begin(), supported.end(), number) != supported.end()) return {};
+  std::string known;
+  for (const int one : supported) known += " sm_" + std::to_string(one);
+  return Error{ErrorCode::kMissingDevice,
+               "NVRTC " + std::to_string(major_) + "." + std::to_string(minor_) + " (" + path_ +
+                   ") does not compile for " + arch + "; it knows" + known};
+}
+
+Result<CudaBinary> Nvrtc::compile(const std::string& text, const std::string& name,
+                                  const NvrtcOptions& options) const {
+  WEFT_RETURN_IF_ERROR(check_arch(options.arch));
+  const std::string prelude = cuda_prelude();
+  const char* headers[] = {prelude.c_str()};
+  const char* header_names[] = {"weft_cuda.h"};
+  Program program = nullptr;
+  int result =
+      library_->nvrtcCreateProgram(&program, text.c_str(), name.c_str(), 1, headers, header_names);
+  const auto failure = [&](const std::string& log) {
+    return Error{ErrorCode::kInternal, "NVRTC refuses '" + name +
+                                           "': " + library_->nvrtcGetErrorString(result) +
+                                           (log.empty() ? "" : "\n" + log)};
+  };
+  if (result != kSuccess) return failure("");
+  const std::string arch = "--gpu-architecture=" + options.arch;
+  const char* flags[] = {arch.c_str(), "--std=c++17", "--ptxas-options=-v",
+                         options.contract ? "--fmad=true" : "--fmad=false"};
+  result = library_->nvrtcCompileProgram(program, 4, flags);
+  const std::string log = library_->log_of(program);
+  CudaBinary binary;
+  size_t bytes = 0;
+  if (result == kSuccess) result = library_->nvrtcGetCUBINSize(program, &bytes);
+  binary.cubin.resize(bytes);
+  if (result == kSuccess) {
+    result = library_->nvrtcGetCUBIN(program, reinterpret_cast<char*>(binary.cubin.data()));
+  }
+  library_->nvrtcDestroyProgram(&program);
+  if (result != kSuccess) return failure(log);
+  binary.kernels = parse_ptxas_log(log);
+  return binary;
+}
+
+}  // namespace weft
