@@ -81,10 +81,9 @@ std::vector<FusionPlan::Step> order_kernels(const TensorProgram& program,
   return order;
 }
 
-}  // namespace
-
-Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
-                               const PlanOptions& options) {
+/// `prefix` tells the kernels of a region from those around it.
+Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
+                                const PlanOptions& options, const std::string& prefix) {
   WEFT_ASSIGN_OR_RETURN(Partition parts, partition(program, target, options));
   FusionPlan plan;
   plan.planner = options.planner;
@@ -94,23 +93,33 @@ Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& targe
     Group& group = parts.groups[g];
     PlannedKernel kernel;
     const TensorExpr& last = program.exprs[static_cast<size_t>(group.exprs.back())];
-    kernel.name =
-        "k" + std::to_string(g) + "_" + program.tensors[static_cast<size_t>(last.output)].name;
+    kernel.name = prefix + "k" + std::to_string(g) + "_" +
+                  program.tensors[static_cast<size_t>(last.output)].name;
     for (const ExprId e : group.exprs)
       kernel.is_compute |= program.exprs[static_cast<size_t>(e)].is_contraction;
     WEFT_ASSIGN_OR_RETURN(kernel.schedule, schedule_group(program, group, target, kernel.name));
     kernel.group = std::move(group);
     plan.kernels.push_back(std::move(kernel));
   }
-  for (const OpaqueExpr& opaque : program.opaques) {
+  for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;
-    for (const auto& region : opaque.regions) {
-      WEFT_ASSIGN_OR_RETURN(FusionPlan inner, plan_fusion(*region, target, options));
+    for (const auto& region : program.opaques[o].regions) {
+      std::string inside =
+          prefix + std::string(graph_op_name(program.opaques[o].node.op)) + std::to_string(o) + ".";
+      if (program.opaques[o].regions.size() > 1) inside += std::to_string(regions.size()) + ".";
+      WEFT_ASSIGN_OR_RETURN(FusionPlan inner, plan_program(*region, target, options, inside));
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
     plan.regions.push_back(std::move(regions));
   }
   return plan;
+}
+
+}  // namespace
+
+Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
+                               const PlanOptions& options) {
+  return plan_program(program, target, options, {});
 }
 
 }  // namespace weft

@@ -122,6 +122,16 @@ TEST(OneKernel, HoldsNormalisationsAndActivations) {
   }
 }
 
+TEST(KernelNames, AreUniqueAcrossRegions) {
+  for (const char* name : {"lstm-stack", "gru", "bert"}) {
+    const auto c = compile(name, "auto", 0);
+    ASSERT_NE(c, nullptr);
+    std::set<std::string> names;
+    for (const KernelFunction& kernel : c->kernels) names.insert(kernel.name);
+    EXPECT_EQ(names.size(), c->kernels.size()) << name;
+  }
+}
+
 TEST(Determinism, SamePlanAndSameCode) {
   const auto a = compile("bert", "auto", 0), b = compile("bert", "auto", 0);
   ASSERT_TRUE(a && b);
