@@ -193,7 +193,7 @@ struct CompileOptions {
   /// pool.
   int threads = 0;
   std::optional<ThreadPool> pool;
-  /// Where compiled kernels are kept between processes; empty: nowhere.
+  /// Where compiled models, kernels and packed weights are kept between processes; empty: nowhere.
   std::string cache_dir;
   /// Allow reassociation and substitutions of floating-point arithmetic.
   bool fast_math = false;

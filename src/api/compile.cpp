@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "api/handles.h"
-#include "driver/compiler.h"
+#include "driver/load_or_compile.h"
 
 namespace weft_v1 {
 
@@ -15,12 +15,12 @@ Result<Executable> compile(const std::string& path, const CompileOptions& option
   internal.import.shapes = options.shapes;
   internal.cache_dir = options.cache_dir;
   internal.fast_math = options.fast_math;
-  auto compiled = weft::compile_model(path, internal);
+  auto compiled = weft::load_or_compile(path, internal);
   if (!compiled.ok()) return to_public(compiled.error());
   std::vector<weft::Program> programs;
-  programs.push_back(std::move((*compiled)->program));
+  programs.push_back(std::move(compiled->program));
   return Bridge::make(std::move(programs), options.pool, options.threads,
-                      std::move((*compiled)->imported.metadata));
+                      std::move(compiled->metadata));
 }
 
 }  // namespace weft_v1

@@ -112,8 +112,10 @@ Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<H
                                          const CompileOptions& options, double rtol, double atol) {
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_graph(graph, options));
   const Exposed exposed = expose_stored_tensors(*c);
-  WEFT_ASSIGN_OR_RETURN(Program program,
-                        build_program(exposed.tensors, c->plan, code_of_plan(*c), c->target));
+  WEFT_ASSIGN_OR_RETURN(
+      BuiltProgram built,
+      build_program(exposed.tensors, c->plan, code_of_plan(*c), c->target, PackingOptions()));
+  Program program = std::move(built.program);
   program.kernels = c->program.kernels;
   program.required_features = c->program.required_features;
   WEFT_ASSIGN_OR_RETURN(const auto session, Session::create(std::move(program), options.threads));

@@ -3,9 +3,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "driver/model_files.h"
 #include "driver/program_builder.h"
 #include "expr/tensor_program.h"
 #include "import/onnx/import_onnx.h"
@@ -23,14 +25,23 @@ struct CompileOptions {
   int max_vector_bytes = 0;  ///< 0: the machine's
   ImportOptions import;
   bool fast_math = false;
-  bool unroll = false;     ///< write recurrences out
-  bool verify = false;     ///< every level after every pass
-  std::string cache_dir;   ///< empty: no cache on disk
-  std::string dump_dir;    ///< empty: none; otherwise each level before and after each pass
-  std::string stop_after;  ///< name of a pass; later ones do not run
+  bool unroll = false;        ///< write recurrences out
+  bool verify = false;        ///< every level after every pass
+  std::string cache_dir;      ///< empty: no cache on disk
+  bool verify_cache = false;  ///< hash whole files, of the model and of the cache
+  bool keep_levels = false;   ///< load_or_compile: compile, whatever the cache has
+  std::string dump_dir;       ///< empty: none; otherwise each level before and after each pass
+  std::string stop_after;     ///< name of a pass; later ones do not run
   std::function<void(const std::string&)> warn;
   /// Called on every kernel between lowering and code generation: for tests that plant a defect.
   std::function<void(KernelFunction&)> tamper;
+};
+
+struct PlanTotals {
+  int64_t ops = 0;                                  ///< nodes of the model
+  int64_t memory_kernels = 0, compute_kernels = 0;  ///< in the plan, not launches
+  int64_t bytes_read = 0, bytes_written = 0, flops = 0;
+  double predicted_us = 0;
 };
 
 struct PassTiming {
@@ -54,6 +65,9 @@ struct Compilation {
       kernel_of;                  ///< by plan: its kernels' numbers in `kernels`
   std::vector<int32_t> image_of;  ///< by kernel: its image in the program
   Program program;
+  ModelFiles files;  ///< of the model, with a cache on disk
+  /// By constant of the program: its key in the cache folder, when it is a view of a file there.
+  std::vector<std::optional<Hash128>> cached_constants;
   std::vector<PassTiming> timings;
   int64_t kernels_from_cache = 0;
   int64_t unique_kernels = 0;

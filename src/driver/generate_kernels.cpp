@@ -18,18 +18,21 @@ std::string default_cache_dir() {
   return {};
 }
 
-Result<std::vector<KernelImage>> generate_kernels(Compilation& c) {
-  std::optional<KernelCache> cache;
-  if (!c.options.cache_dir.empty()) {
-    KernelCache::Options options;
-    options.directory = c.options.cache_dir;
-    options.warn = c.options.warn ? c.options.warn : [](const std::string&) {};
-    cache.emplace(std::move(options));
-  }
+std::unique_ptr<CacheFolder> open_cache(const CompileOptions& options) {
+  if (options.cache_dir.empty()) return nullptr;
+  CacheFolder::Options folder;
+  folder.directory = options.cache_dir;
+  folder.verify = options.verify_cache;
+  folder.warn = options.warn ? options.warn : [](const std::string&) {};
+  return std::make_unique<CacheFolder>(std::move(folder));
+}
+
+Result<std::vector<KernelImage>> generate_kernels(Compilation& c, CacheFolder* cache) {
+  std::optional<KernelCache> kernels;
+  if (cache != nullptr) kernels.emplace(*cache);
   WEFT_ASSIGN_OR_RETURN(
       CompiledKernels made,
-      compile_kernels(c.kernels, c.target, available_cores(), cache ? &*cache : nullptr));
-  if (cache && made.from_cache < static_cast<int64_t>(made.images.size())) cache->trim();
+      compile_kernels(c.kernels, c.target, available_cores(), kernels ? &*kernels : nullptr));
   c.image_of = std::move(made.image_of);
   c.kernels_from_cache = made.from_cache;
   c.unique_kernels = static_cast<int64_t>(made.images.size());

@@ -15,6 +15,7 @@
 #include "rewrite/remove_dead_nodes.h"
 #include "rewrite/simplify_graph.h"
 #include "rewrite/unroll_scans.h"
+#include "runtime/thread_pool.h"
 
 namespace weft {
 
@@ -118,8 +119,17 @@ Status lower_plan(Compilation& c, const FusionPlan& plan) {
 Status run_lower(Compilation& c) { return lower_plan(c, c.plan); }
 
 Status run_generate(Compilation& c) {
-  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate_kernels(c));
-  WEFT_ASSIGN_OR_RETURN(c.program, build_program(c.tensors, c.plan, code_of_plan(c), c.target));
+  const std::unique_ptr<CacheFolder> cache = open_cache(c.options);
+  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate_kernels(c, cache.get()));
+  if (cache != nullptr) {
+    WEFT_ASSIGN_OR_RETURN(c.files, ModelFiles::identify(c.imported.files, c.options.verify_cache));
+  }
+  WEFT_ASSIGN_OR_RETURN(BuiltProgram built,
+                        build_program(c.tensors, c.plan, code_of_plan(c), c.target,
+                                      {available_cores(), cache.get(), &c.files}));
+  if (cache != nullptr) cache->trim();
+  c.program = std::move(built.program);
+  c.cached_constants = std::move(built.cached_constants);
   c.program.kernels = std::move(images);
   c.program.model = c.model;
   c.program.target = c.target.name;

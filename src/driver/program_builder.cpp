@@ -4,7 +4,6 @@
 #include <set>
 
 #include "driver/arena.h"
-#include "driver/pack_constant.h"
 
 namespace weft {
 
@@ -23,7 +22,8 @@ class Builder {
  public:
   Builder(const CodeOfPlan& code, const Target& target) : code_(code), target_(target) {}
 
-  Result<Program> build(const TensorProgram& tensors, const FusionPlan& plan) {
+  Result<BuiltProgram> build(const TensorProgram& tensors, const FusionPlan& plan,
+                             const PackingOptions& packing) {
     std::vector<int32_t> inputs, outputs;
     for (size_t i = 0; i < tensors.inputs.size(); ++i) {
       const Tensor& t = tensors.tensors[static_cast<size_t>(tensors.inputs[i])];
@@ -39,7 +39,8 @@ class Builder {
     WEFT_RETURN_IF_ERROR(build_region(tensors, plan, inputs, outputs, &top));
     program_.steps = std::move(top.steps);
     program_.arena_bytes = top.arena_bytes;
-    return std::move(program_);
+    std::vector<std::optional<Hash128>> keys = pack(packing);
+    return BuiltProgram{std::move(program_), std::move(keys)};
   }
 
  private:
@@ -83,11 +84,14 @@ class Builder {
   bool conflict(const Access& a, const Access& b) const;
   void set_barriers(Region* region) const;
   int32_t resolve(int32_t buffer) const;
+  std::vector<std::optional<Hash128>> pack(const PackingOptions& options);
 
   const CodeOfPlan& code_;
   const Target& target_;
   Program program_;
   std::map<std::pair<const std::byte*, std::string>, int32_t> constants_;
+  std::vector<PackingJob> packing_;
+  std::vector<int32_t> packed_;  ///< by job: the constant that it makes
 };
 
 int64_t bytes_of(const Tensor& t) {
@@ -131,20 +135,34 @@ int32_t Builder::constant_buffer(const Tensor& tensor, const Layout& layout, con
                     (packed ? print(TensorType{tensor.type.dtype, shape}) + print(layout) : ""));
   if (const auto it = constants_.find(key); it != constants_.end() && tensor.value.raw() != nullptr)
     return it->second;
-  HostTensor value = packed ? pack_constant(tensor.value.reshaped(shape), layout) : tensor.value;
-  const auto index = static_cast<int32_t>(program_.constants.size());
   ProgramBuffer b;
   b.name = tensor.name;
   b.kind = ProgramBuffer::Kind::kConstant;
   b.dtype = tensor.type.dtype;
-  b.shape = value.shape();
-  b.bytes = value.bytes();
-  b.index = index;
-  program_.constants.push_back(std::move(value));
+  b.shape = packed ? Shape{physical_size(layout, shape)} : tensor.value.shape();
+  b.bytes = packed ? b.shape[0] * byte_size(b.dtype) : tensor.value.bytes();
+  b.index = static_cast<int32_t>(program_.constants.size());
+  program_.constants.push_back(packed ? HostTensor() : tensor.value);
+  if (packed) {
+    packing_.push_back({tensor.value.reshaped(shape), layout});
+    packed_.push_back(b.index);
+  }
   program_.buffers.push_back(std::move(b));
   const auto id = static_cast<int32_t>(program_.buffers.size()) - 1;
   constants_[key] = id;
   return id;
+}
+
+/// Fills in the constants that were left open. Returns the keys of those in the cache.
+std::vector<std::optional<Hash128>> Builder::pack(const PackingOptions& options) {
+  std::vector<std::optional<Hash128>> keys(program_.constants.size());
+  std::vector<PackedConstant> made = pack_constants(packing_, options);
+  for (size_t j = 0; j < made.size(); ++j) {
+    const auto constant = static_cast<size_t>(packed_[j]);
+    program_.constants[constant] = std::move(made[j].value);
+    keys[constant] = made[j].key;
+  }
+  return keys;
 }
 
 ProgramStep Builder::copy_step(int32_t from, int32_t to) {
@@ -515,9 +533,10 @@ void Builder::set_barriers(Region* region) const {
 
 }  // namespace
 
-Result<Program> build_program(const TensorProgram& tensors, const FusionPlan& plan,
-                              const CodeOfPlan& code, const Target& target) {
-  return Builder(code, target).build(tensors, plan);
+Result<BuiltProgram> build_program(const TensorProgram& tensors, const FusionPlan& plan,
+                                   const CodeOfPlan& code, const Target& target,
+                                   const PackingOptions& packing) {
+  return Builder(code, target).build(tensors, plan, packing);
 }
 
 }  // namespace weft

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
+#include "driver/pack_constants.h"
 #include "kernel/kernel_function.h"
 #include "plan/fusion_plan.h"
 #include "runtime/program.h"
@@ -18,10 +20,17 @@ struct KernelCode {
 };
 using CodeOfPlan = std::map<const FusionPlan*, std::vector<KernelCode>>;
 
+struct BuiltProgram {
+  Program program;
+  /// By constant: its key in the cache folder, when it is a view of a file there.
+  std::vector<std::optional<Hash128>> cached_constants;
+};
+
 /// Puts a plan's launches, host operations, branches and loops into order over numbered buffers:
 /// arena placement by liveness, constants packed as their readers want them, barriers only where
 /// data crosses threads. Kernel images are left to the caller.
-Result<Program> build_program(const TensorProgram& tensors, const FusionPlan& plan,
-                              const CodeOfPlan& code, const Target& target);
+Result<BuiltProgram> build_program(const TensorProgram& tensors, const FusionPlan& plan,
+                                   const CodeOfPlan& code, const Target& target,
+                                   const PackingOptions& packing);
 
 }  // namespace weft

@@ -111,7 +111,7 @@ Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
 }
 
 Status bench(const BenchCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(ReadyModel model, prepare_model(o.model));
+  WEFT_ASSIGN_OR_RETURN(ReadyModel model, prepare_model(o.model, o.per_kernel || !o.trace.empty()));
   if (o.per_kernel || !o.trace.empty()) {
     if (!model.session || !model.compilation)
       return invalid_input(
@@ -120,8 +120,7 @@ Status bench(const BenchCommand& o) {
     return print_per_kernel(model, o);
   }
   WEFT_ASSIGN_OR_RETURN(const Times times, time_runs(model, o));
-  const PlanTotals totals =
-      model.compilation && model.session ? plan_totals(*model.compilation) : PlanTotals{};
+  const PlanTotals& totals = model.totals;
   int64_t constants = 0;
   if (model.session) {
     for (const HostTensor& c : model.session->program().constants) constants += c.bytes();
@@ -136,12 +135,12 @@ Status bench(const BenchCommand& o) {
   j["min_ms"] = times.ms.front();
   j["p95_ms"] = times.p95();
   j["compile_ms"] = model.compile_ms;
-  j["compile_cached"] = model.compilation && model.compilation->unique_kernels > 0 &&
-                        model.compilation->kernels_from_cache == model.compilation->unique_kernels;
+  j["compile_cached"] =
+      model.unique_kernels > 0 && model.kernels_from_cache == model.unique_kernels;
   j["ops"] = totals.ops;
   j["kernels"] = totals.memory_kernels + totals.compute_kernels;
   j["library_calls"] = 0;
-  j["unique_kernels"] = model.compilation ? model.compilation->unique_kernels : 0;
+  j["unique_kernels"] = model.unique_kernels;
   j["arena_bytes"] = model.session ? model.session->program().arena_bytes : 0;
   j["constant_bytes"] = constants;
   j["bytes_read"] = totals.bytes_read;

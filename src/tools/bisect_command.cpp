@@ -21,8 +21,9 @@ Status run_bisect(const BisectCommand& o) {
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
   options.stop_after = "import";
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
-  WEFT_ASSIGN_OR_RETURN(const auto inputs,
-                        program_inputs(c->imported, c->graph, given, o.model.seed));
+  WEFT_ASSIGN_OR_RETURN(
+      const auto inputs,
+      program_inputs(c->imported.inputs, graph_inputs(c->graph), given, o.model.seed));
   options.stop_after.clear();
   WEFT_ASSIGN_OR_RETURN(const auto found, bisect(c->graph, inputs, options, o.rtol, o.atol));
   if (!found) {

@@ -19,9 +19,9 @@ Status compile(const CompileCommand& o) {
     return invalid_input("the interpreter has no artefact; use --target cpu");
   WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
-  WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
-  if (o.model.timings) print_timings(*c);
-  const Program* program = &c->program;
+  WEFT_ASSIGN_OR_RETURN(const CompiledModel model, load_or_compile(o.model.model, options));
+  if (o.model.timings) print_timings(model.timings, model.kernels_from_cache, model.unique_kernels);
+  const Program* program = &model.program;
   return save_artefact(o.output, {&program, 1});
 }
 

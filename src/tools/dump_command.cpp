@@ -33,7 +33,7 @@ Status dump(const DumpCommand& o) {
   WEFT_ASSIGN_OR_RETURN(const std::string text, print_level(*c, o.stage));
   fmt::print("{}", text);
   if (o.check) WEFT_RETURN_IF_ERROR(check_round_trips(*c));
-  if (o.model.timings) print_timings(*c);
+  if (o.model.timings) print_timings(c->timings, c->kernels_from_cache, c->unique_kernels);
   return {};
 }
 

@@ -97,7 +97,7 @@ Status explain(const ExplainCommand& o) {
     return {};
   }
   fmt::print("{}", explain_text(*c));
-  if (o.model.timings) print_timings(*c);
+  if (o.model.timings) print_timings(c->timings, c->kernels_from_cache, c->unique_kernels);
   return {};
 }
 

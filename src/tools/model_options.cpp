@@ -71,6 +71,7 @@ Result<CompileOptions> compile_options(const ModelOptions& o,
   c.max_vector_bytes = o.vector_bytes;
   c.fast_math = o.fast_math;
   c.unroll = o.unroll;
+  c.verify_cache = o.verify_cache;
   c.dump_dir = o.dump_dir;
   c.import.known_inputs = given;
   for (const std::string& text : o.binds) {
@@ -109,17 +110,27 @@ HostTensor random_tensor(const TensorType& type, const std::optional<Interval>& 
 
 }  // namespace
 
-Result<std::vector<HostTensor>> program_inputs(const ImportedModel& model, const Graph& graph,
+std::vector<ProgramIo> graph_inputs(const Graph& graph) {
+  std::vector<ProgramIo> out;
+  for (const ValueId v : graph.inputs) {
+    const auto& value = graph.values[static_cast<size_t>(v)];
+    out.push_back({value.name, value.type.dtype, value.type.shape});
+  }
+  return out;
+}
+
+Result<std::vector<HostTensor>> program_inputs(const std::vector<ImportedInput>& inputs,
+                                               const std::vector<ProgramIo>& program,
                                                const std::map<std::string, HostTensor>& given,
                                                uint64_t seed) {
   std::mt19937_64 random(seed + 1);
-  std::vector<HostTensor> out(graph.inputs.size());
-  std::vector<bool> set(graph.inputs.size(), false);
-  for (const ImportedInput& input : model.inputs) {
+  std::vector<HostTensor> out(program.size());
+  std::vector<bool> set(program.size(), false);
+  for (const ImportedInput& input : inputs) {
     const auto it = given.find(input.name);
     if (input.graph_input < 0) continue;
     const auto i = static_cast<size_t>(input.graph_input);
-    const TensorType& type = graph.type(graph.inputs[i]);
+    const TensorType type{program[i].dtype, program[i].shape};
     if (it == given.end()) {
       out[i] = random_tensor(type, input.range, random);
     } else {
@@ -134,9 +145,11 @@ Result<std::vector<HostTensor>> program_inputs(const ImportedModel& model, const
   }
   for (size_t i = 0; i < set.size(); ++i) {
     if (set[i]) continue;
-    const auto& value = graph.values[static_cast<size_t>(graph.inputs[i])];
-    const auto it = given.find(value.name);
-    out[i] = it != given.end() ? it->second : random_tensor(value.type, std::nullopt, random);
+    const ProgramIo& io = program[i];
+    const auto it = given.find(io.name);
+    out[i] = it != given.end()
+                 ? it->second
+                 : random_tensor(TensorType{io.dtype, io.shape}, std::nullopt, random);
   }
   return out;
 }
@@ -187,24 +200,47 @@ Result<ReadyModel> prepare_artefact(const ModelOptions& o,
 
 }  // namespace
 
-Result<ReadyModel> prepare_model(const ModelOptions& o) {
-  WEFT_RETURN_IF_ERROR(check_target(o.target));
-  WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o));
-  const auto start = std::chrono::steady_clock::now();
+namespace {
+
+/// The model imported, for the interpreter.
+Result<ReadyModel> prepare_import(const ModelOptions& o, const CompileOptions& options,
+                                  const std::map<std::string, HostTensor>& given) {
   ReadyModel ready;
-  if (is_artefact(o.model)) return prepare_artefact(o, given);
-  WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o, given));
-  if (o.target == "interp") options.stop_after = "import";
   WEFT_ASSIGN_OR_RETURN(ready.compilation, compile_model(o.model, options));
   Compilation& c = *ready.compilation;
   ready.output_names = c.graph.output_names;
-  if (o.target != "interp") {
-    WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(c.program, o.threads));
+  WEFT_ASSIGN_OR_RETURN(ready.inputs,
+                        program_inputs(c.imported.inputs, graph_inputs(c.graph), given, o.seed));
+  if (o.timings) print_timings(c.timings, 0, 0);
+  return ready;
+}
+
+}  // namespace
+
+Result<ReadyModel> prepare_model(const ModelOptions& o, bool with_levels) {
+  WEFT_RETURN_IF_ERROR(check_target(o.target));
+  WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o));
+  const auto start = std::chrono::steady_clock::now();
+  if (is_artefact(o.model)) return prepare_artefact(o, given);
+  WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o, given));
+  if (o.target == "interp") {
+    options.stop_after = "import";
+    return prepare_import(o, options, given);
   }
+  options.keep_levels = with_levels;
+  ReadyModel ready;
+  WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(o.model, options));
+  for (const ProgramIo& io : model.program.outputs) ready.output_names.push_back(io.name);
+  const std::vector<ProgramIo> program = model.program.inputs;
+  WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(model.program), o.threads));
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
   ready.compile_ms = spent.count();
-  WEFT_ASSIGN_OR_RETURN(ready.inputs, program_inputs(c.imported, c.graph, given, o.seed));
-  if (o.timings) print_timings(c);
+  ready.compilation = std::move(model.compilation);
+  ready.totals = model.totals;
+  ready.unique_kernels = model.unique_kernels;
+  ready.kernels_from_cache = model.kernels_from_cache;
+  WEFT_ASSIGN_OR_RETURN(ready.inputs, program_inputs(model.inputs, program, given, o.seed));
+  if (o.timings) print_timings(model.timings, model.kernels_from_cache, model.unique_kernels);
   return ready;
 }
 
@@ -213,14 +249,15 @@ Result<std::vector<HostTensor>> run_model(ReadyModel& model) {
   return interpret(model.compilation->graph, model.inputs);
 }
 
-void print_timings(const Compilation& c) {
+void print_timings(const std::vector<PassTiming>& timings, int64_t kernels_from_cache,
+                   int64_t unique_kernels) {
   double total = 0;
-  for (const PassTiming& t : c.timings) {
+  for (const PassTiming& t : timings) {
     fmt::print(stderr, "{:>10.2f} ms  {}\n", t.milliseconds, t.name);
     total += t.milliseconds;
   }
   fmt::print(stderr, "{:>10.2f} ms  in all; {} of {} distinct kernels from the cache\n", total,
-             c.kernels_from_cache, c.unique_kernels);
+             kernels_from_cache, unique_kernels);
 }
 
 }  // namespace weft

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/compiler.h"
+#include "driver/load_or_compile.h"
 #include "driver/session.h"
 
 namespace weft {
@@ -40,21 +40,29 @@ Result<CompileOptions> compile_options(const ModelOptions& options,
 
 /// Values for the program's inputs, in its order: the given ones, else random ones of a fixed seed,
 /// integers within the range that the graph proves safe, else 0 or 1.
-Result<std::vector<HostTensor>> program_inputs(const ImportedModel& model, const Graph& graph,
+Result<std::vector<HostTensor>> program_inputs(const std::vector<ImportedInput>& inputs,
+                                               const std::vector<ProgramIo>& program,
                                                const std::map<std::string, HostTensor>& given,
                                                uint64_t seed);
+/// The inputs of a graph, in its order.
+std::vector<ProgramIo> graph_inputs(const Graph& graph);
 
 /// A model that is ready to run: compiled, or for --target interp only imported, or an artefact.
 struct ReadyModel {
-  std::unique_ptr<Compilation> compilation;  ///< null for an artefact
-  std::unique_ptr<Session> session;          ///< null for the interpreter
+  /// Null for an artefact, and where the cache had the whole model.
+  std::unique_ptr<Compilation> compilation;
+  std::unique_ptr<Session> session;  ///< null for the interpreter
   std::vector<HostTensor> inputs;
   std::vector<std::string> output_names;
   double compile_ms = 0;
+  PlanTotals totals;  ///< zeros for an artefact and for the interpreter
+  int64_t unique_kernels = 0, kernels_from_cache = 0;
 };
-Result<ReadyModel> prepare_model(const ModelOptions& options);
+/// `with_levels`: keep the compilation, even where the cache has the whole model.
+Result<ReadyModel> prepare_model(const ModelOptions& options, bool with_levels = false);
 Result<std::vector<HostTensor>> run_model(ReadyModel& model);
-void print_timings(const Compilation& compilation);
+void print_timings(const std::vector<PassTiming>& timings, int64_t kernels_from_cache,
+                   int64_t unique_kernels);
 
 /// Unsupported targets and file types: exit code 4 with a message that says so.
 Status check_target(const std::string& target);

@@ -51,7 +51,7 @@ void expect_outputs(const Compilation& c, const std::string& name, int threads) 
   auto given = load_npz(kFolder + name + ".inputs.npz");
   auto expected = load_npz(kFolder + name + ".expected.npz");
   ASSERT_TRUE(given.ok() && expected.ok());
-  auto inputs = program_inputs(c.imported, c.graph, *given, 0);
+  auto inputs = program_inputs(c.imported.inputs, graph_inputs(c.graph), *given, 0);
   ASSERT_TRUE(inputs.ok()) << inputs.error().message;
   auto session = Session::create(c.program, threads);
   ASSERT_TRUE(session.ok()) << session.error().message;

@@ -1,35 +1,13 @@
 #include "codegen/cpu/compile_kernels.h"
 
-#include <algorithm>
 #include <atomic>
 #include <map>
 #include <optional>
-#include <system_error>
-#include <thread>
+
+#include "support/for_each_in_parallel.h"
 
 namespace weft {
 namespace {
-
-/// Calls job(i) for i in [0, count), on this thread and up to `threads` - 1 more; with fewer where
-/// the system gives no more.
-template <typename Job>
-void for_each_in_parallel(size_t count, int threads, Job&& job) {
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) job(i);
-  };
-  std::vector<std::thread> helpers;
-  const size_t wanted = std::min(count, static_cast<size_t>(std::max(1, threads)));
-  for (size_t t = 1; t < wanted; ++t) {
-    try {
-      helpers.emplace_back(work);
-    } catch (const std::system_error&) {  // the threads there are do all of it
-      break;
-    }
-  }
-  work();
-  for (std::thread& helper : helpers) helper.join();
-}
 
 /// An internal check that fails on a helper thread must not end the process.
 Result<KernelImage> compile_guarded(const KernelFunction& kernel, const Target& target) {
@@ -70,7 +48,7 @@ Result<CompiledKernels> compile_kernels(std::span<const KernelFunction> kernels,
     out.image_of.push_back(it->second);
   }
   std::vector<std::optional<Result<KernelImage>>> results(distinct.size());
-  std::atomic<int64_t> from_cache{0}, compiled{0};
+  std::atomic<int64_t> from_cache{0};
   for_each_in_parallel(distinct.size(), threads, [&](size_t i) {
     if (cache != nullptr) {
       if (std::optional<KernelImage> image = cache->find(keys[i])) {
@@ -81,7 +59,6 @@ Result<CompiledKernels> compile_kernels(std::span<const KernelFunction> kernels,
       }
     }
     results[i].emplace(compile_guarded(*distinct[i], target));
-    ++compiled;
     if (cache != nullptr && results[i]->ok()) cache->insert(keys[i], **results[i]);
   });
   for (std::optional<Result<KernelImage>>& result : results) {
@@ -89,7 +66,6 @@ Result<CompiledKernels> compile_kernels(std::span<const KernelFunction> kernels,
     out.images.push_back(std::move(**result));
   }
   out.from_cache = from_cache;
-  if (cache != nullptr && compiled > 0) cache->trim();
   return out;
 }
 

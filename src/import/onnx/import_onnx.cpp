@@ -69,6 +69,8 @@ ImportedModel import_once(const ModelDef& model, const ImportOptions& options,
   importer.import_main(scope);
   imported.graph = prune_graph(builder.graph(), builder.value_names());
   infer_input_ranges(imported);
+  for (const auto& [location, file] : *importer.source().files)
+    imported.files.push_back({model.folder + "/" + location, file.bytes});
   return imported;
 }
 
@@ -102,7 +104,10 @@ Result<ImportedModel> import_onnx(const std::string& path, const ImportOptions& 
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
   auto imported = import_onnx(file.bytes, file.owner, folder, options);
-  if (imported.ok()) return imported;
+  if (imported.ok()) {
+    imported->files.insert(imported->files.begin(), {path, file.bytes});
+    return imported;
+  }
   return Error{imported.error().code, fmt::format("'{}': {}", path, imported.error().message)};
 }
 

@@ -41,6 +41,12 @@ struct ImportedInput {
   std::optional<Interval> range;
 };
 
+/// A file that constants of the graph may be views of; they keep the mapping alive.
+struct ModelFile {
+  std::string path;
+  std::span<const std::byte> bytes;
+};
+
 struct ImportedModel {
   Graph graph;
   std::vector<ImportedInput> inputs;
@@ -49,6 +55,8 @@ struct ImportedModel {
   int64_t ir_version = 0;
   std::string producer;
   std::map<std::string, std::string> metadata;
+  /// The model's own file first (not of a model in memory), then those of its external data.
+  std::vector<ModelFile> files;
 };
 
 /// Reads an ONNX model (opset 7 and later) into primitives, all shapes concrete. The graph's large

@@ -38,8 +38,8 @@ class KernelCacheTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(directory_); }
 
-  KernelCache::Options options() {
-    return {directory_ + "/below", int64_t{1} << 20,
+  CacheFolder::Options options() {
+    return {directory_ + "/below", int64_t{1} << 20, false,
             [this](const std::string& message) { warnings_.push_back(message); }};
   }
   std::vector<std::string> files() const {
@@ -58,13 +58,15 @@ class KernelCacheTest : public ::testing::Test {
 TEST_F(KernelCacheTest, CompilesEqualKernelsOnceAndFindsThemAgain) {
   const std::vector<KernelFunction> kernels = {scale_kernel(2), scale_kernel(3),
                                                scale_kernel(2, "again")};
-  KernelCache cache(options());
+  CacheFolder folder(options());
+  KernelCache cache(folder);
   const auto cold = compile_kernels(kernels, target_, 2, &cache);
   ASSERT_TRUE(cold.ok()) << cold.error().message;
   EXPECT_EQ(cold->image_of, (std::vector<int32_t>{0, 1, 0}));
   EXPECT_EQ(cold->from_cache, 0);
   EXPECT_EQ(files().size(), 2u);
-  KernelCache later(options());
+  CacheFolder same(options());
+  KernelCache later(same);
   const auto warm = compile_kernels(kernels, target_, 2, &later);
   ASSERT_TRUE(warm.ok());
   EXPECT_EQ(warm->from_cache, 2);
@@ -91,7 +93,8 @@ TEST_F(KernelCacheTest, KeysSeeTheKernelAndTheMachine) {
 
 TEST_F(KernelCacheTest, IgnoresAndReplacesWhatIsDamaged) {
   const std::vector<KernelFunction> kernels = {scale_kernel(5)};
-  KernelCache cache(options());
+  CacheFolder folder(options());
+  KernelCache cache(folder);
   ASSERT_TRUE(compile_kernels(kernels, target_, 1, &cache).ok());
   ASSERT_EQ(files().size(), 1u);
   const std::string path = files()[0];
@@ -113,36 +116,11 @@ TEST_F(KernelCacheTest, IgnoresAndReplacesWhatIsDamaged) {
   EXPECT_TRUE(cache.find(kernel_cache_key(kernels[0], target_)).has_value());
 }
 
-TEST_F(KernelCacheTest, KeepsWhatWasUsedLast) {
-  KernelCache::Options small = options();
-  KernelCache cache(small);
-  KernelImage image;
-  image.bytes.assign(1000, std::byte{0x90});
-  image.phase_entries = {0};
-  const auto key = [](uint64_t n) { return Hash128{n, n}; };
-  for (uint64_t n = 0; n < 8; ++n) {
-    cache.insert(key(n), image);
-    const auto age = std::chrono::hours(100 - static_cast<int>(n));
-    fs::last_write_time(small.directory + "/" + to_hex(key(n)) + ".kernel",
-                        fs::file_time_type::clock::now() - age);
-  }
-  ASSERT_TRUE(cache.find(key(0)).has_value());  // the oldest, used now
-  std::ofstream(small.directory + "/left.1.2.unfinished") << "x";
-  fs::last_write_time(small.directory + "/left.1.2.unfinished",
-                      fs::file_time_type::clock::now() - std::chrono::hours(3));
-  small.max_bytes = 4000;
-  KernelCache bounded(small);
-  EXPECT_LE(bounded.trim(), 4000);
-  EXPECT_TRUE(bounded.find(key(0)).has_value());
-  EXPECT_TRUE(bounded.find(key(7)).has_value());
-  EXPECT_FALSE(bounded.find(key(1)).has_value());
-  EXPECT_EQ(files().size(), 3u);
-}
-
 TEST_F(KernelCacheTest, WarnsOnceAndGoesOnWithoutAFolder) {
   fs::create_directories(directory_);
   std::ofstream(directory_ + "/below") << "a file where the folder should be";
-  KernelCache cache(options());
+  CacheFolder folder(options());
+  KernelCache cache(folder);
   const std::vector<KernelFunction> kernels = {scale_kernel(2), scale_kernel(3)};
   const auto compiled = compile_kernels(kernels, target_, 2, &cache);
   ASSERT_TRUE(compiled.ok());
@@ -157,7 +135,8 @@ TEST_F(KernelCacheTest, ServesManyThreadsAtOnce) {
   std::vector<CompiledKernels> results(4);
   for (CompiledKernels& result : results) {
     threads.emplace_back([&] {
-      KernelCache cache({directory_ + "/below", int64_t{1} << 20, {}});
+      CacheFolder folder(options());
+      KernelCache cache(folder);
       auto compiled = compile_kernels(kernels, target_, 2, &cache);
       if (compiled.ok()) result = std::move(*compiled);
     });

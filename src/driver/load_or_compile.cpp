@@ -1,0 +1,107 @@
+#include "driver/load_or_compile.h"
+
+#include <chrono>
+#include <utility>
+
+#include "driver/generate_kernels.h"
+#include "driver/model_entry.h"
+#include "driver/plan_totals.h"
+#include "driver/source_digest.h"
+#include "support/file_identity.h"
+
+namespace weft {
+
+namespace {
+
+constexpr const char* kModelKind = "model";
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+void add_shape(Hasher& hasher, const Shape& shape) {
+  hasher.add_value(shape.size());
+  for (const int64_t extent : shape) hasher.add_value(static_cast<uint64_t>(extent));
+}
+
+/// All that the program depends on but the external data and the values of inputs.
+Hash128 model_key(const Hash128& file, const CompileOptions& o) {
+  Hasher hasher;
+  hasher.add_text(source_digest());
+  hasher.add_value(file.high);
+  hasher.add_value(file.low);
+  hasher.add_text(o.planner);
+  hasher.add_value((o.fast_math ? 1 : 0) + (o.unroll ? 2 : 0));
+  hasher.add_text(print(host_cpu_target(o.threads, o.max_vector_bytes)));
+  hasher.add_value(o.import.bind.size());
+  for (const auto& [name, extent] : o.import.bind) {
+    hasher.add_text(name);
+    hasher.add_value(static_cast<uint64_t>(extent));
+  }
+  hasher.add_value(o.import.shapes.size());
+  for (const auto& [name, shape] : o.import.shapes) {
+    hasher.add_text(name);
+    add_shape(hasher, shape);
+  }
+  for (const auto& [name, value] : o.import.known_inputs) {
+    hasher.add_text(name);
+    hasher.add_value(static_cast<uint64_t>(value.dtype()));
+    add_shape(hasher, value.shape());
+  }
+  return hasher.digest128();
+}
+
+/// Whether the options ask for nothing but a program.
+bool is_plain(const std::string& path, const CompileOptions& o) {
+  return path.ends_with(".onnx") && !o.cache_dir.empty() && !o.verify && o.dump_dir.empty() &&
+         o.stop_after.empty() && !o.tamper && !o.keep_levels;
+}
+
+Result<CompiledModel> compile(const std::string& path, const CompileOptions& options) {
+  CompiledModel model;
+  WEFT_ASSIGN_OR_RETURN(model.compilation, compile_model(path, options));
+  Compilation& c = *model.compilation;
+  model.totals = plan_totals(c);
+  model.unique_kernels = c.unique_kernels;
+  model.kernels_from_cache = c.kernels_from_cache;
+  model.timings = c.timings;
+  model.inputs = c.imported.inputs;
+  model.metadata = c.imported.metadata;
+  model.program = c.program;
+  return model;
+}
+
+void store(const CompiledModel& model, const Hash128& key, CacheFolder& cache) {
+  const std::vector<std::byte> entry =
+      join_model_entry(encode_model_entry(*model.compilation, model.totals));
+  const std::span<const std::byte> bytes(entry);
+  if (cache.insert(key, kModelKind, {&bytes, 1})) cache.trim();
+}
+
+}  // namespace
+
+Result<CompiledModel> load_or_compile(const std::string& path, const CompileOptions& options) {
+  const auto start = Clock::now();
+  const Result<Hash128> file = is_plain(path, options) ? identify_file(path, options.verify_cache)
+                                                       : Result<Hash128>(invalid_input("no cache"));
+  if (!file.ok()) return compile(path, options);
+  const Hash128 key = model_key(*file, options);
+  const std::unique_ptr<CacheFolder> cache = open_cache(options);
+  if (const std::optional<MappedFile> entry = cache->find(key, kModelKind)) {
+    if (auto model = decode_model_entry(*entry, path, options, *cache)) {
+      model->timings.push_back({"load", milliseconds_since(start)});
+      return std::move(*model);
+    }
+  }
+  WEFT_ASSIGN_OR_RETURN(CompiledModel model, compile(path, options));
+  // A file that changed meanwhile is not what the key says.
+  const auto& files = model.compilation->files.files();
+  const auto again = Clock::now();
+  if (!files.empty() && files[0].identity == *file) store(model, key, *cache);
+  model.timings.push_back({"store", milliseconds_since(again)});
+  return model;
+}
+
+}  // namespace weft

@@ -1,0 +1,128 @@
+#include "driver/pack_constants.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "support/for_each_in_parallel.h"
+
+namespace weft {
+
+namespace {
+
+template <typename T>
+class Packer {
+ public:
+  Packer(const HostTensor& value, const Layout& layout, T* out)
+      : from_(value.data<T>()),
+        shape_(value.shape()),
+        layout_(layout),
+        to_(out),
+        coordinate_(shape_.size(), 0) {
+    stride_.assign(shape_.size(), 1);
+    for (size_t d = shape_.size(); d-- > 1;) stride_[d - 1] = stride_[d] * shape_[d];
+  }
+  void run() { axis(0, 0); }
+
+ private:
+  void axis(size_t p, int64_t offset) {
+    const Layout::Axis& a = layout_.axes[p];
+    const auto d = static_cast<size_t>(a.axis);
+    const int64_t step = a.divisor * stride_[d];
+    if (p + 1 == layout_.axes.size()) {
+      const int64_t room = (shape_[d] - coordinate_[d] + a.divisor - 1) / a.divisor;
+      const int64_t count = std::clamp<int64_t>(inside_ ? room : 0, 0, a.extent);
+      for (int64_t i = 0; i < count; ++i) to_[i] = from_[offset + i * step];
+      std::memset(static_cast<void*>(to_ + count), 0,
+                  static_cast<size_t>(a.extent - count) * sizeof(T));
+      to_ += a.extent;
+      return;
+    }
+    const bool outer_inside = inside_;
+    for (int64_t i = 0; i < a.extent; ++i) {
+      inside_ = outer_inside && coordinate_[d] < shape_[d];
+      axis(p + 1, offset + i * step);
+      coordinate_[d] += a.divisor;
+    }
+    coordinate_[d] -= a.divisor * a.extent;
+    inside_ = outer_inside;
+  }
+
+  const T* from_;
+  const Shape& shape_;
+  const Layout& layout_;
+  T* to_;
+  std::vector<int64_t> coordinate_, stride_;
+  bool inside_ = true;
+};
+
+}  // namespace
+
+HostTensor pack_constant(const HostTensor& value, const Layout& layout) {
+  HostTensor out(value.dtype(), {physical_size(layout, value.shape())});
+  switch (byte_size(value.dtype())) {
+    case 1:
+      Packer<uint8_t>(value, layout, out.mutable_data<uint8_t>()).run();
+      break;
+    case 2:
+      Packer<uint16_t>(value, layout, out.mutable_data<uint16_t>()).run();
+      break;
+    case 4:
+      Packer<uint32_t>(value, layout, out.mutable_data<uint32_t>()).run();
+      break;
+    default:
+      Packer<uint64_t>(value, layout, out.mutable_data<uint64_t>()).run();
+      break;
+  }
+  return out;
+}
+
+namespace {
+
+Hash128 packed_key(const PackingJob& job, const ModelFiles& files) {
+  const Hash128 content = files.content_key(job.value);
+  Hasher hasher;
+  hasher.add_text("packed 1");
+  hasher.add_value(content.high);
+  hasher.add_value(content.low);
+  hasher.add_text(print(TensorType{job.value.dtype(), job.value.shape()}));
+  hasher.add_text(print(job.layout));
+  return hasher.digest128();
+}
+
+/// The cache's view of a packed constant of this type and size.
+std::optional<HostTensor> view_packed(const CacheFolder& cache, const Hash128& key, DType type,
+                                      const Shape& shape, int64_t bytes) {
+  std::optional<MappedFile> file = cache.find(key, kPackedKind);
+  if (!file || file->bytes.size() != static_cast<size_t>(bytes)) return std::nullopt;
+  return HostTensor(type, shape, file->owner, file->bytes);
+}
+
+PackedConstant pack_one(const PackingJob& job, const PackingOptions& options) {
+  const DType type = job.value.dtype();
+  const Shape shape{physical_size(job.layout, job.value.shape())};
+  const int64_t bytes = shape[0] * byte_size(type);
+  if (options.cache == nullptr || bytes < kPackedFileBytes)
+    return {pack_constant(job.value, job.layout), std::nullopt};
+  const Hash128 key = packed_key(job, options.files != nullptr ? *options.files : ModelFiles());
+  if (auto found = view_packed(*options.cache, key, type, shape, bytes))
+    return {std::move(*found), key};
+  HostTensor packed = pack_constant(job.value, job.layout);
+  const std::span<const std::byte> content(packed.raw(), static_cast<size_t>(bytes));
+  if (!options.cache->insert(key, kPackedKind, {&content, 1})) return {std::move(packed), {}};
+  if (auto mapped = view_packed(*options.cache, key, type, shape, bytes))
+    return {std::move(*mapped), key};
+  return {std::move(packed), std::nullopt};
+}
+
+}  // namespace
+
+std::vector<PackedConstant> pack_constants(std::span<const PackingJob> jobs,
+                                           const PackingOptions& options) {
+  std::vector<PackedConstant> out(jobs.size());
+  for_each_in_parallel(jobs.size(), options.threads,
+                       [&](size_t i) { out[i] = pack_one(jobs[i], options); });
+  return out;
+}
+
+}  // namespace weft
