@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <optional>
 
 namespace weft {
 
@@ -40,9 +41,30 @@ class AxisClasses {
   std::vector<int> parent_;
 };
 
+/// Variables of two indices that are one up to their names, `2*a + b` and `2*c + d` -> (a, c), (b,
+/// d): sums in which no coefficient occurs twice. Nothing where the indices differ otherwise.
+std::optional<std::vector<std::pair<int, int>>> paired_variables(const IndexExpr& x,
+                                                                 const IndexExpr& y) {
+  AffineForm a, b;
+  if (!as_affine(x, &a) || !as_affine(y, &b)) return std::nullopt;
+  if (a.constant != b.constant || a.terms.size() != b.terms.size()) return std::nullopt;
+  std::map<int64_t, int> by_coefficient;
+  for (const auto& [var, c] : b.terms) {
+    if (var >= kRuntimeIndexBase || !by_coefficient.emplace(c, var).second) return std::nullopt;
+  }
+  std::vector<std::pair<int, int>> out;
+  for (const auto& [var, c] : a.terms) {
+    const auto it = by_coefficient.find(c);
+    if (var >= kRuntimeIndexBase || it == by_coefficient.end()) return std::nullopt;
+    out.emplace_back(var, it->second);
+    by_coefficient.erase(it);
+  }
+  return out;
+}
+
 /// A reduction and a later expression that read the same tensor from outside need not read each
-/// other along its axis: max_j x[i,j] and x[i,j] - m[i]. Where all other indices agree they walk
-/// that axis together.
+/// other along its axis: max_j x[i,j] and x[i,j] - m[i]; nor need what only feeds the reduction,
+/// sum_j x[i,j]*x[i,j]. Where all other indices agree they walk that axis together.
 void link_shared_inputs(const TensorProgram& program, const Group& group, const GroupAxes& axes,
                         const std::vector<int>& first, AxisClasses* classes) {
   struct Read {
@@ -70,24 +92,35 @@ void link_shared_inputs(const TensorProgram& program, const Group& group, const 
     }
     return false;
   };
+  std::vector<bool> is_reduced(static_cast<size_t>(first.back()), false);
+  for (size_t i = 0; i + 1 < first.size(); ++i) {
+    const TensorExpr& e = expr(static_cast<int>(i));
+    for (int a = e.output_rank(); a < e.axis_count(); ++a)
+      is_reduced[static_cast<size_t>(first[i] + a)] = true;
+  }
+  const auto reduces = [&](int axis_class) {
+    for (int v = 0; v < first.back(); ++v) {
+      if (is_reduced[static_cast<size_t>(v)] && classes->find(v) == axis_class) return true;
+    }
+    return false;
+  };
+  const auto link_axes = [&](const Read& p, int x, const Read& q, int y) {
+    const int a = classes->find(first[static_cast<size_t>(p.position)] + x);
+    const int b = classes->find(first[static_cast<size_t>(q.position)] + y);
+    if (a == b) return true;
+    if (!(reduces(a) || reduces(b)) ||
+        expr(p.position).range(x).hi != expr(q.position).range(y).hi || meets_itself(a, b))
+      return false;
+    classes->unite(a, b);
+    return true;
+  };
   const auto link = [&](const Read& p, const Read& q) {
     for (size_t d = 0; d < p.scalar->indices.size(); ++d) {
-      const IndexExpr& x = p.scalar->indices[d];
-      const IndexExpr& y = q.scalar->indices[d];
-      if (x.is_const() && x == y) continue;
-      if (!x.is_var() || !y.is_var() || x.var_id() >= kRuntimeIndexBase ||
-          y.var_id() >= kRuntimeIndexBase)
-        return;
-      const int a = classes->find(first[static_cast<size_t>(p.position)] + x.var_id());
-      const int b = classes->find(first[static_cast<size_t>(q.position)] + y.var_id());
-      if (a == b) continue;
-      const bool reduced = x.var_id() >= expr(p.position).output_rank() ||
-                           y.var_id() >= expr(q.position).output_rank();
-      if (!reduced ||
-          expr(p.position).range(x.var_id()).hi != expr(q.position).range(y.var_id()).hi)
-        return;
-      if (meets_itself(a, b)) return;
-      classes->unite(a, b);
+      const auto pairs = paired_variables(p.scalar->indices[d], q.scalar->indices[d]);
+      if (!pairs) return;
+      for (const auto& [x, y] : *pairs) {
+        if (!link_axes(p, x, q, y)) return;
+      }
     }
   };
   for (const auto& [tensor, list] : reads) {

@@ -39,6 +39,20 @@ TEST(GroupAxes, FollowReadsThroughReductions) {
   EXPECT_EQ(axes->axis_of[0], axes->axis_of[1]);
 }
 
+TEST(GroupAxes, FollowASharedInputIntoWhatFeedsAReduction) {
+  const TensorProgram p = program_of(R"(
+(x: f32[4,6]) {
+  q = mul x, x : f32[4,6]
+  s = reduce q, axes={1}, combiner=sum : f32[4]
+  b = broadcast s, dims={0} : f32[4,6]
+  y = div x, b : f32[4,6]
+} -> (y))");
+  const auto axes = derive_group_axes(p, all_of(p));
+  ASSERT_TRUE(axes.ok()) << axes.error().message;
+  // The square's columns are those that the quotient walks.
+  EXPECT_EQ(axes->axes.size(), 2U);
+}
+
 TEST(GroupAxes, RefuseAShiftedRead) {
   const TensorProgram p = program_of(R"(
 (x: f32[8]) {
