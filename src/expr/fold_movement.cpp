@@ -52,10 +52,12 @@ class MovementFolder {
       : program_(program),
         max_branches_(max_branches),
         moved_(program.tensors.size()),
-        readers_(program.tensors.size(), 0) {}
+        readers_(program.tensors.size(), 0),
+        feeds_contraction_(program.tensors.size(), false) {}
 
   bool run() {
     count_readers();
+    find_contracted();
     for (const TensorProgram::Step& step : program_.steps) {
       if (!step.opaque) fold(program_.exprs[static_cast<size_t>(step.index)]);
     }
@@ -74,6 +76,32 @@ class MovementFolder {
     for (size_t t = 0; t < readers_.size(); ++t) {
       readers_[t] = static_cast<int>(uses.consumers[t].size());
     }
+  }
+
+  /// Tensors that reach a contraction, through movement if at all.
+  void find_contracted() {
+    for (size_t i = program_.steps.size(); i-- > 0;) {
+      if (program_.steps[i].opaque) continue;
+      const TensorExpr& e = program_.exprs[static_cast<size_t>(program_.steps[i].index)];
+      const bool passes_on = feeds_contraction_[static_cast<size_t>(e.output)] &&
+                             e.reduce_extents.empty() && only_moves(*e.body);
+      if (!e.is_contraction && !passes_on) continue;
+      visit(e.body, [&](const Scalar& s) {
+        if (s.kind == Scalar::Kind::kRead) feeds_contraction_[static_cast<size_t>(s.symbol)] = true;
+      });
+    }
+  }
+
+  bool is_output(TensorId t) const { return program_.tensors[static_cast<size_t>(t)].is_output; }
+
+  /// Whether `e` permutes the axes of one tensor for a contraction to read: that can follow the
+  /// permutation, but not take a join of several tensors in its place. A join that reaches memory
+  /// anyway is read from there.
+  bool permutes_for_contraction(const TensorExpr& e) const {
+    if (!feeds_contraction_[static_cast<size_t>(e.output)] || e.body->kind != Scalar::Kind::kRead)
+      return false;
+    return std::all_of(e.body->indices.begin(), e.body->indices.end(),
+                       [](const IndexExpr& i) { return i.is_const() || i.is_var(); });
   }
 
   void fold(TensorExpr& e) {
@@ -99,10 +127,13 @@ class MovementFolder {
       return;
     }
     const bool moves = e.reduce_extents.empty() && only_moves(*e.body);
+    const bool keeps_joins = permutes_for_contraction(e);
     int reads = 0;
     const ScalarRef body = ReadComposer(program_, e, [&](const Scalar& read) -> ScalarRef {
                              const Moved& m = moved_[static_cast<size_t>(read.symbol)];
                              if (!m.body || !may_enter(e, moves, read, m)) return nullptr;
+                             if (keeps_joins && m.shape.reads > 1 && is_output(read.symbol))
+                               return nullptr;
                              reads += m.shape.reads;
                              return reads <= max_branches_ || m.shape.reads <= 1 ? m.body : nullptr;
                            }).run();
@@ -135,6 +166,7 @@ class MovementFolder {
   int max_branches_;
   std::vector<Moved> moved_;
   std::vector<int> readers_;
+  std::vector<bool> feeds_contraction_;
   bool changed_ = false;
 };
 

@@ -60,6 +60,19 @@ TEST(FoldMovement, HeadsOfAttentionAreReadFromTheProjections) {
             "output y as y\n");
 }
 
+TEST(FoldMovement, AJoinThatIsAnOutputIsReadTransposedFromMemory) {
+  // Instead of joining the parts a second time, transposed.
+  EXPECT_EQ(after(R"((q: f32[1,8], past: f32[4,8], now: f32[1,8]) {
+    k = concat past, now, axis=0 : f32[5,8]
+    kt = transpose k, permutation={1,0} : f32[8,5]
+    s = dot_general q, kt, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[1,5]
+  } -> (k, s))",
+                  {fold}),
+            "k: f32[5,8] = i64(d0) < i64(4) ? past[d0, d1] : now[d0 - 4, d1]\n"
+            "s: f32[1,5] = contraction sum[8]:f32 q[0, r0] * k[d1, r0]\n"
+            "output k as k\noutput s as s\n");
+}
+
 TEST(FoldMovement, PadsSlicesAndBroadcastsVanish) {
   EXPECT_EQ(after(R"((x: f32[4,6], b: f32[6]) {
     z = constant 0 : f32[]
