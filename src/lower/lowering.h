@@ -107,6 +107,9 @@ class Lowering {
                      const Point& point, Reg value, Reg mask);
   RegisterTile make_tile(const TileRef& target, const Box& box);
   std::vector<Reg> initial_carry(const TileCarry& carry);
+  /// Whether an update's mask excludes what was excluded when the carry began: lanes of a tail
+  /// around the whole loop, which nothing reads.
+  bool masked_since_entry(TileSymbolId carry, int64_t number, Reg mask) const;
 
   // expressions.cpp
   struct EvalKey {
@@ -145,7 +148,21 @@ class Lowering {
   Reg load_element(int32_t buffer, const Scalar& read, const PreparedIndex& offset,
                    const Point& point, Reg guard);
   std::optional<Reg> load_transposed(int32_t buffer, const Scalar& read,
-                                     const PreparedIndex& offset, const Point& point);
+                                     const PreparedIndex& offset, const Point& point, Reg guard);
+  /// Where the lanes of a vector read when their offsets differ by constants, as in
+  /// `x[c + lane/4*4]`: `lanes` positions behind a common start, all within one vector.
+  struct LaneWindow {
+    int64_t begin = 0;
+    int64_t reach = 0;  ///< one more than the largest position
+    std::vector<int64_t> lanes;
+    std::vector<std::pair<int, int64_t>> terms;
+  };
+  std::optional<LaneWindow> lane_window(const PreparedIndex& offset, const Point& point) const;
+  /// One contiguous load and a permutation of its lanes in place of a gather.
+  std::optional<Reg> load_permuted(int32_t buffer, const Scalar& read, const PreparedIndex& offset,
+                                   const Point& point, Reg guard);
+  /// Leading lanes that `guard` lets through at a point, 0 if it is not the mask of a tail.
+  int64_t lanes_within(const Point& point, Reg guard);
   IndexExpr buffer_offset(TileSymbolId symbol, const std::vector<IndexExpr>& indices) const;
 
   // index_emission.cpp
@@ -180,6 +197,7 @@ class Lowering {
   std::vector<int32_t> buffer_of_;  ///< by symbol: kernel buffer, -1 for registers
   std::map<TileSymbolId, RegisterTile> tiles_;
   std::map<TileSymbolId, RegisterTile> next_tiles_;
+  std::map<TileSymbolId, std::vector<Reg>> carry_masks_;  ///< by register, as the loop began
   std::set<const Scalar*> shifted_exponentials_;
   int64_t emitted_statements_ = 0;
 

@@ -1,9 +1,19 @@
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "lower/lowering.h"
 
 namespace weft::lowering {
+
+namespace {
+
+bool uses_runtime_index(const IndexExpr& e) {
+  const std::vector<int> used = variables(e);
+  return !used.empty() && used.back() >= kRuntimeIndexBase;
+}
+
+}  // namespace
 
 IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>& indices) const {
   const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
@@ -110,8 +120,13 @@ Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedInd
                ? builder_.load(buffer, address, box_.lanes)
                : builder_.load(buffer, address, box_.lanes, to_lanes(guard, box_.lanes), zero);
   }
-  if (!vector_address && guard == kNoReg && at) {
-    if (const auto transposed = load_transposed(buffer, read, offset, point)) return *transposed;
+  if (!at) {
+    const auto permuted = load_permuted(buffer, read, offset, point, guard);
+    if (permuted) return *permuted;
+  }
+  if (!vector_address && at) {
+    const auto transposed = load_transposed(buffer, read, offset, point, guard);
+    if (transposed) return *transposed;
   }
   Reg offsets = to_lanes(address, box_.lanes);
   if (lane_coefficient != 0) {
@@ -126,8 +141,75 @@ Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedInd
   return builder_.gather(buffer, offsets, to_lanes(guard, box_.lanes), zero);
 }
 
+std::optional<Lowering::LaneWindow> Lowering::lane_window(const PreparedIndex& offset,
+                                                          const Point& point) const {
+  const auto range = [this](int id) { return range_of_var(id); };
+  const IndexExpr e = at_point(offset, point);
+  if (uses_runtime_index(e)) return std::nullopt;
+  LaneWindow out;
+  AffineForm first;
+  for (int32_t l = 0; l < box_.lanes; ++l) {
+    const IndexExpr lane = simplify(
+        substitute(e, [&](int id) { return id == kLaneVar ? IndexExpr(l) : IndexExpr::var(id); }),
+        range);
+    AffineForm form;
+    if (!as_affine(lane, &form)) return std::nullopt;
+    if (l == 0) first = form;
+    if (form.terms != first.terms) return std::nullopt;
+    out.lanes.push_back(form.constant);
+  }
+  // Neighbouring reads share a load where windows begin at multiples of the vector.
+  int64_t step = box_.lanes;
+  for (const auto& [id, c] : first.terms) step = std::gcd(step, c);
+  const auto [lo, hi] = std::minmax_element(out.lanes.begin(), out.lanes.end());
+  out.begin = floor_div(IndexExpr(*lo), step).constant() * step;
+  if (*hi - out.begin >= box_.lanes) out.begin = *lo;
+  if (*hi - out.begin >= box_.lanes) return std::nullopt;
+  out.reach = *hi - out.begin + 1;
+  for (int64_t& l : out.lanes) l -= out.begin;
+  out.terms = first.terms;
+  return out;
+}
+
+std::optional<Reg> Lowering::load_permuted(int32_t buffer, const Scalar& read,
+                                           const PreparedIndex& offset, const Point& point,
+                                           Reg guard) {
+  if (box_.lanes < 4) return std::nullopt;
+  const auto window = lane_window(offset, point);
+  if (!window) return std::nullopt;
+  const int64_t elements = kernel_.buffers[static_cast<size_t>(buffer)].elements;
+  IndexExpr begin = window->begin;
+  for (const auto& [id, c] : window->terms) begin = begin + IndexExpr::var(id) * c;
+  const Interval reach = range_of(begin, [this](int id) { return range_of_var(id); });
+  const bool inside = reach.lo >= 0 && reach.hi + box_.lanes <= elements;
+  Reg mask = kNoReg;
+  if (!inside) {
+    if (guard != kNoReg && builder_.type(guard).lanes > 1) return std::nullopt;
+    mask = builder_.lane_mask(builder_.int_constant(window->reach), box_.lanes);
+    if (guard != kNoReg) mask = combine_guards(to_lanes(guard, box_.lanes), mask);
+  }
+  const Reg address = emit_terms(window->terms, window->begin);
+  const ScalarValue zero =
+      is_float(read.type) ? float_value(read.type, 0) : int_value(read.type, 0);
+  const Reg loaded = mask == kNoReg ? builder_.load(buffer, address, box_.lanes)
+                                    : builder_.load(buffer, address, box_.lanes, mask, zero);
+  const std::vector<int32_t> order(window->lanes.begin(), window->lanes.end());
+  return builder_.shuffle(loaded, loaded, order);
+}
+
+int64_t Lowering::lanes_within(const Point& point, Reg guard) {
+  if (guard == kNoReg) return box_.lanes;
+  const Box::Axis& axis = box_.axes[static_cast<size_t>(box_.vec_axis)];
+  const auto& valid = valid_[static_cast<size_t>(axis.var)];
+  if (valid && valid->reg != kNoReg) return 0;
+  const int64_t extent = valid ? valid->count : program_.vars[static_cast<size_t>(axis.var)].extent;
+  const int64_t count = extent - point[static_cast<size_t>(box_.vec_axis)] * axis.lanes;
+  return guard == builder_.lane_mask(builder_.int_constant(count), box_.lanes) ? count : 0;
+}
+
 std::optional<Reg> Lowering::load_transposed(int32_t buffer, const Scalar& read,
-                                             const PreparedIndex& offset, const Point& point) {
+                                             const PreparedIndex& offset, const Point& point,
+                                             Reg guard) {
   const int32_t lanes = box_.lanes;
   if (!offset.affine || lanes < 4 || !std::has_single_bit(static_cast<uint32_t>(lanes)))
     return std::nullopt;
@@ -139,6 +221,8 @@ std::optional<Reg> Lowering::load_transposed(int32_t buffer, const Scalar& read,
     }
   }
   if (row < 0) return std::nullopt;
+  const int64_t vectors = lanes_within(point, guard);
+  if (vectors == 0) return std::nullopt;
   Point first = point;
   int32_t& position = first[static_cast<size_t>(row)];
   position -= position % lanes;
@@ -147,17 +231,29 @@ std::optional<Reg> Lowering::load_transposed(int32_t buffer, const Scalar& read,
     if (valid->reg != kNoReg) return std::nullopt;
     limit = std::min(limit, valid->count);
   }
-  if (position + lanes > limit) return std::nullopt;
+  // A tail's rows are loaded as far as they are valid.
+  const int64_t count = std::min<int64_t>(lanes, limit - position);
+  if (count * 2 < lanes) return std::nullopt;
+  const ScalarValue zero =
+      is_float(read.type) ? float_value(read.type, 0) : int_value(read.type, 0);
+  Reg mask = kNoReg;
+  if (count < lanes) {
+    mask = builder_.lane_mask(builder_.int_constant(count), lanes);
+  }
 
   const auto at = affine_at_point(offset, first);
   const Reg base = emit_terms(at->terms, 0);
   std::vector<Reg> rows;
   for (int64_t l = 0; l < lanes; ++l) {
+    if (l >= vectors) {  // what the guard excludes
+      rows.push_back(rows[0]);
+      continue;
+    }
     const int64_t constant = at->constant + l * at->lane_coefficient;
-    rows.push_back(builder_.load(
-        buffer,
-        builder_.apply(ScalarOp::kAdd, {base, builder_.int_constant(constant)}, DType::kI64),
-        lanes));
+    const Reg address =
+        builder_.apply(ScalarOp::kAdd, {base, builder_.int_constant(constant)}, DType::kI64);
+    rows.push_back(mask == kNoReg ? builder_.load(buffer, address, lanes)
+                                  : builder_.load(buffer, address, lanes, mask, zero));
   }
   // Butterfly: exchange blocks of half, quarter, … between rows that far apart.
   for (int32_t half = lanes / 2; half >= 1; half /= 2) {
@@ -174,11 +270,11 @@ std::optional<Reg> Lowering::load_transposed(int32_t buffer, const Scalar& read,
       rows[static_cast<size_t>(r + half)] = builder_.shuffle(a, b, high);
     }
   }
-  const uint64_t mask = box_masks_.at(&read);
-  for (int32_t r = 0; r < lanes; ++r) {
+  const uint64_t own_axes = box_masks_.at(&read);
+  for (int32_t r = 0; r < count; ++r) {
     Point p = first;
     p[static_cast<size_t>(row)] += r;
-    memo_[{&read, project(p, mask), kNoReg}] = rows[static_cast<size_t>(r)];
+    memo_[{&read, project(p, own_axes), guard}] = rows[static_cast<size_t>(r)];
   }
   return rows[static_cast<size_t>(point[static_cast<size_t>(row)] - position)];
 }

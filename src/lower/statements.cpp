@@ -145,7 +145,7 @@ void Lowering::emit_statement(const TileStatement& statement) {
       store_element(target, offset, box, point, value, mask);
       return;
     }
-    if (target.next && mask != kNoReg) {
+    if (target.next && mask != kNoReg && !masked_since_entry(target.symbol, number, mask)) {
       // Predicated off, a carry keeps its value.
       const Reg old = tiles_.at(target.symbol).regs[static_cast<size_t>(number)];
       const int32_t lanes = builder_.type(old).lanes;
@@ -162,6 +162,11 @@ void Lowering::emit_statement(const TileStatement& statement) {
     }
   }
   (target.next ? next_tiles_ : tiles_)[target.symbol] = std::move(tile);
+}
+
+bool Lowering::masked_since_entry(TileSymbolId carry, int64_t number, Reg mask) const {
+  const auto it = carry_masks_.find(carry);
+  return it != carry_masks_.end() && it->second[static_cast<size_t>(number)] == mask;
 }
 
 RegisterTile Lowering::make_tile(const TileRef& target, const Box& box) {
@@ -316,9 +321,11 @@ std::vector<Reg> Lowering::initial_carry(const TileCarry& carry) {
   } else {
     offset = prepare(buffer_offset(carry.target.symbol, carry.target.indices));
   }
+  std::vector<Reg> masks(static_cast<size_t>(box.points()), kNoReg);
   for_each_point(box, [&](int64_t number, const Point& point) {
     bool skip = false;
     const Reg mask = lane_mask_of(box, point, &skip);
+    masks[static_cast<size_t>(number)] = mask;
     Reg value = evaluate(carry.initial, point, skip ? kNoReg : mask);
     if (builder_.type(value).dtype != type)
       value = builder_.apply(ScalarOp::kConvert, {value}, type);
@@ -329,6 +336,7 @@ std::vector<Reg> Lowering::initial_carry(const TileCarry& carry) {
     }
   });
   if (!in_register) return {};
+  carry_masks_[carry.target.symbol] = std::move(masks);
   std::vector<Reg> regs = tile.regs;
   tiles_[carry.target.symbol] = std::move(tile);
   return regs;

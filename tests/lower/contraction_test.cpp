@@ -77,6 +77,42 @@ TEST(LowerContraction, PanelPackedInThePrefixOfANest) {
   EXPECT_EQ(lower_text(text).phases[0].work_items, 6);
 }
 
+TEST(LowerContraction, TailsOfAPackedPanelAreTransposedInRegisters) {
+  const HostTensor a = sample(DType::kF32, {6, 40}, 20), b = sample(DType::kF32, {29, 40}, 21);
+  const std::string text = R"(
+    kernel k(a: f32[6,40], b: f32[29,40], out y: f32[6,29]) blocks P warps 1 {
+      m: 6;
+      grid n in 29 step 32 {
+        seq q in 40 step 16 { panel[q,n] = b[n,q] at scratch @[q=REG_16, n=REG_2-VEC_16]; }
+        seq k in 40 carry acc[m,n]: f32 = 0 @[m=REG_6, n=REG_2-VEC_16] {
+          acc'[m,n] = acc[m,n] + a[m,k] * panel[k,n] @[m=REG_6, n=REG_2-VEC_16];
+        }
+        y[m,n] = acc[m,n] @[m=REG_6, n=REG_2-VEC_16];
+      }
+    })";
+  expect_lowered(
+      text, {{"a", a}, {"b", b}}, "y",
+      [&](const Coordinates& c) { return dot(a, b, c[0], c[1], true); }, 1e-5);
+  EXPECT_EQ(count_instructions(lower_text(text), KernelOp::kGather), 0);
+}
+
+TEST(LowerContraction, ATailAroundTheReductionNeedsNoSelectInIt) {
+  const HostTensor a = sample(DType::kF32, {5, 12}, 24), b = sample(DType::kF32, {12, 24}, 25);
+  const std::string text = R"(
+    kernel k(a: f32[5,12], b: f32[12,24] layout {1,32,1} {0,1,12} {1,1,32}, out y: f32[5,24]) blocks P warps 1 {
+      grid n in 24 step 32, m in 5 step 4 {
+        seq k in 12 carry acc[m,n]: f32 = 0 @[m=REG_4, n=REG_2-VEC_16] {
+          acc'[m,n] = acc[m,n] + a[m,k] * b[k,n] @[m=REG_4, n=REG_2-VEC_16];
+        }
+        y[m,n] = acc[m,n] @[m=REG_4, n=REG_2-VEC_16];
+      }
+    })";
+  expect_lowered(
+      text, {{"a", a}, {"b", b}}, "y", [&](const Coordinates& c) { return dot(a, b, c[0], c[1]); },
+      1e-5);
+  EXPECT_EQ(print(lower_text(text)).find("select"), std::string::npos);
+}
+
 TEST(LowerContraction, BatchesAndDoublePrecision) {
   const HostTensor a = sample(DType::kF64, {3, 7, 11}, 6), b = sample(DType::kF64, {3, 11, 19}, 7);
   expect_lowered(
@@ -177,7 +213,9 @@ const char* kConv = R"(
 TEST(LowerContraction, ConvolutionsWithPaddingAsSelects) {
   for (const Conv& s : {Conv{9, 15, 5, 20, 3, 1, 1, 1, 1}, Conv{11, 14, 4, 16, 3, 1, 2, 1, 1},
                         Conv{12, 13, 3, 7, 3, 2, 1, 2, 1}, Conv{7, 9, 64, 32, 3, 1, 1, 1, 2},
-                        Conv{5, 8, 6, 6, 1, 0, 1, 1, 1}, Conv{6, 7, 32, 32, 3, 1, 1, 1, 32}}) {
+                        Conv{5, 8, 6, 6, 1, 0, 1, 1, 1}, Conv{6, 7, 32, 32, 3, 1, 1, 1, 32},
+                        Conv{7, 9, 64, 64, 3, 1, 1, 1, 16}, Conv{5, 7, 16, 32, 3, 1, 1, 1, 16},
+                        Conv{5, 7, 20, 20, 3, 1, 1, 1, 5}, Conv{5, 8, 36, 36, 3, 1, 1, 1, 3}}) {
     const HostTensor x = sample(DType::kF32, {2, s.h, s.w, s.ci}, 12),
                      f = sample(DType::kF32, {s.co, s.ci / s.groups, s.k, s.k}, 13);
     expect_lowered(
@@ -206,6 +244,23 @@ TEST(LowerContraction, ConvolutionWithRowsClippedByLoopBounds) {
   // First, interior and last tiles along w: no lane or element mask anywhere in the interior.
   const KernelFunction kernel = lower_text(text);
   EXPECT_LT(count_instructions(kernel), 4000);
+}
+
+TEST(LowerContraction, AVectorAcrossGroupsIsLoadedOnceAndPermuted) {
+  const Conv s{6, 11, 32, 32, 3, 1, 1, 1, 8};
+  const HostTensor x = sample(DType::kF32, {2, s.h, s.w, s.ci}, 22),
+                   f = sample(DType::kF32, {s.co, s.ci / s.groups, 3, 3}, 23);
+  const std::string text = replaced(
+      kConv,
+      {{"f: f32[CO,CG,KS,KS]", "f: f32[CO,CG,KS,KS] layout {1,1,CG} {2,1,KS} {3,1,KS} {0,1,CO}"},
+       {"c in CG", "c in CG unroll"}});
+  const std::string sized = replaced(text, words_of(s));
+  expect_lowered(
+      sized, {{"x", x}, {"f", f}}, "y", [&](const Coordinates& c) { return convolved(x, f, s, c); },
+      1e-5);
+  const KernelFunction kernel = lower_text(sized);
+  EXPECT_EQ(count_instructions(kernel, KernelOp::kGather), 0);
+  EXPECT_GT(count_instructions(kernel, KernelOp::kShuffle), 0);
 }
 
 TEST(LowerContraction, DepthwiseRunsAlongChannels) {
