@@ -28,12 +28,14 @@ struct RegisterTileChoice {
 struct RowOperand {
   int64_t row_stride = 0;
   int64_t row_bytes = 0;
+  bool per_vector = false;  ///< each vector of the tile reads elements of its own
 };
 
 /// One vector FMA a slot beside one vector load or two broadcasts. Wide tiles read the row operand
 /// less often, tall ones the panel; rows that fall into the same cache sets throw each other out.
 RegisterTileChoice choose_register_tile(int64_t rows, int64_t columns, int64_t lanes,
-                                        const RowOperand& operand, const Target& target) {
+                                        int64_t max_vectors, const RowOperand& operand,
+                                        const Target& target) {
   constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
   constexpr int64_t kWays = 8;
   RegisterTileChoice best;
@@ -41,14 +43,17 @@ RegisterTileChoice choose_register_tile(int64_t rows, int64_t columns, int64_t l
   const int64_t column_vectors = ceil_div(columns, lanes);
   int64_t distinct_sets = kSetStride;
   if (operand.row_stride > 0) distinct_sets = kSetStride / std::gcd(kSetStride, operand.row_stride);
-  const double row_weight = operand.row_bytes > target.l2_bytes / 2 ? 0.45 : 0.12;
-  for (int64_t v = 1; v <= 4; ++v) {
+  const double row_weight = operand.per_vector                        ? 0
+                            : operand.row_bytes > target.l2_bytes / 2 ? 0.45
+                                                                      : 0.12;
+  for (int64_t v = 1; v <= std::min<int64_t>(4, max_vectors); ++v) {
     for (int64_t r = 1; r <= 14; ++r) {
-      if (r * v + v + 1 > registers || r * v > registers * 7 / 8 || r > rows || v > column_vectors)
-        continue;
+      // Operands of two steps are in flight beside the accumulators.
+      if (r * v > registers * 3 / 4 || r > rows || v > column_vectors) continue;
       const auto tile = [&](int64_t tr, int64_t tv) {
         const double fma = static_cast<double>(tr * tv);
-        const double loads = 0.5 * static_cast<double>(tr) + static_cast<double>(tv);
+        const double loads =
+            (operand.per_vector ? fma : 0.5 * static_cast<double>(tr)) + static_cast<double>(tv);
         return std::max({fma, loads, 6.0});  // fewer chains than the FMA latency leave slots empty
       };
       const int64_t full_r = rows / r, rest_r = rows % r;
@@ -100,9 +105,14 @@ class Contract {
 
   void collect_reads();
   void choose_axes();
+  void choose_row_axis(const std::vector<int>& outputs);
   void order_reduction();
   void choose_packing();
+  int64_t reduction_depth() const;
+  int64_t widest_panel() const;
+  bool in_bounds(const Scalar& read) const;
   bool pack_constant(const Read& read);
+  bool rows_outermost() const;
   TileBody nest();
   TileBody tile_body();
   void pack_panel(TileBody* body);
@@ -114,6 +124,7 @@ class Contract {
   bool depends(const Scalar& read, int axis) const {
     return stride_along(program_, axes_, root_, read, axis) != 0;
   }
+  ScalarRef translated(const Scalar& read);
   ScalarRef read_scratch(const Scalar& read) const;
 
   const TensorProgram& program_;
@@ -177,33 +188,22 @@ void Contract::choose_axes() {
   if (vec_axis_ >= 0) {
     while (lanes_ > 4 && lanes_ / 2 >= extent(vec_axis_)) lanes_ /= 2;
   }
-  // Row axis: one along which a vector operand is read again; the output's next axis inwards is
-  // preferred.
-  double best_row = -1;
-  for (const int a : outputs) {
-    if (a == vec_axis_) continue;
-    bool reuses = false;
-    for (const Read& r : reads_) reuses |= !depends(*r.scalar, a);
-    const int64_t n = extent(a);
-    double score = (reuses ? 10.0 : 1.0) + std::min<double>(static_cast<double>(n), 14) / 4;
-    const int64_t stride = output_stride_along(program_, axes_, group_, root_, a);
-    if (vec_axis_ >= 0 && stride == extent(vec_axis_)) score += 1;
-    if (score > best_row) {
-      best_row = score;
-      row_axis_ = a;
-    }
-  }
+  choose_row_axis(outputs);
   RowOperand operand;
   for (const Read& r : reads_) {
-    if (row_axis_ < 0 || (vec_axis_ >= 0 && depends(*r.scalar, vec_axis_))) continue;
+    if (row_axis_ < 0) continue;
+    if (vec_axis_ >= 0 && depends(*r.scalar, vec_axis_)) {
+      operand.per_vector |= depends(*r.scalar, row_axis_);
+      continue;
+    }
     const int64_t element = byte_size(r.scalar->type);
     operand.row_stride =
         std::max<int64_t>(0, stride_along(program_, axes_, root_, *r.scalar, row_axis_)) * element;
     operand.row_bytes = distinct_elements(program_, e, *r.scalar) * element;
   }
-  const RegisterTileChoice tile =
-      choose_register_tile(row_axis_ >= 0 ? extent(row_axis_) : 1,
-                           vec_axis_ >= 0 ? extent(vec_axis_) : 1, lanes_, operand, target_);
+  const RegisterTileChoice tile = choose_register_tile(row_axis_ >= 0 ? extent(row_axis_) : 1,
+                                                       vec_axis_ >= 0 ? extent(vec_axis_) : 1,
+                                                       lanes_, widest_panel(), operand, target_);
   rows_ = tile.rows;
   vectors_ = tile.vectors;
   for (const int a : outputs) {
@@ -214,6 +214,32 @@ void Contract::choose_axes() {
     const int64_t sc = output_stride_along(program_, axes_, group_, root_, c);
     return sa != sc ? sa > sc : a < c;
   });
+}
+
+/// Row axis: one along which an operand of the vector axis is read again; the output's next axis
+/// inwards is preferred. Without such an axis rows only save loads of the other operand: a strided
+/// vector operand, which is packed for one row tile after the other, does without.
+void Contract::choose_row_axis(const std::vector<int>& outputs) {
+  double best_row = -1;
+  for (const int a : outputs) {
+    if (a == vec_axis_) continue;
+    bool reuses = vec_axis_ < 0, packable = true;
+    for (const Read& r : reads_) {
+      if (vec_axis_ < 0 || !depends(*r.scalar, vec_axis_)) continue;
+      reuses |= !depends(*r.scalar, a);
+      const int64_t stride = stride_along(program_, axes_, root_, *r.scalar, vec_axis_);
+      packable &= r.constant || stride <= 1 || !depends(*r.scalar, a);
+    }
+    if (!packable) continue;
+    const int64_t n = extent(a);
+    double score = (reuses ? 10.0 : 1.0) + std::min<double>(static_cast<double>(n), 14) / 4;
+    const int64_t stride = output_stride_along(program_, axes_, group_, root_, a);
+    if (vec_axis_ >= 0 && stride == extent(vec_axis_)) score += 1;
+    if (score > best_row) {
+      best_row = score;
+      row_axis_ = a;
+    }
+  }
 }
 
 void Contract::order_reduction() {
@@ -278,10 +304,39 @@ bool Contract::pack_constant(const Read& read) {
   return true;
 }
 
+int64_t Contract::reduction_depth() const {
+  const TensorExpr& e = b_.expr(root_);
+  int64_t depth = 1;
+  for (const int64_t n : e.reduce_extents) depth *= n;
+  return depth;
+}
+
+/// Vectors of the widest panel of a strided operand that fits the budget.
+int64_t Contract::widest_panel() const {
+  int64_t widest = 4;
+  for (const Read& r : reads_) {
+    if (r.constant || vec_axis_ < 0) continue;
+    if (stride_along(program_, axes_, root_, *r.scalar, vec_axis_) <= 1) continue;
+    const int64_t bytes = reduction_depth() * lanes_ * byte_size(r.scalar->type);
+    widest = std::min(widest, std::max<int64_t>(1, panel_budget(target_) / bytes));
+  }
+  return widest;
+}
+
+/// Whether the read stays inside its tensor for all values of its axes: it may be moved out of the
+/// branch that it stands in.
+bool Contract::in_bounds(const Scalar& read) const {
+  const TensorExpr& e = b_.expr(root_);
+  const Shape& shape = program_.tensors[static_cast<size_t>(read.symbol)].type.shape;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const Interval reach = range_of(read.indices[d], [&](int id) { return e.range(id); });
+    if (reach.lo < 0 || reach.hi >= shape[d]) return false;
+  }
+  return true;
+}
+
 void Contract::choose_packing() {
   if (vec_axis_ < 0) return;
-  int64_t depth = 1;
-  for (const int a : reduction_) depth *= extent(a);
   for (Read& r : reads_) {
     r.vec_stride = stride_along(program_, axes_, root_, *r.scalar, vec_axis_);
     if (r.vec_stride == 0) continue;
@@ -290,13 +345,11 @@ void Contract::choose_packing() {
                          return o.scalar->symbol == r.scalar->symbol;
                        }) == 1;
     if (r.constant && alone && pack_constant(r)) continue;
-    const bool plain = std::all_of(r.scalar->indices.begin(), r.scalar->indices.end(),
-                                   [](const IndexExpr& i) { return i.is_const() || i.is_var(); });
-    const bool reused =
-        row_axis_ >= 0 && !depends(*r.scalar, row_axis_) && extent(row_axis_) > rows_;
-    if (r.vec_stride != 1 && plain && reused && packed_read_ == nullptr &&
-        r.scalar->operands.empty() &&
-        depth * vectors_ * lanes_ * byte_size(r.scalar->type) <= panel_budget(target_)) {
+    const bool same_for_all_rows = row_axis_ < 0 || !depends(*r.scalar, row_axis_);
+    if (r.vec_stride != 1 && same_for_all_rows && packed_read_ == nullptr &&
+        r.scalar->operands.empty() && in_bounds(*r.scalar) &&
+        reduction_depth() * vectors_ * lanes_ * byte_size(r.scalar->type) <=
+            panel_budget(target_)) {
       packed_read_ = r.scalar;
     }
   }
@@ -310,12 +363,25 @@ Place Contract::tile_place(bool with_rows, bool with_vectors) const {
   return place;
 }
 
-/// grid others { grid vector panels { [pack the panel] grid row tiles { tile } } }
+/// Whether all of the vector operand stays in the second-level cache while the rows go by: then
+/// threads divide the rows, so that what a thread writes is what it reads in the next kernel, and
+/// the row operand is read once. A larger operand is walked a panel at a time, each for all rows.
+bool Contract::rows_outermost() const {
+  if (packed_read_ != nullptr || vec_axis_ < 0) return false;
+  int64_t panels = 0, rows = 0;
+  for (const Read& r : reads_) {
+    const int64_t bytes =
+        distinct_elements(program_, b_.expr(root_), *r.scalar) * byte_size(r.scalar->type);
+    (r.vec_stride != 0 ? panels : rows) += bytes;
+  }
+  return panels <= panel_budget(target_) && rows > panels;
+}
+
+/// grid others { grid vector panels { [pack the panel] grid row tiles { tile } } }, or
+/// grid others { grid row tiles { grid vector panels { tile } } } where `rows_outermost`
 TileBody Contract::nest() {
   TileLoop outer;
   outer.kind = TileLoop::Kind::kGrid;
-  TileBody tail;
-  const bool panels_first = packed_read_ != nullptr || grid_.empty();
   // Axes that the vector operand does not depend on run inside its panel, so that the panel stays
   // in cache.
   std::vector<int> outside, inside;
@@ -324,12 +390,14 @@ TileBody Contract::nest() {
     for (const Read& r : reads_) operand_changes |= r.vec_stride != 0 && depends(*r.scalar, a);
     (operand_changes ? outside : inside).push_back(a);
   }
-  (void)panels_first;
+  const bool rows_first = rows_outermost();
   for (const int a : outside) outer.dims.push_back(b_.loop_dim(a, 1));
-  if (vec_axis_ >= 0) {
+  const auto add_panels = [&] {
+    if (vec_axis_ < 0) return;
     outer.dims.push_back(b_.loop_dim(vec_axis_, vectors_ * lanes_));
     vec_var_ = outer.dims.back().offset;
-  }
+  };
+  if (!rows_first) add_panels();
   TileLoop inner;
   inner.kind = TileLoop::Kind::kGrid;
   TileLoop& last = packed_read_ != nullptr ? inner : outer;
@@ -339,6 +407,7 @@ TileBody Contract::nest() {
     last.dims.push_back(b_.loop_dim(row_axis_, rows_));
     row_var_ = last.dims.back().offset;
   }
+  if (rows_first) add_panels();
   last.body = tile_body();
   if (packed_read_ != nullptr) {
     if (inner.dims.empty()) {
@@ -371,15 +440,9 @@ void Contract::pack_panel(TileBody* body) {
     coordinates.push_back(b_.index(a));
   }
   coordinates.push_back(b_.index(vec_axis_));
-  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
-  auto copy = std::make_shared<Scalar>(read);
-  for (IndexExpr& i : copy->indices) {
-    i = substitute(i, [&](int v) { return b_.index(own[static_cast<size_t>(v)]); });
-  }
-  copy->symbol = b_.input(read.symbol);
   TileStatement st;
   st.targets.push_back({panel_, std::move(coordinates), false});
-  st.value = std::move(copy);
+  st.value = translated(read);
   st.demand = Scope::kBlock;
   st.place = std::move(place);
   loop.body.push_back(TileNode::of(std::move(st)));
@@ -388,6 +451,17 @@ void Contract::pack_panel(TileBody* body) {
   } else {
     body->push_back(TileNode::of(std::move(loop)));
   }
+}
+
+/// A read of the reduction's body at the present indices.
+ScalarRef Contract::translated(const Scalar& read) {
+  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+  auto copy = std::make_shared<Scalar>(read);
+  for (IndexExpr& i : copy->indices) {
+    i = substitute(i, [&](int v) { return b_.index(own[static_cast<size_t>(v)]); });
+  }
+  copy->symbol = b_.input(read.symbol);
+  return copy;
 }
 
 ScalarRef Contract::read_scratch(const Scalar& read) const {
@@ -400,6 +474,10 @@ ScalarRef Contract::read_scratch(const Scalar& read) const {
 TileLoop Contract::reduction_loop() {
   TileLoop loop;
   loop.kind = TileLoop::Kind::kSeq;
+  // A vector across groups takes all of a group's channels from one load, once they are written
+  // out.
+  const bool permuted =
+      std::any_of(reads_.begin(), reads_.end(), [](const Read& r) { return r.vec_stride < 0; });
   for (size_t i = 0; i < reduction_.size(); ++i) {
     const int a = reduction_[i];
     TileLoop::Dim dim = b_.loop_dim(a, 1);
@@ -407,6 +485,7 @@ TileLoop Contract::reduction_loop() {
     // A predicate that a window axis enters is decided where the axis is written out.
     if (predicated_ && extent(a) <= 8 && !innermost) dim.unroll = 0;
     if (innermost) dim.unroll = rows_ * vectors_ >= 16 ? 2 : 4;
+    if (innermost && permuted && extent(a) <= lanes_) dim.unroll = 0;
     loop.dims.push_back(dim);
   }
   return loop;
@@ -532,10 +611,10 @@ TileBody Contract::tile_body() {
                    }),
       acc);
   if (packed_read_ != nullptr) {
-    const TileSymbolId from = b_.input(packed_read_->symbol);
+    const ScalarRef packed = translated(*packed_read_);
     product = rewrite(
         product, [](int v) { return IndexExpr::var(v); },
-        [&](const ScalarRef& r) { return r->symbol == from ? read_scratch(*r) : r; });
+        [&](const ScalarRef& r) { return equal(r, packed) ? read_scratch(*r) : r; });
   }
   clip_bounds(&loop, &product);
   TileStatement update;
