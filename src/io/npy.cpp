@@ -7,7 +7,6 @@
 #include <optional>
 #include <string_view>
 
-#include "io/replace_file.h"
 #include "support/mapped_file.h"
 
 namespace weft {
@@ -241,10 +240,16 @@ Result<HostTensor> load_npy(const std::string& path) {
   return Error{tensor.error().code, "'" + path + "': " + tensor.error().message};
 }
 
-Status save_npy(const std::string& path, const HostTensor& tensor) {
+Status write_npy(AtomicFile& file, const HostTensor& tensor) {
   const std::string header = npy_header(tensor);
-  return replace_file(path, {std::as_bytes(std::span(header.data(), header.size())),
-                             {tensor.raw(), static_cast<size_t>(tensor.bytes())}});
+  WEFT_RETURN_IF_ERROR(file.write(std::as_bytes(std::span(header.data(), header.size()))));
+  return file.write({tensor.raw(), static_cast<size_t>(tensor.bytes())});
+}
+
+Status save_npy(const std::string& path, const HostTensor& tensor) {
+  WEFT_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  WEFT_RETURN_IF_ERROR(write_npy(file, tensor));
+  return file.commit(/*durable=*/false);
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "support/atomic_file.h"
 #include "support/result.h"
 #include "support/tensor.h"
 
@@ -22,6 +23,9 @@ Result<HostTensor> parse_npy(std::span<const std::byte> bytes, std::shared_ptr<c
 std::string npy_header(const HostTensor& tensor);
 
 Result<HostTensor> load_npy(const std::string& path);
+
+/// The file's content; visible when the caller commits it.
+Status write_npy(AtomicFile& file, const HostTensor& tensor);
 
 /// Replaces the file at once, or leaves what was there: kInvalidInput with the system's reason.
 Status save_npy(const std::string& path, const HostTensor& tensor);

@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/atomic_file.h"
 #include "runtime/program_codec.h"
 #include "runtime/verify_program.h"
+#include "support/atomic_file.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
 

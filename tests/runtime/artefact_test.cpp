@@ -13,8 +13,8 @@
 #include <fstream>
 #include <random>
 
-#include "runtime/atomic_file.h"
 #include "runtime/program_codec.h"
+#include "support/atomic_file.h"
 #include "support/hash.h"
 #include "tests/runtime/program_fixture.h"
 

@@ -20,8 +20,9 @@ class AtomicFile {
   ~AtomicFile();
 
   Status write(std::span<const std::byte> bytes);
-  /// On disk and visible.
-  Status commit();
+  /// Makes it visible; with `durable` it is on the disk before that, so that it survives a power
+  /// cut.
+  Status commit(bool durable = true);
 
  private:
   explicit AtomicFile(std::string path) : path_(std::move(path)) {}

@@ -1,4 +1,4 @@
-#include "runtime/atomic_file.h"
+#include "support/atomic_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -96,13 +96,14 @@ Status AtomicFile::give_name() {
   return failure(errno);
 }
 
-Status AtomicFile::commit() {
-  if (fsync(fd_) != 0) return failure(errno);
+Status AtomicFile::commit(bool durable) {
+  if (durable && fsync(fd_) != 0) return failure(errno);
   if (temporary_.empty()) WEFT_RETURN_IF_ERROR(give_name());
   if (rename(temporary_.c_str(), path_.c_str()) != 0) return failure(errno);
   temporary_.clear();
   const int closed = close(std::exchange(fd_, -1));
   if (closed != 0 && errno != EINTR) return failure(errno);
+  if (!durable) return {};
   // So that the name, too, survives a power cut; a file system that cannot do it has done its best.
   const int folder = open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {
