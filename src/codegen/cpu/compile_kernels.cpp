@@ -6,6 +6,8 @@
 
 #include "support/for_each_in_parallel.h"
 
+#include "codegen/cpu/code_features.h"
+
 namespace weft {
 namespace {
 
@@ -28,7 +30,7 @@ Hash128 kernel_cache_key(const KernelFunction& kernel, const Target& target) {
   hasher.add_text(cpu_codegen_version());
   hasher.add_text(target.cpu);
   hasher.add_value(static_cast<uint64_t>(target.vector_bytes));
-  for (const std::string& feature : target.features) hasher.add_text(feature);
+  for (const std::string& feature : code_features(target)) hasher.add_text(feature);
   return hasher.digest128();
 }
 

@@ -16,6 +16,8 @@
 
 #include <mutex>
 
+#include "codegen/cpu/code_features.h"
+
 namespace weft::cpu {
 namespace {
 
@@ -52,7 +54,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const Target& target) 
   const llvm::Target* registered = llvm::TargetRegistry::lookupTarget(triple, error);
   if (registered == nullptr) return unsupported("LLVM: " + error);
   std::string features;
-  for (const std::string& feature : target.features) {
+  for (const std::string& feature : code_features(target)) {
     features += (features.empty() ? "+" : ",+") + feature;
   }
   llvm::TargetOptions options;

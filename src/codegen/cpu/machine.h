@@ -11,8 +11,8 @@
 
 namespace weft::cpu {
 
-/// LLVM's machine for an x86-64 target: its features alone decide what may be executed (the name of
-/// its CPU only how instructions are ordered). Not shared between threads.
+/// LLVM's machine for an x86-64 target: its code_features alone decide what may be executed (the
+/// name of its CPU only how instructions are ordered). Not shared between threads.
 Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const Target& target);
 
 /// Few and cheap passes: kernels come with their vectors, unrolling and hoisting already chosen.

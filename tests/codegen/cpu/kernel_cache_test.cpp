@@ -84,7 +84,9 @@ TEST_F(KernelCacheTest, KeysSeeTheKernelAndTheMachine) {
   EXPECT_EQ(key, kernel_cache_key(scale_kernel(2, "other name"), target_));
   EXPECT_NE(key, kernel_cache_key(scale_kernel(4), target_));
   Target other = target_;
-  other.features.emplace_back("one-more");
+  other.features.emplace_back("not-for-our-code");
+  EXPECT_EQ(key, kernel_cache_key(scale_kernel(2), other));
+  other.features = {"sse3"};
   EXPECT_NE(key, kernel_cache_key(scale_kernel(2), other));
   other = target_;
   other.threads += 1;
