@@ -45,14 +45,26 @@ void translate_identity(OpContext& n) {
   n.set_output(0, n.any_input(0));
 }
 
+/// An integer to a float power: exact where the power is whole, truncated elsewhere.
+ValueId power_of_integer(GraphBuilder& b, ValueId base, ValueId exponent) {
+  // Of a larger one, only -1, 0 and 1 have powers that fit, and those are exact in float64.
+  constexpr double kMaxWhole = 64;
+  const DType type = b.dtype(base);
+  const ValueId real = b.convert(exponent, DType::kF64);
+  const ValueId whole = b.binary(
+      ScalarOp::kAnd, b.binary(ScalarOp::kEq, real, b.unary(ScalarOp::kTrunc, real)),
+      b.binary(ScalarOp::kLe, b.unary(ScalarOp::kAbs, real), b.scalar(DType::kF64, kMaxWhole)));
+  const ValueId exact = b.binary(ScalarOp::kPow, base, b.convert(exponent, type));
+  const ValueId near = b.binary(ScalarOp::kPow, b.convert(base, DType::kF64), real);
+  return b.select(whole, exact, b.convert(near, type));
+}
+
 /// The result has the base's type, whatever the exponent's.
 void translate_pow(OpContext& n) {
   const ValueId base = n.input(0), exponent = n.input(1);
   const DType type = n.b.dtype(base);
   if (!is_float(type) && is_float(n.b.dtype(exponent))) {
-    const ValueId power = n.b.binary(ScalarOp::kPow, n.b.convert(base, DType::kF64),
-                                     n.b.convert(exponent, DType::kF64));
-    n.set_output(0, n.b.convert(power, type));
+    n.set_output(0, power_of_integer(n.b, base, exponent));
     return;
   }
   n.set_output(0, n.b.binary(ScalarOp::kPow, base, n.b.convert(exponent, type)));
