@@ -31,7 +31,9 @@ struct CompileOptions {
   bool verify_cache = false;  ///< hash whole files, of the model and of the cache
   bool keep_levels = false;   ///< load_or_compile: compile, whatever the cache has
   std::string dump_dir;       ///< empty: none; otherwise each level before and after each pass
-  std::string stop_after;     ///< name of a pass; later ones do not run
+  std::string stop_after;     ///< name of a pass, or kImportPass; later ones do not run
+  /// Where an internal error leaves a reproducer, which its message then names; empty: nowhere.
+  std::string reproducer_dir;
   std::function<void(const std::string&)> warn;
   /// Called on every kernel between lowering and code generation: for tests that plant a defect.
   std::function<void(KernelFunction&)> tamper;
@@ -43,6 +45,9 @@ struct PlanTotals {
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
   double predicted_us = 0;
 };
+
+/// What reading a model is called among the passes.
+inline constexpr const char* kImportPass = "import";
 
 struct PassTiming {
   std::string name;
@@ -77,14 +82,17 @@ struct Compilation {
 struct Pass {
   const char* name;
   const char* level;  ///< of what it makes: graph, tensor-program, plan, tile-program, kernel, code
-  Status (*run)(Compilation&);
+  Result<bool> (*run)(Compilation&);  ///< whether it changed the level
 };
+/// Those that make a graph come first and run, in turn, until a round changes nothing; the others
+/// run once.
 const std::vector<Pass>& pipeline();
 
 /// What build_program needs to know of the kernels of a compilation that has code.
 CodeOfPlan code_of_plan(const Compilation& c);
 
-/// Runs the pipeline on a .onnx or .graph file. Internal errors come back as kInternal.
+/// Runs the pipeline on a .onnx or .graph file. Internal errors come back as kInternal, with the
+/// path of a reproducer where the options name a folder for it.
 Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
                                                    const CompileOptions& options);
 /// The same from a graph made elsewhere.

@@ -1,10 +1,17 @@
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <span>
 #include <sstream>
+#include <string_view>
 
+#include "codegen/cpu/code_features.h"
 #include "driver/compiler.h"
 #include "driver/generate_kernels.h"
+#include "driver/graph_file.h"
 #include "driver/program_builder.h"
+#include "driver/reproducer.h"
 #include "expr/assign_layouts.h"
 #include "expr/express.h"
 #include "expr/sink_constants.h"
@@ -12,6 +19,7 @@
 #include "rewrite/fold_constants.h"
 #include "rewrite/inline_constant_if.h"
 #include "rewrite/merge_equal_nodes.h"
+#include "rewrite/narrow_regions.h"
 #include "rewrite/remove_dead_nodes.h"
 #include "rewrite/simplify_graph.h"
 #include "rewrite/unroll_scans.h"
@@ -23,36 +31,26 @@ namespace {
 
 /// A folded constant may be larger than its operands up to this size.
 constexpr int64_t kFoldBytes = int64_t{1} << 16;
+/// A constant up to this size is made in each region that reads it.
+constexpr int64_t kNarrowBytes = 64;
+/// Times that the passes over the graph run at most. What one round uncovers, the next finds: a
+/// condition that folds makes its branch part of the graph, where the captures fold in turn.
+constexpr int kMaxRounds = 8;
 /// Recurrences of more steps stay loops even with --unroll.
 constexpr int64_t kUnrollTrips = 1024;
 
-Status run_fold_constants(Compilation& c) {
-  fold_constants(c.graph, kFoldBytes);
-  return {};
+Result<bool> run_fold_constants(Compilation& c) { return fold_constants(c.graph, kFoldBytes); }
+Result<bool> run_inline_if(Compilation& c) { return inline_constant_if(c.graph); }
+Result<bool> run_narrow_regions(Compilation& c) { return narrow_regions(c.graph, kNarrowBytes); }
+Result<bool> run_unroll(Compilation& c) {
+  return c.options.unroll && unroll_scans(c.graph, kUnrollTrips);
 }
-Status run_simplify(Compilation& c) {
-  simplify_graph(c.graph);
-  return {};
-}
-Status run_inline_if(Compilation& c) {
-  inline_constant_if(c.graph);
-  return {};
-}
-Status run_unroll(Compilation& c) {
-  if (c.options.unroll) unroll_scans(c.graph, kUnrollTrips);
-  return {};
-}
-Status run_merge_equal(Compilation& c) {
-  merge_equal_nodes(c.graph);
-  return {};
-}
-Status run_remove_dead(Compilation& c) {
-  remove_dead_nodes(c.graph);
-  return {};
-}
-Status run_express(Compilation& c) {
+Result<bool> run_simplify(Compilation& c) { return simplify_graph(c.graph); }
+Result<bool> run_merge_equal(Compilation& c) { return merge_equal_nodes(c.graph); }
+Result<bool> run_remove_dead(Compilation& c) { return remove_dead_nodes(c.graph); }
+Result<bool> run_express(Compilation& c) {
   WEFT_ASSIGN_OR_RETURN(c.tensors, express(c.graph));
-  return {};
+  return true;
 }
 
 template <typename F>
@@ -63,42 +61,42 @@ void for_each_program(TensorProgram& program, F&& f) {
   }
 }
 
-Status run_sink_constants(Compilation& c) {
+Result<bool> run_sink_constants(Compilation& c) {
   sink_constants(c.tensors);
-  return {};
+  return true;
 }
 
-Status run_fold_movement(Compilation& c) {
+Result<bool> run_fold_movement(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { fold_movement(p); });
-  return {};
+  return true;
 }
-Status run_split_axes(Compilation& c) {
+Result<bool> run_split_axes(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { split_axes(p); });
-  return {};
+  return true;
 }
-Status run_sink_movement(Compilation& c) {
+Result<bool> run_sink_movement(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { sink_movement(p); });
-  return {};
+  return true;
 }
-Status run_pack(Compilation& c) {
-  if (c.options.planner != "auto") return {};
+Result<bool> run_pack(Compilation& c) {
+  if (c.options.planner != "auto") return true;
   for_each_program(c.tensors, [](TensorProgram& p) { pack_contractions(p); });
-  return {};
+  return true;
 }
-Status run_remove_dead_expressions(Compilation& c) {
+Result<bool> run_remove_dead_expressions(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { remove_dead_expressions(p); });
-  return {};
+  return true;
 }
-Status run_assign_layouts(Compilation& c) {
+Result<bool> run_assign_layouts(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { assign_layouts(p); });
-  return {};
+  return true;
 }
-Status run_plan(Compilation& c) {
+Result<bool> run_plan(Compilation& c) {
   PlanOptions options;
   options.planner = c.options.planner;
   options.fast_math = c.options.fast_math;
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
-  return {};
+  return true;
 }
 
 Status lower_plan(Compilation& c, const FusionPlan& plan) {
@@ -116,9 +114,21 @@ Status lower_plan(Compilation& c, const FusionPlan& plan) {
   }
   return {};
 }
-Status run_lower(Compilation& c) { return lower_plan(c, c.plan); }
+Result<bool> run_lower(Compilation& c) {
+  WEFT_RETURN_IF_ERROR(lower_plan(c, c.plan));
+  return true;
+}
 
-Status run_generate(Compilation& c) {
+void note_input_ranges(const ImportedModel& model, Program& program) {
+  for (const ImportedInput& input : model.inputs) {
+    if (input.graph_input < 0 || !input.range) continue;
+    ProgramIo& io = program.inputs[static_cast<size_t>(input.graph_input)];
+    io.lowest = input.range->lo;
+    io.highest = input.range->hi;
+  }
+}
+
+Result<bool> run_generate(Compilation& c) {
   const std::unique_ptr<CacheFolder> cache = open_cache(c.options);
   WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate_kernels(c, cache.get()));
   if (cache != nullptr) {
@@ -131,10 +141,11 @@ Status run_generate(Compilation& c) {
   c.program = std::move(built.program);
   c.cached_constants = std::move(built.cached_constants);
   c.program.kernels = std::move(images);
+  note_input_ranges(c.imported, c.program);
   c.program.model = c.model;
   c.program.target = c.target.name;
-  c.program.required_features = c.target.features;
-  return {};
+  if (!c.program.kernels.empty()) c.program.required_features = code_features(c.target);
+  return true;
 }
 
 Status verify_levels(const Compilation& c, const std::string& level) {
@@ -144,43 +155,112 @@ Status verify_levels(const Compilation& c, const std::string& level) {
   return {};
 }
 
-void dump(const Compilation& c, int number, const Pass& pass) {
-  if (c.options.dump_dir.empty()) return;
+Status dump(const Compilation& c, int number, const Pass& pass) {
+  if (c.options.dump_dir.empty()) return {};
   const auto text = print_level(c, pass.level);
+  std::error_code failed;
+  std::filesystem::create_directories(c.options.dump_dir, failed);
   std::ostringstream name;
   name << c.options.dump_dir << '/' << (number < 10 ? "0" : "") << number << '-' << pass.name << '.'
        << pass.level;
-  std::ofstream(name.str()) << (text.ok() ? *text : text.error().message);
+  std::ofstream file(name.str());
+  file << (text.ok() ? *text : text.error().message);
+  if (!file.flush()) return invalid_input("cannot write '" + name.str() + "'");
+  return {};
+}
+
+/// Runs the passes of a compilation: each is timed, verified and dumped.
+class PipelineRunner {
+ public:
+  explicit PipelineRunner(Compilation& c) : c_(c) {}
+
+  Status run() {
+    const std::vector<Pass>& passes = pipeline();
+    const auto after = std::find_if(passes.begin(), passes.end(), [](const Pass& pass) {
+      return std::string_view(pass.level) != "graph";
+    });
+    const std::span<const Pass> rewrites(passes.begin(), after);
+    const bool stops_within =
+        std::any_of(rewrites.begin(), rewrites.end() - 1,
+                    [&](const Pass& pass) { return c_.options.stop_after == pass.name; });
+    bool changed = true;
+    for (int round = 0; changed && round < kMaxRounds; ++round) {
+      WEFT_ASSIGN_OR_RETURN(changed, run_all(rewrites, round));
+      if (stops_within) return {};
+    }
+    if (c_.options.stop_after == rewrites.back().name) return {};
+    WEFT_ASSIGN_OR_RETURN(changed, run_all({after, passes.end()}, 0));
+    return {};
+  }
+
+ private:
+  /// Whether one of them changed anything; up to the one to stop after.
+  Result<bool> run_all(std::span<const Pass> passes, int round) {
+    bool any = false;
+    for (const Pass& pass : passes) {
+      const auto start = std::chrono::steady_clock::now();
+      WEFT_ASSIGN_OR_RETURN(const bool changed, pass.run(c_));
+      const std::chrono::duration<double, std::milli> spent =
+          std::chrono::steady_clock::now() - start;
+      add_time(pass.name, spent.count());
+      any = any || changed;
+      if (changed && c_.options.verify) {
+        Status status = verify_levels(c_, pass.level);
+        if (!status.ok())
+          return Error{ErrorCode::kInternal,
+                       std::string("after pass ") + pass.name + ": " + status.error().message};
+      }
+      if (changed || round == 0) WEFT_RETURN_IF_ERROR(dump(c_, ++dumped_, pass));
+      if (c_.options.stop_after == pass.name) break;
+    }
+    return any;
+  }
+
+  void add_time(const char* pass, double milliseconds) {
+    for (PassTiming& timing : c_.timings) {
+      if (timing.name == pass) {
+        timing.milliseconds += milliseconds;
+        return;
+      }
+    }
+    c_.timings.push_back({pass, milliseconds});
+  }
+
+  Compilation& c_;
+  int dumped_ = 0;
+};
+
+Status run_guarded(Compilation& c) {
+  try {
+    return PipelineRunner(c).run();
+  } catch (const InternalError& e) {
+    return Error{ErrorCode::kInternal, e.what()};
+  }
 }
 
 Result<std::unique_ptr<Compilation>> run_pipeline(std::unique_ptr<Compilation> c) {
   c->target = host_cpu_target(c->options.threads, c->options.max_vector_bytes);
-  int number = 0;
-  for (const Pass& pass : pipeline()) {
-    const auto start = std::chrono::steady_clock::now();
-    WEFT_RETURN_IF_ERROR(pass.run(*c));
-    const std::chrono::duration<double, std::milli> spent =
-        std::chrono::steady_clock::now() - start;
-    c->timings.push_back({pass.name, spent.count()});
-    if (c->options.verify) {
-      Status status = verify_levels(*c, pass.level);
-      if (!status.ok())
-        return Error{ErrorCode::kInternal,
-                     std::string("after pass ") + pass.name + ": " + status.error().message};
-    }
-    dump(*c, ++number, pass);
-    if (c->options.stop_after == pass.name) break;
+  if (c->options.stop_after == kImportPass) return c;
+  const bool keeps_graph = !c->options.reproducer_dir.empty();
+  const Graph before = keeps_graph ? c->graph : Graph();
+  Status status = run_guarded(*c);
+  if (status.ok()) return c;
+  Error error = status.take_error();
+  if (error.code == ErrorCode::kInternal && keeps_graph) {
+    error.message = with_reproducer(c->options.reproducer_dir, before, c->options, error.message);
   }
-  return c;
+  return error;
 }
 
 }  // namespace
 
 const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> passes = {
-      {"inline-constant-if", "graph", run_inline_if},
-      {"unroll-scans", "graph", run_unroll},
+      // Those over the graph run until a round changes nothing.
       {"fold-constants", "graph", run_fold_constants},
+      {"inline-constant-if", "graph", run_inline_if},
+      {"narrow-regions", "graph", run_narrow_regions},
+      {"unroll-scans", "graph", run_unroll},
       {"simplify", "graph", run_simplify},
       {"merge-equal-nodes", "graph", run_merge_equal},
       {"remove-dead-nodes", "graph", run_remove_dead},
@@ -221,20 +301,6 @@ Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOpt
   }
 }
 
-namespace {
-
-Result<Graph> read_printed_graph(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return invalid_input("cannot read '" + path + "'");
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto graph = parse_graph(text.str());
-  if (!graph.ok()) return invalid_input("'" + path + "': " + graph.error().message);
-  return graph;
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
                                                    const CompileOptions& options) {
   auto c = std::make_unique<Compilation>();
@@ -247,14 +313,14 @@ Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
                    "'" + path + "': HLO modules cannot be read yet; use a .onnx or .graph file"};
     }
     if (path.ends_with(".graph")) {
-      WEFT_ASSIGN_OR_RETURN(c->graph, read_printed_graph(path));
+      WEFT_ASSIGN_OR_RETURN(c->graph, read_graph_file(path));
     } else {
       WEFT_ASSIGN_OR_RETURN(c->imported, import_onnx(path, options.import));
       c->graph = c->imported.graph;
     }
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;
-    c->timings.push_back({"import", spent.count()});
+    c->timings.push_back({kImportPass, spent.count()});
     return run_pipeline(std::move(c));
   } catch (const InternalError& e) {
     return Error{ErrorCode::kInternal, e.what()};

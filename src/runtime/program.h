@@ -106,6 +106,10 @@ struct ProgramIo {
   /// Bytes that the code needs the base pointer aligned to, a power of two up to 64; 0: the
   /// element's size. A run copies what the caller did not align.
   int32_t alignment = 0;
+  /// Of an integer input: values from `lowest` to `highest` are safe whatever the others are (an
+  /// index into an axis). For callers that make inputs up; a run does not check it. None known when
+  /// lowest > highest.
+  int64_t lowest = 0, highest = -1;
 };
 
 struct Program {

@@ -27,7 +27,7 @@ void constant(A& a, Like<A, StoredConstant>& c) {
 template <typename A>
 void io(A& a, Like<A, ProgramIo>& x) {
   a.text(x.name);
-  values(a, x.dtype, x.alignment);
+  values(a, x.dtype, x.alignment, x.lowest, x.highest);
   numbers(a, x.shape);
 }
 

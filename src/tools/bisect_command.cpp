@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "driver/bisect.h"
+#include "driver/graph_file.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
 
@@ -19,7 +18,7 @@ struct BisectCommand {
 Status run_bisect(const BisectCommand& o) {
   WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
-  options.stop_after = "import";
+  options.stop_after = kImportPass;
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
   WEFT_ASSIGN_OR_RETURN(
       const auto inputs,
@@ -31,11 +30,8 @@ Status run_bisect(const BisectCommand& o) {
     return {};
   }
   fmt::print("first difference: {} ({}): {}\n", found->value, found->origin, found->difference);
-  PrintGraphOptions print_options;
-  print_options.max_inline_elements = int64_t{1} << 40;
-  std::ofstream file(o.output);
-  file << print(found->reduced, print_options) << "\n";
-  if (!file.flush()) return invalid_input("cannot write " + o.output);
+  WEFT_RETURN_IF_ERROR(write_graph_file(o.output, found->reduced,
+                                        "value " + found->value + ": " + found->difference));
   fmt::print("a model that shows it: {}\n", o.output);
   return Error{ErrorCode::kComparison,
                "value " + found->value + " differs between the plan and the interpreter"};

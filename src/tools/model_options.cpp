@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <random>
 
 #include "driver/generate_kernels.h"
@@ -84,28 +86,55 @@ Result<CompileOptions> compile_options(const ModelOptions& o,
     c.import.bind[text.substr(0, equals)] = n;
   }
   if (!o.no_cache) c.cache_dir = o.cache.empty() ? default_cache_dir() : o.cache;
-  c.warn = [](const std::string& message) { fmt::print(stderr, "weft: warning: {}\n", message); };
+  std::error_code failed;
+  c.reproducer_dir = std::filesystem::temp_directory_path(failed).string();
+  c.warn = [](const std::string& message) {
+    std::fputs(("weft: warning: " + message + "\n").c_str(), stderr);
+  };
   return c;
 }
 
 namespace {
 
+/// Integers from `range`, where nothing is known 0 or 1.
 HostTensor random_tensor(const TensorType& type, const std::optional<Interval>& range,
                          std::mt19937_64& random) {
   HostTensor t(type.dtype, type.shape);
   std::normal_distribution<float> normal;
-  Interval r = range.value_or(Interval{0, 1});
+  const Interval r = type.dtype == DType::kBool ? Interval{0, 1} : range.value_or(Interval{0, 1});
+  const uint64_t span = static_cast<uint64_t>(r.hi) - static_cast<uint64_t>(r.lo) + 1;
   for (int64_t i = 0; i < t.size(); ++i) {
     if (is_float(type.dtype)) {
       t.set_double(i, normal(random));
     } else {
-      const auto span = static_cast<uint64_t>(r.hi - r.lo) + 1;
-      t.set_int(i, type.dtype == DType::kBool
-                       ? static_cast<int64_t>(random() % 2)
-                       : r.lo + static_cast<int64_t>(random() % std::max<uint64_t>(span, 1)));
+      const uint64_t offset = span == 0 ? random() : random() % span;
+      t.set_int(i, static_cast<int64_t>(static_cast<uint64_t>(r.lo) + offset));
     }
   }
   return t;
+}
+
+/// One input of a program: the value given for it, which must have its type, else a random one.
+Result<HostTensor> input_value(const std::string& name, const TensorType& type,
+                               const std::optional<Interval>& range,
+                               const std::map<std::string, HostTensor>& given,
+                               std::mt19937_64& random) {
+  const auto found = given.find(name);
+  if (found == given.end()) return random_tensor(type, range, random);
+  const TensorType has{found->second.dtype(), found->second.shape()};
+  if (has == type) return found->second;
+  return invalid_input("input " + name + " is " + print(has) + ", the model wants " + print(type));
+}
+
+/// Names that the model does not have are mistakes, not to be passed over.
+Status check_names(const std::map<std::string, HostTensor>& given,
+                   const std::vector<std::string>& inputs) {
+  for (const auto& [name, value] : given) {
+    if (std::ranges::find(inputs, name) != inputs.end()) continue;
+    return invalid_input(fmt::format("the model has no input '{}'; its inputs are: {}", name,
+                                     fmt::join(inputs, ", ")));
+  }
+  return {};
 }
 
 }  // namespace
@@ -124,33 +153,23 @@ Result<std::vector<HostTensor>> program_inputs(const std::vector<ImportedInput>&
                                                const std::map<std::string, HostTensor>& given,
                                                uint64_t seed) {
   std::mt19937_64 random(seed + 1);
-  std::vector<HostTensor> out(program.size());
-  std::vector<bool> set(program.size(), false);
+  std::vector<const ImportedInput*> imported(program.size());
+  std::vector<std::string> names;  // of all that may be given
   for (const ImportedInput& input : inputs) {
-    const auto it = given.find(input.name);
-    if (input.graph_input < 0) continue;
-    const auto i = static_cast<size_t>(input.graph_input);
-    const TensorType type{program[i].dtype, program[i].shape};
-    if (it == given.end()) {
-      out[i] = random_tensor(type, input.range, random);
-    } else {
-      if (it->second.dtype() != type.dtype || it->second.shape() != type.shape) {
-        return invalid_input("input " + input.name + " is " +
-                             print(TensorType{it->second.dtype(), it->second.shape()}) +
-                             ", the model wants " + print(type));
-      }
-      out[i] = it->second;
-    }
-    set[i] = true;
+    names.push_back(input.name);
+    if (input.graph_input >= 0) imported[static_cast<size_t>(input.graph_input)] = &input;
   }
-  for (size_t i = 0; i < set.size(); ++i) {
-    if (set[i]) continue;
+  std::vector<HostTensor> out;
+  for (size_t i = 0; i < imported.size(); ++i) {
     const ProgramIo& io = program[i];
-    const auto it = given.find(io.name);
-    out[i] = it != given.end()
-                 ? it->second
-                 : random_tensor(TensorType{io.dtype, io.shape}, std::nullopt, random);
+    const std::string& name = imported[i] != nullptr ? imported[i]->name : io.name;
+    const auto range = imported[i] != nullptr ? imported[i]->range : std::nullopt;
+    if (imported[i] == nullptr) names.push_back(name);
+    WEFT_ASSIGN_OR_RETURN(HostTensor tensor,
+                          input_value(name, {io.dtype, io.shape}, range, given, random));
+    out.push_back(std::move(tensor));
   }
+  WEFT_RETURN_IF_ERROR(check_names(given, names));
   return out;
 }
 
@@ -177,20 +196,16 @@ Result<ReadyModel> prepare_artefact(const ModelOptions& o,
   }
   Program& program = programs[best];
   std::mt19937_64 random(o.seed + 1);
+  std::vector<std::string> names;
   for (const ProgramIo& io : program.inputs) {
-    const TensorType type{io.dtype, io.shape};
-    const auto it = given.find(io.name);
-    if (it == given.end()) {
-      ready.inputs.push_back(random_tensor(type, std::nullopt, random));
-      continue;
-    }
-    if (it->second.dtype() != io.dtype || it->second.shape() != io.shape) {
-      return invalid_input("input " + io.name + " is " +
-                           print(TensorType{it->second.dtype(), it->second.shape()}) +
-                           ", the artefact wants " + print(type));
-    }
-    ready.inputs.push_back(it->second);
+    names.push_back(io.name);
+    std::optional<Interval> range;
+    if (io.lowest <= io.highest) range = Interval{io.lowest, io.highest};
+    WEFT_ASSIGN_OR_RETURN(HostTensor tensor,
+                          input_value(io.name, {io.dtype, io.shape}, range, given, random));
+    ready.inputs.push_back(std::move(tensor));
   }
+  WEFT_RETURN_IF_ERROR(check_names(given, names));
   for (const ProgramIo& io : program.outputs) ready.output_names.push_back(io.name);
   WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(program), o.threads));
   ready.compile_ms =
@@ -224,7 +239,7 @@ Result<ReadyModel> prepare_model(const ModelOptions& o, bool with_levels) {
   if (is_artefact(o.model)) return prepare_artefact(o, given);
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o, given));
   if (o.target == "interp") {
-    options.stop_after = "import";
+    options.stop_after = kImportPass;
     return prepare_import(o, options, given);
   }
   options.keep_levels = with_levels;

@@ -41,10 +41,14 @@ Status write_outputs(const std::string& folder, const std::vector<std::string>& 
   std::error_code code;
   std::filesystem::create_directories(folder, code);
   if (code) return invalid_input("cannot make the folder " + folder + ": " + code.message());
-  const std::vector<std::string> files = file_names(names);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    WEFT_RETURN_IF_ERROR(save_npy(folder + "/" + files[i] + ".npy", outputs[i]));
+  // All are written before the first appears: a full disk or an interrupt leaves none.
+  std::vector<AtomicFile> files;
+  for (const std::string& name : file_names(names)) {
+    WEFT_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(folder + "/" + name + ".npy"));
+    WEFT_RETURN_IF_ERROR(write_npy(file, outputs[files.size()]));
+    files.push_back(std::move(file));
   }
+  for (AtomicFile& file : files) WEFT_RETURN_IF_ERROR(file.commit(/*durable=*/false));
   return {};
 }
 

@@ -7,7 +7,10 @@
 
 #include "driver/arena.h"
 #include "driver/bisect.h"
+#include "driver/graph_file.h"
+#include "driver/reproducer.h"
 #include "driver/session.h"
+#include "tests/import/onnx/model_writer.h"
 
 namespace weft {
 namespace {
@@ -67,6 +70,89 @@ TEST(CompileGraph, StopsAfterAPassByName) {
   ASSERT_TRUE(c.ok());
   EXPECT_FALSE((*c)->plan.kernels.empty());
   EXPECT_TRUE((*c)->kernels.empty());
+}
+
+/// A branch whose condition is a constant only when its surroundings are folded, and inside it
+/// another that depends on what it captures.
+TEST(CompileGraph, BranchesVanishWhoseConditionsFoldLate) {
+  const char* text = R"(
+(x: f32[4]) {
+  n = constant 3 : i64[]
+  two = constant 2 : i64[]
+  large = gt n, two : bool[]
+  y = if large, x, n : f32[4]
+    region (a: f32[4], m: i64[]) {
+      five = constant 5 : i64[]
+      more = gt m, five : bool[]
+      inner = if more, a : f32[4]
+        region (b: f32[4]) {
+          e = exp b : f32[4]
+        } -> (e)
+        region (b: f32[4]) {
+          t = tanh b : f32[4]
+        } -> (t)
+    } -> (inner)
+    region (a: f32[4], m: i64[]) {
+    } -> (a)
+} -> (y))";
+  auto c = compile_graph(graph_of(text), {});
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  ASSERT_EQ((*c)->graph.nodes.size(), 1U) << print((*c)->graph);
+  EXPECT_EQ((*c)->graph.nodes[0].op, GraphOp::kElementwise);
+  EXPECT_EQ((*c)->timings.size(), pipeline().size());
+}
+
+TEST(CompileGraph, StopsBeforeAllPasses) {
+  CompileOptions options;
+  options.stop_after = kImportPass;
+  auto c = compile_graph(graph_of(kChain), options);
+  ASSERT_TRUE(c.ok());
+  EXPECT_TRUE((*c)->timings.empty());
+}
+
+TEST(CompileGraph, AnInternalErrorLeavesAReproducer) {
+  const std::string folder = testing::TempDir() + "weft-reproducer";
+  std::filesystem::create_directories(folder);
+  const char* text = R"(
+(x: f32[100]) {
+  k = constant splat 0.5 : f32[100]
+  y = add x, k : f32[100]
+} -> (y))";
+  CompileOptions options;
+  options.reproducer_dir = folder;
+  options.tamper = [](KernelFunction&) { WEFT_CHECK(false, "planted"); };
+  const auto c = compile_graph(graph_of(text), options);
+  ASSERT_FALSE(c.ok());
+  EXPECT_EQ(c.error().code, ErrorCode::kInternal);
+  EXPECT_NE(c.error().message.find("planted"), std::string::npos);
+  std::string path;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".graph") path = entry.path().string();
+  }
+  EXPECT_NE(c.error().message.find(kReproducerIs + path), std::string::npos) << c.error().message;
+  // The whole graph, with the constant that is too large for text.
+  const auto read = read_graph_file(path);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(print(*read), print(graph_of(text)));
+  options.tamper = nullptr;
+  EXPECT_TRUE(compile_model(path, options).ok());
+  std::filesystem::remove_all(folder);
+}
+
+TEST(CompileModel, ArtefactsKeepSafeRangesOfIndices) {
+  const std::string path = testing::TempDir() + "gather.onnx";
+  std::ofstream(path, std::ios::binary)
+      << onnx::TestModel()
+             .input("ids", DType::kI64, {3})
+             .initializer("table", onnx::f32_tensor({7, 1}, {0, 1, 2, 3, 4, 5, 6}))
+             .node({"Gather", {"table", "ids"}, {"y"}})
+             .output("y")
+             .model();
+  const auto c = compile_model(path, {});
+  std::filesystem::remove(path);
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  EXPECT_EQ((*c)->program.inputs[0].lowest, 0);
+  EXPECT_EQ((*c)->program.inputs[0].highest, 6);
 }
 
 TEST(CompileModel, ReadsAPrintedGraphAndRefusesHlo) {
