@@ -21,10 +21,14 @@ int64_t bytes_of(const TensorProgram& program, TensorId t) {
 
 }  // namespace
 
-double latency_us(int64_t bytes, int64_t flops, const Target& target) {
+double roofline_us(int64_t bytes, int64_t flops, const Target& target) {
   const double memory = static_cast<double>(bytes) / (target.bandwidth_gb_per_s(bytes) * 1e3);
   const double compute = static_cast<double>(flops) / (target.peak_gflops * 1e3);
-  return std::max(memory, compute) + target.launch_us + target.barrier_us;
+  return std::max(memory, compute);
+}
+
+double latency_us(int64_t bytes, int64_t flops, const Target& target) {
+  return roofline_us(bytes, flops, target) + target.launch_us + target.barrier_us;
 }
 
 CostModel::CostModel(const TensorProgram& program, const Target& target)

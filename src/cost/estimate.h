@@ -18,8 +18,10 @@ struct Estimate {
   int64_t bytes_written = 0;
 };
 
-/// The roofline with the target's bandwidth at the kernel's working set, and what it costs to start
-/// a kernel: max(bytes / bandwidth(bytes), flops / peak) + launch + barrier.
+/// max(bytes / bandwidth, flops / peak), with the target's bandwidth at that working set.
+double roofline_us(int64_t bytes, int64_t flops, const Target& target);
+
+/// The roofline, and what it costs to start a kernel: launch and barrier.
 double latency_us(int64_t bytes, int64_t flops, const Target& target);
 
 /// Predicts kernels of one program: what each expression reads and does is computed once. Values

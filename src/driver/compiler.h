@@ -29,7 +29,6 @@ struct CompileOptions {
   bool verify = false;        ///< every level after every pass
   std::string cache_dir;      ///< empty: no cache on disk
   bool verify_cache = false;  ///< hash whole files, of the model and of the cache
-  bool keep_levels = false;   ///< load_or_compile: compile, whatever the cache has
   std::string dump_dir;       ///< empty: none; otherwise each level before and after each pass
   std::string stop_after;     ///< name of a pass, or kImportPass; later ones do not run
   /// Where an internal error leaves a reproducer, which its message then names; empty: nowhere.

@@ -8,6 +8,8 @@
 
 #include "codegen/cpu/code_features.h"
 #include "driver/compiler.h"
+#include "driver/explain_json.h"
+#include "driver/explain_text.h"
 #include "driver/generate_kernels.h"
 #include "driver/graph_file.h"
 #include "driver/program_builder.h"
@@ -145,6 +147,8 @@ Result<bool> run_generate(Compilation& c) {
   c.program.model = c.model;
   c.program.target = c.target.name;
   if (!c.program.kernels.empty()) c.program.required_features = code_features(c.target);
+  c.program.explanation = explain_text(c);
+  c.program.explanation_json = explain_json(c);
   return true;
 }
 
@@ -311,6 +315,11 @@ Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
     if (path.ends_with(".hlo")) {
       return Error{ErrorCode::kMissingDevice,
                    "'" + path + "': HLO modules cannot be read yet; use a .onnx or .graph file"};
+    }
+    if (path.ends_with(".weft")) {
+      return invalid_input("'" + path +
+                           "' is a compiled artefact: run, bench and explain take it; everything "
+                           "else needs the model");
     }
     if (path.ends_with(".graph")) {
       WEFT_ASSIGN_OR_RETURN(c->graph, read_graph_file(path));

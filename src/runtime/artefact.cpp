@@ -274,7 +274,7 @@ Result<std::vector<Program>> parse_artefact(std::shared_ptr<const void> owner,
   Result<std::vector<Program>> programs = assemble(std::move(*archive), tensors);
   if (!programs.ok()) return damaged(name, programs.error().message);
   for (const Program& program : *programs) {
-    WEFT_RETURN_IF_ERROR(check_features(program, features));
+    if (!options.any_features) WEFT_RETURN_IF_ERROR(check_features(program, features));
   }
   return programs;
 }

@@ -35,6 +35,8 @@ struct ArtefactOptions {
   /// Hash the constants too. Without it only what refers to them is checked, and a model of many
   /// gigabytes is ready before it is read; damage in the weights then shows in the results alone.
   bool verify_constants = true;
+  /// Programs that this machine cannot run are no error: to look at them only.
+  bool any_features = false;
 };
 
 /// The programs of a file, verified; their constants are views of the mapped file.

@@ -105,6 +105,8 @@ void entry(A& a, Like<A, ProgramArchive::Entry>& e) {
   a.list(p.buffers, [&](auto& b) { buffer(a, b); });
   steps(a, p.steps);
   values(a, p.loop_count, p.arena_bytes);
+  a.text(p.explanation);
+  a.text(p.explanation_json);
   numbers(a, e.kernels);
   numbers(a, e.constants);
 }

@@ -7,7 +7,6 @@
 
 #include "tools/commands.h"
 #include "tools/model_options.h"
-#include "tools/plan_report.h"
 
 namespace weft {
 
@@ -72,8 +71,13 @@ Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
     WEFT_RETURN_IF_ERROR(model.session->run_into(model.inputs, &outputs, options));
     for (size_t s = 0; s < ns.size(); ++s) samples[s].push_back(ns[s]);
   }
-  const auto kernels = kernels_by_name(*model.compilation);
-  const Target& target = model.compilation->target;
+  const auto explanation =
+      nlohmann::json::parse(model.session->program().explanation_json, nullptr, false);
+  std::map<std::string, nlohmann::json> kernels;
+  if (explanation.is_object()) {
+    for (const auto& kernel : explanation.value("kernels", nlohmann::json::array()))
+      kernels[kernel.value("name", "")] = kernel;
+  }
   fmt::print("{:>10} {:>12} {:>9}  {}\n", "ms", "bytes", "roofline", "kernel");
   nlohmann::json events = nlohmann::json::array();
   double at = 0;
@@ -85,14 +89,12 @@ Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
     if (it == kernels.end()) {
       fmt::print("{:>10.4f} {:>12} {:>9}  {}{}\n", ms, "", "", indent, steps[s].name);
     } else {
-      const Estimate& e = it->second->schedule.estimate;
-      const double limit =
-          std::max(static_cast<double>(e.bytes_read + e.bytes_written) /
-                       (target.bandwidth_gb_per_s(e.bytes_read + e.bytes_written) * 1e6),
-                   static_cast<double>(e.flops) / (target.peak_gflops * 1e6));
-      fmt::print("{:>10.4f} {:>12} {:>8.0f}%  {}{} [{}]\n", ms, e.bytes_read + e.bytes_written,
-                 ms > 0 ? 100 * limit / ms : 0, indent, steps[s].name,
-                 it->second->schedule.schedule_template);
+      const nlohmann::json& k = it->second;
+      const auto times = static_cast<double>(k.value("times", int64_t{1}));
+      const double bytes = times * (k.value("bytes_read", 0.0) + k.value("bytes_written", 0.0));
+      const double limit = times * k.value("roofline_us", 0.0) * 1e-3;
+      fmt::print("{:>10.4f} {:>12.0f} {:>8.0f}%  {}{} [{}]\n", ms, bytes,
+                 ms > 0 ? 100 * limit / ms : 0, indent, steps[s].name, k.value("template", ""));
     }
     events.push_back({{"name", steps[s].name},
                       {"ph", "X"},
@@ -111,12 +113,9 @@ Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
 }
 
 Status bench(const BenchCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(ReadyModel model, prepare_model(o.model, o.per_kernel || !o.trace.empty()));
+  WEFT_ASSIGN_OR_RETURN(ReadyModel model, prepare_model(o.model));
   if (o.per_kernel || !o.trace.empty()) {
-    if (!model.session || !model.compilation)
-      return invalid_input(
-          "--per-kernel needs a model compiled here: a .onnx or .graph file and a target other "
-          "than interp");
+    if (!model.session) return invalid_input("--per-kernel: the interpreter runs no kernels");
     return print_per_kernel(model, o);
   }
   WEFT_ASSIGN_OR_RETURN(const Times times, time_runs(model, o));

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "driver/explain_json.h"
+#include "driver/explain_text.h"
+#include "runtime/artefact.h"
 #include "tools/commands.h"
-#include "tools/explain_text.h"
 #include "tools/model_options.h"
-#include "tools/plan_report.h"
 
 namespace weft {
 
@@ -18,61 +19,36 @@ struct ExplainCommand {
   std::string why;
 };
 
-nlohmann::ordered_json kernel_json(const Compilation& c, const PlannedKernel& kernel) {
-  nlohmann::ordered_json j;
-  j["name"] = kernel.name;
-  j["kind"] = kernel.is_compute ? "compute" : "memory";
-  j["ops"] = origin_names(c.tensors, kernel.group);
-  j["template"] = kernel.schedule.schedule_template;
-  j["scopes"] = scope_summary(kernel);
-  j["shared_bytes"] = kernel.schedule.scopes.block_bytes;
-  j["registers"] = nullptr;
-  j["predicted_us"] = kernel.schedule.estimate.microseconds;
-  j["bytes_read"] = kernel.schedule.estimate.bytes_read;
-  j["bytes_written"] = kernel.schedule.estimate.bytes_written;
-  return j;
-}
-
-void print_json(const Compilation& c, const ExplainCommand& o) {
-  const PlanTotals totals = plan_totals(c);
-  nlohmann::ordered_json j;
-  j["target"] = o.model.target;
-  j["plan"] = o.model.planner;
-  j["ops"] = totals.ops;
-  j["memory_kernels"] = totals.memory_kernels;
-  j["compute_kernels"] = totals.compute_kernels;
-  j["library_calls"] = 0;
-  j["bytes_read"] = totals.bytes_read;
-  j["bytes_written"] = totals.bytes_written;
-  j["predicted_us"] = totals.predicted_us;
-  j["kernels"] = nlohmann::ordered_json::array();
-  for (const auto& [name, kernel] : kernels_by_name(c))
-    j["kernels"].push_back(kernel_json(c, *kernel));
-  j["edges"] = nlohmann::ordered_json::array();
-  for (const EdgeDecision& e : c.plan.edges) {
-    j["edges"].push_back({{"from", step_names(c.tensors, e.producer).back()},
-                          {"to", step_names(c.tensors, e.consumer).back()},
-                          {"verdict", verdict_name(e.verdict)},
-                          {"reason", e.reason}});
-  }
-  fmt::print("{}\n", j.dump(1));
-}
-
-Status why(const Compilation& c, const std::string& pair) {
+/// The two names of --why A,B.
+Result<std::pair<std::string, std::string>> edge_asked_for(const std::string& pair) {
   const size_t comma = pair.find(',');
   if (comma == std::string::npos)
     return invalid_input("--why " + pair + ": write two node names, A,B");
-  const std::string from = pair.substr(0, comma), to = pair.substr(comma + 1);
+  return std::pair(pair.substr(0, comma), pair.substr(comma + 1));
+}
+
+Error no_edge(const std::string& from, const std::string& to) {
+  return invalid_input("no edge from '" + from + "' to '" + to +
+                       "'; `weft explain --json` lists the edges");
+}
+
+void print_verdict(const std::string& from, const std::string& to, std::string_view verdict,
+                   const std::string& reason) {
+  fmt::print("{} -> {}: {}{}{}\n", from, to, verdict, reason.empty() ? "" : ": ", reason);
+}
+
+Status why(const Compilation& c, const std::string& pair) {
+  WEFT_ASSIGN_OR_RETURN(const auto names, edge_asked_for(pair));
+  const auto& [from, to] = names;
   const auto has = [&](int32_t step, const std::string& name) {
-    const auto names = step_names(c.tensors, step);
-    return std::find(names.begin(), names.end(), name) != names.end();
+    const auto known = step_names(c.tensors, step);
+    return std::find(known.begin(), known.end(), name) != known.end();
   };
   bool found = false;
   for (const EdgeDecision& e : c.plan.edges) {
     if (!has(e.producer, from) || !has(e.consumer, to)) continue;
     found = true;
-    fmt::print("{} -> {}: {}{}{}\n", from, to, verdict_name(e.verdict),
-               e.reason.empty() ? "" : ": ", e.reason);
+    print_verdict(from, to, verdict_name(e.verdict), e.reason);
   }
   if (found) return {};
   for (size_t s = 0; s < c.tensors.steps.size(); ++s) {
@@ -81,19 +57,56 @@ Status why(const Compilation& c, const std::string& pair) {
       return {};
     }
   }
-  return invalid_input("no edge from '" + from + "' to '" + to +
-                       "'; `weft explain --json` lists the edges");
+  return no_edge(from, to);
+}
+
+/// The same from an artefact's explanation, which names each end of an edge by its last node.
+Status why(const nlohmann::json& explanation, const std::string& pair) {
+  WEFT_ASSIGN_OR_RETURN(const auto names, edge_asked_for(pair));
+  const auto& [from, to] = names;
+  bool found = false;
+  for (const nlohmann::json& e : explanation.value("edges", nlohmann::json::array())) {
+    if (e.value("from", "") != from || e.value("to", "") != to) continue;
+    found = true;
+    print_verdict(from, to, e.value("verdict", ""), e.value("reason", ""));
+  }
+  return found ? Status() : Status(no_edge(from, to));
+}
+
+Status explain_artefact(const ExplainCommand& o) {
+  ArtefactOptions options;
+  options.any_features = true;
+  options.verify_constants = false;
+  WEFT_ASSIGN_OR_RETURN(const std::vector<Program> programs,
+                        load_artefact(o.model.model, {}, options));
+  for (const Program& program : programs) {
+    if (program.explanation.empty())
+      return invalid_input("'" + o.model.model + "' was written without an explanation");
+    if (!o.why.empty()) {
+      const auto json = nlohmann::json::parse(program.explanation_json, nullptr, false);
+      if (!json.is_object())
+        return invalid_input("'" + o.model.model + "': its explanation does not parse");
+      return why(json, o.why);
+    }
+    if (o.json) {
+      fmt::print("{}\n", program.explanation_json);
+    } else {
+      fmt::print("{}", program.explanation);
+    }
+  }
+  return {};
 }
 
 Status explain(const ExplainCommand& o) {
   WEFT_RETURN_IF_ERROR(check_target(o.model.target));
+  if (is_artefact(o.model.model)) return explain_artefact(o);
   WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
   options.stop_after = "plan";
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
   if (!o.why.empty()) return why(*c, o.why);
   if (o.json) {
-    print_json(*c, o);
+    fmt::print("{}\n", explain_json(*c));
     return {};
   }
   fmt::print("{}", explain_text(*c));

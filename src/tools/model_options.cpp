@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "driver/generate_kernels.h"
@@ -177,6 +178,22 @@ namespace {
 
 /// An artefact with inputs for it; of several programs, the one that fits the given shapes, else
 /// the first.
+/// The totals of an artefact's explanation; zeros where it has none.
+PlanTotals explained_totals(const Program& program) {
+  const auto json = nlohmann::json::parse(program.explanation_json, nullptr, false);
+  PlanTotals t;
+  if (!json.is_object()) return t;
+  const auto number = [&](const char* key) { return json.value(key, int64_t{0}); };
+  t.ops = number("ops");
+  t.memory_kernels = number("memory_kernels");
+  t.compute_kernels = number("compute_kernels");
+  t.bytes_read = number("bytes_read");
+  t.bytes_written = number("bytes_written");
+  t.flops = number("flops");
+  t.predicted_us = json.value("predicted_us", 0.0);
+  return t;
+}
+
 Result<ReadyModel> prepare_artefact(const ModelOptions& o,
                                     const std::map<std::string, HostTensor>& given) {
   ReadyModel ready;
@@ -195,6 +212,8 @@ Result<ReadyModel> prepare_artefact(const ModelOptions& o,
     if (fits) best = p;
   }
   Program& program = programs[best];
+  ready.totals = explained_totals(program);
+  ready.unique_kernels = static_cast<int64_t>(program.kernels.size());
   std::mt19937_64 random(o.seed + 1);
   std::vector<std::string> names;
   for (const ProgramIo& io : program.inputs) {
@@ -232,7 +251,7 @@ Result<ReadyModel> prepare_import(const ModelOptions& o, const CompileOptions& o
 
 }  // namespace
 
-Result<ReadyModel> prepare_model(const ModelOptions& o, bool with_levels) {
+Result<ReadyModel> prepare_model(const ModelOptions& o) {
   WEFT_RETURN_IF_ERROR(check_target(o.target));
   WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o));
   const auto start = std::chrono::steady_clock::now();
@@ -242,7 +261,6 @@ Result<ReadyModel> prepare_model(const ModelOptions& o, bool with_levels) {
     options.stop_after = kImportPass;
     return prepare_import(o, options, given);
   }
-  options.keep_levels = with_levels;
   ReadyModel ready;
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(o.model, options));
   for (const ProgramIo& io : model.program.outputs) ready.output_names.push_back(io.name);

@@ -33,6 +33,9 @@ struct ModelOptions {
 
 void add_model_options(CLI::App& app, ModelOptions& options);
 
+/// Whether the path names an artefact (.weft) rather than a model.
+bool is_artefact(const std::string& path);
+
 /// Tensors given by --input and --inputs, by name.
 Result<std::map<std::string, HostTensor>> load_given_inputs(const ModelOptions& options);
 Result<CompileOptions> compile_options(const ModelOptions& options,
@@ -55,11 +58,10 @@ struct ReadyModel {
   std::vector<HostTensor> inputs;
   std::vector<std::string> output_names;
   double compile_ms = 0;
-  PlanTotals totals;  ///< zeros for an artefact and for the interpreter
+  PlanTotals totals;  ///< zeros for the interpreter
   int64_t unique_kernels = 0, kernels_from_cache = 0;
 };
-/// `with_levels`: keep the compilation, even where the cache has the whole model.
-Result<ReadyModel> prepare_model(const ModelOptions& options, bool with_levels = false);
+Result<ReadyModel> prepare_model(const ModelOptions& options);
 Result<std::vector<HostTensor>> run_model(ReadyModel& model);
 void print_timings(const std::vector<PassTiming>& timings, int64_t kernels_from_cache,
                    int64_t unique_kernels);

@@ -11,6 +11,9 @@ namespace weft {
 /// by its tensor.
 std::vector<std::string> step_names(const TensorProgram& program, int32_t step);
 
+/// Names of the model's nodes in a kernel.
+std::vector<std::string> origin_names(const TensorProgram& program, const Group& group);
+
 /// Scopes of a kernel's local values, "register 5, scratch 1".
 std::string scope_summary(const PlannedKernel& kernel);
 

@@ -1,4 +1,4 @@
-#include "tools/explain_text.h"
+#include "driver/explain_text.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "tools/plan_report.h"
+#include "driver/plan_totals.h"
 
 namespace weft {
 
@@ -205,6 +205,20 @@ std::vector<std::string> step_names(const TensorProgram& program, int32_t step) 
   }
   const TensorExpr& expr = program.exprs[static_cast<size_t>(s.index)];
   return {program.tensors[static_cast<size_t>(expr.output)].name};
+}
+
+std::vector<std::string> origin_names(const TensorProgram& program, const Group& group) {
+  std::set<int32_t> ids;
+  for (const ExprId e : group.exprs) {
+    const auto& origins = program.exprs[static_cast<size_t>(e)].origins;
+    ids.insert(origins.begin(), origins.end());
+  }
+  std::vector<std::string> out;
+  for (const int32_t id : ids) {
+    if (id >= 0 && static_cast<size_t>(id) < program.origins.size())
+      out.push_back(program.origins[static_cast<size_t>(id)].name);
+  }
+  return out;
 }
 
 std::string scope_summary(const PlannedKernel& kernel) {

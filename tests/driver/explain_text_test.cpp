@@ -1,4 +1,4 @@
-#include "tools/explain_text.h"
+#include "driver/explain_text.h"
 
 #include <gtest/gtest.h>
 

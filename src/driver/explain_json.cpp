@@ -1,0 +1,77 @@
+#include "driver/explain_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "driver/explain_text.h"
+#include "driver/plan_totals.h"
+
+namespace weft {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int64_t times,
+                 const Target& target) {
+  const Estimate& e = kernel.schedule.estimate;
+  Json j;
+  j["name"] = kernel.name;
+  j["kind"] = kernel.is_compute ? "compute" : "memory";
+  j["ops"] = origin_names(program, kernel.group);
+  j["template"] = kernel.schedule.schedule_template;
+  j["scopes"] = scope_summary(kernel);
+  j["shared_bytes"] = kernel.schedule.scopes.block_bytes;
+  j["registers"] = nullptr;
+  j["predicted_us"] = e.microseconds;
+  j["roofline_us"] = roofline_us(e.bytes_read + e.bytes_written, e.flops, target);
+  j["bytes_read"] = e.bytes_read;
+  j["bytes_written"] = e.bytes_written;
+  j["times"] = times;
+  return j;
+}
+
+void add_kernels(const FusionPlan& plan, const TensorProgram& program, int64_t times,
+                 const Target& target, Json& list) {
+  for (const FusionPlan::Step& step : plan.order) {
+    if (!step.opaque) {
+      list.push_back(
+          kernel_json(program, plan.kernels[static_cast<size_t>(step.index)], times, target));
+      continue;
+    }
+    const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(step.index)];
+    const auto& regions = plan.regions[static_cast<size_t>(step.index)];
+    int64_t inner = 0;
+    if (__builtin_mul_overflow(times, trip_count(program, opaque), &inner)) inner = times;
+    for (size_t r = 0; r < regions.size(); ++r)
+      add_kernels(*regions[r], *opaque.regions[r], inner, target, list);
+  }
+}
+
+}  // namespace
+
+std::string explain_json(const Compilation& c) {
+  const PlanTotals totals = plan_totals(c);
+  Json j;
+  j["target"] = c.target.name;
+  j["plan"] = c.options.planner;
+  j["ops"] = totals.ops;
+  j["memory_kernels"] = totals.memory_kernels;
+  j["compute_kernels"] = totals.compute_kernels;
+  j["library_calls"] = 0;
+  j["bytes_read"] = totals.bytes_read;
+  j["bytes_written"] = totals.bytes_written;
+  j["flops"] = totals.flops;
+  j["predicted_us"] = totals.predicted_us;
+  j["kernels"] = Json::array();
+  add_kernels(c.plan, c.tensors, 1, c.target, j["kernels"]);
+  j["edges"] = Json::array();
+  for (const EdgeDecision& e : c.plan.edges) {
+    j["edges"].push_back({{"from", step_names(c.tensors, e.producer).back()},
+                          {"to", step_names(c.tensors, e.consumer).back()},
+                          {"verdict", verdict_name(e.verdict)},
+                          {"reason", e.reason}});
+  }
+  return j.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace weft

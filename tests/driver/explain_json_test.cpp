@@ -1,0 +1,48 @@
+#include "driver/explain_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace weft {
+namespace {
+
+std::unique_ptr<Compilation> compile(const char* text) {
+  auto graph = parse_graph(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  CompileOptions options;
+  options.threads = 1;
+  auto c = compile_graph(std::move(*graph), options);
+  EXPECT_TRUE(c.ok()) << c.error().message;
+  return std::move(*c);
+}
+
+TEST(ExplainJson, ListsKernelsAndEdges) {
+  const auto c = compile(R"(
+(x: f32[16,32], w: f32[32,8]) {
+  p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[16,8]
+  t = tanh p : f32[16,8]
+  y = reduce t, axes={1}, combiner=sum : f32[16]
+} -> (y))");
+  const auto j = nlohmann::json::parse(explain_json(*c));
+  EXPECT_EQ(j["compute_kernels"], 1);
+  EXPECT_EQ(j["memory_kernels"], 1);
+  ASSERT_EQ(j["kernels"].size(), 2U);
+  EXPECT_EQ(j["kernels"][0]["kind"], "compute");
+  EXPECT_EQ(j["kernels"][0]["bytes_read"], (16 * 32 + 32 * 8) * 4);
+  EXPECT_EQ(j["kernels"][0]["bytes_written"], 16 * 8 * 4);
+  EXPECT_EQ(j["kernels"][0]["times"], 1);
+  ASSERT_EQ(j["edges"].size(), 2U);
+  EXPECT_EQ(j["edges"][0]["verdict"], "fused");
+  EXPECT_EQ(j["edges"][1]["verdict"], "illegal");
+  EXPECT_FALSE(j["edges"][1]["reason"].get<std::string>().empty());
+}
+
+TEST(ExplainJson, GoesIntoTheProgram) {
+  const auto c = compile("(x: f32[16,32]) {\n  y = tanh x : f32[16,32]\n} -> (y)");
+  EXPECT_EQ(c->program.explanation_json, explain_json(*c));
+  EXPECT_NE(c->program.explanation.find("1 kernels"), std::string::npos) << c->program.explanation;
+}
+
+}  // namespace
+}  // namespace weft
