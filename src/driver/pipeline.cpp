@@ -159,14 +159,15 @@ Status verify_levels(const Compilation& c, const std::string& level) {
   return {};
 }
 
-Status dump(const Compilation& c, int number, const Pass& pass) {
+/// A level as it is after pass `number`; 0: as it was imported.
+Status dump(const Compilation& c, int number, const std::string& pass, const std::string& level) {
   if (c.options.dump_dir.empty()) return {};
-  const auto text = print_level(c, pass.level);
+  const auto text = print_level(c, level);
   std::error_code failed;
   std::filesystem::create_directories(c.options.dump_dir, failed);
   std::ostringstream name;
-  name << c.options.dump_dir << '/' << (number < 10 ? "0" : "") << number << '-' << pass.name << '.'
-       << pass.level;
+  name << c.options.dump_dir << '/' << (number < 10 ? "0" : "") << number << '-' << pass << '.'
+       << level;
   std::ofstream file(name.str());
   file << (text.ok() ? *text : text.error().message);
   if (!file.flush()) return invalid_input("cannot write '" + name.str() + "'");
@@ -179,6 +180,7 @@ class PipelineRunner {
   explicit PipelineRunner(Compilation& c) : c_(c) {}
 
   Status run() {
+    WEFT_RETURN_IF_ERROR(dump(c_, 0, "import", "graph"));
     const std::vector<Pass>& passes = pipeline();
     const auto after = std::find_if(passes.begin(), passes.end(), [](const Pass& pass) {
       return std::string_view(pass.level) != "graph";
@@ -214,7 +216,7 @@ class PipelineRunner {
           return Error{ErrorCode::kInternal,
                        std::string("after pass ") + pass.name + ": " + status.error().message};
       }
-      if (changed || round == 0) WEFT_RETURN_IF_ERROR(dump(c_, ++dumped_, pass));
+      if (changed || round == 0) WEFT_RETURN_IF_ERROR(dump(c_, ++dumped_, pass.name, pass.level));
       if (c_.options.stop_after == pass.name) break;
     }
     return any;

@@ -20,6 +20,27 @@ namespace {
 /// Files come into place complete, so an interrupt may end the process at once.
 void on_interrupt(int) { _exit(static_cast<int>(ErrorCode::kInterrupted)); }
 
+/// Commands of the contract that are yet to come: refused by name, whatever follows them.
+void add_later_command(CLI::App& app, Status& status, const char* name, const char* what) {
+  CLI::App* command = app.add_subcommand(name, std::string(what) + " (not there yet)");
+  command->allow_extras();
+  command->callback([&status, name] {
+    status = Error{ErrorCode::kMissingDevice,
+                   fmt::format("'{}' is not there yet: targets are modelled, and candidates are "
+                               "chosen by the model alone",
+                               name)};
+  });
+}
+
+/// A first word that is neither option nor command.
+Status check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->check_name(argv[1])) return {};
+  }
+  return invalid_input(fmt::format("unknown command '{}'; `weft --help` lists them", argv[1]));
+}
+
 Status parse_and_run(CLI::App& app, int argc, char** argv, int* usage) {
   Status status;
   add_run_command(app, status);
@@ -31,6 +52,9 @@ Status parse_and_run(CLI::App& app, int argc, char** argv, int* usage) {
   add_bisect_command(app, status);
   add_cache_command(app, status);
   add_targets_command(app, status);
+  add_later_command(app, status, "tune", "Measure candidates into the performance library");
+  add_later_command(app, status, "calibrate", "Measure this machine and describe it");
+  WEFT_RETURN_IF_ERROR(check_command(app, argc, argv));
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());

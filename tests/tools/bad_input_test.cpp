@@ -51,6 +51,12 @@ TEST_F(BadInput, FilesThatAreNoModels) {
   expect_message(run_weft({"run", "m.hlo"}), 4, {"HLO"});
 }
 
+TEST_F(BadInput, CommandsThatAreNot) {
+  expect_message(run_weft({"frob", "m.onnx"}), 2, {"unknown command 'frob'", "--help"});
+  expect_message(run_weft({"tune", "m.onnx", "--for", "3"}), 4, {"'tune' is not there yet"});
+  expect_message(run_weft({"calibrate"}), 4, {"'calibrate' is not there yet"});
+}
+
 TEST_F(BadInput, OptionsThatDoNotFit) {
   const std::string model = folder_.write("m.onnx", small_model());
   const auto run = [&](std::vector<std::string> more) {
