@@ -182,6 +182,36 @@ TEST_F(BadInput, AFullDiskLeavesNoPartOfAResult) {
   EXPECT_THAT(folder_.files("cache"), IsEmpty());
 }
 
+TEST_F(BadInput, AnInterruptLeavesNothing) {
+  const std::string body = TestModel()
+                               .input("i", DType::kI64, {})
+                               .input("on", DType::kBool, {})
+                               .input("h", DType::kF32, {4})
+                               .node({"Tanh", {"h"}, {"next"}})
+                               .node({"Identity", {"on"}, {"still"}})
+                               .output("still", DType::kBool)
+                               .output("next")
+                               .graph();
+  const std::string endless =
+      TestModel()
+          .input("go", DType::kBool, {})
+          .input("x", DType::kF32, {4})
+          .node({"Loop", {"", "go", "x"}, {"y"}, {onnx::graph_attr("body", body)}})
+          .output("y")
+          .model();
+  HostTensor yes(DType::kBool, {});
+  yes.set_int(0, 1);
+  CommandOptions soon;
+  soon.interrupt_after_ms = 400;
+  const CommandRun run =
+      run_weft({"run", folder_.write("m.onnx", endless), "--no-cache", "--input",
+                "go=" + tensor("go.npy", yes), "--output-dir", folder_.path("out")},
+               soon);
+  EXPECT_EQ(run.exit_code, 130);
+  EXPECT_THAT(run.out, IsEmpty());
+  EXPECT_THAT(folder_.files(), ElementsAre("go.npy", "m.onnx"));
+}
+
 TEST_F(BadInput, ResultsThatCannotBeWritten) {
   const std::string model = folder_.write("m.onnx", small_model());
   const std::string file = folder_.write("file", "in the way");

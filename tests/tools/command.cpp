@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 
 #include "tests/import/onnx/model_writer.h"
@@ -55,6 +56,10 @@ CommandRun run_weft(const std::vector<std::string>& arguments, const CommandOpti
   if (child == 0) become_weft(arguments, out[1], err[1], options);
   close(out[1]);
   close(err[1]);
+  if (options.interrupt_after_ms >= 0) {
+    usleep(static_cast<useconds_t>(options.interrupt_after_ms) * 1000);
+    kill(child, SIGINT);
+  }
   CommandRun run;
   run.out = read_all(out[0]);
   run.err = read_all(err[0]);
