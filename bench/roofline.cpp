@@ -25,7 +25,12 @@
 #include <thread>
 #include <vector>
 
+#include "copies.h"
+
 namespace {
+
+using weft_bench::best_copies;
+using weft_bench::CopyFunction;
 
 using Clock = std::chrono::steady_clock;
 
@@ -90,67 +95,20 @@ int64_t fma_128(int64_t rounds) {  // without FMA: a product and a sum
   return rounds * kChains * 4 * 2;
 }
 
-// Copies of a multiple of 256 bytes between arrays aligned to 64. The two kinds of store are two
-// functions: compilers merge the branches of one, and drop the hint.
-
-template <bool kStream>
-__attribute__((target("avx512f"))) void copy_512(char* to, const char* from, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += 256) {
-#pragma GCC unroll 4
-    for (int64_t i = at; i < at + 256; i += 64) {
-      const __m512i value = _mm512_load_si512(from + i);
-      if constexpr (kStream) {
-        _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), value);
-      } else {
-        _mm512_store_si512(to + i, value);
-      }
-    }
-  }
-}
-
-template <bool kStream>
-__attribute__((target("avx2"))) void copy_256(char* to, const char* from, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += 256) {
-#pragma GCC unroll 8
-    for (int64_t i = at; i < at + 256; i += 32) {
-      const __m256i value = _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i));
-      if constexpr (kStream) {
-        _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), value);
-      } else {
-        _mm256_store_si256(reinterpret_cast<__m256i*>(to + i), value);
-      }
-    }
-  }
-}
-
-template <bool kStream>
-void copy_128(char* to, const char* from, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 16) {
-    const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from + i));
-    if constexpr (kStream) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), value);
-    } else {
-      _mm_store_si128(reinterpret_cast<__m128i*>(to + i), value);
-    }
-  }
-}
-
 struct Isa {
   std::string name;
   int64_t (*fma)(int64_t rounds);  ///< returns floating-point operations
-  using Copy = void(char* to, const char* from, int64_t bytes);
-  Copy* copy;
-  Copy* stream;
+  CopyFunction* copy;
+  CopyFunction* stream;
 };
 
 Isa best_isa() {
-  if (__builtin_cpu_supports("avx512f")) {
-    return {"avx512", fma_512, copy_512<false>, copy_512<true>};
-  }
+  const auto& [copy, stream] = best_copies();
+  if (__builtin_cpu_supports("avx512f")) return {"avx512", fma_512, copy, stream};
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return {"avx2", fma_256, copy_256<false>, copy_256<true>};
+    return {"avx2", fma_256, copy, stream};
   }
-  return {"sse2", fma_128, copy_128<false>, copy_128<true>};
+  return {"sse2", fma_128, copy, stream};
 }
 
 std::vector<int> allowed_cores() {
@@ -233,7 +191,7 @@ double fma_gflops(const Team& team, const Isa& isa, double seconds) {
   return static_cast<double>(operations) * team.size() / elapsed * 1e-9;
 }
 
-double copy_seconds(const Team& team, Isa::Copy* copy, double seconds, int64_t bytes) {
+double copy_seconds(const Team& team, CopyFunction* copy, double seconds, int64_t bytes) {
   const int64_t share = (bytes / team.size() + 255) / 256 * 256;
   struct Free {
     void operator()(char* memory) const { std::free(memory); }
