@@ -88,6 +88,7 @@ class Stitch {
   }
 
   void choose_axes();
+  int choose_cross_axis() const;
   void decide_kept();
   std::vector<int> physical_order(std::vector<int> list) const;
   TileBody grid_loops();
@@ -101,6 +102,7 @@ class Stitch {
   ScalarRef read_local(int producer) const;
   std::vector<IndexExpr> coordinates(int p) const;
   Place place() const { return vec_var_ >= 0 ? place_of(vec_var_, regs_, lanes_) : Place{}; }
+  Place place(int p) const;
   TileStatement assign(TileSymbolId symbol, std::vector<IndexExpr> indices, ScalarRef value,
                        Place place, bool next = false) const;
   TileSymbolId add_value(const std::string& base, DType type,
@@ -116,9 +118,11 @@ class Stitch {
   std::vector<int> grid_, inner_;  ///< common axes of extent > 1, outermost first
   int vec_axis_ = -1;
   bool row_vector_ = true;  ///< the vector axis is an inner one
+  int cross_axis_ = -1;     ///< of the grid: rows that a transposing kernel holds in registers
   int64_t lanes_ = 1, regs_ = 1;
   bool chunked_ = false;
   TileVarId vec_var_ = -1;  ///< offset variable of the vector axis in the loop at hand
+  TileVarId cross_var_ = -1;
 
   std::vector<bool> kept_;               ///< row values stored in scratch
   std::map<int, TileSymbolId> stored_;   ///< their symbols
@@ -162,8 +166,11 @@ void Stitch::choose_axes() {
         }
       });
       if (is_output(p)) {
-        weigh(output_stride_along(program_, axes_, group_, p, a),
-              program_.tensors[static_cast<size_t>(b_.expr(p).output)].type.dtype);
+        // Twice: what is read across can be turned in registers, a store cannot.
+        for (int twice = 0; twice < 2; ++twice) {
+          weigh(output_stride_along(program_, axes_, group_, p, a),
+                program_.tensors[static_cast<size_t>(b_.expr(p).output)].type.dtype);
+        }
       }
     }
     const auto extent = static_cast<double>(axes_.axes[static_cast<size_t>(a)].extent);
@@ -189,11 +196,49 @@ void Stitch::choose_axes() {
   const int64_t extent = axes_.axes[static_cast<size_t>(vec_axis_)].extent;
   lanes_ = target_.lanes(4);
   while (lanes_ > 4 && lanes_ / 2 >= extent) lanes_ /= 2;
+  cross_axis_ = choose_cross_axis();
   regs_ = std::clamp<int64_t>((extent + lanes_ - 1) / lanes_, 1, row_vector_ ? 4 : 2);
+  if (cross_axis_ >= 0) regs_ = 1;
   if (!axes_.reductions.empty() || extent <= 2 * kChunk) return;
   int64_t items = 1;
   for (const int a : grid_) items *= axes_.axes[static_cast<size_t>(a)].extent;
   chunked_ = items < kItemsPerThread * target_.threads;
+}
+
+/// The axis along which something that is read across the vectors is contiguous: with as many rows
+/// of it in registers as a vector has lanes, its loads become whole vectors that are transposed.
+int Stitch::choose_cross_axis() const {
+  if (!axes_.reductions.empty() || !row_vector_ || lanes_ < 4) return -1;
+  int best = -1;
+  int64_t most = 0;
+  for (const int a : grid_) {
+    if (axes_.axes[static_cast<size_t>(a)].extent < lanes_) continue;
+    int64_t bytes = 0;
+    for (int p = 0; p < count_; ++p) {
+      visit(b_.expr(p).body, [&](const Scalar& s) {
+        if (s.kind != Scalar::Kind::kRead || axes_.producer(s.symbol) >= 0) return;
+        if (stride_along(program_, axes_, p, s, a) == 1 &&
+            stride_along(program_, axes_, p, s, vec_axis_) > 1)
+          bytes += byte_size(s.type);
+      });
+    }
+    if (bytes > most) {
+      most = bytes;
+      best = a;
+    }
+  }
+  return best;
+}
+
+/// Of a value of an elementwise kernel: the axes of the tile that it runs along.
+Place Stitch::place(int p) const {
+  Place out;
+  if (cross_var_ >= 0 && has_axis(axes_, p, cross_axis_)) out = place_of(cross_var_, lanes_, 1);
+  if (vec_var_ >= 0 && has_axis(axes_, p, vec_axis_)) {
+    const Place row = place_of(vec_var_, regs_, lanes_);
+    out.axes.insert(out.axes.end(), row.axes.begin(), row.axes.end());
+  }
+  return out;
 }
 
 void Stitch::decide_kept() {
@@ -234,13 +279,15 @@ void Stitch::decide_kept() {
 
 TileBody Stitch::grid_loops() {
   std::vector<std::pair<int, int64_t>> dims;
-  for (const int a : grid_)
-    dims.emplace_back(a, a == vec_axis_ && !row_vector_ ? lanes_ * regs_ : 1);
+  for (const int a : grid_) {
+    dims.emplace_back(a, a == vec_axis_ ? lanes_ * regs_ : a == cross_axis_ ? lanes_ : 1);
+  }
   TileLoop grid;
   grid.kind = TileLoop::Kind::kGrid;
   for (const auto& [axis, step] : dims) {
     grid.dims.push_back(b_.loop_dim(axis, step));
     if (axis == vec_axis_) vec_var_ = grid.dims.back().offset;
+    if (axis == cross_axis_) cross_var_ = grid.dims.back().offset;
   }
   if (chunked_) {
     const int64_t extent = axes_.axes[static_cast<size_t>(vec_axis_)].extent;
@@ -284,17 +331,20 @@ TileStatement Stitch::assign(TileSymbolId symbol, std::vector<IndexExpr> indices
   return st;
 }
 
-/// Coordinates of a local value: the vector axis of the grid, then the inner axes that it runs
-/// along.
+/// Coordinates of a local value: the inner axes that it runs along, then the axis of the grid that
+/// is in the tile. The vector axis comes last, so that a kept value is stored and loaded as whole
+/// vectors.
 std::vector<IndexExpr> Stitch::coordinates(int p) const {
   std::vector<IndexExpr> out;
+  if (!reduces(p)) {
+    for (const int a : inner_) {
+      if (has_axis(axes_, p, a)) out.push_back(b_.index(a));
+    }
+  }
   if (vec_axis_ >= 0 && !row_vector_ && output_has_axis(program_, group_, axes_, p, vec_axis_)) {
     out.push_back(b_.index(vec_axis_));
   }
-  if (reduces(p)) return out;
-  for (const int a : inner_) {
-    if (has_axis(axes_, p, a)) out.push_back(b_.index(a));
-  }
+  if (cross_axis_ >= 0 && has_axis(axes_, p, cross_axis_)) out.push_back(b_.index(cross_axis_));
   return out;
 }
 
@@ -315,7 +365,9 @@ void Stitch::emit_member(int p, TileBody* body) {
   const bool along_vector = row ? row_vector_ && has_axis(axes_, p, vec_axis_) : false;
   const bool along_grid_vector =
       !row_vector_ && vec_axis_ >= 0 && output_has_axis(program_, group_, axes_, p, vec_axis_);
-  const Place where = along_vector || along_grid_vector ? place() : Place{};
+  const Place where = cross_axis_ >= 0                    ? place(p)
+                      : along_vector || along_grid_vector ? place()
+                                                          : Place{};
   const TileSymbolId symbol =
       add_value(program_.tensors[static_cast<size_t>(b_.expr(p).output)].name + "_v", type);
   body->push_back(TileNode::of(assign(symbol, coordinates(p), std::move(value), where)));
@@ -391,7 +443,7 @@ void Stitch::emit_sweep(int level, TileBody* body) {
     const bool first = axes_.level[static_cast<size_t>(p)] == level;
     if (first && is_output(p)) {
       loop.body.push_back(
-          TileNode::of(b_.store(p, read_local(p), vec_axis_ >= 0 ? place() : Place{})));
+          TileNode::of(b_.store(p, read_local(p), cross_axis_ >= 0 ? place(p) : place())));
     }
   }
   if (loop.dims.empty()) {
