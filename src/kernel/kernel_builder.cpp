@@ -138,7 +138,7 @@ Reg KernelBuilder::constant(KernelType type, ScalarValue value) {
   KernelInstruction in = instruction(KernelOp::kConst, {});
   in.value = value;
   const Reg r = emit_pure(std::move(in), type);
-  facts_[static_cast<size_t>(r)] = {Fact::Kind::kConstant, kNoReg, value};
+  facts_[static_cast<size_t>(r)] = {Fact::Kind::kConstant, kNoReg, value, kNoReg};
   return r;
 }
 
@@ -171,7 +171,10 @@ Reg KernelBuilder::apply(ScalarOp op, std::vector<Reg> operands, DType result_ty
   const Reg r = emit_pure(std::move(in), t);
   const bool is_sum = op == ScalarOp::kAdd && !is_float(result_type);
   if (const ScalarValue* c = is_sum ? constant_of(operands[1]) : nullptr) {
-    facts_[static_cast<size_t>(r)] = {Fact::Kind::kSum, operands[0], *c};
+    facts_[static_cast<size_t>(r)] = {Fact::Kind::kSum, operands[0], *c, kNoReg};
+  }
+  if (op == ScalarOp::kMul && is_float(result_type)) {
+    facts_[static_cast<size_t>(r)] = {Fact::Kind::kProduct, operands[0], {}, operands[1]};
   }
   return r;
 }
@@ -267,7 +270,7 @@ Reg KernelBuilder::broadcast(Reg scalar, int32_t lanes) {
   WEFT_CHECK(from.lanes == 1, "a broadcast of a vector");
   if (const ScalarValue* c = constant_of(scalar)) return constant({from.dtype, lanes}, *c);
   const Reg r = emit_pure(instruction(KernelOp::kBroadcast, {scalar}), {from.dtype, lanes});
-  facts_[static_cast<size_t>(r)] = {Fact::Kind::kBroadcast, scalar, {}};
+  facts_[static_cast<size_t>(r)] = {Fact::Kind::kBroadcast, scalar, {}, kNoReg};
   return r;
 }
 

@@ -63,16 +63,23 @@ class KernelBuilder {
   std::vector<Reg> if_then_else(Reg condition, const std::function<std::vector<Reg>()>& then_body,
                                 const std::function<std::vector<Reg>()>& else_body = {});
 
+  /// The factors of a register that is a product of floats; kNoReg twice for others.
+  std::pair<Reg, Reg> factors(Reg r) const {
+    return fact(r).kind == Fact::Kind::kProduct ? std::pair(fact(r).base, fact(r).other)
+                                                : std::pair(kNoReg, kNoReg);
+  }
+
   const KernelType& type(Reg r) const { return kernel_.type(r); }
   const KernelFunction& kernel() const { return kernel_; }
 
  private:
   /// What is known of a register for folding.
   struct Fact {
-    enum class Kind : uint8_t { kNone, kConstant, kBroadcast, kSum };
+    enum class Kind : uint8_t { kNone, kConstant, kBroadcast, kSum, kProduct };
     Kind kind = Kind::kNone;
     Reg base = kNoReg;  ///< kBroadcast: the scalar; kSum: of `base` and the integer `value.i`
     ScalarValue value;
+    Reg other = kNoReg;  ///< kProduct: of the floats `base` and `other`
   };
   struct Scope {
     KernelBlock block;

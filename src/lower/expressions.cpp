@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include "lower/lowering.h"
 
@@ -113,7 +114,7 @@ Reg Lowering::evaluate_uncached(const ScalarRef& s, const Point& point, Reg guar
 }
 
 Reg Lowering::evaluate_apply(const Scalar& s, const Point& point, Reg guard) {
-  if (s.op == ScalarOp::kExp && s.type == DType::kF32 && shifted_exponentials_.count(&s) != 0) {
+  if (s.op == ScalarOp::kExp && s.type != DType::kF64 && shifted_exponentials_.count(&s) != 0) {
     return builder_.exp_nonpositive(evaluate(s.operands[0], point, guard));
   }
   if (const auto sum = evaluate_accumulation(s, point, guard)) return *sum;
@@ -128,25 +129,30 @@ Reg Lowering::evaluate_apply(const Scalar& s, const Point& point, Reg guard) {
 }
 
 /// carry + a * b, rounded once: the order and the roundings inside a sum are the plan's. A factor
-/// that is a predicate's zero adds nothing.
+/// that is a predicate's zero adds nothing. The product may be a value made in this iteration.
 std::optional<Reg> Lowering::evaluate_accumulation(const Scalar& s, const Point& point, Reg guard) {
   if (s.op != ScalarOp::kAdd || !is_float(s.type)) return std::nullopt;
   const ScalarRef& carry = s.operands[0];
   const ScalarRef& product = s.operands[1];
   if (carry->kind != Scalar::Kind::kRead || carry->next ||
-      program_.symbols[static_cast<size_t>(carry->symbol)].kind != TileSymbol::Kind::kCarry ||
-      product->kind != Scalar::Kind::kApply || product->op != ScalarOp::kMul) {
+      program_.symbols[static_cast<size_t>(carry->symbol)].kind != TileSymbol::Kind::kCarry) {
     return std::nullopt;
   }
-  for (const ScalarRef& factor : product->operands) {
-    if (factor->kind != Scalar::Kind::kApply || factor->op != ScalarOp::kSelect) continue;
-    const ScalarRef& other = factor->operands[2];
-    if (other->kind != Scalar::Kind::kConstant || other->value.f != 0) continue;
-    if (decide(factor->operands[0], point) == false) return evaluate(carry, point, guard);
+  Reg a = kNoReg, b = kNoReg;
+  if (product->kind == Scalar::Kind::kRead) {
+    std::tie(a, b) = builder_.factors(evaluate(product, point, guard));
+  } else if (product->kind == Scalar::Kind::kApply && product->op == ScalarOp::kMul) {
+    for (const ScalarRef& factor : product->operands) {
+      if (factor->kind != Scalar::Kind::kApply || factor->op != ScalarOp::kSelect) continue;
+      const ScalarRef& other = factor->operands[2];
+      if (other->kind != Scalar::Kind::kConstant || other->value.f != 0) continue;
+      if (decide(factor->operands[0], point) == false) return evaluate(carry, point, guard);
+    }
+    a = evaluate(product->operands[0], point, guard);
+    b = evaluate(product->operands[1], point, guard);
   }
+  if (a == kNoReg) return std::nullopt;
   const Reg sum = evaluate(carry, point, guard);
-  const Reg a = evaluate(product->operands[0], point, guard);
-  const Reg b = evaluate(product->operands[1], point, guard);
   const int32_t lanes =
       std::max({builder_.type(sum).lanes, builder_.type(a).lanes, builder_.type(b).lanes});
   return builder_.fma(to_lanes(a, lanes), to_lanes(b, lanes), to_lanes(sum, lanes));

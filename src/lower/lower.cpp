@@ -19,7 +19,8 @@ Lowering::Lowering(const TileProgram& program, const ScopeAnalysis& scopes, cons
       bound_(program.vars.size()),
       valid_(program.vars.size()),
       buffer_of_(program.symbols.size(), -1),
-      shifted_exponentials_(find_shifted_exponentials(program)) {
+      shifted_exponentials_(find_shifted_exponentials(program)),
+      values_in_outputs_(find_values_in_outputs(program, scopes)) {
   kernel_vars_.push_back({kNoReg, {0, 0}});  // the lane
 }
 
@@ -51,6 +52,11 @@ Result<KernelFunction> Lowering::run() {
       if (symbol.kind == TileSymbol::Kind::kInput || symbol.kind == TileSymbol::Kind::kOutput)
         continue;
       if (scope.scope == Scope::kRegister || (scope.scope == Scope::kGrid) != workspace) continue;
+      if (const auto in = values_in_outputs_.find(static_cast<TileSymbolId>(id));
+          in != values_in_outputs_.end()) {
+        buffer_of_[id] = buffer_of_[static_cast<size_t>(in->second.output)];
+        continue;
+      }
       KernelBuffer buffer;
       buffer.name = symbol.name;
       buffer.dtype = symbol.type;

@@ -9,6 +9,7 @@
 #include "kernel/kernel_builder.h"
 #include "lower/lower.h"
 #include "lower/shifted_exponentials.h"
+#include "lower/values_in_outputs.h"
 
 /// The machinery behind lower_to_kernel; private to src/lower.
 namespace weft::lowering {
@@ -199,6 +200,7 @@ class Lowering {
   std::map<TileSymbolId, RegisterTile> next_tiles_;
   std::map<TileSymbolId, std::vector<Reg>> carry_masks_;  ///< by register, as the loop began
   std::set<const Scalar*> shifted_exponentials_;
+  std::map<TileSymbolId, ValueInOutput> values_in_outputs_;
   int64_t emitted_statements_ = 0;
 
   // Of the statement in hand.

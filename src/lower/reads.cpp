@@ -25,6 +25,8 @@ IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>&
     }
     return element_offset(symbol.layout, shape, indices, [this](int v) { return range_of_var(v); });
   }
+  if (const auto in = values_in_outputs_.find(id); in != values_in_outputs_.end())
+    return buffer_offset(in->second.output, in->second.indices_of(indices));
   const SymbolScope& scope = scopes_.symbols[static_cast<size_t>(id)];
   IndexExpr offset = 0;
   int64_t stride = 1;

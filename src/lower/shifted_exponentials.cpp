@@ -62,12 +62,32 @@ class Finder {
     if (target.next) return record_running(st, loop);
     if (st.combiner == TileCombiner::kNone) {
       definitions_[target.symbol] = &st;
-      // A copy of a maximum is one.
-      const Maximum* of = st.value->kind == Scalar::Kind::kRead ? maximum(*st.value) : nullptr;
-      if (of != nullptr && of->indices == target.indices) maxima_[target.symbol] = *of;
+      record_copy(st);
     } else if (st.combiner == TileCombiner::kMax) {
       record_reduction(st);
     }
+  }
+
+  /// A copy of a maximum is one; so is the maximum of widened values, converted back.
+  void record_copy(const TileStatement& st) {
+    const bool converts = is_conversion(*st.value);
+    const Scalar& read = converts ? *st.value->operands[0] : *st.value;
+    const Maximum* of = read.kind == Scalar::Kind::kRead ? maximum(read) : nullptr;
+    if (of == nullptr || of->indices != st.targets[0].indices) return;
+    Maximum m = *of;
+    if (converts) {
+      if (!is_conversion(*m.value)) return;
+      const ScalarRef narrow = m.value->operands[0];
+      const bool widened = is_float(m.value->type) && is_float(narrow->type) &&
+                           byte_size(m.value->type) > byte_size(narrow->type);
+      if (!widened || narrow->type != st.value->type) return;
+      m.value = narrow;
+    }
+    maxima_[st.targets[0].symbol] = std::move(m);
+  }
+
+  static bool is_conversion(const Scalar& s) {
+    return s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kConvert;
   }
 
   /// m' = max(m, e), once in every iteration of its loop.

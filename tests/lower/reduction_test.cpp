@@ -42,7 +42,7 @@ TEST(LowerReduction, SoftmaxOfRows) {
       })",
                                        n);
     expect_lowered(text, {{"x", x}}, "y", expected);
-    EXPECT_GT(lower_text(text).scratch_bytes, 0) << "E is kept over its sweep";
+    EXPECT_EQ(lower_text(text).scratch_bytes, 0) << "E is kept over its sweep, in y";
   }
 }
 
@@ -271,6 +271,59 @@ TEST(LowerReduction, IntegersAndBools) {
                  });
 }
 
+/// Scratch of a kernel that keeps E over a sweep and then runs `last`.
+int64_t scratch_with(const std::string& last, const std::string& second_output = "") {
+  return lower_text(R"(
+    kernel k(x: f32[3,64], out y: f32[3,64])" +
+                    second_output + R"() blocks P warps 1 {
+      kk: 32;
+      grid i in 3 {
+        seq h in 64 step 32 carry s[.h]: f32 = 0 @[h=REG_2-VEC_16] {
+          E[h] = exp(x[i,h]) @[h=REG_2-VEC_16];
+          s'[.h] = s[.h] + E[h] @[h=REG_2-VEC_16];
+        }
+        S = sum[kk] s[kk] @[kk=REG_2-VEC_16];
+        )" + last + "} }")
+      .scratch_bytes;
+}
+
+TEST(LowerReduction, ValuesLieInAnOutputUntilItIsStored) {
+  const std::string store = "y[i,l] = E[l] / S @[l=REG_2-VEC_16];";
+  EXPECT_EQ(scratch_with("seq l in 64 step 32 { " + store + " }"), 0);
+  EXPECT_EQ(scratch_with("seq l in 64 step 32 { d[l] = E[l] / S @[l=REG_2-VEC_16]; "
+                         "y[i,l] = d[l] @[l=REG_2-VEC_16]; }"),
+            0);
+  EXPECT_GT(scratch_with("seq l in 64 step 16 { y[i,l] = E[l] / S @[l=VEC_16]; }"), 0)
+      << "other tiles";
+  EXPECT_GT(scratch_with("seq l in 64 step 32 { " + store +
+                             " } "
+                             "seq m in 64 step 32 { z[i,m] = i64(E[m]) @[m=REG_2-VEC_16]; }",
+                         ", out z: i64[3,64]"),
+            0)
+      << "read after y is stored";
+}
+
+TEST(LowerReduction, ARowReversedInItsOutputIsRight) {
+  const HostTensor x = sample(DType::kF32, {3, 64}, 5, -2, 2);
+  expect_lowered(R"(
+    kernel k(x: f32[3,64], out y: f32[3,64]) blocks P warps 1 {
+      kk: 32;
+      grid i in 3 {
+        seq h in 64 step 32 carry s[.h]: f32 = 0 @[h=REG_2-VEC_16] {
+          E[h] = exp(x[i,h]) @[h=REG_2-VEC_16];
+          s'[.h] = s[.h] + E[h] @[h=REG_2-VEC_16];
+        }
+        S = sum[kk] s[kk] @[kk=REG_2-VEC_16];
+        seq l in 64 step 32 { y[i,63-l] = E[l] / S @[l=REG_2-VEC_16]; }
+      }
+    })",
+                 {{"x", x}}, "y", [&](const Coordinates& c) {
+                   double sum = 0;
+                   for (int64_t j = 0; j < 64; ++j) sum += std::exp(at(x, {c[0], j}));
+                   return std::exp(at(x, {c[0], 63 - c[1]})) / sum;
+                 });
+}
+
 /// Whether lowering takes the exponent in the place of `$` for one that is not positive.
 bool shortens_exponent(const std::string& sweep) {
   const std::string text = R"(
@@ -305,6 +358,22 @@ TEST(LowerReduction, ShorterExponentialOnlyWhereTheMaximumIsSubtracted) {
       << "another row";
   EXPECT_FALSE(shortens_exponent("y[i,j] = exp(t[j] - m[.j]) @[j=REG_2-VEC_16];"))
       << "the maximum of the iterations before";
+}
+
+TEST(LowerReduction, ShorterExponentialOfHalves) {
+  const KernelFunction kernel = lower_text(R"(
+    kernel k(x: f16[3,64], out y: f16[3,64]) blocks P warps 1 {
+      jj: 32;
+      grid i in 3 {
+        seq j in 64 step 32 carry m[.j]: f32 = -inf @[j=REG_2-VEC_16] {
+          m'[.j] = max(m[.j], f32(x[i,j])) @[j=REG_2-VEC_16];
+        }
+        r = max[jj] m[jj] @[jj=REG_2-VEC_16];
+        M = f16(r);
+        seq h in 64 step 32 { y[i,h] = exp(x[i,h] - M) @[h=REG_2-VEC_16]; }
+      }
+    })");
+  EXPECT_NE(print(kernel).find("nonpositive"), std::string::npos);
 }
 
 }  // namespace
