@@ -15,6 +15,8 @@ int64_t row_budget(const Target& target) { return target.l2_bytes / 2; }
 
 /// Work items that give every thread several.
 constexpr int64_t kItemsPerThread = 4;
+/// Rows that are in a tile together at most.
+constexpr int64_t kMostRows = 4;
 /// Elements of one chunk when a long axis is cut for the threads.
 constexpr int64_t kChunk = 4096;
 
@@ -89,6 +91,7 @@ class Stitch {
 
   void choose_axes();
   int choose_cross_axis() const;
+  void choose_rows();
   void decide_kept();
   std::vector<int> physical_order(std::vector<int> list) const;
   TileBody grid_loops();
@@ -103,6 +106,9 @@ class Stitch {
   std::vector<IndexExpr> coordinates(int p) const;
   Place place() const { return vec_var_ >= 0 ? place_of(vec_var_, regs_, lanes_) : Place{}; }
   Place place(int p) const;
+  bool in_tile(int p) const {
+    return cross_axis_ >= 0 && output_has_axis(program_, group_, axes_, p, cross_axis_);
+  }
   TileStatement assign(TileSymbolId symbol, std::vector<IndexExpr> indices, ScalarRef value,
                        Place place, bool next = false) const;
   TileSymbolId add_value(const std::string& base, DType type,
@@ -118,7 +124,8 @@ class Stitch {
   std::vector<int> grid_, inner_;  ///< common axes of extent > 1, outermost first
   int vec_axis_ = -1;
   bool row_vector_ = true;  ///< the vector axis is an inner one
-  int cross_axis_ = -1;     ///< of the grid: rows that a transposing kernel holds in registers
+  int cross_axis_ = -1;     ///< of the grid: rows that are in the tile together
+  int64_t rows_ = 1;        ///< how many
   int64_t lanes_ = 1, regs_ = 1;
   bool chunked_ = false;
   TileVarId vec_var_ = -1;  ///< offset variable of the vector axis in the loop at hand
@@ -166,8 +173,9 @@ void Stitch::choose_axes() {
         }
       });
       if (is_output(p)) {
-        // Twice: what is read across can be turned in registers, a store cannot.
-        for (int twice = 0; twice < 2; ++twice) {
+        // Twice where nothing is reduced: what is read across can be turned in registers then, a
+        // store cannot.
+        for (int times = axes_.reductions.empty() ? 2 : 1; times > 0; --times) {
           weigh(output_stride_along(program_, axes_, group_, p, a),
                 program_.tensors[static_cast<size_t>(b_.expr(p).output)].type.dtype);
         }
@@ -196,9 +204,13 @@ void Stitch::choose_axes() {
   const int64_t extent = axes_.axes[static_cast<size_t>(vec_axis_)].extent;
   lanes_ = target_.lanes(4);
   while (lanes_ > 4 && lanes_ / 2 >= extent) lanes_ /= 2;
-  cross_axis_ = choose_cross_axis();
   regs_ = std::clamp<int64_t>((extent + lanes_ - 1) / lanes_, 1, row_vector_ ? 4 : 2);
-  if (cross_axis_ >= 0) regs_ = 1;
+  if (axes_.reductions.empty()) {
+    cross_axis_ = choose_cross_axis();
+    if (cross_axis_ >= 0) rows_ = lanes_, regs_ = 1;
+  } else {
+    choose_rows();
+  }
   if (!axes_.reductions.empty() || extent <= 2 * kChunk) return;
   int64_t items = 1;
   for (const int a : grid_) items *= axes_.axes[static_cast<size_t>(a)].extent;
@@ -230,11 +242,47 @@ int Stitch::choose_cross_axis() const {
   return best;
 }
 
-/// Of a value of an elementwise kernel: the axes of the tile that it runs along.
+/// Several short rows together: the chains of operations from one sweep of a row to the next run
+/// side by side, and what does not change from row to row is loaded once. All rows of a tile must
+/// stay in half of the first-level cache, and enough tiles remain for the threads.
+void Stitch::choose_rows() {
+  if (!row_vector_ || grid_.empty()) return;
+  const int axis = grid_.back();
+  int64_t row_bytes = 0;
+  std::set<TensorId> read;
+  for (int p = 0; p < count_; ++p) {
+    const Combiner c = b_.expr(p).combiner;
+    if (reduces(p) && (c == Combiner::kArgMax || c == Combiner::kArgMin)) return;
+    if (reduces(p) && !output_has_axis(program_, group_, axes_, p, axis)) return;
+    visit(b_.expr(p).body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0 &&
+          stride_along(program_, axes_, p, s, axis) != 0 && read.insert(s.symbol).second)
+        row_bytes += byte_size(s.type);
+    });
+    if (is_output(p) && is_row_value(p)) {
+      row_bytes += byte_size(program_.tensors[static_cast<size_t>(b_.expr(p).output)].type.dtype);
+    }
+  }
+  for (const int a : inner_) row_bytes *= axes_.axes[static_cast<size_t>(a)].extent;
+  int64_t tiles = 1;
+  for (const int a : grid_) tiles *= axes_.axes[static_cast<size_t>(a)].extent;
+  int64_t rows = 1;
+  while (rows < kMostRows && 2 * rows * row_bytes <= target_.l1_bytes / 2 &&
+         2 * rows <= axes_.axes[static_cast<size_t>(axis)].extent &&
+         tiles / (2 * rows) >= kItemsPerThread * target_.threads) {
+    rows *= 2;
+  }
+  if (rows == 1) return;
+  cross_axis_ = axis;
+  rows_ = rows;
+  regs_ = std::min(regs_, std::max<int64_t>(1, target_.vector_registers / 4 / rows));
+}
+
+/// The axes of the tile that a value, or the result of a reduction, runs along.
 Place Stitch::place(int p) const {
   Place out;
-  if (cross_var_ >= 0 && has_axis(axes_, p, cross_axis_)) out = place_of(cross_var_, lanes_, 1);
-  if (vec_var_ >= 0 && has_axis(axes_, p, vec_axis_)) {
+  if (cross_var_ >= 0 && in_tile(p)) out = place_of(cross_var_, rows_, 1);
+  if (vec_var_ >= 0 && output_has_axis(program_, group_, axes_, p, vec_axis_)) {
     const Place row = place_of(vec_var_, regs_, lanes_);
     out.axes.insert(out.axes.end(), row.axes.begin(), row.axes.end());
   }
@@ -255,7 +303,7 @@ void Stitch::decide_kept() {
     if (!later) continue;
     int64_t bytes = byte_size(program_.tensors[static_cast<size_t>(b_.expr(p).output)].type.dtype);
     for (const int a : inner_) bytes *= axes_.axes[static_cast<size_t>(a)].extent;
-    if (!row_vector_) bytes *= lanes_ * regs_;
+    bytes *= row_vector_ ? rows_ : lanes_ * regs_;
     // What is cheap is cheaper to compute again than to store and load.
     bool costly = is_costly(b_.expr(p).body);
     std::set<int> seen;
@@ -280,7 +328,7 @@ void Stitch::decide_kept() {
 TileBody Stitch::grid_loops() {
   std::vector<std::pair<int, int64_t>> dims;
   for (const int a : grid_) {
-    dims.emplace_back(a, a == vec_axis_ ? lanes_ * regs_ : a == cross_axis_ ? lanes_ : 1);
+    dims.emplace_back(a, a == vec_axis_ ? lanes_ * regs_ : a == cross_axis_ ? rows_ : 1);
   }
   TileLoop grid;
   grid.kind = TileLoop::Kind::kGrid;
@@ -331,11 +379,12 @@ TileStatement Stitch::assign(TileSymbolId symbol, std::vector<IndexExpr> indices
   return st;
 }
 
-/// Coordinates of a local value: the inner axes that it runs along, then the axis of the grid that
-/// is in the tile. The vector axis comes last, so that a kept value is stored and loaded as whole
-/// vectors.
+/// Coordinates of a local value: the row of the tile, the inner axes that it runs along, then the
+/// vector axis of the grid. The vector axis comes last, so that a kept value is stored and loaded
+/// as whole vectors.
 std::vector<IndexExpr> Stitch::coordinates(int p) const {
   std::vector<IndexExpr> out;
+  if (in_tile(p)) out.push_back(b_.index(cross_axis_));
   if (!reduces(p)) {
     for (const int a : inner_) {
       if (has_axis(axes_, p, a)) out.push_back(b_.index(a));
@@ -344,7 +393,6 @@ std::vector<IndexExpr> Stitch::coordinates(int p) const {
   if (vec_axis_ >= 0 && !row_vector_ && output_has_axis(program_, group_, axes_, p, vec_axis_)) {
     out.push_back(b_.index(vec_axis_));
   }
-  if (cross_axis_ >= 0 && has_axis(axes_, p, cross_axis_)) out.push_back(b_.index(cross_axis_));
   return out;
 }
 
@@ -362,15 +410,9 @@ void Stitch::emit_member(int p, TileBody* body) {
   const auto local = [&](int producer, const Scalar&) { return read_local(producer); };
   ScalarRef value = b_.translate(p, local);
   const bool row = is_row_value(p);
-  const bool along_vector = row ? row_vector_ && has_axis(axes_, p, vec_axis_) : false;
-  const bool along_grid_vector =
-      !row_vector_ && vec_axis_ >= 0 && output_has_axis(program_, group_, axes_, p, vec_axis_);
-  const Place where = cross_axis_ >= 0                    ? place(p)
-                      : along_vector || along_grid_vector ? place()
-                                                          : Place{};
   const TileSymbolId symbol =
       add_value(program_.tensors[static_cast<size_t>(b_.expr(p).output)].name + "_v", type);
-  body->push_back(TileNode::of(assign(symbol, coordinates(p), std::move(value), where)));
+  body->push_back(TileNode::of(assign(symbol, coordinates(p), std::move(value), place(p))));
   (row ? here_ : scalars_)[p] = symbol;
   if (row && kept_[static_cast<size_t>(p)] && stored_.find(p) == stored_.end()) stored_[p] = symbol;
 }
@@ -382,9 +424,7 @@ void Stitch::emit_row_scalars(int level, TileBody* body) {
     if (axes_.level[static_cast<size_t>(p)] != level || is_row_value(p) || reduces(p)) continue;
     emit_member(p, body);
     if (!is_output(p)) continue;
-    const bool vector =
-        !row_vector_ && vec_axis_ >= 0 && output_has_axis(program_, group_, axes_, p, vec_axis_);
-    body->push_back(TileNode::of(b_.store(p, read_local(p), vector ? place() : Place{})));
+    body->push_back(TileNode::of(b_.store(p, read_local(p), place(p))));
   }
 }
 
@@ -442,8 +482,7 @@ void Stitch::emit_sweep(int level, TileBody* body) {
     emit_member(p, &loop.body);
     const bool first = axes_.level[static_cast<size_t>(p)] == level;
     if (first && is_output(p)) {
-      loop.body.push_back(
-          TileNode::of(b_.store(p, read_local(p), cross_axis_ >= 0 ? place(p) : place())));
+      loop.body.push_back(TileNode::of(b_.store(p, read_local(p), place(p))));
     }
   }
   if (loop.dims.empty()) {
@@ -463,8 +502,14 @@ void Stitch::emit_carry(int p, TileLoop* loop, TileBody* update, TileBody* after
   const TileSymbolId carry = add_value(base + "_c", acc, TileSymbol::Kind::kCarry);
   const bool has_vector = vec_axis_ >= 0 && has_axis(axes_, p, vec_axis_);
   std::vector<IndexExpr> box;
+  if (in_tile(p)) box.push_back(b_.index(cross_axis_));
   if (has_vector) box.push_back(row_vector_ ? IndexExpr::var(vec_var_) : b_.index(vec_axis_));
-  const Place where = has_vector ? place() : Place{};
+  const Place result_place = place(p);
+  Place where = result_place;
+  if (has_vector && row_vector_) {
+    const Place row = place();
+    where.axes.insert(where.axes.end(), row.axes.begin(), row.axes.end());
+  }
   TileCarry c;
   c.target.symbol = carry;
   c.target.indices = box;
@@ -484,15 +529,19 @@ void Stitch::emit_carry(int p, TileLoop* loop, TileBody* update, TileBody* after
     const TileVarId jj =
         b_.program().add_var(b_.unique("jj"), TileVar::Kind::kAxis, lanes_ * regs_);
     sum = add_value(base + "_r", acc);
+    std::vector<IndexExpr> all = coordinates(p);
+    all.push_back(IndexExpr::var(jj));
+    Place whole = result_place;
+    const Place row = place_of(jj, regs_, lanes_);
+    whole.axes.insert(whole.axes.end(), row.axes.begin(), row.axes.end());
     TileStatement st =
-        assign(sum, {}, scalar_read(carry, acc, {IndexExpr::var(jj)}), place_of(jj, regs_, lanes_));
+        assign(sum, coordinates(p), scalar_read(carry, acc, std::move(all)), std::move(whole));
     st.combiner = tile_combiner(e.combiner);
     st.reduce_axes = {jj};
     after->push_back(TileNode::of(std::move(st)));
   }
   const std::vector<IndexExpr> result = coordinates(p);
   const TileSymbolId value = add_value(base + "_v", type);
-  const Place result_place = result.empty() ? Place{} : place();
   after->push_back(TileNode::of(
       assign(value, result, scalar_convert(scalar_read(sum, acc, result), type), result_place)));
   scalars_[p] = value;

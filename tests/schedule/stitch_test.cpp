@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+
+#include "expr/express.h"
+#include "schedule/schedule.h"
+
+namespace weft {
+namespace {
+
+Target machine() {
+  Target target;
+  target.threads = 2;
+  target.vector_bytes = 64;
+  target.vector_registers = 32;
+  return target;
+}
+
+/// The tile program of a graph that becomes one kernel.
+std::string scheduled(const std::string& text) {
+  auto graph = parse_graph(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  auto program = express(*graph);
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  fold_movement(*program);
+  remove_dead_expressions(*program);
+  Group group;
+  for (size_t e = 0; e < program->exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
+  group.outputs = program->outputs;
+  auto kernel = schedule_group(*program, group, machine(), "k");
+  EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+  const Status status = verify_tile_program(kernel->program);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return print(kernel->program);
+}
+
+bool has(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+TEST(Stitch, TransposesInRegisters) {
+  const std::string text = scheduled(R"(
+(x: f32[4,100,64]) {
+  y = transpose x, permutation={0,2,1} : f32[4,64,100]
+} -> (y))");
+  EXPECT_TRUE(has(text, "a1=REG_16, a2=VEC_16")) << text;
+}
+
+TEST(Stitch, WalksAlongTheRowsOfAReduction) {
+  const std::string text = scheduled(R"(
+(x: f32[4096,1024]) {
+  y = reduce x, axes={1}, combiner=sum : f32[4096]
+} -> (y))");
+  EXPECT_TRUE(has(text, "VEC_16")) << text;
+  EXPECT_TRUE(has(text, "seq a1 in 1024 step")) << text;
+}
+
+std::string normalised(int64_t rows, int64_t n) {
+  const std::string t = "f32[" + std::to_string(rows) + "," + std::to_string(n) + "]";
+  const std::string v = "f32[" + std::to_string(rows) + "]";
+  return "(x: " + t + ") {\n  q = mul x, x : " + t +
+         "\n  s = reduce q, axes={1}, combiner=sum : " + v + "\n  r = rsqrt s : " + v +
+         "\n  b = broadcast r, dims={0} : " + t + "\n  y = mul x, b : " + t + "\n} -> (y)";
+}
+
+TEST(Stitch, TakesSeveralShortRowsAtATime) {
+  EXPECT_TRUE(has(scheduled(normalised(512, 64)), "grid a0 in 512 step 4"));
+  EXPECT_TRUE(has(scheduled(normalised(512, 768)), "grid a0 in 512 step 2"));
+  EXPECT_TRUE(has(scheduled(normalised(512, 30000)), "grid a0 in 512 {")) << "out of the cache";
+  EXPECT_TRUE(has(scheduled(normalised(8, 64)), "grid a0 in 8 {")) << "too few for the threads";
+}
+
+TEST(Stitch, KeepsColumnsAsWholeVectors) {
+  const std::string text = scheduled(R"(
+(x: f32[4,64,96]) {
+  e = exp x : f32[4,64,96]
+  s = reduce e, axes={1}, combiner=sum : f32[4,96]
+  b = broadcast s, dims={0,2} : f32[4,64,96]
+  y = div e, b : f32[4,64,96]
+} -> (y))");
+  EXPECT_TRUE(has(text, "e_v[a2,a1]")) << text;
+}
+
+}  // namespace
+}  // namespace weft
