@@ -131,6 +131,8 @@ class GpuExecutor {
       case KernelOp::kCopyAsync:
       case KernelOp::kLoadMatrix:
         return run_memory(in);
+      case KernelOp::kPrefetch:
+        return {};
       case KernelOp::kBarrier:
       case KernelOp::kCommitAsync:
       case KernelOp::kWaitAsync:

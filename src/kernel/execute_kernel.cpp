@@ -74,6 +74,8 @@ class KernelExecutor {
       case KernelOp::kStore:
       case KernelOp::kScatter:
         return run_access(in);
+      case KernelOp::kPrefetch:
+        return {};
       default:
         run_pure(in);
         return {};

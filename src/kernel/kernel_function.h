@@ -39,10 +39,12 @@ enum class KernelOp : uint8_t {
   kReduceLanes,  ///< vector -> scalar by `combiner`, pairwise (halves first): a fixed order
   kExtract,      ///< vector, lane `index` -> scalar
   kShuffle,      ///< a, b (same type) -> lanes picked by `lanes_picked` from a's then b's
-  kLoad,     ///< buffer[offset + 0..lanes-1]; with a mask operand, masked-off lanes yield `value`
-  kGather,   ///< buffer[offsets lane by lane] (offsets i64 vector); with a mask as for kLoad
-  kStore,    ///< offset, value [, mask] -> buffer
-  kScatter,  ///< offsets (vector), value [, mask] -> buffer
+  kLoad,      ///< buffer[offset + 0..lanes-1]; with a mask operand, masked-off lanes yield `value`
+  kGather,    ///< buffer[offsets lane by lane] (offsets i64 vector); with a mask as for kLoad
+  kStore,     ///< offset, value [, mask] -> buffer
+  kScatter,   ///< offsets (vector), value [, mask] -> buffer
+  kPrefetch,  ///< offset: the line there is wanted soon, to be written if `index` is 1; any offset
+              ///< will do
   // Of a GPU's kernels only.
   kPosition,   ///< i64: the thread's lane, warp or block, by `index` (KernelPosition)
   kWarpXor,    ///< scalar of the lane whose number differs in the bits of `index`; all lanes take
@@ -86,15 +88,17 @@ struct KernelInstruction {
   ScalarOp scalar_op = ScalarOp::kAdd;
   Combiner combiner = Combiner::kSum;
   ScalarValue value;
-  int32_t index = 0;    ///< kArgument, kExtract and those of a GPU that name it
+  int32_t index = 0;    ///< kArgument, kExtract, kPrefetch and those of a GPU that name it
   int32_t count = 0;    ///< kCopyAsync: elements
-  int32_t buffer = -1;  ///< kLoad, kGather, kStore, kScatter
+  int32_t buffer = -1;  ///< kLoad, kGather, kStore, kScatter, kPrefetch
   std::vector<int32_t> lanes_picked;
   /// kApply of kExp: the argument is known to be <= 0 or -inf or NaN, and 1e-6 relative is enough
   /// (a max-subtracted exponent).
   bool exponent_nonpositive = false;
-  bool transposed = false;    ///< kLoadMatrix
-  bool non_temporal = false;  ///< kStore of a full, aligned vector that is not read again soon
+  bool transposed = false;  ///< kLoadMatrix
+  bool non_temporal =
+      false;  ///< kStore of a full vector that is not read again soon, at a multiple
+              ///< of its lanes; as any other where the buffer is not aligned to 64
   std::vector<KernelBlock> regions;
 };
 

@@ -5,12 +5,14 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 25> kOps = {
-    "const",      "argument",    "apply",           "fma",        "broadcast",
-    "ramp",       "lane_mask",   "reduce_lanes",    "extract",    "shuffle",
-    "load",       "gather",      "store",           "scatter",    "position",
-    "warp_xor",   "warp_pick",   "barrier",         "copy_async", "commit_async",
-    "wait_async", "load_matrix", "matrix_multiply", "for",        "if"};
+constexpr std::array<std::string_view, 26> kOps = {
+    "const",        "argument",   "apply",       "fma",
+    "broadcast",    "ramp",       "lane_mask",   "reduce_lanes",
+    "extract",      "shuffle",    "load",        "gather",
+    "store",        "scatter",    "prefetch",    "position",
+    "warp_xor",     "warp_pick",  "barrier",     "copy_async",
+    "commit_async", "wait_async", "load_matrix", "matrix_multiply",
+    "for",          "if"};
 static_assert(kOps.size() == static_cast<size_t>(KernelOp::kIf) + 1);
 
 constexpr std::array<std::string_view, 5> kKinds = {"input", "output", "workspace", "scratch",
@@ -60,6 +62,7 @@ bool is_pure(KernelOp op) {
     case KernelOp::kGather:
     case KernelOp::kStore:
     case KernelOp::kScatter:
+    case KernelOp::kPrefetch:
     case KernelOp::kBarrier:
     case KernelOp::kCopyAsync:
     case KernelOp::kCommitAsync:

@@ -338,6 +338,13 @@ class KernelParser {
       case KernelOp::kScatter:
         parse_access(in);
         return;
+      case KernelOp::kPrefetch:
+        in.buffer = small_number();
+        expect('[');
+        in.operands = {reg()};
+        expect(']');
+        in.index = accept_word("write") ? 1 : 0;
+        return;
       case KernelOp::kPosition:
         in.index = named(parse_position, "a position");
         return;

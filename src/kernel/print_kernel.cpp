@@ -142,6 +142,9 @@ class KernelPrinter {
       case KernelOp::kScatter:
         add_access(in);
         return;
+      case KernelOp::kPrefetch:
+        out_ += fmt::format(" {}[%{}]{}", in.buffer, in.operands[0], in.index == 1 ? " write" : "");
+        return;
       case KernelOp::kPosition:
         out_ += fmt::format(" {}", position_name(static_cast<KernelPosition>(in.index)));
         return;

@@ -178,6 +178,8 @@ class KernelVerifier {
       case KernelOp::kStore:
       case KernelOp::kScatter:
         return check_access(in, types);
+      case KernelOp::kPrefetch:
+        return check_prefetch(in);
       case KernelOp::kPosition:
       case KernelOp::kWarpXor:
       case KernelOp::kWarpPick:
@@ -199,6 +201,14 @@ class KernelVerifier {
   const KernelBuffer* buffer(int32_t number) const {
     const bool known = number >= 0 && static_cast<size_t>(number) < kernel_.buffers.size();
     return known ? &kernel_.buffers[static_cast<size_t>(number)] : nullptr;
+  }
+
+  Status check_prefetch(const KernelInstruction& in) const {
+    WEFT_RETURN_IF_ERROR(expect_operands(in, 1));
+    if (buffer(in.buffer) == nullptr || in.index < 0 || in.index > 1)
+      return fail("names no buffer or no kind of access");
+    if (operand(in, 0) != KernelType{DType::kI64, 1}) return fail("an offset that is no i64");
+    return {};
   }
 
   Status check_gpu(const KernelInstruction& in, std::vector<KernelType>& types) {

@@ -1,6 +1,7 @@
 #include "codegen/cpu/emit_kernel.h"
 
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
@@ -15,6 +16,9 @@ namespace weft::cpu {
 namespace {
 
 using V = LaneBuilder::V;
+
+/// Of the base of a buffer that non-temporal stores go to.
+constexpr uint64_t kStreamAlignment = 64;
 
 class KernelEmitter {
  public:
@@ -77,8 +81,52 @@ class KernelEmitter {
     define(body.parameters[0], function_->getArg(2));
     define(body.parameters[1], function_->getArg(3));
     bind_buffers(body);
-    emit_block(body);
+    emit_body(body);
     b_.CreateRetVoid();
+  }
+
+  /// Non-temporal stores need an aligned base, which a caller's tensor may not have: the body is
+  /// then written twice. They reach memory in no order that another thread could rely on until a
+  /// fence.
+  void emit_body(const KernelBlock& body) {
+    std::vector<bool> streamed(kernel_.buffers.size(), false);
+    find_streamed(body, streamed);
+    V aligned = nullptr;
+    for (size_t i = 0; i < streamed.size(); ++i) {
+      if (!streamed[i]) continue;
+      V low = b_.CreateAnd(b_.CreatePtrToInt(pointers_[i], b_.getInt64Ty()),
+                           b_.getInt64(kStreamAlignment - 1));
+      V fits = b_.CreateICmpEQ(low, b_.getInt64(0));
+      aligned = aligned == nullptr ? fits : b_.CreateAnd(aligned, fits);
+    }
+    streams_ = false;
+    if (aligned == nullptr) return emit_block(body);
+    llvm::BasicBlock* streaming = llvm::BasicBlock::Create(context_, "streaming", function_);
+    llvm::BasicBlock* plain = llvm::BasicBlock::Create(context_, "plain", function_);
+    b_.CreateCondBr(aligned, streaming, plain);
+    b_.SetInsertPoint(streaming);
+    streams_ = true;
+    emit_block(body);
+    b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, llvm::ArrayRef<V>());
+    b_.CreateRetVoid();
+    b_.SetInsertPoint(plain);
+    streams_ = false;
+    emit_block(body);
+  }
+
+  static void find_streamed(const KernelBlock& block, std::vector<bool>& streamed) {
+    for (const KernelInstruction& in : block.body) {
+      if (in.non_temporal) streamed[static_cast<size_t>(in.buffer)] = true;
+      for (const KernelBlock& region : in.regions) find_streamed(region, streamed);
+    }
+  }
+
+  void emit_prefetch(const KernelInstruction& in) {
+    constexpr uint32_t kKeepInAllCaches = 3, kData = 1;
+    b_.CreateIntrinsic(
+        llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+        {address(in.buffer, in.operands[0]), b_.getInt32(static_cast<uint32_t>(in.index)),
+         b_.getInt32(kKeepInAllCaches), b_.getInt32(kData)});
   }
 
   void set_attributes() {
@@ -145,6 +193,8 @@ class KernelEmitter {
       case KernelOp::kStore:
       case KernelOp::kScatter:
         return emit_store(in);
+      case KernelOp::kPrefetch:
+        return emit_prefetch(in);
       case KernelOp::kFor:
         return emit_for(in);
       case KernelOp::kIf:
@@ -203,7 +253,8 @@ class KernelEmitter {
     for (const Reg r : in.operands) operands.push_back(value(r));
     const DType from = kernel_.type(in.operands.back()).dtype;
     const DType to = kernel_.type(in.results[0]).dtype;
-    if (in.exponent_nonpositive && from == DType::kF32) return exp_nonpositive(k, operands[0]);
+    if (in.exponent_nonpositive && from != DType::kF64)
+      return round_to(k, to, exp_nonpositive(k, operands[0]));
     return emit_scalar_op(k, in.scalar_op, from, to, operands);
   }
 
@@ -387,9 +438,10 @@ class KernelEmitter {
     } else if (mask) {
       return emit_guarded_store(stored, at, align, value(in.operands[*mask]), in.buffer);
     } else {
-      if (in.non_temporal) align = natural_alignment(k, dtype);
+      const bool stream = in.non_temporal && streams_;
+      if (stream) align = natural_alignment(k, dtype);
       store = b_.CreateAlignedStore(stored, at, align);
-      if (in.non_temporal) {
+      if (stream) {
         store->setMetadata(
             llvm::LLVMContext::MD_nontemporal,
             llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(b_.getInt32(1))}));
@@ -476,7 +528,8 @@ class KernelEmitter {
   const Isa isa_;
   llvm::IRBuilder<> b_;
   llvm::Function* function_ = nullptr;
-  std::vector<V> values_;                              ///< by register
+  bool streams_ = false;   ///< non-temporal stores are made as such in the body being written
+  std::vector<V> values_;  ///< by register
   std::vector<const KernelInstruction*> definitions_;  ///< by register, those met so far
   std::vector<V> pointers_;                            ///< by buffer, those that the phase uses
   std::vector<llvm::MDNode*> own_scope_, other_scopes_;

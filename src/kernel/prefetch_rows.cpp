@@ -1,0 +1,199 @@
+#include "kernel/prefetch_rows.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "kernel/clone_block.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kLineBytes = 64;
+
+bool is_innermost(const KernelInstruction& loop) {
+  const auto& body = loop.regions[0].body;
+  return std::all_of(body.begin(), body.end(),
+                     [](const KernelInstruction& in) { return in.regions.empty(); });
+}
+
+class Prefetcher {
+ public:
+  explicit Prefetcher(KernelFunction& kernel) : kernel_(kernel) {}
+
+  bool run() {
+    for (KernelPhase& phase : kernel_.phases) record(phase.body);
+    for (KernelPhase& phase : kernel_.phases) {
+      visible_ = {phase.body.parameters.begin(), phase.body.parameters.end()};
+      walk(phase.body);
+    }
+    return changed_;
+  }
+
+ private:
+  /// Definitions by register, copied: bodies grow while the pass works.
+  void record(const KernelBlock& block) {
+    for (const KernelInstruction& in : block.body) {
+      if (in.op == KernelOp::kConst || in.op == KernelOp::kApply) {
+        definitions_.emplace(in.results[0], in);
+      }
+      for (const KernelBlock& region : in.regions) record(region);
+    }
+  }
+
+  void walk(KernelBlock& block) {
+    for (KernelInstruction& in : block.body) {
+      for (KernelBlock& region : in.regions) {
+        visible_.insert(region.parameters.begin(), region.parameters.end());
+        walk(region);
+        if (in.op == KernelOp::kFor) rewrite(in);
+        for (const Reg r : region.parameters) visible_.erase(r);
+      }
+    }
+  }
+
+  std::optional<int64_t> number(Reg r) const {
+    const auto it = definitions_.find(r);
+    if (it == definitions_.end() || it->second.op != KernelOp::kConst) return std::nullopt;
+    return it->second.value.i;
+  }
+
+  bool same_range(const KernelInstruction& a, const KernelInstruction& b) const {
+    for (size_t i = 0; i < 3; ++i) {
+      if (a.operands[i] == b.operands[i]) continue;
+      const auto x = number(a.operands[i]);
+      if (!x || x != number(b.operands[i])) return false;
+    }
+    return true;
+  }
+
+  void rewrite(KernelInstruction& rows) {
+    std::vector<KernelInstruction*> sweeps;
+    for (KernelInstruction& in : rows.regions[0].body) {
+      if (in.op == KernelOp::kFor && is_innermost(in)) sweeps.push_back(&in);
+    }
+    if (sweeps.size() < 2) return;
+    KernelInstruction& last = *sweeps.back();
+    KernelInstruction& before = *sweeps[sweeps.size() - 2];
+    if (same_range(last, before)) request_stored(sweeps, last, before);
+    if (same_range(last, *sweeps.front())) request_next_row(rows, *sweeps.front(), last);
+  }
+
+  /// Elements of `access` that one request for a line covers; 0 where the access is none of whole
+  /// vectors.
+  int64_t elements_a_line(const KernelInstruction& access) const {
+    const Reg value = access.op == KernelOp::kLoad ? access.results[0] : access.operands[1];
+    if (kernel_.type(value).lanes < 2) return 0;
+    return std::max<int64_t>(1, kLineBytes / byte_size(kernel_.type(value).dtype));
+  }
+
+  /// Requests for the lines of `accesses` in front of `body`, one for each line's worth of
+  /// elements that they walk through.
+  void request(const std::vector<const KernelInstruction*>& accesses, std::map<Reg, Reg> renamed,
+               bool write, std::vector<KernelInstruction>& body) {
+    std::vector<KernelInstruction> requests;
+    std::map<int32_t, int64_t> elements;  // by buffer, so far
+    std::set<std::pair<int32_t, Reg>> met;
+    for (const KernelInstruction* access : accesses) {
+      if (!met.emplace(access->buffer, access->operands[0]).second) continue;
+      const int64_t line = elements_a_line(*access);
+      const Reg value = access->op == KernelOp::kLoad ? access->results[0] : access->operands[1];
+      int64_t& done = elements[access->buffer];
+      const bool fresh = done % line == 0;
+      done += kernel_.type(value).lanes;
+      if (!fresh) continue;
+      const Reg offset = copy(access->operands[0], renamed, requests);
+      if (offset == kNoReg) return;
+      KernelInstruction in;
+      in.op = KernelOp::kPrefetch;
+      in.buffer = access->buffer;
+      in.index = write ? 1 : 0;
+      in.operands = {offset};
+      requests.push_back(std::move(in));
+    }
+    changed_ |= !requests.empty();
+    body.insert(body.begin(), std::make_move_iterator(requests.begin()),
+                std::make_move_iterator(requests.end()));
+  }
+
+  /// The register at other loop variables: arithmetic is written again, variables of loops around
+  /// stay. kNoReg where it is anything else.
+  Reg copy(Reg r, std::map<Reg, Reg>& renamed, std::vector<KernelInstruction>& out) {
+    if (const auto it = renamed.find(r); it != renamed.end()) return it->second;
+    const auto definition = definitions_.find(r);
+    if (definition == definitions_.end()) return visible_.count(r) != 0 ? r : kNoReg;
+    for (const Reg operand : definition->second.operands) {
+      if (copy(operand, renamed, out) == kNoReg) return kNoReg;
+    }
+    out.push_back(clone_instruction(kernel_, definition->second, renamed));
+    return renamed.at(r);
+  }
+
+  bool depends_on(Reg r, Reg variable) const {
+    if (r == variable) return true;
+    const auto it = definitions_.find(r);
+    return it != definitions_.end() &&
+           std::any_of(it->second.operands.begin(), it->second.operands.end(),
+                       [&](Reg operand) { return depends_on(operand, variable); });
+  }
+
+  void request_stored(const std::vector<KernelInstruction*>& sweeps, KernelInstruction& last,
+                      KernelInstruction& before) {
+    std::set<int32_t> touched;  // already by earlier sweeps
+    for (const KernelInstruction* sweep : sweeps) {
+      if (sweep == &last) continue;
+      for (const KernelInstruction& in : sweep->regions[0].body) touched.insert(in.buffer);
+    }
+    std::vector<const KernelInstruction*> stores;
+    for (const KernelInstruction& in : last.regions[0].body) {
+      if (in.op != KernelOp::kStore || in.non_temporal || touched.count(in.buffer) != 0 ||
+          elements_a_line(in) == 0)
+        continue;
+      if (kernel_.buffers[static_cast<size_t>(in.buffer)].kind != KernelBuffer::Kind::kScratch)
+        stores.push_back(&in);
+    }
+    const Reg iv = last.regions[0].parameters[0];
+    request(stores, {{iv, before.regions[0].parameters[0]}}, true, before.regions[0].body);
+  }
+
+  void request_next_row(KernelInstruction& rows, const KernelInstruction& first,
+                        KernelInstruction& last) {
+    const Reg row = rows.regions[0].parameters[0];
+    std::vector<const KernelInstruction*> loads;
+    for (const KernelInstruction& in : first.regions[0].body) {
+      const bool whole = in.op == KernelOp::kLoad && elements_a_line(in) != 0;
+      if (whole && depends_on(in.operands[0], row) &&
+          kernel_.buffers[static_cast<size_t>(in.buffer)].kind == KernelBuffer::Kind::kInput)
+        loads.push_back(&in);
+    }
+    if (loads.empty()) return;
+    std::vector<KernelInstruction>& body = last.regions[0].body;
+    std::vector<KernelInstruction> next;
+    const Reg after =
+        append_apply(kernel_, next, ScalarOp::kAdd, {row, rows.operands[2]}, DType::kI64);
+    const size_t old = body.size();
+    request(loads, {{row, after}, {first.regions[0].parameters[0], last.regions[0].parameters[0]}},
+            false, body);
+    if (body.size() != old) body.insert(body.begin(), std::move(next[0]));
+  }
+
+  KernelFunction& kernel_;
+  std::map<Reg, KernelInstruction> definitions_;
+  std::set<Reg> visible_;  ///< parameters of the blocks around the loop in hand
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool prefetch_rows(KernelFunction& kernel, const Target& target) {
+  int64_t bytes = 0;
+  for (const KernelBuffer& b : kernel.buffers) {
+    if (b.kind != KernelBuffer::Kind::kScratch) bytes += b.elements * byte_size(b.dtype);
+  }
+  if (bytes <= target.l2_bytes / 4 * target.threads) return false;
+  return Prefetcher(kernel).run();
+}
+
+}  // namespace weft

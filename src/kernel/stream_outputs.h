@@ -1,0 +1,17 @@
+#pragma once
+
+#include "kernel/kernel_function.h"
+#include "target/target.h"
+
+namespace weft {
+
+/// Makes stores non-temporal where a kernel writes more than its caches will keep: its tensors
+/// together fill the last-level cache and the output itself a quarter of it. Such lines would be
+/// read from memory before they are written, and be evicted before anybody reads them.
+///
+/// Only whole vectors of a cache line, at offsets that are multiples of it, into outputs that the
+/// kernel never reads. Requires: a verified kernel of a CPU.
+/// Returns whether it changed.
+bool stream_outputs(KernelFunction& kernel, const Target& target);
+
+}  // namespace weft

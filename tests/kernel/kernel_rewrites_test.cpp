@@ -1,0 +1,208 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernel/divide_by_invariants.h"
+#include "kernel/kernel_function.h"
+#include "kernel/prefetch_rows.h"
+#include "kernel/stream_outputs.h"
+
+namespace weft {
+namespace {
+
+KernelFunction kernel_of(const std::string& text) {
+  auto kernel = parse_kernel(text);
+  EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+  const Status status = verify_kernel(*kernel);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return std::move(*kernel);
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+// Element 0 of the second buffer divides the first.
+constexpr const char* kDivision = R"(kernel "k" {
+  buffer 0 "x" input f32[64] align 4
+  buffer 1 "b" input f32[1] align 4
+  buffer 2 "y" output f32[64] align 4
+  phase 1 (%0, %1) {
+    %2: i64 = const 0
+    %3: i64 = const 64
+    %4: i64 = const 16
+    %5: f32 = load 1[%2]
+    for (%6: i64 = %2 to %3 step %4) {
+      %7: f32x16 = load 0[%6]
+      %8: f32x16 = broadcast %5
+      %9: f32x16 = apply div %7, %8
+      store 2[%6], %9
+    }
+  }
+}
+)";
+
+std::vector<float> divide(const KernelFunction& kernel, std::vector<float> x, float b) {
+  std::vector<float> y(64);
+  x.resize(64);
+  const auto bytes = [](auto* data, size_t n) {
+    return std::span(reinterpret_cast<std::byte*>(data), n * sizeof(float));
+  };
+  const Status status =
+      execute_kernel(kernel, {bytes(x.data(), 64), bytes(&b, 1), bytes(y.data(), 64)}, {});
+  EXPECT_TRUE(status.ok());
+  return y;
+}
+
+bool same_bits(float a, float b) {
+  return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+TEST(DivideByInvariants, GivesTheBitsOfADivision) {
+  KernelFunction kernel = kernel_of(kDivision);
+  ASSERT_TRUE(divide_by_invariants(kernel));
+  EXPECT_TRUE(verify_kernel(kernel).ok());
+  const float inf = std::numeric_limits<float>::infinity(),
+              nan = std::numeric_limits<float>::quiet_NaN();
+  uint32_t state = 7;
+  for (const float b : {3.0F, 7.0F, 0.1F, -1.7F, 1023.0F, 0x1.fffffep0F, 0x1.000002p0F, 0x1p-101F,
+                        0x1p101F, 0.0F, inf, nan, 3e38F, 1e-40F}) {
+    std::vector<float> x{0.0F, -0.0F, inf, -inf, nan, 1.0F, 0x1.fffffep0F, 3e38F, 0x1p-99F};
+    while (x.size() < 64) {
+      state = state * 1664525 + 1013904223;
+      x.push_back(std::ldexp(1.0F + static_cast<float>(state >> 9) * 0x1p-23F,
+                             static_cast<int>(state % 60) - 30));
+    }
+    const std::vector<float> y = divide(kernel, x, b);
+    for (size_t i = 0; i < y.size(); ++i) {
+      EXPECT_TRUE(same_bits(y[i], x[i] / b)) << x[i] << " / " << b << " = " << y[i];
+    }
+  }
+}
+
+TEST(DivideByInvariants, StaysWithinTwoUlpWhereTheRemainderUnderflows) {
+  KernelFunction kernel = kernel_of(kDivision);
+  ASSERT_TRUE(divide_by_invariants(kernel));
+  std::vector<float> x;
+  for (int i = 0; i < 64; ++i)
+    x.push_back(std::ldexp(1.0F + static_cast<float>(i) / 67, -100 - i % 49));
+  for (const float b : {3.0F, 0.7F, 1e20F}) {
+    const std::vector<float> y = divide(kernel, x, b);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const float q = x[i] / b, ulp = std::nextafter(q, std::numeric_limits<float>::infinity()) - q;
+      EXPECT_LE(std::abs(y[i] - q), 2 * ulp) << x[i] << " / " << b;
+    }
+  }
+}
+
+TEST(DivideByInvariants, DividesOutsideOfTheLoopOnce) {
+  KernelFunction kernel = kernel_of(kDivision);
+  ASSERT_TRUE(divide_by_invariants(kernel));
+  const std::string text = print(kernel);
+  // The reciprocal, and the loop for divisors out of range.
+  EXPECT_EQ(count(text, "apply div"), 2U) << text;
+  EXPECT_LT(text.find("apply div"), text.find("for (")) << text;
+}
+
+TEST(DivideByInvariants, LeavesDivisorsThatTheLoopMakes) {
+  std::string text = kDivision;
+  text.replace(text.find("broadcast %5"), 12, "load 0[%6]  ");
+  KernelFunction kernel = kernel_of(text);
+  EXPECT_FALSE(divide_by_invariants(kernel));
+}
+
+// Two sweeps over each row; the second stores.
+constexpr const char* kRows = R"(kernel "k" {
+  buffer 0 "x" input f32[65536] align 4
+  buffer 1 "y" output f32[65536] align 4
+  phase 64 (%0, %1) {
+    %2: i64 = const 0
+    %3: i64 = const 1024
+    %4: i64 = const 16
+    %5: i64 = const 1
+    %6: f32x16 = const 0
+    for (%7: i64 = %0 to %1 step %5) {
+      %8: i64 = apply mul %7, %3
+      %14: f32x16 = for (%9: i64 = %2 to %3 step %4, %10: f32x16 = %6) {
+        %11: i64 = apply add %8, %9
+        %12: f32x16 = load 0[%11]
+        %13: f32x16 = apply add %10, %12
+        yield %13
+      }
+      for (%15: i64 = %2 to %3 step %4) {
+        %16: i64 = apply add %8, %15
+        %17: f32x16 = load 0[%16]
+        %18: f32x16 = apply mul %17, %14
+        store 1[%16], %18
+      }
+    }
+  }
+}
+)";
+
+Target small_machine() {
+  Target target;
+  target.threads = 1;
+  target.l2_bytes = 64 << 10;
+  target.l3_bytes = 256 << 10;
+  return target;
+}
+
+TEST(PrefetchRows, AsksForTheNextRowAndForTheLinesToBeStored) {
+  KernelFunction kernel = kernel_of(kRows);
+  ASSERT_TRUE(prefetch_rows(kernel, small_machine()));
+  const Status status = verify_kernel(kernel);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  const std::string text = print(kernel);
+  const size_t second = text.rfind("for (");
+  const size_t store = text.find("prefetch 1["), load = text.find("prefetch 0[");
+  ASSERT_NE(store, std::string::npos) << text;
+  ASSERT_NE(load, std::string::npos) << text;
+  EXPECT_LT(store, second) << text;
+  EXPECT_GT(load, second) << text;
+  EXPECT_NE(text.find(" write", store), std::string::npos) << text;
+  auto again = parse_kernel(text);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(print(*again), text);
+}
+
+TEST(PrefetchRows, LeavesWhatIsNear) {
+  KernelFunction kernel = kernel_of(kRows);
+  Target target = small_machine();
+  target.l2_bytes = 16 << 20;
+  EXPECT_FALSE(prefetch_rows(kernel, target));
+}
+
+TEST(StreamOutputs, StoresPastTheCachesWhereTheyAreTooSmall) {
+  KernelFunction kernel = kernel_of(kRows);
+  EXPECT_TRUE(stream_outputs(kernel, small_machine()));
+  EXPECT_EQ(count(print(kernel), "non_temporal"), 1U);
+  Target target = small_machine();
+  target.l3_bytes = 16 << 20;
+  kernel = kernel_of(kRows);
+  EXPECT_FALSE(stream_outputs(kernel, target));
+}
+
+TEST(StreamOutputs, LeavesRowsThatStartInsideALine) {
+  std::string text = kRows;
+  text.replace(text.find("const 1024"), 10, "const 1023");
+  KernelFunction kernel = kernel_of(text);
+  EXPECT_FALSE(stream_outputs(kernel, small_machine()));
+}
+
+TEST(StreamOutputs, LeavesAnOutputThatIsReadAgain) {
+  std::string text = kRows;
+  text.replace(text.find("%17: f32x16 = load 0"), 20, "%17: f32x16 = load 1");
+  KernelFunction kernel = kernel_of(text);
+  EXPECT_FALSE(stream_outputs(kernel, small_machine()));
+}
+
+}  // namespace
+}  // namespace weft
