@@ -17,6 +17,9 @@
 #include "expr/assign_layouts.h"
 #include "expr/express.h"
 #include "expr/sink_constants.h"
+#include "kernel/divide_by_invariants.h"
+#include "kernel/prefetch_rows.h"
+#include "kernel/stream_outputs.h"
 #include "lower/lower.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/inline_constant_if.h"
@@ -119,6 +122,29 @@ Status lower_plan(Compilation& c, const FusionPlan& plan) {
 Result<bool> run_lower(Compilation& c) {
   WEFT_RETURN_IF_ERROR(lower_plan(c, c.plan));
   return true;
+}
+
+/// Rewrites of kernels: `rewrite` sees each of them.
+template <typename F>
+Result<bool> rewrite_kernels(Compilation& c, F&& rewrite) {
+  bool changed = false;
+  for (KernelFunction& f : c.kernels) {
+    if (!rewrite(f)) continue;
+    changed = true;
+    if (c.options.verify) WEFT_RETURN_IF_ERROR(verify_kernel(f));
+  }
+  return changed;
+}
+Result<bool> run_stream_outputs(Compilation& c) {
+  return rewrite_kernels(c, [&](KernelFunction& f) { return stream_outputs(f, c.target); });
+}
+Result<bool> run_prefetch_rows(Compilation& c) {
+  return rewrite_kernels(c, [&](KernelFunction& f) { return prefetch_rows(f, c.target); });
+}
+Result<bool> run_divide_by_invariants(Compilation& c) {
+  const auto& features = c.target.features;
+  if (std::find(features.begin(), features.end(), "fma") == features.end()) return false;
+  return rewrite_kernels(c, divide_by_invariants);
 }
 
 void note_input_ranges(const ImportedModel& model, Program& program) {
@@ -280,6 +306,9 @@ const std::vector<Pass>& pipeline() {
       {"assign-layouts", "tensor-program", run_assign_layouts},
       {"plan", "plan", run_plan},
       {"lower", "kernel", run_lower},
+      {"stream-outputs", "kernel", run_stream_outputs},
+      {"prefetch-rows", "kernel", run_prefetch_rows},
+      {"divide-by-invariants", "kernel", run_divide_by_invariants},
       {"generate", "code", run_generate},
   };
   return passes;
