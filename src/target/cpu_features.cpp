@@ -69,7 +69,7 @@ std::vector<std::string> detect_features() {
       {"avxvnni", more.a, 4},     {"avx512f", seven.b, 16},    {"avx512dq", seven.b, 17},
       {"avx512cd", seven.b, 28},  {"avx512bw", seven.b, 30},   {"avx512vl", seven.b, 31},
       {"avx512vbmi", seven.c, 1}, {"avx512vbmi2", seven.c, 6}, {"avx512vnni", seven.c, 11},
-      {"avx512bf16", more.a, 5},  {"avx512fp16", seven.d, 23}, {"prfchw", extended.c, 8},
+      {"avx512bf16", more.a, 5},  {"avx512fp16", seven.d, 23},
   };
   const uint64_t state = saved_state();
   constexpr uint64_t kYmm = 0x6, kZmm = 0xE6;

@@ -76,7 +76,7 @@ TEST(Stitch, KeepsColumnsAsWholeVectors) {
   b = broadcast s, dims={0,2} : f32[4,64,96]
   y = div e, b : f32[4,64,96]
 } -> (y))");
-  EXPECT_TRUE(has(text, "e_v[a2,a1]")) << text;
+  EXPECT_TRUE(has(text, "e_v[a1,a2]")) << text;
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const Target& target) 
   for (const std::string& feature : code_features(target)) {
     features += (features.empty() ? "+" : ",+") + feature;
   }
+  // Every x86-64 processor takes a prefetch for writing; those that know none pass over it.
+  features += features.empty() ? "+prfchw" : ",+prfchw";
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   options.MCOptions.AsmVerbose = true;  // spills are named in assembly
