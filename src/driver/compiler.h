@@ -24,6 +24,9 @@ struct CompileOptions {
   int threads = 0;           ///< 0: all that the process may use
   int max_vector_bytes = 0;  ///< 0: the machine's
   ImportOptions import;
+  /// Shorter recipes for some operations, listed in Compilation::substitutions: divisions by what a
+  /// loop does not change (kernel/divide_by_invariants.h) and exponentials
+  /// (kernel/shorten_exponentials.h), which say how far they may be off.
   bool fast_math = false;
   bool unroll = false;        ///< write recurrences out
   bool verify = false;        ///< every level after every pass
@@ -66,7 +69,9 @@ struct Compilation {
   std::vector<KernelFunction>
       kernels;  ///< of the plan and its regions' plans, in order of first use
   std::map<const FusionPlan*, std::vector<size_t>>
-      kernel_of;                  ///< by plan: its kernels' numbers in `kernels`
+      kernel_of;  ///< by plan: its kernels' numbers in `kernels`
+  /// What --fast-math put in the place of exact operations, kernel by kernel: "k0_y: 2 divisions…".
+  std::vector<std::string> substitutions;
   std::vector<int32_t> image_of;  ///< by kernel: its image in the program
   Program program;
   ModelFiles files;  ///< of the model, with a cache on disk

@@ -245,7 +245,10 @@ std::string explain_text(const Compilation& c) {
       totals.memory_kernels, c.options.planner, c.target.name, totals.predicted_us,
       bytes_text(totals.bytes_read), bytes_text(totals.bytes_written));
   PlanText(&out).plan(c.plan, c.tensors, "");
-  return out + cuts_text(c);
+  out += cuts_text(c);
+  if (!c.substitutions.empty()) out += "\nsubstitutions of --fast-math\n";
+  for (const std::string& line : c.substitutions) out += "  " + line + "\n";
+  return out;
 }
 
 }  // namespace weft

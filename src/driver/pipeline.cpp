@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -19,6 +21,7 @@
 #include "expr/sink_constants.h"
 #include "kernel/divide_by_invariants.h"
 #include "kernel/prefetch_rows.h"
+#include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
 #include "lower/lower.h"
 #include "rewrite/fold_constants.h"
@@ -144,7 +147,25 @@ Result<bool> run_prefetch_rows(Compilation& c) {
 Result<bool> run_divide_by_invariants(Compilation& c) {
   const auto& features = c.target.features;
   if (std::find(features.begin(), features.end(), "fma") == features.end()) return false;
-  return rewrite_kernels(c, divide_by_invariants);
+  return rewrite_kernels(c, [&](KernelFunction& f) {
+    const int replaced = divide_by_invariants(f, c.options.fast_math);
+    if (replaced != 0 && c.options.fast_math) {
+      c.substitutions.push_back(fmt::format(
+          "{}: divisions by what a loop does not change are products: {}", f.name, replaced));
+    }
+    return replaced != 0;
+  });
+}
+Result<bool> run_shorten_exponentials(Compilation& c) {
+  if (!c.options.fast_math) return false;
+  return rewrite_kernels(c, [&](KernelFunction& f) {
+    const int shortened = shorten_exponentials(f, c.target);
+    if (shortened != 0) {
+      c.substitutions.push_back(
+          fmt::format("{}: exponentials by the shorter recipe: {}", f.name, shortened));
+    }
+    return shortened != 0;
+  });
 }
 
 void note_input_ranges(const ImportedModel& model, Program& program) {
@@ -309,6 +330,7 @@ const std::vector<Pass>& pipeline() {
       {"stream-outputs", "kernel", run_stream_outputs},
       {"prefetch-rows", "kernel", run_prefetch_rows},
       {"divide-by-invariants", "kernel", run_divide_by_invariants},
+      {"shorten-exponentials", "kernel", run_shorten_exponentials},
       {"generate", "code", run_generate},
   };
   return passes;

@@ -16,12 +16,12 @@ constexpr double kSmallestDivisor = 0x1p-100, kLargestDivisor = 0x1p100;
 
 class Divider {
  public:
-  explicit Divider(KernelFunction& kernel) : kernel_(kernel) {}
+  Divider(KernelFunction& kernel, bool fast_math) : kernel_(kernel), fast_math_(fast_math) {}
 
-  bool run() {
+  int run() {
     for (KernelPhase& phase : kernel_.phases) find_divisors(phase.body);
     for (KernelPhase& phase : kernel_.phases) walk(phase.body);
-    return changed_;
+    return replaced_;
   }
 
  private:
@@ -105,8 +105,7 @@ class Divider {
       out.push_back(std::move(loop));
       return;
     }
-    changed_ = true;
-    if (unknown.empty()) {
+    if (unknown.empty() || fast_math_) {
       multiply(loop.regions[0], inside, reciprocals);
       out.push_back(std::move(loop));
       return;
@@ -193,30 +192,37 @@ class Divider {
         f.operands = {x, y, z};
         return append(kernel_, body, std::move(f), type);
       };
+      ++replaced_;
       const Reg q = apply(ScalarOp::kMul, {a, v.reciprocal}, type.dtype);
+      if (fast_math_) {
+        finish(std::move(in), q, body);
+        continue;
+      }
       const Reg minus_a = apply(ScalarOp::kNeg, {a}, type.dtype);
       const Reg c = fused(fused(q, v.divisor, minus_a), v.negated, q);
       const Reg invalid = apply(ScalarOp::kIsNan, {c}, DType::kBool);
-      KernelInstruction pick = std::move(in);
-      if (kernel_.type(pick.results[0]).dtype == DType::kF32) {
-        pick.scalar_op = ScalarOp::kSelect;
-        pick.operands = {invalid, q, c};
-      } else {
-        pick.scalar_op = ScalarOp::kConvert;
-        pick.operands = {apply(ScalarOp::kSelect, {invalid, q, c}, type.dtype)};
-      }
-      body.push_back(std::move(pick));
+      finish(std::move(in), apply(ScalarOp::kSelect, {invalid, q, c}, type.dtype), body);
     }
     block.body = std::move(body);
   }
 
+  /// `quotient` in the place of a division.
+  void finish(KernelInstruction division, Reg quotient, std::vector<KernelInstruction>& body) {
+    KernelInstruction& in = body.emplace_back(std::move(division));
+    in.scalar_op = ScalarOp::kConvert;
+    in.operands = {quotient};
+  }
+
   KernelFunction& kernel_;
   std::map<Reg, Divisor> divisors_;  ///< by vector register
-  bool changed_ = false;
+  bool fast_math_;
+  int replaced_ = 0;
 };
 
 }  // namespace
 
-bool divide_by_invariants(KernelFunction& kernel) { return Divider(kernel).run(); }
+int divide_by_invariants(KernelFunction& kernel, bool fast_math) {
+  return Divider(kernel, fast_math).run();
+}
 
 }  // namespace weft

@@ -15,9 +15,12 @@ namespace weft {
 /// quotient is within 2 units in its last place. It holds for 2^-100 <= b <= 2^100: a loop whose
 /// divisor is outside (or NaN) at run time goes on dividing, in a copy of its own.
 ///
+/// With --fast-math, the quotient is q: at most 1.5 units in the last place off for divisors and
+/// quotients from 2^-126 to 2^126; a divisor that is smaller counts as zero.
+///
 /// Requires: a verified kernel of a CPU with fused multiply-adds. Establishes the same; a kernel
-/// without such divisions is unchanged. Returns whether it changed.
+/// without such divisions is unchanged. Returns how many divisions it replaced.
 ///     for j { y[j] = x[j] / s }  ->  if 2^-100 <= s <= 2^100 { for j { … } } else { for j { … } }
-bool divide_by_invariants(KernelFunction& kernel);
+int divide_by_invariants(KernelFunction& kernel, bool fast_math = false);
 
 }  // namespace weft

@@ -102,7 +102,8 @@ Status explain(const ExplainCommand& o) {
   if (is_artefact(o.model.model)) return explain_artefact(o);
   WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
-  options.stop_after = "plan";
+  // What --fast-math substitutes is known when there are kernels.
+  options.stop_after = options.fast_math ? "shorten-exponentials" : "plan";
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
   if (!o.why.empty()) return why(*c, o.why);
   if (o.json) {

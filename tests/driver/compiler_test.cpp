@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -153,6 +155,42 @@ TEST(CompileModel, ArtefactsKeepSafeRangesOfIndices) {
   ASSERT_TRUE(c.ok()) << c.error().message;
   EXPECT_EQ((*c)->program.inputs[0].lowest, 0);
   EXPECT_EQ((*c)->program.inputs[0].highest, 6);
+}
+
+constexpr const char* kShares = R"(
+(x: f32[8,256]) {
+  m = reduce x, axes={1}, combiner=sum : f32[8]
+  b = broadcast m, dims={0} : f32[8,256]
+  q = div x, b : f32[8,256]
+  y = exp q : f32[8,256]
+} -> (y))";
+
+TEST(CompileGraph, FastMathListsWhatItSubstitutesAndStaysWithinItsBounds) {
+  std::vector<HostTensor> results;
+  for (const bool fast : {false, true}) {
+    CompileOptions options;
+    options.fast_math = fast;
+    options.verify = true;
+    auto c = compile_graph(graph_of(kShares), options);
+    ASSERT_TRUE(c.ok()) << c.error().message;
+    const auto& features = (*c)->target.features;
+    const bool has_fma = std::find(features.begin(), features.end(), "fma") != features.end();
+    EXPECT_EQ(!(*c)->substitutions.empty(), fast && has_fma);
+    HostTensor x(DType::kF32, {8, 256});
+    for (int64_t i = 0; i < x.size(); ++i)
+      x.set_double(i, i % 256 == 0 ? 1 : 0.05 * static_cast<double>((i * 37) % 101) - 2.4);
+    auto session = Session::create((*c)->program, 1);
+    ASSERT_TRUE(session.ok());
+    auto outputs = (*session)->run({x});
+    ASSERT_TRUE(outputs.ok());
+    results.push_back((*outputs)[0]);
+  }
+  for (int64_t i = 0; i < results[0].size(); ++i) {
+    const double exact = results[0].at_double(i), fast = results[1].at_double(i);
+    if (std::isinf(exact) || std::isinf(fast)) continue;
+    const double size = std::abs(std::log(exact));
+    EXPECT_NEAR(fast, exact, exact * (6e-7 + 2.7e-7 * size)) << i;
+  }
 }
 
 TEST(CompileModel, ReadsAPrintedGraphAndRefusesHlo) {

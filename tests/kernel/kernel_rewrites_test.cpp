@@ -10,6 +10,7 @@
 #include "kernel/divide_by_invariants.h"
 #include "kernel/kernel_function.h"
 #include "kernel/prefetch_rows.h"
+#include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
 
 namespace weft {
@@ -27,6 +28,14 @@ size_t count(const std::string& text, const std::string& what) {
   size_t found = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
   return found;
+}
+
+Target small_machine() {
+  Target target;
+  target.threads = 1;
+  target.l2_bytes = 64 << 10;
+  target.l3_bytes = 256 << 10;
+  return target;
 }
 
 // Element 0 of the second buffer divides the first.
@@ -111,6 +120,33 @@ TEST(DivideByInvariants, DividesOutsideOfTheLoopOnce) {
   EXPECT_LT(text.find("apply div"), text.find("for (")) << text;
 }
 
+TEST(DivideByInvariants, FastMathIsAProductWithinOneAndAHalfUlp) {
+  KernelFunction kernel = kernel_of(kDivision);
+  EXPECT_EQ(divide_by_invariants(kernel, /*fast_math=*/true), 1);
+  EXPECT_TRUE(verify_kernel(kernel).ok());
+  EXPECT_EQ(count(print(kernel), "for ("), 1U) << "no second loop";
+  std::vector<float> x;
+  for (int i = 0; i < 64; ++i) x.push_back(std::ldexp(1.0F + static_cast<float>(i) / 67, i - 32));
+  for (const float b : {3.0F, -0.7F, 1e20F}) {
+    const std::vector<float> y = divide(kernel, x, b);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const double q = static_cast<double>(x[i]) / static_cast<double>(b);
+      EXPECT_NEAR(y[i], q, std::abs(q) * 0x1.8p-23) << x[i] << " / " << b;
+    }
+  }
+}
+
+TEST(ShortenExponentials, OnlyWhereTheRecipeHoldsForEveryArgument) {
+  std::string text = kDivision;
+  text.replace(text.find("apply div %7, %8"), 16, "apply exp %7    ");
+  KernelFunction kernel = kernel_of(text);
+  Target target = small_machine();
+  EXPECT_EQ(shorten_exponentials(kernel, target), 0);
+  target.features = {"avx512dq", "avx512f", "avx512vl"};
+  EXPECT_EQ(shorten_exponentials(kernel, target), 1);
+  EXPECT_EQ(shorten_exponentials(kernel, target), 0);
+}
+
 TEST(DivideByInvariants, LeavesDivisorsThatTheLoopMakes) {
   std::string text = kDivision;
   text.replace(text.find("broadcast %5"), 12, "load 0[%6]  ");
@@ -146,14 +182,6 @@ constexpr const char* kRows = R"(kernel "k" {
   }
 }
 )";
-
-Target small_machine() {
-  Target target;
-  target.threads = 1;
-  target.l2_bytes = 64 << 10;
-  target.l3_bytes = 256 << 10;
-  return target;
-}
 
 TEST(PrefetchRows, AsksForTheNextRowAndForTheLinesToBeStored) {
   KernelFunction kernel = kernel_of(kRows);
