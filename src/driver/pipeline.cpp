@@ -308,7 +308,7 @@ Result<std::unique_ptr<Compilation>> run_pipeline(std::unique_ptr<Compilation> c
 }  // namespace
 
 const std::vector<Pass>& pipeline() {
-  static const std::vector<Pass> passes = {
+  static const std::vector<Pass> kPasses = {
       // Those over the graph run until a round changes nothing.
       {"fold-constants", "graph", run_fold_constants},
       {"inline-constant-if", "graph", run_inline_if},
@@ -333,7 +333,7 @@ const std::vector<Pass>& pipeline() {
       {"shorten-exponentials", "kernel", run_shorten_exponentials},
       {"generate", "code", run_generate},
   };
-  return passes;
+  return kPasses;
 }
 
 CodeOfPlan code_of_plan(const Compilation& c) {
