@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace weft::simt {
 namespace {
@@ -81,11 +82,15 @@ Status FiberStacks::reserve(size_t fibers) {
     return unsupported("the emulator holds " + std::to_string(kMaxFibers) +
                        " threads at a time, not " + std::to_string(fibers));
   }
-  if (begin_ != nullptr) return {};
-  void* memory = ::mmap(nullptr, kStackBytes * kMaxFibers, PROT_READ | PROT_WRITE,
+  if (fibers <= fibers_) return {};
+  if (begin_ != nullptr) ::munmap(begin_, bytes());
+  begin_ = nullptr;
+  fibers_ = 0;
+  void* memory = ::mmap(nullptr, kStackBytes * fibers, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return unsupported("no address space for the emulator's stacks");
   begin_ = static_cast<std::byte*>(memory);
+  fibers_ = fibers;
   return {};
 }
 

@@ -6,8 +6,8 @@
 
 namespace weft::simt {
 
-/// Memory for the stacks of many fibers, mapped as they are asked for and kept until the end. Pages
-/// are given by the system when they are first touched.
+/// Memory for the stacks of many fibers, mapped when more of them are asked for. Pages are given by
+/// the system when they are first touched.
 class FiberStacks {
  public:
   static constexpr size_t kStackBytes = size_t{64} << 10;
@@ -18,10 +18,11 @@ class FiberStacks {
   FiberStacks(const FiberStacks&) = delete;
   FiberStacks& operator=(const FiberStacks&) = delete;
 
-  /// kUnsupported beyond kMaxFibers or when the system gives no address space.
+  /// Room for so many fibers, none of which is under way. kUnsupported beyond kMaxFibers or when
+  /// the system gives no address space.
   Status reserve(size_t fibers);
   const std::byte* begin() const { return begin_; }
-  size_t bytes() const { return begin_ == nullptr ? 0 : kStackBytes * kMaxFibers; }
+  size_t bytes() const { return kStackBytes * fibers_; }
 
   /// A stack pointer for weft_simt_switch_stack: the fiber starts in entry(argument), which never
   /// returns. Neighbours start at different places of their pages, or all would fight for the same
@@ -32,6 +33,7 @@ class FiberStacks {
 
  private:
   std::byte* begin_ = nullptr;
+  size_t fibers_ = 0;
 };
 
 /// Saves the running fiber's stack pointer in *save and goes on with the fiber at `to`.

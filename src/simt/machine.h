@@ -60,6 +60,11 @@ struct Warp {
   WarpLog log;
 };
 
+struct RemoteUse {
+  uint32_t bar = 0;
+  uint32_t site = 0;
+};
+
 struct Block {
   uint32_t index = 0;  ///< linear, in the grid
   std::array<uint32_t, 3> position = {};
@@ -75,7 +80,10 @@ struct Block {
   std::byte* shared = nullptr;
   uint32_t phase = 0;  ///< of its shared memory
   ShadowMemory shadow;
-  Knowledge known;                  ///< acquired before the last barrier
+  Knowledge known;  ///< acquired before the last barrier
+  /// By other block of the cluster: the last barrier at which it used this shared memory, and
+  /// where.
+  std::map<uint32_t, RemoteUse> remote_uses;
   std::vector<uint32_t> acquirers;  ///< threads with something in `acquired`
 };
 
@@ -137,6 +145,7 @@ class Machine : public simt_abi::wf_machine {
   bool run_ready(Block& block);
   static void enter_thread(void* machine);
   void end_thread();
+  void check_remote_uses(const Block& block);
   void go_on();
   void switch_to(Thread& thread);
   void switch_to_scheduler();

@@ -141,6 +141,7 @@ void Machine::check_shared(Block& owner, const std::byte* p, uint32_t bytes, Acc
     }
     stop();
   }
+  if (&owner != &own) owner.remote_uses[own.index] = {own.bar, site};
   if (kind != AccessKind::kCopyEnd) log(p, bytes, LaneAccess::kShared, !reads(kind), site);
   if (!options_.check) return;
   const Collision collision =

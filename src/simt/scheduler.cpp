@@ -32,6 +32,7 @@ void Machine::start_block(Block& block, uint32_t index) {
   block.phase = ++memory_.phase;
   block.known.clear();
   block.acquirers.clear();
+  block.remote_uses.clear();
   std::memset(block.shared, 0xff, shape_.shared_bytes);
   block.threads.resize(shape_.threads);
   block.warps.resize(shape_.threads / 32);
@@ -143,8 +144,24 @@ void Machine::end_thread() {
     stop();
   }
   if (block.live != 0 && block.arrived == block.live) complete_barrier(block);
+  if (block.live == 0) check_remote_uses(block);
   switch_to_scheduler();
   __builtin_unreachable();
+}
+
+/// The block has ended: whatever others did with its shared memory must lie in its past, whether or
+/// not they came first this time.
+void Machine::check_remote_uses(const Block& block) {
+  for (const auto& [other, use] : block.remote_uses) {
+    if (block.known.covers(other, Knowledge::kAnyThread, use.bar, 0)) continue;
+    const Site here = Site::code(use.site);
+    if (builder_.count(IssueKind::kClusterExit, here, Site::none())) {
+      report(
+          IssueKind::kClusterExit, here, Site::none(),
+          fmt::format("{}: block {} accesses the shared memory of block {}, which may have ended",
+                      kHere, other, block.index));
+    }
+  }
 }
 
 void Machine::switch_to(Thread& thread) {

@@ -105,12 +105,13 @@ void TrafficMeter::count_global(const std::vector<LaneAccess>& request) {
 void TrafficMeter::count_shared(const std::vector<LaneAccess>& request) {
   SharedTraffic& traffic = totals_.shared[request[0].site];
   const uint32_t width = request[0].bytes;
-  const size_t group = width <= 4 ? 32 : width <= 8 ? 16 : 8;
+  const uint32_t group = width <= 4 ? 32 : width <= 8 ? 16 : 8;
   ++traffic.requests;
   std::vector<uint64_t> words;
-  for (size_t begin = 0; begin < request.size(); begin += group) {
+  for (size_t i = 0; i < request.size();) {
     words.clear();
-    for (size_t i = begin; i < std::min(begin + group, request.size()); ++i) {
+    const uint32_t part = request[i].lane / group;
+    for (; i < request.size() && request[i].lane / group == part; ++i) {
       const LaneAccess& access = request[i];
       traffic.bytes += access.bytes;
       for (uint64_t word = access.address / 4; word <= (access.address + access.bytes - 1) / 4;
