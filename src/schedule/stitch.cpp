@@ -243,8 +243,9 @@ int Stitch::choose_cross_axis() const {
 }
 
 /// Several short rows together: the chains of operations from one sweep of a row to the next run
-/// side by side, and what does not change from row to row is loaded once. All rows of a tile must
-/// stay in half of the first-level cache, and enough tiles remain for the threads.
+/// side by side, and what does not change from row to row is loaded once. The rows of a
+/// tile and the inputs of the next one, which are asked for ahead of time, must stay in two thirds
+/// of the first-level cache, and enough tiles remain for the threads.
 void Stitch::choose_rows() {
   if (!row_vector_ || grid_.empty()) return;
   const int axis = grid_.back();
@@ -257,7 +258,7 @@ void Stitch::choose_rows() {
     visit(b_.expr(p).body, [&](const Scalar& s) {
       if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0 &&
           stride_along(program_, axes_, p, s, axis) != 0 && read.insert(s.symbol).second)
-        row_bytes += byte_size(s.type);
+        row_bytes += 2 * byte_size(s.type);
     });
     if (is_output(p) && is_row_value(p)) {
       row_bytes += byte_size(program_.tensors[static_cast<size_t>(b_.expr(p).output)].type.dtype);
@@ -267,7 +268,7 @@ void Stitch::choose_rows() {
   int64_t tiles = 1;
   for (const int a : grid_) tiles *= axes_.axes[static_cast<size_t>(a)].extent;
   int64_t rows = 1;
-  while (rows < kMostRows && 2 * rows * row_bytes <= target_.l1_bytes / 2 &&
+  while (rows < kMostRows && 2 * rows * row_bytes <= target_.l1_bytes / 3 * 2 &&
          2 * rows <= axes_.axes[static_cast<size_t>(axis)].extent &&
          tiles / (2 * rows) >= kItemsPerThread * target_.threads) {
     rows *= 2;
