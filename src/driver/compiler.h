@@ -66,6 +66,8 @@ struct Compilation {
   Graph graph;            ///< after the rewrites
   TensorProgram tensors;  ///< after vertical and horizontal transformation
   FusionPlan plan;
+  /// Peak of the arena between kernels, as planned and with every expression a kernel of its own.
+  int64_t planned_arena_bytes = 0, unfused_arena_bytes = 0;
   std::vector<KernelFunction>
       kernels;  ///< of the plan and its regions' plans, in order of first use
   std::map<const FusionPlan*, std::vector<size_t>>

@@ -240,10 +240,15 @@ std::string explain_text(const Compilation& c) {
   const PlanTotals totals = plan_totals(c);
   std::string out = fmt::format(
       "{}: {} nodes in {} kernels ({} compute, {} memory), planner {}\n"
-      "predicted on {}: {:.0f} us, {} read, {} written\n\n",
+      "predicted on {}: {:.0f} us, {} read, {} written\n"
+      "arena between kernels: {}, unfused {}{}\n\n",
       c.model, totals.ops, totals.compute_kernels + totals.memory_kernels, totals.compute_kernels,
       totals.memory_kernels, c.options.planner, c.target.name, totals.predicted_us,
-      bytes_text(totals.bytes_read), bytes_text(totals.bytes_written));
+      bytes_text(totals.bytes_read), bytes_text(totals.bytes_written),
+      bytes_text(c.planned_arena_bytes), bytes_text(c.unfused_arena_bytes),
+      c.planned_arena_bytes > c.unfused_arena_bytes
+          ? "; the plan raises it: what fused kernels read lives longer"
+          : "");
   PlanText(&out).plan(c.plan, c.tensors, "");
   out += cuts_text(c);
   if (!c.substitutions.empty()) out += "\nsubstitutions of --fast-math\n";

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "codegen/cpu/code_features.h"
+#include "driver/arena_peak.h"
 #include "driver/compiler.h"
 #include "driver/explain_json.h"
 #include "driver/explain_text.h"
@@ -32,6 +33,7 @@
 #include "rewrite/simplify_graph.h"
 #include "rewrite/unroll_scans.h"
 #include "runtime/thread_pool.h"
+#include "support/for_each_in_parallel.h"
 
 namespace weft {
 
@@ -87,6 +89,8 @@ Result<bool> run_sink_movement(Compilation& c) {
   return true;
 }
 Result<bool> run_pack(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { remove_dead_expressions(p); });
+  c.unfused_arena_bytes = unfused_arena_peak(c.tensors);
   if (c.options.planner != "auto") return true;
   for_each_program(c.tensors, [](TensorProgram& p) { pack_contractions(p); });
   return true;
@@ -99,31 +103,65 @@ Result<bool> run_assign_layouts(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { assign_layouts(p); });
   return true;
 }
-Result<bool> run_plan(Compilation& c) {
+Result<bool> plan(Compilation& c) {
   PlanOptions options;
   options.planner = c.options.planner;
   options.fast_math = c.options.fast_math;
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
+  c.planned_arena_bytes = arena_peak(c.tensors, c.plan);
   return true;
 }
 
-Status lower_plan(Compilation& c, const FusionPlan& plan) {
+/// What packed contractions make lives until the last of their readers: where that raises the peak
+/// of the arena, they are planned apart.
+Result<bool> run_plan(Compilation& c) {
+  WEFT_ASSIGN_OR_RETURN(const bool planned, plan(c));
+  if (c.options.planner != "auto" || c.planned_arena_bytes <= c.unfused_arena_bytes) return planned;
+  Compilation apart;
+  apart.options = c.options;
+  apart.target = c.target;
+  apart.graph = c.graph;
+  for (const auto step :
+       {run_express, run_sink_constants, run_fold_movement, run_split_axes, run_sink_movement,
+        run_remove_dead_expressions, run_assign_layouts, plan}) {
+    auto done = step(apart);
+    if (!done.ok()) return done.take_error();
+  }
+  if (apart.planned_arena_bytes >= c.planned_arena_bytes) return planned;
+  c.tensors = std::move(apart.tensors);
+  c.plan = std::move(apart.plan);
+  c.planned_arena_bytes = apart.planned_arena_bytes;
+  return planned;
+}
+
+/// Numbers the kernels of a plan and of its regions' plans, in the order of first use.
+void collect_kernels(Compilation& c, const FusionPlan& plan,
+                     std::vector<const PlannedKernel*>* kernels) {
   std::vector<size_t>& numbers = c.kernel_of[&plan];
   for (const PlannedKernel& kernel : plan.kernels) {
-    WEFT_ASSIGN_OR_RETURN(KernelFunction f, lower_to_kernel(kernel.schedule.program,
-                                                            kernel.schedule.scopes, c.target));
-    if (c.options.tamper) c.options.tamper(f);
-    if (c.options.verify) WEFT_RETURN_IF_ERROR(verify_kernel(f));
-    numbers.push_back(c.kernels.size());
-    c.kernels.push_back(std::move(f));
+    numbers.push_back(kernels->size());
+    kernels->push_back(&kernel);
   }
   for (const auto& regions : plan.regions) {
-    for (const auto& region : regions) WEFT_RETURN_IF_ERROR(lower_plan(c, *region));
+    for (const auto& region : regions) collect_kernels(c, *region, kernels);
   }
-  return {};
 }
+
 Result<bool> run_lower(Compilation& c) {
-  WEFT_RETURN_IF_ERROR(lower_plan(c, c.plan));
+  std::vector<const PlannedKernel*> planned;
+  collect_kernels(c, c.plan, &planned);
+  std::vector<std::optional<Result<KernelFunction>>> made(planned.size());
+  for_each_in_parallel(planned.size(), available_cores(), [&](size_t k) {
+    const ScheduledKernel& schedule = planned[k]->schedule;
+    made[k].emplace(lower_to_kernel(schedule.program, schedule.scopes, c.target));
+  });
+  for (auto& result : made) {
+    if (!result->ok()) return result->take_error();
+    KernelFunction f = std::move(**result);
+    if (c.options.tamper) c.options.tamper(f);
+    if (c.options.verify) WEFT_RETURN_IF_ERROR(verify_kernel(f));
+    c.kernels.push_back(std::move(f));
+  }
   return true;
 }
 

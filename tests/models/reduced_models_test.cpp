@@ -70,10 +70,15 @@ void expect_outputs(const Compilation& c, const std::string& name, int threads) 
 class ReducedModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(ReducedModel, AgreesWithEveryPlanner) {
+  int64_t unfused_arena = 0;
   for (const char* planner : {"none", "xla", "auto"}) {
     const auto c = compile(GetParam(), planner, 0);
     ASSERT_NE(c, nullptr) << planner;
     expect_outputs(*c, GetParam(), 2);
+    if (planner == std::string("none")) unfused_arena = c->program.arena_bytes;
+    const bool says_so = c->planned_arena_bytes > c->unfused_arena_bytes;
+    EXPECT_TRUE(c->program.arena_bytes <= unfused_arena || says_so) << planner;
+    if (planner == std::string("auto")) EXPECT_LE(c->program.arena_bytes, unfused_arena);
   }
 }
 
