@@ -54,6 +54,7 @@ std::vector<std::string> compiler_flags(const CompileOptions& options) {
                                     "-fPIC",
                                     "-shared",
                                     "-nostdlib",
+                                    "-Wl,-Bsymbolic",
                                     "-fno-exceptions",
                                     "-fno-crossjumping",
                                     "-fno-optimize-sibling-calls",
@@ -69,15 +70,8 @@ std::vector<std::string> compiler_flags(const CompileOptions& options) {
   return flags;
 }
 
-Error missing_compiler(const CompileOptions& options) {
-  return {ErrorCode::kMissingDevice, "the emulator compiles kernels with the C++ compiler '" +
-                                         options.compiler +
-                                         "', which is not on PATH; install g++ or choose another "
-                                         "target"};
-}
-
-/// Where along PATH the compiler is; empty if nowhere.
-std::string find_compiler(const std::string& name) {
+/// Where along PATH a program is; empty if nowhere.
+std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0 ? name : "";
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
@@ -86,6 +80,20 @@ std::string find_compiler(const std::string& name) {
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return "";
+}
+
+Result<std::string> find_compiler(const CompileOptions& options) {
+  std::vector<std::string> names = {"g++", "g++-14", "g++-13", "g++-12"};
+  if (!options.compiler.empty()) names = {options.compiler};
+  std::string wanted;
+  for (const std::string& name : names) {
+    if (std::string program = find_program(name); !program.empty()) return program;
+    wanted += (wanted.empty() ? "'" : ", '") + name + "'";
+  }
+  return Error{ErrorCode::kMissingDevice,
+               "the emulator compiles kernels with the GNU C++ compiler, which is not on PATH "
+               "(looked for " +
+                   wanted + "); install g++ or choose another target"};
 }
 
 /// The compiler's file, as its size and time tell one version from another.
@@ -153,8 +161,7 @@ bool is_whole_object(const std::string& object) {
 Result<std::shared_ptr<const Module>> Module::compile(const std::string& text,
                                                       const std::string& name,
                                                       const CompileOptions& options) {
-  const std::string compiler = find_compiler(options.compiler);
-  if (compiler.empty()) return missing_compiler(options);
+  WEFT_ASSIGN_OR_RETURN(const std::string compiler, find_compiler(options));
   const std::vector<std::string> flags = compiler_flags(options);
   Hasher key;
   key.add_text(emulator_prelude());

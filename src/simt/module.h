@@ -14,7 +14,8 @@ struct CompileOptions {
   /// Every access is told to the emulator (races, bounds, traffic); without, only collectives,
   /// barriers and wrapped accesses are, and a kernel runs several times faster.
   bool instrument = true;
-  std::string compiler = "g++";
+  /// Its name along PATH or its path; empty for the first of g++, g++-14, g++-13 and g++-12.
+  std::string compiler;
   /// Folder of compiled modules under the hash of what they were made from; empty for none. It is
   /// made when missing, and a help only: what cannot be read or written is compiled afresh.
   std::string cache_directory;
