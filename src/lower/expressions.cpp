@@ -18,6 +18,21 @@ int Box::find(int var) const {
   return -1;
 }
 
+int64_t Box::Axis::start(int64_t copy) const {
+  int64_t element = 0;
+  for (size_t d = digits.size(); d-- > 0;) {
+    element += copy % digits[d].extent * digits[d].divisor;
+    copy /= digits[d].extent;
+  }
+  return element;
+}
+
+int64_t Box::Axis::thread_reach() const {
+  int64_t reach = 0;
+  for (const auto& [digit, step] : threads) reach += (digit.extent - 1) * step;
+  return reach;
+}
+
 int64_t Box::points() const {
   int64_t n = 1;
   for (const Axis& a : axes) n *= a.regs;
@@ -236,30 +251,36 @@ std::optional<bool> Lowering::decide(const ScalarRef& c, const Point& point) {
   }
 }
 
+/// Which lanes of a point lie inside the box; `skip` where none does in any thread.
 Reg Lowering::lane_mask_of(const Box& box, const Point& point, bool* skip) {
   *skip = false;
   Reg mask = kNoReg;
   for (size_t a = 0; a < box.axes.size(); ++a) {
     const Box::Axis& axis = box.axes[a];
-    const int64_t start = point[a] * axis.lanes;
+    const int64_t start = axis.start(point[a]);
     const auto& valid = valid_[static_cast<size_t>(axis.var)];
     const TileVar& var = program_.vars[static_cast<size_t>(axis.var)];
-    if (!valid || valid->reg == kNoReg) {
-      const int64_t count = valid ? valid->count : var.extent;
-      if (start >= count) {
-        *skip = true;
-        return kNoReg;
-      }
-      if (start + axis.lanes > count) {
-        mask = combine_guards(mask, builder_.lane_mask(builder_.int_constant(count - start),
-                                                       static_cast<int32_t>(axis.lanes)));
-      }
-      continue;
+    const bool known = !valid || valid->reg == kNoReg;
+    const int64_t count = valid && known ? valid->count : var.extent;
+    if (start >= count) {
+      *skip = true;
+      return kNoReg;
     }
-    const Reg rest =
-        builder_.apply(ScalarOp::kSub, {valid->reg, builder_.int_constant(start)}, DType::kI64);
+    const bool inside = start + axis.thread_reach() + axis.lanes <= count;
+    if (known && inside) continue;
+    // What is left from this thread's first element on.
+    Reg rest = known ? builder_.int_constant(count - start)
+                     : builder_.apply(ScalarOp::kSub, {valid->reg, builder_.int_constant(start)},
+                                      DType::kI64);
+    for (const auto& [digit, step] : axis.threads) {
+      const Reg passed = builder_.apply(
+          ScalarOp::kMul, {emit_digit(digit), builder_.int_constant(step)}, DType::kI64);
+      rest = builder_.apply(ScalarOp::kSub, {rest, passed}, DType::kI64);
+    }
+    const int64_t divisor = known ? count : valid->divisor;
+    const bool whole = axis.lanes > 1 && gpu_ && divisor % axis.lanes == 0;
     const Reg here =
-        axis.lanes > 1
+        axis.lanes > 1 && !whole
             ? builder_.lane_mask(rest, static_cast<int32_t>(axis.lanes))
             : builder_.apply(ScalarOp::kGt, {rest, builder_.int_constant(0)}, DType::kBool);
     mask = combine_guards(mask, here);

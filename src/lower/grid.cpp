@@ -29,13 +29,13 @@ int64_t Lowering::grid_items(const TileNode& nest) const {
 }
 
 /// One phase: the items of the nests one after another in one list.
-void Lowering::emit_phase(const std::vector<const TileNode*>& nests) {
+void Lowering::emit_phase(const std::vector<Nest>& nests) {
   int64_t items = 0;
-  for (const TileNode* nest : nests) items += grid_items(*nest);
+  for (const Nest& nest : nests) items += grid_items(*nest.node);
   const auto [begin, end] = builder_.begin_phase(items);
   int64_t first = 0;
-  for (const TileNode* nest : nests) {
-    const int64_t count = grid_items(*nest);
+  for (const Nest& nest : nests) {
+    const int64_t count = grid_items(*nest.node);
     Reg lo = begin, hi = end;
     if (nests.size() > 1) {
       const Reg base = builder_.int_constant(first);
@@ -48,7 +48,7 @@ void Lowering::emit_phase(const std::vector<const TileNode*>& nests) {
           {builder_.apply(ScalarOp::kSub, {end, base}, DType::kI64), builder_.int_constant(count)},
           DType::kI64);
     }
-    emit_grid_nest(*nest, lo, hi);
+    emit_grid_nest(*nest.node, lo, hi);
     first += count;
   }
   builder_.end_phase();

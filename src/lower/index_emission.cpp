@@ -40,7 +40,10 @@ IndexExpr Lowering::at_point(const PreparedIndex& index, const Point& point) con
     const int axis = id < kKernelVarBase ? box_.find(id) : -1;
     if (axis < 0) return IndexExpr::var(id);
     const Box::Axis& a = box_.axes[static_cast<size_t>(axis)];
-    IndexExpr value = point[static_cast<size_t>(axis)] * a.lanes;
+    IndexExpr value = a.start(point[static_cast<size_t>(axis)]);
+    for (const auto& [digit, step] : a.threads) {
+      value = value + IndexExpr::var(thread_vars_.at(digit)) * step;
+    }
     if (a.lanes > 1) value = value + IndexExpr::var(kLaneVar);
     return value;
   });
@@ -58,7 +61,10 @@ std::optional<Lowering::PointOffset> Lowering::affine_at_point(const PreparedInd
         continue;
       }
       const Box::Axis& a = box_.axes[static_cast<size_t>(axis)];
-      out.constant += c * point[static_cast<size_t>(axis)] * a.lanes;
+      out.constant += c * a.start(point[static_cast<size_t>(axis)]);
+      for (const auto& [digit, step] : a.threads) {
+        out.terms.emplace_back(thread_vars_.at(digit), c * step);
+      }
       if (a.lanes > 1) out.lane_coefficient += c;
     }
     return out;
@@ -90,7 +96,8 @@ Reg Lowering::kernel_var(int id) {
                  (id >= 0 && id < kKernelVarBase ? program_.vars[static_cast<size_t>(id)].name
                                                  : std::to_string(id)) +
                  " is not bound here in " + program_.name);
-  return kernel_vars_[static_cast<size_t>(id - kKernelVarBase)].reg;
+  const KernelVar& var = kernel_vars_[static_cast<size_t>(id - kKernelVarBase)];
+  return var.digit ? emit_digit(*var.digit) : var.reg;
 }
 
 Reg Lowering::emit_terms(const std::vector<std::pair<int, int64_t>>& terms, int64_t constant) {

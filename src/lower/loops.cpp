@@ -5,28 +5,35 @@
 namespace weft::lowering {
 
 IndexExpr Lowering::add_kernel_var(Reg reg, Interval range) {
-  kernel_vars_.push_back({reg, range});
+  kernel_vars_.push_back({reg, range, {}});
   return IndexExpr::var(kKernelVarBase + static_cast<int>(kernel_vars_.size()) - 1);
 }
 
 void Lowering::emit_body(const TileBody& body) {
-  for (const TileNode& node : body) {
-    switch (node.kind) {
-      case TileNode::Kind::kStatement:
-        emit_statement(node.statement);
-        break;
-      case TileNode::Kind::kCondition:
-        emit_condition(*node.condition);
-        break;
-      case TileNode::Kind::kLoop:
-        WEFT_CHECK(node.loop->kind == TileLoop::Kind::kSeq,
-                   "a grid loop inside a seq loop in " + program_.name);
-        emit_seq_loop(*node.loop);
-        break;
-      case TileNode::Kind::kPack:
-        throw_internal_error(__FILE__, __LINE__, "pack", "below the top of " + program_.name);
-    }
+  for (size_t n = 0; n < body.size(); ++n) emit_node(body[n], static_cast<int32_t>(n));
+}
+
+void Lowering::emit_node(const TileNode& node, int32_t child) {
+  if (gpu_) {
+    emit_grid_barrier_before(child);
+    path_.push_back(child);
   }
+  switch (node.kind) {
+    case TileNode::Kind::kStatement:
+      emit_statement(node.statement);
+      break;
+    case TileNode::Kind::kCondition:
+      emit_condition(*node.condition);
+      break;
+    case TileNode::Kind::kLoop:
+      WEFT_CHECK(node.loop->kind == TileLoop::Kind::kSeq,
+                 "a grid loop inside a seq loop in " + program_.name);
+      emit_seq_loop(*node.loop);
+      break;
+    case TileNode::Kind::kPack:
+      throw_internal_error(__FILE__, __LINE__, "pack", "below the top of " + program_.name);
+  }
+  if (gpu_) path_.pop_back();
 }
 
 void Lowering::emit_seq_loop(const TileLoop& loop) {

@@ -1,5 +1,6 @@
 #include "lower/lower.h"
 
+#include "lower/insert_block_barriers.h"
 #include "lower/lowering.h"
 
 namespace weft::lowering {
@@ -8,6 +9,28 @@ namespace {
 
 /// Bytes behind a scratch buffer that a whole vector may touch past its last element.
 constexpr int64_t kScratchSlackBytes = 64;
+/// Device memory and the block's arena start at least so aligned.
+constexpr int32_t kDeviceAlignment = 16;
+
+/// The statements in the order of the text.
+void list_statements(const TileBody& body, std::vector<const TileStatement*>* out) {
+  for (const TileNode& node : body) {
+    switch (node.kind) {
+      case TileNode::Kind::kStatement:
+        out->push_back(&node.statement);
+        break;
+      case TileNode::Kind::kLoop:
+        list_statements(node.loop->body, out);
+        break;
+      case TileNode::Kind::kCondition:
+        list_statements(node.condition->body, out);
+        break;
+      case TileNode::Kind::kPack:
+        for (const TilePack::Member& m : node.pack->members) list_statements(m.body, out);
+        break;
+    }
+  }
+}
 
 }  // namespace
 
@@ -20,17 +43,23 @@ Lowering::Lowering(const TileProgram& program, const ScopeAnalysis& scopes, cons
       valid_(program.vars.size()),
       buffer_of_(program.symbols.size(), -1),
       shifted_exponentials_(find_shifted_exponentials(program)),
-      values_in_outputs_(find_values_in_outputs(program, scopes)) {
-  kernel_vars_.push_back({kNoReg, {0, 0}});  // the lane
+      // Registers keep them on a GPU.
+      values_in_outputs_(program.cpu ? find_values_in_outputs(program, scopes)
+                                     : std::map<TileSymbolId, ValueInOutput>{}),
+      gpu_(!program.cpu) {
+  kernel_vars_.push_back({kNoReg, {0, 0}, {}});  // the lane
+  if (!gpu_) return;
+  std::vector<const TileStatement*> statements;
+  list_statements(program.body, &statements);
+  WEFT_CHECK(statements.size() == scopes.statement_places.size(),
+             "a place for each statement of " + program.name);
+  for (size_t s = 0; s < statements.size(); ++s) {
+    statement_places_[statements[s]] = scopes.statement_places[s];
+  }
 }
 
-Result<KernelFunction> Lowering::run() {
-  kernel_.name = program_.name;
+void Lowering::add_parameters() {
   const auto value = [&](int id) { return program_.vars[static_cast<size_t>(id)].extent; };
-  for (size_t v = 0; v < program_.vars.size(); ++v) {
-    const TileVar& var = program_.vars[v];
-    if (var.kind == TileVar::Kind::kSize && var.extent > 0) bound_[v] = IndexExpr(var.extent);
-  }
   for (const TileSymbolId id : program_.parameters) {
     const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
     Shape shape;
@@ -41,67 +70,101 @@ Result<KernelFunction> Lowering::run() {
     buffer.kind = symbol.kind == TileSymbol::Kind::kOutput ? KernelBuffer::Kind::kOutput
                                                            : KernelBuffer::Kind::kInput;
     buffer.elements = physical_size(symbol.layout, shape);
-    buffer.alignment = static_cast<int32_t>(byte_size(symbol.type));
+    buffer.alignment = gpu_ ? kDeviceAlignment : static_cast<int32_t>(byte_size(symbol.type));
     buffer_of_[static_cast<size_t>(id)] = static_cast<int32_t>(kernel_.buffers.size());
     kernel_.buffers.push_back(buffer);
   }
-  for (const bool workspace : {true, false}) {
-    for (size_t id = 0; id < program_.symbols.size(); ++id) {
-      const SymbolScope& scope = scopes_.symbols[id];
-      const TileSymbol& symbol = program_.symbols[id];
-      if (symbol.kind == TileSymbol::Kind::kInput || symbol.kind == TileSymbol::Kind::kOutput)
-        continue;
-      if (scope.scope == Scope::kRegister || (scope.scope == Scope::kGrid) != workspace) continue;
-      if (const auto in = values_in_outputs_.find(static_cast<TileSymbolId>(id));
-          in != values_in_outputs_.end()) {
-        buffer_of_[id] = buffer_of_[static_cast<size_t>(in->second.output)];
-        continue;
-      }
-      KernelBuffer buffer;
-      buffer.name = symbol.name;
-      buffer.dtype = symbol.type;
-      buffer.kind = workspace ? KernelBuffer::Kind::kWorkspace : KernelBuffer::Kind::kScratch;
-      buffer.elements = 1;
-      for (const int64_t e : scope.extents) buffer.elements *= e;
-      if (scope.copies > 1) {
-        return Error{ErrorCode::kInternal,
-                     "carry " + symbol.name + " of " + program_.name +
-                         " needs two buffers, which a CPU nest here does not have"};
-      }
+}
+
+/// Memory of the values that live in it: workspaces of the grid, or scratch of a CPU's threads and
+/// shared memory of a GPU's blocks.
+Status Lowering::add_own_buffers(bool workspaces) {
+  for (size_t id = 0; id < program_.symbols.size(); ++id) {
+    const SymbolScope& scope = scopes_.symbols[id];
+    const TileSymbol& symbol = program_.symbols[id];
+    if (symbol.kind == TileSymbol::Kind::kInput || symbol.kind == TileSymbol::Kind::kOutput)
+      continue;
+    const bool in_registers =
+        scope.scope == Scope::kRegister || (gpu_ && scope.scope == Scope::kWarp);
+    if (in_registers || (scope.scope == Scope::kGrid) != workspaces) continue;
+    if (const auto in = values_in_outputs_.find(static_cast<TileSymbolId>(id));
+        in != values_in_outputs_.end()) {
+      buffer_of_[id] = buffer_of_[static_cast<size_t>(in->second.output)];
+      continue;
+    }
+    KernelBuffer buffer;
+    buffer.name = symbol.name;
+    buffer.dtype = symbol.type;
+    buffer.kind = workspaces ? KernelBuffer::Kind::kWorkspace
+                  : gpu_     ? KernelBuffer::Kind::kShared
+                             : KernelBuffer::Kind::kScratch;
+    buffer.elements = 1;
+    for (const int64_t e : scope.extents) buffer.elements *= e;
+    if (scope.copies > 1) {
+      return unsupported("value " + symbol.name + " of " + program_.name +
+                         " needs several buffers, which cannot be lowered yet");
+    }
+    if (gpu_) {
+      buffer.alignment = kDeviceAlignment;
+      buffer.scratch_offset = workspaces ? 0 : scope.offset;
+    } else {
       buffer.elements += kScratchSlackBytes / byte_size(symbol.type);
       buffer.alignment = 64;
-      if (!workspace) {
-        buffer.scratch_offset = kernel_.scratch_bytes;
-        kernel_.scratch_bytes += (buffer.elements * byte_size(symbol.type) + 63) / 64 * 64;
-      }
-      buffer_of_[id] = static_cast<int32_t>(kernel_.buffers.size());
-      kernel_.buffers.push_back(buffer);
     }
+    if (!workspaces && !gpu_) {
+      buffer.scratch_offset = kernel_.scratch_bytes;
+      kernel_.scratch_bytes += (buffer.elements * byte_size(symbol.type) + 63) / 64 * 64;
+    }
+    buffer_of_[id] = static_cast<int32_t>(kernel_.buffers.size());
+    kernel_.buffers.push_back(buffer);
   }
+  return {};
+}
 
-  // Nests of a phase are those between two barriers.
-  std::vector<const TileNode*> nests;
-  const auto flush = [&] {
-    if (!nests.empty()) emit_phase(nests);
-    nests.clear();
-  };
+/// Nests of a phase are those between two barriers at the top.
+std::vector<std::vector<Lowering::Nest>> Lowering::phases() const {
+  std::vector<std::vector<Nest>> out(1);
   for (size_t n = 0; n < program_.body.size(); ++n) {
+    const auto child = static_cast<int32_t>(n);
     for (const BarrierPoint& barrier : scopes_.barriers) {
-      if (barrier.scope == Scope::kGrid && barrier.before.size() == 1 &&
-          barrier.before[0] == static_cast<int32_t>(n)) {
-        flush();
-      }
+      const bool here =
+          barrier.scope == Scope::kGrid && barrier.before.size() == 1 && barrier.before[0] == child;
+      if (here && !out.back().empty()) out.emplace_back();
     }
     const TileNode& node = program_.body[n];
-    if (node.kind == TileNode::Kind::kPack) {
-      for (const TilePack::Member& m : node.pack->members) {
-        for (const TileNode& inner : m.body) nests.push_back(&inner);
+    if (node.kind != TileNode::Kind::kPack) {
+      out.back().push_back({&node, {child}});
+      continue;
+    }
+    for (size_t m = 0; m < node.pack->members.size(); ++m) {
+      const TileBody& body = node.pack->members[m].body;
+      for (size_t i = 0; i < body.size(); ++i) {
+        out.back().push_back({&body[i], {child, static_cast<int32_t>(m), static_cast<int32_t>(i)}});
       }
-    } else {
-      nests.push_back(&node);
     }
   }
-  flush();
+  if (out.back().empty()) out.pop_back();
+  return out;
+}
+
+Result<KernelFunction> Lowering::run() {
+  kernel_.name = program_.name;
+  for (size_t v = 0; v < program_.vars.size(); ++v) {
+    const TileVar& var = program_.vars[v];
+    if (var.kind == TileVar::Kind::kSize && var.extent > 0) bound_[v] = IndexExpr(var.extent);
+  }
+  add_parameters();
+  WEFT_RETURN_IF_ERROR(add_own_buffers(true));
+  WEFT_RETURN_IF_ERROR(add_own_buffers(false));
+  if (gpu_) {
+    kernel_.warps = static_cast<int32_t>(program_.warps);
+    kernel_.blocks = block_count();
+    kernel_.blocks_per_sm = static_cast<int32_t>(program_.per_sm);
+    kernel_.shared_bytes =
+        (scopes_.block_bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+  }
+  for (const std::vector<Nest>& nests : phases()) gpu_ ? emit_gpu_phase(nests) : emit_phase(nests);
+  if (gpu_) insert_block_barriers(kernel_);
   return std::move(kernel_);
 }
 

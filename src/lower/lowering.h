@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,17 +21,35 @@ inline constexpr int kKernelVarBase = 1 << 16;
 /// The lane of the vector axis.
 inline constexpr int kLaneVar = kKernelVarBase;
 
-/// How a statement's box lies in registers: per axis `regs` unrolled copies; one axis may be the
-/// vector axis.
+/// One digit of the number of a thread's lane or warp: number / stride % extent.
+struct ThreadDigit {
+  PlaceLevel level = PlaceLevel::kLane;
+  int64_t stride = 1, extent = 1;
+  friend auto operator<=>(const ThreadDigit&, const ThreadDigit&) = default;
+};
+
+/// How a statement's box lies on threads and in registers: per axis `regs` unrolled copies and
+/// (on a GPU) digits of the thread's number; one axis may be the vector axis. Element `copy` of an
+/// axis lies at the sum of its register digits, its thread digits and the vector lane.
 struct Box {
+  struct RegDigit {
+    int64_t extent = 1, divisor = 1;
+  };
   struct Axis {
     TileVarId var = -1;
     int64_t regs = 1;
     int64_t lanes = 1;
+    std::vector<RegDigit> digits;  ///< of the copy's number, most significant first
+    std::vector<std::pair<ThreadDigit, int64_t>> threads;  ///< with elements a step
+
+    int64_t start(int64_t copy) const;  ///< of a register copy, for thread 0
+    int64_t thread_reach() const;       ///< largest sum of the thread digits
   };
   std::vector<Axis> axes;
   int vec_axis = -1;
   int32_t lanes = 1;
+  /// Threads that hold copies of the same elements: those with a digit above zero here.
+  std::vector<ThreadDigit> copies;
 
   int find(int var) const;  ///< axis of a variable, -1 if it is not of the box
   int64_t points() const;
@@ -59,8 +78,9 @@ struct PreparedIndex {
 
 /// Where the points of a box lie within bounds: rest of a tail.
 struct Valid {
-  int64_t count = 0;  ///< when reg is kNoReg
-  Reg reg = kNoReg;   ///< known at run time only
+  int64_t count = 0;    ///< when reg is kNoReg
+  Reg reg = kNoReg;     ///< known at run time only
+  int64_t divisor = 1;  ///< of what is known at run time only
 };
 
 class Lowering {
@@ -69,16 +89,58 @@ class Lowering {
   Result<KernelFunction> run();
 
  private:
+  /// A nest of a phase and where it stands in the program's body.
+  struct Nest {
+    const TileNode* node = nullptr;
+    std::vector<int32_t> path;
+  };
+
+  // lower.cpp
+  void add_parameters();
+  Status add_own_buffers(bool workspaces);
+  std::vector<std::vector<Nest>> phases() const;
+
   // grid.cpp
-  void emit_phase(const std::vector<const TileNode*>& nests);
+  void emit_phase(const std::vector<Nest>& nests);
   void emit_grid_nest(const TileNode& nest, Reg begin, Reg end);
   void emit_grid_dim(const TileLoop& loop, size_t dim, Reg lo, Reg hi);
   void emit_grid_body(const TileBody& body, Reg lo, Reg hi);
   int64_t grid_items(const TileNode& nest) const;
+
+  // gpu_grid.cpp
+  void emit_gpu_phase(const std::vector<Nest>& nests);
+  void emit_gpu_nest(const TileNode& nest, Reg item);
+  void bind_grid_dim(const TileLoop& loop, size_t dim, Reg item);
+  void emit_gpu_grid_body(const TileBody& body, Reg item);
+  void emit_grid_barrier_before(int32_t child);
+  int64_t block_count() const;
+
+  // threads.cpp
+  Reg reduce_over_threads(const Box& box, const TileStatement& statement, Combiner combiner,
+                          Reg value, int64_t result_point, int64_t result_points);
+  struct Exchange {
+    int32_t buffer = -1;
+    int64_t lanes = 1;  ///< 32 where the lanes of a warp hold different elements
+    std::vector<ThreadDigit> reduced;
+  };
+  Exchange make_exchange(const Box& box, const TileStatement& statement, DType type,
+                         int64_t result_points);
+  Reg reduce_over_warps(const Exchange& exchange, Combiner combiner, Reg value,
+                        int64_t result_point);
+  Reg each_lane(Reg value, const std::function<Reg(Reg)>& from, Combiner combiner);
+  Reg join_lanes(std::vector<Reg> parts);
+  Reg is_first_copy(const std::vector<ThreadDigit>& copies);
+  Reg thread_number(PlaceLevel level);
+  Reg emit_digit(const ThreadDigit& digit);
+  int thread_var(const ThreadDigit& digit);
+  int64_t level_size(PlaceLevel level) const {
+    return level == PlaceLevel::kLane ? 32 : program_.warps;
+  }
   int64_t grid_items_below(const TileLoop& loop, size_t dim) const;
 
   // loops.cpp
   void emit_body(const TileBody& body);
+  void emit_node(const TileNode& node, int32_t child);  ///< number `child` of the body at hand
   void emit_seq_loop(const TileLoop& loop);
   void emit_condition(const TileCondition& condition);
   std::vector<Reg> emit_seq_dim(const TileLoop& loop, size_t dim, std::vector<Reg> carries);
@@ -100,12 +162,14 @@ class Lowering {
   // statements.cpp
   void emit_statement(const TileStatement& statement);
   void emit_reduction(const TileStatement& statement, const Box& box);
-  Box make_box(const std::vector<TileVarId>& vars, const Place& place) const;
+  Box make_box(const std::vector<TileVarId>& vars, const Place& place);
+  Box make_thread_box(const std::vector<TileVarId>& vars, const Place& place);
   Place resolved_place(const TileStatement& statement) const;
   void write_target(const TileRef& target, const Box& box, const std::vector<Reg>& values,
                     const std::vector<bool>& present);
   void store_element(const TileRef& target, const PreparedIndex& offset, const Box& box,
                      const Point& point, Reg value, Reg mask);
+  Reg store_mask(Reg mask, const Box& box);
   RegisterTile make_tile(const TileRef& target, const Box& box);
   std::vector<Reg> initial_carry(const TileCarry& carry);
   /// Whether an update's mask excludes what was excluded when the carry began: lanes of a tail
@@ -143,6 +207,7 @@ class Lowering {
 
   // reads.cpp
   Reg evaluate_read(const Scalar& read, const Point& point, Reg guard);
+  void remove_threads(const Box::Axis& axis, std::vector<std::pair<int, int64_t>>* terms) const;
   Reg read_register(const Scalar& read, const RegisterTile& tile, const Point& point);
   Reg runtime_index(const Scalar& read, size_t number, const TileSymbol& symbol, const Point& point,
                     Reg guard);
@@ -193,6 +258,7 @@ class Lowering {
   struct KernelVar {
     Reg reg = kNoReg;
     Interval range;
+    std::optional<ThreadDigit> digit;  ///< written where it is used, instead of `reg`
   };
   std::vector<KernelVar> kernel_vars_;
   std::vector<int32_t> buffer_of_;  ///< by symbol: kernel buffer, -1 for registers
@@ -201,6 +267,11 @@ class Lowering {
   std::map<TileSymbolId, std::vector<Reg>> carry_masks_;  ///< by register, as the loop began
   std::set<const Scalar*> shifted_exponentials_;
   std::map<TileSymbolId, ValueInOutput> values_in_outputs_;
+  const bool gpu_;
+  std::map<const TileStatement*, Place> statement_places_;    ///< GPU: as derived
+  std::map<const TileStatement*, int32_t> exchange_buffers_;  ///< GPU: of reductions over warps
+  std::map<ThreadDigit, int> thread_vars_;
+  std::vector<int32_t> path_;  ///< GPU: of the body at hand, for barriers
   int64_t emitted_statements_ = 0;
 
   // Of the statement in hand.

@@ -102,6 +102,9 @@ Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedInd
   const bool vector_address = builder_.type(address).lanes > 1;
 
   if (!vector_address && lane_coefficient == 0) {
+    if (gpu_ && guard != kNoReg && builder_.type(guard).lanes == 1) {
+      return builder_.load(buffer, address, 1, guard, zero);
+    }
     if (guard != kNoReg) {
       // What the guard excludes is never used: any address inside the buffer will do.
       const Interval reach = range_of(at_point(offset, point), range);
@@ -116,17 +119,17 @@ Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedInd
   if (!vector_address && lane_coefficient == 1) {
     if (guard != kNoReg) {
       const Interval reach = range_of(at_point(offset, point), range);
-      if (reach.lo >= 0 && reach.hi < elements) guard = kNoReg;
+      if (!gpu_ && reach.lo >= 0 && reach.hi < elements) guard = kNoReg;
     }
     return guard == kNoReg
                ? builder_.load(buffer, address, box_.lanes)
                : builder_.load(buffer, address, box_.lanes, to_lanes(guard, box_.lanes), zero);
   }
-  if (!at) {
+  if (!at && !gpu_) {
     const auto permuted = load_permuted(buffer, read, offset, point, guard);
     if (permuted) return *permuted;
   }
-  if (!vector_address && at) {
+  if (!gpu_ && !vector_address && at) {
     const auto transposed = load_transposed(buffer, read, offset, point, guard);
     if (transposed) return *transposed;
   }
@@ -281,6 +284,19 @@ std::optional<Reg> Lowering::load_transposed(int32_t buffer, const Scalar& read,
   return rows[static_cast<size_t>(point[static_cast<size_t>(row)] - position)];
 }
 
+/// Takes what the thread's own digits add to a coordinate out of the terms: the element is then the
+/// same in every thread.
+void Lowering::remove_threads(const Box::Axis& axis,
+                              std::vector<std::pair<int, int64_t>>* terms) const {
+  std::map<int, int64_t> sum;
+  for (const auto& [id, c] : *terms) sum[id] += c;
+  for (const auto& [digit, step] : axis.threads) sum[thread_vars_.at(digit)] -= step;
+  terms->clear();
+  for (const auto& [id, c] : sum) {
+    if (c != 0) terms->emplace_back(id, c);
+  }
+}
+
 Reg Lowering::read_register(const Scalar& read, const RegisterTile& tile, const Point& point) {
   auto it = prepared_coordinates_.find(&read);
   if (it == prepared_coordinates_.end()) {
@@ -294,17 +310,25 @@ Reg Lowering::read_register(const Scalar& read, const RegisterTile& tile, const 
   int64_t lane = -1;  // picked lane; -1: all of them
   const std::string& name = program_.symbols[static_cast<size_t>(read.symbol)].name;
   for (size_t a = 0; a < read.indices.size(); ++a) {
-    const auto at = affine_at_point(it->second[a], point);
+    auto at = affine_at_point(it->second[a], point);
+    if (at && tile.axis[a] >= 0) {
+      remove_threads(tile.box.axes[static_cast<size_t>(tile.axis[a])], &at->terms);
+    }
     WEFT_CHECK(at && at->terms.empty(),
                "a register of " + name + " is selected by a runtime index in " + program_.name);
     if (tile.axis[a] < 0) continue;
     const Box::Axis& axis = tile.box.axes[static_cast<size_t>(tile.axis[a])];
-    copy[static_cast<size_t>(tile.axis[a])] = at->constant / axis.lanes;
-    if (axis.lanes > 1 && at->lane_coefficient == 0) lane = at->constant % axis.lanes;
-    WEFT_CHECK(
-        at->lane_coefficient == 0 || (at->lane_coefficient == 1 && axis.lanes == box_.lanes &&
-                                      at->constant % axis.lanes == 0),
-        "the places of " + name + " and its reader differ in " + program_.name);
+    int64_t element = at->constant;
+    int64_t& number = copy[static_cast<size_t>(tile.axis[a])];
+    for (const Box::RegDigit& digit : axis.digits) {
+      number = number * digit.extent + element / digit.divisor % digit.extent;
+    }
+    WEFT_CHECK(axis.start(number) == element - element % axis.lanes,
+               "a read of " + name + " leaves its box in " + program_.name);
+    if (axis.lanes > 1 && at->lane_coefficient == 0) lane = element % axis.lanes;
+    WEFT_CHECK(at->lane_coefficient == 0 || (at->lane_coefficient == 1 &&
+                                             axis.lanes == box_.lanes && element % axis.lanes == 0),
+               "the places of " + name + " and its reader differ in " + program_.name);
   }
   int64_t number = 0;
   for (size_t k = 0; k < copy.size(); ++k) {

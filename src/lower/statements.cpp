@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "lower/lowering.h"
+#include "tile/places.h"
 
 namespace weft::lowering {
 
@@ -53,6 +54,7 @@ void add_box_variables(const TileProgram& program, const IndexExpr& e,
 }  // namespace
 
 Place Lowering::resolved_place(const TileStatement& statement) const {
+  if (gpu_) return statement_places_.at(&statement);
   if (!statement.place.empty()) return statement.place;
   // That of the first read, reduced axes included: a reduction's place covers its domain.
   Place place;
@@ -76,10 +78,62 @@ Place Lowering::resolved_place(const TileStatement& statement) const {
   return place;
 }
 
-Box Lowering::make_box(const std::vector<TileVarId>& vars, const Place& place) const {
+/// On a GPU: every digit of the place, and which threads hold copies.
+Box Lowering::make_thread_box(const std::vector<TileVarId>& vars, const Place& place) {
   Box box;
   for (const TileVarId var : vars) {
-    Box::Axis axis{var, program_.vars[static_cast<size_t>(var)].extent, 1};
+    Box::Axis axis;
+    axis.var = var;
+    for (const PlacedDigit& d : placed_digits(place, var)) {
+      switch (d.level) {
+        case PlaceLevel::kReg:
+          axis.regs *= d.extent;
+          axis.digits.insert(axis.digits.begin(), {d.extent, d.divisor});
+          break;
+        case PlaceLevel::kVec:
+          WEFT_CHECK(d.divisor == 1 && box.vec_axis < 0,
+                     "vector elements that are not the innermost digit in " + program_.name);
+          axis.lanes = d.extent;
+          box.vec_axis = static_cast<int>(box.axes.size());
+          box.lanes = static_cast<int32_t>(d.extent);
+          break;
+        default:
+          axis.threads.push_back({{d.level, d.stride, d.extent}, d.divisor});
+          thread_var(axis.threads.back().first);
+      }
+    }
+    std::sort(axis.digits.begin(), axis.digits.end(),
+              [](const Box::RegDigit& a, const Box::RegDigit& b) { return a.divisor > b.divisor; });
+    WEFT_CHECK(axis.regs <= 256, "an axis of " + std::to_string(axis.regs) +
+                                     " registers; make it a seq loop, in " + program_.name);
+    box.axes.push_back(std::move(axis));
+  }
+  for (const PlaceLevel level : {PlaceLevel::kLane, PlaceLevel::kWarp}) {
+    const int64_t used = level_extent(place, level);
+    WEFT_CHECK(used <= level_size(level), "a place of more threads than " + program_.name + " has");
+    if (used < level_size(level)) box.copies.push_back({level, used, level_size(level) / used});
+  }
+  std::set<TileVarId> absent;
+  for (const Place::Axis& axis : place.axes) {
+    if (std::find(vars.begin(), vars.end(), axis.var) == vars.end()) absent.insert(axis.var);
+  }
+  for (const TileVarId var : absent) {
+    for (const PlacedDigit& d : placed_digits(place, var)) {
+      if (d.level == PlaceLevel::kLane || d.level == PlaceLevel::kWarp) {
+        box.copies.push_back({d.level, d.stride, d.extent});
+      }
+    }
+  }
+  return box;
+}
+
+Box Lowering::make_box(const std::vector<TileVarId>& vars, const Place& place) {
+  if (gpu_) return make_thread_box(vars, place);
+  Box box;
+  for (const TileVarId var : vars) {
+    Box::Axis axis;
+    axis.var = var;
+    axis.regs = program_.vars[static_cast<size_t>(var)].extent;
     for (const Place::Axis& p : place.axes) {
       if (p.var != var) continue;
       axis.regs = 1;
@@ -92,6 +146,7 @@ Box Lowering::make_box(const std::vector<TileVarId>& vars, const Place& place) c
       box.vec_axis = static_cast<int>(box.axes.size());
       box.lanes = static_cast<int32_t>(axis.lanes);
     }
+    axis.digits = {{axis.regs, axis.lanes}};
     WEFT_CHECK(axis.regs <= 256,
                "an axis of " + std::to_string(axis.regs) +
                    " elements has no place in registers; make it a seq loop, in " + program_.name);
@@ -116,10 +171,8 @@ void Lowering::emit_statement(const TileStatement& statement) {
       if (std::find(vars.begin(), vars.end(), v) == vars.end()) vars.push_back(v);
     }
   }
-  WEFT_CHECK(statement.targets.size() == 1,
-             "a tuple statement has no CPU form here: " + program_.name);
-  WEFT_CHECK(statement.assign == AssignOp::kAssign,
-             "a scatter has no CPU form here: " + program_.name);
+  WEFT_CHECK(statement.targets.size() == 1, "a tuple statement has no form here: " + program_.name);
+  WEFT_CHECK(statement.assign == AssignOp::kAssign, "a scatter has no form here: " + program_.name);
   const Box box = make_box(vars, resolved_place(statement));
   begin_evaluation(box);
   if (statement.combiner != TileCombiner::kNone) {
@@ -142,7 +195,7 @@ void Lowering::emit_statement(const TileStatement& statement) {
     if (builder_.type(value).dtype != type)
       value = builder_.apply(ScalarOp::kConvert, {value}, type);
     if (!in_register) {
-      store_element(target, offset, box, point, value, mask);
+      store_element(target, offset, box, point, value, store_mask(mask, box));
       return;
     }
     if (target.next && mask != kNoReg && !masked_since_entry(target.symbol, number, mask)) {
@@ -167,6 +220,11 @@ void Lowering::emit_statement(const TileStatement& statement) {
 bool Lowering::masked_since_entry(TileSymbolId carry, int64_t number, Reg mask) const {
   const auto it = carry_masks_.find(carry);
   return it != carry_masks_.end() && it->second[static_cast<size_t>(number)] == mask;
+}
+
+/// One thread stores what several hold.
+Reg Lowering::store_mask(Reg mask, const Box& box) {
+  return box.copies.empty() ? mask : combine_guards(mask, is_first_copy(box.copies));
 }
 
 RegisterTile Lowering::make_tile(const TileRef& target, const Box& box) {
@@ -240,6 +298,11 @@ void Lowering::emit_reduction(const TileStatement& statement, const Box& box) {
     }
     result.axes.push_back(box.axes[a]);
   }
+  result.copies = box.copies;
+  for (const Box::Axis& axis : box.axes) {
+    if (!reduced(axis.var)) continue;
+    for (const auto& [digit, step] : axis.threads) result.copies.push_back(digit);
+  }
   const bool over_lanes = box.vec_axis >= 0 && result.vec_axis < 0;
 
   // Contributions of each result element, in the order of the reduced axes.
@@ -277,6 +340,10 @@ void Lowering::emit_reduction(const TileStatement& statement, const Box& box) {
     }
     Reg value = p[0];
     if (over_lanes) value = builder_.reduce_lanes(combiner, to_lanes(value, box.lanes));
+    if (gpu_) {
+      value = reduce_over_threads(box, statement, combiner, value, static_cast<int64_t>(i),
+                                  static_cast<int64_t>(parts.size()));
+    }
     if (builder_.type(value).dtype != type)
       value = builder_.apply(ScalarOp::kConvert, {value}, type);
     values[i] = value;
@@ -299,7 +366,7 @@ void Lowering::emit_reduction(const TileStatement& statement, const Box& box) {
     }
     bool skip = false;
     const Reg mask = lane_mask_of(result, point, &skip);
-    if (!skip) store_element(target, offset, result, point, value, mask);
+    if (!skip) store_element(target, offset, result, point, value, store_mask(mask, result));
   });
   if (in_register) (target.next ? next_tiles_ : tiles_)[target.symbol] = std::move(tile);
 }
@@ -332,7 +399,7 @@ std::vector<Reg> Lowering::initial_carry(const TileCarry& carry) {
     if (in_register) {
       tile.regs[static_cast<size_t>(number)] = to_lanes(value, box.lanes);
     } else if (!skip) {
-      store_element(carry.target, offset, box, point, value, mask);
+      store_element(carry.target, offset, box, point, value, store_mask(mask, box));
     }
   });
   if (!in_register) return {};

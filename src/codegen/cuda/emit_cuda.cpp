@@ -1,0 +1,613 @@
+#include "codegen/cuda/emit_cuda.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "codegen/cuda/index_facts.h"
+#include "codegen/cuda/scalar_text.h"
+#include "kernel/kernel_op.h"
+#include "support/check.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kWidestAccess = 16;
+
+std::string identifier(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    const bool fine =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    out += fine ? c : '_';
+  }
+  return out.empty() || (out[0] >= '0' && out[0] <= '9') ? "k" + out : out;
+}
+
+class CudaEmitter {
+ public:
+  explicit CudaEmitter(const KernelFunction& kernel)
+      : kernel_(kernel), facts_(derive_index_facts(kernel)), names_(kernel.types.size()) {}
+
+  CudaKernel run() {
+    CudaKernel out;
+    out.name = identifier(kernel_.name);
+    out.blocks = kernel_.blocks;
+    out.threads = kernel_.threads();
+    out.shared_bytes = kernel_.shared_bytes;
+    out.grid_barrier = has_grid_barrier(kernel_);
+    out.blocks_per_sm = std::max(kernel_.blocks_per_sm, 1);
+    const std::string signature =
+        fmt::format("WF_KERNEL({}, {}, {})({}) {{\n", out.name, out.threads, out.blocks_per_sm,
+                    parameters(out.grid_barrier));
+    depth_ = 1;
+    declare_shared();
+    for (size_t p = 0; p < kernel_.phases.size(); ++p) {
+      if (p > 0) line("wf_sync_grid(barrier);");
+      emit_phase(kernel_.phases[p]);
+    }
+    out.text = "#include \"weft_cuda.h\"\n" + cuda_scalar_functions(text_) + signature + text_ +
+               fmt::format("}}\nWF_EXPORT({})\n", out.name);
+    return out;
+  }
+
+ private:
+  void line(const std::string& text) {
+    text_.append(static_cast<size_t>(depth_) * 2, ' ');
+    text_ += text;
+    text_ += '\n';
+  }
+  void open(const std::string& text) {
+    line(text + " {");
+    ++depth_;
+  }
+  void close() {
+    --depth_;
+    line("}");
+  }
+
+  const KernelBuffer& buffer(int32_t number) const {
+    return kernel_.buffers[static_cast<size_t>(number)];
+  }
+
+  std::string parameters(bool grid_barrier) const {
+    std::vector<std::string> list;
+    for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
+      const KernelBuffer& info = kernel_.buffers[b];
+      WEFT_CHECK(info.kind != KernelBuffer::Kind::kScratch,
+                 "scratch of a thread in a GPU's kernel " + kernel_.name);
+      if (info.kind == KernelBuffer::Kind::kShared) continue;
+      const bool input = info.kind == KernelBuffer::Kind::kInput;
+      // What crosses a barrier of the grid is read after others wrote it.
+      const bool crosses = info.kind == KernelBuffer::Kind::kWorkspace;
+      list.push_back(fmt::format("{}{}* {}b{}", input ? "const " : "",
+                                 cuda_storage_name(info.dtype), crosses ? "" : "__restrict__ ", b));
+    }
+    for (int32_t a = 0; a < kernel_.argument_count; ++a) list.push_back(fmt::format("s64 a{}", a));
+    if (grid_barrier) list.emplace_back("u32* barrier");
+    return fmt::format("{}", fmt::join(list, ", "));
+  }
+
+  void declare_shared() {
+    if (kernel_.shared_bytes > 0) line("WF_SHARED(shared);");
+    for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
+      const KernelBuffer& info = kernel_.buffers[b];
+      if (info.kind != KernelBuffer::Kind::kShared) continue;
+      line(fmt::format("{0}* const b{1} = ({0}*)(shared + {2});  // {3}",
+                       cuda_storage_name(info.dtype), b, info.scratch_offset,
+                       identifier(info.name)));
+    }
+  }
+
+  void emit_phase(const KernelPhase& phase) {
+    line("{");
+    ++depth_;
+    const Reg begin = phase.body.parameters[0], end = phase.body.parameters[1];
+    if (phase.work_items == kernel_.blocks) {
+      define(begin, "(s32)wf_block_x()");
+      define(end, fmt::format("{} + 1", name(begin)));
+    } else {
+      define(begin, fmt::format("({})((s64)wf_block_x() * {} / {})", type_name(begin),
+                                phase.work_items, kernel_.blocks));
+      define(end, fmt::format("({})(((s64)wf_block_x() + 1) * {} / {})", type_name(end),
+                              phase.work_items, kernel_.blocks));
+    }
+    emit_block(phase.body);
+    close();
+  }
+
+  // Names of registers: one for each lane.
+  bool narrow(Reg r) const { return facts_[static_cast<size_t>(r)].narrow(); }
+  std::string type_name(Reg r) const {
+    const DType type = kernel_.type(r).dtype;
+    return type == DType::kI64 && narrow(r) ? "s32" : std::string(cuda_type_name(type));
+  }
+  std::vector<std::string>& lanes(Reg r) {
+    std::vector<std::string>& names = names_[static_cast<size_t>(r)];
+    WEFT_CHECK(!names.empty(), "a register without a name in " + kernel_.name);
+    return names;
+  }
+  const std::string& name(Reg r) { return lanes(r)[0]; }
+  /// Fresh names for the lanes of a register.
+  std::vector<std::string>& fresh(Reg r) {
+    std::vector<std::string>& names = names_[static_cast<size_t>(r)];
+    names.clear();
+    const int32_t count = kernel_.type(r).lanes;
+    for (int32_t l = 0; l < count; ++l) {
+      names.push_back(count == 1 ? fmt::format("v{}", r) : fmt::format("v{}_{}", r, l));
+    }
+    return names;
+  }
+  void define(Reg r, const std::string& value, size_t lane = 0) {
+    if (lane == 0) fresh(r);
+    line(fmt::format("const {} {} = {};", type_name(r), lanes(r)[lane], value));
+  }
+  /// Variables that are assigned later.
+  void declare(Reg r) {
+    for (const std::string& n : fresh(r)) line(fmt::format("{} {};", type_name(r), n));
+  }
+
+  void emit_block(const KernelBlock& block) {
+    for (const KernelInstruction& in : block.body) emit_instruction(in);
+  }
+
+  void emit_instruction(const KernelInstruction& in) {
+    switch (in.op) {
+      case KernelOp::kFor:
+        return emit_for(in);
+      case KernelOp::kIf:
+        return emit_if(in);
+      case KernelOp::kLoad:
+      case KernelOp::kGather:
+        return emit_load(in);
+      case KernelOp::kStore:
+      case KernelOp::kScatter:
+        return emit_store(in);
+      case KernelOp::kBarrier: {
+        constexpr std::string_view kCalls[] = {"wf_sync_warp(WF_FULL);", "wf_sync_block();",
+                                               "wf_sync_grid(barrier);"};
+        return line(std::string(kCalls[static_cast<size_t>(in.index)]));
+      }
+      case KernelOp::kPrefetch:
+        return;  // warps in turn hide what a cache line takes
+      case KernelOp::kCopyAsync:
+        return emit_copy(in);
+      case KernelOp::kCommitAsync:
+        return line("wf_cp_commit();");
+      case KernelOp::kWaitAsync:
+        return line(fmt::format("wf_cp_wait<{}>();", in.index));
+      case KernelOp::kLoadMatrix:
+        return emit_load_matrix(in);
+      case KernelOp::kMatrixMultiply:
+        return emit_multiply(in);
+      default:
+        return emit_pure(in);
+    }
+  }
+
+  void emit_pure(const KernelInstruction& in) {
+    const Reg r = in.results[0];
+    switch (in.op) {
+      case KernelOp::kConst:
+        // Written where it is used.
+        names_[static_cast<size_t>(r)].assign(static_cast<size_t>(kernel_.type(r).lanes),
+                                              constant(in));
+        return;
+      case KernelOp::kArgument:
+        return define(r, fmt::format("a{}", in.index));
+      case KernelOp::kPosition: {
+        constexpr std::string_view kCalls[] = {"wf_lane()", "wf_warp()", "wf_block_x()"};
+        return define(r, fmt::format("(s32){}", kCalls[static_cast<size_t>(in.index)]));
+      }
+      case KernelOp::kBroadcast:
+        names_[static_cast<size_t>(r)].assign(static_cast<size_t>(kernel_.type(r).lanes),
+                                              name(in.operands[0]));
+        return;
+      case KernelOp::kRamp: {
+        auto& names = names_[static_cast<size_t>(r)];
+        names.clear();
+        for (int32_t l = 0; l < kernel_.type(r).lanes; ++l) names.push_back(fmt::format("{}", l));
+        return;
+      }
+      case KernelOp::kExtract:
+        names_[static_cast<size_t>(r)] = {lanes(in.operands[0])[static_cast<size_t>(in.index)]};
+        return;
+      case KernelOp::kShuffle: {
+        std::vector<std::string> both = lanes(in.operands[0]), picked;
+        both.insert(both.end(), lanes(in.operands[1]).begin(), lanes(in.operands[1]).end());
+        for (const int32_t l : in.lanes_picked) picked.push_back(both[static_cast<size_t>(l)]);
+        names_[static_cast<size_t>(r)] = std::move(picked);
+        return;
+      }
+      case KernelOp::kLaneMask:
+        for (int32_t l = 0; l < kernel_.type(r).lanes; ++l) {
+          define(r, fmt::format("{} > {}", name(in.operands[0]), l), static_cast<size_t>(l));
+        }
+        return;
+      case KernelOp::kWarpXor:
+        return define(r,
+                      fmt::format("wf_shfl_xor(WF_FULL, {}, {})", name(in.operands[0]), in.index));
+      case KernelOp::kWarpPick:
+        return define(r, fmt::format("wf_shfl(WF_FULL, {}, (u32){})", name(in.operands[0]),
+                                     name(in.operands[1])));
+      case KernelOp::kFma:
+        for (size_t l = 0; l < lanes(in.operands[0]).size(); ++l) {
+          define(r, fused(in, l), l);
+        }
+        return;
+      case KernelOp::kReduceLanes:
+        return emit_reduce_lanes(in);
+      default:
+        for (size_t l = 0; l < lanes(in.operands[0]).size(); ++l) define(r, applied(in, l), l);
+        return;
+    }
+  }
+
+  std::string constant(const KernelInstruction& in) const {
+    const Reg r = in.results[0];
+    std::string text = kernel_.type(r).dtype == DType::kI64 && narrow(r)
+                           ? fmt::format("{}", in.value.i)
+                           : cuda_literal(in.value);
+    return text.starts_with('-') ? "(" + text + ")" : text;
+  }
+
+  std::string fused(const KernelInstruction& in, size_t lane) {
+    std::string x[3];
+    const DType type = kernel_.type(in.results[0]).dtype;
+    const bool half = type == DType::kF16 || type == DType::kBF16;
+    for (size_t i = 0; i < 3; ++i) {
+      const std::string& operand = lanes(in.operands[i])[lane];
+      x[i] = half ? fmt::format("wf_to_float({})", operand) : operand;
+    }
+    const std::string call =
+        fmt::format("{}({}, {}, {})", type == DType::kF64 ? "fma" : "fmaf", x[0], x[1], x[2]);
+    if (!half) return call;
+    return fmt::format("wf_to_{}({})", dtype_name(type), call);
+  }
+
+  std::string applied(const KernelInstruction& in, size_t lane) {
+    std::vector<std::string> operands;
+    for (const Reg r : in.operands) operands.push_back(lanes(r)[lane]);
+    const size_t values = in.scalar_op == ScalarOp::kSelect ? 1 : 0;
+    const DType operand = kernel_.type(in.operands[values]).dtype;
+    const DType result = kernel_.type(in.results[0]).dtype;
+    if (operand == DType::kI64 && result == DType::kI64) return index_text(in, operands);
+    if (operand == DType::kI64 && scalar_op_is_comparison(in.scalar_op)) {
+      return cuda_scalar_text(in.scalar_op, operands, operand, result);
+    }
+    if (result == DType::kI64 && in.scalar_op == ScalarOp::kConvert && narrow(in.results[0])) {
+      return fmt::format("(s32){}", operands[0]);  // of a narrower integer or a truth value
+    }
+    if (operand == DType::kI64 && in.scalar_op == ScalarOp::kBitcast) {
+      operands[0] = fmt::format("(s64){}", operands[0]);
+    }
+    return cuda_scalar_text(in.scalar_op, operands, operand, result);
+  }
+
+  /// i64 arithmetic in 32 bits where all that it touches fits there; nothing then overflows.
+  std::string index_text(const KernelInstruction& in, std::vector<std::string> operands) {
+    const ScalarOp op = in.scalar_op;
+    const size_t first = op == ScalarOp::kSelect ? 1 : 0;
+    bool small = narrow(in.results[0]);
+    bool negative = false;
+    for (size_t i = first; i < operands.size(); ++i) {
+      small &= narrow(in.operands[i]);
+      negative |= facts_[static_cast<size_t>(in.operands[i])].range.lo < 0;
+    }
+    if (small) {
+      switch (op) {
+        case ScalarOp::kAdd:
+          return fmt::format("{} + {}", operands[0], operands[1]);
+        case ScalarOp::kSub:
+          return fmt::format("{} - {}", operands[0], operands[1]);
+        case ScalarOp::kMul:
+          return fmt::format("{} * {}", operands[0], operands[1]);
+        case ScalarOp::kDiv:
+        case ScalarOp::kRem:
+          if (!negative && facts_[static_cast<size_t>(in.operands[1])].range.lo > 0) {
+            return fmt::format("(s32)((u32){} {} (u32){})", operands[0],
+                               op == ScalarOp::kDiv ? "/" : "%", operands[1]);
+          }
+          break;
+        default:
+          break;
+      }
+      return cuda_scalar_text(op, operands, DType::kI32, DType::kI32);
+    }
+    for (size_t i = first; i < operands.size(); ++i) {
+      if (narrow(in.operands[i])) operands[i] = fmt::format("(s64){}", operands[i]);
+    }
+    const std::string wide = cuda_scalar_text(op, operands, DType::kI64, DType::kI64);
+    return narrow(in.results[0]) ? fmt::format("(s32)({})", wide) : wide;
+  }
+
+  /// Halves first, as the instruction says.
+  void emit_reduce_lanes(const KernelInstruction& in) {
+    const Reg r = in.results[0];
+    const DType type = kernel_.type(r).dtype;
+    std::vector<std::string> parts = lanes(in.operands[0]);
+    fresh(r);
+    const std::string base = name(r);
+    for (size_t half = parts.size() / 2; half >= 1; half /= 2) {
+      for (size_t l = 0; l < half; ++l) {
+        const std::string value =
+            cuda_scalar_text(*combiner_op(in.combiner), {parts[l], parts[l + half]}, type, type);
+        const std::string part = half == 1 ? base : fmt::format("{}_{}_{}", base, half, l);
+        line(fmt::format("const {} {} = {};", type_name(r), part, value));
+        parts[l] = part;
+      }
+    }
+  }
+
+  // Memory.
+  std::string address(int32_t number, Reg offset, int64_t plus = 0) {
+    return plus == 0 ? fmt::format("b{} + {}", number, name(offset))
+                     : fmt::format("b{} + {} + {}", number, name(offset), plus);
+  }
+  /// Elements that one access of a run of `count` from the offset may have.
+  int64_t access_width(int32_t number, Reg offset, int64_t count) const {
+    const KernelBuffer& b = buffer(number);
+    const int64_t size = byte_size(b.dtype);
+    int64_t width = std::gcd(facts_[static_cast<size_t>(offset)].divisor, count);
+    if (b.kind != KernelBuffer::Kind::kShared) {
+      width = std::gcd(width, std::max<int64_t>(b.alignment / size, 1));
+    }
+    while (width * size > kWidestAccess) width /= 2;
+    int64_t power = 1;
+    while (width % (power * 2) == 0) power *= 2;
+    return power;
+  }
+  /// What stands in memory as a value and back.
+  static std::string from_storage(DType type, const std::string& stored) {
+    return type == DType::kBool ? fmt::format("{} != 0", stored) : stored;
+  }
+  static std::string to_storage(DType type, const std::string& value) {
+    return type == DType::kBool ? fmt::format("(u8)({} ? 1 : 0)", value) : value;
+  }
+
+  void emit_load(const KernelInstruction& in) {
+    const Reg r = in.results[0];
+    const DType type = buffer(in.buffer).dtype;
+    const auto mask = mask_operand(in);
+    const bool gathers = in.op == KernelOp::kGather;
+    const auto count = static_cast<int64_t>(kernel_.type(r).lanes);
+    const int64_t width = gathers ? 1 : access_width(in.buffer, in.operands[0], count);
+    if (!mask) {
+      fresh(r);
+      for (int64_t l = 0; l < count; l += width) load_part(in, l, width, true);
+      return;
+    }
+    declare(r);
+    const std::string filler = cuda_literal(in.value);
+    for (int64_t l = 0; l < count; l += width) {
+      open(fmt::format("if ({})", all_of(in.operands[*mask], l, width)));
+      load_part(in, l, width, false);
+      --depth_;
+      open("} else");
+      for (int64_t i = l; i < l + width; ++i) {
+        load_or_fill(in, *mask, i, filler, from_storage(type, element(in, i)));
+      }
+      close();
+    }
+  }
+
+  /// Lane i where the accesses around it are not all on.
+  void load_or_fill(const KernelInstruction& in, size_t mask, int64_t i, const std::string& filler,
+                    const std::string& loaded) {
+    const std::string& target = lanes(in.results[0])[static_cast<size_t>(i)];
+    const std::vector<std::string>& conditions = lanes(in.operands[mask]);
+    const bool same = std::equal(conditions.begin() + 1, conditions.end(), conditions.begin());
+    if (same) return line(fmt::format("{} = {};", target, filler));
+    open(fmt::format("if ({})", conditions[static_cast<size_t>(i)]));
+    line(fmt::format("{} = {};", target, loaded));
+    --depth_;
+    open("} else");
+    line(fmt::format("{} = {};", target, filler));
+    close();
+  }
+
+  std::string all_of(Reg mask, int64_t first, int64_t count) {
+    std::vector<std::string> conditions(lanes(mask).begin() + first,
+                                        lanes(mask).begin() + first + count);
+    conditions.erase(std::unique(conditions.begin(), conditions.end()), conditions.end());
+    return fmt::format("{}", fmt::join(conditions, " && "));
+  }
+
+  std::string element(const KernelInstruction& in, int64_t lane) {
+    const bool indexed = in.op == KernelOp::kGather || in.op == KernelOp::kScatter;
+    if (indexed) {
+      return fmt::format("b{}[{}]", in.buffer, lanes(in.operands[0])[static_cast<size_t>(lane)]);
+    }
+    return lane == 0 ? fmt::format("b{}[{}]", in.buffer, name(in.operands[0]))
+                     : fmt::format("b{}[{} + {}]", in.buffer, name(in.operands[0]), lane);
+  }
+
+  void load_part(const KernelInstruction& in, int64_t first, int64_t width, bool defines) {
+    const Reg r = in.results[0];
+    const DType type = buffer(in.buffer).dtype;
+    const auto assign = [&](int64_t lane, const std::string& value) {
+      const std::string& target = lanes(r)[static_cast<size_t>(lane)];
+      line(defines ? fmt::format("const {} {} = {};", type_name(r), target, value)
+                   : fmt::format("{} = {};", target, value));
+    };
+    if (width == 1) return assign(first, from_storage(type, element(in, first)));
+    const bool input = buffer(in.buffer).kind == KernelBuffer::Kind::kInput;
+    const std::string loaded = fmt::format("t{}_{}", r, first);
+    line(fmt::format("const vec<{}, {}> {} = {}<{}>({});", cuda_storage_name(type), width, loaded,
+                     input ? "wf_load_ro" : "wf_load", width,
+                     address(in.buffer, in.operands[0], first)));
+    for (int64_t i = 0; i < width; ++i) {
+      assign(first + i, from_storage(type, fmt::format("{}[{}]", loaded, i)));
+    }
+  }
+
+  void emit_store(const KernelInstruction& in) {
+    const Reg value = in.operands[1];
+    const auto mask = mask_operand(in);
+    const auto count = static_cast<int64_t>(kernel_.type(value).lanes);
+    const bool scatters = in.op == KernelOp::kScatter;
+    const int64_t width = scatters ? 1 : access_width(in.buffer, in.operands[0], count);
+    for (int64_t l = 0; l < count; l += width) {
+      if (!mask) {
+        store_part(in, l, width);
+        continue;
+      }
+      const std::string all = all_of(in.operands[*mask], l, width);
+      open(fmt::format("if ({})", all));
+      store_part(in, l, width);
+      if (all.find(" && ") == std::string::npos) {
+        close();
+        continue;
+      }
+      --depth_;
+      open("} else");
+      for (int64_t i = l; i < l + width; ++i) {
+        open(fmt::format("if ({})", lanes(in.operands[*mask])[static_cast<size_t>(i)]));
+        store_part(in, i, 1);
+        close();
+      }
+      close();
+    }
+  }
+
+  void store_part(const KernelInstruction& in, int64_t first, int64_t width) {
+    const DType type = buffer(in.buffer).dtype;
+    const std::vector<std::string>& values = lanes(in.operands[1]);
+    if (width == 1) {
+      return line(fmt::format("{} = {};", element(in, first),
+                              to_storage(type, values[static_cast<size_t>(first)])));
+    }
+    const std::string stored = fmt::format("s{}", stores_++);
+    line(fmt::format("vec<{}, {}> {};", cuda_storage_name(type), width, stored));
+    for (int64_t i = 0; i < width; ++i) {
+      line(fmt::format("{}[{}] = {};", stored, i,
+                       to_storage(type, values[static_cast<size_t>(first + i)])));
+    }
+    line(fmt::format("{}({}, {});", in.non_temporal ? "wf_store_stream" : "wf_store",
+                     address(in.buffer, in.operands[0], first), stored));
+  }
+
+  void emit_copy(const KernelInstruction& in) {
+    const int64_t size = byte_size(buffer(in.buffer).dtype), bytes = in.count * size;
+    // As many copies as alignment asks for.
+    const int64_t width = std::gcd(access_width(in.buffer, in.operands[0], in.count),
+                                   access_width(in.index, in.operands[1], in.count));
+    const int64_t step = std::max<int64_t>(width * size, 4);
+    WEFT_CHECK(width * size >= 4,
+               "an asynchronous copy of elements that are not aligned to 4 bytes");
+    for (int64_t at = 0; at < bytes; at += step) {
+      const std::string to = address(in.buffer, in.operands[0], at / size);
+      const std::string from = address(in.index, in.operands[1], at / size);
+      line(mask_operand(in) ? fmt::format("wf_cp_async_{}_fill({}, {}, {} ? {} : 0);", step, to,
+                                          from, name(in.operands[2]), step)
+                            : fmt::format("wf_cp_async_{}({}, {});", step, to, from));
+    }
+  }
+
+  void emit_load_matrix(const KernelInstruction& in) {
+    const std::string fragment = fmt::format("m{}", in.results[0]);
+    line(fmt::format("u32 {}[{}];", fragment, in.index));
+    line(fmt::format("wf_ldmatrix{}({}, {});", in.transposed ? "_trans" : "", fragment,
+                     address(in.buffer, in.operands[0])));
+    for (size_t i = 0; i < in.results.size(); ++i) {
+      names_[static_cast<size_t>(in.results[i])] = {fmt::format("{}[{}]", fragment, i)};
+    }
+  }
+
+  void emit_multiply(const KernelInstruction& in) {
+    constexpr std::string_view kCalls[] = {"wf_mma_f16", "wf_mma_bf16", "wf_mma_tf32"};
+    const Reg first = in.results[0];
+    const auto list = [&](size_t from, size_t to) {
+      std::vector<std::string> names;
+      for (size_t i = from; i < to; ++i) names.push_back(name(in.operands[i]));
+      return fmt::format("{}", fmt::join(names, ", "));
+    };
+    line(fmt::format("const u32 ma{}[4] = {{{}}};", first, list(0, 4)));
+    line(fmt::format("const u32 mb{}[2] = {{{}}};", first, list(4, 6)));
+    line(fmt::format("float m{}[4] = {{{}}};", first, list(6, 10)));
+    line(fmt::format("{}(m{}, ma{}, mb{});", kCalls[static_cast<size_t>(in.index)], first, first,
+                     first));
+    for (size_t i = 0; i < in.results.size(); ++i) {
+      names_[static_cast<size_t>(in.results[i])] = {fmt::format("m{}[{}]", first, i)};
+    }
+  }
+
+  // Control.
+  void emit_for(const KernelInstruction& in) {
+    const KernelBlock& body = in.regions[0];
+    for (size_t i = 0; i < in.results.size(); ++i) {
+      const Reg carry = body.parameters[i + 1], initial = in.operands[i + 3];
+      fresh(carry);
+      for (size_t l = 0; l < lanes(carry).size(); ++l) {
+        line(fmt::format("{} {} = {};", type_name(carry), lanes(carry)[l], lanes(initial)[l]));
+      }
+    }
+    const Reg iv = body.parameters[0];
+    fresh(iv);
+    line("#pragma unroll 1");
+    open(fmt::format("for ({} {} = {}; {} < {}; {} += {})", type_name(iv), name(iv),
+                     name(in.operands[0]), name(iv), name(in.operands[1]), name(iv),
+                     name(in.operands[2])));
+    emit_block(body);
+    assign_all(body.yields, {body.parameters.begin() + 1, body.parameters.end()});
+    close();
+    for (size_t i = 0; i < in.results.size(); ++i) {
+      names_[static_cast<size_t>(in.results[i])] = lanes(body.parameters[i + 1]);
+    }
+  }
+
+  /// All at once: through copies where one carry becomes another.
+  void assign_all(const std::vector<Reg>& from, const std::vector<Reg>& to) {
+    std::vector<std::string> values, targets;
+    for (size_t i = 0; i < to.size(); ++i) {
+      values.insert(values.end(), lanes(from[i]).begin(), lanes(from[i]).end());
+      targets.insert(targets.end(), lanes(to[i]).begin(), lanes(to[i]).end());
+    }
+    const std::map<std::string, size_t> place = [&] {
+      std::map<std::string, size_t> out;
+      for (size_t i = 0; i < targets.size(); ++i) out.emplace(targets[i], i);
+      return out;
+    }();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto it = place.find(values[i]);
+      if (it == place.end() || it->second >= i) continue;  // assigned already when it is read
+      const std::string copy = fmt::format("c{}", copies_++);
+      line(fmt::format("const auto {} = {};", copy, values[i]));
+      values[i] = copy;
+    }
+    // The copies come before every assignment.
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != targets[i]) line(fmt::format("{} = {};", targets[i], values[i]));
+    }
+  }
+
+  void emit_if(const KernelInstruction& in) {
+    for (const Reg r : in.results) declare(r);
+    open(fmt::format("if ({})", name(in.operands[0])));
+    emit_block(in.regions[0]);
+    assign_all(in.regions[0].yields, in.results);
+    const KernelBlock& other = in.regions[1];
+    if (!other.body.empty() || !other.yields.empty()) {
+      --depth_;
+      open("} else");
+      emit_block(other);
+      assign_all(other.yields, in.results);
+    }
+    close();
+  }
+
+  const KernelFunction& kernel_;
+  std::vector<IndexFact> facts_;
+  std::vector<std::vector<std::string>> names_;  ///< by register: one a lane
+  std::string text_;
+  int depth_ = 0;
+  int stores_ = 0, copies_ = 0;
+};
+
+}  // namespace
+
+CudaKernel emit_cuda(const KernelFunction& kernel) { return CudaEmitter(kernel).run(); }
+
+}  // namespace weft

@@ -1,0 +1,150 @@
+#include <algorithm>
+
+#include "lower/lowering.h"
+
+namespace weft::lowering {
+
+/// The number of blocks that the program states, else one for each item of the largest phase.
+int64_t Lowering::block_count() const {
+  bool bound = true;
+  for (const int id : variables(program_.blocks)) {
+    bound &= program_.vars[static_cast<size_t>(id)].extent > 0;
+  }
+  if (bound) {
+    return std::max<int64_t>(1, weft::evaluate(program_.blocks, [&](int id) {
+                               return program_.vars[static_cast<size_t>(id)].extent;
+                             }));
+  }
+  int64_t most = 1;
+  for (const std::vector<Nest>& nests : phases()) {
+    int64_t items = 0;
+    for (const Nest& nest : nests) items += grid_items(*nest.node);
+    most = std::max(most, items);
+  }
+  return most;
+}
+
+/// The items of the nests one after another in one list. A block that has one item each runs it
+/// without a loop.
+void Lowering::emit_gpu_phase(const std::vector<Nest>& nests) {
+  int64_t items = 0;
+  for (const Nest& nest : nests) items += grid_items(*nest.node);
+  const auto [begin, end] = builder_.begin_phase(items);
+  const auto run_item = [&](Reg item) {
+    int64_t first = 0;
+    for (const Nest& nest : nests) {
+      const int64_t count = grid_items(*nest.node);
+      path_ = {nest.path.begin(), nest.path.end() - 1};
+      const Reg local =
+          builder_.apply(ScalarOp::kSub, {item, builder_.int_constant(first)}, DType::kI64);
+      const auto body = [&] {
+        emit_gpu_nest(*nest.node, local);
+        return std::vector<Reg>{};
+      };
+      path_.push_back(nest.path.back());
+      if (nests.size() == 1) {
+        body();
+      } else {
+        const Reg from =
+            builder_.apply(ScalarOp::kGe, {local, builder_.int_constant(0)}, DType::kBool);
+        const Reg to =
+            builder_.apply(ScalarOp::kLt, {local, builder_.int_constant(count)}, DType::kBool);
+        builder_.if_then_else(builder_.apply(ScalarOp::kAnd, {from, to}, DType::kBool), body);
+      }
+      first += count;
+    }
+  };
+  if (items == kernel_.blocks) {
+    run_item(begin);
+  } else {
+    builder_.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
+      run_item(item);
+      return std::vector<Reg>{};
+    });
+  }
+  builder_.end_phase();
+}
+
+void Lowering::emit_gpu_nest(const TileNode& nest, Reg item) {
+  tiles_.clear();
+  next_tiles_.clear();
+  if (nest.kind == TileNode::Kind::kLoop && nest.loop->kind == TileLoop::Kind::kGrid) {
+    bind_grid_dim(*nest.loop, 0, item);
+    return;
+  }
+  const std::vector<int32_t> outer = path_;
+  path_.pop_back();
+  emit_node(nest, outer.back());
+  path_ = outer;
+}
+
+/// The iteration of each dimension is a digit of the item's number, the last one fastest.
+void Lowering::bind_grid_dim(const TileLoop& loop, size_t dim, Reg item) {
+  if (dim == loop.dims.size()) {
+    emit_gpu_grid_body(loop.body, item);
+    return;
+  }
+  const TileLoop::Dim& d = loop.dims[dim];
+  const auto value = [&](int id) { return program_.vars[static_cast<size_t>(id)].extent; };
+  const int64_t begin = weft::evaluate(d.begin, value), end = weft::evaluate(d.end, value);
+  const int64_t extent = std::max<int64_t>(end - begin, 0);
+  const int64_t own = (extent + d.step - 1) / d.step;
+  if (own == 0) return;
+  const int64_t inner = grid_items_below(loop, dim) / own;
+  const auto op = [&](ScalarOp o, Reg a, int64_t b) {
+    return builder_.apply(o, {a, builder_.int_constant(b)}, DType::kI64);
+  };
+  const Reg t = own == 1 ? builder_.int_constant(0) : op(ScalarOp::kDiv, item, inner);
+  const Reg below = own == 1 ? item : op(ScalarOp::kRem, item, inner);
+  const IndexExpr iteration = own == 1 ? IndexExpr(0) : add_kernel_var(t, {0, own - 1});
+  bound_[static_cast<size_t>(d.origin)] = iteration * d.step + begin;
+  if (extent % d.step == 0) {
+    bind_grid_dim(loop, dim + 1, below);
+  } else {
+    auto& valid = valid_[static_cast<size_t>(d.offset)];
+    if (own == 1) {
+      valid = Valid{extent, kNoReg};
+    } else {
+      const Reg left = builder_.apply(
+          ScalarOp::kSub, {builder_.int_constant(extent), op(ScalarOp::kMul, t, d.step)},
+          DType::kI64);
+      int64_t divisor = 1;
+      while (d.step % (divisor * 2) == 0 && extent % (divisor * 2) == 0) divisor *= 2;
+      valid = Valid{0, left, divisor};
+    }
+    bind_grid_dim(loop, dim + 1, below);
+    valid.reset();
+  }
+  bound_[static_cast<size_t>(d.origin)].reset();
+}
+
+void Lowering::emit_gpu_grid_body(const TileBody& body, Reg item) {
+  for (size_t n = 0; n < body.size(); ++n) {
+    const auto child = static_cast<int32_t>(n);
+    const TileNode& node = body[n];
+    if (node.kind == TileNode::Kind::kLoop && node.loop->kind == TileLoop::Kind::kGrid) {
+      emit_grid_barrier_before(child);
+      path_.push_back(child);
+      bind_grid_dim(*node.loop, 0, item);
+      path_.pop_back();
+    } else {
+      emit_node(node, child);
+    }
+  }
+}
+
+/// A barrier of the grid before a child of the body at hand: what registers and shared memory hold
+/// survives it, as the block goes through one item only.
+void Lowering::emit_grid_barrier_before(int32_t child) {
+  if (path_.empty()) return;
+  std::vector<int32_t> here = path_;
+  here.push_back(child);
+  for (const BarrierPoint& barrier : scopes_.barriers) {
+    if (barrier.scope != Scope::kGrid || barrier.before != here) continue;
+    WEFT_CHECK(kernel_.phases.back().work_items == kernel_.blocks,
+               "a barrier inside a nest whose blocks have several iterations, in " + program_.name);
+    builder_.barrier(KernelBarrier::kGrid);
+  }
+}
+
+}  // namespace weft::lowering

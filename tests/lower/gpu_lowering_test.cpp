@@ -1,0 +1,212 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/lower/lowered_program.h"
+
+namespace weft::testing {
+namespace {
+
+int64_t barriers(const KernelFunction& kernel) {
+  return count_instructions(kernel, KernelOp::kBarrier);
+}
+
+double softmax_at(const HostTensor& x, const Coordinates& c) {
+  double top = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < x.shape()[1]; ++j) top = std::max(top, at(x, {c[0], j}));
+  for (int64_t j = 0; j < x.shape()[1]; ++j) sum += std::exp(at(x, {c[0], j}) - top);
+  return std::exp(at(x, c) - top) / sum;
+}
+
+TEST(LowerGpu, ElementwiseInVectorsWithATail) {
+  const HostTensor x = sample(DType::kF32, {1003}, 1);
+  const std::string text = R"(
+    kernel k(x: f32[1003], out y: f32[1003]) blocks 4 warps 2 gpu {
+      grid i in 1003 step 256 {
+        v[i] = x[i] * 2 + 1 @[i=WARP_2-LANE_32-VEC_4];
+        y[i] = v[i] @[i=WARP_2-LANE_32-VEC_4];
+      }
+    })";
+  expect_lowered(text, {{"x", x}}, "y", [&](const Coordinates& c) { return at(x, c) * 2 + 1; });
+  const KernelFunction kernel = lower_text(text);
+  EXPECT_EQ(kernel.blocks, 4);
+  EXPECT_EQ(barriers(kernel), 0);
+  EXPECT_EQ(kernel.shared_bytes, 0);
+}
+
+TEST(LowerGpu, RowsOnOneWarpReduceByShuffles) {
+  const HostTensor x = sample(DType::kF32, {7, 100}, 2, -3, 3);
+  const std::string text = R"(
+    kernel softmax(x: f32[7,100], out y: f32[7,100]) blocks 2 warps 4 gpu {
+      j: 100;
+      grid i in 7 step 4 {
+        X[i,j] = x[i,j] @[i=WARP_4, j=LANE_32-VEC_4];
+        M[i] = max[j] X[i,j];
+        E[i,j] = exp(X[i,j] - M[i]);
+        S[i] = sum[j] E[i,j];
+        y[i,j] = E[i,j] / S[i];
+      }
+    })";
+  expect_lowered(text, {{"x", x}}, "y", [&](const Coordinates& c) { return softmax_at(x, c); });
+  const KernelFunction kernel = lower_text(text);
+  EXPECT_EQ(barriers(kernel), 0);
+  EXPECT_EQ(count_instructions(kernel, KernelOp::kWarpXor), 10);
+}
+
+TEST(LowerGpu, ShortRowsShareAWarp) {
+  const HostTensor x = sample(DType::kF32, {21, 12}, 3, -3, 3);
+  expect_lowered(R"(
+    kernel softmax(x: f32[21,12], out y: f32[21,12]) blocks 2 warps 2 gpu {
+      j: 12;
+      grid i in 21 step 16 {
+        X[i,j] = x[i,j] @[i=WARP_2-LANE_8, j=LANE_4-VEC_4];
+        M[i] = max[j] X[i,j];
+        E[i,j] = exp(X[i,j] - M[i]);
+        S[i] = sum[j] E[i,j];
+        y[i,j] = E[i,j] / S[i];
+      }
+    })",
+                 {{"x", x}}, "y", [&](const Coordinates& c) { return softmax_at(x, c); });
+}
+
+TEST(LowerGpu, RowsOnABlockReduceThroughSharedMemory) {
+  const HostTensor x = sample(DType::kF32, {3, 1000}, 4, -3, 3);
+  const std::string text = R"(
+    kernel softmax(x: f32[3,1000], out y: f32[3,1000]) blocks 3 warps 4 gpu {
+      j: 1000;
+      grid i in 3 {
+        X[j] = x[i,j] @[j=REG_2-WARP_4-LANE_32-VEC_4];
+        M = max[j] X[j];
+        E[j] = exp(X[j] - M);
+        S = sum[j] E[j];
+        y[i,j] = E[j] / S;
+      }
+    })";
+  expect_lowered(text, {{"x", x}}, "y", [&](const Coordinates& c) { return softmax_at(x, c); });
+  const KernelFunction kernel = lower_text(text);
+  EXPECT_EQ(barriers(kernel), 2);  // one a reduction: each has its own memory
+  EXPECT_EQ(kernel.shared_bytes, 32);
+}
+
+TEST(LowerGpu, SweepsNeedABarrierBeforeMemoryIsWrittenAgain) {
+  const HostTensor x = sample(DType::kF32, {5, 700}, 5);
+  const std::string text = R"(
+    kernel k(x: f32[5,700], out y: f32[5]) blocks 1 warps 2 gpu {
+      jj: 256;
+      grid i in 5 {
+        seq j in 700 step 256 carry s[.j]: f32 = 0 @[j=WARP_2-LANE_32-VEC_4] {
+          s'[.j] = s[.j] + x[i,j];
+        }
+        S = sum[jj] s[jj];
+        y[i] = S;
+      }
+    })";
+  expect_lowered(
+      text, {{"x", x}}, "y",
+      [&](const Coordinates& c) {
+        double sum = 0;
+        for (int64_t j = 0; j < 700; ++j) sum += at(x, {c[0], j});
+        return sum;
+      },
+      1e-5);
+  EXPECT_EQ(barriers(lower_text(text)), 2);
+}
+
+TEST(LowerGpu, ColumnsKeepOneElementALane) {
+  const HostTensor x = sample(DType::kF32, {50, 72}, 6);
+  expect_lowered(
+      R"(
+    kernel k(x: f32[50,72], out y: f32[72]) blocks 1 warps 4 gpu {
+      ii: 4;
+      grid j in 72 step 128 {
+        seq i in 50 step 4 carry s[.i,j]: f32 = 0 @[i=WARP_4, j=LANE_32-VEC_4] {
+          s'[.i,j] = s[.i,j] + x[i,j];
+        }
+        S[j] = sum[ii] s[ii,j];
+        y[j] = S[j];
+      }
+    })",
+      {{"x", x}}, "y",
+      [&](const Coordinates& c) {
+        double sum = 0;
+        for (int64_t i = 0; i < 50; ++i) sum += at(x, {i, c[0]});
+        return sum;
+      },
+      1e-5);
+}
+
+/// A product through tiles in shared memory, with tails in every axis.
+TEST(LowerGpu, ContractsTilesInSharedMemory) {
+  const HostTensor a = sample(DType::kF32, {37, 21}, 7), b = sample(DType::kF32, {21, 44}, 8);
+  const std::string text = R"(
+    kernel k(a: f32[37,21], b: f32[21,44], out y: f32[37,44]) blocks 4 warps 2 gpu {
+      grid m in 37 step 32, n in 44 step 32 {
+        seq k in 21 step 8 carry acc[m,n]: f32 = 0 @[m=WARP_2-LANE_4-REG_4, n=LANE_8-VEC_4] {
+          A[k,m] = a[m,k] at block @[k=LANE_8, m=REG_4-WARP_2-LANE_4];
+          B[k,n] = b[k,n] at block @[k=WARP_2-LANE_4, n=LANE_8-VEC_4];
+          seq q in min(8, 21-(k-.k)) carry t[m,n]: f32 = acc[m,n] @[m=WARP_2-LANE_4-REG_4, n=LANE_8-VEC_4] {
+            t'[m,n] = t[m,n] + A[k-.k+q,m] * B[k-.k+q,n] @[m=WARP_2-LANE_4-REG_4, n=LANE_8-VEC_4];
+          }
+          acc'[m,n] = t[m,n] @[m=WARP_2-LANE_4-REG_4, n=LANE_8-VEC_4];
+        }
+        y[m,n] = acc[m,n] @[m=WARP_2-LANE_4-REG_4, n=LANE_8-VEC_4];
+      }
+    })";
+  expect_lowered(
+      text, {{"a", a}, {"b", b}}, "y",
+      [&](const Coordinates& c) {
+        double sum = 0;
+        for (int64_t k = 0; k < 21; ++k) sum += at(a, {c[0], k}) * at(b, {k, c[1]});
+        return sum;
+      },
+      1e-5);
+}
+
+TEST(LowerGpu, RowsOverTheGridMeetAtItsBarrier) {
+  const HostTensor x = sample(DType::kF32, {4, 900}, 9, -3, 3);
+  const std::string text = R"(
+    kernel softmax(x: f32[4,900], out y: f32[4,900]) blocks 4 warps 2 gpu {
+      i: 4;
+      t: 4;
+      grid j in 900 step 256 {
+        X[i,j] = x[i,j] @[i=WARP_2-REG_2, j=REG_2-LANE_32-VEC_4];
+        m[i,(j-.j)/256] = max[j] X[i,j];
+        M[i] = max[t] m[i,t] @[i=WARP_2-REG_2, t=LANE_4];
+        E[i,j] = exp(X[i,j] - M[i]);
+        s[i,(j-.j)/256] = sum[j] E[i,j];
+        S[i] = sum[t] s[i,t] @[i=WARP_2-REG_2, t=LANE_4];
+        y[i,j] = E[i,j] / S[i];
+      }
+    })";
+  expect_lowered(text, {{"x", x}}, "y", [&](const Coordinates& c) { return softmax_at(x, c); });
+  EXPECT_TRUE(has_grid_barrier(lower_text(text)));
+}
+
+TEST(LowerGpu, PacksBodiesOnDisjointBlocks) {
+  const HostTensor x = sample(DType::kF32, {5, 256}, 10), u = sample(DType::kF32, {3, 256}, 11);
+  const std::string text = R"(
+    kernel packing(x: f32[5,256], u: f32[3,256], out y: f32[5], out z: f32[3]) blocks 8 warps 2 gpu {
+      j: 256;
+      pack {
+        share 5 { grid a in 5 { y[a] = sum[j] x[a,j] @[j=WARP_2-LANE_32-VEC_4]; } }
+        share 3 { grid b in 3 { z[b] = max[j] u[b,j]; } }
+      }
+    })";
+  expect_lowered(
+      text, {{"x", x}, {"u", u}}, "y",
+      [&](const Coordinates& c) {
+        double sum = 0;
+        for (int64_t j = 0; j < 256; ++j) sum += at(x, {c[0], j});
+        return sum;
+      },
+      1e-5);
+  expect_lowered(text, {{"x", x}, {"u", u}}, "z", [&](const Coordinates& c) {
+    double top = -INFINITY;
+    for (int64_t j = 0; j < 256; ++j) top = std::max(top, at(u, {c[0], j}));
+    return top;
+  });
+}
+
+}  // namespace
+}  // namespace weft::testing
