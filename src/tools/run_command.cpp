@@ -44,7 +44,8 @@ Status write_outputs(const std::string& folder, const std::vector<std::string>& 
   // All are written before the first appears: a full disk or an interrupt leaves none.
   std::vector<AtomicFile> files;
   for (const std::string& name : file_names(names)) {
-    WEFT_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(folder + "/" + name + ".npy"));
+    WEFT_ASSIGN_OR_RETURN(AtomicFile file,
+                          AtomicFile::create(fmt::format("{}/{}.npy", folder, name)));
     WEFT_RETURN_IF_ERROR(write_npy(file, outputs[files.size()]));
     files.push_back(std::move(file));
   }
