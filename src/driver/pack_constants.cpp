@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "support/for_each_in_parallel.h"
+#include "support/release_pages.h"
 
 namespace weft {
 
@@ -108,6 +109,8 @@ PackedConstant pack_one(const PackingJob& job, const PackingOptions& options) {
   if (auto found = view_packed(*options.cache, key, type, shape, bytes))
     return {std::move(*found), key};
   HostTensor packed = pack_constant(job.value, job.layout);
+  // From here on the packed form is what is read: the two need not both stay in memory.
+  release_pages({job.value.raw(), static_cast<size_t>(job.value.bytes())});
   const std::span<const std::byte> content(packed.raw(), static_cast<size_t>(bytes));
   if (!options.cache->insert(key, kPackedKind, {&content, 1})) return {std::move(packed), {}};
   if (auto mapped = view_packed(*options.cache, key, type, shape, bytes))
