@@ -4,6 +4,7 @@
 #include <set>
 
 #include "driver/arena.h"
+#include "expr/dependence.h"
 
 namespace weft {
 
@@ -11,6 +12,19 @@ namespace {
 
 /// A kernel whose work on one thread is below this costs more to share than it saves.
 constexpr double kSerialMicroseconds = 2.5;
+
+double microseconds_on_one_thread(const PlannedKernel& kernel, const TensorProgram& program,
+                                  const Target& target) {
+  const Estimate& e = kernel.schedule.estimate;
+  const int64_t bytes = e.bytes_read + e.bytes_written;
+  double flops = 0;
+  for (const ExprId id : kernel.group.exprs) {
+    flops += static_cast<double>(flops_at_peak(program, program.exprs[static_cast<size_t>(id)]));
+  }
+  return std::max(1, target.threads) *
+         std::max(static_cast<double>(bytes) / (target.bandwidth_gb_per_s(bytes) * 1e3),
+                  flops / (target.peak_gflops * 1e3));
+}
 
 /// Blocks of one list of steps, and the buffers to move when they are placed.
 struct ArenaScope {
@@ -285,12 +299,7 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
     most = std::max(most, phase.work_items);
   }
   step.launch.scratch_bytes = code.function->scratch_bytes;
-  const Estimate& e = kernel.schedule.estimate;
-  const double threads = std::max(1, target_.threads);
-  const double bytes = static_cast<double>(e.bytes_read + e.bytes_written);
-  const double alone =
-      threads * std::max(bytes / (target_.bandwidth_gb_per_s(e.bytes_read + e.bytes_written) * 1e3),
-                         static_cast<double>(e.flops) / (target_.peak_gflops * 1e3));
+  const double alone = microseconds_on_one_thread(kernel, frame.tensors, target_);
   step.launch.serial = most <= 1 || alone < kSerialMicroseconds;
   access.serial = step.launch.serial;
   out->steps.push_back(std::move(step));

@@ -29,6 +29,39 @@ bool counts_as_work(const Scalar& s) {
          s.op != ScalarOp::kBitcast && s.op != ScalarOp::kSelect && s.type != DType::kBool;
 }
 
+int64_t multiply_add_slots(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kDiv:
+    case ScalarOp::kRem:
+    case ScalarOp::kSqrt:
+    case ScalarOp::kRsqrt:
+      return 10;
+    case ScalarOp::kExp:
+    case ScalarOp::kLog:
+    case ScalarOp::kExpm1:
+    case ScalarOp::kLog1p:
+    case ScalarOp::kSin:
+    case ScalarOp::kCos:
+    case ScalarOp::kTan:
+    case ScalarOp::kAsin:
+    case ScalarOp::kAcos:
+    case ScalarOp::kAtan:
+    case ScalarOp::kAtan2:
+    case ScalarOp::kSinh:
+    case ScalarOp::kCosh:
+    case ScalarOp::kTanh:
+    case ScalarOp::kAsinh:
+    case ScalarOp::kAcosh:
+    case ScalarOp::kAtanh:
+    case ScalarOp::kSigmoid:
+    case ScalarOp::kErf:
+    case ScalarOp::kPow:
+      return 15;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace
 
 DependenceClass dependence_class(const TensorExpr& expr, TensorId read) {
@@ -99,6 +132,15 @@ ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr) {
   const DType type = program.tensors[static_cast<size_t>(expr.output)].type.dtype;
   cost.bytes_written = saturating_mul(size_of(program, expr.output), byte_size(type));
   return cost;
+}
+
+int64_t flops_at_peak(const TensorProgram& program, const TensorExpr& expr) {
+  if (expr.is_contraction) return expr_cost(program, expr).flops;
+  int64_t slots = expr.reduce_extents.empty() ? 0 : 1;
+  visit(expr.body, [&](const Scalar& s) {
+    if (s.kind == Scalar::Kind::kApply) slots += multiply_add_slots(s.op);
+  });
+  return saturating_mul(2 * slots, point_count(expr));
 }
 
 std::vector<ReuseSet> reuse_sets(const TensorProgram& program) {

@@ -21,6 +21,10 @@ struct ExprCost {
 };
 ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr);
 
+/// Flops that take as long at the peak of multiply-adds: an operation by itself takes the slot of a
+/// multiply-add, a division that of ten, an elementary function is some fifteen instructions.
+int64_t flops_at_peak(const TensorProgram& program, const TensorExpr& expr);
+
 /// Bytes of distinct elements that `expr` reads, by tensor.
 std::map<TensorId, int64_t> bytes_read_by_tensor(const TensorProgram& program,
                                                  const TensorExpr& expr);
