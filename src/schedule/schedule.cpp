@@ -12,7 +12,9 @@ namespace {
 /// Whether the group's one reduction is a product of matrix and vector whose matrix lies along the
 /// reduction: it is read once, so there is nothing to hold in a register tile, and its rows are
 /// reduced like any others. Constants are not meant, they are packed along the output instead.
-bool streams_an_operand(const TensorProgram& program, const Group& group, const GroupAxes& axes) {
+/// On a GPU nothing is packed, and a matrix along its columns is reduced just as well.
+bool streams_an_operand(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+                        const Target& target) {
   if (axes.reductions.size() != 1) return false;
   const int root = axes.reductions[0];
   const TensorExpr& e = program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(root)])];
@@ -25,7 +27,8 @@ bool streams_an_operand(const TensorProgram& program, const Group& group, const 
     most = elements;
     largest = &s;
   });
-  if (largest == nullptr ||
+  if (largest == nullptr) return false;
+  if (!target.is_gpu() &&
       program.tensors[static_cast<size_t>(largest->symbol)].kind == Tensor::Kind::kConstant)
     return false;
   bool along = false;
@@ -35,17 +38,18 @@ bool streams_an_operand(const TensorProgram& program, const Group& group, const 
     if (stride == 0) return false;
     along |= stride == 1 && axes.axes[a].reduced;
   }
-  return along;
+  return along || target.is_gpu();
 }
 
 /// A reduction goes to the register-tiled template when a product or a window is read again along
 /// an output axis, or when its vector axis is an output axis; a plain row or column reduction is
 /// stitched.
-bool prefers_contract(const TensorProgram& program, const Group& group, const GroupAxes& axes) {
+bool prefers_contract(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+                      const Target& target) {
   if (axes.reductions.size() != 1) return false;
   const TensorExpr& e =
       program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(axes.reductions[0])])];
-  if (e.is_contraction) return !streams_an_operand(program, group, axes);
+  if (e.is_contraction) return !streams_an_operand(program, group, axes, target);
   bool window = false;
   visit(e.body, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead) return;
@@ -65,10 +69,10 @@ Decision can_schedule(const TensorProgram& program, const Group& group, const Ta
   bool contraction = false;
   for (const ExprId e : group.exprs)
     contraction |= program.exprs[static_cast<size_t>(e)].is_contraction;
-  Decision stitch = contraction && !streams_an_operand(program, group, *axes)
+  Decision stitch = contraction && !streams_an_operand(program, group, *axes, target)
                         ? Decision::forbid("a contraction is not stitched")
                         : stitch_applies(program, group, *axes, target);
-  if (axes->reductions.empty() || (stitch && !prefers_contract(program, group, *axes)))
+  if (axes->reductions.empty() || (stitch && !prefers_contract(program, group, *axes, target)))
     return stitch;
   Decision contract = contract_applies(program, group, *axes, target);
   if (contract || contraction) return contract;
@@ -79,11 +83,11 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
                                        const Target& target, const std::string& name) {
   const GroupView view = collapse_axes(program, group);
   WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(view.program, view.group));
-  Result<ScheduledKernel> kernel =
-      prefers_contract(view.program, view.group, axes) &&
-              contract_applies(view.program, view.group, axes, target)
-          ? build_contract(view.program, view.group, axes, target, name)
-          : build_stitch(view.program, view.group, axes, target, name);
+  const bool contract = prefers_contract(view.program, view.group, axes, target) &&
+                        contract_applies(view.program, view.group, axes, target);
+  const auto build = target.is_gpu() ? (contract ? build_thread_contract : build_thread_stitch)
+                                     : (contract ? build_contract : build_stitch);
+  Result<ScheduledKernel> kernel = build(view.program, view.group, axes, target, name);
   if (!kernel.ok()) return kernel.take_error();
   WEFT_ASSIGN_OR_RETURN(kernel->scopes, derive_scopes(kernel->program));
   kernel->estimate = CostModel(view.program, target).estimate(view.group.exprs, view.group.outputs);

@@ -23,4 +23,12 @@ Result<ScheduledKernel> build_contract(const TensorProgram& program, const Group
                                        const GroupAxes& axes, const Target& target,
                                        const std::string& name);
 
+/// The same two on a GPU: blocks, warps and lanes instead of cores and vectors.
+Result<ScheduledKernel> build_thread_stitch(const TensorProgram& program, const Group& group,
+                                            const GroupAxes& axes, const Target& target,
+                                            const std::string& name);
+Result<ScheduledKernel> build_thread_contract(const TensorProgram& program, const Group& group,
+                                              const GroupAxes& axes, const Target& target,
+                                              const std::string& name);
+
 }  // namespace weft
