@@ -21,8 +21,9 @@ namespace weft {
 
 struct CompileOptions {
   std::string planner = "auto";
-  int threads = 0;           ///< 0: all that the process may use
-  int max_vector_bytes = 0;  ///< 0: the machine's
+  int threads = 0;               ///< 0: all that the process may use
+  int max_vector_bytes = 0;      ///< 0: the machine's
+  std::optional<Target> device;  ///< planned and generated for instead of this machine
   ImportOptions import;
   /// Shorter recipes for some operations, listed in Compilation::substitutions: divisions by what a
   /// loop does not change (kernel/divide_by_invariants.h) and exponentials

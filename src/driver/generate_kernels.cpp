@@ -39,4 +39,17 @@ Result<std::vector<KernelImage>> generate_kernels(Compilation& c, CacheFolder* c
   return std::move(made.images);
 }
 
+Result<std::vector<KernelImage>> describe_device_kernels(Compilation& c) {
+  std::vector<KernelImage> images;
+  for (const KernelFunction& kernel : c.kernels) {
+    KernelImage image;
+    image.name = kernel.name;
+    image.phase_entries.assign(kernel.phases.size(), 0);
+    c.image_of.push_back(static_cast<int32_t>(images.size()));
+    images.push_back(std::move(image));
+  }
+  c.unique_kernels = static_cast<int64_t>(images.size());
+  return images;
+}
+
 }  // namespace weft

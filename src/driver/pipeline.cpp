@@ -48,6 +48,8 @@ constexpr int64_t kNarrowBytes = 64;
 constexpr int kMaxRounds = 8;
 /// Recurrences of more steps stay loops even with --unroll.
 constexpr int64_t kUnrollTrips = 1024;
+/// Of tensors that a device's kernels access in vectors.
+constexpr int32_t kDeviceAlignment = 16;
 
 Result<bool> run_fold_constants(Compilation& c) { return fold_constants(c.graph, kFoldBytes); }
 Result<bool> run_inline_if(Compilation& c) { return inline_constant_if(c.graph); }
@@ -91,7 +93,7 @@ Result<bool> run_sink_movement(Compilation& c) {
 Result<bool> run_pack(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { remove_dead_expressions(p); });
   c.unfused_arena_bytes = unfused_arena_peak(c.tensors);
-  if (c.options.planner != "auto") return true;
+  if (c.options.planner != "auto" || c.target.is_gpu()) return true;
   for_each_program(c.tensors, [](TensorProgram& p) { pack_contractions(p); });
   return true;
 }
@@ -147,6 +149,15 @@ void collect_kernels(Compilation& c, const FusionPlan& plan,
   }
 }
 
+/// Slices that a loop hands to its body start at any element.
+void forget_alignment(KernelFunction& kernel) {
+  for (KernelBuffer& b : kernel.buffers) {
+    const bool own =
+        b.kind == KernelBuffer::Kind::kWorkspace || b.kind == KernelBuffer::Kind::kShared;
+    if (!own) b.alignment = static_cast<int32_t>(byte_size(b.dtype));
+  }
+}
+
 Result<bool> run_lower(Compilation& c) {
   std::vector<const PlannedKernel*> planned;
   collect_kernels(c, c.plan, &planned);
@@ -158,6 +169,8 @@ Result<bool> run_lower(Compilation& c) {
   for (auto& result : made) {
     if (!result->ok()) return result->take_error();
     KernelFunction f = std::move(**result);
+    // The plan's own kernels come before those of its regions.
+    if (f.is_gpu() && c.kernels.size() >= c.plan.kernels.size()) forget_alignment(f);
     if (c.options.tamper) c.options.tamper(f);
     if (c.options.verify) WEFT_RETURN_IF_ERROR(verify_kernel(f));
     c.kernels.push_back(std::move(f));
@@ -165,9 +178,10 @@ Result<bool> run_lower(Compilation& c) {
   return true;
 }
 
-/// Rewrites of kernels: `rewrite` sees each of them.
+/// Rewrites of kernels for a CPU: `rewrite` sees each of them.
 template <typename F>
 Result<bool> rewrite_kernels(Compilation& c, F&& rewrite) {
+  if (c.target.is_gpu()) return false;
   bool changed = false;
   for (KernelFunction& f : c.kernels) {
     if (!rewrite(f)) continue;
@@ -217,7 +231,9 @@ void note_input_ranges(const ImportedModel& model, Program& program) {
 
 Result<bool> run_generate(Compilation& c) {
   const std::unique_ptr<CacheFolder> cache = open_cache(c.options);
-  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate_kernels(c, cache.get()));
+  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, c.target.is_gpu()
+                                                             ? describe_device_kernels(c)
+                                                             : generate_kernels(c, cache.get()));
   if (cache != nullptr) {
     WEFT_ASSIGN_OR_RETURN(c.files, ModelFiles::identify(c.imported.files, c.options.verify_cache));
   }
@@ -228,6 +244,11 @@ Result<bool> run_generate(Compilation& c) {
   c.program = std::move(built.program);
   c.cached_constants = std::move(built.cached_constants);
   c.program.kernels = std::move(images);
+  if (c.target.is_gpu()) {
+    for (auto* list : {&c.program.inputs, &c.program.outputs}) {
+      for (ProgramIo& io : *list) io.alignment = kDeviceAlignment;
+    }
+  }
   note_input_ranges(c.imported, c.program);
   c.program.model = c.model;
   c.program.target = c.target.name;
@@ -330,7 +351,8 @@ Status run_guarded(Compilation& c) {
 }
 
 Result<std::unique_ptr<Compilation>> run_pipeline(std::unique_ptr<Compilation> c) {
-  c->target = host_cpu_target(c->options.threads, c->options.max_vector_bytes);
+  c->target = c->options.device ? *c->options.device
+                                : host_cpu_target(c->options.threads, c->options.max_vector_bytes);
   if (c->options.stop_after == kImportPass) return c;
   const bool keeps_graph = !c->options.reproducer_dir.empty();
   const Graph before = keeps_graph ? c->graph : Graph();

@@ -1,4 +1,5 @@
 #include "codegen/cpu/compile_kernel.h"
+#include "codegen/cuda/emit_cuda.h"
 #include "driver/compiler.h"
 
 namespace weft {
@@ -30,6 +31,10 @@ Result<std::string> print_level(const Compilation& c, const std::string& level) 
   }
   if (level == "code") {
     for (const KernelFunction& k : c.kernels) {
+      if (k.is_gpu()) {
+        out += emit_cuda(k).text + "\n";
+        continue;
+      }
       WEFT_ASSIGN_OR_RETURN(const std::string text, kernel_code_text(k, c.target));
       out += text + "\n";
     }

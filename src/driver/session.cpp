@@ -16,6 +16,22 @@ Result<std::unique_ptr<Session>> Session::create(Program program, int threads) {
   return session;
 }
 
+Result<std::unique_ptr<Session>> Session::create(Program program,
+                                                 std::shared_ptr<KernelLauncher> launcher) {
+  auto session = std::make_unique<Session>();
+  std::vector<std::vector<KernelEntry>> entries;
+  for (const KernelImage& image : program.kernels) {
+    entries.emplace_back(image.phase_entries.size(), nullptr);
+  }
+  WEFT_ASSIGN_OR_RETURN(
+      session->executable_,
+      Executable::create(std::move(program), LoadedKernels::from_functions(std::move(entries))));
+  ContextOptions options;
+  options.launcher = std::move(launcher);
+  WEFT_ASSIGN_OR_RETURN(session->context_, ExecutionContext::create(session->executable_, options));
+  return session;
+}
+
 Result<std::vector<HostTensor>> Session::run(const std::vector<HostTensor>& inputs,
                                              const RunOptions& options) {
   std::vector<HostTensor> outputs;

@@ -95,7 +95,8 @@ Result<std::unique_ptr<ExecutionContext>> ExecutionContext::create(
 
 Status ExecutionContext::allocate() {
   const Program& program = executable_->program();
-  const bool shared = options_.pool != nullptr && executable_->is_parallel();
+  const bool shared =
+      options_.pool != nullptr && options_.launcher == nullptr && executable_->is_parallel();
   const int threads = shared ? options_.pool->threads() : 1;
   WEFT_ASSIGN_OR_RETURN(arena_, Memory::allocate(program.arena_bytes, "intermediate values"));
   const int64_t scratch = padded_scratch(executable_->scratch_bytes_per_thread());
@@ -157,6 +158,7 @@ Status ExecutionContext::run_exclusively(std::span<const InputRef> inputs,
   region_.options = &options;
   region_.stop.store(false, std::memory_order_relaxed);
   region_.too_many_iterations = false;
+  region_.launch_error.reset();
   const auto body = [](void* context, int thread) {
     RegionWalk(*static_cast<ExecutionContext*>(context), thread).walk();
   };
@@ -176,6 +178,7 @@ Status ExecutionContext::run_exclusively(std::span<const InputRef> inputs,
 }
 
 Status ExecutionContext::outcome() const {
+  if (region_.launch_error) return *region_.launch_error;
   if (region_.stop.load(std::memory_order_relaxed)) {
     return Error{ErrorCode::kInterrupted, "the run was cancelled"};
   }

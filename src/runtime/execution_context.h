@@ -3,11 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/executable.h"
 #include "runtime/host_ops.h"
+#include "runtime/kernel_launcher.h"
 #include "runtime/memory.h"
 #include "runtime/region_barrier.h"
 #include "runtime/tensor_ref.h"
@@ -19,6 +21,8 @@ namespace weft {
 struct ContextOptions {
   /// Runs use it when it is free; null: the caller's thread alone.
   std::shared_ptr<ThreadPool> pool;
+  /// Runs the kernels, where they are no code of this machine; `pool` is then not used.
+  std::shared_ptr<KernelLauncher> launcher;
   /// A while-loop that runs longer is an error.
   int64_t max_iterations = int64_t{1} << 32;
 };
@@ -73,6 +77,7 @@ class ExecutionContext {
     const RunOptions* options = nullptr;
     std::atomic<bool> stop{false};
     bool too_many_iterations = false;
+    std::optional<Error> launch_error;  ///< of the first thread
     int32_t endless_step = 0;
     RegionBarrier barrier;
   };

@@ -47,6 +47,7 @@ RegionWalk::RegionWalk(ExecutionContext& context, int thread)
       options_(*context.region_.options),
       table_(context.start_table_),
       max_iterations_(context.options_.max_iterations),
+      launcher_(context.options_.launcher.get()),
       thread_(thread),
       threads_(context.region_.threads) {
   if (program_.loop_count == 0) return;
@@ -117,6 +118,7 @@ bool RegionWalk::run_launch(const ExecutableStep& step) {
   if (mine) {
     for (size_t i = 0; i < launch.buffers.size(); ++i) buffers[i] = address(launch.buffers[i]);
   }
+  if (launcher_ != nullptr) return run_launcher(launch);
   for (size_t phase = 0; phase < step.phases.size(); ++phase) {
     if (phase > 0 && !step.on_first_thread && !wait_for_all()) return false;
     if (mine && !skipped) {
@@ -129,6 +131,15 @@ bool RegionWalk::run_launch(const ExecutableStep& step) {
     worked(step.on_first_thread || launch.work_items[phase] <= 1);
   }
   return true;
+}
+
+/// The whole kernel at once, by the one thread of such a run.
+bool RegionWalk::run_launcher(const LaunchStep& launch) {
+  Status done = launcher_->launch(
+      launch.kernel, {state_.launch_table.data(), launch.buffers.size()}, launch.arguments);
+  if (done.ok()) return true;
+  region_.launch_error = done.take_error();
+  return false;
 }
 
 void RegionWalk::run_host(const HostStep& step) {

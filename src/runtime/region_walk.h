@@ -30,6 +30,7 @@ class RegionWalk {
   bool run_timed(const ExecutableStep& step);
   bool dispatch(const ExecutableStep& step);
   bool run_launch(const ExecutableStep& step);
+  bool run_launcher(const LaunchStep& launch);
   void run_host(const HostStep& step);
   bool run_if(const ExecutableStep& step);
   bool run_loop(const ExecutableStep& step);
@@ -58,6 +59,7 @@ class RegionWalk {
   const RunOptions& options_;
   std::span<void*> table_;  ///< of this thread, or the shared one where nothing moves
   const int64_t max_iterations_;
+  KernelLauncher* const launcher_;  ///< null: kernels are code of this machine
   const int thread_;
   const int threads_;
   Unsynced unsynced_ = Unsynced::kNobody;

@@ -17,6 +17,10 @@ Status compile(const CompileCommand& o) {
   WEFT_RETURN_IF_ERROR(check_target(o.model.target));
   if (o.model.target == "interp")
     return invalid_input("the interpreter has no artefact; use --target cpu");
+  if (o.model.target != "cpu") {
+    return Error{ErrorCode::kMissingDevice,
+                 "artefacts for '" + o.model.target + "' are not there yet; use --target cpu"};
+  }
   WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
   WEFT_ASSIGN_OR_RETURN(const CompiledModel model, load_or_compile(o.model.model, options));

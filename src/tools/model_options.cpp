@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "driver/emulated_kernels.h"
 #include "driver/generate_kernels.h"
+#include "driver/plan_totals.h"
 #include "interp/interpreter.h"
 #include "io/npz.h"
 #include "io/tensor_file.h"
@@ -27,7 +29,10 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--inputs", o.inputs_npz, "FILE.npz with the inputs by name");
   app.add_option("--bind", o.binds, "DIM=N: a symbolic dimension; repeatable");
   app.add_option("--seed", o.seed, "Seed of random inputs");
-  app.add_option("--target", o.target, "cpu (default) or interp (the reference interpreter)");
+  app.add_option("--target", o.target,
+                 "cpu (default), interp (the reference interpreter), simt (CUDA text on an "
+                 "emulator); for dump "
+                 "and explain any name of `weft targets`");
   app.add_option("--plan", o.planner, "none, xla or auto (default)");
   app.add_option("--threads", o.threads,
                  "Threads of a run; default: the cores that the process may use")
@@ -46,10 +51,21 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
 
 bool is_artefact(const std::string& path) { return path.size() > 5 && path.ends_with(".weft"); }
 
+namespace {
+
+/// The device whose figures a plan for the emulator goes by.
+constexpr const char* kEmulated = "h100-sxm";
+
+}  // namespace
+
 Status check_target(const std::string& target) {
-  if (target == "cpu" || target == "interp") return {};
-  return Error{ErrorCode::kMissingDevice,
-               "target '" + target + "' is not there yet; use cpu or interp"};
+  if (target == "cpu" || target == "interp" || target == "simt") return {};
+  if (target == "cuda") {
+    return Error{ErrorCode::kMissingDevice,
+                 "target 'cuda' cannot run yet; use cpu, interp or simt"};
+  }
+  const Result<Target> known = find_target(target);
+  return known.ok() ? Status{} : Status{known.error()};
 }
 
 Result<std::map<std::string, HostTensor>> load_given_inputs(const ModelOptions& o) {
@@ -72,6 +88,14 @@ Result<CompileOptions> compile_options(const ModelOptions& o,
   c.planner = o.planner;
   c.threads = o.threads;
   c.max_vector_bytes = o.vector_bytes;
+  if (o.target != "cpu" && o.target != "interp") {
+    WEFT_ASSIGN_OR_RETURN(c.device, find_target(o.target == "simt" ? kEmulated : o.target));
+    if (!c.device->is_gpu()) {
+      return invalid_input("target '" + o.target +
+                           "' describes a CPU, which cannot be planned for" +
+                           " elsewhere; use cpu with --vector-bytes");
+    }
+  }
   c.fast_math = o.fast_math;
   c.unroll = o.unroll;
   c.verify_cache = o.verify_cache;
@@ -236,6 +260,27 @@ Result<ReadyModel> prepare_artefact(const ModelOptions& o,
 
 namespace {
 
+/// The model's CUDA text on the emulator.
+Result<ReadyModel> prepare_emulated(const ModelOptions& o, const CompileOptions& options,
+                                    const std::map<std::string, HostTensor>& given) {
+  ReadyModel ready;
+  const auto start = std::chrono::steady_clock::now();
+  WEFT_ASSIGN_OR_RETURN(ready.compilation, compile_model(o.model, options));
+  Compilation& c = *ready.compilation;
+  WEFT_ASSIGN_OR_RETURN(std::shared_ptr<KernelLauncher> launcher,
+                        emulate_kernels(c.kernels, options.cache_dir));
+  ready.output_names = c.graph.output_names;
+  ready.totals = plan_totals(c);
+  ready.unique_kernels = c.unique_kernels;
+  WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(c.program, std::move(launcher)));
+  WEFT_ASSIGN_OR_RETURN(ready.inputs,
+                        program_inputs(c.imported.inputs, graph_inputs(c.graph), given, o.seed));
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  ready.compile_ms = spent.count();
+  if (o.timings) print_timings(c.timings, 0, c.unique_kernels);
+  return ready;
+}
+
 /// The model imported, for the interpreter.
 Result<ReadyModel> prepare_import(const ModelOptions& o, const CompileOptions& options,
                                   const std::map<std::string, HostTensor>& given) {
@@ -260,6 +305,13 @@ Result<ReadyModel> prepare_model(const ModelOptions& o) {
   if (o.target == "interp") {
     options.stop_after = kImportPass;
     return prepare_import(o, options, given);
+  }
+  if (o.target == "simt") return prepare_emulated(o, options, given);
+  if (options.device) {
+    return Error{ErrorCode::kMissingDevice,
+                 "target '" + o.target +
+                     "' cannot run here: no driver of such a device is used yet;" +
+                     " use simt, or dump and explain"};
   }
   ReadyModel ready;
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(o.model, options));

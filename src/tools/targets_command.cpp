@@ -13,6 +13,15 @@ void add_targets_command(CLI::App& app, Status& status) {
                host.threads, host.vector_bytes, host.vector_registers, host.l1_bytes >> 10,
                host.l2_bytes >> 10, host.l3_bytes >> 20);
     fmt::print("interp   the reference interpreter\n");
+    fmt::print("simt     CUDA text on an emulator, planned with the figures of h100-sxm\n");
+    for (const std::string& name : known_targets()) {
+      const Target t = *find_target(name);
+      if (!t.is_gpu()) continue;
+      fmt::print(
+          "{:<10} sm_{}, {} SMs, {} KB shared memory a block, {:.0f} GB/s; dump and explain\n",
+          name, t.compute_capability, t.sm_count, t.shared_bytes_per_block >> 10,
+          t.bandwidth.back().gb_per_s);
+    }
     status = {};
   });
 }
