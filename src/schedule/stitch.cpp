@@ -245,7 +245,8 @@ int Stitch::choose_cross_axis() const {
 /// Several short rows together: the chains of operations from one sweep of a row to the next run
 /// side by side, and what does not change from row to row is loaded once. The rows of a
 /// tile and the inputs of the next one, which are asked for ahead of time, must stay in two thirds
-/// of the first-level cache, and enough tiles remain for the threads.
+/// of the first-level cache, and enough tiles remain for the threads. Long rows from memory are
+/// taken one by one.
 void Stitch::choose_rows() {
   if (!row_vector_ || grid_.empty()) return;
   const int axis = grid_.back();
@@ -267,6 +268,10 @@ void Stitch::choose_rows() {
   for (const int a : inner_) row_bytes *= axes_.axes[static_cast<size_t>(a)].extent;
   int64_t tiles = 1;
   for (const int a : grid_) tiles *= axes_.axes[static_cast<size_t>(a)].extent;
+  // What comes from memory is bound by it, and its prefetcher follows one row better than several;
+  // rows of a few vectors wait for their chains all the same.
+  const bool from_memory = row_bytes > target_.l3_bytes / std::max<int64_t>(1, tiles);
+  if (from_memory && axes_.axes[static_cast<size_t>(vec_axis_)].extent >= 4 * lanes_) return;
   int64_t rows = 1;
   while (rows < kMostRows && 2 * rows * row_bytes <= target_.l1_bytes / 3 * 2 &&
          2 * rows <= axes_.axes[static_cast<size_t>(axis)].extent &&

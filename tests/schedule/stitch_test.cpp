@@ -68,6 +68,12 @@ TEST(Stitch, TakesSeveralShortRowsAtATime) {
   EXPECT_TRUE(has(scheduled(normalised(8, 64)), "grid a0 in 8 {")) << "too few for the threads";
 }
 
+TEST(Stitch, TakesLongRowsFromMemoryOneByOne) {
+  EXPECT_TRUE(has(scheduled(normalised(100000, 200)), "grid a0 in 100000 {"));
+  EXPECT_TRUE(has(scheduled(normalised(1000, 200)), "grid a0 in 1000 step 4")) << "in the cache";
+  EXPECT_TRUE(has(scheduled(normalised(1000000, 32)), "grid a0 in 1000000 step 4")) << "short rows";
+}
+
 TEST(Stitch, KeepsColumnsAsWholeVectors) {
   const std::string text = scheduled(R"(
 (x: f32[4,64,96]) {
