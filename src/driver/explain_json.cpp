@@ -40,8 +40,7 @@ void add_kernels(const FusionPlan& plan, const TensorProgram& program, int64_t t
     }
     const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(step.index)];
     const auto& regions = plan.regions[static_cast<size_t>(step.index)];
-    int64_t inner = 0;
-    if (__builtin_mul_overflow(times, trip_count(program, opaque), &inner)) inner = times;
+    const int64_t inner = region_runs(program, opaque, times);
     for (size_t r = 0; r < regions.size(); ++r)
       add_kernels(*regions[r], *opaque.regions[r], inner, target, list);
   }

@@ -9,8 +9,7 @@ void walk(const FusionPlan& plan, const TensorProgram& program, int64_t times,
   for (const PlannedKernel& kernel : plan.kernels) f(kernel, times);
   for (size_t o = 0; o < plan.regions.size(); ++o) {
     const OpaqueExpr& opaque = program.opaques[o];
-    int64_t inner = 0;
-    if (__builtin_mul_overflow(times, trip_count(program, opaque), &inner)) inner = times;
+    const int64_t inner = region_runs(program, opaque, times);
     for (size_t r = 0; r < plan.regions[o].size(); ++r)
       walk(*plan.regions[o][r], *opaque.regions[r], inner, f);
   }
@@ -28,6 +27,11 @@ int64_t trip_count(const TensorProgram& program, const OpaqueExpr& opaque) {
 void for_each_kernel(const FusionPlan& plan, const TensorProgram& program,
                      const std::function<void(const PlannedKernel&, int64_t)>& f) {
   walk(plan, program, 1, f);
+}
+
+int64_t region_runs(const TensorProgram& program, const OpaqueExpr& opaque, int64_t times) {
+  int64_t runs = 0;
+  return __builtin_mul_overflow(times, trip_count(program, opaque), &runs) ? times : runs;
 }
 
 PlanTotals plan_totals(const Compilation& c) {
