@@ -205,10 +205,25 @@ class Lowering {
   Reg combine_values(Combiner combiner, Reg a, Reg b);
   Reg lane_mask_of(const Box& box, const Point& point, bool* skip);
 
+  // register_reads.cpp
+  /// Where a reader finds an element of a register tile: a register, a lane of its vector, and how
+  /// far away the lane of the warp is that holds it.
+  struct RegisterSource {
+    int64_t number = 0;
+    int64_t lane = 0;
+    bool moves = false;
+    IndexExpr lane_shift = 0;
+  };
+  struct PointOffset;
+  Reg read_register(const Scalar& read, const RegisterTile& tile, const Point& point);
+  Reg read_lane(const RegisterTile& tile, const std::vector<PointOffset>& offsets, int64_t lane,
+                bool as_vector, const std::string& name);
+  void locate(const Box::Axis& axis, const PointOffset& at, int64_t lane, const std::string& name,
+              RegisterSource* out);
+  void remove_threads(const Box::Axis& axis, std::vector<std::pair<int, int64_t>>* terms) const;
+
   // reads.cpp
   Reg evaluate_read(const Scalar& read, const Point& point, Reg guard);
-  void remove_threads(const Box::Axis& axis, std::vector<std::pair<int, int64_t>>* terms) const;
-  Reg read_register(const Scalar& read, const RegisterTile& tile, const Point& point);
   Reg runtime_index(const Scalar& read, size_t number, const TileSymbol& symbol, const Point& point,
                     Reg guard);
   Reg load_element(int32_t buffer, const Scalar& read, const PreparedIndex& offset,

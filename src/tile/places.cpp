@@ -206,10 +206,19 @@ class Resolver {
       }
     }
     Place place = inherited(number, vars, depth);
+    if (program_.cpu || (!place.empty() && covers(place, vars))) {
+      return completed(std::move(place), vars);
+    }
+    // The reader's place where it says more; of a reduction it would say nothing of what is
+    // reduced.
     const bool staged = s.demand.value_or(Scope::kRegister) >= Scope::kBlock;
-    if (place.empty() && !program_.cpu && !staged) place = wanted_by_reader(s, vars, depth);
-    if (place.empty() && !program_.cpu) return spread(s, vars);
-    return completed(std::move(place), vars);
+    if (!staged) {
+      const Place wanted = wanted_by_reader(s, vars, depth);
+      if (!wanted.empty() && (covers(wanted, vars) || (place.empty() && s.reduce_axes.empty()))) {
+        place = wanted;
+      }
+    }
+    return place.empty() ? spread(s, vars) : completed(std::move(place), vars);
   }
 
   Place carry_place(const Site& site, int32_t number, int depth) {
@@ -245,9 +254,7 @@ class Resolver {
       const Site& site = structure_.sites[static_cast<size_t>(definition)];
       const Place place = moved(out_.of_symbol[symbol], target_indices(site, read.read->symbol),
                                 read.read->indices, vars);
-      const bool whole =
-          std::all_of(vars.begin(), vars.end(), [&](TileVarId var) { return placed(place, var); });
-      if (!place.empty() && whole) return place;
+      if (!place.empty() && covers(place, vars)) return place;
       if (first.empty()) first = place;
     }
     return first;
@@ -300,6 +307,10 @@ class Resolver {
                        [&](const Place::Axis& a) { return a.var == var; });
   }
 
+  static bool covers(const Place& place, const std::set<TileVarId>& vars) {
+    return std::all_of(vars.begin(), vars.end(), [&](TileVarId v) { return placed(place, v); });
+  }
+
   /// Variables of the box that the place leaves out are unrolled.
   Place completed(Place place, const std::set<TileVarId>& vars) const {
     for (const TileVarId var : vars) {
@@ -333,9 +344,44 @@ class Resolver {
     return {};
   }
 
-  /// VEC_4 on the last axis where it divides, then lanes and warps from the last axis on, the rest
-  /// in registers.
+  /// The axis along which most of the elements that the statement touches are contiguous: that of
+  /// last indices. A reduced one, which threads would have to exchange, only if it is no other;
+  /// of equals the last in `order`.
+  TileVarId contiguous_axis(const TileStatement& s, const std::vector<TileVarId>& order) const {
+    std::map<TileVarId, double> elements;
+    const auto count = [&](const std::vector<IndexExpr>& indices) {
+      std::set<TileVarId> last, all;
+      if (!indices.empty()) add_box_variables(program_, indices.back(), &last);
+      for (const IndexExpr& e : indices) add_box_variables(program_, e, &all);
+      double own = 1;
+      for (const TileVarId v : all) {
+        own *= static_cast<double>(program_.vars[static_cast<size_t>(v)].extent);
+      }
+      for (const TileVarId var : last) elements[var] += own;
+    };
+    for (const TileRef& target : s.targets) {
+      const TileSymbol& symbol = program_.symbols[static_cast<size_t>(target.symbol)];
+      if (symbol.kind == TileSymbol::Kind::kOutput) count(target.indices);
+    }
+    visit(s.value, [&](const Scalar& n) {
+      if (n.kind == Scalar::Kind::kRead) count(n.indices);
+    });
+    const auto rank = [&](TileVarId v) {
+      const bool reduced =
+          std::find(s.reduce_axes.begin(), s.reduce_axes.end(), v) != s.reduce_axes.end();
+      return std::pair(elements[v] > 0 && !reduced, elements[v]);
+    };
+    TileVarId best = order.back();
+    for (size_t i = order.size(); i-- > 0;) {
+      if (rank(order[i]) > rank(best)) best = order[i];
+    }
+    return best;
+  }
+
+  /// VEC_4 on the contiguous axis where it divides, then lanes and warps from there outwards, the
+  /// rest in registers.
   Place spread(const TileStatement& s, const std::set<TileVarId>& vars) const {
+    if (vars.empty()) return {};
     std::vector<TileVarId> order;
     for (const TileVarId var : s.reduce_axes) order.push_back(var);
     for (const IndexExpr& e : s.targets[0].indices) {
@@ -350,6 +396,9 @@ class Resolver {
         order.insert(order.begin(), var);
       }
     }
+    const TileVarId last = contiguous_axis(s, order);
+    std::erase(order, last);
+    order.push_back(last);
     int64_t lanes = 32, warps = program_.warps;
     Place place;
     for (size_t i = order.size(); i-- > 0;) {

@@ -11,9 +11,10 @@ namespace weft {
 /// A statement without a place takes that of its first read that has one, variable by variable of
 /// that read; a reduced axis stays in the place of its statement (its threads hold copies of the
 /// result), and threads that the read does not name stay as an axis with `var` -1. A matrix unit
-/// fixes the places of its operands and its result; a statement that only loads takes the place in
-/// which a unit wants it. What is still without a place is unrolled on a CPU (REG) and laid over
-/// vector elements, lanes and warps from the last axis on a GPU.
+/// fixes the places of its operands and its result. On a GPU a statement whose reads do not place
+/// all of its variables takes the place of its first reader that does; what is still without one
+/// is laid over vector elements, lanes and warps from the contiguous axis outwards (on a CPU
+/// unrolled, REG).
 struct PlaceTable {
   std::vector<Place> of_site;    ///< by site; conditions have none
   std::vector<Place> of_symbol;  ///< by symbol: its statement's or carry's

@@ -35,6 +35,10 @@ class PlaceComparison {
       *reason = lanes_ ? "in other registers" : "on other lanes";
       return Scope::kBlock;
     }
+    if (picked_) {
+      *reason = warps_ ? "in registers that the reader's threads pick" : "on other warps";
+      return Scope::kBlock;
+    }
     if (warps_ && lanes_) return Scope::kRegister;
     if (warps_ && registers_) {
       *reason = "by shuffle";
@@ -54,6 +58,7 @@ class PlaceComparison {
     const bool aligned =
         u >= 0 &&
         simplify((read - IndexExpr::var(u)) - (made - IndexExpr::var(v)), range).is_const(0);
+    if (!program_.cpu && u >= 0) find_picked(own, placed_digits(read_, u), aligned);
     if (aligned) return compare_digits(own, placed_digits(read_, u));
     if (u == -1) {
       // A fixed element: registers can name it, threads would have to send it.
@@ -64,6 +69,23 @@ class PlaceComparison {
     }
     // Another order along this axis: whatever it is laid over is not where the reader has it.
     differ(own);
+  }
+
+  static bool is_thread_level(const PlacedDigit& d) {
+    return d.level == PlaceLevel::kWarp || d.level == PlaceLevel::kLane;
+  }
+
+  /// Registers have no dynamic index: threads that differ in an element must not find it in
+  /// registers that differ.
+  void find_picked(const std::vector<PlacedDigit>& own, const std::vector<PlacedDigit>& reader,
+                   bool aligned) {
+    for (const PlacedDigit& r : reader) {
+      if (!is_thread_level(r) || std::find(own.begin(), own.end(), r) != own.end()) continue;
+      picked_ |= std::any_of(own.begin(), own.end(), [&](const PlacedDigit& o) {
+        const bool overlap = o.divisor < r.divisor * r.extent && r.divisor < o.divisor * o.extent;
+        return !is_thread_level(o) && (overlap || !aligned);
+      });
+    }
   }
 
   void compare_digits(const std::vector<PlacedDigit>& own, const std::vector<PlacedDigit>& reader) {
@@ -86,10 +108,9 @@ class PlaceComparison {
     for (const PlacedDigit& digit : own) {
       const bool found = std::any_of(reader.begin(), reader.end(), [&](const PlacedDigit& r) {
         // Registers and vector elements of one thread are alike.
-        const bool threads = digit.level == PlaceLevel::kWarp || digit.level == PlaceLevel::kLane;
-        return threads ? r == digit
-                       : r.level >= PlaceLevel::kReg && r.extent == digit.extent &&
-                             r.divisor == digit.divisor;
+        return is_thread_level(digit) ? r == digit
+                                      : r.level >= PlaceLevel::kReg && r.extent == digit.extent &&
+                                            r.divisor == digit.divisor;
       });
       if (!found) differ({digit});
     }
@@ -118,6 +139,7 @@ class PlaceComparison {
   const Place& made_;
   const Place& read_;
   bool warps_ = true, lanes_ = true, registers_ = true;
+  bool picked_ = false;  ///< a register's number depends on the reader's thread
 };
 
 /// How a reason names its reader: by what the reader makes.

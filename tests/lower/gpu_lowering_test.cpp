@@ -183,6 +183,73 @@ TEST(LowerGpu, RowsOverTheGridMeetAtItsBarrier) {
   EXPECT_TRUE(has_grid_barrier(lower_text(text)));
 }
 
+/// Rule 1a: the warp has the element, in a register that is the same for all lanes.
+TEST(LowerGpu, ElementsOfOtherLanesComeByShuffles) {
+  const HostTensor x = sample(DType::kF32, {5, 12}, 12);
+  const auto expected = [&](const Coordinates& c) {
+    double sum = 0;
+    for (int64_t j = 0; j < 12; ++j) sum += at(x, {c[0], j});
+    return at(x, c) * 2 + sum;
+  };
+  const auto text = [](const std::string& row, const std::string& element) {
+    return R"(
+    kernel k(x: f32[5,12], out y: f32[5,12]) blocks 1 warps 1 gpu {
+      j: 12;
+      grid i in 5 step 8 {
+        S[i] = sum[j] x[i,j] @[)" +
+           row + R"(];
+        D[i,j] = x[i,j] * 2 @[i=LANE_8, j=REG_3-LANE_4];
+        y[i,j] = D[i,j] + S[i] @[)" +
+           element + R"(];
+      }
+    })";
+  };
+  // The rows' sums on other lanes, then their registers' halves too.
+  for (const char* row : {"j=LANE_4-VEC_4, i=LANE_8", "i=LANE_8, j=LANE_4-VEC_4"}) {
+    for (const char* element : {"i=LANE_8, j=REG_3-LANE_4", "j=REG_3-LANE_4, i=LANE_8"}) {
+      expect_lowered(text(row, element), {{"x", x}}, "y", expected);
+    }
+  }
+  const KernelFunction kernel =
+      lower_text(text("j=LANE_4-VEC_4, i=LANE_8", "i=LANE_8, j=REG_3-LANE_4"));
+  EXPECT_EQ(count_instructions(kernel, KernelOp::kWarpPick), 1);
+  EXPECT_EQ(kernel.shared_bytes, 0);
+}
+
+/// Registers have no dynamic index: what each thread holds whole and each reads another part of
+/// goes through shared memory.
+TEST(LowerGpu, RegistersThatThreadsPickGoThroughSharedMemory) {
+  const HostTensor x = sample(DType::kF32, {3, 8}, 13);
+  const std::string text = R"(
+    kernel k(x: f32[3,8], out y: f32[3,8]) blocks 3 warps 1 gpu {
+      j: 8;
+      grid i in 3 {
+        V[j] = exp(x[i,j]) @[j=REG_8];
+        y[i,j] = V[j] + 1 @[j=REG_2-LANE_4];
+      }
+    })";
+  expect_lowered(text, {{"x", x}}, "y",
+                 [&](const Coordinates& c) { return std::exp(at(x, c)) + 1; });
+  const KernelFunction kernel = lower_text(text);
+  EXPECT_GE(kernel.shared_bytes, 32);
+  EXPECT_EQ(barriers(kernel), 1);
+}
+
+/// A vector is made of what the thread holds one by one, and taken apart.
+TEST(LowerGpu, VectorsAndSingleRegistersReadEachOther) {
+  const HostTensor x = sample(DType::kF32, {256}, 14);
+  expect_lowered(R"(
+    kernel k(x: f32[256], out y: f32[256], out z: f32[256]) blocks 1 warps 1 gpu {
+      grid i in 256 step 256 {
+        s[i] = x[i] * 2 @[i=LANE_32-REG_8];
+        y[i] = s[i] + 1 @[i=LANE_32-REG_2-VEC_4];
+        v[i] = x[i] * 3 @[i=LANE_32-REG_2-VEC_4];
+        z[i] = v[i] + 1 @[i=LANE_32-REG_8];
+      }
+    })",
+                 {{"x", x}}, "z", [&](const Coordinates& c) { return at(x, c) * 3 + 1; });
+}
+
 TEST(LowerGpu, PacksBodiesOnDisjointBlocks) {
   const HostTensor x = sample(DType::kF32, {5, 256}, 10), u = sample(DType::kF32, {3, 256}, 11);
   const std::string text = R"(
