@@ -1,6 +1,9 @@
 #include "driver/emulated_kernels.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "simt/launch.h"
 #include "simt/module.h"
@@ -93,19 +96,32 @@ class Emulation : public KernelLauncher {
 
 Result<std::shared_ptr<KernelLauncher>> emulate_kernels(const std::vector<KernelFunction>& kernels,
                                                         const std::string& cache_directory) {
-  std::vector<EmulatedKernel> list;
-  for (const KernelFunction& function : kernels) {
-    EmulatedKernel kernel;
-    kernel.code = emit_cuda(function);
-    simt::CompileOptions options;
-    if (!cache_directory.empty()) options.cache_directory = cache_directory + "/simt";
-    WEFT_ASSIGN_OR_RETURN(
-        kernel.module, simt::Module::compile(kernel.code.text, kernel.code.name + ".cu", options));
-    for (const KernelBuffer& b : function.buffers) {
-      if (b.kind != KernelBuffer::Kind::kShared) kernel.buffers.push_back(b);
+  simt::CompileOptions options;
+  if (!cache_directory.empty()) options.cache_directory = cache_directory + "/simt";
+  std::vector<EmulatedKernel> list(kernels.size());
+  std::vector<Status> compiled(kernels.size());
+  std::atomic<size_t> next{0};
+  const auto compile = [&] {
+    for (size_t k = next++; k < kernels.size(); k = next++) {
+      list[k].code = emit_cuda(kernels[k]);
+      auto module = simt::Module::compile(list[k].code.text, list[k].code.name + ".cu", options);
+      if (module.ok()) {
+        list[k].module = std::move(*module);
+      } else {
+        compiled[k] = module.error();
+      }
+      for (const KernelBuffer& b : kernels[k].buffers) {
+        if (b.kind != KernelBuffer::Kind::kShared) list[k].buffers.push_back(b);
+      }
     }
-    list.push_back(std::move(kernel));
-  }
+  };
+  // Each waits for a compiler of its own.
+  std::vector<std::thread> threads;
+  const size_t most = std::min<size_t>(std::thread::hardware_concurrency(), kernels.size());
+  while (threads.size() + 1 < most) threads.emplace_back(compile);
+  compile();
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : compiled) WEFT_RETURN_IF_ERROR(status);
   return std::shared_ptr<KernelLauncher>(std::make_shared<Emulation>(std::move(list)));
 }
 
