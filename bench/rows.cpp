@@ -180,7 +180,8 @@ std::vector<Case> all_cases() {
                        std::function<std::string(int64_t)> graph) {
     out.push_back({what + "-" + shape, rows, std::move(graph)});
   };
-  const auto rows_of = [&](const std::string& what, std::vector<std::pair<int64_t, int64_t>> sizes,
+  const auto rows_of = [&](const std::string& what,
+                           const std::vector<std::pair<int64_t, int64_t>>& sizes,
                            const std::function<std::string(int64_t, int64_t)>& graph) {
     for (const auto& size : sizes) {
       const int64_t n = size.second;
@@ -397,7 +398,7 @@ Options parse(int argc, char** argv) {
         if (c >= '1' && c <= '9') o.threads.push_back(c - '0');
       }
     } else if (argument == "--rounds") {
-      o.rounds = std::max(1, std::atoi(value.c_str()));
+      o.rounds = std::max(1, static_cast<int>(std::strtol(value.c_str(), nullptr, 10)));
     } else if (argument == "--json") {
       o.json = value;
     } else if (argument == "--only") {

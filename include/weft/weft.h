@@ -113,38 +113,38 @@ struct Output {
 
 /// Views of vectors.
 template <typename T>
-inline constexpr std::optional<DType> dtype_of = std::nullopt;
+inline constexpr std::optional<DType> kDTypeOf = std::nullopt;
 template <>
-inline constexpr std::optional<DType> dtype_of<int8_t> = DType::kI8;
+inline constexpr std::optional<DType> kDTypeOf<int8_t> = DType::kI8;
 template <>
-inline constexpr std::optional<DType> dtype_of<int16_t> = DType::kI16;
+inline constexpr std::optional<DType> kDTypeOf<int16_t> = DType::kI16;
 template <>
-inline constexpr std::optional<DType> dtype_of<int32_t> = DType::kI32;
+inline constexpr std::optional<DType> kDTypeOf<int32_t> = DType::kI32;
 template <>
-inline constexpr std::optional<DType> dtype_of<int64_t> = DType::kI64;
+inline constexpr std::optional<DType> kDTypeOf<int64_t> = DType::kI64;
 template <>
-inline constexpr std::optional<DType> dtype_of<uint8_t> = DType::kU8;
+inline constexpr std::optional<DType> kDTypeOf<uint8_t> = DType::kU8;
 template <>
-inline constexpr std::optional<DType> dtype_of<uint16_t> = DType::kU16;
+inline constexpr std::optional<DType> kDTypeOf<uint16_t> = DType::kU16;
 template <>
-inline constexpr std::optional<DType> dtype_of<uint32_t> = DType::kU32;
+inline constexpr std::optional<DType> kDTypeOf<uint32_t> = DType::kU32;
 template <>
-inline constexpr std::optional<DType> dtype_of<uint64_t> = DType::kU64;
+inline constexpr std::optional<DType> kDTypeOf<uint64_t> = DType::kU64;
 template <>
-inline constexpr std::optional<DType> dtype_of<float> = DType::kF32;
+inline constexpr std::optional<DType> kDTypeOf<float> = DType::kF32;
 template <>
-inline constexpr std::optional<DType> dtype_of<double> = DType::kF64;
+inline constexpr std::optional<DType> kDTypeOf<double> = DType::kF64;
 
 /// Dense tensors over memory of a plain type, which must hold as many elements as the shape says.
 template <typename T>
 Input input(const std::vector<T>& data, std::span<const int64_t> shape) {
-  static_assert(dtype_of<T>.has_value(), "not an element type");
-  return {*dtype_of<T>, shape, data.data()};
+  static_assert(kDTypeOf<T>.has_value(), "not an element type");
+  return {*kDTypeOf<T>, shape, data.data()};
 }
 template <typename T>
 Output output(std::vector<T>& data, std::span<const int64_t> shape) {
-  static_assert(dtype_of<T>.has_value(), "not an element type");
-  return {*dtype_of<T>, shape, data.data()};
+  static_assert(kDTypeOf<T>.has_value(), "not an element type");
+  return {*kDTypeOf<T>, shape, data.data()};
 }
 
 /// Asks runs to stop; may be set from any thread and from a signal handler.

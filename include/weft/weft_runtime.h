@@ -16,6 +16,7 @@
 #ifndef WEFT_WEFT_RUNTIME_H_
 #define WEFT_WEFT_RUNTIME_H_
 
+/* NOLINTBEGIN(modernize-deprecated-headers,modernize-use-using,readability-identifier-naming): C */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -122,4 +123,5 @@ WEFT_RUNTIME_API void weft_context_free(weft_context* context);
 }
 #endif
 
+/* NOLINTEND(modernize-deprecated-headers,modernize-use-using,readability-identifier-naming) */
 #endif /* WEFT_WEFT_RUNTIME_H_ */
