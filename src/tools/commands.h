@@ -16,5 +16,6 @@ void add_check_command(CLI::App& app, Status& status);
 void add_bisect_command(CLI::App& app, Status& status);
 void add_cache_command(CLI::App& app, Status& status);
 void add_targets_command(CLI::App& app, Status& status);
+void add_calibrate_command(CLI::App& app, Status& status);
 
 }  // namespace weft

@@ -25,10 +25,9 @@ void add_later_command(CLI::App& app, Status& status, const char* name, const ch
   CLI::App* command = app.add_subcommand(name, std::string(what) + " (not there yet)");
   command->allow_extras();
   command->callback([&status, name] {
-    status = Error{ErrorCode::kMissingDevice,
-                   fmt::format("'{}' is not there yet: targets are modelled, and candidates are "
-                               "chosen by the model alone",
-                               name)};
+    status =
+        Error{ErrorCode::kMissingDevice,
+              fmt::format("'{}' is not there yet: candidates are chosen by the model alone", name)};
   });
 }
 
@@ -52,8 +51,8 @@ Status parse_and_run(CLI::App& app, int argc, char** argv, int* usage) {
   add_bisect_command(app, status);
   add_cache_command(app, status);
   add_targets_command(app, status);
+  add_calibrate_command(app, status);
   add_later_command(app, status, "tune", "Measure candidates into the performance library");
-  add_later_command(app, status, "calibrate", "Measure this machine and describe it");
   WEFT_RETURN_IF_ERROR(check_command(app, argc, argv));
   try {
     app.parse(argc, argv);

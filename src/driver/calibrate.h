@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "support/result.h"
+#include "target/target.h"
+
+namespace weft {
+
+struct CalibrationOptions {
+  double seconds = 0.05;                    ///< for each figure, several times over
+  int64_t most_bytes = int64_t{256} << 20;  ///< of the largest copy, read and written together
+};
+
+/// `target`, a description of the machine that runs this process, with its rates measured: copy
+/// bandwidth over working-set sizes, the peak of float32 fused multiply-adds, the cost of starting
+/// a kernel inside a run and of a barrier of all threads. Measured are KernelFunctions made for
+/// this, compiled and run as a model's are, on the target's threads: what they reach is what a
+/// model's kernels can reach. Medians; other work on the machine shows in them.
+Result<Target> calibrate_cpu(Target target, const CalibrationOptions& options = {});
+
+}  // namespace weft
