@@ -53,7 +53,7 @@ TensorExpr express_gather_nd(const ExpressedNode& n) {
   for (int k = 0; k < depth; ++k) {
     std::vector<IndexExpr> where;
     for (int d = 0; d < tuple_rank; ++d) where.push_back(IndexExpr::var(d));
-    where.push_back(IndexExpr(k));
+    where.emplace_back(k);
     indices.push_back(runtime(positions.size()));
     positions.push_back(n.read(1, std::move(where)));
   }

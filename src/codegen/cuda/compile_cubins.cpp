@@ -37,7 +37,8 @@ Result<CudaBinary> decode_result(const std::string& bytes, const std::string& na
   }
   const size_t space = bytes.find(' ');
   if (bytes.starts_with('-') && space != std::string::npos) {
-    return Error{static_cast<ErrorCode>(std::atoi(bytes.c_str() + 1)), bytes.substr(space + 1)};
+    return Error{static_cast<ErrorCode>(std::strtol(bytes.c_str() + 1, nullptr, 10)),
+                 bytes.substr(space + 1)};
   }
   return Error{ErrorCode::kInternal, "NVRTC ended while it compiled '" + name + "'"};
 }

@@ -261,7 +261,7 @@ class CudaEmitter {
       const std::string& operand = lanes(in.operands[i])[lane];
       x[i] = half ? fmt::format("wf_to_float({})", operand) : operand;
     }
-    const std::string call =
+    std::string call =
         fmt::format("{}({}, {}, {})", type == DType::kF64 ? "fma" : "fmaf", x[0], x[1], x[2]);
     if (!half) return call;
     return fmt::format("wf_to_{}({})", dtype_name(type), call);

@@ -2,9 +2,11 @@
 
 namespace weft::simt_abi {
 
+// NOLINTBEGIN(readability-identifier-naming): as in the text
 using u8 = unsigned char;
 using u32 = unsigned int;
 using u64 = unsigned long long;
+// NOLINTEND(readability-identifier-naming)
 
 /// Declares what follows and keeps its text as `name`: the emulator and the kernels that g++
 /// compiles for it read the same declarations.
@@ -19,6 +21,7 @@ using u64 = unsigned long long;
 // stacks, whose accesses nobody checks. A `site` of an access is a return address in the module;
 // that of a barrier or a collective is line * 1000 + a number that is another for each on a line.
 // clang-format off
+// NOLINTBEGIN(readability-identifier-naming): the names of the text
 WEFT_DECLARE_AND_QUOTE(kEmulatorAbi,
 
   enum wf_access_kind {
@@ -55,6 +58,7 @@ WEFT_DECLARE_AND_QUOTE(kEmulatorAbi,
     void* (*map)(wf_machine*, const void* shared, u32 rank, u32 site);
   };
 )
+// NOLINTEND(readability-identifier-naming)
 // clang-format on
 
 #undef WEFT_DECLARE_AND_QUOTE

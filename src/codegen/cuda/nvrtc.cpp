@@ -96,6 +96,7 @@ std::vector<CudaKernelResources> parse_ptxas_log(std::string_view log) {
 /// The functions of nvrtc.h that are used, under their own names.
 struct Nvrtc::Library {
   void* handle = nullptr;
+  // NOLINTBEGIN(readability-identifier-naming)
   const char* (*nvrtcGetErrorString)(int) = nullptr;
   int (*nvrtcVersion)(int*, int*) = nullptr;
   int (*nvrtcGetNumSupportedArchs)(int*) = nullptr;
@@ -108,6 +109,7 @@ struct Nvrtc::Library {
   int (*nvrtcGetCUBIN)(Program, char*) = nullptr;
   int (*nvrtcGetProgramLogSize)(Program, size_t*) = nullptr;
   int (*nvrtcGetProgramLog)(Program, char*) = nullptr;
+  // NOLINTEND(readability-identifier-naming)
 
   /// The name of the first function that the library lacks; empty if none.
   std::string bind() {
