@@ -58,7 +58,9 @@ void Lowering::emit_gpu_phase(const std::vector<Nest>& nests) {
     run_item(begin);
   } else {
     builder_.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
+      ++repetitions_;
       run_item(item);
+      --repetitions_;
       return std::vector<Reg>{};
     });
   }

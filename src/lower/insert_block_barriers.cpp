@@ -29,8 +29,8 @@ struct Pending {
 
 class BlockBarriers {
  public:
-  explicit BlockBarriers(KernelFunction& kernel)
-      : kernel_(kernel), uniformity_(derive_uniformity(kernel)) {}
+  BlockBarriers(KernelFunction& kernel, const std::set<int32_t>& rotating)
+      : kernel_(kernel), rotating_(rotating), uniformity_(derive_uniformity(kernel)) {}
 
   void run() {
     for (KernelPhase& phase : kernel_.phases) {
@@ -67,7 +67,8 @@ class BlockBarriers {
       case KernelOp::kStore:
       case KernelOp::kScatter:
       case KernelOp::kCopyAsync:
-        return meets(in.buffer, pending.read) || meets(in.buffer, pending.written, false);
+        return meets(in.buffer, pending.read, rotating_.count(in.buffer) == 0) ||
+               meets(in.buffer, pending.written, false);
       default:
         return false;
     }
@@ -174,11 +175,14 @@ class BlockBarriers {
   }
 
   KernelFunction& kernel_;
+  const std::set<int32_t>& rotating_;
   std::vector<Uniformity> uniformity_;
 };
 
 }  // namespace
 
-void insert_block_barriers(KernelFunction& kernel) { BlockBarriers(kernel).run(); }
+void insert_block_barriers(KernelFunction& kernel, const std::set<int32_t>& rotating) {
+  BlockBarriers(kernel, rotating).run();
+}
 
 }  // namespace weft::lowering

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+
 #include "kernel/kernel_function.h"
 
 namespace weft::lowering {
@@ -11,8 +13,11 @@ namespace weft::lowering {
 ///     store s; load s            ->  store s; barrier; load s
 ///     for { store s; load s }    ->  for { barrier; store s; barrier; load s }
 ///
+/// Of the buffers in `rotating`, a loop's iteration writes a part that the one before does not
+/// read.
+///
 /// Requires: shared memory is not read and written again under one condition or in one loop that
 /// only some threads of a block enter.
-void insert_block_barriers(KernelFunction& kernel);
+void insert_block_barriers(KernelFunction& kernel, const std::set<int32_t>& rotating);
 
 }  // namespace weft::lowering

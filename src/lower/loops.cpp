@@ -10,7 +10,16 @@ IndexExpr Lowering::add_kernel_var(Reg reg, Interval range) {
 }
 
 void Lowering::emit_body(const TileBody& body) {
-  for (size_t n = 0; n < body.size(); ++n) emit_node(body[n], static_cast<int32_t>(n));
+  for (size_t n = 0; n < body.size(); ++n) {
+    const TileSymbolId carry = n + 1 < body.size() ? accumulates(body[n], body[n + 1]) : -1;
+    if (carry < 0) {
+      emit_node(body[n], static_cast<int32_t>(n));
+      continue;
+    }
+    const TileStatement& product = body[n].statement;
+    emit_matrix_product(product, *matrix_product(program_, product), carry);
+    ++n;  // the sum is the unit's own
+  }
 }
 
 void Lowering::emit_node(const TileNode& node, int32_t child) {
@@ -20,7 +29,7 @@ void Lowering::emit_node(const TileNode& node, int32_t child) {
   }
   switch (node.kind) {
     case TileNode::Kind::kStatement:
-      emit_statement(node.statement);
+      if (prefetched_.count(&node.statement) == 0) emit_statement(node.statement);
       break;
     case TileNode::Kind::kCondition:
       emit_condition(*node.condition);
@@ -42,7 +51,10 @@ void Lowering::emit_seq_loop(const TileLoop& loop) {
     const std::vector<Reg> initial = initial_carry(carry);
     carries.insert(carries.end(), initial.begin(), initial.end());
   }
-  const std::vector<Reg> last = emit_seq_dim(loop, 0, carries);
+  ++repetitions_;
+  const std::vector<Reg> last =
+      is_staged(loop) ? emit_staged_loop(loop, std::move(carries)) : emit_seq_dim(loop, 0, carries);
+  --repetitions_;
   size_t next = 0;
   for (const TileCarry& carry : loop.carries) {
     const auto it = tiles_.find(carry.target.symbol);

@@ -55,6 +55,9 @@ Lowering::Lowering(const TileProgram& program, const ScopeAnalysis& scopes, cons
              "a place for each statement of " + program.name);
   for (size_t s = 0; s < statements.size(); ++s) {
     statement_places_[statements[s]] = scopes.statement_places[s];
+    visit(statements[s]->value, [&](const Scalar& n) {
+      if (n.kind == Scalar::Kind::kRead) ++read_counts_[static_cast<TileSymbolId>(n.symbol)];
+    });
   }
 }
 
@@ -100,7 +103,9 @@ Status Lowering::add_own_buffers(bool workspaces) {
                              : KernelBuffer::Kind::kScratch;
     buffer.elements = 1;
     for (const int64_t e : scope.extents) buffer.elements *= e;
-    if (scope.copies > 1) {
+    if (gpu_ && scope.staged) {
+      buffer.elements *= scope.copies;
+    } else if (scope.copies > 1) {
       return unsupported("value " + symbol.name + " of " + program_.name +
                          " needs several buffers, which cannot be lowered yet");
     }
@@ -164,7 +169,7 @@ Result<KernelFunction> Lowering::run() {
         (scopes_.block_bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
   }
   for (const std::vector<Nest>& nests : phases()) gpu_ ? emit_gpu_phase(nests) : emit_phase(nests);
-  if (gpu_) insert_block_barriers(kernel_);
+  if (gpu_) insert_block_barriers(kernel_, rotating_);
   return std::move(kernel_);
 }
 

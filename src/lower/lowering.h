@@ -11,6 +11,7 @@
 #include "lower/lower.h"
 #include "lower/shifted_exponentials.h"
 #include "lower/values_in_outputs.h"
+#include "tile/places.h"
 
 /// The machinery behind lower_to_kernel; private to src/lower.
 namespace weft::lowering {
@@ -57,6 +58,21 @@ struct Box {
 
 /// The register copy in hand, one number per axis of the box.
 using Point = std::vector<int32_t>;
+
+/// f(number, point) for each register copy of a box, the last axis fastest.
+template <typename F>
+void for_each_point(const Box& box, F&& f) {
+  Point point(box.axes.size(), 0);
+  const int64_t n = box.points();
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rest = i;
+    for (size_t a = box.axes.size(); a-- > 0;) {
+      point[a] = static_cast<int32_t>(rest % box.axes[a].regs);
+      rest /= box.axes[a].regs;
+    }
+    f(i, point);
+  }
+}
 
 /// A value of register scope: one register (scalar or vector) per point of its box.
 struct RegisterTile {
@@ -159,6 +175,65 @@ class Lowering {
                                       int64_t origin0, int64_t trips);
   IndexExpr add_kernel_var(Reg reg, Interval range);
 
+  // staged_loops.cpp
+  /// One staged load: its box, and whether it needs no registers on the way.
+  struct StagedLoad {
+    const TileStatement* statement = nullptr;
+    Box box;
+    bool async = false;
+    std::vector<Reg> values;  ///< not async: of the iteration to come, by point
+  };
+  /// The iterations of a loop of several stages.
+  struct StagedTrips {
+    IndexExpr begin = 0;
+    int64_t count = 0;    ///< at most, where `reg` is not kNoReg
+    Reg reg = kNoReg;     ///< known at run time only
+    Reg extent = kNoReg;  ///< of a tail: what the loop runs over, in elements
+    int64_t extent_divisor = 1;
+  };
+  bool is_staged(const TileLoop& loop) const;
+  std::vector<Reg> emit_staged_loop(const TileLoop& loop, std::vector<Reg> carries);
+  std::vector<StagedLoad> staged_loads(const TileLoop& loop);
+  StagedTrips staged_trips(const TileLoop::Dim& dim);
+  std::vector<Reg> emit_staged_iteration(const TileLoop& loop, const StagedTrips& trips, Reg t,
+                                         std::vector<StagedLoad>& loads, std::vector<Reg> state);
+  void bind_staged(const TileLoop::Dim& dim, const StagedTrips& trips, const IndexExpr& t);
+  Reg comes(const StagedTrips& trips, Reg t);
+  void issue_copies(const TileLoop& loop, const StagedTrips& trips,
+                    const std::vector<StagedLoad>& loads, Reg t);
+  void load_ahead(const TileLoop& loop, const StagedTrips& trips, std::vector<StagedLoad>& loads,
+                  Reg t);
+  void store_staged(const StagedLoad& load);
+  void copy_async(const StagedLoad& load);
+  bool can_copy_async(const TileStatement& statement, const Box& box);
+  void set_stage(const std::vector<StagedLoad>& loads, Reg t);
+
+  /// Memory of matrix units holds zeros where a statement's box is predicated off.
+  struct FillMask {
+    bool outside = false;  ///< outside of the tile in every thread
+    Reg tile = kNoReg;     ///< inside of the tile
+    bool empty = false;    ///< predicated off in every thread
+    Reg valid = kNoReg;    ///< not predicated off
+  };
+  FillMask fill_mask(const Box& box, const Point& point);
+  Reg filled_value(const TileStatement& statement, const Point& point, const FillMask& mask);
+
+  // matrix_units.cpp
+  /// `carry` (-1: none) is the accumulator that the product is added to.
+  void emit_matrix_product(const TileStatement& statement, const MatrixProduct& product,
+                           TileSymbolId carry);
+  /// The carry that `next` adds the product to, which nothing else reads; -1.
+  TileSymbolId accumulates(const TileNode& product, const TileNode& next) const;
+  using Fragments = std::vector<std::vector<Reg>>;  ///< by tile: the words of one lane
+  Fragments load_fragments(const Scalar& read, const MatrixProduct& product, bool left,
+                           int64_t step);
+  Fragments pack_fragments(const Scalar& read, const MatrixProduct& product, bool left,
+                           int64_t step);
+  Reg pack_word(Reg elements);
+  bool fills_matrix_rows(TileSymbolId symbol) const {
+    return scopes_.symbols[static_cast<size_t>(symbol)].swizzle.has_value();
+  }
+
   // statements.cpp
   void emit_statement(const TileStatement& statement);
   void emit_reduction(const TileStatement& statement, const Box& box);
@@ -259,6 +334,9 @@ class Lowering {
   };
   std::optional<PointOffset> affine_at_point(const PreparedIndex& index, const Point& point) const;
   Reg emit_terms(const std::vector<std::pair<int, int64_t>>& terms, int64_t constant);
+  /// Where an element of a symbol lies that is row-major at an offset.
+  Reg swizzled(TileSymbolId symbol, const PointOffset& at);
+  Reg swizzled(TileSymbolId symbol, Reg offset);
   Reg emit_index(const IndexExpr& e);
   Reg kernel_var(int id);
 
@@ -286,7 +364,12 @@ class Lowering {
   std::map<const TileStatement*, Place> statement_places_;    ///< GPU: as derived
   std::map<const TileStatement*, int32_t> exchange_buffers_;  ///< GPU: of reductions over warps
   std::map<ThreadDigit, int> thread_vars_;
-  std::vector<int32_t> path_;  ///< GPU: of the body at hand, for barriers
+  std::vector<int32_t> path_;                  ///< GPU: of the body at hand, for barriers
+  std::map<TileSymbolId, IndexExpr> stages_;   ///< of staged loads: the buffer at hand
+  std::set<const TileStatement*> prefetched_;  ///< made ahead by the loop around them
+  std::set<int32_t> rotating_;  ///< buffers whose iterations write another part than is read
+  std::map<TileSymbolId, int64_t> read_counts_;  ///< GPU: reads of a value in the program
+  int repetitions_ = 0;  ///< loops around what is emitted, that over the block's items included
   int64_t emitted_statements_ = 0;
 
   // Of the statement in hand.

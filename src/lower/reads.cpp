@@ -34,7 +34,8 @@ IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>&
     offset = offset + (indices[a] - scope.base[a]) * stride;
     stride *= scope.extents[a];
   }
-  return offset;
+  const auto stage = stages_.find(id);
+  return stage == stages_.end() ? offset : offset + stage->second * stride;
 }
 
 Reg Lowering::evaluate_read(const Scalar& read, const Point& point, Reg guard) {
@@ -47,6 +48,7 @@ Reg Lowering::evaluate_read(const Scalar& read, const Point& point, Reg guard) {
   WEFT_CHECK(buffer >= 0, "value " + program_.symbols[static_cast<size_t>(symbol)].name +
                               " is read where it is not in a register, in " + program_.name);
 
+  WEFT_CHECK(!fills_matrix_rows(symbol), "rows of a matrix unit are read one by one");
   const TileSymbol& info = program_.symbols[static_cast<size_t>(symbol)];
   std::vector<std::pair<int, Reg>> runtime;
   for (size_t r = 0; r < read.operands.size(); ++r) {

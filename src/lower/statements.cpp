@@ -27,20 +27,6 @@ Combiner scalar_combiner(TileCombiner c) {
   }
 }
 
-template <typename F>
-void for_each_point(const Box& box, F&& f) {
-  Point point(box.axes.size(), 0);
-  const int64_t n = box.points();
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t rest = i;
-    for (size_t a = box.axes.size(); a-- > 0;) {
-      point[a] = static_cast<int32_t>(rest % box.axes[a].regs);
-      rest /= box.axes[a].regs;
-    }
-    f(i, point);
-  }
-}
-
 void add_box_variables(const TileProgram& program, const IndexExpr& e,
                        std::vector<TileVarId>* vars) {
   for (const int id : variables(e)) {
@@ -157,6 +143,9 @@ Box Lowering::make_box(const std::vector<TileVarId>& vars, const Place& place) {
 
 void Lowering::emit_statement(const TileStatement& statement) {
   ++emitted_statements_;
+  if (const auto product = matrix_product(program_, statement)) {
+    return emit_matrix_product(statement, *product, -1);
+  }
   std::vector<TileVarId> vars;
   for (const TileRef& t : statement.targets) {
     for (const IndexExpr& e : t.indices) add_box_variables(program_, e, &vars);
@@ -187,6 +176,15 @@ void Lowering::emit_statement(const TileStatement& statement) {
   const bool in_register = buffer_of_[static_cast<size_t>(target.symbol)] < 0;
   RegisterTile tile;
   if (in_register) tile = make_tile(target, box);
+  if (!in_register && fills_matrix_rows(target.symbol)) {
+    for_each_point(box, [&](int64_t, const Point& point) {
+      const FillMask mask = fill_mask(box, point);
+      if (mask.outside) return;
+      store_element(target, offset, box, point, filled_value(statement, point, mask),
+                    store_mask(mask.tile, box));
+    });
+    return;
+  }
   for_each_point(box, [&](int64_t number, const Point& point) {
     bool skip = false;
     const Reg mask = lane_mask_of(box, point, &skip);
@@ -248,10 +246,16 @@ void Lowering::store_element(const TileRef& target, const PreparedIndex& offset,
                              const Point& point, Reg value, Reg mask) {
   const int32_t buffer = buffer_of_[static_cast<size_t>(target.symbol)];
   const auto at = affine_at_point(offset, point);
-  Reg address = at ? emit_terms(at->terms, at->constant)
-                   : emit_index(simplify(at_point(offset, point),
-                                         [this](int id) { return range_of_var(id); }));
   const int64_t lane_coefficient = at ? at->lane_coefficient : 0;
+  const bool spread = lane_coefficient != 0 && lane_coefficient != 1;
+  Reg address = kNoReg;
+  if (at) {
+    address = spread ? emit_terms(at->terms, at->constant) : swizzled(target.symbol, *at);
+  } else {
+    address = swizzled(
+        target.symbol,
+        emit_index(simplify(at_point(offset, point), [this](int id) { return range_of_var(id); })));
+  }
   const bool vector_address = builder_.type(address).lanes > 1;
   if (!vector_address && lane_coefficient == 0) {
     // One element; of a tail of one, the first lane's.
@@ -276,6 +280,7 @@ void Lowering::store_element(const TileRef& target, const PreparedIndex& offset,
                        DType::kI64);
     offsets = builder_.apply(ScalarOp::kAdd, {offsets, step}, DType::kI64);
   }
+  if (spread) offsets = swizzled(target.symbol, offsets);
   builder_.scatter(buffer, offsets, value, mask);
 }
 

@@ -54,13 +54,8 @@ std::vector<PlacedDigit> placed_digits(const Place& place, TileVarId var) {
 
 namespace {
 
-/// The two operands of a matrix unit's statement and the axes that it multiplies over: sum[k]
-/// A[..m..k..] * B[..k..n..].
-struct UnitOperands {
-  const Scalar* a = nullptr;
-  const Scalar* b = nullptr;
-  TileVarId m = -1, n = -1, k = -1;
-};
+constexpr PlaceLevel kWarp = PlaceLevel::kWarp, kLane = PlaceLevel::kLane, kReg = PlaceLevel::kReg,
+                     kVec = PlaceLevel::kVec;
 
 const Scalar* as_read(const ScalarRef& s) {
   const Scalar* at = s.get();
@@ -70,12 +65,46 @@ const Scalar* as_read(const ScalarRef& s) {
   return at->kind == Scalar::Kind::kRead ? at : nullptr;
 }
 
-std::optional<UnitOperands> unit_operands(const TileProgram& program, const TileStatement& s) {
-  if (s.unit.empty() || s.reduce_axes.size() != 1 || s.value->kind != Scalar::Kind::kApply ||
-      s.value->op != ScalarOp::kMul) {
+/// Product of the digits of one level on an axis of a place.
+int64_t digits_of(const Place& place, TileVarId var, PlaceLevel level) {
+  int64_t product = 1;
+  for (const Place::Axis& axis : place.axes) {
+    if (axis.var != var) continue;
+    for (const Place::Digit& digit : axis.digits) {
+      if (digit.level == level) product *= digit.extent;
+    }
+  }
+  return product;
+}
+
+/// How warps share 16 x 8 tiles: as the statement's place says, else rows first.
+void share_tiles(const TileProgram& program, const Place& place, MatrixProduct* out) {
+  const auto extent = [&](TileVarId var) { return program.vars[static_cast<size_t>(var)].extent; };
+  const auto tiles = [](int64_t n, int64_t of) { return std::max<int64_t>((n + of - 1) / of, 1); };
+  out->lane_k = byte_size(out->a->type) == 2 ? 2 : 1;
+  out->halves_k = tiles(extent(out->k), 4 * out->lane_k);
+  if (!place.empty()) {
+    out->warps_m = digits_of(place, out->m, PlaceLevel::kWarp);
+    out->warps_n = digits_of(place, out->n, PlaceLevel::kWarp);
+    out->tiles_m = tiles(digits_of(place, out->m, PlaceLevel::kReg), 2);
+    out->tiles_n = digits_of(place, out->n, PlaceLevel::kReg);
+    return;
+  }
+  const int64_t m_tiles = tiles(extent(out->m), 16), n_tiles = tiles(extent(out->n), 8);
+  out->warps_m = std::min(program.warps, m_tiles);
+  out->warps_n = std::min(std::max<int64_t>(program.warps / out->warps_m, 1), n_tiles);
+  out->tiles_m = tiles(m_tiles, out->warps_m);
+  out->tiles_n = tiles(n_tiles, out->warps_n);
+}
+
+}  // namespace
+
+std::optional<MatrixProduct> matrix_product(const TileProgram& program, const TileStatement& s) {
+  if (program.cpu || s.unit.empty() || s.reduce_axes.size() != 1 ||
+      s.value->kind != Scalar::Kind::kApply || s.value->op != ScalarOp::kMul) {
     return std::nullopt;
   }
-  UnitOperands out;
+  MatrixProduct out;
   out.a = as_read(s.value->operands[0]);
   out.b = as_read(s.value->operands[1]);
   out.k = s.reduce_axes[0];
@@ -97,53 +126,26 @@ std::optional<UnitOperands> unit_operands(const TileProgram& program, const Tile
     }
   }
   if (out.m < 0 || out.n < 0) return std::nullopt;
+  share_tiles(program, s.place, &out);
   return out;
 }
 
-/// Fragments of mma.m16n8k16: 16 x 8 results, rows over REG_2 and LANE_8, columns over LANE_4 and
-/// VEC_2; the left operand has its 16 columns over REG_2, LANE_4, VEC_2, the right one its 8
-/// columns over LANE_8. Warps split rows first.
-class UnitPlaces {
- public:
-  UnitPlaces(const TileProgram& program, const UnitOperands& operands) : operands_(operands) {
-    const auto extent = [&](TileVarId var) {
-      return program.vars[static_cast<size_t>(var)].extent;
-    };
-    const auto tiles = [](int64_t n, int64_t of) {
-      return std::max<int64_t>((n + of - 1) / of, 1);
-    };
-    const int64_t m_tiles = tiles(extent(operands.m), 16), n_tiles = tiles(extent(operands.n), 8);
-    warps_m_ = std::min(program.warps, m_tiles);
-    warps_n_ = std::min(std::max<int64_t>(program.warps / warps_m_, 1), n_tiles);
-    regs_m_ = tiles(m_tiles, warps_m_) * 2;
-    regs_n_ = tiles(n_tiles, warps_n_);
-    regs_k_ = tiles(extent(operands.k), 8);
-  }
+Place MatrixProduct::result() const {
+  return {{{m, {{kWarp, warps_m}, {kReg, tiles_m * 2}, {kLane, 8}}},
+           {n, {{kWarp, warps_n}, {kReg, tiles_n}, {kLane, 4}, {kVec, 2}}}}};
+}
+Place MatrixProduct::left() const {
+  return {{{m, {{kWarp, warps_m}, {kReg, tiles_m * 2}, {kLane, 8}}},
+           {-1, {{kWarp, warps_n}}},
+           {k, {{kReg, halves_k}, {kLane, 4}, {kVec, lane_k}}}}};
+}
+Place MatrixProduct::right() const {
+  return {{{-1, {{kWarp, warps_m}}},
+           {n, {{kWarp, warps_n}, {kReg, tiles_n}, {kLane, 8}}},
+           {k, {{kReg, halves_k}, {kLane, 4}, {kVec, lane_k}}}}};
+}
 
-  Place result() const {
-    return {{{operands_.m, rows()},
-             {operands_.n, {{kWarp, warps_n_}, {kReg, regs_n_}, {kLane, 4}, {kVec, 2}}}}};
-  }
-  Place left() const {
-    return {{{operands_.m, rows()},
-             {-1, {{kWarp, warps_n_}}},
-             {operands_.k, {{kReg, regs_k_}, {kLane, 4}, {kVec, 2}}}}};
-  }
-  Place right() const {
-    return {{{-1, {{kWarp, warps_m_}}},
-             {operands_.n, {{kWarp, warps_n_}, {kReg, regs_n_}, {kLane, 8}}},
-             {operands_.k, {{kReg, regs_k_}, {kLane, 4}, {kVec, 2}}}}};
-  }
-
- private:
-  static constexpr PlaceLevel kWarp = PlaceLevel::kWarp, kLane = PlaceLevel::kLane,
-                              kReg = PlaceLevel::kReg, kVec = PlaceLevel::kVec;
-  std::vector<Place::Digit> rows() const {
-    return {{kWarp, warps_m_}, {kReg, regs_m_}, {kLane, 8}};
-  }
-  UnitOperands operands_;
-  int64_t warps_m_ = 1, warps_n_ = 1, regs_m_ = 1, regs_n_ = 1, regs_k_ = 1;
-};
+namespace {
 
 class Resolver {
  public:
@@ -200,10 +202,8 @@ class Resolver {
     const TileStatement& s = *site.statement;
     const std::set<TileVarId> vars = box(site);
     if (!s.place.empty()) return completed(s.place, vars);
-    if (!program_.cpu) {
-      if (const auto operands = unit_operands(program_, s)) {
-        return completed(UnitPlaces(program_, *operands).result(), vars);
-      }
+    if (const auto product = matrix_product(program_, s)) {
+      return completed(product->result(), vars);
     }
     Place place = inherited(number, vars, depth);
     if (program_.cpu || (!place.empty() && covers(place, vars))) {
@@ -328,10 +328,9 @@ class Resolver {
         const Site& site = structure_.sites[static_cast<size_t>(read->site)];
         if (site.kind != Site::Kind::kStatement) continue;
         Place wanted;
-        const auto operands = unit_operands(program_, *site.statement);
-        if (operands && (read->read == operands->a || read->read == operands->b)) {
-          const UnitPlaces places(program_, *operands);
-          wanted = read->read == operands->a ? places.left() : places.right();
+        const auto product = matrix_product(program_, *site.statement);
+        if (product && (read->read == product->a || read->read == product->b)) {
+          wanted = read->read == product->a ? product->left() : product->right();
         } else {
           resolve(read->site, depth + 1);
           if (state_[static_cast<size_t>(read->site)] != kDone) continue;
@@ -433,11 +432,10 @@ PlaceTable resolve_places(const TileStructure& structure) { return Resolver(stru
 
 Place reader_place(const TileStructure& structure, const PlaceTable& places, const ReadSite& read) {
   const Site& site = structure.sites[static_cast<size_t>(read.site)];
-  if (site.kind == Site::Kind::kStatement && !structure.program->cpu) {
-    if (const auto operands = unit_operands(*structure.program, *site.statement)) {
-      const UnitPlaces unit(*structure.program, *operands);
-      if (read.read == operands->a) return unit.left();
-      if (read.read == operands->b) return unit.right();
+  if (site.kind == Site::Kind::kStatement) {
+    if (const auto product = matrix_product(*structure.program, *site.statement)) {
+      if (read.read == product->a) return product->left();
+      if (read.read == product->b) return product->right();
     }
   }
   return places.of_site[static_cast<size_t>(read.site)];

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "tile/tile_structure.h"
@@ -20,6 +21,28 @@ struct PlaceTable {
   std::vector<Place> of_symbol;  ///< by symbol: its statement's or carry's
 };
 PlaceTable resolve_places(const TileStructure& structure);
+
+/// A statement `by` a matrix unit, sum[k] A[..m..k..] * B[..k..n..]: its operands, the axes that it
+/// multiplies over, and how its warps share the result. Fragments are those of mma.sync: 16 x 8
+/// results, rows over REG_2 and LANE_8, columns over LANE_4 and VEC_2; the left operand has its
+/// columns over REG_2, LANE_4, VEC_2, the right one its columns over LANE_8 (32-bit elements:
+/// without VEC_2). Without a place of the statement warps split rows first.
+struct MatrixProduct {
+  const Scalar* a = nullptr;
+  const Scalar* b = nullptr;
+  TileVarId m = -1, n = -1, k = -1;
+  int64_t warps_m = 1, warps_n = 1;
+  int64_t tiles_m = 1, tiles_n = 1;  ///< 16 rows, 8 columns: of one warp
+  int64_t lane_k = 2;    ///< elements that a lane has next to each other: 2 of 16 bits, 1 of 32
+  int64_t halves_k = 1;  ///< 4 * lane_k of the depth: of every warp
+
+  Place result() const;
+  Place left() const;
+  Place right() const;
+};
+/// Nothing where the statement names no unit, or is not of this form.
+std::optional<MatrixProduct> matrix_product(const TileProgram& program,
+                                            const TileStatement& statement);
 
 /// In which place the statement wants what `read` names: its own, or that of a unit's operand.
 Place reader_place(const TileStructure& structure, const PlaceTable& places, const ReadSite& read);

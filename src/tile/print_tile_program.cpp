@@ -184,6 +184,10 @@ std::string scope_comment(const TilePrinter& printer, const TileProgram& program
     }
     out += fmt::format(" {}[{}]", dtype_name(symbol.type), extents);
     if (scope.copies > 1) out += fmt::format(" x{}", scope.copies);
+    if (scope.swizzle && scope.swizzle->bits > 0) {
+      out += fmt::format(" swizzle {},{},{}", scope.swizzle->bits, scope.swizzle->base,
+                         scope.swizzle->shift);
+    }
     out += fmt::format(" from ({}), {} B at {}", base, scope.bytes, scope.offset);
   }
   if (!scope.reason.empty()) out += fmt::format("; {}", scope.reason);

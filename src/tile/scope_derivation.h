@@ -23,6 +23,9 @@ void derive_symbol_scopes(Derivation& d);
 /// Extents, bases and sizes of what lies in memory. Error: an extent that no bound size gives.
 Status derive_buffers(Derivation& d);
 
+/// Orders of the block's buffers that matrix units read rows from.
+void derive_swizzles(Derivation& d);
+
 /// Offsets in the block's arena, shared by liveness, and the totals.
 Status place_buffers(Derivation& d);
 
@@ -33,8 +36,8 @@ Status derive_grid_barriers(Derivation& d);
 /// Barriers of block scope, on a GPU: needs the arena's offsets.
 Status derive_block_barriers(Derivation& d);
 
-/// Whether a statement only loads, in a loop that prefetches such loads: its buffers are in use all
-/// the time.
+/// Whether a statement fills block memory from inputs alone, in a loop that does so ahead of its
+/// iterations: its buffers are in use all the time.
 bool is_staged_load(const Derivation& d, const Site& site);
 
 /// Sites first to last during which a symbol is alive: a loop around some of its accesses but not

@@ -1,6 +1,7 @@
 #include "tile/scopes.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "fmt/format.h"
 #include "tile/scope_derivation.h"
@@ -276,9 +277,70 @@ int64_t carry_copies(const Derivation& d, TileSymbolId id) {
 
 bool is_staged_load(const Derivation& d, const Site& site) {
   if (site.kind != Site::Kind::kStatement || site.loops.empty()) return false;
-  const ScalarRef& value = site.statement->value;
-  if (value->kind != Scalar::Kind::kRead || site.loops.back()->stages < 2) return false;
-  return d.program.symbols[static_cast<size_t>(value->symbol)].kind == TileSymbol::Kind::kInput;
+  const TileStatement& s = *site.statement;
+  if (s.combiner != TileCombiner::kNone || site.loops.back()->stages < 2 || !site.guards.empty()) {
+    return false;
+  }
+  bool loads = false, only = true;
+  visit(s.value, [&](const Scalar& n) {
+    if (n.kind != Scalar::Kind::kRead) return;
+    loads = true;
+    only &= d.program.symbols[static_cast<size_t>(n.symbol)].kind == TileSymbol::Kind::kInput;
+  });
+  // On a CPU a load is a view.
+  const bool plain = s.value->kind == Scalar::Kind::kRead;
+  return loads && only && (plain || (!d.program.cpu && s.demand == Scope::kBlock));
+}
+
+namespace {
+
+constexpr int64_t kRowBytes = 16;    ///< of one row that a matrix unit's load takes
+constexpr int kMostSwizzleBits = 3;  ///< eight rows of 16 bytes are all banks
+
+bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
+
+/// Whether the read takes whole rows: along the depth, or across it where elements have 16 bits and
+/// the load transposes.
+bool reads_rows(const Derivation& d, const ReadSite& read) {
+  const Site& site = d.structure.sites[static_cast<size_t>(read.site)];
+  if (site.kind != Site::Kind::kStatement || read.read->indices.empty()) return false;
+  const auto product = matrix_product(d.program, *site.statement);
+  if (!product || (read.read != product->a && read.read != product->b)) return false;
+  const TileVarId other = read.read == product->a ? product->m : product->n;
+  const TileVarId last = axis_of(d.program, read.read->indices.back());
+  bool plain = true;
+  for (const IndexExpr& e : read.read->indices) {
+    const TileVarId v = axis_of(d.program, e);
+    plain &= v == -1 || v == product->k || v == other;
+  }
+  return plain && (last == product->k || (last == other && byte_size(read.read->type) == 2));
+}
+
+}  // namespace
+
+void derive_swizzles(Derivation& d) {
+  if (d.program.cpu) return;
+  for (size_t i = 0; i < d.program.symbols.size(); ++i) {
+    SymbolScope& scope = d.out.symbols[i];
+    const TileSymbol& symbol = d.program.symbols[i];
+    if (symbol.kind != TileSymbol::Kind::kValue || scope.scope != Scope::kBlock) continue;
+    const int64_t row = kRowBytes / byte_size(symbol.type);
+    if (row != 8 && row != 4) continue;
+    const auto reads = d.structure.reads_of(static_cast<TileSymbolId>(i));
+    const bool units = !reads.empty() && std::all_of(reads.begin(), reads.end(),
+                                                     [&](auto* r) { return reads_rows(d, *r); });
+    if (!units || scope.extents.empty() || scope.extents.back() % row != 0) continue;
+    // A unit takes 16 rows or two rows of 16 bytes at a time.
+    const bool whole = std::all_of(scope.extents.begin(), scope.extents.end(),
+                                   [&](int64_t e) { return e == 1 || e % 8 == 0; });
+    if (!whole) continue;
+    const int64_t chunks = scope.extents.back() / row;
+    scope.swizzle.emplace();
+    if (chunks < 2 || !power_of_two(chunks)) continue;  // an odd number of rows meets all banks
+    const int digits = std::countr_zero(static_cast<uint64_t>(chunks));
+    scope.swizzle = {std::min(digits, kMostSwizzleBits), row == 8 ? 3 : 2,
+                     std::max(digits, kMostSwizzleBits)};
+  }
 }
 
 void derive_symbol_scopes(Derivation& d) {
@@ -313,9 +375,11 @@ void derive_symbol_scopes(Derivation& d) {
       continue;
     }
     const Site& site = d.structure.sites[static_cast<size_t>(definition)];
-    // One buffer per stage.
     if (scope.scope == Scope::kBlock && is_staged_load(d, site)) {
-      scope.copies = site.loops.back()->stages;
+      // One buffer per stage; what is computed on the way is one iteration ahead, in registers.
+      const bool plain = site.statement->value->kind == Scalar::Kind::kRead;
+      scope.copies = plain ? site.loops.back()->stages : 2;
+      scope.staged = true;
     }
   }
 }
@@ -352,6 +416,7 @@ Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
   derive_symbol_scopes(d);
   WEFT_RETURN_IF_ERROR(derive_grid_barriers(d));
   WEFT_RETURN_IF_ERROR(derive_buffers(d));
+  derive_swizzles(d);
   WEFT_RETURN_IF_ERROR(place_buffers(d));
   WEFT_RETURN_IF_ERROR(derive_block_barriers(d));
   d.out.statement_places.clear();

@@ -1,9 +1,18 @@
 #pragma once
 
+#include <optional>
+
 #include "target/target.h"
 #include "tile/tile_program.h"
 
 namespace weft {
+
+/// Rows of 16 bytes of a buffer exchanged so that eight rows above each other lie in different
+/// banks: element p of the row-major order lies at p ^ ((p >> shift) & ((2^bits - 1) << base)).
+struct Swizzle {
+  int bits = 0, base = 0, shift = 0;
+  friend bool operator==(const Swizzle&, const Swizzle&) = default;
+};
 
 /// What rules 1 to 4 derive for one value or carry.
 struct SymbolScope {
@@ -16,7 +25,10 @@ struct SymbolScope {
   /// the variables of the loops around the buffer's lifetime.
   std::vector<int64_t> extents;
   std::vector<IndexExpr> base;
-  int64_t copies = 1;  ///< 2: double-buffered carry
+  int64_t copies = 1;   ///< 2: double-buffered carry; a staged load has one for each stage
+  bool staged = false;  ///< made ahead of its iteration, in a loop of several stages
+  /// Block scope, read by matrix units alone, which take whole rows of 16 bytes from it.
+  std::optional<Swizzle> swizzle;
   int64_t bytes = 0;   ///< of all copies
   int64_t offset = 0;  ///< in the block's arena (scratch, shared memory) after sharing by liveness
   Place place;         ///< resolved place of the value's statement or carry

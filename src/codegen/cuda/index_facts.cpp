@@ -1,6 +1,7 @@
 #include "codegen/cuda/index_facts.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 
@@ -106,6 +107,12 @@ class FactWalk {
                                    : IndexFact{{0, span - 1}, 1};
   }
 
+  /// The largest power of two in a divisor; zero has all of them.
+  static int64_t low_bit(int64_t divisor) {
+    constexpr int64_t kAll = int64_t{1} << 30;
+    return divisor == 0 ? kAll : divisor & -divisor;
+  }
+
   static IndexFact combined(ScalarOp op, const IndexFact& a, const IndexFact& b) {
     const bool bounded = is_bounded(a.range) && is_bounded(b.range);
     IndexFact out;
@@ -140,6 +147,19 @@ class FactWalk {
         out.range = {a.range.lo < 0 ? -(b.range.lo - 1) : 0, b.range.lo - 1};
         if (is_bounded(a.range) && a.range.lo >= 0) {
           out.range.hi = std::min(out.range.hi, a.range.hi);
+        }
+        return out;
+      case ScalarOp::kAnd:
+        // Both sides' low zero bits stay, and no bit appears.
+        out.divisor = std::max(low_bit(a.divisor), low_bit(b.divisor));
+        if (a.range.lo >= 0 && b.range.lo >= 0) out.range = {0, std::min(a.range.hi, b.range.hi)};
+        return out;
+      case ScalarOp::kOr:
+      case ScalarOp::kXor:
+        out.divisor = std::gcd(low_bit(a.divisor), low_bit(b.divisor));
+        if (bounded && a.range.lo >= 0 && b.range.lo >= 0) {
+          const auto top = static_cast<uint64_t>(std::max(a.range.hi, b.range.hi));
+          out.range = {0, static_cast<int64_t>(std::bit_ceil(top + 1)) - 1};
         }
         return out;
       case ScalarOp::kMin:

@@ -1,0 +1,96 @@
+// Products by matrix units: fragments through load_matrix from swizzled tiles, pipelines of
+// asynchronous copies, what passes through registers instead, and every kind of tail.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/lower/lowered_program.h"
+
+namespace weft::testing {
+namespace {
+
+std::string replaced(std::string text, const std::map<std::string, std::string>& values) {
+  for (const auto& [from, to] : values) {
+    for (size_t p = text.find(from); p != std::string::npos; p = text.find(from, p + to.size())) {
+      text.replace(p, from.size(), to);
+    }
+  }
+  return text;
+}
+
+/// y = a b for [M,K] x [K,N]; the tiles hold 32 x 32 x 32.
+double product(const HostTensor& a, const HostTensor& b, const Coordinates& c) {
+  double sum = 0;
+  for (int64_t k = 0; k < b.shape()[0]; ++k) sum += at(a, {c[0], k}) * at(b, {k, c[1]});
+  return sum;
+}
+
+const char* const kProduct = R"(
+    kernel k(a: $TYPE[$MM,$KK], b: $TYPE[$KK,$NN], out y: f32[$MM,$NN]) blocks $BLOCKS warps 4 gpu {
+      grid m in $MM step 32, n in $NN step 32 {
+        seq k in $KK step 32 stages $STAGES carry acc[m,n]: f32 = 0 @[m=WARP_2-REG_2-LANE_8, n=WARP_2-REG_2-LANE_4-VEC_2] {
+          A[m,k] = a[m,k] at block @[m=REG_$ROWS-WARP_4-LANE_$LA, k=LANE_$LK-VEC_$W];
+          B[k,n] = b[k,n] at block @[k=REG_$ROWS-WARP_4-LANE_$LA, n=LANE_$LK-VEC_$W];
+          p[m,n] = sum[k] A[m,k]*B[k,n] by mma_m16n8k16 : f32 @[m=WARP_2-REG_2-LANE_8, n=WARP_2-REG_2-LANE_4-VEC_2, k=REG_32];
+          acc'[m,n] = acc[m,n] + p[m,n] @[m=WARP_2-REG_2-LANE_8, n=WARP_2-REG_2-LANE_4-VEC_2];
+        }
+        y[m,n] = acc[m,n] @[m=WARP_2-REG_2-LANE_8, n=WARP_2-REG_2-LANE_4-VEC_2];
+      }
+    })";
+
+std::string product_text(const std::string& type, int64_t m, int64_t n, int64_t k, int stages,
+                         int width) {
+  const int lanes = 32 / width, across = std::max(32 / lanes, 1);
+  return replaced(kProduct, {{"$TYPE", type},
+                             {"$MM", std::to_string(m)},
+                             {"$NN", std::to_string(n)},
+                             {"$KK", std::to_string(k)},
+                             {"$BLOCKS", std::to_string((m + 31) / 32 * ((n + 31) / 32))},
+                             {"$STAGES", std::to_string(stages)},
+                             {"$ROWS", std::to_string(32 / (4 * across))},
+                             {"$LA", std::to_string(across)},
+                             {"$LK", std::to_string(lanes)},
+                             {"$W", std::to_string(width)}});
+}
+
+TEST(LowerMatrixUnits, PipelinesOfAnyDepth) {
+  for (const int stages : {2, 3, 4}) {
+    for (const char* type : {"f16", "bf16"}) {
+      const DType t = *parse_dtype(type);
+      const HostTensor a = sample(t, {64, 160}, 1), b = sample(t, {160, 32}, 2);
+      const std::string text = product_text(type, 64, 32, 160, stages, 8);
+      expect_lowered(
+          text, {{"a", a}, {"b", b}}, "y", [&](const Coordinates& c) { return product(a, b, c); },
+          1e-4);
+      const KernelFunction kernel = lower_text(text);
+      EXPECT_EQ(count_instructions(kernel, KernelOp::kBarrier), 1);
+      EXPECT_EQ(count_instructions(kernel, KernelOp::kMatrixMultiply), 4);  // sums in place
+      EXPECT_EQ(kernel.shared_bytes, stages * 2 * 32 * 32 * 2);
+    }
+  }
+}
+
+TEST(LowerMatrixUnits, TailsAreFilledWithZeros) {
+  for (const int width : {8, 4, 2, 1}) {
+    // Rows of the operands begin at multiples of the width alone.
+    const int64_t m = 37, n = 32 + width, k = 64 + width;
+    const HostTensor a = sample(DType::kF16, {m, k}, 3), b = sample(DType::kF16, {k, n}, 4);
+    const std::string text = product_text("f16", m, n, k, 3, width);
+    expect_lowered(
+        text, {{"a", a}, {"b", b}}, "y", [&](const Coordinates& c) { return product(a, b, c); },
+        1e-4);
+    // Two bytes are too few for an asynchronous copy.
+    const KernelFunction kernel = lower_text(text);
+    EXPECT_EQ(count_instructions(kernel, KernelOp::kCopyAsync) > 0, width > 1);
+  }
+}
+
+TEST(LowerMatrixUnits, FewerIterationsThanStages) {
+  const HostTensor a = sample(DType::kF16, {32, 24}, 5), b = sample(DType::kF16, {24, 32}, 6);
+  expect_lowered(
+      product_text("f16", 32, 32, 24, 4, 8), {{"a", a}, {"b", b}}, "y",
+      [&](const Coordinates& c) { return product(a, b, c); }, 1e-4);
+}
+
+}  // namespace
+}  // namespace weft::testing
