@@ -111,6 +111,12 @@ Status CudaStream::launch(const CudaKernel& kernel, const CudaLaunchShape& shape
       "starting " + last_);
 }
 
+Status CudaStream::enqueue(const std::string& what, const std::function<Status(void*)>& start) {
+  WEFT_RETURN_IF_ERROR(device_->enter());
+  last_ = "kernel '" + what + "'";
+  return start(handle_);
+}
+
 Result<CudaGraph> CudaStream::capture(const std::function<Status(CudaStream&)>& work) {
   WEFT_RETURN_IF_ERROR(device_->enter());
   const CudaFunctions& cuda = device_->functions();

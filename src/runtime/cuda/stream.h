@@ -42,6 +42,10 @@ class CudaStream {
   Status launch(const CudaKernel& kernel, const CudaLaunchShape& shape,
                 std::span<void* const> arguments);
 
+  /// Lets a library of the vendor start work of its own: `start` gets the stream's handle
+  /// (CUstream). `what` stands for it in messages.
+  Status enqueue(const std::string& what, const std::function<Status(void*)>& start);
+
   /// Records what `work` asks of this stream, without running it, as a graph that runs it all with
   /// one call. Modules and memory must have been loaded before.
   Result<CudaGraph> capture(const std::function<Status(CudaStream&)>& work);
