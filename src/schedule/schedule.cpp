@@ -91,6 +91,7 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   if (!kernel.ok()) return kernel.take_error();
   WEFT_ASSIGN_OR_RETURN(kernel->scopes, derive_scopes(kernel->program));
   kernel->estimate = CostModel(view.program, target).estimate(view.group.exprs, view.group.outputs);
+  if (kernel->predicted_us) kernel->estimate.microseconds = *kernel->predicted_us;
   for (TensorId& t : kernel->parameters) t = view.original[static_cast<size_t>(t)];
   return kernel;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct ScheduledKernel {
   std::vector<TensorId> parameters;
   std::string schedule_template;  ///< "rows", "columns", "contract", …: how it was built
   Estimate estimate;
+  /// By the template's own model of what it chose; then also estimate.microseconds.
+  std::optional<double> predicted_us;
 };
 
 /// Whether some template can hold the group in one kernel: cheap, decides legality while planning.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "schedule/group_axes.h"
 #include "schedule/schedule.h"
 
@@ -30,5 +32,10 @@ Result<ScheduledKernel> build_thread_stitch(const TensorProgram& program, const 
 Result<ScheduledKernel> build_thread_contract(const TensorProgram& program, const Group& group,
                                               const GroupAxes& axes, const Target& target,
                                               const std::string& name);
+/// Products of 16-bit floats on the matrix units; nothing where the group is no such product or the
+/// target has no such units.
+std::optional<ScheduledKernel> build_matrix_contract(const TensorProgram& program,
+                                                     const Group& group, const GroupAxes& axes,
+                                                     const Target& target, const std::string& name);
 
 }  // namespace weft

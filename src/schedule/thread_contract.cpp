@@ -414,6 +414,9 @@ void ThreadContract::emit_epilogue(TileBody* body, ScalarRef total) {
 Result<ScheduledKernel> build_thread_contract(const TensorProgram& program, const Group& group,
                                               const GroupAxes& axes, const Target& target,
                                               const std::string& name) {
+  if (auto on_units = build_matrix_contract(program, group, axes, target, name)) {
+    return std::move(*on_units);
+  }
   return ThreadContract(program, group, axes, target, name).build();
 }
 

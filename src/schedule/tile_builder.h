@@ -17,6 +17,7 @@ class TileBuilder {
               const std::string& name);
 
   TileProgram& program() { return program_; }
+  const TileProgram& program() const { return program_; }
   std::vector<TensorId> take_parameters() { return std::move(parameters_); }
 
   /// The parameter of a tensor, made on first use. A constant may be asked for in a layout.
@@ -36,6 +37,7 @@ class TileBuilder {
   /// through memory, with barriers between.
   TileBody one_nest(TileLoop grid);
   IndexExpr offset(const TileLoop::Dim& dim) const;
+  IndexExpr index_of(const TileLoop::Dim& dim) const { return program_.index_of(dim); }
 
   /// The body of expression `position` at the present indices. Reads of tensors made in the group
   /// go through `local`.

@@ -1,0 +1,474 @@
+#include <algorithm>
+#include <numeric>
+
+#include "fmt/format.h"
+#include "schedule/matrix_tile.h"
+#include "schedule/templates.h"
+#include "schedule/thread_tile.h"
+#include "schedule/tile_builder.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kAccessBytes = 16;
+/// Beyond this share of work on padding the plain cores do as well.
+constexpr int64_t kMostPadding = 8;
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/// Without conversions that lose nothing.
+const ScalarRef& narrowest(const ScalarRef& s) {
+  const ScalarRef* at = &s;
+  while ((*at)->kind == Scalar::Kind::kApply && (*at)->op == ScalarOp::kConvert &&
+         is_float((*at)->operands[0]->type) &&
+         byte_size((*at)->operands[0]->type) <= byte_size((*at)->type)) {
+    at = &(*at)->operands[0];
+  }
+  return *at;
+}
+
+/// Axes that one index of the tile program walks, outermost first.
+struct FlatAxis {
+  std::vector<int> axes;
+  int64_t extent = 1;
+  TileLoop::Dim dim;
+};
+
+/// The contraction template on matrix units, y[m,n] = sum[k] A[m,k] * B[k,n]: every axis of the
+/// group belongs to the rows (A and the result have it), the columns (B and the result), the depth
+/// (A and B) or the batch; axes of one kind that lie behind each other in the result are one index.
+/// A block copies tiles of both operands into shared memory some iterations ahead and keeps its
+/// results in the units' fragments to the end, where the rest of the group runs on them.
+///     grid m step 128, n step 128 { seq k step 32 stages 3 carry acc[m,n] {
+///       A[m,k] = a[m,k] at block; B[k,n] = b[k,n] at block;
+///       p[m,n] = sum[k] A[m,k]*B[k,n] by mma_m16n8k16; acc' = acc + p } y[m,n] = f(acc[m,n]) }
+class MatrixContract {
+ public:
+  MatrixContract(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+                 const Target& target, const std::string& name)
+      : program_(program),
+        group_(group),
+        axes_(axes),
+        target_(target),
+        b_(program, group, axes, name),
+        root_(axes.reductions[0]) {}
+
+  /// Finds the operands and a tile; false where this is no product for matrix units.
+  bool applies() { return find_operands() && sort_axes() && choose_tile(); }
+  ScheduledKernel build();
+
+ private:
+  struct Operand {
+    ScalarRef factor;              ///< over the expression's own axes, in the units' type
+    const Scalar* read = nullptr;  ///< the largest of its reads
+    bool along_depth = false;      ///< its elements lie along the depth, else across it
+  };
+
+  int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
+  bool depends(const Operand& operand, int axis) const;
+  int64_t stride(const Operand& operand, int axis) const {
+    return stride_along(program_, axes_, root_, *operand.read, axis);
+  }
+  bool find_operands();
+  bool find_operand(const ScalarRef& factor, Operand* operand) const;
+  bool sort_axes();
+  void flatten_result(std::vector<int> axes, FlatAxis* flat);
+  void order_depth();
+  bool choose_tile();
+  bool copies_directly(const Operand& operand) const;
+  void add_dim(FlatAxis* flat, const std::string& name, int64_t step);
+  TileBody tile_body();
+  TileLoop product_loop(TileSymbolId acc);
+  TileSymbolId load_operand(const Operand& operand, const FlatAxis& across, const std::string& name,
+                            TileBody* body);
+  int64_t access_width(const ScalarRef& value, const FlatAxis& along) const;
+  void emit_epilogue(TileBody* body, const ScalarRef& total);
+  Place place() const;
+  std::vector<IndexExpr> box() const { return {index_of(rows_), index_of(columns_)}; }
+  IndexExpr index_of(const FlatAxis& flat) const { return b_.index_of(flat.dim); }
+  TileSymbolId add_symbol(const std::string& name, TileSymbol::Kind kind, DType type) {
+    TileSymbol symbol;
+    symbol.name = b_.unique(name);
+    symbol.kind = kind;
+    symbol.type = type;
+    return b_.program().add_symbol(std::move(symbol));
+  }
+
+  const TensorProgram& program_;
+  const Group& group_;
+  const GroupAxes& axes_;
+  const Target& target_;
+  TileBuilder b_;
+  int root_;
+  Operand left_, right_;
+  std::vector<int> batch_;
+  FlatAxis rows_, columns_, depth_;
+  DType type_ = DType::kF16;
+  MatrixTile tile_;
+};
+
+bool MatrixContract::depends(const Operand& operand, int axis) const {
+  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+  const auto at = std::find(own.begin(), own.end(), axis);
+  if (at == own.end()) return false;
+  const auto var = static_cast<int>(at - own.begin());
+  bool used = false;
+  visit(operand.factor, [&](const Scalar& s) {
+    used |= s.kind == Scalar::Kind::kIndex && uses_var(s.index, var);
+    for (const IndexExpr& e : s.indices) used |= uses_var(e, var);
+  });
+  return used;
+}
+
+bool MatrixContract::find_operand(const ScalarRef& factor, Operand* operand) const {
+  operand->factor = narrowest(factor);
+  int64_t most = 0;
+  visit(operand->factor, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead) return;
+    int64_t reach = 1;
+    const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+    for (size_t v = 0; v < own.size(); ++v) {
+      const bool used = std::any_of(s.indices.begin(), s.indices.end(), [&](const IndexExpr& e) {
+        return uses_var(e, static_cast<int>(v));
+      });
+      if (used) reach *= extent(own[v]);
+    }
+    if (reach <= most) return;
+    most = reach;
+    operand->read = &s;
+  });
+  return operand->read != nullptr;
+}
+
+bool MatrixContract::find_operands() {
+  const TensorExpr& e = b_.expr(root_);
+  const ScalarRef& body = narrowest(e.body);
+  if (e.combiner != Combiner::kSum || e.accumulator != DType::kF32 ||
+      body->kind != Scalar::Kind::kApply || body->op != ScalarOp::kMul ||
+      body->type != DType::kF32) {
+    return false;
+  }
+  if (!find_operand(body->operands[0], &left_) || !find_operand(body->operands[1], &right_)) {
+    return false;
+  }
+  type_ = left_.factor->type;
+  const bool halves = type_ == DType::kF16 || type_ == DType::kBF16;
+  return halves && right_.factor->type == type_;
+}
+
+bool MatrixContract::sort_axes() {
+  const TensorExpr& e = b_.expr(root_);
+  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+  std::vector<int> left, right;
+  for (int d = 0; d < e.axis_count(); ++d) {
+    const int axis = own[static_cast<size_t>(d)];
+    if (extent(axis) == 1) continue;
+    const bool in_left = depends(left_, axis), in_right = depends(right_, axis);
+    if (d >= e.output_rank()) {
+      if (!in_left || !in_right) return false;  // a factor of the whole sum
+      depth_.axes.push_back(axis);
+    } else if (in_left == in_right) {
+      batch_.push_back(axis);
+    } else {
+      (in_left ? left : right).push_back(axis);
+    }
+  }
+  if (left.empty() || right.empty() || depth_.axes.empty()) return false;
+  // Columns are what the result has one element after another.
+  const auto result_stride = [&](int a) {
+    return output_stride_along(program_, axes_, group_, root_, a);
+  };
+  const auto nearest = [&](const std::vector<int>& list) {
+    int64_t least = INT64_MAX;
+    for (const int a : list) least = std::min(least, result_stride(a));
+    return least;
+  };
+  if (nearest(left) < nearest(right)) {
+    std::swap(left, right);
+    std::swap(left_, right_);
+  }
+  flatten_result(std::move(left), &rows_);
+  flatten_result(std::move(right), &columns_);
+  order_depth();
+  return true;
+}
+
+/// The innermost axes that lie behind each other in the result become one; the others are walked by
+/// the grid.
+void MatrixContract::flatten_result(std::vector<int> axes, FlatAxis* flat) {
+  const auto result_stride = [&](int a) {
+    return output_stride_along(program_, axes_, group_, root_, a);
+  };
+  std::sort(axes.begin(), axes.end(), [&](int a, int c) {
+    const int64_t x = result_stride(a), y = result_stride(c);
+    return x != y ? x > y : a < c;
+  });
+  size_t first = axes.size() - 1;
+  while (first > 0 &&
+         result_stride(axes[first - 1]) == result_stride(axes[first]) * extent(axes[first])) {
+    --first;
+  }
+  batch_.insert(batch_.end(), axes.begin(), axes.begin() + static_cast<ptrdiff_t>(first));
+  flat->axes.assign(axes.begin() + static_cast<ptrdiff_t>(first), axes.end());
+  for (const int a : flat->axes) flat->extent *= extent(a);
+}
+
+/// The order of the operand that is a plain tensor, so that its elements lie behind each other.
+void MatrixContract::order_depth() {
+  const auto plain = [&](const Operand& o) {
+    return std::all_of(depth_.axes.begin(), depth_.axes.end(),
+                       [&](int a) { return stride(o, a) > 0; });
+  };
+  const Operand& first = plain(left_) || !plain(right_) ? left_ : right_;
+  std::sort(depth_.axes.begin(), depth_.axes.end(), [&](int a, int c) {
+    const int64_t x = stride(first, a), y = stride(first, c);
+    return x != y ? x > y : a < c;
+  });
+  for (const int a : depth_.axes) depth_.extent *= extent(a);
+  const auto along = [&](const Operand& o, const FlatAxis& across) {
+    return stride(o, depth_.axes.back()) == 1 ||
+           (stride(o, across.axes.back()) != 1 && stride(o, depth_.axes.back()) > 0);
+  };
+  left_.along_depth = along(left_, rows_);
+  right_.along_depth = along(right_, columns_);
+}
+
+/// A plain read whose axes are not folded together out of several.
+bool MatrixContract::copies_directly(const Operand& operand) const {
+  return operand.factor->kind == Scalar::Kind::kRead && operand.factor->operands.empty() &&
+         !operand.factor->fill;
+}
+
+bool MatrixContract::choose_tile() {
+  MatrixProblem p;
+  for (const int a : batch_) p.batch *= extent(a);
+  p.m = rows_.extent;
+  p.n = columns_.extent;
+  p.k = depth_.extent;
+  p.element_bytes = byte_size(type_);
+  p.depth = 2 * kAccessBytes / p.element_bytes;
+  p.gflops = type_ == DType::kF16 ? target_.peak_f16_gflops : target_.peak_bf16_gflops;
+  p.registers_on_the_way = !copies_directly(left_) || !copies_directly(right_);
+  p.epilogue_bytes = 0;
+  for (const TensorId t : group_.outputs) {
+    p.epilogue_bytes += byte_size(program_.tensors[static_cast<size_t>(t)].type.dtype);
+  }
+  // Extents below one instruction's are padding.
+  const int64_t padding =
+      round_up(p.m, 16) / p.m * (round_up(p.n, 8) / p.n) * (round_up(p.k, p.depth) / p.k);
+  if (padding > kMostPadding) return false;
+  tile_ = choose_matrix_tile(p, target_);
+  return tile_.m > 0;
+}
+
+void MatrixContract::add_dim(FlatAxis* flat, const std::string& name, int64_t step) {
+  TileProgram& program = b_.program();
+  const std::string unique = b_.unique(name);
+  flat->dim.origin = program.add_var(unique, TileVar::Kind::kOrigin, 0);
+  flat->dim.offset = program.add_var(unique, TileVar::Kind::kOffset, step);
+  flat->dim.begin = 0;
+  flat->dim.end = flat->extent;
+  flat->dim.step = step;
+  const IndexExpr whole = b_.index_of(flat->dim);
+  int64_t below = 1;
+  for (size_t i = flat->axes.size(); i-- > 0;) {
+    const int axis = flat->axes[i];
+    IndexExpr digit = floor_div(whole, below);
+    if (i > 0) digit = mod(digit, extent(axis));
+    b_.bind(axis, digit);
+    below *= extent(axis);
+  }
+}
+
+Place MatrixContract::place() const {
+  const auto digit = [](PlaceLevel level, int64_t n) { return Place::Digit{level, n}; };
+  Place out;
+  out.axes.push_back(
+      {rows_.dim.offset,
+       {digit(PlaceLevel::kWarp, tile_.warps_m),
+        digit(PlaceLevel::kReg, tile_.m / tile_.warps_m / 8), digit(PlaceLevel::kLane, 8)}});
+  out.axes.push_back({columns_.dim.offset,
+                      {digit(PlaceLevel::kWarp, tile_.warps_n),
+                       digit(PlaceLevel::kReg, tile_.n / tile_.warps_n / 8),
+                       digit(PlaceLevel::kLane, 4), digit(PlaceLevel::kVec, 2)}});
+  return out;
+}
+
+/// Elements along an axis that one access may have: all that the address, apart from the axis, and
+/// the axis's extent are multiples of.
+int64_t MatrixContract::access_width(const ScalarRef& value, const FlatAxis& along) const {
+  int64_t width = std::min(kAccessBytes / byte_size(type_), along.dim.step);
+  visit(value, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead) return;
+    const TileSymbol& symbol = b_.program().symbols[static_cast<size_t>(s.symbol)];
+    Shape shape;
+    for (const IndexExpr& e : symbol.shape) shape.push_back(e.constant());
+    AffineForm form;
+    const IndexExpr offset = element_offset(symbol.layout, shape, s.indices, b_.ranges());
+    if (!as_affine(offset, &form)) {
+      width = 1;
+      return;
+    }
+    int64_t common = std::gcd(form.constant, along.extent);
+    const int64_t c = form.coefficient(along.dim.offset);
+    for (const auto& [id, factor] : form.terms) {
+      const int64_t step = id == along.dim.origin ? along.dim.step : 1;
+      if (id != along.dim.offset) common = std::gcd(common, factor * step);
+    }
+    if (c == 0 && !uses_var(offset, along.dim.offset)) return;
+    if (c != 1) width = 1;
+    while (common % width != 0) width /= 2;
+  });
+  return width;
+}
+
+TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis& across,
+                                          const std::string& name, TileBody* body) {
+  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+  const TileSymbolId symbol = add_symbol(name, TileSymbol::Kind::kValue, type_);
+  const ScalarRef value = rewrite(
+      operand.factor,
+      [&](int var) -> IndexExpr {
+        return var < kRuntimeIndexBase ? b_.index(own[static_cast<size_t>(var)])
+                                       : IndexExpr::var(var);
+      },
+      [&](const ScalarRef& read) -> ScalarRef {
+        auto copy = std::make_shared<Scalar>(*read);
+        copy->symbol = b_.input(read->symbol);
+        return copy;
+      });
+  const FlatAxis &inner = operand.along_depth ? depth_ : across,
+                 &outer = operand.along_depth ? across : depth_;
+  ThreadTile threads(tile_.warps());
+  TileStatement st;
+  std::vector<Place::Digit> fast =
+      threads.add(inner.dim.step, access_width(value, inner), 32, tile_.warps(), 0);
+  std::vector<Place::Digit> slow = threads.add(outer.dim.step, 1, 32, tile_.warps(), 0);
+  if (slow.empty()) slow.push_back({PlaceLevel::kReg, 1});
+  st.targets.push_back({symbol, {index_of(outer), index_of(inner)}, false});
+  st.value = value;
+  st.demand = Scope::kBlock;
+  st.place.axes.push_back({outer.dim.offset, std::move(slow)});
+  st.place.axes.push_back({inner.dim.offset, std::move(fast)});
+  body->push_back(TileNode::of(std::move(st)));
+  return symbol;
+}
+
+TileLoop MatrixContract::product_loop(TileSymbolId acc) {
+  TileLoop loop;
+  loop.kind = TileLoop::Kind::kSeq;
+  loop.stages = tile_.stages;
+  add_dim(&depth_, "k", tile_.k);
+  loop.dims.push_back(depth_.dim);
+  TileCarry carry;
+  carry.target = {acc, box(), false};
+  carry.type = DType::kF32;
+  carry.initial = scalar_constant(float_value(DType::kF32, 0));
+  carry.place = place();
+  loop.carries.push_back(std::move(carry));
+  const TileSymbolId a = load_operand(left_, rows_, "A", &loop.body);
+  const TileSymbolId b = load_operand(right_, columns_, "B", &loop.body);
+
+  const auto operand = [&](TileSymbolId symbol, bool along_depth, const FlatAxis& across) {
+    const IndexExpr k = index_of(depth_), x = index_of(across);
+    return scalar_convert(
+        scalar_read(symbol, type_,
+                    along_depth ? std::vector<IndexExpr>{x, k} : std::vector<IndexExpr>{k, x}),
+        DType::kF32);
+  };
+  const TileSymbolId part = add_symbol("part", TileSymbol::Kind::kValue, DType::kF32);
+  TileStatement product;
+  product.targets.push_back({part, box(), false});
+  product.combiner = TileCombiner::kSum;
+  product.reduce_axes.push_back(depth_.dim.offset);
+  product.value =
+      scalar_apply(ScalarOp::kMul,
+                   {operand(a, left_.along_depth, rows_), operand(b, right_.along_depth, columns_)},
+                   DType::kF32);
+  product.unit = byte_size(type_) == 2 ? "mma_m16n8k16" : "mma_m16n8k8";
+  product.place = place();
+  loop.body.push_back(TileNode::of(std::move(product)));
+  TileStatement sum;
+  sum.targets.push_back({acc, box(), true});
+  sum.value = scalar_apply(
+      ScalarOp::kAdd, {scalar_read(acc, DType::kF32, box()), scalar_read(part, DType::kF32, box())},
+      DType::kF32);
+  sum.place = place();
+  loop.body.push_back(TileNode::of(std::move(sum)));
+  return loop;
+}
+
+TileBody MatrixContract::tile_body() {
+  TileBody body;
+  const TileSymbolId acc = add_symbol("acc", TileSymbol::Kind::kCarry, DType::kF32);
+  body.push_back(TileNode::of(product_loop(acc)));
+  emit_epilogue(&body, scalar_read(acc, DType::kF32, box()));
+  return body;
+}
+
+/// The rest of the group on the finished tile, in the places of its fragments.
+void MatrixContract::emit_epilogue(TileBody* body, const ScalarRef& total) {
+  std::map<int, ScalarRef> values;
+  for (size_t i = 0; i < group_.exprs.size(); ++i) {
+    const int p = static_cast<int>(i);
+    const TensorExpr& e = b_.expr(p);
+    const Tensor& tensor = program_.tensors[static_cast<size_t>(e.output)];
+    const TileSymbolId id =
+        add_symbol(tensor.name + "_v", TileSymbol::Kind::kValue, tensor.type.dtype);
+    TileStatement st;
+    st.targets.push_back({id, box(), false});
+    st.value =
+        p == root_
+            ? scalar_convert(total, tensor.type.dtype)
+            : b_.translate(p, [&](int producer, const Scalar&) { return values.at(producer); });
+    st.place = place();
+    body->push_back(TileNode::of(std::move(st)));
+    values[p] = scalar_read(id, tensor.type.dtype, box());
+    if (std::find(group_.outputs.begin(), group_.outputs.end(), e.output) != group_.outputs.end()) {
+      body->push_back(TileNode::of(b_.store(p, values[p], place())));
+    }
+  }
+}
+
+ScheduledKernel MatrixContract::build() {
+  TileLoop grid;
+  grid.kind = TileLoop::Kind::kGrid;
+  int64_t items = 1;
+  for (const int a : batch_) {
+    grid.dims.push_back(b_.loop_dim(a, 1));
+    items *= extent(a);
+  }
+  add_dim(&rows_, "m", tile_.m);
+  add_dim(&columns_, "n", tile_.n);
+  for (const FlatAxis* flat : {&rows_, &columns_}) {
+    grid.dims.push_back(flat->dim);
+    items *= round_up(flat->extent, flat->dim.step) / flat->dim.step;
+  }
+  grid.body = tile_body();
+  b_.program().body = b_.one_nest(std::move(grid));
+  b_.program().cpu = false;
+  b_.program().blocks = items;
+  b_.program().warps = tile_.warps();
+  ScheduledKernel out;
+  out.program = std::move(b_.program());
+  out.parameters = b_.take_parameters();
+  out.schedule_template =
+      fmt::format("contract on matrix units {}x{}x{}, {} stages, {}x{} warps, {} B shared", tile_.m,
+                  tile_.n, tile_.k, tile_.stages, tile_.warps_m, tile_.warps_n, tile_.shared_bytes);
+  out.predicted_us = tile_.microseconds;
+  return out;
+}
+
+}  // namespace
+
+std::optional<ScheduledKernel> build_matrix_contract(const TensorProgram& program,
+                                                     const Group& group, const GroupAxes& axes,
+                                                     const Target& target,
+                                                     const std::string& name) {
+  MatrixContract contract(program, group, axes, target, name);
+  if (!contract.applies()) return std::nullopt;
+  return contract.build();
+}
+
+}  // namespace weft

@@ -1,0 +1,136 @@
+#include "schedule/matrix_tile.h"
+
+#include <algorithm>
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kMostAccumulators = 128;  ///< registers of one thread
+constexpr int64_t kOtherRegisters = 56;     ///< fragments, addresses
+constexpr int64_t kMaxUnrolled = 128;       ///< matrix instructions of a warp and iteration
+constexpr int64_t kBanksBytes = 128;        ///< shared memory passes on a cycle
+constexpr double kIterationLatency = 160;   ///< cycles: wait, barrier, first fragments
+constexpr double kLoadLatency = 700;        ///< cycles from memory
+constexpr double kIssueShare = 0.7;         ///< of the peak that mma.sync reaches
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class Pricing {
+ public:
+  Pricing(const MatrixProblem& problem, const Target& target) : p_(problem), target_(target) {}
+
+  /// Microseconds; negative where the tile does not fit.
+  double price(const MatrixTile& t) const {
+    const int64_t warps = t.warps(), sms = target_.sm_count;
+    const int64_t registers = t.m * t.n / (warps * 32) + kOtherRegisters;
+    const int64_t resident = resident_blocks_per_sm(target_, warps * 32, registers, t.shared_bytes);
+    if (resident == 0) return -1;
+    const int64_t tiles = p_.batch * ceil_div(p_.m, t.m) * ceil_div(p_.n, t.n);
+    const int64_t blocks = tiles * t.splits;
+    const int64_t each = ceil_div(blocks, sms);  // of the busiest SM
+    const int64_t together = std::min(resident, each);
+    const double steps = static_cast<double>(ceil_div(ceil_div(p_.k, t.splits), t.k));
+
+    const double throughput = static_cast<double>(each) * steps * cycles_of_step(t, together);
+    const double ahead = static_cast<double>(t.stages - 1);
+    const double step_latency = std::max(kIterationLatency, kLoadLatency / ahead);
+    const double latency = static_cast<double>(ceil_div(each, together)) *
+                           (kLoadLatency + steps * step_latency + epilogue_cycles(t));
+    const double cycles =
+        std::max(throughput, latency) + static_cast<double>(each) * epilogue_cycles(t);
+    double us = cycles / static_cast<double>(target_.clock_mhz);
+    us = std::max(us, memory_us()) + target_.launch_us;
+    if (t.splits > 1) us += target_.barrier_us + partials_us(t);
+    return us;
+  }
+
+ private:
+  /// Of one block when `together` share the SM: the slowest of its resources.
+  double cycles_of_step(const MatrixTile& t, int64_t together) const {
+    const double clock = static_cast<double>(target_.clock_mhz) * 1e6;
+    const double flops_a_cycle = p_.gflops * 1e9 / clock / target_.sm_count * kIssueShare;
+    // Each quarter of an SM has its own unit.
+    const double quarters = std::min(1.0, static_cast<double>(t.warps() * together) / 4);
+    const double units = 2.0 * static_cast<double>(t.m * t.n * t.k) / (flops_a_cycle * quarters);
+    const int64_t read = t.warps() * (t.m / t.warps_m + t.n / t.warps_n) * t.k * p_.element_bytes;
+    const int64_t filled = (t.m + t.n) * t.k * p_.element_bytes;
+    const double shared = static_cast<double>(read + filled) / kBanksBytes;
+    // What all SMs ask of the second-level cache at once.
+    const double bandwidth = target_.bandwidth_gb_per_s(target_.l2_bytes / 2) * 1e9;
+    const double loads = static_cast<double>(filled) / (bandwidth / clock / target_.sm_count);
+    const double slow = p_.registers_on_the_way ? 1.5 : 1.0;
+    return std::max({units, shared, loads * slow});
+  }
+  double epilogue_cycles(const MatrixTile& t) const {
+    const double clock = static_cast<double>(target_.clock_mhz) * 1e6;
+    const double bandwidth = target_.bandwidth_gb_per_s(target_.l2_bytes / 2) * 1e9;
+    return static_cast<double>(t.m * t.n * p_.epilogue_bytes) /
+           (bandwidth / clock / target_.sm_count);
+  }
+  /// Everything once between memory and the chip.
+  double memory_us() const {
+    const auto d = [](int64_t v) { return static_cast<double>(v); };
+    return bytes_us(d(p_.batch) * ((d(p_.m) + d(p_.n)) * d(p_.k) * d(p_.element_bytes) +
+                                   d(p_.m) * d(p_.n) * d(p_.epilogue_bytes)));
+  }
+  /// Partial sums written and read again.
+  double partials_us(const MatrixTile& t) const {
+    const auto d = [](int64_t v) { return static_cast<double>(v); };
+    return bytes_us(8 * d(t.splits) * d(p_.batch) * d(p_.m) * d(p_.n));
+  }
+  double bytes_us(double bytes) const {
+    constexpr double kMost = 1e18;
+    const auto working_set = static_cast<int64_t>(std::min(bytes, kMost));
+    return bytes / (target_.bandwidth_gb_per_s(working_set) * 1e3);
+  }
+
+  const MatrixProblem& p_;
+  const Target& target_;
+};
+
+bool sensible(const MatrixProblem& p, const MatrixTile& t) {
+  const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
+  if (warp_m < 16 || warp_n < 8 || warp_m % 16 != 0 || warp_n % 8 != 0) return false;
+  if (t.m * t.n / (t.warps() * 32) > kMostAccumulators) return false;
+  if (warp_m / 16 * (warp_n / 8) * (t.k / p.depth) > kMaxUnrolled) return false;
+  // More buffers than iterations, and tiles that are mostly padding, only cost memory.
+  const int64_t steps = ceil_div(ceil_div(p.k, t.splits), t.k);
+  if (t.stages > std::max<int64_t>(steps, 2) || (t.k > p.depth && t.k >= 2 * p.k)) return false;
+  return (t.m == 16 || t.m < 2 * p.m) && (t.n <= 16 || t.n < 2 * p.n);
+}
+
+}  // namespace
+
+MatrixTile choose_matrix_tile(const MatrixProblem& problem, const Target& target) {
+  MatrixTile best;
+  if (problem.gflops <= 0) return best;
+  const Pricing pricing(problem, target);
+  for (const int64_t m : {16, 32, 64, 128, 256}) {
+    for (const int64_t n : {16, 32, 64, 128, 256}) {
+      for (const int64_t deep : {1, 2, 4}) {
+        for (const int64_t warps : {1, 2, 4, 8}) {
+          for (int64_t warps_m = 1; warps_m <= warps; warps_m *= 2) {
+            for (const int64_t stages : {2, 3, 4, 5}) {
+              MatrixTile t;
+              t.m = m;
+              t.n = n;
+              t.k = deep * problem.depth;
+              t.warps_m = warps_m;
+              t.warps_n = warps / warps_m;
+              t.stages = stages;
+              t.shared_bytes = stages * (m + n) * t.k * problem.element_bytes;
+              if (!sensible(problem, t)) continue;
+              t.microseconds = pricing.price(t);
+              if (t.microseconds < 0) continue;
+              if (best.m == 0 || t.microseconds < best.microseconds * 0.999) best = t;
+            }
+          }
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace weft

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "target/target.h"
+
+namespace weft {
+
+/// A product on matrix units, as the choice of its tile sees it.
+struct MatrixProblem {
+  int64_t batch = 1, m = 1, n = 1, k = 1;
+  int64_t element_bytes = 2;          ///< of the operands
+  int64_t depth = 16;                 ///< of one instruction
+  double gflops = 0;                  ///< of the units on this type
+  int64_t epilogue_bytes = 4;         ///< moved for one result
+  bool registers_on_the_way = false;  ///< some operand cannot be copied behind the threads' back
+};
+
+/// Tiles of a block, how its warps share them, and how deep it loads ahead.
+struct MatrixTile {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t warps_m = 1, warps_n = 1;
+  int64_t stages = 2;
+  int64_t splits = 1;  ///< of the depth, over blocks
+  int64_t shared_bytes = 0;
+  double microseconds = 0;
+
+  int64_t warps() const { return warps_m * warps_n; }
+};
+
+/// The tile that is predicted to be quickest, in the manner of MCFuser's analytical choice (§4.2):
+/// every candidate that fits registers and shared memory is priced by what limits it (matrix units,
+/// shared memory, what reaches an SM, latency of an iteration) over the waves that its blocks make.
+/// `m` of the result is 0 if the target has no such units, or no tile fits.
+MatrixTile choose_matrix_tile(const MatrixProblem& problem, const Target& target);
+
+}  // namespace weft
