@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "lower/lowering.h"
@@ -30,6 +31,7 @@ int64_t Box::Axis::start(int64_t copy) const {
 int64_t Box::Axis::thread_reach() const {
   int64_t reach = 0;
   for (const auto& [digit, step] : threads) reach += (digit.extent - 1) * step;
+  for (const LoopDigit& loop : loops) reach += (loop.extent - 1) * loop.step;
   return reach;
 }
 
@@ -268,16 +270,26 @@ Reg Lowering::lane_mask_of(const Box& box, const Point& point, bool* skip) {
     }
     const bool inside = start + axis.thread_reach() + axis.lanes <= count;
     if (known && inside) continue;
-    // What is left from this thread's first element on.
-    Reg rest = known ? builder_.int_constant(count - start)
-                     : builder_.apply(ScalarOp::kSub, {valid->reg, builder_.int_constant(start)},
-                                      DType::kI64);
+    // What is left from this thread's first element on, within the axis.
+    const bool beyond = start + axis.thread_reach() + axis.lanes > var.extent;
+    Reg left = known ? builder_.int_constant(count) : valid->reg;
+    if (!known && beyond) {
+      left = builder_.apply(ScalarOp::kMin, {left, builder_.int_constant(var.extent)}, DType::kI64);
+    }
+    Reg rest = builder_.apply(ScalarOp::kSub, {left, builder_.int_constant(start)}, DType::kI64);
     for (const auto& [digit, step] : axis.threads) {
       const Reg passed = builder_.apply(
           ScalarOp::kMul, {emit_digit(digit), builder_.int_constant(step)}, DType::kI64);
       rest = builder_.apply(ScalarOp::kSub, {rest, passed}, DType::kI64);
     }
-    const int64_t divisor = known ? count : valid->divisor;
+    for (const Box::Axis::LoopDigit& loop : axis.loops) {
+      const Reg passed = builder_.apply(
+          ScalarOp::kMul, {kernel_var(loop.var), builder_.int_constant(loop.step)}, DType::kI64);
+      rest = builder_.apply(ScalarOp::kSub, {rest, passed}, DType::kI64);
+    }
+    const int64_t divisor = known    ? count
+                            : beyond ? std::gcd(valid->divisor, var.extent)
+                                     : valid->divisor;
     const bool whole = axis.lanes > 1 && gpu_ && divisor % axis.lanes == 0;
     const Reg here =
         axis.lanes > 1 && !whole

@@ -24,6 +24,27 @@ int64_t Lowering::block_count() const {
   return most;
 }
 
+/// Registers and shared memory hold one iteration of a nest across a barrier inside it.
+Status Lowering::check_one_iteration_a_block() const {
+  for (const std::vector<Nest>& nests : phases()) {
+    int64_t items = 0;
+    for (const Nest& nest : nests) items += grid_items(*nest.node);
+    if (items == kernel_.blocks) continue;
+    for (const Nest& nest : nests) {
+      for (const BarrierPoint& barrier : scopes_.barriers) {
+        const bool inside = barrier.scope == Scope::kGrid &&
+                            barrier.before.size() > nest.path.size() &&
+                            std::equal(nest.path.begin(), nest.path.end(), barrier.before.begin());
+        if (!inside) continue;
+        return unsupported(program_.name + " has a barrier inside a nest of " +
+                           std::to_string(items) + " iterations on " +
+                           std::to_string(kernel_.blocks) + " blocks, which needs one for each");
+      }
+    }
+  }
+  return {};
+}
+
 /// The items of the nests one after another in one list. A block that has one item each runs it
 /// without a loop.
 void Lowering::emit_gpu_phase(const std::vector<Nest>& nests) {
@@ -143,8 +164,6 @@ void Lowering::emit_grid_barrier_before(int32_t child) {
   here.push_back(child);
   for (const BarrierPoint& barrier : scopes_.barriers) {
     if (barrier.scope != Scope::kGrid || barrier.before != here) continue;
-    WEFT_CHECK(kernel_.phases.back().work_items == kernel_.blocks,
-               "a barrier inside a nest whose blocks have several iterations, in " + program_.name);
     builder_.barrier(KernelBarrier::kGrid);
   }
 }

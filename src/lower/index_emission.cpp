@@ -44,6 +44,9 @@ IndexExpr Lowering::at_point(const PreparedIndex& index, const Point& point) con
     for (const auto& [digit, step] : a.threads) {
       value = value + IndexExpr::var(thread_vars_.at(digit)) * step;
     }
+    for (const Box::Axis::LoopDigit& loop : a.loops) {
+      value = value + IndexExpr::var(loop.var) * loop.step;
+    }
     if (a.lanes > 1) value = value + IndexExpr::var(kLaneVar);
     return value;
   });
@@ -64,6 +67,9 @@ std::optional<Lowering::PointOffset> Lowering::affine_at_point(const PreparedInd
       out.constant += c * a.start(point[static_cast<size_t>(axis)]);
       for (const auto& [digit, step] : a.threads) {
         out.terms.emplace_back(thread_vars_.at(digit), c * step);
+      }
+      for (const Box::Axis::LoopDigit& loop : a.loops) {
+        out.terms.emplace_back(loop.var, c * loop.step);
       }
       if (a.lanes > 1) out.lane_coefficient += c;
     }

@@ -40,8 +40,11 @@ class BlockBarriers {
   }
 
  private:
+  /// What the threads of a block exchange: workspaces too, between barriers of the grid.
   bool is_shared(int32_t b) const {
-    return b >= 0 && kernel_.buffers[static_cast<size_t>(b)].kind == KernelBuffer::Kind::kShared;
+    if (b < 0) return false;
+    const KernelBuffer::Kind kind = kernel_.buffers[static_cast<size_t>(b)].kind;
+    return kind == KernelBuffer::Kind::kShared || kind == KernelBuffer::Kind::kWorkspace;
   }
   bool overlap(int32_t a, int32_t b) const {
     const KernelBuffer &x = kernel_.buffers[static_cast<size_t>(a)],
@@ -49,7 +52,8 @@ class BlockBarriers {
     const auto end = [](const KernelBuffer& k) {
       return k.scratch_offset + k.elements * byte_size(k.dtype);
     };
-    return a == b || (x.scratch_offset < end(y) && y.scratch_offset < end(x));
+    const bool same_memory = x.kind == KernelBuffer::Kind::kShared && y.kind == x.kind;
+    return a == b || (same_memory && x.scratch_offset < end(y) && y.scratch_offset < end(x));
   }
   bool meets(int32_t b, const std::set<int32_t>& others, bool itself = true) const {
     return std::any_of(others.begin(), others.end(),

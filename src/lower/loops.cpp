@@ -45,7 +45,21 @@ void Lowering::emit_node(const TileNode& node, int32_t child) {
   if (gpu_) path_.pop_back();
 }
 
+/// Iterations of a loop whose carries have two buffers read one and write the other in turns.
+void Lowering::bind_carried_buffers(const TileLoop& loop, const IndexExpr& iteration) {
+  for (const TileCarry& carry : loop.carries) {
+    const TileSymbolId symbol = carry.target.symbol;
+    if (!gpu_ || scopes_.symbols[static_cast<size_t>(symbol)].copies < 2) continue;
+    WEFT_CHECK(loop.dims.size() == 1,
+               "carries with two buffers over several loops of one header in " + program_.name);
+    rotating_.insert(buffer_of_[static_cast<size_t>(symbol)]);
+    carried_buffers_[symbol] =
+        simplify(mod(iteration, 2), [this](int id) { return range_of_var(id); });
+  }
+}
+
 void Lowering::emit_seq_loop(const TileLoop& loop) {
+  bind_carried_buffers(loop, 0);
   std::vector<Reg> carries;
   for (const TileCarry& carry : loop.carries) {
     const std::vector<Reg> initial = initial_carry(carry);
@@ -55,6 +69,9 @@ void Lowering::emit_seq_loop(const TileLoop& loop) {
   const std::vector<Reg> last =
       is_staged(loop) ? emit_staged_loop(loop, std::move(carries)) : emit_seq_dim(loop, 0, carries);
   --repetitions_;
+  const TileLoop::Dim& dim = loop.dims[0];
+  bind_carried_buffers(
+      loop, floor_div(max(bind(dim.end) - bind(dim.begin), 0) + (dim.step - 1), dim.step));
   size_t next = 0;
   for (const TileCarry& carry : loop.carries) {
     const auto it = tiles_.find(carry.target.symbol);
@@ -97,6 +114,7 @@ std::vector<Reg> Lowering::emit_iteration(const TileLoop& loop, size_t dim, cons
   const auto var = static_cast<size_t>(loop.dims[dim].origin);
   const auto outer = bound_[var];
   bound_[var] = origin;
+  bind_carried_buffers(loop, floor_div(origin - bind(loop.dims[dim].begin), loop.dims[dim].step));
   std::vector<Reg> out = emit_seq_dim(loop, dim + 1, std::move(carries));
   bound_[var] = outer;
   return out;
@@ -173,11 +191,28 @@ std::vector<Reg> Lowering::emit_runtime_dim(const TileLoop& loop, size_t dim,
       [&] { return carries; });
 }
 
+/// Predicated off, a carry keeps its value: in its other buffer too.
+void Lowering::emit_kept_carries(const TileBody& body) {
+  for (const TileNode& node : body) {
+    if (node.kind != TileNode::Kind::kStatement) continue;
+    const TileRef& target = node.statement.targets[0];
+    if (!target.next || carried_buffers_.count(target.symbol) == 0) continue;
+    TileStatement kept;
+    kept.targets = {target};
+    kept.value = scalar_read(
+        target.symbol, program_.symbols[static_cast<size_t>(target.symbol)].type, target.indices);
+    kept_.push_back(kept.value);
+    statement_places_[&kept] = statement_places_.at(&node.statement);
+    emit_statement(kept);
+    statement_places_.erase(&kept);
+  }
+}
+
 void Lowering::emit_condition(const TileCondition& condition) {
   begin_evaluation(Box{});
   kept_.push_back(condition.condition);
   if (const auto known = decide(condition.condition, {})) {
-    if (*known) emit_body(condition.body);
+    *known ? emit_body(condition.body) : emit_kept_carries(condition.body);
     return;
   }
   const Reg c = evaluate(condition.condition, {}, kNoReg);
@@ -203,7 +238,10 @@ void Lowering::emit_condition(const TileCondition& condition) {
         emit_body(condition.body);
         return collect(true);
       },
-      [&] { return collect(false); });
+      [&] {
+        emit_kept_carries(condition.body);
+        return collect(false);
+      });
   size_t next = 0;
   for (const TileSymbolId s : assigned) {
     for (Reg& r : next_tiles_.at(s).regs) r = results[next++];

@@ -103,7 +103,8 @@ Status Lowering::add_own_buffers(bool workspaces) {
                              : KernelBuffer::Kind::kScratch;
     buffer.elements = 1;
     for (const int64_t e : scope.extents) buffer.elements *= e;
-    if (gpu_ && scope.staged) {
+    const bool carried = scope.copies == 2 && symbol.kind == TileSymbol::Kind::kCarry;
+    if (gpu_ && (scope.staged || carried)) {
       buffer.elements *= scope.copies;
     } else if (scope.copies > 1) {
       return unsupported("value " + symbol.name + " of " + program_.name +
@@ -165,6 +166,7 @@ Result<KernelFunction> Lowering::run() {
     kernel_.warps = static_cast<int32_t>(program_.warps);
     kernel_.blocks = block_count();
     kernel_.blocks_per_sm = static_cast<int32_t>(program_.per_sm);
+    WEFT_RETURN_IF_ERROR(check_one_iteration_a_block());
     kernel_.shared_bytes =
         (scopes_.block_bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
   }

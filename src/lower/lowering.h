@@ -42,9 +42,14 @@ struct Box {
     int64_t lanes = 1;
     std::vector<RegDigit> digits;  ///< of the copy's number, most significant first
     std::vector<std::pair<ThreadDigit, int64_t>> threads;  ///< with elements a step
+    struct LoopDigit {
+      int var = -1;  ///< kernel variable
+      int64_t extent = 1, step = 1;
+    };
+    std::vector<LoopDigit> loops;  ///< digits that are loops around what is written
 
     int64_t start(int64_t copy) const;  ///< of a register copy, for thread 0
-    int64_t thread_reach() const;       ///< largest sum of the thread digits
+    int64_t thread_reach() const;       ///< largest sum of the thread digits and the loops
   };
   std::vector<Axis> axes;
   int vec_axis = -1;
@@ -130,16 +135,20 @@ class Lowering {
   void emit_gpu_grid_body(const TileBody& body, Reg item);
   void emit_grid_barrier_before(int32_t child);
   int64_t block_count() const;
+  Status check_one_iteration_a_block() const;
 
   // threads.cpp
-  Reg reduce_over_threads(const Box& box, const TileStatement& statement, Combiner combiner,
-                          Reg value, int64_t result_point, int64_t result_points);
+  /// One of the reductions that a statement makes.
+  using ReductionKey = std::pair<const TileStatement*, int>;
+  Reg reduce_over_threads(const Box& box, const ReductionKey& key, Combiner combiner, Reg value,
+                          int64_t result_point, int64_t result_points);
   struct Exchange {
     int32_t buffer = -1;
     int64_t lanes = 1;  ///< 32 where the lanes of a warp hold different elements
     std::vector<ThreadDigit> reduced;
+    int64_t warps = 1;  ///< that hold parts; others hold copies
   };
-  Exchange make_exchange(const Box& box, const TileStatement& statement, DType type,
+  Exchange make_exchange(const Box& box, const ReductionKey& key, DType type,
                          int64_t result_points);
   Reg reduce_over_warps(const Exchange& exchange, Combiner combiner, Reg value,
                         int64_t result_point);
@@ -159,6 +168,8 @@ class Lowering {
   void emit_node(const TileNode& node, int32_t child);  ///< number `child` of the body at hand
   void emit_seq_loop(const TileLoop& loop);
   void emit_condition(const TileCondition& condition);
+  void bind_carried_buffers(const TileLoop& loop, const IndexExpr& iteration);
+  void emit_kept_carries(const TileBody& body);
   std::vector<Reg> emit_seq_dim(const TileLoop& loop, size_t dim, std::vector<Reg> carries);
   std::vector<Reg> emit_constant_dim(const TileLoop& loop, size_t dim, std::vector<Reg> carries,
                                      int64_t begin, int64_t end);
@@ -236,7 +247,7 @@ class Lowering {
 
   // statements.cpp
   void emit_statement(const TileStatement& statement);
-  void emit_reduction(const TileStatement& statement, const Box& box);
+  void emit_assignment(const TileStatement& statement, const Box& box);
   Box make_box(const std::vector<TileVarId>& vars, const Place& place);
   Box make_thread_box(const std::vector<TileVarId>& vars, const Place& place);
   Place resolved_place(const TileStatement& statement) const;
@@ -250,6 +261,51 @@ class Lowering {
   /// Whether an update's mask excludes what was excluded when the carry began: lanes of a tail
   /// around the whole loop, which nothing reads.
   bool masked_since_entry(TileSymbolId carry, int64_t number, Reg mask) const;
+
+  // rolled_boxes.cpp
+  struct RolledDigit {
+    size_t axis = 0;
+    int64_t extent = 1, step = 1;
+  };
+  bool may_roll(const TileStatement& statement, TileVarId var) const;
+  /// `reduced`: digits of reduced axes, else of the others.
+  std::vector<RolledDigit> roll(const TileStatement& statement, bool reduced, Box* box) const;
+  std::vector<Reg> emit_rolled(
+      const std::vector<RolledDigit>& digits, size_t first, Box box, std::vector<Reg> carries,
+      const std::function<std::vector<Reg>(const Box&, const std::vector<Reg>&)>& body);
+
+  // reductions.cpp
+  struct ReducedBox {
+    Box box;
+    std::vector<int> kept;  ///< axes of the domain's box
+  };
+  /// What one point of the domain adds to result element `result`.
+  struct Contribution {
+    size_t result = 0;
+    Point point;
+    Reg mask = kNoReg;
+    Reg value = kNoReg;
+  };
+  void emit_reduction(const TileStatement& statement, const Box& box);
+  ReducedBox reduced_box(const TileStatement& statement, const Box& box) const;
+  std::vector<Contribution> contributions(const TileStatement& statement, const Box& box,
+                                          const ReducedBox& result);
+  std::vector<Contribution> reduce_in_loops(const TileStatement& statement, Combiner combiner,
+                                            const std::vector<RolledDigit>& rolled, Box box,
+                                            const ReducedBox& result);
+  static std::vector<std::vector<Contribution>> by_result(
+      const std::vector<Contribution>& contributed, const ReducedBox& result);
+  Reg combine_contributions(Combiner combiner, const std::vector<Contribution>& parts);
+  std::vector<Reg> reduce(const TileStatement& statement, int sweep, Combiner combiner,
+                          const Box& box, const ReducedBox& result,
+                          const std::vector<Contribution>& contributed);
+  void write_reduced(const TileRef& target, const ReducedBox& result,
+                     const std::vector<Reg>& values);
+  void emit_welford(const TileStatement& statement, const Box& box, const ReducedBox& result,
+                    std::vector<Contribution> parts);
+  void emit_argmax(const TileStatement& statement, const Box& box, const ReducedBox& result,
+                   std::vector<Contribution> parts);
+  Reg reduced_count(const TileStatement& statement, const Box& box, DType type);
 
   // expressions.cpp
   struct EvalKey {
@@ -319,7 +375,9 @@ class Lowering {
                                    const Point& point, Reg guard);
   /// Leading lanes that `guard` lets through at a point, 0 if it is not the mask of a tail.
   int64_t lanes_within(const Point& point, Reg guard);
-  IndexExpr buffer_offset(TileSymbolId symbol, const std::vector<IndexExpr>& indices) const;
+  /// `next`: of a carry's next value, which may have a buffer of its own.
+  IndexExpr buffer_offset(TileSymbolId symbol, const std::vector<IndexExpr>& indices,
+                          bool next = false) const;
 
   // index_emission.cpp
   IndexExpr bind(const IndexExpr& e) const;  ///< replaces bound tile variables
@@ -361,8 +419,8 @@ class Lowering {
   std::set<const Scalar*> shifted_exponentials_;
   std::map<TileSymbolId, ValueInOutput> values_in_outputs_;
   const bool gpu_;
-  std::map<const TileStatement*, Place> statement_places_;    ///< GPU: as derived
-  std::map<const TileStatement*, int32_t> exchange_buffers_;  ///< GPU: of reductions over warps
+  std::map<const TileStatement*, Place> statement_places_;  ///< GPU: as derived
+  std::map<ReductionKey, int32_t> exchange_buffers_;        ///< GPU: of reductions over warps
   std::map<ThreadDigit, int> thread_vars_;
   std::vector<int32_t> path_;                  ///< GPU: of the body at hand, for barriers
   std::map<TileSymbolId, IndexExpr> stages_;   ///< of staged loads: the buffer at hand
@@ -370,6 +428,8 @@ class Lowering {
   std::set<int32_t> rotating_;  ///< buffers whose iterations write another part than is read
   std::map<TileSymbolId, int64_t> read_counts_;  ///< GPU: reads of a value in the program
   int repetitions_ = 0;  ///< loops around what is emitted, that over the block's items included
+  /// Carries with two buffers: which holds the value of the iteration at hand, the other the next.
+  std::map<TileSymbolId, IndexExpr> carried_buffers_;
   int64_t emitted_statements_ = 0;
 
   // Of the statement in hand.

@@ -15,7 +15,8 @@ bool uses_runtime_index(const IndexExpr& e) {
 
 }  // namespace
 
-IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>& indices) const {
+IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>& indices,
+                                  bool next) const {
   const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
   if (symbol.kind == TileSymbol::Kind::kInput || symbol.kind == TileSymbol::Kind::kOutput) {
     Shape shape;
@@ -33,6 +34,9 @@ IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>&
   for (size_t a = indices.size(); a-- > 0;) {
     offset = offset + (indices[a] - scope.base[a]) * stride;
     stride *= scope.extents[a];
+  }
+  if (const auto carried = carried_buffers_.find(id); carried != carried_buffers_.end()) {
+    offset = offset + (next ? 1 - carried->second : carried->second) * stride;
   }
   const auto stage = stages_.find(id);
   return stage == stages_.end() ? offset : offset + stage->second * stride;
@@ -57,7 +61,7 @@ Reg Lowering::evaluate_read(const Scalar& read, const Point& point, Reg guard) {
   }
   auto it = prepared_.find(&read);
   if (it == prepared_.end()) {
-    it = prepared_.emplace(&read, prepare(buffer_offset(symbol, read.indices))).first;
+    it = prepared_.emplace(&read, prepare(buffer_offset(symbol, read.indices, read.next))).first;
   }
   std::swap(runtime_indices_, runtime);
   const Reg loaded = load_element(buffer, read, it->second, point, guard);

@@ -7,26 +7,6 @@ namespace weft::lowering {
 
 namespace {
 
-Combiner scalar_combiner(TileCombiner c) {
-  switch (c) {
-    case TileCombiner::kSum:
-      return Combiner::kSum;
-    case TileCombiner::kProd:
-      return Combiner::kProd;
-    case TileCombiner::kMin:
-      return Combiner::kMin;
-    case TileCombiner::kMax:
-      return Combiner::kMax;
-    case TileCombiner::kAnd:
-      return Combiner::kAnd;
-    case TileCombiner::kOr:
-      return Combiner::kOr;
-    default:
-      throw_internal_error(__FILE__, __LINE__, "combiner",
-                           "tuple reductions have no CPU form here");
-  }
-}
-
 void add_box_variables(const TileProgram& program, const IndexExpr& e,
                        std::vector<TileVarId>* vars) {
   for (const int id : variables(e)) {
@@ -90,14 +70,15 @@ Box Lowering::make_thread_box(const std::vector<TileVarId>& vars, const Place& p
     }
     std::sort(axis.digits.begin(), axis.digits.end(),
               [](const Box::RegDigit& a, const Box::RegDigit& b) { return a.divisor > b.divisor; });
-    WEFT_CHECK(axis.regs <= 256, "an axis of " + std::to_string(axis.regs) +
-                                     " registers; make it a seq loop, in " + program_.name);
     box.axes.push_back(std::move(axis));
   }
   for (const PlaceLevel level : {PlaceLevel::kLane, PlaceLevel::kWarp}) {
     const int64_t used = level_extent(place, level);
     WEFT_CHECK(used <= level_size(level), "a place of more threads than " + program_.name + " has");
-    if (used < level_size(level)) box.copies.push_back({level, used, level_size(level) / used});
+    // What threads are left over hold copies too, of the first ones.
+    if (used < level_size(level)) {
+      box.copies.push_back({level, used, (level_size(level) + used - 1) / used});
+    }
   }
   std::set<TileVarId> absent;
   for (const Place::Axis& axis : place.axes) {
@@ -160,19 +141,28 @@ void Lowering::emit_statement(const TileStatement& statement) {
       if (std::find(vars.begin(), vars.end(), v) == vars.end()) vars.push_back(v);
     }
   }
-  WEFT_CHECK(statement.targets.size() == 1, "a tuple statement has no form here: " + program_.name);
   WEFT_CHECK(statement.assign == AssignOp::kAssign, "a scatter has no form here: " + program_.name);
-  const Box box = make_box(vars, resolved_place(statement));
-  begin_evaluation(box);
-  if (statement.combiner != TileCombiner::kNone) {
-    emit_reduction(statement, box);
-    return;
-  }
+  Box box = make_box(vars, resolved_place(statement));
+  const bool whole = fills_matrix_rows(statement.targets[0].symbol);
+  const std::vector<RolledDigit> rolled =
+      whole ? std::vector<RolledDigit>{} : roll(statement, false, &box);
+  emit_rolled(rolled, 0, box, {}, [&](const Box& inner, const std::vector<Reg>&) {
+    if (statement.combiner != TileCombiner::kNone) {
+      emit_reduction(statement, inner);
+    } else {
+      emit_assignment(statement, inner);
+    }
+    return std::vector<Reg>{};
+  });
+}
+
+void Lowering::emit_assignment(const TileStatement& statement, const Box& box) {
   const TileRef& target = statement.targets[0];
   const DType type = program_.symbols[static_cast<size_t>(target.symbol)].type;
-  const PreparedIndex offset = buffer_of_[static_cast<size_t>(target.symbol)] >= 0
-                                   ? prepare(buffer_offset(target.symbol, target.indices))
-                                   : PreparedIndex{};
+  const PreparedIndex offset =
+      buffer_of_[static_cast<size_t>(target.symbol)] >= 0
+          ? prepare(buffer_offset(target.symbol, target.indices, target.next))
+          : PreparedIndex{};
   const bool in_register = buffer_of_[static_cast<size_t>(target.symbol)] < 0;
   RegisterTile tile;
   if (in_register) tile = make_tile(target, box);
@@ -282,98 +272,6 @@ void Lowering::store_element(const TileRef& target, const PreparedIndex& offset,
   }
   if (spread) offsets = swizzled(target.symbol, offsets);
   builder_.scatter(buffer, offsets, value, mask);
-}
-
-void Lowering::emit_reduction(const TileStatement& statement, const Box& box) {
-  const TileRef& target = statement.targets[0];
-  const DType type = program_.symbols[static_cast<size_t>(target.symbol)].type;
-  const Combiner combiner = scalar_combiner(statement.combiner);
-  const auto reduced = [&](TileVarId v) {
-    return std::find(statement.reduce_axes.begin(), statement.reduce_axes.end(), v) !=
-           statement.reduce_axes.end();
-  };
-  Box result;
-  std::vector<int> kept;
-  for (size_t a = 0; a < box.axes.size(); ++a) {
-    if (reduced(box.axes[a].var)) continue;
-    kept.push_back(static_cast<int>(a));
-    if (static_cast<int>(a) == box.vec_axis) {
-      result.vec_axis = static_cast<int>(result.axes.size());
-      result.lanes = box.lanes;
-    }
-    result.axes.push_back(box.axes[a]);
-  }
-  result.copies = box.copies;
-  for (const Box::Axis& axis : box.axes) {
-    if (!reduced(axis.var)) continue;
-    for (const auto& [digit, step] : axis.threads) result.copies.push_back(digit);
-  }
-  const bool over_lanes = box.vec_axis >= 0 && result.vec_axis < 0;
-
-  // Contributions of each result element, in the order of the reduced axes.
-  std::vector<std::vector<Reg>> parts(static_cast<size_t>(result.points()));
-  std::vector<Reg> masks(parts.size(), kNoReg);
-  for_each_point(box, [&](int64_t, const Point& point) {
-    bool skip = false;
-    const Reg mask = lane_mask_of(box, point, &skip);
-    if (skip) return;
-    Reg value = evaluate(statement.value, point, mask);
-    if (mask != kNoReg) {
-      const int32_t lanes = std::max(builder_.type(mask).lanes, builder_.type(value).lanes);
-      const DType t = builder_.type(value).dtype;
-      const Reg identity = builder_.constant({t, lanes}, combiner_identity(combiner, t));
-      value = builder_.apply(ScalarOp::kSelect,
-                             {to_lanes(mask, lanes), to_lanes(value, lanes), identity}, t);
-    }
-    size_t number = 0;
-    for (const int a : kept) {
-      number = number * static_cast<size_t>(box.axes[static_cast<size_t>(a)].regs) +
-               static_cast<size_t>(point[static_cast<size_t>(a)]);
-    }
-    parts[number].push_back(value);
-  });
-  std::vector<Reg> values(parts.size(), kNoReg);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    std::vector<Reg>& p = parts[i];
-    if (p.empty()) continue;
-    while (p.size() > 1) {  // pairwise: neighbours first
-      std::vector<Reg> half;
-      for (size_t k = 0; k + 1 < p.size(); k += 2)
-        half.push_back(combine_values(combiner, p[k], p[k + 1]));
-      if (p.size() % 2 != 0) half.push_back(p.back());
-      p = std::move(half);
-    }
-    Reg value = p[0];
-    if (over_lanes) value = builder_.reduce_lanes(combiner, to_lanes(value, box.lanes));
-    if (gpu_) {
-      value = reduce_over_threads(box, statement, combiner, value, static_cast<int64_t>(i),
-                                  static_cast<int64_t>(parts.size()));
-    }
-    if (builder_.type(value).dtype != type)
-      value = builder_.apply(ScalarOp::kConvert, {value}, type);
-    values[i] = value;
-  }
-  begin_evaluation(result);
-  const bool in_register = buffer_of_[static_cast<size_t>(target.symbol)] < 0;
-  RegisterTile tile;
-  PreparedIndex offset;
-  if (in_register) {
-    tile = make_tile(target, result);
-  } else {
-    offset = prepare(buffer_offset(target.symbol, target.indices));
-  }
-  for_each_point(result, [&](int64_t number, const Point& point) {
-    const Reg value = values[static_cast<size_t>(number)];
-    if (value == kNoReg) return;
-    if (in_register) {
-      tile.regs[static_cast<size_t>(number)] = to_lanes(value, result.lanes);
-      return;
-    }
-    bool skip = false;
-    const Reg mask = lane_mask_of(result, point, &skip);
-    if (!skip) store_element(target, offset, result, point, value, store_mask(mask, result));
-  });
-  if (in_register) (target.next ? next_tiles_ : tiles_)[target.symbol] = std::move(tile);
 }
 
 /// The carry's first values; a carry of scratch scope is stored instead and yields none.

@@ -48,9 +48,10 @@ Reg Lowering::is_first_copy(const std::vector<ThreadDigit>& copies) {
 }
 
 /// Rule 2: lanes by shuffles, warps through shared memory. Every thread gets the result.
-Reg Lowering::reduce_over_threads(const Box& box, const TileStatement& statement, Combiner combiner,
+Reg Lowering::reduce_over_threads(const Box& box, const ReductionKey& key, Combiner combiner,
                                   Reg value, int64_t result_point, int64_t result_points) {
   bool over_warps = false;
+  const TileStatement& statement = *key.first;
   for (const Box::Axis& axis : box.axes) {
     const auto& reduced = statement.reduce_axes;
     if (std::find(reduced.begin(), reduced.end(), axis.var) == reduced.end()) continue;
@@ -71,7 +72,7 @@ Reg Lowering::reduce_over_threads(const Box& box, const TileStatement& statement
     }
   }
   if (!over_warps) return value;
-  const Exchange exchange = make_exchange(box, statement, builder_.type(value).dtype,
+  const Exchange exchange = make_exchange(box, key, builder_.type(value).dtype,
                                           result_points * builder_.type(value).lanes);
   const int32_t lanes = builder_.type(value).lanes;
   if (lanes == 1) return reduce_over_warps(exchange, combiner, value, result_point);
@@ -108,9 +109,14 @@ Reg Lowering::join_lanes(std::vector<Reg> parts) {
 
 /// Shared memory for the partial results of one reduction's warps; one buffer a statement, behind
 /// the arena of the tile program.
-Lowering::Exchange Lowering::make_exchange(const Box& box, const TileStatement& statement,
-                                           DType type, int64_t result_points) {
+Lowering::Exchange Lowering::make_exchange(const Box& box, const ReductionKey& key, DType type,
+                                           int64_t result_points) {
   Exchange out;
+  const TileStatement& statement = *key.first;
+  out.warps = program_.warps;
+  for (const ThreadDigit& d : box.copies) {
+    if (d.level == PlaceLevel::kWarp && d.stride * d.extent > program_.warps) out.warps = d.stride;
+  }
   for (const Box::Axis& axis : box.axes) {
     const bool reduced = std::find(statement.reduce_axes.begin(), statement.reduce_axes.end(),
                                    axis.var) != statement.reduce_axes.end();
@@ -119,7 +125,7 @@ Lowering::Exchange Lowering::make_exchange(const Box& box, const TileStatement& 
       if (!reduced && digit.level == PlaceLevel::kLane) out.lanes = 32;
     }
   }
-  const auto known = exchange_buffers_.find(&statement);
+  const auto known = exchange_buffers_.find(key);
   if (known != exchange_buffers_.end()) {
     out.buffer = known->second;
     return out;
@@ -135,7 +141,7 @@ Lowering::Exchange Lowering::make_exchange(const Box& box, const TileStatement& 
   kernel_.shared_bytes += (buffer.elements * byte_size(type) + 15) / 16 * 16;
   out.buffer = static_cast<int32_t>(kernel_.buffers.size());
   kernel_.buffers.push_back(std::move(buffer));
-  exchange_buffers_[&statement] = out.buffer;
+  exchange_buffers_[key] = out.buffer;
   return out;
 }
 
@@ -155,8 +161,9 @@ Reg Lowering::reduce_over_warps(const Exchange& exchange, Combiner combiner, Reg
   builder_.store(exchange.buffer, op(ScalarOp::kAdd, own, num(base)), value,
                  copies.empty() ? kNoReg : is_first_copy(copies));
 
-  // The first of the warps that are combined.
-  Reg first = warp;
+  // The first of the warps that are combined; for warps left over, of those whose copies they hold.
+  Reg first =
+      exchange.warps < program_.warps ? op(ScalarOp::kRem, warp, num(exchange.warps)) : warp;
   for (const ThreadDigit& d : exchange.reduced) {
     first = op(ScalarOp::kSub, first, op(ScalarOp::kMul, emit_digit(d), num(d.stride)));
   }

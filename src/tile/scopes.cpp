@@ -316,6 +316,18 @@ bool reads_rows(const Derivation& d, const ReadSite& read) {
   return plain && (last == product->k || (last == other && byte_size(read.read->type) == 2));
 }
 
+/// Whether the buffer holds whole steps of the unit along the depth: two rows of 16 bytes.
+bool holds_whole_steps(const Derivation& d, const ReadSite& read, const SymbolScope& scope) {
+  const auto product =
+      matrix_product(d.program, *d.structure.sites[static_cast<size_t>(read.site)].statement);
+  const int64_t step = 2 * kRowBytes / byte_size(read.read->type);
+  for (size_t c = 0; c < read.read->indices.size(); ++c) {
+    if (axis_of(d.program, read.read->indices[c]) != product->k) continue;
+    if (scope.extents[c] % step != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void derive_swizzles(Derivation& d) {
@@ -332,7 +344,9 @@ void derive_swizzles(Derivation& d) {
     if (!units || scope.extents.empty() || scope.extents.back() % row != 0) continue;
     // A unit takes 16 rows or two rows of 16 bytes at a time.
     const bool whole = std::all_of(scope.extents.begin(), scope.extents.end(),
-                                   [&](int64_t e) { return e == 1 || e % 8 == 0; });
+                                   [&](int64_t e) { return e == 1 || e % 8 == 0; }) &&
+                       std::all_of(reads.begin(), reads.end(),
+                                   [&](auto* r) { return holds_whole_steps(d, *r, scope); });
     if (!whole) continue;
     const int64_t chunks = scope.extents.back() / row;
     scope.swizzle.emplace();

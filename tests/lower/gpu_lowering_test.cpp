@@ -250,6 +250,97 @@ TEST(LowerGpu, VectorsAndSingleRegistersReadEachOther) {
                  {{"x", x}}, "z", [&](const Coordinates& c) { return at(x, c) * 3 + 1; });
 }
 
+TEST(LowerGpu, MeanAndVarianceOverAnyThreads) {
+  // A large mean, which the difference of squares would lose.
+  const HostTensor x = sample(DType::kF32, {6, 200}, 15, 1000, 1001);
+  for (const char* place :
+       {"j=REG_7-LANE_32", "i=LANE_8, j=REG_13-LANE_4-VEC_4", "j=WARP_3-REG_1-LANE_32-VEC_4"}) {
+    const std::string text = R"(
+    kernel k(x: f32[6,200], out y: f32[6]) blocks 1 warps 3 gpu {
+      j: 200;
+      grid i in 6 step 8 {
+        mean[i], variance[i] = welford[j] x[i,j] @[)" +
+                             std::string(place) + R"(];
+        y[i] = variance[i];
+      }
+    })";
+    expect_lowered(
+        text, {{"x", x}}, "y",
+        [&](const Coordinates& c) {
+          double mean = 0, variance = 0;
+          for (int64_t j = 0; j < 200; ++j) mean += at(x, {c[0], j}) / 200;
+          for (int64_t j = 0; j < 200; ++j) {
+            variance += (at(x, {c[0], j}) - mean) * (at(x, {c[0], j}) - mean) / 200;
+          }
+          return variance;
+        },
+        1e-4);
+  }
+}
+
+TEST(LowerGpu, FirstPositionOfTheLargest) {
+  HostTensor x = sample(DType::kF32, {4, 150}, 16);
+  for (const int64_t j : {149, 31, 77}) x.set_double(j, 5);
+  x.set_double(150 + 40, NAN);
+  expect_lowered(R"(
+    kernel k(x: f32[4,150], out y: i64[4]) blocks 4 warps 2 gpu {
+      j: 150;
+      grid i in 4 {
+        best, place = argmax[j] x[i,j] @[j=REG_3-WARP_2-LANE_32];
+        y[i] = place;
+      }
+    })",
+                 {{"x", x}}, "y", [&](const Coordinates& c) {
+                   int64_t best = 0;
+                   for (int64_t j = 0; j < 150; ++j) {
+                     if (std::isnan(at(x, {c[0], j}))) return static_cast<double>(j);
+                     if (at(x, {c[0], j}) > at(x, {c[0], best})) best = j;
+                   }
+                   return static_cast<double>(best);
+                 });
+}
+
+/// Values of a grid's other blocks, carried in two buffers; where the condition fails a carry
+/// keeps its value in both.
+TEST(LowerGpu, CarriesAcrossTheGridKeepTheirValueInBothBuffers) {
+  const HostTensor x = sample(DType::kF32, {3}, 17);
+  expect_lowered(R"(
+    kernel k(x: f32[3], out y: f32[3]) blocks 3 warps 1 gpu {
+      grid i in 3 {
+        seq t in 5 carry h[i]: f32 = x[i] {
+          if t < 2 || t > 3 {
+            h'[i] = h[(i+1)%3] + 1;
+          }
+        }
+        y[i] = h[i];
+      }
+    })",
+                 {{"x", x}}, "y",
+                 [&](const Coordinates& c) { return at(x, {(c[0] + 3) % 3}) + 3; });
+}
+
+/// More elements than are worth writing out become loops, of sums too.
+TEST(LowerGpu, LargeBoxesAreLoops) {
+  const HostTensor x = sample(DType::kF32, {37, 50}, 18), w = sample(DType::kF32, {50, 64}, 19);
+  const std::string text = R"(
+    kernel k(x: f32[37,50], w: f32[50,64], out y: f32[37,64]) blocks 1 warps 1 gpu {
+      j: 50;
+      n: 64;
+      grid i in 37 step 37 {
+        y[i,n] = sum[j] x[i,j] * w[j,n] @[i=REG_37, n=REG_2-LANE_32, j=REG_50];
+      }
+    })";
+  expect_lowered(
+      text, {{"x", x}, {"w", w}}, "y",
+      [&](const Coordinates& c) {
+        double sum = 0;
+        for (int64_t j = 0; j < 50; ++j) sum += at(x, {c[0], j}) * at(w, {j, c[1]});
+        return sum;
+      },
+      1e-5);
+  EXPECT_LT(count_instructions(lower_text(text)), 1000);
+}
+
 TEST(LowerGpu, PacksBodiesOnDisjointBlocks) {
   const HostTensor x = sample(DType::kF32, {5, 256}, 10), u = sample(DType::kF32, {3, 256}, 11);
   const std::string text = R"(

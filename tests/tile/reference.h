@@ -11,9 +11,6 @@ namespace weft::tile_test {
 
 using Tensors = std::map<std::string, HostTensor>;
 
-/// Values in [-1, 1], without a zero, the same for the same seed.
-HostTensor random_tensor(DType type, const Shape& shape, uint32_t seed);
-
 // What the nine programs compute, in double, straight from their definitions. Shapes follow from
 // the inputs.
 Tensors softmax(const Tensors& in);    ///< y = softmax over the last axis of x
@@ -26,5 +23,8 @@ Tensors sums(const Tensors& in);       ///< r, q = row and column sums of tanh(x
 Tensors packing(const Tensors& in);    ///< y = row sums of x, z = row maxima of u
 Tensors squeeze(const Tensors& in);    ///< y = x * sigmoid(swish(sum x W1) W2)
 Tensors depthwise(const Tensors& in);  ///< y = depthwise3x3(x Wp)
+
+using Reference = Tensors (*)(const Tensors&);
+Reference reference_of(const std::string& program);  ///< by the name of its file
 
 }  // namespace weft::tile_test

@@ -479,7 +479,7 @@ class CudaEmitter {
       return line(fmt::format("{} = {};", element(in, first),
                               to_storage(type, values[static_cast<size_t>(first)])));
     }
-    const std::string stored = fmt::format("s{}", stores_++);
+    const std::string stored = fmt::format("st{}", stores_++);
     line(fmt::format("vec<{}, {}> {};", cuda_storage_name(type), width, stored));
     for (int64_t i = 0; i < width; ++i) {
       line(fmt::format("{}[{}] = {};", stored, i,

@@ -59,12 +59,12 @@ WF_KERNEL(scale_by_two, 64, 3)(const float* __restrict__ b0, float* __restrict__
     const float v10_1 = v8_1 * 2.0f;
     const float v10_2 = v8_2 * 2.0f;
     const float v10_3 = v8_3 * 2.0f;
-    vec<float, 4> s0;
-    s0[0] = v10_0;
-    s0[1] = v10_1;
-    s0[2] = v10_2;
-    s0[3] = v10_3;
-    wf_store(b1 + v7, s0);
+    vec<float, 4> st0;
+    st0[0] = v10_0;
+    st0[1] = v10_1;
+    st0[2] = v10_2;
+    st0[3] = v10_3;
+    wf_store(b1 + v7, st0);
   }
 }
 WF_EXPORT(scale_by_two)
