@@ -17,15 +17,34 @@ constexpr int64_t kMostPadding = 8;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/// Without conversions that lose nothing.
-const ScalarRef& narrowest(const ScalarRef& s) {
-  const ScalarRef* at = &s;
-  while ((*at)->kind == Scalar::Kind::kApply && (*at)->op == ScalarOp::kConvert &&
-         is_float((*at)->operands[0]->type) &&
-         byte_size((*at)->operands[0]->type) <= byte_size((*at)->type)) {
-    at = &(*at)->operands[0];
+/// The narrowest float type that holds every value of the tree, in which it is a conversion of
+/// something or a choice (a pad's) between such and zero; else its own.
+DType narrowest_type(const ScalarRef& s) {
+  if (s->kind != Scalar::Kind::kApply) return s->type;
+  if (s->op == ScalarOp::kConvert && is_float(s->type) && is_float(s->operands[0]->type) &&
+      byte_size(s->operands[0]->type) < byte_size(s->type)) {
+    return narrowest_type(s->operands[0]);
   }
-  return *at;
+  if (s->op != ScalarOp::kSelect) return s->type;
+  for (const size_t kept : {1, 2}) {
+    const ScalarRef& other = s->operands[3 - kept];
+    if (other->kind == Scalar::Kind::kConstant && other->value.f == 0) {
+      return narrowest_type(s->operands[kept]);
+    }
+  }
+  return s->type;
+}
+
+/// The tree in its narrowest type.
+ScalarRef narrowed(const ScalarRef& s) {
+  const DType type = narrowest_type(s);
+  if (type == s->type) return s;
+  if (s->op == ScalarOp::kConvert) return narrowed(s->operands[0]);
+  const auto branch = [&](const ScalarRef& b) {
+    return b->kind == Scalar::Kind::kConstant ? scalar_constant(float_value(type, 0)) : narrowed(b);
+  };
+  return scalar_apply(ScalarOp::kSelect,
+                      {s->operands[0], branch(s->operands[1]), branch(s->operands[2])}, type);
 }
 
 /// Axes that one index of the tile program walks, outermost first.
@@ -75,6 +94,7 @@ class MatrixContract {
   bool sort_axes();
   void flatten_result(std::vector<int> axes, FlatAxis* flat);
   void order_depth();
+  int64_t run(const Operand& operand, const FlatAxis& along) const;
   bool choose_tile();
   bool copies_directly(const Operand& operand) const;
   void add_dim(FlatAxis* flat, const std::string& name, int64_t step);
@@ -122,7 +142,7 @@ bool MatrixContract::depends(const Operand& operand, int axis) const {
 }
 
 bool MatrixContract::find_operand(const ScalarRef& factor, Operand* operand) const {
-  operand->factor = narrowest(factor);
+  operand->factor = narrowed(factor);
   int64_t most = 0;
   visit(operand->factor, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead) return;
@@ -143,7 +163,7 @@ bool MatrixContract::find_operand(const ScalarRef& factor, Operand* operand) con
 
 bool MatrixContract::find_operands() {
   const TensorExpr& e = b_.expr(root_);
-  const ScalarRef& body = narrowest(e.body);
+  const ScalarRef& body = e.body;
   if (e.combiner != Combiner::kSum || e.accumulator != DType::kF32 ||
       body->kind != Scalar::Kind::kApply || body->op != ScalarOp::kMul ||
       body->type != DType::kF32) {
@@ -226,12 +246,18 @@ void MatrixContract::order_depth() {
     return x != y ? x > y : a < c;
   });
   for (const int a : depth_.axes) depth_.extent *= extent(a);
-  const auto along = [&](const Operand& o, const FlatAxis& across) {
-    return stride(o, depth_.axes.back()) == 1 ||
-           (stride(o, across.axes.back()) != 1 && stride(o, depth_.axes.back()) > 0);
-  };
-  left_.along_depth = along(left_, rows_);
-  right_.along_depth = along(right_, columns_);
+  left_.along_depth = run(left_, depth_) >= run(left_, rows_);
+  right_.along_depth = run(right_, depth_) >= run(right_, columns_);
+}
+
+/// Elements that lie behind each other along an axis.
+int64_t MatrixContract::run(const Operand& operand, const FlatAxis& along) const {
+  int64_t elements = 1;
+  for (size_t i = along.axes.size(); i-- > 0;) {
+    if (stride(operand, along.axes[i]) != elements) break;
+    elements *= extent(along.axes[i]);
+  }
+  return elements;
 }
 
 /// A plain read whose axes are not folded together out of several.

@@ -10,7 +10,9 @@ constexpr int64_t kMostAccumulators = 128;  ///< registers of one thread
 constexpr int64_t kOtherRegisters = 56;     ///< fragments, addresses
 constexpr int64_t kMaxUnrolled = 128;       ///< matrix instructions of a warp and iteration
 constexpr int64_t kBanksBytes = 128;        ///< shared memory passes on a cycle
-constexpr double kIterationLatency = 160;   ///< cycles: wait, barrier, first fragments
+constexpr double kIterationLatency = 100;   ///< cycles: wait, barrier, first fragments
+constexpr double kIterationIssue = 30;      ///< cycles of a block that others cannot use
+constexpr double kOverlapLoss = 0.15;       ///< of what hides behind the slowest resource
 constexpr double kLoadLatency = 700;        ///< cycles from memory
 constexpr double kIssueShare = 0.7;         ///< of the peak that mma.sync reaches
 
@@ -32,9 +34,11 @@ class Pricing {
     const int64_t together = std::min(resident, each);
     const double steps = static_cast<double>(ceil_div(ceil_div(p_.k, t.splits), t.k));
 
-    const double throughput = static_cast<double>(each) * steps * cycles_of_step(t, together);
+    const double throughput =
+        static_cast<double>(each) * steps * (cycles_of_step(t, together) + kIterationIssue);
     const double ahead = static_cast<double>(t.stages - 1);
-    const double step_latency = std::max(kIterationLatency, kLoadLatency / ahead);
+    const double step_latency =
+        std::max(kIterationLatency + cycles_of_step(t, 1), kLoadLatency / ahead);
     const double latency = static_cast<double>(ceil_div(each, together)) *
                            (kLoadLatency + steps * step_latency + epilogue_cycles(t));
     const double cycles =
@@ -60,7 +64,8 @@ class Pricing {
     const double bandwidth = target_.bandwidth_gb_per_s(target_.l2_bytes / 2) * 1e9;
     const double loads = static_cast<double>(filled) / (bandwidth / clock / target_.sm_count);
     const double slow = p_.registers_on_the_way ? 1.5 : 1.0;
-    return std::max({units, shared, loads * slow});
+    const double most = std::max({units, shared, loads * slow});
+    return most + kOverlapLoss * (units + shared + loads * slow - most);
   }
   double epilogue_cycles(const MatrixTile& t) const {
     const double clock = static_cast<double>(target_.clock_mhz) * 1e6;

@@ -43,5 +43,67 @@ TEST_F(MatrixUnits, ProductsWithAnEpilogue) {
   }
 }
 
+/// Rows, columns and depth in either order of either operand, several of each, a batch before them.
+TEST_F(MatrixUnits, OperandsInAnyOrder) {
+  const std::map<std::string, std::string> forms = {
+      {"NT",
+       "(a: f16[$M,$K], b: f16[$N,$K]) { y = dot_general a, b, lhs_contract={1}, "
+       "rhs_contract={1} : f16[$M,$N] } -> (y)"},
+      {"TN",
+       "(a: f16[$K,$M], b: f16[$K,$N]) { y = dot_general a, b, lhs_contract={0}, "
+       "rhs_contract={0} : f16[$M,$N] } -> (y)"},
+      {"TT",
+       "(a: f16[$K,$M], b: f16[$N,$K]) { y = dot_general a, b, lhs_contract={0}, "
+       "rhs_contract={1} : f16[$M,$N] } -> (y)"},
+      {"batched",
+       "(a: f16[3,$M,$K], b: f16[3,$N,$K]) { y = dot_general a, b, lhs_contract={2}, "
+       "rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f16[3,$M,$N] } -> (y)"},
+      {"heads",
+       "(a: f16[2,$M,3,$K], b: f16[2,$N,3,$K]) { y = dot_general a, b, lhs_contract={3}, "
+       "rhs_contract={3}, lhs_batch={0,2}, rhs_batch={0,2} : f16[2,3,$M,$N] } -> (y)"},
+      {"two depths",
+       "(a: f16[$M,5,$K], b: f16[5,$K,$N]) { y = dot_general a, b, "
+       "lhs_contract={1,2}, rhs_contract={0,1} : f16[$M,$N] } -> (y)"},
+  };
+  for (const auto& [name, text] : forms) {
+    for (const char* sizes : {"32 48 64", "21 35 17", "40 24 136"}) {
+      SCOPED_TRACE(name + " " + sizes);
+      expect_on_units(sized(text, sizes), 4e-3);
+    }
+  }
+}
+
+TEST_F(MatrixUnits, ConvolutionsAsProducts) {
+  const std::map<std::string, std::string> forms = {
+      {"strides={1,1}, low={1,1}, high={1,1}", "[2,24,9,11]"},
+      {"strides={2,2}, low={1,0}, high={1,0}", "[2,24,5,5]"},
+      {"strides={1,1}, low={0,0}, high={0,0}", "[2,24,7,9]"}};
+  for (const auto& [attributes, shape] : forms) {
+    std::string text = R"(
+      (x: f16[2,20,9,11], w: f16[24,20,3,3], b: f16[24]) {
+        c = convolution x, w, ATTRIBUTES, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f16SHAPE
+        d = broadcast b, dims={1} : f16SHAPE
+        e = add c, d : f16SHAPE
+        y = tanh e : f16SHAPE
+      } -> (y))";
+    SCOPED_TRACE(attributes);
+    expect_on_units(replaced(replaced(text, "ATTRIBUTES", attributes), "SHAPE", shape), 6e-3);
+  }
+}
+
+/// What is computed of an operand on its way to the units passes through registers.
+TEST_F(MatrixUnits, ComputeOnTheWayIn) {
+  for (const char* sizes : {"48 64 96", "19 27 45"}) {
+    expect_on_units(sized(R"(
+      (a: f16[$M,$K], s: f16[$K], b: f16[$K,$N]) {
+        t = broadcast s, dims={1} : f16[$M,$K]
+        u = mul a, t : f16[$M,$K]
+        y = dot_general u, b, lhs_contract={1}, rhs_contract={0} : f16[$M,$N]
+      } -> (y))",
+                          sizes),
+                    4e-3);
+  }
+}
+
 }  // namespace
 }  // namespace weft::testing

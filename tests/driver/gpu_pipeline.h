@@ -68,6 +68,19 @@ inline Outcome run(const std::string& text) {
   return out;
 }
 
+/// Planned for the device of `run`, and no further than its kernels.
+inline std::unique_ptr<Compilation> planned(const std::string& text) {
+  auto graph = parse_graph(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  if (!graph.ok()) return nullptr;
+  CompileOptions options;
+  options.device = *find_target("h100-sxm");
+  options.verify = true;
+  auto compiled = compile_graph(*graph, options);
+  EXPECT_TRUE(compiled.ok()) << compiled.error().message;
+  return compiled.ok() ? std::move(*compiled) : nullptr;
+}
+
 /// The compilation, for looking at; null after a failure.
 inline std::unique_ptr<Compilation> expect_same(const std::string& text, double tolerance = 1e-5) {
   Outcome out = run(text);
