@@ -22,7 +22,8 @@ struct EmulatedKernel {
 
 class Emulation : public KernelLauncher {
  public:
-  explicit Emulation(std::vector<EmulatedKernel> kernels) : kernels_(std::move(kernels)) {}
+  Emulation(std::vector<EmulatedKernel> kernels, EmulationOptions options)
+      : kernels_(std::move(kernels)), options_(std::move(options)) {}
 
   Status launch(int32_t number, std::span<void* const> addresses,
                 std::span<const int64_t> arguments) override {
@@ -53,9 +54,12 @@ class Emulation : public KernelLauncher {
     shape.threads = static_cast<uint32_t>(kernel.code.threads);
     shape.cooperative = kernel.code.grid_barrier;
     shape.shared_bytes = static_cast<size_t>(kernel.code.shared_bytes);
+    simt::LaunchOptions how;
+    how.traffic = static_cast<bool>(options_.observe);
     WEFT_ASSIGN_OR_RETURN(
         const simt::Report report,
-        emulator_.launch(*kernel.module, kernel.code.name, shape, buffers, values));
+        emulator_.launch(*kernel.module, kernel.code.name, shape, buffers, values, how));
+    if (options_.observe) options_.observe(kernel.code, report);
     if (!report.clean()) {
       return Error{ErrorCode::kInternal, kernel.code.name + ": " + print(report)};
     }
@@ -89,22 +93,24 @@ class Emulation : public KernelLauncher {
   }
 
   std::vector<EmulatedKernel> kernels_;
+  EmulationOptions options_;
   simt::Emulator emulator_;
 };
 
 }  // namespace
 
 Result<std::shared_ptr<KernelLauncher>> emulate_kernels(const std::vector<KernelFunction>& kernels,
-                                                        const std::string& cache_directory) {
-  simt::CompileOptions options;
-  if (!cache_directory.empty()) options.cache_directory = cache_directory + "/simt";
+                                                        const std::string& cache_directory,
+                                                        const EmulationOptions& options) {
+  simt::CompileOptions build;
+  if (!cache_directory.empty()) build.cache_directory = cache_directory + "/simt";
   std::vector<EmulatedKernel> list(kernels.size());
   std::vector<Status> compiled(kernels.size());
   std::atomic<size_t> next{0};
   const auto compile = [&] {
     for (size_t k = next++; k < kernels.size(); k = next++) {
       list[k].code = emit_cuda(kernels[k]);
-      auto module = simt::Module::compile(list[k].code.text, list[k].code.name + ".cu", options);
+      auto module = simt::Module::compile(list[k].code.text, list[k].code.name + ".cu", build);
       if (module.ok()) {
         list[k].module = std::move(*module);
       } else {
@@ -122,7 +128,7 @@ Result<std::shared_ptr<KernelLauncher>> emulate_kernels(const std::vector<Kernel
   compile();
   for (std::thread& thread : threads) thread.join();
   for (const Status& status : compiled) WEFT_RETURN_IF_ERROR(status);
-  return std::shared_ptr<KernelLauncher>(std::make_shared<Emulation>(std::move(list)));
+  return std::shared_ptr<KernelLauncher>(std::make_shared<Emulation>(std::move(list), options));
 }
 
 }  // namespace weft

@@ -1,9 +1,12 @@
 #include <algorithm>
-#include <bit>
+#include <functional>
 #include <limits>
 #include <set>
 
 #include "expr/dependence.h"
+#include "fmt/format.h"
+#include "schedule/row_layout.h"
+#include "schedule/share_loads.h"
 #include "schedule/templates.h"
 #include "schedule/thread_tile.h"
 #include "schedule/tile_builder.h"
@@ -12,65 +15,91 @@ namespace weft {
 
 namespace {
 
-/// Elements of a row that one thread may hold of each value: beyond, registers run out.
-constexpr int64_t kMostHeld = 64;
-/// Elements that a thread should have before a row is given more warps.
-constexpr int64_t kEnoughHeld = 16;
-constexpr int64_t kMostWarps = 32;
-/// Warps of a block whose rows or elements need no common memory.
-constexpr int64_t kFreeWarps = 8;
-
 bool has_axis(const GroupAxes& axes, int position, int axis) {
   const auto& list = axes.axis_of[static_cast<size_t>(position)];
   return std::find(list.begin(), list.end(), axis) != list.end();
 }
 
-/// The stitched template on a GPU. A row lies on the threads of a block (or of a part of it) and
-/// stays in registers from its load to its last use; where it is too long for that, each level of
-/// reductions is a sweep over it that computes again what it needs.
+bool keeps_position(const TensorExpr& e) {
+  return e.combiner == Combiner::kArgMax || e.combiner == Combiner::kArgMin;
+}
+Combiner best_of(const TensorExpr& e) {
+  return e.combiner == Combiner::kArgMax ? Combiner::kMax : Combiner::kMin;
+}
+Combiner pick_of(const TensorExpr& e) { return e.last_on_ties ? Combiner::kMax : Combiner::kMin; }
+ScalarRef no_position(const TensorExpr& e) {
+  return scalar_constant(
+      int_value(DType::kI64, e.last_on_ties ? -1 : std::numeric_limits<int64_t>::max()));
+}
+ScalarRef truth(ScalarOp op, std::vector<ScalarRef> operands) {
+  return scalar_apply(op, std::move(operands), DType::kBool);
+}
+/// Equality under which NaN equals itself.
+ScalarRef same_value(const ScalarRef& a, const ScalarRef& b) {
+  const ScalarRef same = truth(ScalarOp::kEq, {a, b});
+  if (!is_float(a->type)) return same;
+  return truth(
+      ScalarOp::kOr,
+      {same, truth(ScalarOp::kAnd, {truth(ScalarOp::kIsNan, {a}), truth(ScalarOp::kIsNan, {b})})});
+}
+
+/// The stitched template on a GPU. A row lies on the threads of a block, of a part of it or of
+/// several blocks, and stays in registers from its load to its last use; where it is too long for
+/// that, each level of reductions is a sweep over it that computes again what it needs.
 class ThreadStitch {
  public:
   ThreadStitch(const TensorProgram& program, const Group& group, const GroupAxes& axes,
-               const Target& target, const std::string& name, bool resident)
+               const RowLayout& layout, const std::string& name)
       : program_(program),
         group_(group),
         axes_(axes),
-        target_(target),
+        layout_(layout),
         b_(program, group, axes, name),
         count_(static_cast<int>(group.exprs.size())),
-        resident_(resident) {}
+        digits_(layout.digits) {}
 
-  Result<ScheduledKernel> build() {
-    choose_vector_axis();
-    lay_out();
+  ScheduledKernel build() {
     TileLoop grid;
     grid.kind = TileLoop::Kind::kGrid;
-    int64_t items = 1;
-    for (const int a : free_) {
-      const int64_t step = std::max<int64_t>(digits_extent(digits_[a]), 1);
+    int64_t items = layout_.parts;
+    for (const int a : layout_.free) {
+      const int64_t step = std::max<int64_t>(digits_extent(digits_of(a)), 1);
       grid.dims.push_back(b_.loop_dim(a, step));
       items *= (extent(a) + step - 1) / step;
       if (step > 1) var_[a] = grid.dims.back().offset;
     }
-    if (resident_) bind_row();
-    grid.body = body();
-    b_.program().body = b_.one_nest(std::move(grid));
-    b_.program().cpu = false;
-    b_.program().blocks = items;
-    b_.program().warps = warps_;
+    if (layout_.split >= 0) {
+      split_ = b_.loop_dim(layout_.split, layout_.part);
+      grid.dims.push_back(split_);
+    }
+    layout_.resident ? bind_row() : stand_in_for_row();
+    TileBody tail;
+    grid.body = body(&tail);
+    TileProgram& program = b_.program();
+    program.body = b_.one_nest(std::move(grid));
+    for (TileNode& node : tail) program.body.push_back(std::move(node));
+    program.cpu = false;
+    program.blocks = items;
+    program.warps = layout_.warps;
+    program.per_sm = layout_.per_sm;
+    share_loads(program);
     ScheduledKernel out;
-    out.program = std::move(b_.program());
+    out.program = std::move(program);
     out.parameters = b_.take_parameters();
     out.schedule_template = axes_.reductions.empty() ? "elementwise"
-                            : resident_              ? "rows in registers"
+                            : layout_.resident       ? "rows in registers"
                                                      : "rows in sweeps";
+    if (layout_.split >= 0) out.schedule_template += " over blocks";
     return out;
   }
 
  private:
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
   bool reduces(int p) const { return !b_.expr(p).reduce_extents.empty(); }
-  bool is_row_axis(int a) const { return std::find(row_.begin(), row_.end(), a) != row_.end(); }
+  bool is_row_axis(int a) const {
+    return std::find(layout_.row.begin(), layout_.row.end(), a) != layout_.row.end();
+  }
+  const std::vector<Place::Digit>& digits_of(int a) const { return digits_.at(a); }
   bool is_row_value(int p) const {
     const auto& own = axes_.axis_of[static_cast<size_t>(p)];
     return !reduces(p) &&
@@ -86,31 +115,61 @@ class ThreadStitch {
     return std::find(own.begin(), end, axis) != end;
   }
 
-  void choose_vector_axis();
-  int64_t widest_element() const;
-  void lay_out();
+  /// What one reduction leaves in a block: the total of its part of the row, with a position its
+  /// best value and where it stands.
+  struct Partial {
+    int member = -1;
+    TileSymbolId total = -1, position = -1;
+  };
+
   void bind_row();
-  TileBody body();
+  TileBody body(TileBody* tail);
+  void start_tail(TileLoop* nest);
+  bool row_ends_with(int level) const;
   std::set<int> needed_in(int level) const;
   void emit_scalars(int level, TileBody* out);
-  void emit_resident(int level, TileBody* out);
-  void emit_sweep(int level, TileBody* out);
-  void emit_sweep_over(const std::set<int>& needed, int level, TileBody* out);
+  std::vector<Partial> emit_resident(int level, TileBody* out);
+  std::vector<Partial> emit_sweep(int level, TileBody* out);
   TileLoop row_loop();
   void emit_member(int p, TileBody* out);
-  void emit_reduction(int p, TileBody* out);
-  void emit_position(int p, TileBody* out);
-  void emit_carry(TileLoop* loop, TileBody* after, const std::string& base, Combiner combiner,
-                  ScalarRef contribution, TileSymbolId* result);
+  void emit_store(int p, TileBody* out);
+  Partial emit_reduction(int p, TileBody* out);
+  TileSymbolId emit_carry(TileLoop* loop, int p, const std::string& suffix,
+                          const ScalarRef& initial,
+                          const std::function<ScalarRef(const ScalarRef& old)>& next);
+  TileSymbolId emit_total(TileSymbolId carry, int p, const std::string& suffix, Combiner combiner,
+                          const std::function<ScalarRef(const ScalarRef& kept)>& value,
+                          TileBody* out);
+  void finish_reductions(std::vector<Partial> partials, TileBody* out);
+  void combine_partials(const std::vector<Partial>& partials, TileBody* out);
+  void share_partial(Partial* partial, TileBody* out);
+  /// Whether the parts of one row lie side by side in memory: where rows do.
+  bool parts_last() const { return is_row_axis(layout_.vec_axis); }
+  std::vector<IndexExpr> partial_indices(int p, const IndexExpr& part) const;
+  TileSymbolId combine_parts(int p, const std::string& suffix, Combiner combiner, TileVarId t,
+                             ScalarRef value, TileBody* out);
   void finish_reduction(int p, TileSymbolId total, TileBody* out);
-  ScalarRef position_of(int p, TileSymbolId best) const;
+  ScalarRef position_where(int p, const ScalarRef& same) const;
+  ScalarRef next_position(int p, const ScalarRef& x, const ScalarRef& best,
+                          const ScalarRef& old) const;
   ScalarRef translated(int p) const {
     return b_.translate(p, [this](int producer, const Scalar&) { return read_local(producer); });
   }
+  ScalarRef contribution(int p) const {
+    const TensorExpr& e = b_.expr(p);
+    return keeps_position(e) ? translated(p) : scalar_convert(translated(p), e.accumulator);
+  }
   ScalarRef read_local(int producer) const;
+  /// A result of a member, in the block's registers.
+  ScalarRef read_result(int p, TileSymbolId symbol) const {
+    return scalar_read(symbol, b_.type_of(symbol), free_coordinates(p));
+  }
   std::vector<IndexExpr> coordinates(int p) const;
   std::vector<IndexExpr> free_coordinates(int p) const;
-  Place full_place(int p) const;
+  Place full_place() const;
+  void stand_in_for_row();
+  Place free_place() const;
+  Place place_over_parts(TileVarId t) const;
   TileSymbolId add_value(const std::string& base, DType type,
                          TileSymbol::Kind kind = TileSymbol::Kind::kValue);
   static TileStatement assign(TileSymbolId symbol, std::vector<IndexExpr> indices, ScalarRef value,
@@ -125,158 +184,98 @@ class ThreadStitch {
   const TensorProgram& program_;
   const Group& group_;
   const GroupAxes& axes_;
-  const Target& target_;
+  const RowLayout& layout_;
   TileBuilder b_;
   int count_;
-  bool resident_;
-
-  int vec_axis_ = -1;
-  std::vector<int> free_, row_;  ///< axes of extent > 1, outermost first: of the grid, of a row
-  std::map<int, std::vector<Place::Digit>> digits_;  ///< by axis; none: one element
-  std::map<int, TileVarId> var_;                     ///< by axis with digits: its box variable
-  int64_t warps_ = 1;
+  std::map<int, std::vector<Place::Digit>> digits_;  ///< of the nest at hand
+  bool in_tail_ = false;
+  TileLoop::Dim split_;               ///< over the parts of a row that blocks share
+  std::map<int, TileVarId> behind_;   ///< by axis of a row: its stand-in outside of sweeps
+  std::map<int, TileVarId> var_;      ///< by axis with digits: its box variable
   std::map<int, TileSymbolId> made_;  ///< by member: where its value is now
 };
 
-void ThreadStitch::choose_vector_axis() {
-  std::vector<int> all;
-  for (size_t a = 0; a < axes_.axes.size(); ++a) {
-    if (axes_.axes[a].extent != 1) all.push_back(static_cast<int>(a));
-  }
-  double best = 0;
-  for (const int a : all) {
-    double score = 0;
-    for (int p = 0; p < count_; ++p) {
-      const auto weigh = [&](int64_t stride, DType type) {
-        if (stride == 1) score += 4.0 * static_cast<double>(byte_size(type));
-        if (stride > 1 || stride < 0) score -= static_cast<double>(byte_size(type));
-      };
-      visit(b_.expr(p).body, [&](const Scalar& s) {
-        if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0)
-          weigh(stride_along(program_, axes_, p, s, a), s.type);
-      });
-      if (is_output(p)) {
-        weigh(output_stride_along(program_, axes_, group_, p, a), type_of(p));
-      }
-    }
-    score += std::min(static_cast<double>(extent(a)), 128.0) / 256;
-    if (vec_axis_ < 0 || score > best) {
-      best = score;
-      vec_axis_ = a;
-    }
-  }
-  // Outermost first, by the strides of the widest output.
-  int main = count_ - 1;
-  for (int p = 0; p < count_; ++p) {
-    if (is_output(p) && axes_.axis_of[static_cast<size_t>(p)].size() >=
-                            axes_.axis_of[static_cast<size_t>(main)].size())
-      main = p;
-  }
-  std::sort(all.begin(), all.end(), [&](int a, int c) {
-    if ((a == vec_axis_) != (c == vec_axis_)) return c == vec_axis_;
-    const int64_t sa = output_stride_along(program_, axes_, group_, main, a);
-    const int64_t sc = output_stride_along(program_, axes_, group_, main, c);
-    return sa != sc ? sa > sc : a < c;
-  });
-  for (const int a : all) {
-    (axes_.axes[static_cast<size_t>(a)].reduced ? row_ : free_).push_back(a);
-  }
-}
-
-/// Of the tensors that lie one element after another along the vector axis.
-int64_t ThreadStitch::widest_element() const {
-  int64_t bytes = 1;
-  for (int p = 0; p < count_; ++p) {
-    visit(b_.expr(p).body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0 &&
-          stride_along(program_, axes_, p, s, vec_axis_) == 1) {
-        bytes = std::max(bytes, byte_size(s.type));
-      }
-    });
-    if (is_output(p) && output_stride_along(program_, axes_, group_, p, vec_axis_) == 1) {
-      bytes = std::max(bytes, byte_size(type_of(p)));
-    }
-  }
-  return bytes;
-}
-
-void ThreadStitch::lay_out() {
-  if (vec_axis_ < 0) return;
-  const bool alone = free_.size() + row_.size() == 1;
-  const int64_t vec = access_elements(extent(vec_axis_), widest_element(), alone);
-  const bool row_vector = is_row_axis(vec_axis_);
-  int64_t row_elements = 1;
-  for (const int a : row_) row_elements *= extent(a);
-
-  // Warps that share a row: as many as leave each thread enough of it.
-  int64_t row_warps = 1;
-  if (!row_.empty()) {
-    const int64_t lanes = row_vector ? 32 : 1;
-    while (row_warps < kMostWarps && row_elements > row_warps * lanes * kEnoughHeld) row_warps *= 2;
-    if (!row_vector) row_warps = std::min<int64_t>(row_warps, kFreeWarps);
-  }
-  const int64_t warps =
-      std::max(row_warps, row_.empty() || row_warps == 1 ? kFreeWarps : row_warps);
-  ThreadTile tile(warps);
-  const auto order = [&](const std::vector<int>& list) {
-    return std::vector<int>(list.rbegin(), list.rend());
-  };
-  if (row_.empty()) {
-    // Several vectors a thread where there are more than enough blocks all the same.
-    int64_t total = 1;
-    for (const int a : free_) total *= extent(a);
-    const int64_t enough = int64_t{target_.sm_count} * 8 * warps * 32 * vec;
-    const int64_t regs = std::clamp<int64_t>(total / std::max<int64_t>(enough, 1), 1, 4);
-    for (const int a : order(free_)) {
-      const bool first = a == vec_axis_;
-      digits_[a] = tile.add(extent(a), first ? vec : 1, 32, warps, first ? regs : 1);
-    }
-  } else if (row_vector) {
-    for (const int a : order(row_)) {
-      const bool first = a == vec_axis_;
-      digits_[a] = tile.add(extent(a), first ? vec : 1, 32, row_warps,
-                            resident_ ? 0
-                            : first   ? 2
-                                      : 1);
-    }
-    for (const int a : order(free_)) digits_[a] = tile.add(extent(a), 1, 32, kFreeWarps, 1);
-  } else {
-    digits_[vec_axis_] = tile.add(extent(vec_axis_), vec, 32, 1, 1);
-    for (const int a : order(free_)) {
-      if (a != vec_axis_) digits_[a] = tile.add(extent(a), 1, 32, 1, 1);
-    }
-    for (const int a : order(row_)) {
-      digits_[a] = tile.add(extent(a), 1, tile.lanes_left(), row_warps, resident_ ? 0 : 4);
-    }
-  }
-  warps_ = 1;
-  for (auto& [a, list] : digits_) {
-    for (const Place::Digit& d : list) warps_ *= d.level == PlaceLevel::kWarp ? d.extent : 1;
-  }
-}
-
-/// A row in registers has one variable for each of its axes.
+/// A row in registers has one variable for each of its axes; a part of one has its loop's.
 void ThreadStitch::bind_row() {
-  for (const int a : row_) {
+  for (const int a : layout_.row) {
+    if (a == layout_.split) {
+      var_[a] = split_.offset;
+      continue;
+    }
     var_[a] =
         b_.program().add_var(b_.unique("j" + std::to_string(a)), TileVar::Kind::kAxis, extent(a));
     b_.bind(a, IndexExpr::var(var_[a]));
   }
 }
 
-TileBody ThreadStitch::body() {
+/// What follows the last of a split row is a nest of its own, behind a barrier: its results are
+/// few, and other threads have them than had the row.
+TileBody ThreadStitch::body(TileBody* tail) {
   TileBody out;
+  TileLoop nest;
+  TileBody* at = &out;
   for (int level = 0; level < axes_.levels; ++level) {
-    emit_scalars(level, &out);
-    resident_ ? emit_resident(level, &out) : emit_sweep(level, &out);
+    emit_scalars(level, at);
+    std::vector<Partial> partials =
+        layout_.resident ? emit_resident(level, at) : emit_sweep(level, at);
+    if (layout_.split >= 0 && at == &out && row_ends_with(level)) {
+      for (Partial& r : partials) share_partial(&r, at);
+      start_tail(&nest);
+      at = &nest.body;
+      combine_partials(partials, at);
+    } else {
+      finish_reductions(std::move(partials), at);
+    }
   }
+  if (at != &out) *tail = b_.one_nest(std::move(nest));
   return out;
 }
 
-/// Coordinates of a value in the axes of the grid that the box has.
+bool ThreadStitch::row_ends_with(int level) const {
+  for (int p = 0; p < count_; ++p) {
+    const bool later = axes_.level[static_cast<size_t>(p)] > level;
+    if (later && (reduces(p) || is_row_value(p))) return false;
+    // What an earlier level made of other results would have to be made again.
+    const bool scalar = !reduces(p) && !is_row_value(p);
+    if (!later && scalar) return false;
+    if (reduces(p) && axes_.level[static_cast<size_t>(p)] != level) return false;
+  }
+  return true;
+}
+
+/// A new nest over the axes that are left, laid out as an element a lane; the parts of a row are
+/// on the lanes where they lie side by side, else on the warps.
+void ThreadStitch::start_tail(TileLoop* nest) {
+  nest->kind = TileLoop::Kind::kGrid;
+  in_tail_ = true;
+  ThreadTile tile(layout_.warps);
+  digits_.clear();
+  if (parts_last()) {
+    for (const int a : layout_.row) digits_[a] = {};
+    digits_[layout_.split] = tile.add(layout_.parts, 1, 32, 1, 0);
+  } else {
+    for (const int a : layout_.row) digits_[a] = {};
+  }
+  for (auto a = layout_.free.rbegin(); a != layout_.free.rend(); ++a) {
+    digits_[*a] = tile.add(extent(*a), 1, 32, parts_last() ? layout_.warps : 1, 1);
+  }
+  if (!parts_last()) {
+    digits_[layout_.split] = tile.add(layout_.parts, 1, tile.lanes_left(), layout_.warps, 0);
+  }
+  behind_ = {
+      {layout_.split, b_.program().add_var(b_.unique("t"), TileVar::Kind::kAxis, layout_.parts)}};
+  var_.clear();
+  for (const int a : layout_.free) {
+    const int64_t step = std::max<int64_t>(digits_extent(digits_[a]), 1);
+    nest->dims.push_back(b_.loop_dim(a, step));
+    if (step > 1) var_[a] = nest->dims.back().offset;
+  }
+}
+
+/// Coordinates of a member's result in the axes of the grid that the box has.
 std::vector<IndexExpr> ThreadStitch::free_coordinates(int p) const {
   std::vector<IndexExpr> out;
-  for (const int a : free_) {
+  for (const int a : layout_.free) {
     if (var_.count(a) != 0 && output_has(p, a)) out.push_back(b_.index(a));
   }
   return out;
@@ -285,25 +284,71 @@ std::vector<IndexExpr> ThreadStitch::free_coordinates(int p) const {
 std::vector<IndexExpr> ThreadStitch::coordinates(int p) const {
   std::vector<IndexExpr> out = free_coordinates(p);
   if (reduces(p)) return out;
-  for (const int a : row_) {
+  for (const int a : layout_.row) {
     if (has_axis(axes_, p, a)) out.push_back(b_.index(a));
   }
   return out;
 }
 
-/// The block's place where the member's box has all of its axes; else none: it is that of what the
-/// member reads, or of its reader.
-Place ThreadStitch::full_place(int p) const {
+Place ThreadStitch::free_place() const {
   Place place;
-  for (const auto* list : {&free_, &row_}) {
-    for (const int a : *list) {
-      const auto var = var_.find(a);
-      const auto digits = digits_.find(a);
-      if (var == var_.end() || digits == digits_.end() || digits->second.empty()) continue;
-      if (!has_axis(axes_, p, a)) return {};
-      place.axes.push_back({var->second, digits->second});
+  for (const int a : layout_.free) {
+    const auto var = var_.find(a);
+    if (var != var_.end() && !digits_of(a).empty()) {
+      place.axes.push_back({var->second, digits_of(a)});
     }
   }
+  return place;
+}
+
+/// The block's place. Threads hold copies of what lacks some of its axes; outside of a sweep, other
+/// variables stand for those of the row.
+Place ThreadStitch::full_place() const {
+  Place place = free_place();
+  for (const int a : layout_.row) {
+    const auto bound = var_.find(a), behind = behind_.find(a);
+    if (digits_of(a).empty()) continue;
+    if (bound != var_.end()) {
+      place.axes.push_back({bound->second, digits_of(a)});
+    } else if (behind != behind_.end()) {
+      place.axes.push_back({behind->second, digits_of(a)});
+    }
+  }
+  return place;
+}
+
+/// One variable for each axis of a row, for what threads hold outside of sweeps.
+void ThreadStitch::stand_in_for_row() {
+  for (const int a : layout_.row) {
+    const int64_t extent = digits_extent(digits_of(a));
+    if (extent < 2) continue;
+    behind_[a] = b_.program().add_var(b_.unique("jj"), TileVar::Kind::kAxis, extent);
+  }
+}
+
+/// The parts of a row over the threads that had its elements, so that those of the other axes stay
+/// where they are. Warps stand aside where the lanes take them in few turns: each then knows the
+/// result, and none need exchange it.
+Place ThreadStitch::place_over_parts(TileVarId t) const {
+  constexpr int64_t kFewTurns = 8;
+  Place place = free_place();
+  int64_t lanes = 1, warps = 1, free_warps = 1;
+  for (const auto& [a, digits] : digits_) {
+    for (const Place::Digit& d : digits) {
+      const bool row = is_row_axis(a);
+      if (d.level == PlaceLevel::kLane && row) lanes *= d.extent;
+      if (d.level == PlaceLevel::kWarp) (row ? warps : free_warps) *= d.extent;
+    }
+  }
+  if (free_warps == 1 && layout_.parts <= lanes * kFewTurns) warps = 1;
+  const int64_t turns = (layout_.parts + lanes * warps - 1) / (lanes * warps);
+  Place::Axis axis{t, {}};
+  for (const Place::Digit d : {Place::Digit{PlaceLevel::kReg, turns},
+                               {PlaceLevel::kWarp, warps},
+                               {PlaceLevel::kLane, lanes}}) {
+    if (d.extent > 1) axis.digits.push_back(d);
+  }
+  if (!axis.digits.empty()) place.axes.push_back(std::move(axis));
   return place;
 }
 
@@ -330,93 +375,155 @@ ScalarRef ThreadStitch::read_local(int producer) const {
 
 void ThreadStitch::emit_member(int p, TileBody* out) {
   const TileSymbolId symbol = add_value(name_of(p) + "_v", type_of(p));
-  out->push_back(TileNode::of(assign(symbol, coordinates(p), translated(p), full_place(p))));
+  out->push_back(TileNode::of(assign(symbol, coordinates(p), translated(p), full_place())));
   made_[p] = symbol;
+}
+
+/// What blocks that share a row all know is stored by the one that has its beginning.
+void ThreadStitch::emit_store(int p, TileBody* out) {
+  const bool row = is_row_value(p);
+  TileStatement store = b_.store(p, read_local(p), full_place());
+  if (row || layout_.split < 0 || in_tail_) {
+    out->push_back(TileNode::of(std::move(store)));
+    return;
+  }
+  TileCondition first;
+  first.condition = truth(ScalarOp::kEq, {scalar_index(IndexExpr::var(split_.origin)),
+                                          scalar_constant(int_value(DType::kI64, 0))});
+  first.body.push_back(TileNode::of(std::move(store)));
+  out->push_back(TileNode::of(std::move(first)));
 }
 
 void ThreadStitch::emit_scalars(int level, TileBody* out) {
   for (int p = 0; p < count_; ++p) {
     if (axes_.level[static_cast<size_t>(p)] != level || is_row_value(p) || reduces(p)) continue;
     emit_member(p, out);
-    if (is_output(p)) out->push_back(TileNode::of(b_.store(p, read_local(p), full_place(p))));
+    if (is_output(p)) emit_store(p, out);
   }
 }
 
-void ThreadStitch::emit_resident(int level, TileBody* out) {
+std::vector<ThreadStitch::Partial> ThreadStitch::emit_resident(int level, TileBody* out) {
+  std::vector<Partial> partials;
   for (int p = 0; p < count_; ++p) {
     if (axes_.level[static_cast<size_t>(p)] != level) continue;
     if (reduces(p)) {
-      emit_reduction(p, out);
+      partials.push_back(emit_reduction(p, out));
     } else if (is_row_value(p)) {
       emit_member(p, out);
-      if (is_output(p)) out->push_back(TileNode::of(b_.store(p, read_local(p), full_place(p))));
+      if (is_output(p)) emit_store(p, out);
     }
   }
+  return partials;
 }
 
-/// Where the best value stands: the first (or last) position that holds it; NaN is the best.
-ScalarRef ThreadStitch::position_of(int p, TileSymbolId best) const {
+/// The position of an element where it is the best one, else none.
+ScalarRef ThreadStitch::position_where(int p, const ScalarRef& same) const {
   const TensorExpr& e = b_.expr(p);
   const int axis = axes_.axis_of[static_cast<size_t>(p)][static_cast<size_t>(e.output_rank())];
-  const int64_t none = e.last_on_ties ? -1 : std::numeric_limits<int64_t>::max();
-  const ScalarRef x = translated(p);
-  const ScalarRef top = scalar_read(best, x->type, free_coordinates(p));
-  const auto truth = [](ScalarOp op, std::vector<ScalarRef> operands) {
-    return scalar_apply(op, std::move(operands), DType::kBool);
-  };
-  ScalarRef same = truth(ScalarOp::kEq, {x, top});
-  if (is_float(x->type)) {
-    same = truth(ScalarOp::kOr, {same, truth(ScalarOp::kAnd, {truth(ScalarOp::kIsNan, {x}),
-                                                              truth(ScalarOp::kIsNan, {top})})});
-  }
-  return scalar_apply(
-      ScalarOp::kSelect,
-      {same, scalar_index(b_.index(axis)), scalar_constant(int_value(DType::kI64, none))},
-      DType::kI64);
+  return scalar_apply(ScalarOp::kSelect, {same, scalar_index(b_.index(axis)), no_position(e)},
+                      DType::kI64);
 }
 
-bool keeps_position(const TensorExpr& e) {
-  return e.combiner == Combiner::kArgMax || e.combiner == Combiner::kArgMin;
-}
-Combiner best_of(const TensorExpr& e) {
-  return e.combiner == Combiner::kArgMax ? Combiner::kMax : Combiner::kMin;
-}
-
-/// One statement over the whole row.
-void ThreadStitch::emit_reduction(int p, TileBody* out) {
+/// One statement over the whole row; two where a position is asked for: the best value, and the
+/// first (or last) position that holds it. NaN is the best.
+ThreadStitch::Partial ThreadStitch::emit_reduction(int p, TileBody* out) {
   const TensorExpr& e = b_.expr(p);
   const auto reduce = [&](const std::string& suffix, Combiner combiner, ScalarRef value) {
     const TileSymbolId symbol = add_value(name_of(p) + suffix, value->type);
-    TileStatement st = assign(symbol, free_coordinates(p), std::move(value), full_place(p));
+    TileStatement st = assign(symbol, free_coordinates(p), std::move(value), full_place());
     st.combiner = tile_combiner(combiner);
-    for (const int a : row_) {
+    for (const int a : layout_.row) {
       if (has_axis(axes_, p, a)) st.reduce_axes.push_back(var_.at(a));
     }
     out->push_back(TileNode::of(std::move(st)));
     return symbol;
   };
-  if (keeps_position(e)) {
-    const TileSymbolId best = reduce("_m", best_of(e), translated(p));
-    const Combiner pick = e.last_on_ties ? Combiner::kMax : Combiner::kMin;
-    finish_reduction(p, reduce("_r", pick, position_of(p, best)), out);
+  if (!keeps_position(e)) return {p, reduce("_r", e.combiner, contribution(p)), -1};
+  const TileSymbolId best = reduce("_m", best_of(e), translated(p));
+  const ScalarRef same = same_value(translated(p), read_result(p, best));
+  return {p, best, reduce("_r", pick_of(e), position_where(p, same))};
+}
+
+/// What blocks leave of a row is combined by each of them behind one barrier of the grid.
+void ThreadStitch::finish_reductions(std::vector<Partial> partials, TileBody* out) {
+  if (layout_.split < 0) {
+    for (const Partial& r : partials) {
+      finish_reduction(r.member, r.position >= 0 ? r.position : r.total, out);
+    }
     return;
   }
-  finish_reduction(p, reduce("_r", e.combiner, scalar_convert(translated(p), e.accumulator)), out);
+  for (Partial& r : partials) share_partial(&r, out);
+  combine_partials(partials, out);
+}
+
+void ThreadStitch::combine_partials(const std::vector<Partial>& partials, TileBody* out) {
+  for (const Partial& r : partials) {
+    const TensorExpr& e = b_.expr(r.member);
+    const TileVarId t =
+        in_tail_ ? behind_.at(layout_.split)
+                 : b_.program().add_var(b_.unique("t"), TileVar::Kind::kAxis, layout_.parts);
+    const auto read = [&](TileSymbolId symbol) {
+      return scalar_read(symbol, b_.type_of(symbol), partial_indices(r.member, IndexExpr::var(t)));
+    };
+    const bool position = r.position >= 0;
+    TileSymbolId total =
+        combine_parts(r.member, "_g", position ? best_of(e) : e.combiner, t, read(r.total), out);
+    if (position) {
+      const ScalarRef where = scalar_apply(ScalarOp::kSelect,
+                                           {same_value(read(r.total), read_result(r.member, total)),
+                                            read(r.position), no_position(e)},
+                                           DType::kI64);
+      total = combine_parts(r.member, "_w", pick_of(e), t, where, out);
+    }
+    finish_reduction(r.member, total, out);
+  }
+}
+
+std::vector<IndexExpr> ThreadStitch::partial_indices(int p, const IndexExpr& part) const {
+  std::vector<IndexExpr> at;
+  for (const int a : layout_.free) {
+    if (output_has(p, a)) at.push_back(b_.index(a));
+  }
+  at.insert(parts_last() ? at.end() : at.begin(), part);
+  return at;
+}
+
+/// A block's own results where the others find them: an element for each row and part.
+void ThreadStitch::share_partial(Partial* partial, TileBody* out) {
+  for (TileSymbolId* own : {&partial->total, &partial->position}) {
+    if (*own < 0) continue;
+    const TileSymbol symbol = b_.program().symbols[static_cast<size_t>(*own)];
+    const TileSymbolId shared = add_value(symbol.name + "_part", symbol.type);
+    out->push_back(TileNode::of(assign(
+        shared,
+        partial_indices(partial->member, floor_div(IndexExpr::var(split_.origin), layout_.part)),
+        read_result(partial->member, *own), full_place())));
+    *own = shared;
+  }
+}
+
+TileSymbolId ThreadStitch::combine_parts(int p, const std::string& suffix, Combiner combiner,
+                                         TileVarId t, ScalarRef value, TileBody* out) {
+  const TileSymbolId symbol = add_value(name_of(p) + suffix, value->type);
+  TileStatement st = assign(symbol, free_coordinates(p), std::move(value),
+                            in_tail_ ? full_place() : place_over_parts(t));
+  st.combiner = tile_combiner(combiner);
+  st.reduce_axes = {t};
+  out->push_back(TileNode::of(std::move(st)));
+  return symbol;
 }
 
 /// The total in the type of the tensor, stored where it is an output.
 void ThreadStitch::finish_reduction(int p, TileSymbolId total, TileBody* out) {
   const DType type = type_of(p);
-  const DType made = b_.program().symbols[static_cast<size_t>(total)].type;
   made_[p] = total;
-  if (made != type) {
+  if (b_.type_of(total) != type) {
     const TileSymbolId value = add_value(name_of(p) + "_v", type);
-    out->push_back(TileNode::of(
-        assign(value, free_coordinates(p),
-               scalar_convert(scalar_read(total, made, free_coordinates(p)), type), {})));
+    out->push_back(TileNode::of(assign(value, free_coordinates(p),
+                                       scalar_convert(read_result(p, total), type), full_place())));
     made_[p] = value;
   }
-  if (is_output(p)) out->push_back(TileNode::of(b_.store(p, read_local(p), {})));
+  if (is_output(p)) emit_store(p, out);
 }
 
 /// Row values that a sweep computes: what its reductions and outputs need, those of earlier levels
@@ -440,12 +547,20 @@ std::set<int> ThreadStitch::needed_in(int level) const {
   return needed;
 }
 
+/// Over the row, or over the block's part of it.
 TileLoop ThreadStitch::row_loop() {
   TileLoop loop;
   loop.kind = TileLoop::Kind::kSeq;
-  for (const int a : row_) {
-    const int64_t step = std::max<int64_t>(digits_extent(digits_[a]), 1);
+  for (const int a : layout_.row) {
+    const int64_t step = std::max<int64_t>(digits_extent(digits_of(a)), 1);
     loop.dims.push_back(b_.loop_dim(a, step));
+    if (a == layout_.split) {
+      const IndexExpr begin = IndexExpr::var(split_.origin);
+      loop.dims.back().begin = begin;
+      loop.dims.back().end = extent(a) % layout_.part == 0
+                                 ? begin + layout_.part
+                                 : min(begin + layout_.part, IndexExpr(extent(a)));
+    }
     if (step > 1) {
       var_[a] = loop.dims.back().offset;
     } else {
@@ -455,123 +570,152 @@ TileLoop ThreadStitch::row_loop() {
   return loop;
 }
 
-void ThreadStitch::emit_sweep(int level, TileBody* out) {
+/// One pass over the row. Where positions are asked for, the best value and its position are
+/// carried together.
+std::vector<ThreadStitch::Partial> ThreadStitch::emit_sweep(int level, TileBody* out) {
   const std::set<int> needed = needed_in(level);
-  if (needed.empty()) return;
-  emit_sweep_over(needed, level, out);
-  for (const int p : needed) {
-    if (reduces(p) && keeps_position(b_.expr(p))) emit_position(p, out);
-  }
-}
-
-void ThreadStitch::emit_sweep_over(const std::set<int>& needed, int level, TileBody* out) {
+  if (needed.empty()) return {};
   TileLoop loop = row_loop();
-  TileBody after;
-  std::vector<std::pair<int, TileSymbolId>> totals;
+  struct Carried {
+    int member;
+    TileSymbolId total, position;
+  };
+  std::vector<Carried> carried;
   for (const int p : needed) {
     const TensorExpr& e = b_.expr(p);
-    if (reduces(p)) {
-      const bool position = keeps_position(e);
-      TileSymbolId total = -1;
-      emit_carry(&loop, &after, name_of(p), position ? best_of(e) : e.combiner,
-                 position ? translated(p) : scalar_convert(translated(p), e.accumulator), &total);
-      totals.emplace_back(p, total);
+    if (!reduces(p)) {
+      emit_member(p, &loop.body);
+      if (is_output(p) && axes_.level[static_cast<size_t>(p)] == level) {
+        emit_store(p, &loop.body);
+      }
       continue;
     }
-    emit_member(p, &loop.body);
-    if (is_output(p) && axes_.level[static_cast<size_t>(p)] == level) {
-      loop.body.push_back(TileNode::of(b_.store(p, read_local(p), full_place(p))));
+    const Combiner combiner = keeps_position(e) ? best_of(e) : e.combiner;
+    const ScalarRef x = contribution(p);
+    ScalarRef best;
+    const TileSymbolId total =
+        emit_carry(&loop, p, "_c", scalar_constant(combiner_identity(combiner, x->type)),
+                   [&](const ScalarRef& old) {
+                     best = old;
+                     return combine_scalars(combiner, old, x);
+                   });
+    TileSymbolId position = -1;
+    if (keeps_position(e)) {
+      position = emit_carry(&loop, p, "_p", no_position(e),
+                            [&](const ScalarRef& old) { return next_position(p, x, best, old); });
     }
+    carried.push_back({p, total, position});
   }
   out->push_back(TileNode::of(std::move(loop)));
-  for (TileNode& node : after) out->push_back(std::move(node));
-  for (const auto& [p, total] : totals) {
-    if (keeps_position(b_.expr(p))) {
-      made_[p] = total;  // the best value, until its position is known
-    } else {
-      finish_reduction(p, total, out);
+  for (const int a : layout_.row) var_.erase(a);
+  std::vector<Partial> partials;
+  for (const Carried& c : carried) {
+    const TensorExpr& e = b_.expr(c.member);
+    const bool position = c.position >= 0;
+    Partial r{c.member, -1, -1};
+    r.total = emit_total(
+        c.total, c.member, "_r", position ? best_of(e) : e.combiner,
+        [](const ScalarRef& kept) { return kept; }, out);
+    if (position) {
+      r.position = emit_total(
+          c.position, c.member, "_w", pick_of(e),
+          [&](const ScalarRef& kept) {
+            const ScalarRef value = scalar_read(c.total, b_.type_of(c.total), kept->indices);
+            return scalar_apply(
+                ScalarOp::kSelect,
+                {same_value(value, read_result(c.member, r.total)), kept, no_position(e)},
+                DType::kI64);
+          },
+          out);
     }
+    partials.push_back(r);
   }
+  return partials;
 }
 
-/// A carry over the boxes of a sweep, and the reduction of what its threads hold behind the loop.
-void ThreadStitch::emit_carry(TileLoop* loop, TileBody* after, const std::string& base,
-                              Combiner combiner, ScalarRef contribution, TileSymbolId* result) {
-  const DType type = contribution->type;
-  std::vector<IndexExpr> box, behind;
-  std::vector<TileVarId> reduced;
-  Place place;
-  for (const int a : free_) {
-    if (var_.count(a) == 0) continue;
-    box.push_back(b_.index(a));
-    behind.push_back(b_.index(a));
-    place.axes.push_back({var_.at(a), digits_.at(a)});
+/// A row is passed in ascending order: of equals the first (or last) stays.
+ScalarRef ThreadStitch::next_position(int p, const ScalarRef& x, const ScalarRef& best,
+                                      const ScalarRef& old) const {
+  const TensorExpr& e = b_.expr(p);
+  const bool max = best_of(e) == Combiner::kMax;
+  ScalarOp op = max ? ScalarOp::kGt : ScalarOp::kLt;
+  if (e.last_on_ties) op = max ? ScalarOp::kGe : ScalarOp::kLe;
+  ScalarRef better =
+      truth(ScalarOp::kOr, {truth(op, {x, best}), truth(ScalarOp::kEq, {old, no_position(e)})});
+  if (is_float(x->type)) {
+    ScalarRef nan = truth(ScalarOp::kIsNan, {x});
+    if (!e.last_on_ties) {
+      nan = truth(ScalarOp::kAnd, {nan, truth(ScalarOp::kNot, {truth(ScalarOp::kIsNan, {best})})});
+    }
+    better = truth(ScalarOp::kOr, {better, nan});
   }
-  std::vector<IndexExpr> kept = behind;
-  for (const int a : row_) {
-    if (var_.count(a) == 0) continue;
-    const int64_t step = digits_extent(digits_.at(a));
-    box.push_back(IndexExpr::var(var_.at(a)));
-    const TileVarId jj = b_.program().add_var(b_.unique("jj"), TileVar::Kind::kAxis, step);
-    behind.push_back(IndexExpr::var(jj));
-    reduced.push_back(jj);
-    place.axes.push_back({var_.at(a), digits_.at(a)});
+  const int axis = axes_.axis_of[static_cast<size_t>(p)][static_cast<size_t>(e.output_rank())];
+  return scalar_apply(ScalarOp::kSelect, {better, scalar_index(b_.index(axis)), old}, DType::kI64);
+}
+
+/// A carry over the boxes of a sweep: one element for each of the box.
+TileSymbolId ThreadStitch::emit_carry(TileLoop* loop, int p, const std::string& suffix,
+                                      const ScalarRef& initial,
+                                      const std::function<ScalarRef(const ScalarRef& old)>& next) {
+  std::vector<IndexExpr> box = free_coordinates(p);
+  for (const int a : layout_.row) {
+    if (var_.count(a) != 0) box.push_back(IndexExpr::var(var_.at(a)));
   }
-  const TileSymbolId carry = add_value(base + "_c", type, TileSymbol::Kind::kCarry);
+  const Place place = full_place();
+  const DType type = initial->type;
+  const TileSymbolId carry = add_value(name_of(p) + suffix, type, TileSymbol::Kind::kCarry);
   TileCarry c;
   c.target = {carry, box, false};
   c.type = type;
-  c.initial = scalar_constant(combiner_identity(combiner, type));
+  c.initial = initial;
   c.place = place;
   loop->carries.push_back(c);
-  TileStatement update = assign(
-      carry, box, combine_scalars(combiner, scalar_read(carry, type, box), std::move(contribution)),
-      place);
+  TileStatement update = assign(carry, box, next(scalar_read(carry, type, box)), place);
   update.targets[0].next = true;
   loop->body.push_back(TileNode::of(std::move(update)));
-  *result = add_value(base + "_r", type);
-  TileStatement total = assign(*result, kept, scalar_read(carry, type, behind), {});
+  return carry;
+}
+
+/// The reduction of what threads hold behind the loop, each element as `value` makes it.
+TileSymbolId ThreadStitch::emit_total(TileSymbolId carry, int p, const std::string& suffix,
+                                      Combiner combiner,
+                                      const std::function<ScalarRef(const ScalarRef& kept)>& value,
+                                      TileBody* out) {
+  std::vector<IndexExpr> behind = free_coordinates(p);
+  std::vector<TileVarId> reduced;
+  for (const int a : layout_.row) {
+    if (behind_.count(a) == 0) continue;
+    reduced.push_back(behind_.at(a));
+    behind.push_back(IndexExpr::var(reduced.back()));
+  }
+  const ScalarRef kept = scalar_read(carry, b_.type_of(carry), behind);
+  const TileSymbolId total = add_value(name_of(p) + suffix, kept->type);
+  TileStatement st = assign(total, free_coordinates(p), value(kept), full_place());
   if (!reduced.empty()) {
-    total.combiner = tile_combiner(combiner);
-    total.reduce_axes = reduced;
+    st.combiner = tile_combiner(combiner);
+    st.reduce_axes = reduced;
   }
-  after->push_back(TileNode::of(std::move(total)));
+  out->push_back(TileNode::of(std::move(st)));
+  return total;
 }
 
-/// A second sweep looks for the best value.
-void ThreadStitch::emit_position(int p, TileBody* out) {
-  const TensorExpr& e = b_.expr(p);
-  const TileSymbolId best = made_.at(p);
-  TileLoop loop = row_loop();
-  std::set<int> inputs;
-  std::vector<int> work{p};
-  while (!work.empty()) {
-    const int q = work.back();
-    work.pop_back();
-    visit(b_.expr(q).body, [&](const Scalar& s) {
-      const int producer = s.kind == Scalar::Kind::kRead ? axes_.producer(s.symbol) : -1;
-      if (producer >= 0 && is_row_value(producer) && inputs.insert(producer).second)
-        work.push_back(producer);
-    });
+/// Whether the block fits, and as many of them on an SM as a barrier of the grid asks for. Some
+/// registers go to addresses.
+Decision fits_device(const TileProgram& program, const ScopeAnalysis& scopes,
+                     const Target& target) {
+  constexpr int64_t kAddressRegisters = 16;
+  const Decision alone = fits(program, scopes, target);
+  if (!alone) return alone;
+  const int64_t wanted = scopes.registers + kAddressRegisters;
+  if (wanted > target.registers_per_thread) {
+    return Decision::forbid(fmt::format("{} registers of a thread, {} has {}", wanted, target.name,
+                                        target.registers_per_thread));
   }
-  for (const int q : inputs) emit_member(q, &loop.body);
-  TileBody after;
-  TileSymbolId total = -1;
-  emit_carry(&loop, &after, name_of(p) + "_p", e.last_on_ties ? Combiner::kMax : Combiner::kMin,
-             position_of(p, best), &total);
-  out->push_back(TileNode::of(std::move(loop)));
-  for (TileNode& node : after) out->push_back(std::move(node));
-  finish_reduction(p, total, out);
-}
-
-/// Whether a thread's part of a row is small enough to stay in registers.
-bool row_is_short(const GroupAxes& axes) {
-  int64_t elements = 1;
-  for (const GroupAxes::Axis& a : axes.axes) {
-    if (a.reduced) elements *= a.extent;
-    if (elements > kMostWarps * 32 * kMostHeld) return false;
-  }
-  return true;
+  const int64_t resident =
+      resident_blocks_per_sm(target, program.warps * 32, wanted, scopes.block_bytes);
+  if (resident >= std::max<int64_t>(program.per_sm, 1)) return alone;
+  return Decision::forbid(
+      fmt::format("{} blocks on an SM, where {} have to be", resident, program.per_sm));
 }
 
 }  // namespace
@@ -579,13 +723,15 @@ bool row_is_short(const GroupAxes& axes) {
 Result<ScheduledKernel> build_thread_stitch(const TensorProgram& program, const Group& group,
                                             const GroupAxes& axes, const Target& target,
                                             const std::string& name) {
-  if (axes.reductions.empty() || row_is_short(axes)) {
-    auto kernel = ThreadStitch(program, group, axes, target, name, true).build();
-    if (!kernel.ok() || axes.reductions.empty()) return kernel;
-    WEFT_ASSIGN_OR_RETURN(const ScopeAnalysis scopes, derive_scopes(kernel->program));
-    if (fits(kernel->program, scopes, target)) return kernel;
+  // The last layout is taken whatever it asks for.
+  const std::vector<RowLayout> layouts = row_layouts(program, group, axes, target);
+  for (const RowLayout& layout : layouts) {
+    ScheduledKernel kernel = ThreadStitch(program, group, axes, layout, name).build();
+    if (&layout == &layouts.back()) return kernel;
+    WEFT_ASSIGN_OR_RETURN(const ScopeAnalysis scopes, derive_scopes(kernel.program));
+    if (fits_device(kernel.program, scopes, target)) return kernel;
   }
-  return ThreadStitch(program, group, axes, target, name, false).build();
+  WEFT_CHECK(false, "no layout for " + name);
 }
 
 }  // namespace weft

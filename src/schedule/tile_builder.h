@@ -18,6 +18,7 @@ class TileBuilder {
 
   TileProgram& program() { return program_; }
   const TileProgram& program() const { return program_; }
+  DType type_of(TileSymbolId s) const { return program_.symbols[static_cast<size_t>(s)].type; }
   std::vector<TensorId> take_parameters() { return std::move(parameters_); }
 
   /// The parameter of a tensor, made on first use. A constant may be asked for in a layout.

@@ -1,0 +1,371 @@
+#include "schedule/row_layout.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "schedule/thread_tile.h"
+#include "schedule/tile_builder.h"
+
+namespace weft {
+
+namespace {
+
+/// Elements of a row that one thread may hold of each value: beyond, registers run out.
+constexpr int64_t kMostHeld = 64;
+/// Elements that a thread should have before a row is given more warps.
+constexpr int64_t kEnoughHeld = 16;
+constexpr int64_t kMostWarps = 32;
+/// Warps of a block whose rows or elements need no common memory.
+constexpr int64_t kFreeWarps = 8;
+/// Threads of an SM that keep its share of the memory bandwidth busy.
+constexpr int64_t kBusyThreads = 512;
+/// Threads of an SM that leave each of them 64 registers.
+constexpr int64_t kRoomyThreads = 1024;
+constexpr int64_t kMostParts = 512;
+/// Parts of a row that one thread combines at most.
+constexpr int64_t kMostTurns = 16;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class LayoutChoice {
+ public:
+  LayoutChoice(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+               const Target& target)
+      : program_(program), group_(group), axes_(axes), target_(target) {
+    choose_vector_axis();
+  }
+
+  std::vector<RowLayout> run() {
+    if (base_.row.empty()) return {elementwise()};
+    std::vector<RowLayout> out;
+    for (const int64_t parts : part_counts()) {
+      for (const Threads& threads : thread_shapes()) {
+        for (const bool resident : {true, false}) {
+          RowLayout layout = rows(parts, threads, resident);
+          if (layout.warps > 0) out.push_back(std::move(layout));
+        }
+      }
+    }
+    // Of equals the one that splits less, keeps rows, and has wider accesses and smaller blocks.
+    for (size_t i = 0; i < out.size(); ++i) out[i].number = i;
+    std::sort(out.begin(), out.end(), [](const RowLayout& a, const RowLayout& b) {
+      return std::tuple(a.microseconds, a.parts, b.resident, a.number) <
+             std::tuple(b.microseconds, b.parts, a.resident, b.number);
+    });
+    out.push_back(rows(1, thread_shapes().front(), false));
+    return out;
+  }
+
+ private:
+  int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
+  const TensorExpr& expr(int p) const {
+    return program_.exprs[static_cast<size_t>(group_.exprs[static_cast<size_t>(p)])];
+  }
+  int count() const { return static_cast<int>(group_.exprs.size()); }
+  bool is_output(int p) const {
+    return std::find(group_.outputs.begin(), group_.outputs.end(), expr(p).output) !=
+           group_.outputs.end();
+  }
+  const TensorType& type_of(TensorId t) const {
+    return program_.tensors[static_cast<size_t>(t)].type;
+  }
+  static int64_t product(const std::vector<int>& list, const RowLayout& l, const GroupAxes& axes) {
+    int64_t n = 1;
+    for (const int a : list) n *= a == l.split ? l.part : axes.axes[static_cast<size_t>(a)].extent;
+    return n;
+  }
+
+  /// Calls f(elements between neighbours along the axis, tensor) for what comes from or goes to
+  /// memory.
+  template <typename F>
+  void each_access(int axis, F&& f) const {
+    for (int p = 0; p < count(); ++p) {
+      visit(expr(p).body, [&](const Scalar& s) {
+        if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0)
+          f(stride_along(program_, axes_, p, s, axis), s.symbol);
+      });
+      if (is_output(p)) f(output_stride_along(program_, axes_, group_, p, axis), expr(p).output);
+    }
+  }
+
+  void choose_vector_axis();
+  int64_t widest_element() const;
+  int64_t vector_elements(const RowLayout& l) const;
+  std::vector<int64_t> part_counts() const;
+  RowLayout elementwise() const;
+  /// How many threads a row gets.
+  struct Threads {
+    int64_t vector_lanes = 32;        ///< along the vector axis where that is not the row's
+    int64_t most_warps = kMostWarps;  ///< of a row
+    int64_t held = kEnoughHeld;       ///< elements of a thread before a row is given more warps
+  };
+  std::vector<Threads> thread_shapes() const;
+  bool row_vector() const { return axes_.axes[static_cast<size_t>(base_.vec_axis)].reduced; }
+  RowLayout rows(int64_t parts, const Threads& threads, bool resident) const;
+  bool choose_parts(int64_t parts, RowLayout* l) const;
+  void lay_out_rows(const Threads& threads, RowLayout* l) const;
+  double partial_bytes(const RowLayout& l, int64_t blocks) const;
+  double bytes_of(TensorId t) const {
+    const TensorType& type = type_of(t);
+    return static_cast<double>(checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
+  }
+  double bytes_moved(bool resident) const;
+  int64_t reduction_levels() const;
+  bool row_goes_on() const;
+
+  const TensorProgram& program_;
+  const Group& group_;
+  const GroupAxes& axes_;
+  const Target& target_;
+  RowLayout base_;  ///< axes only
+};
+
+/// The axis along which most bytes lie one after another.
+void LayoutChoice::choose_vector_axis() {
+  std::vector<int> all;
+  for (size_t a = 0; a < axes_.axes.size(); ++a) {
+    if (axes_.axes[a].extent != 1) all.push_back(static_cast<int>(a));
+  }
+  double best = 0;
+  for (const int a : all) {
+    double score = 0, moved = 1;
+    each_access(a, [&](int64_t stride, TensorId t) {
+      const double bytes = bytes_of(t);
+      moved = std::max(moved, bytes);
+      if (stride == 1) score += 4 * bytes;
+      if (stride > 1 || stride < 0) score -= bytes;
+    });
+    score = score / moved + std::min(static_cast<double>(extent(a)), 128.0) / 1024;
+    if (base_.vec_axis < 0 || score > best) {
+      best = score;
+      base_.vec_axis = a;
+    }
+  }
+  // Outermost first, by the strides of the widest output.
+  int main = count() - 1;
+  for (int p = 0; p < count(); ++p) {
+    if (is_output(p) && axes_.axis_of[static_cast<size_t>(p)].size() >=
+                            axes_.axis_of[static_cast<size_t>(main)].size())
+      main = p;
+  }
+  std::sort(all.begin(), all.end(), [&](int a, int c) {
+    if ((a == base_.vec_axis) != (c == base_.vec_axis)) return c == base_.vec_axis;
+    const int64_t sa = output_stride_along(program_, axes_, group_, main, a);
+    const int64_t sc = output_stride_along(program_, axes_, group_, main, c);
+    return sa != sc ? sa > sc : a < c;
+  });
+  for (const int a : all) {
+    (axes_.axes[static_cast<size_t>(a)].reduced ? base_.row : base_.free).push_back(a);
+  }
+}
+
+/// Of the tensors that lie one element after another along the vector axis.
+int64_t LayoutChoice::widest_element() const {
+  int64_t bytes = 1;
+  each_access(base_.vec_axis, [&](int64_t stride, TensorId t) {
+    if (stride == 1) bytes = std::max(bytes, byte_size(type_of(t).dtype));
+  });
+  return bytes;
+}
+
+int64_t LayoutChoice::vector_elements(const RowLayout& l) const {
+  const bool alone = l.free.size() + l.row.size() == 1;
+  return access_elements(extent(l.vec_axis), widest_element(), alone);
+}
+
+RowLayout LayoutChoice::elementwise() const {
+  RowLayout l = base_;
+  l.warps = 1;
+  if (l.vec_axis < 0) return l;
+  const int64_t vec = vector_elements(l);
+  // Several vectors a thread where there are more than enough blocks all the same.
+  const int64_t total = product(l.free, l, axes_);
+  const int64_t enough = int64_t{target_.sm_count} * 8 * kFreeWarps * 32 * vec;
+  const int64_t regs = std::clamp<int64_t>(total / std::max<int64_t>(enough, 1), 1, 4);
+  ThreadTile tile(kFreeWarps);
+  for (auto a = l.free.rbegin(); a != l.free.rend(); ++a) {
+    const bool first = *a == l.vec_axis;
+    l.digits[*a] = tile.add(extent(*a), first ? vec : 1, 32, kFreeWarps, first ? regs : 1);
+  }
+  l.warps = kFreeWarps / tile.warps_left();
+  return l;
+}
+
+/// How many blocks may share a row: powers of two, and what fills the device.
+std::vector<int64_t> LayoutChoice::part_counts() const {
+  std::vector<int64_t> out;
+  for (int64_t p = 1; p <= kMostParts; p *= 2) out.push_back(p);
+  const int64_t rows = std::max<int64_t>(product(base_.free, base_, axes_), 1);
+  for (const int64_t blocks : {target_.sm_count, 2 * target_.sm_count}) {
+    const int64_t p = blocks / rows;
+    if (p > 1 && p <= kMostParts) out.push_back(p);
+  }
+  return out;
+}
+
+/// Cuts the longest axis of a row. False where it is too short for so many parts.
+bool LayoutChoice::choose_parts(int64_t parts, RowLayout* l) const {
+  if (parts == 1) return true;
+  l->split = *std::max_element(l->row.begin(), l->row.end(),
+                               [&](int a, int b) { return extent(a) < extent(b); });
+  const bool vectors = l->split == l->vec_axis;
+  const int64_t unit = vectors ? 32 * vector_elements(*l) : 8;
+  l->part = ceil_div(ceil_div(extent(l->split), parts), unit) * unit;
+  l->parts = ceil_div(extent(l->split), l->part);
+  return l->parts > 1 && l->parts * 2 > parts;
+}
+
+/// Rows that lie along the vectors may give a thread more or fewer elements. Columns may have
+/// fewer lanes side by side, at least 128 bytes of them, and more rows at a time.
+std::vector<LayoutChoice::Threads> LayoutChoice::thread_shapes() const {
+  if (row_vector()) {
+    return {{32, kMostWarps / 2, 2 * kEnoughHeld},
+            {32, kMostWarps, 2 * kEnoughHeld},
+            {32, kMostWarps, kEnoughHeld}};
+  }
+  std::vector<Threads> out;
+  const int64_t bytes = vector_elements(base_) * widest_element();
+  for (const int64_t lanes : {32, 16, 8}) {
+    if (lanes < 32 && lanes * bytes < 128) continue;
+    for (const int64_t warps : {8, 16, 32}) out.push_back({lanes, warps, 4});
+  }
+  return out;
+}
+
+RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool resident) const {
+  RowLayout l = base_;
+  l.resident = resident;
+  l.warps = 0;
+  if (!choose_parts(parts, &l)) return l;
+  lay_out_rows(threads, &l);
+  int64_t held = 1, blocks = l.parts, combining = 1;
+  for (const auto& [a, digits] : l.digits) {
+    const bool reduced = axes_.axes[static_cast<size_t>(a)].reduced;
+    for (const Place::Digit& d : digits) {
+      const bool own = d.level == PlaceLevel::kReg || d.level == PlaceLevel::kVec;
+      if (own) held *= d.extent;
+      if (!own && reduced) combining *= d.extent;
+    }
+    if (!reduced) blocks *= ceil_div(extent(a), std::max<int64_t>(digits_extent(digits), 1));
+  }
+  const auto refuse = [&] {
+    l.warps = 0;
+    return l;
+  };
+  // What nothing reads again need not be kept.
+  const int64_t most_held = row_goes_on() ? kMostHeld : kEnoughHeld;
+  if (held > most_held && resident) return refuse();
+  if (l.parts > 1) {
+    // A barrier of the grid: all blocks are on the device at once.
+    l.per_sm = ceil_div(blocks, target_.sm_count);
+    if (l.per_sm * l.warps * 32 > std::min<int64_t>(kRoomyThreads, target_.threads_per_sm)) {
+      return refuse();
+    }
+    if (l.parts > combining * kMostTurns) return refuse();
+  }
+  const auto launched = static_cast<double>(blocks * l.warps * 32);
+  const double busy =
+      std::min({1.0, launched / static_cast<double>(target_.sm_count * kBusyThreads),
+                static_cast<double>(blocks) / target_.sm_count});
+  const double bytes = bytes_moved(resident) + partial_bytes(l, blocks);
+  const double rate = target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, 1e15))) * 1e3;
+  l.microseconds = bytes / rate / busy;
+  if (l.parts > 1) {
+    l.microseconds += target_.barrier_us * static_cast<double>(reduction_levels());
+  }
+  return l;
+}
+
+/// Whether a row is needed again behind a reduction of it.
+bool LayoutChoice::row_goes_on() const {
+  for (int p = 0; p < count(); ++p) {
+    const auto& own = axes_.axis_of[static_cast<size_t>(p)];
+    const bool row = std::any_of(own.begin(), own.end(), [&](int a) {
+      return axes_.axes[static_cast<size_t>(a)].reduced && extent(a) > 1;
+    });
+    if (row && axes_.level[static_cast<size_t>(p)] > 0) return true;
+  }
+  return false;
+}
+
+/// What blocks leave for each other and read: all of them where the row goes on behind the
+/// reduction, else each part once.
+double LayoutChoice::partial_bytes(const RowLayout& l, int64_t blocks) const {
+  if (l.parts == 1) return 0;
+  const bool goes_on = row_goes_on();
+  const int64_t results = goes_on ? blocks / l.parts : 1;
+  int64_t own = 1;
+  for (const int a : l.free) {
+    own *= goes_on ? std::max<int64_t>(digits_extent(l.digits.at(a)), 1) : extent(a);
+  }
+  constexpr double kResultBytes = 4;
+  return kResultBytes * static_cast<double>(axes_.reductions.size()) *
+         static_cast<double>(l.parts) * static_cast<double>(own) *
+         static_cast<double>(goes_on ? results * l.parts : 2);
+}
+
+/// Sweeps read again what each level needs; about half of that is taken to miss the caches.
+double LayoutChoice::bytes_moved(bool resident) const {
+  std::map<TensorId, double> bytes;
+  each_access(base_.vec_axis, [&](int64_t, TensorId t) { bytes[t] = bytes_of(t); });
+  double sum = 0;
+  for (const auto& [t, b] : bytes) sum += b;
+  return resident || !row_goes_on() ? sum : sum + sum / 2 * static_cast<double>(axes_.levels - 1);
+}
+
+/// Levels at which something is reduced.
+int64_t LayoutChoice::reduction_levels() const {
+  std::set<int> levels;
+  for (const int p : axes_.reductions) levels.insert(axes_.level[static_cast<size_t>(p)]);
+  return static_cast<int64_t>(levels.size());
+}
+
+void LayoutChoice::lay_out_rows(const Threads& threads, RowLayout* l) const {
+  const int64_t vec = vector_elements(*l);
+  const auto length = [&](int a) { return a == l->split ? l->part : extent(a); };
+  const int64_t row_elements = product(l->row, *l, axes_);
+
+  // Warps that share a row: as many as leave each thread enough of it.
+  int64_t row_warps = 1;
+  const int64_t lanes = row_vector() ? 32 : 32 / threads.vector_lanes;
+  while (row_warps < threads.most_warps && row_elements > row_warps * lanes * threads.held) {
+    row_warps *= 2;
+  }
+  ThreadTile tile(std::max(row_warps, kFreeWarps));
+  if (row_vector()) {
+    if (row_warps > 1) tile = ThreadTile(row_warps);
+    for (auto a = l->row.rbegin(); a != l->row.rend(); ++a) {
+      const bool first = *a == l->vec_axis;
+      const int64_t regs = l->resident ? 0 : !first ? 1 : row_goes_on() ? 2 : 4;
+      l->digits[*a] = tile.add(length(*a), first ? vec : 1, 32, row_warps, regs);
+    }
+    for (auto a = l->free.rbegin(); a != l->free.rend(); ++a) {
+      l->digits[*a] = tile.add(extent(*a), 1, 32, kFreeWarps, 1);
+    }
+  } else {
+    const int64_t beside = std::max<int64_t>(kFreeWarps / row_warps, 1);
+    l->digits[l->vec_axis] = tile.add(extent(l->vec_axis), vec, threads.vector_lanes, beside, 1);
+    for (auto a = l->row.rbegin(); a != l->row.rend(); ++a) {
+      l->digits[*a] = tile.add(length(*a), 1, tile.lanes_left(), row_warps, l->resident ? 0 : 4);
+    }
+    for (auto a = l->free.rbegin(); a != l->free.rend(); ++a) {
+      if (*a != l->vec_axis) {
+        l->digits[*a] = tile.add(extent(*a), 1, 32, row_warps == 1 ? kFreeWarps : 1, 1);
+      }
+    }
+  }
+  l->warps = 1;
+  for (const auto& [a, list] : l->digits) {
+    for (const Place::Digit& d : list) l->warps *= d.level == PlaceLevel::kWarp ? d.extent : 1;
+  }
+}
+
+}  // namespace
+
+std::vector<RowLayout> row_layouts(const TensorProgram& program, const Group& group,
+                                   const GroupAxes& axes, const Target& target) {
+  return LayoutChoice(program, group, axes, target).run();
+}
+
+}  // namespace weft

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "schedule/group_axes.h"
+#include "tile/tile_program.h"
+
+namespace weft {
+
+/// How element-wise expressions and reductions over common axes lie on a GPU's blocks.
+struct RowLayout {
+  int vec_axis = -1;           ///< along which memory is read in vectors
+  std::vector<int> free, row;  ///< axes of extent > 1, outermost first: of the grid, of a row
+  std::map<int, std::vector<Place::Digit>> digits;  ///< by axis; none: one element
+  int64_t warps = 1;
+  /// Whether a thread's part of a row stays in registers from its load to its last use; else each
+  /// level of reductions is a sweep over the row.
+  bool resident = true;
+  /// A row shared by several blocks: each has `part` elements of the row axis `split`, and partial
+  /// results meet at a barrier of the grid. -1: a row belongs to one block.
+  int split = -1;
+  int64_t part = 0, parts = 1;
+  /// Blocks that an SM must hold for that barrier; 0 without one.
+  int64_t per_sm = 0;
+  double microseconds = 0;  ///< predicted
+  size_t number = 0;        ///< in the order in which layouts were thought of
+};
+
+/// The layouts of a group, those predicted faster first; the last one has sweeps of few elements
+/// in one block and always fits. The prediction takes the bytes that are moved, the part of the
+/// device that the blocks keep busy and, where rows are split, a barrier for each level of
+/// reductions (AStitch §4.3, adaptive thread mapping: many short rows share a block, few long ones
+/// are split over blocks).
+std::vector<RowLayout> row_layouts(const TensorProgram& program, const Group& group,
+                                   const GroupAxes& axes, const Target& target);
+
+}  // namespace weft

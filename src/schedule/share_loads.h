@@ -1,0 +1,16 @@
+#pragma once
+
+#include "tile/tile_program.h"
+
+namespace weft {
+
+/// Makes a value of what several statements of one body load from a parameter at the same indices:
+/// a block asks memory for it once and keeps it in registers.
+///     m = max[j] x[i,j]; e[j] = x[i,j] - m  ->  v[j] = x[i,j]; m = max[j] v[j]; e[j] = v[j] - m
+///
+/// Reads that some branch of a select may leave out stay as they are, and so do gathers and reads
+/// with a fill. Requires: places on the statements that read. Establishes: the same values.
+/// Returns whether the program changed.
+bool share_loads(TileProgram& program);
+
+}  // namespace weft

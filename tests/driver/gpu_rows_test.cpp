@@ -1,0 +1,190 @@
+// Reductions of rows and columns at every scope that the planner has for them: a few lanes, a warp,
+// a block, several blocks; kept in registers or swept over.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/driver/emulated_graph.h"
+
+namespace weft::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string softmax(int64_t rows, int64_t n, const char* type = "f32") {
+  return replaced(replaced(replaced(R"(
+      (x: T[R,C]) {
+        m = reduce x, axes={1}, combiner=max : T[R]
+        mb = broadcast m, dims={0} : T[R,C]
+        d = sub x, mb : T[R,C]
+        e = exp d : T[R,C]
+        s = reduce e, axes={1}, combiner=sum : T[R]
+        sb = broadcast s, dims={0} : T[R,C]
+        y = div e, sb : T[R,C]
+      } -> (y))",
+                                    "T", type),
+                           "R", std::to_string(rows)),
+                  "C", std::to_string(n));
+}
+
+std::string reduction(const char* type, const std::string& shape, const std::string& left, int axis,
+                      const char* combiner) {
+  return fmt::format(
+      "(x: {0}[{1}]) {{\n  s = reduce x, axes={{{3}}}, combiner={4} : {0}[{2}]\n"
+      "  y = add s, s : {0}[{2}]\n}} -> (y)",
+      type, shape, left, axis, combiner);
+}
+
+std::string arg(const char* combiner, int64_t rows, int64_t n, bool last) {
+  return fmt::format(
+      "(x: f32[{0},{1}]) {{\n  a = round_even x : f32[{0},{1}]\n"
+      "  y = arg_reduce a, axis=1, combiner={2}{3} : i64[{0}]\n}} -> (y)",
+      rows, n, combiner, last ? ", last_on_ties=true" : "");
+}
+
+class GpuRows : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!can_emulate()) GTEST_SKIP() << "no compiler to build CUDA text with";
+    small_.sm_count = 8;
+    eager_ = small_;
+    eager_.barrier_us = 0;
+    patient_ = small_;
+    patient_.barrier_us = 1e6;
+  }
+
+  Target h100_ = *find_target("h100-sxm");
+  Target small_ = h100_;
+  Target eager_ = h100_;    ///< a barrier of the grid costs nothing
+  Target patient_ = h100_;  ///< it costs everything
+};
+
+TEST_F(GpuRows, StayInRegistersOnLanesWarpsAndBlocks) {
+  for (const auto& [rows, n] : {std::pair{37, 5}, {9, 32}, {5, 100}, {3, 1000}, {2, 9001}}) {
+    const EmulatedRun run = run_and_compare(softmax(rows, n), patient_);
+    ASSERT_NE(run.compilation, nullptr);
+    ASSERT_EQ(run.compilation->kernels.size(), 1u);
+    EXPECT_EQ(run.schedule(0).schedule_template, "rows in registers");
+    expect_no_spills(run);
+    // On chip from the load to the store.
+    EXPECT_LE(run.sector_bytes(), run.bytes() * 102 / 100 + 2048) << rows << "x" << n;
+  }
+}
+
+TEST_F(GpuRows, LongRowsAreSharedByBlocks) {
+  for (const auto& [rows, n] : {std::pair{2, 9001}, {1, 20011}, {3, 4096}}) {
+    const EmulatedRun run = run_and_compare(softmax(rows, n), eager_);
+    ASSERT_NE(run.compilation, nullptr);
+    ASSERT_EQ(run.compilation->kernels.size(), 1u);
+    EXPECT_EQ(run.schedule(0).schedule_template, "rows in registers over blocks");
+    const CudaKernel& kernel = run.launches[0].kernel;
+    EXPECT_TRUE(kernel.grid_barrier);
+    EXPECT_LE(kernel.blocks, int64_t{kernel.blocks_per_sm} * eager_.sm_count);
+    EXPECT_THAT(run.code(), HasSubstr("wf_sync_grid"));
+    expect_no_spills(run);
+  }
+}
+
+TEST_F(GpuRows, AreSweptWhereRegistersDoNotHoldThem) {
+  for (const int64_t n : {70001, 65537, 131072}) {
+    const EmulatedRun run = run_and_compare(softmax(1, n), patient_);
+    ASSERT_NE(run.compilation, nullptr);
+    EXPECT_EQ(run.schedule(0).schedule_template, "rows in sweeps");
+    expect_no_spills(run);
+  }
+  for (const int64_t n : {1000003, 700001}) {
+    const EmulatedRun run = run_and_compare(softmax(1, n), eager_);
+    ASSERT_NE(run.compilation, nullptr);
+    EXPECT_EQ(run.schedule(0).schedule_template, "rows in sweeps over blocks");
+    expect_no_spills(run);
+  }
+}
+
+TEST_F(GpuRows, SumsOfSplitRowsAreCombinedOnce) {
+  for (const char* shape : {"2,30001", "5,4097", "1,100003"}) {
+    const std::string text = shape;
+    const EmulatedRun run =
+        run_and_compare(reduction("f32", shape, text.substr(0, text.find(',')), 1, "prod"), eager_);
+    ASSERT_NE(run.compilation, nullptr);
+    ASSERT_EQ(run.compilation->kernels.size(), 1u);
+    EXPECT_THAT(run.schedule(0).schedule_template, HasSubstr("over blocks"));
+    expect_no_spills(run);
+  }
+}
+
+TEST_F(GpuRows, ColumnsAreReadAlongMemory) {
+  for (const char* shape : {"7,70", "300,70", "1001,130", "2000,33"}) {
+    const std::string text = shape;
+    for (const Target& target : {patient_, eager_}) {
+      const EmulatedRun run = run_and_compare(
+          reduction("f32", shape, text.substr(text.find(',') + 1), 0, "max"), target);
+      ASSERT_NE(run.compilation, nullptr);
+      EXPECT_LE(run.sector_bytes(), run.bytes() * 5 / 4) << shape;
+      expect_no_spills(run);
+    }
+  }
+}
+
+TEST_F(GpuRows, MiddleAxesAndSmallTypes) {
+  for (const char* type : {"f16", "i32", "f64"}) {
+    run_and_compare(reduction(type, "3,50,20", "3,20", 1, "max"), eager_, 1e-3);
+    run_and_compare(reduction(type, "3,5000,7", "3,7", 1, "min"), eager_, 1e-3);
+    run_and_compare(softmax(3, 1003, "f16"), eager_, 2e-3);
+  }
+}
+
+TEST_F(GpuRows, PositionsAreFoundInOnePass) {
+  for (const bool last : {false, true}) {
+    for (const auto& [rows, n] : {std::pair{5, 33}, {2, 5003}, {1, 70001}}) {
+      for (const Target& target : {patient_, eager_}) {
+        const EmulatedRun run = run_and_compare(arg("arg_max", rows, n, last), target);
+        ASSERT_NE(run.compilation, nullptr);
+        EXPECT_LE(run.sector_bytes(), run.bytes() * 102 / 100 + 2048) << rows << "x" << n;
+      }
+      run_and_compare(arg("arg_min", rows, n, last), eager_);
+    }
+  }
+}
+
+/// A sum that is an output of a kernel whose rows go on behind it is stored once.
+TEST_F(GpuRows, ResultsOfSplitRowsAreStoredByOneBlock) {
+  const EmulatedRun run = run_and_compare(R"(
+      (x: f32[2,9001]) {
+        s = reduce x, axes={1}, combiner=sum : f32[2]
+        n = sqrt s : f32[2]
+        sb = broadcast s, dims={0} : f32[2,9001]
+        y = sub x, sb : f32[2,9001]
+      } -> (y, s))",
+                                          eager_, 1e-3);
+  ASSERT_NE(run.compilation, nullptr);
+  ASSERT_EQ(run.compilation->kernels.size(), 1u);
+  EXPECT_THAT(run.schedule(0).schedule_template, HasSubstr("over blocks"));
+}
+
+/// A softmax of one map that weighs the columns of another: what lacks some of the kernel's axes is
+/// held by all of their threads.
+TEST_F(GpuRows, WeightsThatLackAnAxis) {
+  for (const char* n : {"5", "40", "3000"}) {
+    for (const Target& target : {patient_, eager_}) {
+      run_and_compare(replaced(R"(
+      (w: f32[3,N], v: f32[3,N,12]) {
+        m = reduce w, axes={1}, combiner=max : f32[3]
+        mb = broadcast m, dims={0} : f32[3,N]
+        d = sub w, mb : f32[3,N]
+        e = exp d : f32[3,N]
+        s = reduce e, axes={1}, combiner=sum : f32[3]
+        sb = broadcast s, dims={0} : f32[3,N]
+        p = div e, sb : f32[3,N]
+        pb = broadcast p, dims={0,1} : f32[3,N,12]
+        q = mul v, pb : f32[3,N,12]
+        y = reduce q, axes={1}, combiner=sum : f32[3,12]
+      } -> (y))",
+                               "N", n),
+                      target, 1e-4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::testing
