@@ -56,7 +56,7 @@ std::string explain_json(const Compilation& c) {
   j["ops"] = totals.ops;
   j["memory_kernels"] = totals.memory_kernels;
   j["compute_kernels"] = totals.compute_kernels;
-  j["library_calls"] = 0;
+  j["library_calls"] = totals.library_calls;
   j["bytes_read"] = totals.bytes_read;
   j["bytes_written"] = totals.bytes_written;
   j["flops"] = totals.flops;

@@ -239,13 +239,15 @@ std::string scope_summary(const PlannedKernel& kernel) {
 std::string explain_text(const Compilation& c) {
   const PlanTotals totals = plan_totals(c);
   std::string out = fmt::format(
-      "{}: {} nodes in {} kernels ({} compute, {} memory), planner {}\n"
+      "{}: {} nodes in {} kernels ({} compute, {} memory){}, planner {}\n"
       "predicted on {}: {:.0f} us, {} read, {} written\n"
       "arena between kernels: {}, unfused {}{}\n\n",
       c.model, totals.ops, totals.compute_kernels + totals.memory_kernels, totals.compute_kernels,
-      totals.memory_kernels, c.options.planner, c.target.name, totals.predicted_us,
-      bytes_text(totals.bytes_read), bytes_text(totals.bytes_written),
-      bytes_text(c.planned_arena_bytes), bytes_text(c.unfused_arena_bytes),
+      totals.memory_kernels,
+      totals.library_calls == 0 ? "" : fmt::format(" and {} library calls", totals.library_calls),
+      c.options.planner, c.target.name, totals.predicted_us, bytes_text(totals.bytes_read),
+      bytes_text(totals.bytes_written), bytes_text(c.planned_arena_bytes),
+      bytes_text(c.unfused_arena_bytes),
       c.planned_arena_bytes > c.unfused_arena_bytes
           ? "; the plan raises it: what fused kernels read lives longer"
           : "");

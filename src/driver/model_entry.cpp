@@ -85,8 +85,9 @@ void fields(A& a, Like<A, Description>& d) {
     a.text(m.key);
     a.text(m.value);
   });
-  values(a, d.totals.ops, d.totals.memory_kernels, d.totals.compute_kernels, d.totals.bytes_read,
-         d.totals.bytes_written, d.totals.flops, d.totals.predicted_us, d.unique_kernels);
+  values(a, d.totals.ops, d.totals.memory_kernels, d.totals.compute_kernels, d.totals.library_calls,
+         d.totals.bytes_read, d.totals.bytes_written, d.totals.flops, d.totals.predicted_us,
+         d.unique_kernels);
 }
 
 Hash128 value_hash(const HostTensor& t) {

@@ -165,6 +165,7 @@ Result<bool> run_lower(Compilation& c) {
   for_each_in_parallel(planned.size(), available_cores(), [&](size_t k) {
     const ScheduledKernel& schedule = planned[k]->schedule;
     made[k].emplace(lower_to_kernel(schedule.program, schedule.scopes, c.target));
+    if (made[k]->ok()) (**made[k]).library = schedule.library;
   });
   for (auto& result : made) {
     if (!result->ok()) return result->take_error();

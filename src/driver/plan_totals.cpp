@@ -39,7 +39,9 @@ PlanTotals plan_totals(const Compilation& c) {
   t.ops = c.imported.node_count > 0 ? c.imported.node_count
                                     : static_cast<int64_t>(c.graph.nodes.size());
   for_each_kernel(c.plan, c.tensors, [&](const PlannedKernel& kernel, int64_t times) {
-    (kernel.is_compute ? t.compute_kernels : t.memory_kernels) += 1;
+    (kernel.schedule.library ? t.library_calls
+     : kernel.is_compute     ? t.compute_kernels
+                             : t.memory_kernels) += 1;
     const Estimate& e = kernel.schedule.estimate;
     t.bytes_read += times * e.bytes_read;
     t.bytes_written += times * e.bytes_written;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "support/dtype.h"
 #include "support/hash.h"
 #include "support/result.h"
+#include "target/library_call.h"
 
 namespace weft {
 
@@ -141,6 +143,8 @@ struct KernelFunction {
   int64_t blocks = 1;         ///< GPU
   int32_t blocks_per_sm = 0;  ///< GPU: that must be resident together; 0: no demand
   int64_t shared_bytes = 0;   ///< GPU: the block's arena
+  /// GPU: what a device runs instead of the code, which computes the same.
+  std::optional<LibraryCall> library;
 
   bool is_gpu() const { return warps > 0; }
   int32_t threads() const { return warps * 32; }

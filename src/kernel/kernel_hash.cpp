@@ -58,6 +58,7 @@ Hasher hash_parts(const KernelFunction& kernel) {
                             kernel.shared_bytes}) {
       add_number(hasher, n);
     }
+    if (kernel.library) hasher.add_text(print(*kernel.library));
   }
   add_number(hasher, static_cast<int64_t>(kernel.types.size()));
   for (const KernelType& t : kernel.types) {

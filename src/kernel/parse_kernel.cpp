@@ -208,6 +208,10 @@ class KernelParser {
       kernel_.blocks_per_sm = small_number();
       expect_word("shared");
       kernel_.shared_bytes = number(0);
+    } else if (accept_word("library")) {
+      auto call = parse_library_call(quoted());
+      if (!call.ok()) return fail(call.error().message);
+      kernel_.library = std::move(*call);
     } else if (accept_word("scratch")) {
       kernel_.scratch_bytes = number(0);
     } else if (accept_word("buffer")) {

@@ -50,6 +50,7 @@ class KernelPrinter {
       out_ += fmt::format("  gpu blocks {} warps {} per_sm {} shared {}\n", kernel_.blocks,
                           kernel_.warps, kernel_.blocks_per_sm, kernel_.shared_bytes);
     }
+    if (kernel_.library) out_ += "  library " + quoted(print(*kernel_.library)) + "\n";
     if (kernel_.scratch_bytes != 0) out_ += fmt::format("  scratch {}\n", kernel_.scratch_bytes);
     for (size_t i = 0; i < kernel_.buffers.size(); ++i) add_buffer(i);
     for (const KernelPhase& phase : kernel_.phases) {

@@ -70,6 +70,27 @@ class KernelVerifier {
         return fail("buffer '" + b.name + "' lies outside the scratch memory");
       }
     }
+    return check_library();
+  }
+
+  Status check_library() const {
+    if (!kernel_.library) return {};
+    if (!kernel_.is_gpu()) return fail("a library call on a CPU");
+    const LibraryCall& call = *kernel_.library;
+    const Status call_status =
+        verify_library_call(call, static_cast<int64_t>(kernel_.buffers.size()));
+    if (!call_status.ok()) return fail(call_status.error().message);
+    for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
+      const KernelBuffer& b = kernel_.buffers[i];
+      const auto position = static_cast<int32_t>(i);
+      const int64_t touched = elements_touched(call, position);
+      if (touched == 0) continue;
+      const bool written = position == call.c;
+      const DType type = written || position == call.bias ? call.result : call.operands;
+      if (b.dtype != type || (b.elements != 0 && b.elements < touched) ||
+          (written && b.kind != KernelBuffer::Kind::kOutput))
+        return fail("buffer '" + b.name + "' is not what the library call takes it for");
+    }
     return {};
   }
 

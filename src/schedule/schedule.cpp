@@ -2,6 +2,7 @@
 
 #include "expr/dependence.h"
 #include "schedule/collapse_axes.h"
+#include "schedule/library_call.h"
 #include "schedule/templates.h"
 #include "schedule/tile_builder.h"
 
@@ -91,7 +92,13 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   if (!kernel.ok()) return kernel.take_error();
   WEFT_ASSIGN_OR_RETURN(kernel->scopes, derive_scopes(kernel->program));
   kernel->estimate = CostModel(view.program, target).estimate(view.group.exprs, view.group.outputs);
-  if (kernel->predicted_us) kernel->estimate.microseconds = *kernel->predicted_us;
+  kernel->library =
+      library_call(view.program, view.group, axes, kernel->estimate, kernel->parameters, target);
+  if (kernel->library) {
+    kernel->schedule_template = kernel->library->library;
+  } else if (kernel->predicted_us) {
+    kernel->estimate.microseconds = *kernel->predicted_us;
+  }
   for (TensorId& t : kernel->parameters) t = view.original[static_cast<size_t>(t)];
   return kernel;
 }

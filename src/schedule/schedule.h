@@ -7,6 +7,7 @@
 #include "cost/estimate.h"
 #include "expr/tensor_program.h"
 #include "support/result.h"
+#include "target/library_call.h"
 #include "target/target.h"
 #include "tile/scopes.h"
 #include "tile/tile_program.h"
@@ -27,6 +28,8 @@ struct ScheduledKernel {
   ScopeAnalysis scopes;
   std::vector<TensorId> parameters;
   std::string schedule_template;  ///< "rows", "columns", "contract", …: how it was built
+  /// What runs in the place of the tile program on a device that has the library.
+  std::optional<LibraryCall> library;
   Estimate estimate;
   /// By the template's own model of what it chose; then also estimate.microseconds.
   std::optional<double> predicted_us;

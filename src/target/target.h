@@ -31,6 +31,8 @@ struct Target {
   int32_t registers_per_thread = 255;
   int64_t shared_bytes_per_block = 48 << 10;  ///< GPU: with opt-in
   int64_t shared_bytes_per_sm = 48 << 10;
+  /// GPU: whose calls a plan may use in place of kernels of its own (target/library_call.h).
+  std::vector<std::string> libraries;
   /// GPU: cycles between two warp instructions of a class on one SM.
   struct Cpi {
     std::string op_class;  ///< f32, f16, f64, int, convert, special, shared

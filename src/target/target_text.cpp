@@ -5,6 +5,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "target/library_call.h"
 #include "target/target.h"
 
 namespace weft {
@@ -81,6 +82,12 @@ bool assign_key(const std::string& key, const std::vector<std::string>& words, T
     std::sort(target.features.begin(), target.features.end());
     return true;
   }
+  if (key == "libraries") {
+    target.libraries = words;
+    return std::ranges::all_of(words, [](const std::string& name) {
+      return std::ranges::find(kKnownLibraries, name) != std::end(kKnownLibraries);
+    });
+  }
   if (key == "bandwidth") {
     const auto bytes = words.size() == 2 ? parse_positive<int64_t>(words[0]) : std::nullopt;
     const auto rate = words.size() == 2 ? parse_positive<double>(words[1]) : std::nullopt;
@@ -117,6 +124,9 @@ std::string print(const Target& target) {
   if (!target.cpu.empty()) out += fmt::format("cpu {}\n", target.cpu);
   if (!target.features.empty()) {
     out += fmt::format("features {}\n", fmt::join(target.features, " "));
+  }
+  if (!target.libraries.empty()) {
+    out += fmt::format("libraries {}\n", fmt::join(target.libraries, " "));
   }
   for (const NumberField& field : kNumbers) {
     if (field.of == (target.is_gpu() ? kCpu : kGpu)) continue;

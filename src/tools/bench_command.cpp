@@ -138,7 +138,7 @@ Status bench(const BenchCommand& o) {
       model.unique_kernels > 0 && model.kernels_from_cache == model.unique_kernels;
   j["ops"] = totals.ops;
   j["kernels"] = totals.memory_kernels + totals.compute_kernels;
-  j["library_calls"] = 0;
+  j["library_calls"] = totals.library_calls;
   j["unique_kernels"] = model.unique_kernels;
   j["arena_bytes"] = model.session ? model.session->program().arena_bytes : 0;
   j["constant_bytes"] = constants;

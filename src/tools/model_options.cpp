@@ -211,6 +211,7 @@ PlanTotals explained_totals(const Program& program) {
   t.ops = number("ops");
   t.memory_kernels = number("memory_kernels");
   t.compute_kernels = number("compute_kernels");
+  t.library_calls = number("library_calls");
   t.bytes_read = number("bytes_read");
   t.bytes_written = number("bytes_written");
   t.flops = number("flops");

@@ -245,5 +245,36 @@ TEST(GpuKernelExecution, MultipliesFragments) {
   }
 }
 
+TEST(GpuKernel, SaysWhichLibraryCallDoesTheSame) {
+  const std::string text = R"(kernel "k" {
+  gpu blocks 1 warps 1 per_sm 0 shared 0
+  library "cublaslt 1x4x8x2 f32 -> f32 a 0 n 2 0 b 1 n 8 0 c 2 n 8 0"
+  buffer 0 "a" input f32[8] align 4
+  buffer 1 "b" input f32[16] align 4
+  buffer 2 "c" output f32[32] align 4
+  phase 1 (%0, %1) {
+    %2: i64 = const 0
+    %3: f32 = load 0[%2]
+    store 2[%2], %3
+  }
+}
+)";
+  auto kernel = parse_kernel(text);
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  EXPECT_EQ(print(*kernel), text);
+  EXPECT_TRUE(verify_kernel(*kernel).ok());
+  KernelFunction other = *kernel;
+  other.library.reset();
+  EXPECT_NE(kernel_digest(other), kernel_digest(*kernel));
+
+  other = *kernel;
+  other.buffers[1].elements = 15;
+  EXPECT_FALSE(verify_kernel(other).ok());
+  other = *kernel;
+  other.library->result = DType::kF16;
+  EXPECT_FALSE(verify_kernel(other).ok());
+  EXPECT_FALSE(parse_kernel("kernel \"k\" {\n  library \"cublaslt\"\n}\n").ok());
+}
+
 }  // namespace
 }  // namespace weft

@@ -16,6 +16,8 @@ constexpr int kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBiasPoin
 constexpr uint32_t kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4;
 constexpr int kLayoutBatchCount = 5, kLayoutBatchOffset = 6;
 constexpr int kPreferenceWorkspace = 1;
+/// Of A, B, C and D: 5 to 8.
+constexpr int kPreferenceAlignment = 5;
 constexpr int32_t kTransposed = 1;
 
 int type_of(DType type) {
@@ -154,6 +156,13 @@ Status CublasProduct::prepare(const LibraryCall& call) {
       check(f.cublasLtMatmulPreferenceSetAttribute(handles_.preference, kPreferenceWorkspace,
                                                    &workspace, sizeof workspace),
             "choosing an algorithm"));
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t alignment = kAlignment;
+    WEFT_RETURN_IF_ERROR(
+        check(f.cublasLtMatmulPreferenceSetAttribute(handles_.preference, kPreferenceAlignment + i,
+                                                     &alignment, sizeof alignment),
+              "choosing an algorithm"));
+  }
   Proposal proposal = {};
   int found = 0;
   WEFT_RETURN_IF_ERROR(check(f.cublasLtMatmulAlgoGetHeuristic(

@@ -58,6 +58,9 @@ class CublasProduct {
   /// Bytes of memory that every product may use for its own ends.
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 
+  /// Bytes that the addresses of a, b and c must be multiples of.
+  static constexpr uint32_t kAlignment = 16;
+
   /// kMissingDevice when the library has no algorithm for this product on the current device.
   static Result<CublasProduct> create(std::shared_ptr<const Cublas> library,
                                       const LibraryCall& call, const std::string& name);
