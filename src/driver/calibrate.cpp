@@ -261,7 +261,8 @@ Result<Target> calibrate_cpu(Target target, const CalibrationOptions& options) {
   target.bandwidth = std::move(bandwidth);
   target.peak_gflops = 2.0 * chains * target.lanes(4) * target.threads * kTurns / turns * 1e-9;
   target.launch_us = starts * 1e6;
-  target.barrier_us = std::max(0.0, (many - one) / 8 * 1e6);
+  // A description's figures are positive.
+  target.barrier_us = std::max(1e-3, (many - one) / 8 * 1e6);
   return target;
 }
 

@@ -28,7 +28,7 @@ bool body_uses(const ScalarRef& s, int var) {
   return used;
 }
 
-const ScalarRef& without_convert(const ScalarRef& s) {
+ScalarRef without_convert(const ScalarRef& s) {
   const bool convert = s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kConvert;
   return convert ? s->operands[0] : s;
 }

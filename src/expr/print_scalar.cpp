@@ -96,7 +96,7 @@ class ScalarPrinter {
   }
 
   std::string constant(const ScalarValue& v) const {
-    const std::string digits = constant_text(v);
+    std::string digits = constant_text(v);
     if (v.type == DType::kBool) return digits;
     return v.type == DType::kF32 ? digits : fmt::format("{}({})", dtype_name(v.type), digits);
   }

@@ -245,10 +245,9 @@ ScalarRef ReadComposer::transform_read(const ScalarRef& s, const Frame& frame,
   }
   ScalarRef fill = s->fill ? transform(s->fill, frame, known) : nullptr;
   if (failed_) return s;
-  const ScalarRef read = same && fill == s->fill
-                             ? s
-                             : scalar_read(s->symbol, s->type, std::move(indices),
-                                           std::move(operands), std::move(fill));
+  ScalarRef read = same && fill == s->fill ? s
+                                           : scalar_read(s->symbol, s->type, std::move(indices),
+                                                         std::move(operands), std::move(fill));
   // Bodies put in place are final: their own reads were composed before.
   if (frame.indices != nullptr || read->fill) return read;
   const ScalarRef body = body_of_(*read);

@@ -24,7 +24,7 @@ using SharedNodes =
     std::array<std::shared_ptr<const IndexExpr::Node>, kLastShared - kFirstShared + 1>;
 
 const SharedNodes& shared_constants() {
-  static const SharedNodes nodes = [] {
+  static const SharedNodes kNodes = [] {
     SharedNodes made;
     for (int64_t v = kFirstShared; v <= kLastShared; ++v) {
       made[static_cast<size_t>(v - kFirstShared)] =
@@ -32,7 +32,7 @@ const SharedNodes& shared_constants() {
     }
     return made;
   }();
-  return nodes;
+  return kNodes;
 }
 
 /// Whether the node is variable * constant or a variable: the parts of an affine sum.

@@ -180,7 +180,7 @@ class Inverter {
       const Interval range = map_.range(d);
       const IndexExpr var = IndexExpr::var(d);
       if (range.lo >= range.hi) {
-        inverse_.results.push_back(IndexExpr(range.lo));
+        inverse_.results.emplace_back(range.lo);
         continue;
       }
       const auto group = std::find_if(groups_.begin(), groups_.end(),

@@ -229,9 +229,9 @@ class Simplifier {
       return IndexExpr(floor_divide(r.lo, divisor));
     }
     // The builder takes multiples out; go on only with what it leaves divided.
-    const IndexExpr built = floor_div(x, divisor);
+    IndexExpr built = floor_div(x, divisor);
     if (built.op() != IndexOp::kFloorDiv) return built;
-    const IndexExpr numerator = built.lhs();
+    const IndexExpr& numerator = built.lhs();
     divisor = built.rhs().constant();
     Cut cut;
     if (find_cut(numerator, divisor, &cut)) return division(cut.high, divisor / cut.g);
@@ -243,9 +243,9 @@ class Simplifier {
     if (is_known(r) && floor_divide(r.lo, modulus) == floor_divide(r.hi, modulus)) {
       return x - IndexExpr(checked_mul(floor_divide(r.lo, modulus), modulus));
     }
-    const IndexExpr built = mod(x, modulus);
+    IndexExpr built = mod(x, modulus);
     if (built.op() != IndexOp::kMod) return built;
-    const IndexExpr inner = built.lhs();
+    const IndexExpr& inner = built.lhs();
     modulus = built.rhs().constant();
     const Interval ir = bounds(inner, range_);
     if (is_known(ir) && floor_divide(ir.lo, modulus) == floor_divide(ir.hi, modulus)) {

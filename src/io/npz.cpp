@@ -100,7 +100,7 @@ Result<HostTensor> load_npz_member(const std::string& path, const std::string& n
   const auto found = arrays.find(name);
   if (found != arrays.end()) return found->second;
   std::string names;
-  for (const auto& [other, value] : arrays) names += (names.empty() ? "" : ", ") + other;
+  for (const auto& [other, value] : arrays) names.append(names.empty() ? "" : ", ").append(other);
   return zip_error_at(path, "it has no array '" + name + "'; it has: " + names);
 }
 
@@ -127,7 +127,7 @@ Status save_npz(const std::string& path, const std::map<std::string, HostTensor>
     zip_file_set_mtime(archive.get(), static_cast<uint64_t>(index), kFixedTime, 0);
   }
   if (zip_close(archive.get()) != 0) return zip_error_at(path, zip_strerror(archive.get()));
-  (void)archive.release();  // closed
+  [[maybe_unused]] const zip_t* closed = archive.release();
   return {};
 }
 

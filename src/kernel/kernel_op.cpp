@@ -22,9 +22,10 @@ constexpr std::array<std::string_view, 3> kBarriers = {"warp", "block", "grid"};
 constexpr std::array<std::string_view, 3> kUnits = {"m16n8k16_f16", "m16n8k16_bf16",
                                                     "m16n8k8_tf32"};
 
-template <typename E, size_t N>
-std::optional<E> find_name(const std::array<std::string_view, N>& names, std::string_view name) {
-  for (size_t i = 0; i < N; ++i) {
+template <typename E, size_t kCount>
+std::optional<E> find_name(const std::array<std::string_view, kCount>& names,
+                           std::string_view name) {
+  for (size_t i = 0; i < kCount; ++i) {
     if (names[i] == name) return static_cast<E>(i);
   }
   return std::nullopt;

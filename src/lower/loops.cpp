@@ -173,9 +173,9 @@ std::vector<Reg> Lowering::emit_runtime_dim(const TileLoop& loop, size_t dim,
   Reg extent = builder_.apply(ScalarOp::kSub, {last, first}, DType::kI64);
   extent = builder_.apply(ScalarOp::kMax, {extent, builder_.int_constant(0)}, DType::kI64);
   const Reg rest = builder_.apply(ScalarOp::kRem, {extent, step}, DType::kI64);
-  const Reg whole = builder_.apply(
-      ScalarOp::kAdd, {first, builder_.apply(ScalarOp::kSub, {extent, rest}, DType::kI64)},
-      DType::kI64);
+  Reg whole = builder_.apply(ScalarOp::kAdd,
+                             {first, builder_.apply(ScalarOp::kSub, {extent, rest}, DType::kI64)},
+                             DType::kI64);
   carries = builder_.for_loop(first, whole, d.step, std::move(carries), iteration);
   const Reg some = builder_.apply(ScalarOp::kGt, {rest, builder_.int_constant(0)}, DType::kBool);
   return builder_.if_then_else(
@@ -314,8 +314,7 @@ void collect_loop_ranges(const TileBody& body, std::map<int, Interval>* out,
 std::vector<Lowering::Piece> Lowering::split_iterations(const TileBody& body,
                                                         const TileLoop::Dim& dim, int64_t origin0,
                                                         int64_t trips) {
-  const std::vector<Piece> whole =
-      trips > 0 ? std::vector<Piece>{{0, trips}} : std::vector<Piece>{};
+  std::vector<Piece> whole = trips > 0 ? std::vector<Piece>{{0, trips}} : std::vector<Piece>{};
   if (trips < 2 || emitted_statements_ > kMaxEmittedStatements) return whole;
   std::vector<IndexExpr> predicates;
   collect_predicates(body, &predicates);

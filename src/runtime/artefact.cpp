@@ -244,7 +244,7 @@ Result<std::vector<Program>> load_artefact(const std::string& path,
   return parse_artefact(file.owner, file.bytes, path, features, options);
 }
 
-Result<std::vector<Program>> parse_artefact(std::shared_ptr<const void> owner,
+Result<std::vector<Program>> parse_artefact(const std::shared_ptr<const void>& owner,
                                             std::span<const std::byte> file,
                                             const std::string& name,
                                             std::span<const std::string> features,

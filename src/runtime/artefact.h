@@ -50,7 +50,7 @@ Result<std::vector<Program>> load_artefact(const std::string& path,
 
 /// The same of a file's bytes in memory, at an address that is a multiple of 64; `owner` keeps them
 /// alive, `name` stands for the path in errors.
-Result<std::vector<Program>> parse_artefact(std::shared_ptr<const void> owner,
+Result<std::vector<Program>> parse_artefact(const std::shared_ptr<const void>& owner,
                                             std::span<const std::byte> file,
                                             const std::string& name,
                                             std::span<const std::string> features,

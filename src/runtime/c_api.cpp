@@ -28,8 +28,6 @@ static_assert(static_cast<int>(weft::ErrorCode::kInterrupted) == WEFT_INTERRUPTE
 
 namespace {
 
-using weft::Error;
-using weft::ErrorCode;
 using weft::Status;
 
 /// Runs `body`, which returns a Status; keeps its message and returns its code.

@@ -236,18 +236,18 @@ void run_scatter_nd(const HostStep& step, Operands in, const HostOperand& result
 /// the last one.
 constexpr int64_t kLinesTogether = 64;
 
-template <uint8_t combiner, typename S, int64_t most_lines>
+template <uint8_t kCombiner, typename S, int64_t kMostLines>
 void accumulate_lines(const HostStep& step, const AxisView& view, const typename S::Raw* from,
                       typename S::Raw* to, int64_t lines) {
   using Value = typename S::Value;
   using Running = std::conditional_t<std::is_floating_point_v<Value>, double, Value>;
-  if (most_lines == 1) lines = 1;  // keeps the running value in a register
-  Running running[most_lines];
-  std::fill_n(running, lines, combiner_start<Running>(combiner));
+  if (kMostLines == 1) lines = 1;  // keeps the running value in a register
+  Running running[kMostLines];
+  std::fill_n(running, lines, combiner_start<Running>(kCombiner));
   for (int64_t k = 0; k < view.extent; ++k) {
     const int64_t at = (step.reverse ? view.extent - 1 - k : k) * view.inner;
     for (int64_t i = 0; i < lines; ++i) {
-      const auto next = combine_values<Running>(combiner, running[i], S::load(from[at + i]));
+      const auto next = combine_values<Running>(kCombiner, running[i], S::load(from[at + i]));
       to[at + i] = S::store(static_cast<Value>(step.exclusive ? running[i] : next));
       running[i] = next;
     }

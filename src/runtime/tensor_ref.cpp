@@ -14,11 +14,11 @@ struct StridedCopy {
   size_t run_axis;    ///< axes from here on are contiguous
   int64_t run_bytes;  ///< of them all
 
-  StridedCopy(std::span<const int64_t> shape_, std::span<const int64_t> strides_, int64_t bytes)
-      : shape(shape_),
-        strides(strides_),
+  StridedCopy(std::span<const int64_t> extents, std::span<const int64_t> steps, int64_t bytes)
+      : shape(extents),
+        strides(steps),
         element_bytes(bytes),
-        run_axis(shape_.size()),
+        run_axis(extents.size()),
         run_bytes(bytes) {
     while (run_axis > 0 && strides[run_axis - 1] * element_bytes == run_bytes) {
       run_bytes *= shape[--run_axis];

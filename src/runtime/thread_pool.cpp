@@ -2,8 +2,8 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
+#include <csignal>
 #include <string>
 #include <system_error>
 

@@ -166,7 +166,7 @@ bool merge_pair(GroupView& view, const GroupAxes& axes, int a, int b) {
       if (pa < 0) {
         to.push_back(IndexExpr::var(v));
       } else if (v == pa) {
-        to.push_back(IndexExpr(0));
+        to.emplace_back(0);
       } else {
         const int target = v == pb ? pa : v;
         to.push_back(IndexExpr::var(target > pb ? target - 1 : target));

@@ -118,7 +118,7 @@ class Contract {
   void pack_panel(TileBody* body);
   TileLoop reduction_loop();
   void clip_bounds(TileLoop* loop, ScalarRef* body);
-  void emit_epilogue(TileBody* body, ScalarRef total);
+  void emit_epilogue(TileBody* body, const ScalarRef& total);
   Place tile_place(bool with_rows, bool with_vectors) const;
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
   bool depends(const Scalar& read, int axis) const {
@@ -627,7 +627,7 @@ TileBody Contract::tile_body() {
   return body;
 }
 
-void Contract::emit_epilogue(TileBody* body, ScalarRef total) {
+void Contract::emit_epilogue(TileBody* body, const ScalarRef& total) {
   const Place place = tile_place(true, true);
   std::map<int, ScalarRef> values;
   for (size_t i = 0; i < group_.exprs.size(); ++i) {

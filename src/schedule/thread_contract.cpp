@@ -81,7 +81,7 @@ class ThreadContract {
   TileLoop shared_loop(TileSymbolId acc, const std::vector<IndexExpr>& box);
   TileSymbolId load_operand(const Scalar& read, int axis, TileVarId var, const TileLoop::Dim& depth,
                             const std::string& name, TileBody* body);
-  void emit_epilogue(TileBody* body, ScalarRef total);
+  void emit_epilogue(TileBody* body, const ScalarRef& total);
   Place place(bool rows, bool columns) const;
   TileSymbolId add_symbol(const std::string& name, TileSymbol::Kind kind, DType type) {
     TileSymbol symbol;
@@ -378,7 +378,7 @@ TileBody ThreadContract::tile_body() {
   return body;
 }
 
-void ThreadContract::emit_epilogue(TileBody* body, ScalarRef total) {
+void ThreadContract::emit_epilogue(TileBody* body, const ScalarRef& total) {
   std::map<int, ScalarRef> values;
   for (size_t i = 0; i < group_.exprs.size(); ++i) {
     const int p = static_cast<int>(i);

@@ -150,7 +150,7 @@ Result<std::string> compile_object(const std::string& text, const std::string& n
 
 /// A whole shared object ends in its section headers, so a truncated one shows by its size.
 bool is_whole_object(const std::string& object) {
-  if (object.size() < sizeof(ElfW(Ehdr)) || object.compare(0, 4, "\177ELF") != 0) return false;
+  if (object.size() < sizeof(ElfW(Ehdr)) || !object.starts_with("\177ELF")) return false;
   ElfW(Ehdr) header;
   std::memcpy(&header, object.data(), sizeof header);
   return header.e_shoff + uint64_t{header.e_shnum} * header.e_shentsize <= object.size();
@@ -237,7 +237,7 @@ std::vector<int> Module::lines_of(const std::vector<uint32_t>& offsets) const {
   for (size_t i = 0; i < lines.size() && std::getline(answers, answer); ++i) {
     const size_t colon = answer.rfind(':');
     if (colon == std::string::npos || !answer.substr(0, colon).ends_with(kTextFile)) continue;
-    lines[i] = std::atoi(answer.c_str() + colon + 1);
+    lines[i] = static_cast<int>(std::strtol(answer.c_str() + colon + 1, nullptr, 10));
   }
   return lines;
 }

@@ -138,7 +138,8 @@ CpuIdentity identify_cpu() {
   identity.features = detect_features();
   identity.vector_bytes = usable_vector_bytes(identity.features);
   name_cpu(identity);
-  identity = capped_to(std::move(identity), identity.vector_bytes);
+  const int32_t usable = identity.vector_bytes;
+  identity = capped_to(std::move(identity), usable);
 #endif
   return identity;
 }

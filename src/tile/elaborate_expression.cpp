@@ -11,12 +11,12 @@ namespace {
 using Kind = SyntaxExpr::Kind;
 
 const std::map<std::string_view, ScalarOp>& operators() {
-  static const std::map<std::string_view, ScalarOp> table = {
+  static const std::map<std::string_view, ScalarOp> kTable = {
       {"+", ScalarOp::kAdd}, {"-", ScalarOp::kSub}, {"*", ScalarOp::kMul},   {"/", ScalarOp::kDiv},
       {"%", ScalarOp::kRem}, {"<", ScalarOp::kLt},  {"<=", ScalarOp::kLe},   {">", ScalarOp::kGt},
       {">=", ScalarOp::kGe}, {"==", ScalarOp::kEq}, {"!=", ScalarOp::kNe},   {"&&", ScalarOp::kAnd},
       {"||", ScalarOp::kOr}, {"!", ScalarOp::kNot}, {"?", ScalarOp::kSelect}};
-  return table;
+  return kTable;
 }
 
 bool is_literal(const SyntaxExpr& s) { return s.kind == Kind::kInteger || s.kind == Kind::kReal; }

@@ -40,7 +40,7 @@ PointSet::PointSet(const TileStructure& structure, const std::set<TileVarId>& va
                    const std::set<TileVarId>& free)
     : structure_(structure), vars_(vars.begin(), vars.end()) {
   // The set grows while it is walked: bounds depend on outer loops, whose bounds depend on others.
-  for (size_t i = 0; i < vars_.size(); ++i) {
+  for (size_t i = 0; i < vars_.size(); ++i) {  // NOLINT(modernize-loop-convert)
     if (structure.dim_of.count(vars_[i]) == 0 || free.count(vars_[i]) != 0) continue;
     const TileLoop::Dim& dim = structure.dim(vars_[i]);
     add(dim.origin);
@@ -261,8 +261,7 @@ int64_t PointSet::step(TileVarId var) const {
 bool PointSet::enumerate(const std::vector<TileVarId>& part, const std::vector<TileVarId>& left_out,
                          int64_t limit, const std::function<void()>& visit_point) const {
   std::vector<const Predicate*> predicates;
-  for (size_t i = 0; i < predicates_.size(); ++i) {
-    const Predicate& p = predicates_[i];
+  for (const Predicate& p : predicates_) {
     const auto in = [&](const std::vector<TileVarId>& vars) {
       return std::any_of(p.vars.begin(), p.vars.end(), [&](TileVarId v) {
         return std::find(vars.begin(), vars.end(), v) != vars.end();

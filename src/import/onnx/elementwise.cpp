@@ -6,27 +6,27 @@
 namespace weft::onnx {
 namespace {
 
-template <ScalarOp op>
+template <ScalarOp kOp>
 void translate_unary(OpContext& n) {
-  n.set_output(0, n.b.unary(op, n.input(0)));
+  n.set_output(0, n.b.unary(kOp, n.input(0)));
 }
 
-template <ScalarOp op>
+template <ScalarOp kOp>
 void translate_binary(OpContext& n) {
-  n.set_output(0, n.b.binary(op, n.input(0), n.input(1)));
+  n.set_output(0, n.b.binary(kOp, n.input(0), n.input(1)));
 }
 
 /// Any number of operands, joined from the left.
-template <ScalarOp op>
+template <ScalarOp kOp>
 ValueId join_inputs(OpContext& n) {
   ValueId joined = n.input(0);
-  for (int i = 1; i < n.input_count(); ++i) joined = n.b.binary(op, joined, n.input(i));
+  for (int i = 1; i < n.input_count(); ++i) joined = n.b.binary(kOp, joined, n.input(i));
   return joined;
 }
 
-template <ScalarOp op>
+template <ScalarOp kOp>
 void translate_variadic(OpContext& n) {
-  n.set_output(0, join_inputs<op>(n));
+  n.set_output(0, join_inputs<kOp>(n));
 }
 
 void translate_mean(OpContext& n) {

@@ -89,12 +89,14 @@ ValueId GraphBuilder::constant_ints(const std::vector<int64_t>& values) {
 }
 
 ValueId GraphBuilder::constant_floats(DType type, const std::vector<double>& values, Shape shape) {
-  HostTensor tensor(type, std::move(shape));
+  HostTensor tensor(type, shape);
   WEFT_CHECK(tensor.size() == static_cast<int64_t>(values.size()), "values and shape differ");
   for (size_t i = 0; i < values.size(); ++i) tensor.set_double(static_cast<int64_t>(i), values[i]);
   return constant(std::move(tensor));
 }
 
+// By value: a shape of the graph's own moves when the scalar is added to it.
+// NOLINTBEGIN(performance-unnecessary-value-param)
 ValueId GraphBuilder::full(DType type, Shape shape, double value) {
   return broadcast_to(scalar(type, value), shape);
 }
@@ -102,6 +104,7 @@ ValueId GraphBuilder::full(DType type, Shape shape, double value) {
 ValueId GraphBuilder::full_int(DType type, Shape shape, int64_t value) {
   return broadcast_to(scalar_int(type, value), shape);
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 ValueId GraphBuilder::iota(DType type, Shape shape, int64_t axis) {
   axis = normal_axis(axis, static_cast<int64_t>(shape.size()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 
 #include "import/onnx/graph_builder.h"
 
@@ -58,11 +59,11 @@ ValueId GraphBuilder::unsqueeze(ValueId x, const std::vector<int64_t>& axes) {
 ValueId GraphBuilder::squeeze(ValueId x, const std::vector<int64_t>& axes) {
   const std::vector<int64_t> removed = normal_axes(axes, rank(x));
   Shape to = shape(x);
-  for (auto axis = removed.rbegin(); axis != removed.rend(); ++axis) {
-    if (to[static_cast<size_t>(*axis)] != 1) {
-      refuse_invalid(fmt::format("axis {} of {} is not 1", *axis, print(type(x))));
+  for (const int64_t axis : std::views::reverse(removed)) {
+    if (to[static_cast<size_t>(axis)] != 1) {
+      refuse_invalid(fmt::format("axis {} of {} is not 1", axis, print(type(x))));
     }
-    to.erase(to.begin() + *axis);
+    to.erase(to.begin() + axis);
   }
   return reshape(x, std::move(to));
 }

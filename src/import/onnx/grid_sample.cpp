@@ -32,18 +32,18 @@ ValueId reflect(GraphBuilder& b, ValueId x, const SampledAxis& axis) {
 
 /// Cubic convolution weights (a = -0.75) of the taps at -1, 0, 1, 2 around a fraction t.
 ValueId cubic_weight(GraphBuilder& b, ValueId t, int tap) {
-  constexpr double a = -0.75;
+  constexpr double kA = -0.75;
   // Distance of the tap: t + 1, t, 1 - t, 2 - t.
   ValueId d = t;
   if (tap == 0) d = b.add(t, 1.0);
   if (tap == 2) d = b.sub(b.scalar(b.dtype(t), 1), t);
   if (tap == 3) d = b.sub(b.scalar(b.dtype(t), 2), t);
   if (tap == 1 || tap == 2) {
-    ValueId inner = b.sub(b.mul(d, a + 2), a + 3);
+    ValueId inner = b.sub(b.mul(d, kA + 2), kA + 3);
     return b.add(b.mul(b.mul(inner, d), d), 1.0);
   }
-  ValueId inner = b.add(b.mul(b.sub(b.mul(d, a), 5 * a), d), 8 * a);
-  return b.sub(b.mul(inner, d), 4 * a);
+  ValueId inner = b.add(b.mul(b.sub(b.mul(d, kA), 5 * kA), d), 8 * kA);
+  return b.sub(b.mul(inner, d), 4 * kA);
 }
 
 class GridSampler {

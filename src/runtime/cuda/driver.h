@@ -14,7 +14,7 @@ namespace weft {
 
 using CudaAddress = unsigned long long;  ///< CUdeviceptr
 
-struct CudaLaunchAttribute {
+struct CudaLaunchAttribute {  // NOLINT(bugprone-tagged-union-member-count)
   enum Id : unsigned int { kCooperative = 2, kClusterDimension = 4 };
   Id id = kCooperative;
   unsigned int padding = 0;
@@ -39,6 +39,7 @@ static_assert(sizeof(CudaLaunchConfig) == 56);
 /// The driver's functions under their names without version suffixes. Each returns a CUresult, 0
 /// for success.
 struct CudaFunctions {
+  // NOLINTBEGIN(readability-identifier-naming)
   int (*cuInit)(unsigned int);
   int (*cuDriverGetVersion)(int*);
   int (*cuGetErrorName)(int, const char**);
@@ -80,6 +81,7 @@ struct CudaFunctions {
   int (*cuEventRecord)(void*, void*);
   int (*cuEventSynchronize)(void*);
   int (*cuEventElapsedTime)(float*, void*, void*);
+  // NOLINTEND(readability-identifier-naming)
 };
 
 /// NVIDIA's driver, loaded and initialised. Stays loaded until the process ends.
