@@ -89,7 +89,7 @@ ValueId GraphBuilder::constant_ints(const std::vector<int64_t>& values) {
 }
 
 ValueId GraphBuilder::constant_floats(DType type, const std::vector<double>& values, Shape shape) {
-  HostTensor tensor(type, shape);
+  HostTensor tensor(type, std::move(shape));
   WEFT_CHECK(tensor.size() == static_cast<int64_t>(values.size()), "values and shape differ");
   for (size_t i = 0; i < values.size(); ++i) tensor.set_double(static_cast<int64_t>(i), values[i]);
   return constant(std::move(tensor));
