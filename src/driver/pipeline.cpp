@@ -93,7 +93,7 @@ Result<bool> run_sink_movement(Compilation& c) {
 Result<bool> run_pack(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { remove_dead_expressions(p); });
   c.unfused_arena_bytes = unfused_arena_peak(c.tensors);
-  if (c.options.planner != "auto" || c.target.is_gpu()) return true;
+  if (c.options.planner != "auto") return true;
   for_each_program(c.tensors, [](TensorProgram& p) { pack_contractions(p); });
   return true;
 }
