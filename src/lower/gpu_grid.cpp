@@ -45,7 +45,7 @@ Status Lowering::check_one_iteration_a_block() const {
   return {};
 }
 
-/// The items of the nests one after another in one list. A block that has one item each runs it
+/// The items of the nests one after another in one list. Blocks of at most one item each run it
 /// without a loop.
 void Lowering::emit_gpu_phase(const std::vector<Nest>& nests) {
   int64_t items = 0;
@@ -77,6 +77,11 @@ void Lowering::emit_gpu_phase(const std::vector<Nest>& nests) {
   };
   if (items == kernel_.blocks) {
     run_item(begin);
+  } else if (items < kernel_.blocks) {
+    builder_.if_then_else(builder_.apply(ScalarOp::kLt, {begin, end}, DType::kBool), [&] {
+      run_item(begin);
+      return std::vector<Reg>{};
+    });
   } else {
     builder_.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
       ++repetitions_;

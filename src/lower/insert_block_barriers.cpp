@@ -116,20 +116,22 @@ class BlockBarriers {
     return in;
   }
 
-  /// Passes a block, with `insert` putting barriers in. Returns whether one is needed in it.
-  bool walk(KernelBlock& block, Pending& pending, bool insert) {
-    bool needed = false;
+  /// Passes a block, with `insert` putting barriers in. Returns how many it needs.
+  int walk(KernelBlock& block, Pending& pending, bool insert) {
+    int needed = 0;
     std::vector<KernelInstruction> body;
     body.reserve(block.body.size());
     for (KernelInstruction& in : block.body) {
-      const bool before = in.regions.empty() ? conflicts(in, pending) : blocked(in, pending);
+      const bool before = in.regions.empty() ? conflicts(in, pending)
+                          : is_uniform(in)   ? in.op == KernelOp::kFor && only_first(in, pending)
+                                             : blocked(in, pending);
       if (before) {
-        needed = true;
+        ++needed;
         pending.clear();
         if (insert) body.push_back(barrier());
       }
       if (!in.regions.empty()) {
-        needed |= pass_regions(in, pending, insert);
+        needed += pass_regions(in, pending, insert);
       } else {
         note(in, pending);
       }
@@ -141,39 +143,51 @@ class BlockBarriers {
 
   /// Whether what only some threads enter needs a barrier, which then stands before it.
   bool blocked(KernelInstruction& in, const Pending& pending) {
-    if (is_uniform(in)) return false;
-    for (KernelBlock& region : in.regions) {
+    return std::any_of(in.regions.begin(), in.regions.end(), [&](KernelBlock& region) {
       Pending inside = pending;
-      if (walk(region, inside, false)) return true;
-    }
-    return false;
+      return walk(region, inside, false) > 0;
+    });
   }
 
-  bool pass_regions(KernelInstruction& in, Pending& pending, bool insert) {
+  /// What iterations of a loop find pending: what is so before it, and what they leave themselves.
+  Pending at_entry(KernelInstruction& in, const Pending& pending) {
+    Pending entry = pending;
+    for (bool grew = true; grew;) {
+      Pending inside = entry, before = entry;
+      walk(in.regions[0], inside, false);
+      entry.join(inside);
+      grew = !(entry == before);
+    }
+    return entry;
+  }
+
+  /// Whether a loop has a barrier for the sake of its first iteration alone: then it stands before
+  /// the loop.
+  bool only_first(KernelInstruction& in, const Pending& pending) {
+    Pending cleared = pending;
+    cleared.clear();
+    if (cleared == pending) return false;
+    Pending with = at_entry(in, pending), without = at_entry(in, cleared);
+    return walk(in.regions[0], with, false) > walk(in.regions[0], without, false);
+  }
+
+  int pass_regions(KernelInstruction& in, Pending& pending, bool insert) {
     const bool uniform = is_uniform(in);
-    bool needed = false;
+    int needed = 0;
     if (in.op == KernelOp::kIf) {
       Pending after;
       for (KernelBlock& region : in.regions) {
         Pending inside = pending;
-        needed |= walk(region, inside, insert && uniform);
+        needed += walk(region, inside, insert && uniform);
         after.join(inside);
       }
       pending = after;
     } else {
-      // What an iteration leaves meets the next one.
-      Pending entry = pending;
-      for (bool grew = true; grew;) {
-        Pending inside = entry, before = entry;
-        walk(in.regions[0], inside, false);
-        entry.join(inside);
-        grew = !(entry == before);
-      }
-      Pending inside = entry;
+      Pending inside = at_entry(in, pending);
       needed = walk(in.regions[0], inside, insert && uniform);
       pending.join(inside);
     }
-    WEFT_CHECK(uniform || !needed,
+    WEFT_CHECK(uniform || needed == 0,
                "shared memory is exchanged where only some threads come, in " + kernel_.name);
     return needed;
   }

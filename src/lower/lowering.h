@@ -140,8 +140,11 @@ class Lowering {
   // threads.cpp
   /// One of the reductions that a statement makes.
   using ReductionKey = std::pair<const TileStatement*, int>;
-  Reg reduce_over_threads(const Box& box, const ReductionKey& key, Combiner combiner, Reg value,
-                          int64_t result_point, int64_t result_points);
+  Reg reduce_over_lanes(const Box& box, const TileStatement& statement, Combiner combiner,
+                        Reg value);
+  void reduce_over_warps(const Box& box, const ReductionKey& key, Combiner combiner,
+                         std::vector<Reg>* values);
+  static bool spans_warps(const Box& box, const TileStatement& statement);
   struct Exchange {
     int32_t buffer = -1;
     int64_t lanes = 1;  ///< 32 where the lanes of a warp hold different elements
@@ -150,8 +153,8 @@ class Lowering {
   };
   Exchange make_exchange(const Box& box, const ReductionKey& key, DType type,
                          int64_t result_points);
-  Reg reduce_over_warps(const Exchange& exchange, Combiner combiner, Reg value,
-                        int64_t result_point);
+  void leave_part(const Exchange& exchange, Reg value, int64_t result_point);
+  Reg combine_parts(const Exchange& exchange, Combiner combiner, int64_t result_point);
   Reg each_lane(Reg value, const std::function<Reg(Reg)>& from, Combiner combiner);
   Reg join_lanes(std::vector<Reg> parts);
   Reg is_first_copy(const std::vector<ThreadDigit>& copies);

@@ -153,12 +153,9 @@ std::vector<Reg> Lowering::reduce(const TileStatement& statement, int sweep, Com
     if (parts[i].empty()) continue;
     Reg value = combine_contributions(combiner, parts[i]);
     if (over_lanes) value = builder_.reduce_lanes(combiner, to_lanes(value, box.lanes));
-    if (gpu_) {
-      value = reduce_over_threads(box, {&statement, sweep}, combiner, value,
-                                  static_cast<int64_t>(i), static_cast<int64_t>(parts.size()));
-    }
-    values[i] = value;
+    values[i] = gpu_ ? reduce_over_lanes(box, statement, combiner, value) : value;
   }
+  if (gpu_) reduce_over_warps(box, {&statement, sweep}, combiner, &values);
   return values;
 }
 

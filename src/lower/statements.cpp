@@ -175,6 +175,12 @@ void Lowering::emit_assignment(const TileStatement& statement, const Box& box) {
     });
     return;
   }
+  // Other elements of what it stores to are read before.
+  bool reads_target = false;
+  visit(statement.value, [&](const Scalar& n) {
+    reads_target |= n.kind == Scalar::Kind::kRead && n.symbol == target.symbol;
+  });
+  std::vector<std::function<void()>> stores;
   for_each_point(box, [&](int64_t number, const Point& point) {
     bool skip = false;
     const Reg mask = lane_mask_of(box, point, &skip);
@@ -183,7 +189,14 @@ void Lowering::emit_assignment(const TileStatement& statement, const Box& box) {
     if (builder_.type(value).dtype != type)
       value = builder_.apply(ScalarOp::kConvert, {value}, type);
     if (!in_register) {
-      store_element(target, offset, box, point, value, store_mask(mask, box));
+      const auto store = [&, point, value, mask] {
+        store_element(target, offset, box, point, value, store_mask(mask, box));
+      };
+      if (gpu_ && reads_target) {
+        stores.emplace_back(store);
+      } else {
+        store();
+      }
       return;
     }
     if (target.next && mask != kNoReg && !masked_since_entry(target.symbol, number, mask)) {
@@ -195,6 +208,7 @@ void Lowering::emit_assignment(const TileStatement& statement, const Box& box) {
     }
     tile.regs[static_cast<size_t>(number)] = to_lanes(value, box.lanes);
   });
+  for (const auto& store : stores) store();
   if (!in_register) return;
   if (target.next) {
     const std::vector<Reg>& old = tiles_.at(target.symbol).regs;

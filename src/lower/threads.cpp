@@ -47,16 +47,13 @@ Reg Lowering::is_first_copy(const std::vector<ThreadDigit>& copies) {
   return first;
 }
 
-/// Rule 2: lanes by shuffles, warps through shared memory. Every thread gets the result.
-Reg Lowering::reduce_over_threads(const Box& box, const ReductionKey& key, Combiner combiner,
-                                  Reg value, int64_t result_point, int64_t result_points) {
-  bool over_warps = false;
-  const TileStatement& statement = *key.first;
+/// Rule 2: lanes by shuffles. Every lane gets the result.
+Reg Lowering::reduce_over_lanes(const Box& box, const TileStatement& statement, Combiner combiner,
+                                Reg value) {
   for (const Box::Axis& axis : box.axes) {
     const auto& reduced = statement.reduce_axes;
     if (std::find(reduced.begin(), reduced.end(), axis.var) == reduced.end()) continue;
     for (const auto& [digit, step] : axis.threads) {
-      over_warps |= digit.level == PlaceLevel::kWarp;
       if (digit.level != PlaceLevel::kLane) continue;
       WEFT_CHECK(std::has_single_bit(static_cast<uint64_t>(digit.extent)) &&
                      std::has_single_bit(static_cast<uint64_t>(digit.stride)),
@@ -71,17 +68,48 @@ Reg Lowering::reduce_over_threads(const Box& box, const ReductionKey& key, Combi
       }
     }
   }
-  if (!over_warps) return value;
-  const Exchange exchange = make_exchange(box, key, builder_.type(value).dtype,
-                                          result_points * builder_.type(value).lanes);
-  const int32_t lanes = builder_.type(value).lanes;
-  if (lanes == 1) return reduce_over_warps(exchange, combiner, value, result_point);
-  std::vector<Reg> parts;
-  for (int32_t l = 0; l < lanes; ++l) {
-    parts.push_back(reduce_over_warps(exchange, combiner, builder_.extract(value, l),
-                                      result_point * lanes + l));
+  return value;
+}
+
+/// Rule 2: warps through shared memory, all results behind one barrier. Every thread gets them.
+void Lowering::reduce_over_warps(const Box& box, const ReductionKey& key, Combiner combiner,
+                                 std::vector<Reg>* values) {
+  const auto made = std::find_if(values->begin(), values->end(), [](Reg r) { return r != kNoReg; });
+  if (made == values->end() || !spans_warps(box, *key.first)) return;
+  const KernelType type = builder_.type(*made);
+  const Exchange exchange =
+      make_exchange(box, key, type.dtype, static_cast<int64_t>(values->size()) * type.lanes);
+  const auto slot = [&](size_t i, int32_t lane) {
+    return static_cast<int64_t>(i) * type.lanes + lane;
+  };
+  const auto lane_of = [&](Reg r, int32_t lane) {
+    return builder_.type(r).lanes == 1 ? r : builder_.extract(r, lane);
+  };
+  for (size_t i = 0; i < values->size(); ++i) {
+    if ((*values)[i] == kNoReg) continue;
+    for (int32_t l = 0; l < type.lanes; ++l) {
+      leave_part(exchange, lane_of((*values)[i], l), slot(i, l));
+    }
   }
-  return join_lanes(parts);
+  for (size_t i = 0; i < values->size(); ++i) {
+    if ((*values)[i] == kNoReg) continue;
+    std::vector<Reg> parts;
+    for (int32_t l = 0; l < type.lanes; ++l) {
+      parts.push_back(combine_parts(exchange, combiner, slot(i, l)));
+    }
+    (*values)[i] = join_lanes(std::move(parts));
+  }
+}
+
+bool Lowering::spans_warps(const Box& box, const TileStatement& statement) {
+  for (const Box::Axis& axis : box.axes) {
+    const auto& reduced = statement.reduce_axes;
+    if (std::find(reduced.begin(), reduced.end(), axis.var) == reduced.end()) continue;
+    for (const auto& [digit, step] : axis.threads) {
+      if (digit.level == PlaceLevel::kWarp) return true;
+    }
+  }
+  return false;
 }
 
 /// The value combined with what `from` gives, element by element of a vector.
@@ -145,10 +173,8 @@ Lowering::Exchange Lowering::make_exchange(const Box& box, const ReductionKey& k
   return out;
 }
 
-/// Each warp leaves its part in shared memory; each thread combines those of the warps that differ
-/// in the reduced digits only, in their order.
-Reg Lowering::reduce_over_warps(const Exchange& exchange, Combiner combiner, Reg value,
-                                int64_t result_point) {
+/// Each warp leaves its part in shared memory.
+void Lowering::leave_part(const Exchange& exchange, Reg value, int64_t result_point) {
   const auto num = [&](int64_t v) { return builder_.int_constant(v); };
   const auto op = [&](ScalarOp o, Reg a, Reg b) { return builder_.apply(o, {a, b}, DType::kI64); };
   const Reg warp = thread_number(PlaceLevel::kWarp), lane = thread_number(PlaceLevel::kLane);
@@ -160,7 +186,15 @@ Reg Lowering::reduce_over_warps(const Exchange& exchange, Combiner combiner, Reg
   if (exchange.lanes == 1) copies.push_back({PlaceLevel::kLane, 1, 32});
   builder_.store(exchange.buffer, op(ScalarOp::kAdd, own, num(base)), value,
                  copies.empty() ? kNoReg : is_first_copy(copies));
+}
 
+/// Each thread combines the parts of the warps that differ in the reduced digits only, in their
+/// order.
+Reg Lowering::combine_parts(const Exchange& exchange, Combiner combiner, int64_t result_point) {
+  const auto num = [&](int64_t v) { return builder_.int_constant(v); };
+  const auto op = [&](ScalarOp o, Reg a, Reg b) { return builder_.apply(o, {a, b}, DType::kI64); };
+  const Reg warp = thread_number(PlaceLevel::kWarp), lane = thread_number(PlaceLevel::kLane);
+  const int64_t base = result_point * program_.warps * exchange.lanes;
   // The first of the warps that are combined; for warps left over, of those whose copies they hold.
   Reg first =
       exchange.warps < program_.warps ? op(ScalarOp::kRem, warp, num(exchange.warps)) : warp;

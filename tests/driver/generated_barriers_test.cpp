@@ -1,0 +1,169 @@
+// What orders the threads of generated kernels, taken away one by one: the emulator reports each
+// loss, so none of it is redundant and no kernel lacks any.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "codegen/cuda/emit_cuda.h"
+#include "driver/compiler.h"
+#include "lower/lower.h"
+#include "simt/launch.h"
+#include "tests/tile/program_cases.h"
+
+namespace weft {
+namespace {
+
+/// A kernel's text on made-up values; nullopt without a compiler for it.
+std::optional<simt::Report> launch(const KernelFunction& kernel, const CudaKernel& code,
+                                   const std::string& text) {
+  const auto module = simt::Module::compile(text, code.name + ".cu");
+  if (!module.ok() && module.error().code == ErrorCode::kMissingDevice) return std::nullopt;
+  EXPECT_TRUE(module.ok()) << module.error().message << text;
+  if (!module.ok()) return std::nullopt;
+  std::vector<HostTensor> memory;
+  std::vector<simt::Buffer> buffers;
+  std::vector<simt::Argument> arguments;
+  for (const KernelBuffer& b : kernel.buffers) {
+    if (b.kind == KernelBuffer::Kind::kShared) continue;
+    memory.push_back(
+        tile_test::random_tensor(b.dtype, {b.elements}, static_cast<uint32_t>(memory.size() + 1)));
+    simt::Buffer buffer;
+    buffer.name = b.name;
+    buffer.data = memory.back().mutable_raw();
+    buffer.bytes = static_cast<size_t>(b.elements * byte_size(b.dtype));
+    buffer.use = b.kind == KernelBuffer::Kind::kInput    ? simt::Buffer::Use::kRead
+                 : b.kind == KernelBuffer::Kind::kOutput ? simt::Buffer::Use::kWrite
+                                                         : simt::Buffer::Use::kScratch;
+    arguments.emplace_back(buffer.data);
+    buffers.push_back(std::move(buffer));
+  }
+  uint32_t barrier = 0;
+  if (code.grid_barrier) {
+    buffers.push_back({"barrier", reinterpret_cast<std::byte*>(&barrier), sizeof barrier,
+                       simt::Buffer::Use::kReadWrite});
+    arguments.emplace_back(&barrier);
+  }
+  simt::LaunchShape shape;
+  shape.grid = {static_cast<uint32_t>(code.blocks), 1, 1};
+  shape.threads = static_cast<uint32_t>(code.threads);
+  shape.cooperative = code.grid_barrier;
+  shape.shared_bytes = static_cast<size_t>(code.shared_bytes);
+  simt::Emulator emulator;
+  const auto report = emulator.launch(**module, code.name, shape, buffers, arguments);
+  EXPECT_TRUE(report.ok()) << report.error().message;
+  if (!report.ok()) return std::nullopt;
+  return *report;
+}
+
+struct Losses {
+  int total = 0;
+  std::vector<std::string> unreported;
+};
+
+/// Takes each statement that orders threads or waits for copies out of the text.
+void take_away(const KernelFunction& kernel, Losses* losses) {
+  static const std::regex ordering(
+      R"re(wf_sync_(block|grid|warp|cluster)\(\w*\);|wf_cp_wait<\d+>\(\);|wf_cp_commit\(\);|wf_fence\(\);)re");
+  const CudaKernel code = emit_cuda(kernel);
+  const auto original = launch(kernel, code, code.text);
+  ASSERT_TRUE(original.has_value());
+  EXPECT_TRUE(original->clean()) << simt::print(*original) << code.text;
+  for (auto at = std::sregex_iterator(code.text.begin(), code.text.end(), ordering);
+       at != std::sregex_iterator(); ++at) {
+    std::string text = code.text;
+    text.replace(static_cast<size_t>(at->position()), static_cast<size_t>(at->length()), "");
+    const auto report = launch(kernel, code, text);
+    ASSERT_TRUE(report.has_value());
+    if (report->clean()) {
+      // A branch that these sizes do not reach says nothing.
+      std::string wrong = code.text;
+      wrong.replace(static_cast<size_t>(at->position()), static_cast<size_t>(at->length()),
+                    "*(volatile s32*)64 = 0;");
+      const auto reached = launch(kernel, code, wrong);
+      ASSERT_TRUE(reached.has_value());
+      if (reached->clean()) continue;
+    }
+    ++losses->total;
+    if (!report->clean()) continue;
+    const auto line = std::count(code.text.begin(), code.text.begin() + at->position(), '\n') + 1;
+    losses->unreported.push_back(code.name + ":" + std::to_string(line) + ": " + at->str());
+  }
+}
+
+/// Whether there is a compiler that the emulator can build texts with.
+bool available() {
+  const auto probe = simt::Module::compile(
+      "#include \"weft_cuda.h\"\nWF_KERNEL(k, 32, 1)(s32* x) { x[0] = 0; }\nWF_EXPORT(k)\n",
+      "k.cu");
+  return probe.ok() || probe.error().code != ErrorCode::kMissingDevice;
+}
+
+class GeneratedBarriers : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!available()) GTEST_SKIP() << "no compiler to build CUDA text with";
+  }
+};
+
+TEST_F(GeneratedBarriers, OfTheNinePrograms) {
+  Losses losses;
+  for (const tile_test::ProgramCase& test : tile_test::nine_programs()) {
+    if (!test.name.ends_with("_gpu")) continue;
+    const auto kernel = lower_to_kernel(tile_test::small_program(test), *find_target("h100-sxm"));
+    ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+    take_away(*kernel, &losses);
+  }
+  EXPECT_GE(losses.total, 20);
+  EXPECT_THAT(losses.unreported, testing::IsEmpty());
+}
+
+/// The kernels that the planner makes of a graph.
+void take_away_from_graph(const std::string& text, const Target& target, Losses* losses) {
+  auto graph = parse_graph(text);
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  CompileOptions options;
+  options.device = target;
+  auto compiled = compile_graph(*graph, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  for (const KernelFunction& kernel : (*compiled)->kernels) take_away(kernel, losses);
+}
+
+std::string row_softmax(int64_t rows, int64_t n) {
+  const std::string r = std::to_string(rows), s = r + "," + std::to_string(n);
+  return "(x: f32[" + s + "]) {\n m = reduce x, axes={1}, combiner=max : f32[" + r +
+         "]\n mb = broadcast m, dims={0} : f32[" + s + "]\n d = sub x, mb : f32[" + s +
+         "]\n e = exp d : f32[" + s + "]\n s = reduce e, axes={1}, combiner=sum : f32[" + r +
+         "]\n sb = broadcast s, dims={0} : f32[" + s + "]\n y = div e, sb : f32[" + s +
+         "]\n} -> (y)";
+}
+
+std::string product(const char* type, int64_t m, int64_t n, int64_t k) {
+  const std::string t = type, ms = std::to_string(m), ns = std::to_string(n),
+                    ks = std::to_string(k);
+  return "(a: " + t + "[" + ms + "," + ks + "], b: " + t + "[" + ks + "," + ns +
+         "]) {\n y = dot_general a, b, lhs_contract={1}, rhs_contract={0} : " + t + "[" + ms + "," +
+         ns + "]\n} -> (y)";
+}
+
+TEST_F(GeneratedBarriers, OfEveryTemplate) {
+  const Target h100 = *find_target("h100-sxm");
+  Losses losses;
+  for (const auto& [rows, n] : {std::pair{9, 32}, {3, 1000}, {2, 9001}, {1, 70000}}) {
+    take_away_from_graph(row_softmax(rows, n), h100, &losses);
+  }
+  take_away_from_graph(
+      "(x: f32[300,70]) {\n s = reduce x, axes={0}, combiner=sum : f32[70]\n"
+      " y = exp s : f32[70]\n} -> (y)",
+      h100, &losses);
+  for (const char* type : {"f32", "f16"}) {
+    take_away_from_graph(product(type, 70, 72, 200), h100, &losses);
+    take_away_from_graph(product(type, 37, 45, 121), h100, &losses);
+  }
+  EXPECT_GE(losses.total, 15);
+  EXPECT_THAT(losses.unreported, testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace weft
