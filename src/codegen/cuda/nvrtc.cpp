@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 
 #include "codegen/cuda/prelude.h"
@@ -14,6 +15,29 @@ namespace {
 
 using Program = void*;
 constexpr int kSuccess = 0;
+/// NVRTC 13 compiles for no older architecture.
+constexpr int kOldestOfNewest = 75;
+
+/// Folders below the one of this program's file where a build of weft or a copy of it keeps
+/// libraries: beside the program, and in the virtual environment that scripts/setup makes.
+std::vector<std::string> folders_near_program() {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failed);
+  if (failed) return {};
+  std::vector<std::string> folders = {(program.parent_path() / "lib/").string()};
+  const fs::path environment = program.parent_path().parent_path() / "venv/lib";
+  std::vector<std::string> found;
+  for (const fs::directory_entry& python : fs::directory_iterator(environment, failed)) {
+    for (const char* package : {"nvidia/cu13/lib/", "nvidia/cuda_nvrtc/lib/"}) {
+      const fs::path folder = python.path() / "site-packages" / package;
+      if (fs::is_directory(folder, failed)) found.push_back(folder.string());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  folders.insert(folders.end(), found.begin(), found.end());
+  return folders;
+}
 
 /// Library files to try, in order, without those of environment variables that are not set.
 std::vector<std::string> candidates(const std::string& path) {
@@ -28,7 +52,9 @@ std::vector<std::string> candidates(const std::string& path) {
   if (const std::string home = variable("CUDA_HOME"); !home.empty()) {
     folders.push_back(home + "/lib64/");
   }
-  folders.insert(folders.end(), {"/usr/local/cuda/lib64/", ""});
+  folders.emplace_back("/usr/local/cuda/lib64/");
+  for (std::string& folder : folders_near_program()) folders.push_back(std::move(folder));
+  folders.emplace_back();  // the loader's own
   for (const std::string& folder : folders) {
     for (const char* version : {".13", ".12", ""}) {
       files.push_back(folder + "libnvrtc.so" + version);
@@ -142,29 +168,38 @@ struct Nvrtc::Library {
   }
 };
 
-Result<Nvrtc> Nvrtc::load(const std::string& path) {
+Result<Nvrtc> Nvrtc::load(const std::string& path, const std::string& arch) {
   const std::vector<std::string> files = candidates(path);
-  auto library = std::make_shared<Library>();
-  Nvrtc nvrtc;
+  std::optional<Error> refused;
   for (const std::string& file : files) {
-    library->handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library->handle == nullptr) continue;
-    nvrtc.path_ = file;
-    break;
+    void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) continue;
+    // It stays loaded until the process ends: unloading is known to leave threads behind.
+    Result<Nvrtc> nvrtc = open(handle, file);
+    Status usable = nvrtc.ok() ? Status() : Status(nvrtc.error());
+    if (usable.ok() && !arch.empty()) usable = nvrtc->check_arch(arch);
+    if (usable.ok()) return nvrtc;
+    if (!refused.has_value()) refused = usable.take_error();
   }
-  if (library->handle == nullptr) {
-    return Error{
-        ErrorCode::kMissingDevice,
-        "compiling for a GPU needs NVIDIA's run-time compiler, which was not found; looked "
-        "for " +
-            join(files) + " (set WEFT_NVRTC to the library's file)"};
-  }
-  // The library stays loaded until the process ends: unloading it is known to leave threads behind.
+  if (refused.has_value()) return *std::move(refused);
+  return Error{ErrorCode::kMissingDevice,
+               "compiling for a GPU needs NVIDIA's run-time compiler, which was not found; looked "
+               "for " +
+                   join(files) +
+                   " (scripts/setup installs it into build/venv; else set WEFT_NVRTC to the "
+                   "library's file)"};
+}
+
+Result<Nvrtc> Nvrtc::open(void* handle, const std::string& file) {
+  auto library = std::make_shared<Library>();
+  library->handle = handle;
+  Nvrtc nvrtc;
+  nvrtc.path_ = file;
   if (const std::string missing = library->bind(); !missing.empty()) {
-    return Error{ErrorCode::kMissingDevice, "'" + nvrtc.path_ + "' has no function " + missing};
+    return Error{ErrorCode::kMissingDevice, "'" + file + "' has no function " + missing};
   }
   if (library->nvrtcVersion(&nvrtc.major_, &nvrtc.minor_) != kSuccess) {
-    return Error{ErrorCode::kMissingDevice, "'" + nvrtc.path_ + "' does not tell its version"};
+    return Error{ErrorCode::kMissingDevice, "'" + file + "' does not tell its version"};
   }
   nvrtc.library_ = std::move(library);
   return nvrtc;
@@ -181,9 +216,14 @@ Status Nvrtc::check_arch(const std::string& arch) const {
   if (std::find(supported.begin(), supported.end(), number) != supported.end()) return {};
   std::string known;
   for (const int one : supported) known += " sm_" + std::to_string(one);
-  return Error{ErrorCode::kMissingDevice,
-               "NVRTC " + std::to_string(major_) + "." + std::to_string(minor_) + " (" + path_ +
-                   ") does not compile for " + arch + "; it knows" + known};
+  return Error{
+      ErrorCode::kMissingDevice,
+      "NVRTC " + std::to_string(major_) + "." + std::to_string(minor_) + " (" + path_ +
+          ") does not compile for " + arch + "; it knows" + known +
+          (number < kOldestOfNewest
+               ? "; NVRTC 12 does (nvidia-cuda-nvrtc-cu12 12.9.86 from PyPI in build/venv, "
+                 "or its library's file in WEFT_NVRTC)"
+               : "")};
 }
 
 Result<CudaBinary> Nvrtc::compile(const std::string& text, const std::string& name,

@@ -42,10 +42,12 @@ struct NvrtcOptions {
 /// process: a lock of the library serialises them.
 class Nvrtc {
  public:
-  /// Looks for the library: `path` if given, else $WEFT_NVRTC, $CUDA_HOME/lib64,
-  /// /usr/local/cuda/lib64 and the loader's own folders, newest version first. kMissingDevice lists
-  /// what was looked for.
-  static Result<Nvrtc> load(const std::string& path = "");
+  /// Looks for the library: `path` if given, else $WEFT_NVRTC, else in $CUDA_HOME/lib64,
+  /// /usr/local/cuda/lib64, lib/ beside the program's file, the virtual environment that
+  /// scripts/setup makes and the loader's own folders, newest version first. Takes the first that
+  /// compiles for `arch`, where one is given. kMissingDevice lists what was looked for, or says
+  /// what the first one found does not do.
+  static Result<Nvrtc> load(const std::string& path = "", const std::string& arch = "");
 
   /// Compiles a text that includes "weft_cuda.h" (codegen/cuda/prelude.h). kMissingDevice for an
   /// architecture that this version does not know; kInternal with the compiler's messages when it
@@ -61,6 +63,7 @@ class Nvrtc {
  private:
   struct Library;
   Nvrtc() = default;
+  static Result<Nvrtc> open(void* handle, const std::string& file);
   Status check_arch(const std::string& arch) const;
 
   std::shared_ptr<const Library> library_;
