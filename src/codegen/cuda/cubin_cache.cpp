@@ -1,18 +1,12 @@
 #include "codegen/cuda/cubin_cache.h"
 
-#include <unistd.h>
-
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <thread>
+#include <span>
 
 namespace weft {
 namespace {
 
-namespace fs = std::filesystem;
-
+constexpr const char* kKind = "cubin";
 constexpr std::string_view kMagic = "weftcub1";
 
 void put(std::string& bytes, uint64_t value) {
@@ -103,29 +97,17 @@ std::optional<CudaBinary> decode_cuda_binary(std::string_view bytes) {
   return binary;
 }
 
-std::string CubinCache::path_of(const Hash128& key) const {
-  return directory_ + "/" + to_hex(key) + ".cubin";
-}
-
 std::optional<CudaBinary> CubinCache::find(const Hash128& key) const {
-  std::ifstream file(path_of(key), std::ios::binary);
+  const std::optional<MappedFile> file = folder_.find(key, kKind);
   if (!file) return std::nullopt;
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return decode_cuda_binary(bytes.str());
+  return decode_cuda_binary(
+      {reinterpret_cast<const char*>(file->bytes.data()), file->bytes.size()});
 }
 
 void CubinCache::insert(const Hash128& key, const CudaBinary& binary) const {
-  std::error_code ignored;
-  fs::create_directories(directory_, ignored);
-  const auto thread = std::hash<std::thread::id>()(std::this_thread::get_id());
-  const std::string unfinished =
-      path_of(key) + "." + std::to_string(::getpid()) + "." + std::to_string(thread);
-  std::ofstream file(unfinished, std::ios::binary);
-  file << encode_cuda_binary(binary);
-  file.close();
-  if (file.good()) fs::rename(unfinished, path_of(key), ignored);
-  fs::remove(unfinished, ignored);
+  const std::string bytes = encode_cuda_binary(binary);
+  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(bytes))};
+  folder_.insert(key, kKind, parts);
 }
 
 }  // namespace weft

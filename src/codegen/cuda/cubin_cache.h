@@ -4,25 +4,22 @@
 #include <string>
 
 #include "codegen/cuda/nvrtc.h"
+#include "support/cache_folder.h"
 #include "support/hash.h"
 
 namespace weft {
 
-/// Compiled CUDA texts in a folder, one file each, under the hash of what they were made from. Any
-/// number of threads and processes may use one folder: a file appears complete or not at all, and
-/// one that is damaged is ignored and replaced. The folder is a help, never a need: what cannot be
-/// read or written is compiled again.
+/// Compiled CUDA texts in a cache folder, under the hash of what they were made from. Safe for any
+/// number of threads and processes; an entry that is damaged is none.
 class CubinCache {
  public:
-  /// `directory` is made when missing, its parents too.
-  explicit CubinCache(std::string directory) : directory_(std::move(directory)) {}
+  explicit CubinCache(CacheFolder& folder) : folder_(folder) {}
 
   std::optional<CudaBinary> find(const Hash128& key) const;
   void insert(const Hash128& key, const CudaBinary& binary) const;
 
  private:
-  std::string path_of(const Hash128& key) const;
-  std::string directory_;
+  CacheFolder& folder_;
 };
 
 /// Bytes of a binary and back; decode gives nullopt for anything that encode did not write whole.

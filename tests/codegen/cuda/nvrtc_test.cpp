@@ -111,7 +111,11 @@ TEST_F(NvrtcCompiler, HelperProcessesAndCacheChangeNothing) {
   const std::string folder =
       (std::filesystem::path(::testing::TempDir()) / "weft-cubins/new").string();
   std::filesystem::remove_all(folder);
-  const CubinCache cache(folder);
+  CacheFolder::Options options;
+  options.directory = folder;
+  options.warn = [](const std::string& message) { ADD_FAILURE() << message; };
+  CacheFolder entries(options);
+  const CubinCache cache(entries);
   const Result<CompiledCubins> cold = compile_cubins(texts, nvrtc(), {}, 2, &cache);
   const Result<CompiledCubins> warm = compile_cubins(texts, nvrtc(), {}, 2, &cache);
   ASSERT_TRUE(cold.ok() && warm.ok());
