@@ -3,10 +3,12 @@
 
 #include "weft/weft.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/handles.h"
 #include "runtime/artefact.h"
+#include "runtime/load_programs.h"
 #include "target/target.h"
 
 namespace weft_v1 {
@@ -52,13 +54,11 @@ Result<Executable> Bridge::make(std::vector<weft::Program> programs,
                                 const std::optional<ThreadPool>& pool, int threads,
                                 std::map<std::string, std::string> metadata) {
   auto impl = std::make_shared<Executable::Impl>();
-  bool parallel = false;
-  for (weft::Program& program : programs) {
-    auto created = weft::Executable::create(std::move(program));
-    if (!created.ok()) return to_public(created.error());
-    parallel = parallel || (*created)->is_parallel();
-    impl->programs.push_back(std::move(*created));
-  }
+  auto loaded = weft::load_programs(std::move(programs));
+  if (!loaded.ok()) return to_public(loaded.error());
+  impl->programs = std::move(*loaded);
+  const bool parallel = std::ranges::any_of(
+      impl->programs, [](const auto& executable) { return executable->is_parallel(); });
   if (pool.has_value()) {
     impl->pool = pool->impl_ == nullptr ? nullptr : pool->impl_->pool;
   } else if (const int count = thread_count(pool, threads); parallel && count != 1) {

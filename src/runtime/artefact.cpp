@@ -72,6 +72,13 @@ class ArchiveBuilder {
     hasher.add_text(kernel.name);
     hasher.add_bytes(kernel.bytes);
     for (uint64_t entry : kernel.phase_entries) hasher.add_value(entry);
+    const DeviceLaunch& d = kernel.device;
+    hasher.add_text(d.entry);
+    for (const int64_t value :
+         {d.blocks, int64_t{d.threads}, int64_t{d.cluster}, d.shared_bytes, int64_t{d.cooperative},
+          int64_t{d.blocks_per_sm}, int64_t{d.registers}, int64_t{d.spill_bytes}}) {
+      hasher.add_value(static_cast<uint64_t>(value));
+    }
     const auto next = static_cast<uint32_t>(archive.kernels.size());
     const auto [found, is_new] = kernels_.try_emplace(hasher.digest128(), next);
     if (is_new) archive.kernels.push_back(kernel);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/artefact.h"
+#include "runtime/load_programs.h"
 #include "runtime/shape_dispatch.h"
 #include "target/target.h"
 #include "weft/weft_runtime.h"
@@ -86,10 +87,7 @@ Status load(weft_model& model, const char* path, const weft_load_options* option
   artefact.verify_constants = known.skip_constants_checksum == 0;
   WEFT_ASSIGN_OR_RETURN(std::vector<weft::Program> programs,
                         weft::load_artefact(path, host.features, artefact));
-  weft::ModelPrograms executables;
-  for (weft::Program& program : programs) {
-    WEFT_ASSIGN_OR_RETURN(executables.emplace_back(), weft::Executable::create(std::move(program)));
-  }
+  WEFT_ASSIGN_OR_RETURN(weft::ModelPrograms executables, weft::load_programs(std::move(programs)));
   if (host.threads > 1) {
     weft::ThreadPool::Options pool;
     pool.threads = host.threads;

@@ -35,6 +35,10 @@ void align_constants(std::vector<HostTensor>& constants) {
 }  // namespace
 
 Result<std::shared_ptr<const Executable>> Executable::create(Program program) {
+  if (!program.arch.empty()) {
+    WEFT_ASSIGN_OR_RETURN(std::shared_ptr<const CudaDevice> device, open_cuda_device());
+    return create(std::move(program), std::move(device));
+  }
   std::vector<const KernelImage*> images;
   for (const KernelImage& image : program.kernels) images.push_back(&image);
   WEFT_ASSIGN_OR_RETURN(std::shared_ptr<const LoadedKernels> kernels, LoadedKernels::load(images));
@@ -43,14 +47,29 @@ Result<std::shared_ptr<const Executable>> Executable::create(Program program) {
 
 Result<std::shared_ptr<const Executable>> Executable::create(
     Program program, std::shared_ptr<const LoadedKernels> kernels) {
+  WEFT_ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable, make(std::move(program)));
+  executable->kernels_ = std::move(kernels);
+  WEFT_RETURN_IF_ERROR(executable->resolve(executable->program_.steps, 0, executable->root_));
+  return std::shared_ptr<const Executable>(std::move(executable));
+}
+
+Result<std::shared_ptr<const Executable>> Executable::create(
+    Program program, std::shared_ptr<const CudaDevice> device) {
+  WEFT_ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable, make(std::move(program)));
+  WEFT_ASSIGN_OR_RETURN(executable->device_,
+                        DeviceProgram::load(executable->program_, std::move(device)));
+  WEFT_RETURN_IF_ERROR(executable->resolve(executable->program_.steps, 0, executable->root_));
+  executable->parallel_ = false;  // on the host it has one thread
+  return std::shared_ptr<const Executable>(std::move(executable));
+}
+
+Result<std::shared_ptr<Executable>> Executable::make(Program program) {
   WEFT_RETURN_IF_ERROR(verify_program(program));
   std::shared_ptr<Executable> executable(new Executable);
   executable->program_ = std::move(program);
   align_constants(executable->program_.constants);
-  executable->kernels_ = std::move(kernels);
   executable->loops_ = loop_facts(executable->program_);
-  WEFT_RETURN_IF_ERROR(executable->resolve(executable->program_.steps, 0, executable->root_));
-  return std::shared_ptr<const Executable>(std::move(executable));
+  return executable;
 }
 
 Status Executable::resolve(const std::vector<ProgramStep>& from, int32_t depth,
@@ -96,6 +115,7 @@ bool Executable::is_large_copy(const HostStep& host) const {
 }
 
 Status Executable::resolve_launch(const LaunchStep& launch, ExecutableStep& to) {
+  if (device_ != nullptr) return {};
   const auto kernel = static_cast<size_t>(launch.kernel);
   if (kernel >= kernels_->image_count() ||
       kernels_->phase_count(kernel) != launch.work_items.size()) {

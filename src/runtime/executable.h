@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/device_program.h"
 #include "runtime/kernel_image.h"
 #include "runtime/program.h"
 #include "runtime/verify_program.h"
@@ -41,14 +42,20 @@ struct StepInfo {
 /// ExecutionContexts may run one at the same time.
 class Executable {
  public:
-  /// Verifies the program and loads its kernels.
+  /// Verifies the program and loads its kernels: those of a GPU's on the device that
+  /// open_cuda_device finds.
   static Result<std::shared_ptr<const Executable>> create(Program program);
+  /// A GPU's program, on `device`; errors also as those of DeviceProgram::load.
+  static Result<std::shared_ptr<const Executable>> create(Program program,
+                                                          std::shared_ptr<const CudaDevice> device);
   /// With kernels that are loaded already, numbered as in Program::kernels.
   static Result<std::shared_ptr<const Executable>> create(
       Program program, std::shared_ptr<const LoadedKernels> kernels);
 
   const Program& program() const { return program_; }
   const LoopFacts& loops() const { return loops_; }
+  /// Code and constants on a GPU; null for a CPU's program.
+  const std::shared_ptr<const DeviceProgram>& device() const { return device_; }
   const std::vector<ExecutableStep>& root() const { return root_; }
   /// All steps in the order of the text, those inside loops and ifs after their owner.
   const std::vector<StepInfo>& steps() const { return steps_; }
@@ -67,13 +74,15 @@ class Executable {
 
  private:
   Executable() = default;
+  static Result<std::shared_ptr<Executable>> make(Program program);
   Status resolve(const std::vector<ProgramStep>& from, int32_t depth,
                  std::vector<ExecutableStep>& to);
   bool is_large_copy(const HostStep& host) const;
   Status resolve_launch(const LaunchStep& launch, ExecutableStep& to);
 
   Program program_;
-  std::shared_ptr<const LoadedKernels> kernels_;
+  std::shared_ptr<const LoadedKernels> kernels_;  ///< null for a GPU's program
+  std::shared_ptr<const DeviceProgram> device_;
   LoopFacts loops_;
   std::vector<ExecutableStep> root_;
   std::vector<StepInfo> steps_;

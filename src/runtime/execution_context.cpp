@@ -95,6 +95,11 @@ Result<std::unique_ptr<ExecutionContext>> ExecutionContext::create(
 
 Status ExecutionContext::allocate() {
   const Program& program = executable_->program();
+  allocate_bindings();
+  if (executable_->device() != nullptr) {
+    WEFT_ASSIGN_OR_RETURN(device_, DeviceRun::create(executable_, options_.max_iterations));
+    return {};
+  }
   const bool shared =
       options_.pool != nullptr && options_.launcher == nullptr && executable_->is_parallel();
   const int threads = shared ? options_.pool->threads() : 1;
@@ -112,13 +117,6 @@ Status ExecutionContext::allocate() {
     state.host_results.reserve(kMostHostOperands);
     if (scratch > 0) state.scratch = scratch_.data() + static_cast<int64_t>(t) * scratch;
   }
-  input_data_.resize(program.inputs.size());
-  input_ranges_.resize(program.inputs.size());
-  input_copies_.resize(program.inputs.size());
-  output_data_.resize(program.outputs.size());
-  output_ranges_.resize(program.outputs.size());
-  output_copies_.resize(program.outputs.size());
-  output_delivered_.resize(program.outputs.size());
   start_table_.resize(program.buffers.size());
   for (int32_t b : executable_->loops().order) {
     const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(b)];
@@ -133,6 +131,17 @@ Status ExecutionContext::allocate() {
     }
   }
   return {};
+}
+
+void ExecutionContext::allocate_bindings() {
+  const Program& program = executable_->program();
+  input_data_.resize(program.inputs.size());
+  input_ranges_.resize(program.inputs.size());
+  input_copies_.resize(program.inputs.size());
+  output_data_.resize(program.outputs.size());
+  output_ranges_.resize(program.outputs.size());
+  output_copies_.resize(program.outputs.size());
+  output_delivered_.resize(program.outputs.size());
 }
 
 Status ExecutionContext::run(std::span<const InputRef> inputs, std::span<const OutputRef> outputs,
@@ -155,6 +164,11 @@ Status ExecutionContext::run_exclusively(std::span<const InputRef> inputs,
                          std::to_string(options.step_nanoseconds.size()));
   }
   WEFT_RETURN_IF_ERROR(bind(inputs, outputs));
+  if (device_ != nullptr) {
+    WEFT_RETURN_IF_ERROR(device_->run(input_data_, output_data_, options));
+    deliver(outputs);
+    return {};
+  }
   region_.options = &options;
   region_.stop.store(false, std::memory_order_relaxed);
   region_.too_many_iterations = false;
@@ -204,6 +218,7 @@ Status ExecutionContext::bind(std::span<const InputRef> inputs,
 void ExecutionContext::bind_buffers() {
   const Program& program = executable_->program();
   const LoopFacts& loops = executable_->loops();
+  if (device_ != nullptr) return;  // the device has addresses of its own
   ThreadState& state = threads_[0];
   std::fill(state.iterations.begin(), state.iterations.end(), 0);
   for (int32_t b : rebound_) {

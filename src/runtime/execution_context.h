@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/device_run.h"
 #include "runtime/executable.h"
 #include "runtime/host_ops.h"
 #include "runtime/kernel_launcher.h"
@@ -33,6 +34,9 @@ struct RunOptions {
   /// When not empty (one element per Executable::steps()): nanoseconds of each step are added.
   /// Every step is then set apart by barriers, so the sum is more than an unobserved run takes.
   std::span<int64_t> step_nanoseconds = {};
+  /// When not null, for a GPU's program: nanoseconds that the device took between the copies of
+  /// inputs and outputs.
+  int64_t* device_nanoseconds = nullptr;
 };
 
 /// The memory of one run at a time: arena, per-thread scratch and pointer tables. All of it is
@@ -84,6 +88,7 @@ class ExecutionContext {
 
   ExecutionContext(std::shared_ptr<const Executable> executable, ContextOptions options);
   Status allocate();
+  void allocate_bindings();
   Status run_exclusively(std::span<const InputRef> inputs, std::span<const OutputRef> outputs,
                          const RunOptions& options);
   Status bind(std::span<const InputRef> inputs, std::span<const OutputRef> outputs);
@@ -95,6 +100,7 @@ class ExecutionContext {
 
   std::shared_ptr<const Executable> executable_;
   ContextOptions options_;
+  std::unique_ptr<DeviceRun> device_;  ///< of a GPU's program, which uses no arena or thread here
   Memory arena_, scratch_;
   std::vector<ThreadState> threads_;
   std::vector<void*> start_table_;  ///< addresses at the start of a run

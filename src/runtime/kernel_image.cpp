@@ -33,6 +33,17 @@ Result<CodeLayout> lay_out(std::span<const KernelImage* const> images) {
   return layout;
 }
 
+bool is_possible(const DeviceLaunch& launch) {
+  constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
+  constexpr int64_t kMostSharedBytes = int64_t{1} << 20;
+  constexpr int32_t kMostThreads = 1024, kMostClusterBlocks = 16;
+  return launch.blocks >= 1 && launch.blocks <= kMostBlocks && launch.threads >= 1 &&
+         launch.threads <= kMostThreads && launch.cluster >= 1 &&
+         launch.cluster <= kMostClusterBlocks && launch.blocks % launch.cluster == 0 &&
+         launch.shared_bytes >= 0 && launch.shared_bytes <= kMostSharedBytes &&
+         launch.entry.find('\0') == std::string::npos;
+}
+
 }  // namespace
 
 Status verify_kernel_image(const KernelImage& image) {
@@ -45,6 +56,9 @@ Status verify_kernel_image(const KernelImage& image) {
                            std::to_string(entry) + " lies outside its " +
                            std::to_string(image.bytes.size()) + " bytes");
     }
+  }
+  if (!image.device.entry.empty() && !is_possible(image.device)) {
+    return invalid_input("kernel '" + image.name + "' has a launch that no device takes");
   }
   return {};
 }

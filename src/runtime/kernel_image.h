@@ -11,15 +11,30 @@
 
 namespace weft {
 
+/// How a GPU starts a kernel, and what its code was found to need.
+struct DeviceLaunch {
+  std::string entry;  ///< name of the entry point; empty: the kernel is code of a CPU
+  int64_t blocks = 1;
+  int32_t threads = 32;  ///< of a block
+  int32_t cluster = 1;   ///< blocks of a cluster
+  int64_t shared_bytes = 0;
+  bool cooperative = false;   ///< has a barrier of the grid: all blocks must be resident at once
+  int32_t blocks_per_sm = 1;  ///< that the code was bounded for
+  int32_t registers = 0;      ///< of a thread
+  int32_t spill_bytes = 0;    ///< stored to and loaded from local memory, by a thread
+  friend bool operator==(const DeviceLaunch&, const DeviceLaunch&) = default;
+};
+
 /// Machine code of one kernel as a flat, position-independent image: code and constants with every
 /// relocation inside the image already applied and no symbol left, so that loading is copying into
 /// executable memory. Needs no linker, and the same bytes serve the process that compiled them, the
-/// disk cache and an artefact.
+/// disk cache and an artefact. For a GPU: a cubin.
 struct KernelImage {
   std::string name;
   std::vector<std::byte> bytes;
   std::vector<uint64_t> phase_entries;  ///< offset of each phase's entry point
   uint64_t hash = 0;                    ///< of bytes and entries
+  DeviceLaunch device;
 };
 
 /// Every image starts at a multiple of this, so that its constants may be loaded as whole vectors.
@@ -28,7 +43,8 @@ inline constexpr size_t kKernelImageAlignment = 64;
 using KernelEntry = void (*)(void* const* buffers, const int64_t* arguments, int64_t begin,
                              int64_t end, void* scratch);
 
-/// Every entry lies inside the bytes. Says nothing about the code itself.
+/// Every entry lies inside the bytes; a launch is one that some GPU takes. Says nothing about the
+/// code itself.
 Status verify_kernel_image(const KernelImage& image);
 
 /// Executable memory holding many images; entries stay valid as long as this lives. W^X: written,

@@ -116,6 +116,8 @@ struct Program {
   std::string model;   ///< for messages
   std::string target;  ///< name, and the CPU features that the code needs
   std::vector<std::string> required_features;
+  /// Of a GPU whose code the kernels are: "sm_90"; empty for a CPU's.
+  std::string arch;
   std::vector<ProgramIo> inputs, outputs;
   std::vector<ProgramBuffer> buffers;
   std::vector<KernelImage> kernels;

@@ -16,6 +16,10 @@ void kernel(A& a, Like<A, KernelImage>& k) {
   a.bytes(k.bytes);
   numbers(a, k.phase_entries);
   a.value(k.hash);
+  auto& d = k.device;
+  a.text(d.entry);
+  values(a, d.blocks, d.threads, d.cluster, d.shared_bytes, d.cooperative, d.blocks_per_sm,
+         d.registers, d.spill_bytes);
 }
 
 template <typename A>
@@ -100,6 +104,7 @@ void entry(A& a, Like<A, ProgramArchive::Entry>& e) {
   a.text(p.model);
   a.text(p.target);
   a.list(p.required_features, [&](auto& feature) { a.text(feature); });
+  a.text(p.arch);
   a.list(p.inputs, [&](auto& x) { io(a, x); });
   a.list(p.outputs, [&](auto& x) { io(a, x); });
   a.list(p.buffers, [&](auto& b) { buffer(a, b); });

@@ -97,6 +97,11 @@ class ProgramVerifier {
     for (const HostTensor& constant : program_.constants) {
       if (constant.bytes() > 0 && constant.raw() == nullptr) return fault("a constant has no data");
     }
+    for (const KernelImage& kernel : program_.kernels) {
+      if (kernel.device.entry.empty() != program_.arch.empty()) {
+        return fault("kernel '" + kernel.name + "' is code of another kind of device");
+      }
+    }
     loops_.resize(static_cast<size_t>(program_.loop_count));
     WEFT_RETURN_IF_ERROR(collect_loops(program_.steps, 0));
     WEFT_RETURN_IF_ERROR(verify_buffers());

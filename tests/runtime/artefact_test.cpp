@@ -290,6 +290,34 @@ TEST_F(Artefact, MutationsWithRightChecksumsDoNoHarm) {
   EXPECT_GT(refused, 500);
 }
 
+TEST_F(Artefact, KeepsHowADeviceStartsAKernel) {
+  Fixture f;
+  const int32_t y = f.output("y", {4});
+  f.step(Fixture::launch(f.kernel({add}), {y, y, y}, {1}));
+  f.program.arch = "sm_90a";
+  KernelImage& image = f.program.kernels[0];
+  image.device = {"weft_1", 264, 128, 2, 49152, true, 2, 97, 16};
+  const Program* programs[] = {&f.program};
+  ASSERT_TRUE(save_artefact(path(), programs).ok());
+  const auto again = load(path());
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ((*again)[0].arch, "sm_90a");
+  EXPECT_EQ((*again)[0].kernels[0].device, image.device);
+  // Launches that no device takes, and code of two kinds.
+  const auto refused = [&](const auto& change) {
+    Program wrong = f.program;
+    change(wrong);
+    const Program* list[] = {&wrong};
+    return !save_artefact(path(), list).ok() || !load(path()).ok();
+  };
+  EXPECT_TRUE(refused([](Program& p) { p.kernels[0].device.threads = 2000; }));
+  EXPECT_TRUE(refused([](Program& p) { p.kernels[0].device.blocks = int64_t{1} << 40; }));
+  EXPECT_TRUE(refused([](Program& p) { p.kernels[0].device.cluster = 5; }));
+  EXPECT_TRUE(refused([](Program& p) { p.kernels[0].device.shared_bytes = -1; }));
+  EXPECT_TRUE(refused([](Program& p) { p.kernels[0].device.entry.clear(); }));
+  EXPECT_TRUE(refused([](Program& p) { p.arch.clear(); }));
+}
+
 TEST_F(Artefact, ThatCannotBeWrittenLeavesNothing) {
   const Program program = rich(4).program;
   const Program* programs[] = {&program};

@@ -116,7 +116,9 @@ TEST(IncludeLayers, IncludesFollowLayers) {
 }
 
 TEST(IncludeLayers, RuntimeStandsOnSupportAndTargetAlone) {
-  EXPECT_EQ(read_layers().at("runtime"), (std::set<std::string>{"runtime", "support", "target"}));
+  EXPECT_EQ(read_layers().at("runtime"),
+            (std::set<std::string>{"runtime", "runtime/cuda", "support", "target"}));
+  EXPECT_EQ(read_layers().at("runtime/cuda"), (std::set<std::string>{"runtime/cuda", "support"}));
 }
 
 TEST(IncludeLayers, OnlyTheCpuGeneratorIncludesLlvm) {

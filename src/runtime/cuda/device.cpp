@@ -116,7 +116,7 @@ CudaModule::~CudaModule() {
   if (library_ != nullptr && device_->enter().ok()) device_->functions().cuLibraryUnload(library_);
 }
 
-Result<CudaKernel> CudaModule::kernel(const std::string& name, int64_t shared_bytes) const {
+Result<LoadedCudaKernel> CudaModule::kernel(const std::string& name, int64_t shared_bytes) const {
   const int64_t most = device_->properties().shared_bytes_per_block;
   if (shared_bytes > most) {
     return Error{ErrorCode::kMissingDevice,
@@ -128,7 +128,7 @@ Result<CudaKernel> CudaModule::kernel(const std::string& name, int64_t shared_by
   const CudaFunctions& cuda = device_->functions();
   const std::string what = "preparing kernel '" + name + "'";
   void* handle = nullptr;
-  CudaKernel kernel;
+  LoadedCudaKernel kernel;
   kernel.name = name;
   if (cuda.cuLibraryGetKernel(&handle, library_, name.c_str()) != 0) {
     return invalid_input("'" + name_ + "' has no kernel '" + name + "'");
@@ -149,7 +149,7 @@ Result<CudaKernel> CudaModule::kernel(const std::string& name, int64_t shared_by
   return kernel;
 }
 
-Result<int64_t> CudaModule::resident_blocks(const CudaKernel& kernel, int threads,
+Result<int64_t> CudaModule::resident_blocks(const LoadedCudaKernel& kernel, int threads,
                                             int64_t shared_bytes) const {
   WEFT_RETURN_IF_ERROR(device_->enter());
   int blocks = 0;

@@ -65,7 +65,7 @@ class CudaMemory {
 };
 
 /// A kernel of a loaded module. Valid while the module lives.
-struct CudaKernel {
+struct LoadedCudaKernel {
   std::string name;
   void* function = nullptr;
   int32_t registers = 0;
@@ -86,10 +86,10 @@ class CudaModule {
 
   /// Ready to be launched with up to `shared_bytes` of dynamic shared memory. kInvalidInput when
   /// the code has no such kernel, kMissingDevice when the device has not so much shared memory.
-  Result<CudaKernel> kernel(const std::string& name, int64_t shared_bytes) const;
+  Result<LoadedCudaKernel> kernel(const std::string& name, int64_t shared_bytes) const;
 
   /// Blocks of this size that the whole device holds at a time: what a cooperative launch may have.
-  Result<int64_t> resident_blocks(const CudaKernel& kernel, int threads,
+  Result<int64_t> resident_blocks(const LoadedCudaKernel& kernel, int threads,
                                   int64_t shared_bytes) const;
 
  private:

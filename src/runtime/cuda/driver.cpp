@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 namespace weft {
@@ -73,7 +74,11 @@ Error missing(const std::string& message) { return {ErrorCode::kMissingDevice, m
 
 }  // namespace
 
-Result<std::shared_ptr<const CudaDriver>> CudaDriver::load(const std::string& path) {
+Result<std::shared_ptr<const CudaDriver>> CudaDriver::load(const std::string& given) {
+  const char* variable = std::getenv("WEFT_CUDA_DRIVER");
+  std::string path = given;
+  if (path.empty() && variable != nullptr) path = variable;
+  if (path.empty()) path = "libcuda.so.1";
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();

@@ -87,9 +87,10 @@ struct CudaFunctions {
 /// NVIDIA's driver, loaded and initialised. Stays loaded until the process ends.
 class CudaDriver {
  public:
-  /// kMissingDevice, saying what was looked for, when there is no driver, it is too old or it finds
-  /// no device. The toolkit's stub library is never looked for.
-  static Result<std::shared_ptr<const CudaDriver>> load(const std::string& path = "libcuda.so.1");
+  /// Looks for the library: `path` if given, else $WEFT_CUDA_DRIVER, else libcuda.so.1 in the
+  /// loader's folders. kMissingDevice, saying what was looked for, when there is no driver, it is
+  /// too old or it finds no device. The toolkit's stub library is never looked for.
+  static Result<std::shared_ptr<const CudaDriver>> load(const std::string& path = "");
   /// The same over given functions: those of another implementation, or of a test.
   static Result<std::shared_ptr<const CudaDriver>> from_functions(const CudaFunctions& functions);
 

@@ -78,7 +78,7 @@ Status CudaStream::fill_zero(CudaAddress to, int64_t bytes) {
       "clearing " + std::to_string(bytes) + " bytes on the device");
 }
 
-Status CudaStream::launch(const CudaKernel& kernel, const CudaLaunchShape& shape,
+Status CudaStream::launch(const LoadedCudaKernel& kernel, const CudaLaunchShape& shape,
                           std::span<void* const> arguments) {
   if (shape.cooperative && !device_->properties().cooperative) {
     return Error{ErrorCode::kMissingDevice, "kernel '" + kernel.name +

@@ -39,7 +39,7 @@ class CudaStream {
   /// Starts a kernel; `arguments` point to its parameters, in order, and are read before this
   /// returns. kMissingDevice for a launch that the device cannot take (a cooperative one on a
   /// device that has none); kInternal names the kernel.
-  Status launch(const CudaKernel& kernel, const CudaLaunchShape& shape,
+  Status launch(const LoadedCudaKernel& kernel, const CudaLaunchShape& shape,
                 std::span<void* const> arguments);
 
   /// Lets a library of the vendor start work of its own: `start` gets the stream's handle
