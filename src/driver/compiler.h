@@ -24,6 +24,8 @@ struct CompileOptions {
   int threads = 0;               ///< 0: all that the process may use
   int max_vector_bytes = 0;      ///< 0: the machine's
   std::optional<Target> device;  ///< planned and generated for instead of this machine
+  /// With a GPU as `device`: its kernels are compiled to cubins; without, they are left as text.
+  bool device_code = false;
   ImportOptions import;
   /// Shorter recipes for some operations, listed in Compilation::substitutions: divisions by what a
   /// loop does not change (kernel/divide_by_invariants.h) and exponentials
@@ -76,6 +78,8 @@ struct Compilation {
       kernel_of;  ///< by plan: its kernels' numbers in `kernels`
   /// What --fast-math put in the place of exact operations, kernel by kernel: "k0_y: 2 divisions…".
   std::vector<std::string> substitutions;
+  /// What became of kernels whose code spills registers.
+  std::vector<std::string> device_notes;
   std::vector<int32_t> image_of;  ///< by kernel: its image in the program
   Program program;
   ModelFiles files;  ///< of the model, with a cache on disk

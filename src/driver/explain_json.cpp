@@ -1,5 +1,6 @@
 #include "driver/explain_json.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "driver/explain_text.h"
@@ -11,8 +12,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Registers of a thread by kernel, where there is code for a GPU.
+using Registers = std::map<const PlannedKernel*, int32_t>;
+
+Registers registers_of(const Compilation& c) {
+  Registers registers;
+  if (c.program.arch.empty()) return registers;
+  for (const auto& [plan, numbers] : c.kernel_of) {
+    for (size_t k = 0; k < numbers.size(); ++k) {
+      const auto image = static_cast<size_t>(c.image_of[numbers[k]]);
+      registers[&plan->kernels[k]] = c.program.kernels[image].device.registers;
+    }
+  }
+  return registers;
+}
+
 Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int64_t times,
-                 const Target& target) {
+                 const Target& target, const Registers& registers) {
   const Estimate& e = kernel.schedule.estimate;
   Json j;
   j["name"] = kernel.name;
@@ -22,6 +38,7 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int6
   j["scopes"] = scope_summary(kernel);
   j["shared_bytes"] = kernel.schedule.scopes.block_bytes;
   j["registers"] = nullptr;
+  if (const auto at = registers.find(&kernel); at != registers.end()) j["registers"] = at->second;
   j["predicted_us"] = e.microseconds;
   j["roofline_us"] = roofline_us(e.bytes_read + e.bytes_written, e.flops, target);
   j["bytes_read"] = e.bytes_read;
@@ -31,18 +48,18 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int6
 }
 
 void add_kernels(const FusionPlan& plan, const TensorProgram& program, int64_t times,
-                 const Target& target, Json& list) {
+                 const Target& target, const Registers& registers, Json& list) {
   for (const FusionPlan::Step& step : plan.order) {
     if (!step.opaque) {
-      list.push_back(
-          kernel_json(program, plan.kernels[static_cast<size_t>(step.index)], times, target));
+      list.push_back(kernel_json(program, plan.kernels[static_cast<size_t>(step.index)], times,
+                                 target, registers));
       continue;
     }
     const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(step.index)];
     const auto& regions = plan.regions[static_cast<size_t>(step.index)];
     const int64_t inner = region_runs(program, opaque, times);
     for (size_t r = 0; r < regions.size(); ++r)
-      add_kernels(*regions[r], *opaque.regions[r], inner, target, list);
+      add_kernels(*regions[r], *opaque.regions[r], inner, target, registers, list);
   }
 }
 
@@ -62,7 +79,7 @@ std::string explain_json(const Compilation& c) {
   j["flops"] = totals.flops;
   j["predicted_us"] = totals.predicted_us;
   j["kernels"] = Json::array();
-  add_kernels(c.plan, c.tensors, 1, c.target, j["kernels"]);
+  add_kernels(c.plan, c.tensors, 1, c.target, registers_of(c), j["kernels"]);
   j["edges"] = Json::array();
   for (const EdgeDecision& e : c.plan.edges) {
     j["edges"].push_back({{"from", step_names(c.tensors, e.producer).back()},

@@ -187,6 +187,33 @@ std::string cuts_text(const Compilation& c) {
   return out;
 }
 
+/// What the code of a GPU's kernels was found to need.
+std::string device_text(const Compilation& c) {
+  int32_t registers = 0, spilling = 0;
+  int64_t shared = 0;
+  std::string out;
+  for (const KernelImage& image : c.program.kernels) {
+    const DeviceLaunch& launch = image.device;
+    registers = std::max(registers, launch.registers);
+    shared = std::max(shared, launch.shared_bytes);
+    spilling += launch.spill_bytes > 0 ? 1 : 0;
+    if (!launch.cooperative) continue;
+    const int64_t resident =
+        resident_blocks_per_sm(c.target, launch.threads, launch.registers, launch.shared_bytes);
+    out += fmt::format(
+        "  {}: its grid barrier needs {} blocks resident; {} SMs hold {} each ({} threads, {} "
+        "registers, {} of shared memory)\n",
+        image.name, launch.blocks, c.target.sm_count, resident, launch.threads, launch.registers,
+        bytes_text(launch.shared_bytes));
+  }
+  for (const std::string& note : c.device_notes) out += "  " + note + "\n";
+  return fmt::format(
+             "\ncode for {}: {} distinct kernels, up to {} registers a thread and {} of shared "
+             "memory a block, {} with spilled registers\n",
+             c.program.arch, c.program.kernels.size(), registers, bytes_text(shared), spilling) +
+         out;
+}
+
 }  // namespace
 
 std::vector<std::string> step_names(const TensorProgram& program, int32_t step) {
@@ -255,6 +282,7 @@ std::string explain_text(const Compilation& c) {
   out += cuts_text(c);
   if (!c.substitutions.empty()) out += "\nsubstitutions of --fast-math\n";
   for (const std::string& line : c.substitutions) out += "  " + line + "\n";
+  if (!c.program.arch.empty()) out += device_text(c);
   return out;
 }
 

@@ -20,8 +20,8 @@ std::string default_cache_dir();
 /// them, else generated in parallel. `cache` may be null. Sets image_of and the counts.
 Result<std::vector<KernelImage>> generate_kernels(Compilation& c, CacheFolder* cache);
 
-/// For a GPU: an image without code for each kernel, with its name and phases. Sets image_of and
-/// the counts; the code is made where it runs.
+/// For a GPU whose code is not asked for: an image without code for each kernel, with its name and
+/// phases. Sets image_of and the counts.
 Result<std::vector<KernelImage>> describe_device_kernels(Compilation& c);
 
 }  // namespace weft

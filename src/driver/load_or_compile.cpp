@@ -34,7 +34,7 @@ Hash128 model_key(const Hash128& file, const CompileOptions& o) {
   hasher.add_value(file.low);
   hasher.add_text(o.planner);
   hasher.add_value((o.fast_math ? 1 : 0) + (o.unroll ? 2 : 0));
-  hasher.add_text(print(host_cpu_target(o.threads, o.max_vector_bytes)));
+  hasher.add_text(print(o.device ? *o.device : host_cpu_target(o.threads, o.max_vector_bytes)));
   hasher.add_value(o.import.bind.size());
   for (const auto& [name, extent] : o.import.bind) {
     hasher.add_text(name);
@@ -55,8 +55,8 @@ Hash128 model_key(const Hash128& file, const CompileOptions& o) {
 
 /// Whether the options ask for nothing but a program.
 bool is_plain(const std::string& path, const CompileOptions& o) {
-  return path.ends_with(".onnx") && !o.device && !o.cache_dir.empty() && !o.verify &&
-         o.dump_dir.empty() && o.stop_after.empty() && !o.tamper;
+  return path.ends_with(".onnx") && (!o.device || o.device_code) && !o.cache_dir.empty() &&
+         !o.verify && o.dump_dir.empty() && o.stop_after.empty() && !o.tamper;
 }
 
 Result<CompiledModel> compile(const std::string& path, const CompileOptions& options) {

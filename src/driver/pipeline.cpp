@@ -10,11 +10,13 @@
 
 #include "codegen/cpu/code_features.h"
 #include "driver/arena_peak.h"
+#include "driver/compile_device_kernels.h"
 #include "driver/compiler.h"
 #include "driver/explain_json.h"
 #include "driver/explain_text.h"
 #include "driver/generate_kernels.h"
 #include "driver/graph_file.h"
+#include "driver/lower_plan.h"
 #include "driver/program_builder.h"
 #include "driver/reproducer.h"
 #include "expr/assign_layouts.h"
@@ -24,7 +26,6 @@
 #include "kernel/prefetch_rows.h"
 #include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
-#include "lower/lower.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/inline_constant_if.h"
 #include "rewrite/merge_equal_nodes.h"
@@ -33,7 +34,6 @@
 #include "rewrite/simplify_graph.h"
 #include "rewrite/unroll_scans.h"
 #include "runtime/thread_pool.h"
-#include "support/for_each_in_parallel.h"
 
 namespace weft {
 
@@ -136,46 +136,8 @@ Result<bool> run_plan(Compilation& c) {
   return planned;
 }
 
-/// Numbers the kernels of a plan and of its regions' plans, in the order of first use.
-void collect_kernels(Compilation& c, const FusionPlan& plan,
-                     std::vector<const PlannedKernel*>* kernels) {
-  std::vector<size_t>& numbers = c.kernel_of[&plan];
-  for (const PlannedKernel& kernel : plan.kernels) {
-    numbers.push_back(kernels->size());
-    kernels->push_back(&kernel);
-  }
-  for (const auto& regions : plan.regions) {
-    for (const auto& region : regions) collect_kernels(c, *region, kernels);
-  }
-}
-
-/// Slices that a loop hands to its body start at any element.
-void forget_alignment(KernelFunction& kernel) {
-  for (KernelBuffer& b : kernel.buffers) {
-    const bool own =
-        b.kind == KernelBuffer::Kind::kWorkspace || b.kind == KernelBuffer::Kind::kShared;
-    if (!own) b.alignment = static_cast<int32_t>(byte_size(b.dtype));
-  }
-}
-
 Result<bool> run_lower(Compilation& c) {
-  std::vector<const PlannedKernel*> planned;
-  collect_kernels(c, c.plan, &planned);
-  std::vector<std::optional<Result<KernelFunction>>> made(planned.size());
-  for_each_in_parallel(planned.size(), available_cores(), [&](size_t k) {
-    const ScheduledKernel& schedule = planned[k]->schedule;
-    made[k].emplace(lower_to_kernel(schedule.program, schedule.scopes, c.target));
-    if (made[k]->ok()) (**made[k]).library = schedule.library;
-  });
-  for (auto& result : made) {
-    if (!result->ok()) return result->take_error();
-    KernelFunction f = std::move(**result);
-    // The plan's own kernels come before those of its regions.
-    if (f.is_gpu() && c.kernels.size() >= c.plan.kernels.size()) forget_alignment(f);
-    if (c.options.tamper) c.options.tamper(f);
-    if (c.options.verify) WEFT_RETURN_IF_ERROR(verify_kernel(f));
-    c.kernels.push_back(std::move(f));
-  }
+  WEFT_RETURN_IF_ERROR(lower_plan(c));
   return true;
 }
 
@@ -232,9 +194,12 @@ void note_input_ranges(const ImportedModel& model, Program& program) {
 
 Result<bool> run_generate(Compilation& c) {
   const std::unique_ptr<CacheFolder> cache = open_cache(c.options);
-  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, c.target.is_gpu()
-                                                             ? describe_device_kernels(c)
-                                                             : generate_kernels(c, cache.get()));
+  const auto generate = [&]() -> Result<std::vector<KernelImage>> {
+    if (!c.target.is_gpu()) return generate_kernels(c, cache.get());
+    if (!c.options.device_code) return describe_device_kernels(c);
+    return compile_device_kernels(c, cache.get());
+  };
+  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate());
   if (cache != nullptr) {
     WEFT_ASSIGN_OR_RETURN(c.files, ModelFiles::identify(c.imported.files, c.options.verify_cache));
   }
@@ -249,11 +214,13 @@ Result<bool> run_generate(Compilation& c) {
     for (auto* list : {&c.program.inputs, &c.program.outputs}) {
       for (ProgramIo& io : *list) io.alignment = kDeviceAlignment;
     }
+    if (c.options.device_code) c.program.arch = device_arch(c.target);
   }
   note_input_ranges(c.imported, c.program);
   c.program.model = c.model;
   c.program.target = c.target.name;
-  if (!c.program.kernels.empty()) c.program.required_features = code_features(c.target);
+  if (!c.program.kernels.empty() && !c.target.is_gpu())
+    c.program.required_features = code_features(c.target);
   c.program.explanation = explain_text(c);
   c.program.explanation_json = explain_json(c);
   return true;

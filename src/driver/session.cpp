@@ -3,8 +3,15 @@
 namespace weft {
 
 Result<std::unique_ptr<Session>> Session::create(Program program, int threads) {
+  WEFT_ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable,
+                        Executable::create(std::move(program)));
+  return create(std::move(executable), threads);
+}
+
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Executable> executable,
+                                                 int threads) {
   auto session = std::make_unique<Session>();
-  WEFT_ASSIGN_OR_RETURN(session->executable_, Executable::create(std::move(program)));
+  session->executable_ = std::move(executable);
   ContextOptions options;
   if (threads == 0) threads = available_cores();
   if (threads > 1 && session->executable_->is_parallel()) {

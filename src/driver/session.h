@@ -16,6 +16,9 @@ class Session {
  public:
   /// `threads` 0: the program's; 1: no pool.
   static Result<std::unique_ptr<Session>> create(Program program, int threads);
+  /// The same of a program that is loaded already.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Executable> executable,
+                                                 int threads);
   /// Kernels run where the launcher says; the program's images hold no code.
   static Result<std::unique_ptr<Session>> create(Program program,
                                                  std::shared_ptr<KernelLauncher> launcher);

@@ -33,6 +33,7 @@ struct Target {
   int64_t shared_bytes_per_sm = 48 << 10;
   /// GPU: whose calls a plan may use in place of kernels of its own (target/library_call.h).
   std::vector<std::string> libraries;
+  bool grid_barriers = true;  ///< GPU: plans may let all blocks of a kernel wait for each other
   /// GPU: cycles between two warp instructions of a class on one SM.
   struct Cpi {
     std::string op_class;  ///< f32, f16, f64, int, convert, special, shared

@@ -102,6 +102,10 @@ bool assign_key(const std::string& key, const std::vector<std::string>& words, T
     return cycles.has_value();
   }
   if (words.size() != 1) return false;
+  if (key == "grid_barriers") {
+    target.grid_barriers = words[0] == "yes";
+    return words[0] == "yes" || words[0] == "no";
+  }
   if (key == "name") return target.name = words[0], true;
   if (key == "cpu") return target.cpu = words[0], true;
   if (key == "kind") {
@@ -136,6 +140,7 @@ std::string print(const Target& target) {
     if (field.large != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.large);
     if (field.real != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.real);
   }
+  if (!target.grid_barriers) out += "grid_barriers no\n";
   for (const Target::Cpi& c : target.cpi) out += fmt::format("cpi {} {}\n", c.op_class, c.cycles);
   for (const Target::BandwidthPoint& p : target.bandwidth) {
     out += fmt::format("bandwidth {} {}\n", p.bytes, p.gb_per_s);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "driver/device_target.h"
 #include "driver/emulated_kernels.h"
 #include "driver/generate_kernels.h"
 #include "driver/plan_totals.h"
@@ -17,6 +18,7 @@
 #include "io/npz.h"
 #include "io/tensor_file.h"
 #include "runtime/artefact.h"
+#include "runtime/load_programs.h"
 
 namespace weft {
 
@@ -30,9 +32,9 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--bind", o.binds, "DIM=N: a symbolic dimension; repeatable");
   app.add_option("--seed", o.seed, "Seed of random inputs");
   app.add_option("--target", o.target,
-                 "cpu (default), interp (the reference interpreter), simt (CUDA text on an "
-                 "emulator); for dump "
-                 "and explain any name of `weft targets`");
+                 "cpu (default), cuda (the GPU that is there), interp (the reference "
+                 "interpreter), simt (CUDA text on an emulator) or a name of `weft targets`; "
+                 "compile takes several GPUs, NAME,NAME");
   app.add_option("--plan", o.planner, "none, xla or auto (default)");
   app.add_option("--threads", o.threads,
                  "Threads of a run; default: the cores that the process may use")
@@ -56,16 +58,45 @@ namespace {
 /// The device whose figures a plan for the emulator goes by.
 constexpr const char* kEmulated = "h100-sxm";
 
+std::vector<std::string> parts_of(const std::string& names) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    parts.push_back(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 }  // namespace
 
 Status check_target(const std::string& target) {
-  if (target == "cpu" || target == "interp" || target == "simt") return {};
-  if (target == "cuda") {
-    return Error{ErrorCode::kMissingDevice,
-                 "target 'cuda' cannot run yet; use cpu, interp or simt"};
+  if (target == "cpu" || target == "interp" || target == "simt" || target == "cuda") return {};
+  for (const std::string& name : parts_of(target)) {
+    if (name == "cuda") continue;
+    const Result<Target> known = find_target(name);
+    if (!known.ok()) return known.error();
   }
-  const Result<Target> known = find_target(target);
-  return known.ok() ? Status{} : Status{known.error()};
+  return {};
+}
+
+Result<std::vector<Target>> device_targets(const std::string& names) {
+  std::vector<Target> targets;
+  for (const std::string& name : parts_of(names)) {
+    if (name == "cuda") {
+      WEFT_ASSIGN_OR_RETURN(const auto device, open_cuda_device());
+      WEFT_ASSIGN_OR_RETURN(targets.emplace_back(), target_of_device(device->properties()));
+      continue;
+    }
+    WEFT_ASSIGN_OR_RETURN(Target target, find_target(name));
+    if (!target.is_gpu()) {
+      return invalid_input("target '" + name +
+                           "' describes a CPU, which cannot be planned for elsewhere; use cpu with "
+                           "--vector-bytes");
+    }
+    targets.push_back(std::move(target));
+  }
+  return targets;
 }
 
 Result<std::map<std::string, HostTensor>> load_given_inputs(const ModelOptions& o) {
@@ -89,12 +120,12 @@ Result<CompileOptions> compile_options(const ModelOptions& o,
   c.threads = o.threads;
   c.max_vector_bytes = o.vector_bytes;
   if (o.target != "cpu" && o.target != "interp") {
-    WEFT_ASSIGN_OR_RETURN(c.device, find_target(o.target == "simt" ? kEmulated : o.target));
-    if (!c.device->is_gpu()) {
-      return invalid_input("target '" + o.target +
-                           "' describes a CPU, which cannot be planned for" +
-                           " elsewhere; use cpu with --vector-bytes");
+    WEFT_ASSIGN_OR_RETURN(std::vector<Target> devices,
+                          device_targets(o.target == "simt" ? kEmulated : o.target));
+    if (devices.size() != 1) {
+      return invalid_input("--target " + o.target + ": one target; only compile takes several");
     }
+    c.device = std::move(devices.front());
   }
   c.fast_math = o.fast_math;
   c.unroll = o.unroll;
@@ -219,6 +250,14 @@ PlanTotals explained_totals(const Program& program) {
   return t;
 }
 
+/// Whether a program's inputs have the shapes of those given.
+bool fits(const Program& program, const std::map<std::string, HostTensor>& given) {
+  return std::ranges::all_of(program.inputs, [&](const ProgramIo& io) {
+    const auto it = given.find(io.name);
+    return it == given.end() || it->second.shape() == io.shape;
+  });
+}
+
 Result<ReadyModel> prepare_artefact(const ModelOptions& o,
                                     const std::map<std::string, HostTensor>& given) {
   ReadyModel ready;
@@ -227,16 +266,17 @@ Result<ReadyModel> prepare_artefact(const ModelOptions& o,
   ArtefactOptions options;
   WEFT_ASSIGN_OR_RETURN(std::vector<Program> programs,
                         load_artefact(o.model, host.features, options));
-  size_t best = 0;
-  for (size_t p = programs.size(); p-- > 0;) {
-    bool fits = true;
-    for (const ProgramIo& io : programs[p].inputs) {
-      const auto it = given.find(io.name);
-      fits &= it == given.end() || it->second.shape() == io.shape;
-    }
-    if (fits) best = p;
+  std::shared_ptr<const Executable> executable;
+  if (!programs.front().arch.empty()) {
+    WEFT_ASSIGN_OR_RETURN(const ModelPrograms loaded, load_programs(std::move(programs)));
+    executable = *std::ranges::find_if(
+        loaded, [&](const auto& e) { return fits(e->program(), given) || e == loaded.back(); });
+  } else {
+    const auto best = std::ranges::find_if(
+        programs, [&](const Program& p) { return fits(p, given) || &p == &programs.back(); });
+    WEFT_ASSIGN_OR_RETURN(executable, Executable::create(std::move(*best)));
   }
-  Program& program = programs[best];
+  const Program& program = executable->program();
   ready.totals = explained_totals(program);
   ready.unique_kernels = static_cast<int64_t>(program.kernels.size());
   std::mt19937_64 random(o.seed + 1);
@@ -251,7 +291,7 @@ Result<ReadyModel> prepare_artefact(const ModelOptions& o,
   }
   WEFT_RETURN_IF_ERROR(check_names(given, names));
   for (const ProgramIo& io : program.outputs) ready.output_names.push_back(io.name);
-  WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(program), o.threads));
+  WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(executable), o.threads));
   ready.compile_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return ready;
@@ -309,10 +349,9 @@ Result<ReadyModel> prepare_model(const ModelOptions& o) {
   }
   if (o.target == "simt") return prepare_emulated(o, options, given);
   if (options.device) {
-    return Error{ErrorCode::kMissingDevice,
-                 "target '" + o.target +
-                     "' cannot run here: no driver of such a device is used yet;" +
-                     " use simt, or dump and explain"};
+    // Without a device the rest would be in vain.
+    if (const auto device = open_cuda_device(); !device.ok()) return device.error();
+    options.device_code = true;
   }
   ReadyModel ready;
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(o.model, options));

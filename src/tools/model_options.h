@@ -40,6 +40,8 @@ bool is_artefact(const std::string& path);
 Result<std::map<std::string, HostTensor>> load_given_inputs(const ModelOptions& options);
 Result<CompileOptions> compile_options(const ModelOptions& options,
                                        const std::map<std::string, HostTensor>& given);
+/// The devices that a --target with commas names: `cuda` is the one that is there.
+Result<std::vector<Target>> device_targets(const std::string& names);
 
 /// Values for the program's inputs, in its order: the given ones, else random ones of a fixed seed,
 /// integers within the range that the graph proves safe, else 0 or 1.

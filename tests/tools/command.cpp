@@ -37,6 +37,7 @@ std::string read_all(int fd) {
   unsetenv("WEFT_CACHE");
   unsetenv("XDG_CACHE_HOME");
   unsetenv("HOME");
+  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   const std::string command = std::string(WEFT_BINARY_DIR) + "/weft";
   std::vector<char*> words = {const_cast<char*>(command.c_str())};
   for (const std::string& argument : arguments)

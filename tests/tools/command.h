@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct CommandRun {
 struct CommandOptions {
   std::string standard_output;  ///< a file that takes stdout; empty: CommandRun::out
   rlim_t max_file_bytes = RLIM_INFINITY;
-  int interrupt_after_ms = -1;  ///< SIGINT to the command, if it still runs then
+  std::map<std::string, std::string> environment;  ///< added to this process's
+  int interrupt_after_ms = -1;                     ///< SIGINT to the command, if it still runs then
 };
 
 /// Runs build/…/weft with these arguments, without a cache unless they name one.

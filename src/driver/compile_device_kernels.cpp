@@ -1,0 +1,187 @@
+#include "driver/compile_device_kernels.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "codegen/cuda/compile_cubins.h"
+#include "codegen/cuda/emit_cuda.h"
+#include "driver/lower_plan.h"
+#include "runtime/thread_pool.h"
+#include "support/hash.h"
+
+namespace weft {
+
+namespace {
+
+/// The CUDA text of a kernel with names that say nothing, so that kernels alike have one text.
+CudaKernel anonymous_text(const KernelFunction& kernel) {
+  KernelFunction copy = kernel;
+  copy.name = "weft_" + to_hex(kernel_digest(kernel));
+  for (size_t b = 0; b < copy.buffers.size(); ++b) copy.buffers[b].name = fmt::format("b{}", b);
+  return emit_cuda(copy);
+}
+
+struct DeviceCode {
+  CudaKernel text;
+  CudaBinary binary;
+  CudaKernelResources resources;
+  int32_t spills() const { return resources.spill_store_bytes + resources.spill_load_bytes; }
+};
+
+/// Compiles kernels of one compilation; equal ones share their code.
+class CubinCompiler {
+ public:
+  CubinCompiler(const Compilation& c, Nvrtc nvrtc, const CubinCache* cache)
+      : nvrtc_(std::move(nvrtc)),
+        cache_(cache),
+        processes_(c.options.threads > 0 ? c.options.threads : available_cores()) {
+    options_.arch = device_arch(c.target);
+  }
+
+  Result<std::vector<DeviceCode>> compile(const std::vector<const KernelFunction*>& kernels) {
+    std::vector<DeviceCode> code(kernels.size());
+    std::vector<CudaText> texts;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      code[k].text = anonymous_text(*kernels[k]);
+      texts.push_back({kernels[k]->name + ".cu", code[k].text.text});
+    }
+    WEFT_ASSIGN_OR_RETURN(CompiledCubins compiled,
+                          compile_cubins(texts, nvrtc_, options_, processes_, cache_));
+    from_cache_ += compiled.from_cache;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      code[k].binary = std::move(compiled.binaries[k]);
+      for (const CudaKernelResources& r : code[k].binary.kernels) {
+        if (r.name == code[k].text.name) code[k].resources = r;
+      }
+    }
+    return code;
+  }
+
+  int64_t from_cache() const { return from_cache_; }
+
+ private:
+  Nvrtc nvrtc_;
+  NvrtcOptions options_;
+  const CubinCache* cache_;
+  int processes_;
+  int64_t from_cache_ = 0;
+};
+
+/// Half the registers of a thread: templates that bound their tiles by them take smaller ones.
+Target with_fewer_registers(Target target) {
+  target.registers_per_thread /= 2;
+  return target;
+}
+
+/// Schedules what spills again, and keeps what spills less.
+Status reschedule_spills(Compilation& c, CubinCompiler& compiler, std::vector<DeviceCode>& code) {
+  const Target tight = with_fewer_registers(c.target);
+  std::vector<PlacedKernel> placed = placed_kernels(c);
+  std::vector<size_t> numbers;
+  std::vector<ScheduledKernel> schedules;
+  std::vector<KernelFunction> functions;
+  for (size_t k = 0; k < code.size(); ++k) {
+    if (code[k].spills() == 0) continue;
+    auto schedule =
+        schedule_group(*placed[k].tensors, placed[k].kernel->group, tight, placed[k].kernel->name);
+    if (!schedule.ok()) continue;
+    auto function = lower_planned(c, *schedule, placed[k].in_region);
+    if (!function.ok()) continue;
+    numbers.push_back(k);
+    schedules.push_back(std::move(*schedule));
+    functions.push_back(std::move(*function));
+  }
+  std::vector<const KernelFunction*> again;
+  for (const KernelFunction& function : functions) again.push_back(&function);
+  WEFT_ASSIGN_OR_RETURN(std::vector<DeviceCode> smaller, compiler.compile(again));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t k = numbers[i];
+    if (smaller[i].spills() >= code[k].spills()) continue;
+    c.device_notes.push_back(
+        fmt::format("{}: {} bytes of registers spilled; scheduled again with smaller tiles: {}",
+                    c.kernels[k].name, code[k].spills(), smaller[i].spills()));
+    placed[k].kernel->schedule = std::move(schedules[i]);
+    c.kernels[k] = std::move(functions[i]);
+    code[k] = std::move(smaller[i]);
+  }
+  for (size_t k = 0; k < code.size(); ++k) {
+    if (code[k].spills() == 0) continue;
+    c.device_notes.push_back(
+        fmt::format("{}: {} bytes of registers spilled", c.kernels[k].name, code[k].spills()));
+  }
+  return {};
+}
+
+/// The code needs no more of an SM than the plan promised.
+Status check_promises(const Target& target, const KernelFunction& kernel, const DeviceCode& code) {
+  const CudaKernelResources& r = code.resources;
+  const int64_t shared = r.shared_bytes + code.text.shared_bytes;
+  const int64_t resident = resident_blocks_per_sm(target, code.text.threads, r.registers, shared);
+  const int64_t wanted = std::max<int64_t>(1, kernel.blocks_per_sm);
+  if (resident < wanted) {
+    return Error{ErrorCode::kInternal,
+                 fmt::format("kernel '{}' was planned for {} blocks of {} threads on an SM of {}; "
+                             "its code ({} registers, {} bytes of shared memory) allows {}",
+                             kernel.name, wanted, code.text.threads, target.name, r.registers,
+                             shared, resident)};
+  }
+  if (code.text.grid_barrier && code.text.blocks > resident * target.sm_count) {
+    return Error{
+        ErrorCode::kInternal,
+        fmt::format("kernel '{}' has a barrier of its grid of {} blocks; {} holds {}", kernel.name,
+                    code.text.blocks, target.name, resident * target.sm_count)};
+  }
+  return {};
+}
+
+KernelImage image_of(const KernelFunction& kernel, DeviceCode code) {
+  KernelImage image;
+  image.name = kernel.name;
+  image.bytes = std::move(code.binary.cubin);
+  image.phase_entries.assign(kernel.phases.size(), 0);
+  image.hash = hash64(image.bytes);
+  DeviceLaunch& launch = image.device;
+  launch.entry = code.text.name;
+  launch.blocks = code.text.blocks;
+  launch.threads = code.text.threads;
+  launch.shared_bytes = code.text.shared_bytes;
+  launch.cooperative = code.text.grid_barrier;
+  launch.blocks_per_sm = code.text.blocks_per_sm;
+  launch.registers = code.resources.registers;
+  launch.spill_bytes = code.spills();
+  return image;
+}
+
+}  // namespace
+
+std::string device_arch(const Target& target) {
+  return fmt::format("sm_{}", target.compute_capability);
+}
+
+Result<std::vector<KernelImage>> compile_device_kernels(Compilation& c, CacheFolder* cache) {
+  WEFT_ASSIGN_OR_RETURN(Nvrtc nvrtc, Nvrtc::load("", device_arch(c.target)));
+  std::optional<CubinCache> cubins;
+  if (cache != nullptr) cubins.emplace(*cache);
+  CubinCompiler compiler(c, std::move(nvrtc), cubins ? &*cubins : nullptr);
+  std::vector<const KernelFunction*> kernels;
+  for (const KernelFunction& kernel : c.kernels) kernels.push_back(&kernel);
+  WEFT_ASSIGN_OR_RETURN(std::vector<DeviceCode> code, compiler.compile(kernels));
+  WEFT_RETURN_IF_ERROR(reschedule_spills(c, compiler, code));
+  std::vector<KernelImage> images;
+  std::map<std::string, int32_t> numbers;  // by entry point
+  for (size_t k = 0; k < code.size(); ++k) {
+    WEFT_RETURN_IF_ERROR(check_promises(c.target, c.kernels[k], code[k]));
+    const auto [at, is_new] =
+        numbers.try_emplace(code[k].text.name, static_cast<int32_t>(images.size()));
+    c.image_of.push_back(at->second);
+    if (is_new) images.push_back(image_of(c.kernels[k], std::move(code[k])));
+  }
+  c.unique_kernels = static_cast<int64_t>(images.size());
+  c.kernels_from_cache = std::min(compiler.from_cache(), c.unique_kernels);
+  return images;
+}
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+#include "driver/device_target.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <tuple>
+
+namespace weft {
+
+namespace {
+
+/// Lower case, letters and digits alone: "NVIDIA GeForce RTX 3080" has "rtx3080".
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return out;
+}
+
+/// Parts of a target's name ("a100-80gb") that the device's name has.
+int parts_found(const std::string& target, const std::string& device) {
+  int found = 0;
+  for (size_t begin = 0; begin <= target.size();) {
+    const size_t end = std::min(target.find('-', begin), target.size());
+    const std::string part = target.substr(begin, end - begin);
+    if (!part.empty() && device.find(part) != std::string::npos) ++found;
+    begin = end + 1;
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<Target> target_of_device(const CudaDevice::Properties& device) {
+  const int capability = device.major * 10 + device.minor;
+  const std::string name = plain(device.name);
+  // Compared in this order: architecture, name, distance in size.
+  using Rank = std::tuple<int, int, int>;
+  Rank best{-1, 0, 0};
+  Target chosen;
+  for (const std::string& known : known_targets()) {
+    WEFT_ASSIGN_OR_RETURN(Target target, find_target(known));
+    if (!target.is_gpu() || target.compute_capability > capability) continue;
+    const Rank rank{target.compute_capability, parts_found(target.name, name),
+                    -std::abs(target.sm_count - device.sm_count)};
+    if (rank <= best) continue;
+    best = rank;
+    chosen = std::move(target);
+  }
+  if (std::get<0>(best) < 0) {
+    return Error{ErrorCode::kMissingDevice,
+                 device.name + " (" + device.arch() + ") is older than every target that is known"};
+  }
+  chosen.compute_capability = capability;
+  chosen.sm_count = device.sm_count;
+  chosen.shared_bytes_per_block = device.shared_bytes_per_block;
+  return chosen;
+}
+
+}  // namespace weft

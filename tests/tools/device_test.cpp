@@ -1,0 +1,122 @@
+// Compiling for GPUs and running on one, with NVRTC and a driver that stand for NVIDIA's
+// (tests/emulated_cuda): the kernels' CUDA text runs on the emulator.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "simt/module.h"
+#include "tests/tools/command.h"
+
+namespace weft::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kMissing = 4;
+const std::string kEmulated = std::string(WEFT_BINARY_DIR) + "/libweft_emulated_cuda.so";
+
+std::string model(const std::string& name) {
+  return std::string(WEFT_SOURCE_DIR) + "/tests/models/" + name + ".onnx";
+}
+
+/// --inputs and --expect of a model.
+std::vector<std::string> with_values(std::vector<std::string> words, const std::string& name) {
+  const std::string stem = std::string(WEFT_SOURCE_DIR) + "/tests/models/" + name;
+  words.insert(words.end(), {"--inputs", stem + ".inputs.npz", "--expect", stem + ".expected.npz"});
+  return words;
+}
+
+CommandOptions on(const std::string& device = "NVIDIA H100 80GB HBM3:90:132") {
+  CommandOptions options;
+  options.environment = {
+      {"WEFT_NVRTC", kEmulated}, {"WEFT_CUDA_DRIVER", kEmulated}, {"WEFT_EMULATED_DEVICE", device}};
+  return options;
+}
+
+bool available() {
+  const auto probe = simt::Module::compile(
+      "#include \"weft_cuda.h\"\nWF_KERNEL(k, 32, 1)(s32* x) { x[0] = 0; }\nWF_EXPORT(k)\n",
+      "k.cu");
+  return probe.ok() || probe.error().code != ErrorCode::kMissingDevice;
+}
+
+class Device : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!available()) GTEST_SKIP() << "no compiler to build CUDA text with";
+  }
+  TestFolder folder_;
+};
+
+TEST_F(Device, RunsModels) {
+  // One graph of kernels; a recurrence; a condition and host operations in between.
+  for (const char* name : {"softmax-max-div", "mlp", "gru", "if-folds", "conv-se"}) {
+    const CommandRun run =
+        run_weft(with_values({"run", model(name), "--target", "cuda", "--no-cache"}, name), on());
+    EXPECT_EQ(run.exit_code, 0) << name << ": " << run.err;
+    EXPECT_THAT(run.out, HasSubstr("as expected")) << name;
+  }
+}
+
+TEST_F(Device, ArtefactsHoldCodeForSeveralArchitectures) {
+  const std::string file = folder_.path("m.weft");
+  const CommandRun compiled = run_weft(
+      {"compile", model("mlp"), "--target", "h100-sxm,a100-40gb", "--no-cache", "-o", file}, on());
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  for (const char* device : {"NVIDIA H100 80GB HBM3:90:132", "NVIDIA A100-SXM4-40GB:80:108"}) {
+    const CommandRun run = run_weft(with_values({"run", file}, "mlp"), on(device));
+    EXPECT_EQ(run.exit_code, 0) << device << ": " << run.err;
+    EXPECT_THAT(run.out, HasSubstr("as expected")) << device;
+  }
+  const CommandRun older = run_weft({"run", file}, on("Tesla V100:70:80"));
+  EXPECT_EQ(older.exit_code, kMissing);
+  EXPECT_THAT(older.err, AllOf(HasSubstr("h100-sxm (sm_90)"), HasSubstr("a100-40gb (sm_80)"),
+                               HasSubstr("Tesla V100 (sm_70) does not run")));
+  const CommandRun explained = run_weft({"explain", file});
+  EXPECT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(explained.out, AllOf(HasSubstr("code for sm_90"), HasSubstr("code for sm_80")));
+}
+
+TEST_F(Device, MissingLibrariesAreSaid) {
+  CommandOptions options = on();
+  options.environment["WEFT_CUDA_DRIVER"] = "/no/such/libcuda.so";
+  const CommandRun no_driver = run_weft({"run", model("mlp"), "--target", "h100-sxm"}, options);
+  EXPECT_EQ(no_driver.exit_code, kMissing);
+  EXPECT_THAT(no_driver.err, HasSubstr("looked for /no/such/libcuda.so"));
+  options = on();
+  options.environment["WEFT_NVRTC"] = "/no/such/libnvrtc.so";
+  const CommandRun no_compiler = run_weft(
+      {"compile", model("mlp"), "--target", "h100-sxm", "-o", folder_.path("m.weft")}, options);
+  EXPECT_EQ(no_compiler.exit_code, kMissing);
+  EXPECT_THAT(no_compiler.err, HasSubstr("looked for /no/such/libnvrtc.so"));
+  EXPECT_TRUE(folder_.files().empty());
+  // Of no use to the CPU.
+  EXPECT_EQ(run_weft({"run", model("mlp")}, options).exit_code, 0);
+}
+
+TEST_F(Device, CompiledModelsComeFromTheCache) {
+  const std::vector<std::string> words = {"bench", model("mlp"), "--target",
+                                          "cuda",  "--json",     "--runs",
+                                          "1",     "--cache",    folder_.path("cache")};
+  const CommandRun cold = run_weft(words, on());
+  const CommandRun warm = run_weft(words, on());
+  ASSERT_EQ(cold.exit_code, 0) << cold.err;
+  ASSERT_EQ(warm.exit_code, 0) << warm.err;
+  const auto first = nlohmann::json::parse(cold.out), second = nlohmann::json::parse(warm.out);
+  EXPECT_FALSE(first["compile_cached"].get<bool>());
+  EXPECT_TRUE(second["compile_cached"].get<bool>());
+  EXPECT_GT(first["device_median_us"].get<double>(), 0);
+}
+
+TEST_F(Device, EveryStepIsTimed) {
+  const CommandRun run =
+      run_weft({"bench", model("gru"), "--target", "cuda", "--no-cache", "--per-kernel"}, on());
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("scan"));
+}
+
+}  // namespace
+}  // namespace weft::testing
