@@ -1,5 +1,6 @@
 #include "driver/explain_json.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -25,6 +26,23 @@ Registers registers_of(const Compilation& c) {
     }
   }
   return registers;
+}
+
+/// What the code of a GPU's kernels was found to need: the most of any.
+Json device_code_json(const Program& program) {
+  int32_t registers = 0, spills = 0, spilling = 0;
+  int64_t shared = 0, bytes = 0;
+  for (const KernelImage& image : program.kernels) {
+    registers = std::max(registers, image.device.registers);
+    shared = std::max(shared, image.device.shared_bytes);
+    spills += image.device.spill_bytes;
+    spilling += image.device.spill_bytes > 0 ? 1 : 0;
+    bytes += static_cast<int64_t>(image.bytes.size());
+  }
+  return {{"arch", program.arch},         {"distinct_kernels", program.kernels.size()},
+          {"registers", registers},       {"shared_bytes", shared},
+          {"spilling_kernels", spilling}, {"spill_bytes", spills},
+          {"code_bytes", bytes}};
 }
 
 Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int64_t times,
@@ -80,6 +98,7 @@ std::string explain_json(const Compilation& c) {
   j["predicted_us"] = totals.predicted_us;
   j["kernels"] = Json::array();
   add_kernels(c.plan, c.tensors, 1, c.target, registers_of(c), j["kernels"]);
+  if (!c.program.arch.empty()) j["device_code"] = device_code_json(c.program);
   j["edges"] = Json::array();
   for (const EdgeDecision& e : c.plan.edges) {
     j["edges"].push_back({{"from", step_names(c.tensors, e.producer).back()},

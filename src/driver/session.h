@@ -25,6 +25,7 @@ class Session {
 
   const Program& program() const { return executable_->program(); }
   const Executable& executable() const { return *executable_; }
+  ExecutionContext& context() const { return *context_; }
   /// Inputs in the program's order; fresh outputs.
   Result<std::vector<HostTensor>> run(const std::vector<HostTensor>& inputs,
                                       const RunOptions& options = {});

@@ -16,6 +16,7 @@
 
 namespace weft {
 
+struct DeviceTimes;
 struct RunOptions;
 
 /// The memory and the stream of one run at a time of a GPU's program: what an ExecutionContext has
@@ -38,6 +39,7 @@ class DeviceRun {
 
  private:
   friend class DeviceWalk;
+  friend Result<DeviceTimes> time_on_device(DeviceRun& run);
 
   DeviceRun(std::shared_ptr<const Executable> executable, CudaStream stream)
       : executable_(std::move(executable)), stream_(std::move(stream)) {}

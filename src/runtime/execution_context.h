@@ -60,6 +60,9 @@ class ExecutionContext {
   Status run(std::span<const InputRef> inputs, std::span<const OutputRef> outputs,
              const RunOptions& options = {});
 
+  /// Of a GPU's program, for measurements; null of a CPU's.
+  DeviceRun* device_run() const { return device_.get(); }
+
   ExecutionContext(const ExecutionContext&) = delete;
   ExecutionContext& operator=(const ExecutionContext&) = delete;
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/device_timing.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
 
@@ -16,6 +17,7 @@ struct BenchCommand {
   ModelOptions model;
   bool json = false;
   bool per_kernel = false;
+  bool device_times = false;
   std::string trace;
   int runs = 0;
   double seconds = 1.0;
@@ -128,6 +130,20 @@ Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
   return {};
 }
 
+/// Times without the copies of inputs and outputs, beside those of copying as much on the device.
+Status add_device_times(const ReadyModel& model, nlohmann::ordered_json& j) {
+  DeviceRun* run = model.session ? model.session->context().device_run() : nullptr;
+  if (run == nullptr) return invalid_input("--device-times: the target is no GPU");
+  WEFT_ASSIGN_OR_RETURN(const DeviceTimes times, time_on_device(*run));
+  j["device"] = model.session->executable().device()->device()->properties().name;
+  j["device_warm_us"] = times.warm_us;
+  j["device_flushed_us"] = times.flushed_us;
+  j["copy_warm_us"] = times.copy_warm_us;
+  j["copy_flushed_us"] = times.copy_flushed_us;
+  j["copied_bytes"] = times.copied_bytes;
+  return {};
+}
+
 Status bench(const BenchCommand& o) {
   WEFT_ASSIGN_OR_RETURN(ReadyModel model, prepare_model(o.model));
   if (o.per_kernel || !o.trace.empty()) {
@@ -162,6 +178,7 @@ Status bench(const BenchCommand& o) {
   j["bytes_written"] = totals.bytes_written;
   j["flops"] = totals.flops;
   if (times.device_us > 0) j["device_median_us"] = times.device_us;
+  if (o.device_times) WEFT_RETURN_IF_ERROR(add_device_times(model, j));
   if (o.json) {
     fmt::print("{}\n", j.dump());
     return {};
@@ -184,6 +201,9 @@ void add_bench_command(CLI::App& app, Status& status) {
   command->add_flag("--json", o->json, "One JSON object on stdout");
   command->add_flag("--per-kernel", o->per_kernel,
                     "Milliseconds, bytes and fraction of the roofline of each kernel");
+  command->add_flag("--device-times", o->device_times,
+                    "On a GPU, with --json: also its time with the second-level cache warm and "
+                    "flushed, and that of copying as many bytes");
   command->add_option("--trace", o->trace, "Write a trace for chrome://tracing and Perfetto");
   command->add_option("--runs", o->runs, "Counted runs (default: as many as fit in --seconds)");
   command->add_option("--seconds", o->seconds, "Time to spend on counted runs (1)");

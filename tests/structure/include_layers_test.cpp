@@ -118,7 +118,8 @@ TEST(IncludeLayers, IncludesFollowLayers) {
 TEST(IncludeLayers, RuntimeStandsOnSupportAndTargetAlone) {
   EXPECT_EQ(read_layers().at("runtime"),
             (std::set<std::string>{"runtime", "runtime/cuda", "support", "target"}));
-  EXPECT_EQ(read_layers().at("runtime/cuda"), (std::set<std::string>{"runtime/cuda", "support"}));
+  EXPECT_EQ(read_layers().at("runtime/cuda"),
+            (std::set<std::string>{"runtime/cuda", "support", "target"}));
 }
 
 TEST(IncludeLayers, OnlyTheCpuGeneratorIncludesLlvm) {

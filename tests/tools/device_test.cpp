@@ -111,6 +111,22 @@ TEST_F(Device, CompiledModelsComeFromTheCache) {
   EXPECT_GT(first["device_median_us"].get<double>(), 0);
 }
 
+TEST_F(Device, TimesBesideCopies) {
+  const std::vector<std::string> words = {
+      "bench", model("softmax-max-div"), "--no-cache", "--json", "--runs",
+      "1",     "--device-times",         "--target"};
+  auto cuda = words, cpu = words;
+  cuda.emplace_back("cuda");
+  cpu.emplace_back("cpu");
+  const CommandRun run = run_weft(cuda, on());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto json = nlohmann::json::parse(run.out);
+  EXPECT_EQ(json["device"], "NVIDIA H100 80GB HBM3");
+  EXPECT_GT(json["device_warm_us"].get<double>(), 0);
+  EXPECT_EQ(json["copied_bytes"], 19 * 37 * 4);
+  EXPECT_EQ(run_weft(cpu).exit_code, 2);
+}
+
 TEST_F(Device, EveryStepIsTimed) {
   const CommandRun run =
       run_weft({"bench", model("gru"), "--target", "cuda", "--no-cache", "--per-kernel"}, on());
