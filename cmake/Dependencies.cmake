@@ -20,7 +20,7 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 weft_find_library(weft::xxhash xxhash.h xxhash)
 weft_find_library(weft::protozero protozero/pbf_reader.hpp)
-weft_find_library(weft::zlib zlib.h z)
+weft_find_library(weft::minizip minizip/unzip.h minizip)
 
 # weft_use_llvm(target): LLVM 22.1, statically, with only what compiling for this machine needs.
 function(weft_use_llvm target)

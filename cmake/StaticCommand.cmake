@@ -3,7 +3,7 @@
 # link with otherwise comes first here, so that the shared libraries behind it have nothing left to give and are dropped.
 
 set(static_libraries)
-foreach(name IN ITEMS z zstd xxhash)
+foreach(name IN ITEMS minizip z zstd xxhash)
   find_library(WEFT_STATIC_${name} "lib${name}.a")
   mark_as_advanced(WEFT_STATIC_${name})
   if(NOT WEFT_STATIC_${name})

@@ -20,8 +20,8 @@ Error error_at(const std::string& path, const std::string& reason) {
   return invalid_input("'" + path + "': " + reason);
 }
 
-Result<HostTensor> read_array(const ZipMember& member) {
-  WEFT_ASSIGN_OR_RETURN(std::vector<std::byte> content, extract(member));
+Result<HostTensor> read_array(std::span<const std::byte> archive, const ZipMember& member) {
+  WEFT_ASSIGN_OR_RETURN(std::vector<std::byte> content, extract(archive, member));
   auto owner = std::make_shared<std::vector<std::byte>>(std::move(content));
   const std::span<const std::byte> view(*owner);
   return parse_npy(view, owner);
@@ -36,7 +36,7 @@ Result<std::map<std::string, HostTensor>> load_npz(const std::string& path) {
   std::map<std::string, HostTensor> arrays;
   for (const ZipMember& member : *members) {
     const std::string name = array_name(member.name);
-    auto tensor = read_array(member);
+    auto tensor = read_array(file.bytes, member);
     if (!tensor.ok()) {
       return Error{tensor.error().code,
                    "'" + path + "': member '" + name + "': " + tensor.error().message};

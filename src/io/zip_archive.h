@@ -13,20 +13,19 @@ namespace weft {
 /// A file inside a zip archive, as the archive's directory describes it.
 struct ZipMember {
   std::string name;
-  std::span<const std::byte> stored;  ///< in the archive, perhaps compressed
-  uint64_t bytes = 0;                 ///< of the content
-  uint32_t checksum = 0;              ///< CRC-32 of the content
-  bool deflated = false;
+  uint64_t bytes = 0;         ///< of the content
+  uint64_t stored_bytes = 0;  ///< in the archive, perhaps compressed
+  uint64_t record = 0;        ///< offset of the directory's entry
 };
 
 /// The members of an archive in memory, in the directory's order. kInvalidInput, with a reason, for
-/// anything that is no archive, is damaged, encrypted or split, or uses another method than stored
-/// and deflated. Members overlap neither each other nor the directory, so contents are bounded by
-/// the archive's size and deflate's best ratio.
+/// anything that is no archive, is damaged or encrypted, or uses another method than stored and
+/// deflated; and for members that claim more content than deflate could have packed into the
+/// archive.
 Result<std::vector<ZipMember>> read_zip_directory(std::span<const std::byte> archive);
 
 /// A member's content; kInvalidInput when it is not what the directory says.
-Result<std::vector<std::byte>> extract(const ZipMember& member);
+Result<std::vector<std::byte>> extract(std::span<const std::byte> archive, const ZipMember& member);
 
 /// Parts that follow each other.
 struct ZipSource {
