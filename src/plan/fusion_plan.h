@@ -54,6 +54,10 @@ struct FusionPlan {
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options);
 
+/// What the regions of a program for `target` are planned for: slices that a loop hands to its body
+/// begin where no library can read them.
+Target of_region(Target target);
+
 /// Which expressions may share a kernel, before tile programs are built: the partition of each
 /// strategy.
 struct Partition {

@@ -120,7 +120,9 @@ class PlanReader {
     if (!regions.empty()) return cursor_.error("this opaque step is planned twice");
     for (const auto& region : opaque.regions) {
       WEFT_RETURN_IF_ERROR(cursor_.expect("region"));
-      WEFT_ASSIGN_OR_RETURN(FusionPlan inner, this->plan(*region));
+      PlanReader reader(cursor_, of_region(target_));
+      WEFT_ASSIGN_OR_RETURN(FusionPlan inner, reader.plan(*region));
+      cursor_.move_to(reader.cursor_.position());
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
     plan.order.push_back({true, static_cast<int32_t>(index)});
@@ -155,8 +157,11 @@ class PlanReader {
     return {};
   }
 
+  PlanReader(const TextCursor& cursor, Target target)
+      : cursor_(cursor), target_(std::move(target)) {}
+
   TextCursor cursor_;
-  const Target& target_;
+  Target target_;
 };
 
 }  // namespace

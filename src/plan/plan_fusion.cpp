@@ -107,7 +107,8 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
       std::string inside =
           prefix + std::string(graph_op_name(program.opaques[o].node.op)) + std::to_string(o) + ".";
       if (program.opaques[o].regions.size() > 1) inside += std::to_string(regions.size()) + ".";
-      WEFT_ASSIGN_OR_RETURN(FusionPlan inner, plan_program(*region, target, options, inside));
+      WEFT_ASSIGN_OR_RETURN(FusionPlan inner,
+                            plan_program(*region, of_region(target), options, inside));
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
     plan.regions.push_back(std::move(regions));
@@ -116,6 +117,11 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
 }
 
 }  // namespace
+
+Target of_region(Target target) {
+  target.libraries.clear();
+  return target;
+}
 
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options) {

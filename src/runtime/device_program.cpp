@@ -54,6 +54,15 @@ Result<std::shared_ptr<const DeviceProgram>> DeviceProgram::load(
 Status DeviceProgram::load_kernel(const KernelImage& image) {
   WEFT_RETURN_IF_ERROR(verify_kernel_image(image));
   const DeviceLaunch& launch = image.device;
+  calls_.emplace_back();
+  if (launch.library) {
+    WEFT_ASSIGN_OR_RETURN(calls_.back(), library_call_of(image));
+    if (cublas_ == nullptr) {
+      WEFT_ASSIGN_OR_RETURN(cublas_, Cublas::load());
+    }
+    kernels_.emplace_back().name = image.name;
+    return {};
+  }
   WEFT_ASSIGN_OR_RETURN(std::shared_ptr<const CudaModule> module,
                         CudaModule::load(device_, image.bytes, image.name));
   WEFT_ASSIGN_OR_RETURN(LoadedCudaKernel kernel, module->kernel(launch.entry, launch.shared_bytes));

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/cuda/cublas.h"
 #include "runtime/cuda/device.h"
 #include "runtime/program.h"
 #include "support/result.h"
@@ -19,7 +21,8 @@ class DeviceProgram {
  public:
   /// Loads every kernel and copies the constants. kMissingDevice, naming the kernel, when the
   /// device cannot run it: another architecture, too many threads or too much shared memory for a
-  /// block, or fewer blocks resident at once than a barrier of the grid waits for.
+  /// block, a library that is not there, or fewer blocks resident at once than a barrier of the
+  /// grid waits for.
   static Result<std::shared_ptr<const DeviceProgram>> load(
       const Program& program, std::shared_ptr<const CudaDevice> device);
 
@@ -28,6 +31,11 @@ class DeviceProgram {
   const LoadedCudaKernel& kernel(int32_t number) const {
     return kernels_[static_cast<size_t>(number)];
   }
+  /// What a library does in the place of kernel `number`, if one does, and that library.
+  const std::optional<LibraryCall>& library_call(int32_t number) const {
+    return calls_[static_cast<size_t>(number)];
+  }
+  const std::shared_ptr<const Cublas>& cublas() const { return cublas_; }
   /// By number in Program::constants.
   CudaAddress constant(int32_t number) const { return constants_[static_cast<size_t>(number)]; }
 
@@ -38,7 +46,9 @@ class DeviceProgram {
 
   std::shared_ptr<const CudaDevice> device_;
   std::vector<std::shared_ptr<const CudaModule>> modules_;
-  std::vector<LoadedCudaKernel> kernels_;
+  std::vector<LoadedCudaKernel> kernels_;          ///< of a library call: its name alone
+  std::vector<std::optional<LibraryCall>> calls_;  ///< by kernel
+  std::shared_ptr<const Cublas> cublas_;           ///< where there is such a call
   CudaMemory memory_;
   std::vector<CudaAddress> constants_;
 };

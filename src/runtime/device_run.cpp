@@ -88,6 +88,7 @@ Status DeviceRun::allocate() {
     WEFT_ASSIGN_OR_RETURN(counters_, CudaMemory::allocate(device, size));
     WEFT_RETURN_IF_ERROR(stream_.fill_zero(counters_.address(), size));
   }
+  WEFT_RETURN_IF_ERROR(prepare_library_calls());
   WEFT_ASSIGN_OR_RETURN(host_scratch_, Memory::allocate(executable_->scratch_bytes_per_thread(),
                                                         "scratch of host operations"));
   const std::vector<int64_t> iterations(static_cast<size_t>(program.loop_count));
@@ -98,6 +99,23 @@ Status DeviceRun::allocate() {
         device_address(*executable_->device(), buffer, iterations);
   }
   capturable_ = captured_steps(program.steps).has_value();
+  return {};
+}
+
+Status DeviceRun::prepare_library_calls() {
+  const DeviceProgram& code = *executable_->device();
+  products_.resize(executable_->program().kernels.size());
+  if (code.cublas() == nullptr) return {};
+  WEFT_RETURN_IF_ERROR(code.device()->enter());
+  WEFT_ASSIGN_OR_RETURN(workspace_,
+                        CudaMemory::allocate(code.device(), CublasProduct::kWorkspaceBytes));
+  for (size_t k = 0; k < products_.size(); ++k) {
+    const auto number = static_cast<int32_t>(k);
+    if (!code.library_call(number)) continue;
+    WEFT_ASSIGN_OR_RETURN(
+        products_[k],
+        CublasProduct::create(code.cublas(), *code.library_call(number), code.kernel(number).name));
+  }
   return {};
 }
 

@@ -47,13 +47,16 @@ class DeviceRun {
   void* device_address(const DeviceProgram& code, const ProgramBuffer& buffer,
                        const std::vector<int64_t>& iterations) const;
   CudaAddress counter_of(int32_t kernel) const;
+  Status prepare_library_calls();
   Status work(const RunOptions& options);
   Status capture(const RunOptions& options);
 
   std::shared_ptr<const Executable> executable_;
   CudaStream stream_;
-  CudaMemory memory_;               ///< arena, inputs and outputs
-  CudaMemory counters_;             ///< by kernel: of its grid barrier
+  CudaMemory memory_;                                   ///< arena, inputs and outputs
+  CudaMemory counters_;                                 ///< by kernel: of its grid barrier
+  CudaMemory workspace_;                                ///< of library calls
+  std::vector<std::optional<CublasProduct>> products_;  ///< by kernel: of library calls
   std::vector<void*> start_table_;  ///< device addresses of the buffers at the start of a run
   std::vector<CudaAddress> input_, output_;
   std::optional<CudaGraph> graph_;

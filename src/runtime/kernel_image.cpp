@@ -46,6 +46,11 @@ bool is_possible(const DeviceLaunch& launch) {
 
 }  // namespace
 
+Result<LibraryCall> library_call_of(const KernelImage& image) {
+  return parse_library_call(
+      {reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size()});
+}
+
 Status verify_kernel_image(const KernelImage& image) {
   if (image.bytes.size() > kMaxCodeBytes) {
     return invalid_input("kernel '" + image.name + "' is larger than 4 GiB");

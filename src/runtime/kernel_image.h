@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/result.h"
+#include "target/library_call.h"
 
 namespace weft {
 
@@ -22,6 +23,9 @@ struct DeviceLaunch {
   int32_t blocks_per_sm = 1;  ///< that the code was bounded for
   int32_t registers = 0;      ///< of a thread
   int32_t spill_bytes = 0;    ///< stored to and loaded from local memory, by a thread
+  /// A vendor's library does the work: the image's bytes are the text of a LibraryCall
+  /// (target/library_call.h) on the kernel's buffers, and the entry point is but a name.
+  bool library = false;
   friend bool operator==(const DeviceLaunch&, const DeviceLaunch&) = default;
 };
 
@@ -42,6 +46,9 @@ inline constexpr size_t kKernelImageAlignment = 64;
 
 using KernelEntry = void (*)(void* const* buffers, const int64_t* arguments, int64_t begin,
                              int64_t end, void* scratch);
+
+/// What a library is asked for in the place of code. Requires: device.library.
+Result<LibraryCall> library_call_of(const KernelImage& image);
 
 /// Every entry lies inside the bytes; a launch is one that some GPU takes. Says nothing about the
 /// code itself.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "target/target_texts.h"
 
@@ -54,12 +55,35 @@ std::vector<std::string> known_targets() {
   return names;
 }
 
+namespace {
+
+constexpr std::string_view kTargetFile = ".target";
+
+Result<Target> read_target(const std::string& path) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostBytes + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const auto count = static_cast<size_t>(std::max<std::streamsize>(0, file.gcount()));
+  if (!file.eof() || count > kMostBytes) {
+    return invalid_input("cannot read the target description '" + path + "'");
+  }
+  Result<Target> target = parse_target(text.substr(0, count));
+  if (target.ok()) return target;
+  return invalid_input("'" + path + "': " + target.error().message);
+}
+
+}  // namespace
+
 Result<Target> find_target(std::string_view name) {
   for (const TargetText& t : target_texts()) {
     if (t.name == name) return parse_target(t.text);
   }
-  return invalid_input(fmt::format("unknown target '{}'; known: cpu, interp, simt, {}", name,
-                                   fmt::join(known_targets(), ", ")));
+  if (name.ends_with(kTargetFile)) return read_target(std::string(name));
+  return invalid_input(
+      fmt::format("unknown target '{}'; known: cpu, interp, simt, {}, or a file NAME{} as weft "
+                  "calibrate writes",
+                  name, fmt::join(known_targets(), ", "), kTargetFile));
 }
 
 }  // namespace weft

@@ -84,7 +84,8 @@ int usable_threads();
 
 /// Names of the descriptions in targets/, which every build carries; ascending.
 std::vector<std::string> known_targets();
-/// One of them. kInvalidInput lists the names there are.
+/// One of them, or what a file whose name ends in ".target" describes. kInvalidInput lists the
+/// names there are, or says what is wrong with the file.
 Result<Target> find_target(std::string_view name);
 
 /// Text of targets/NAME.target: `key value` lines, '#' comments. parse is print's inverse.

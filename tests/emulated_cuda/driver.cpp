@@ -15,6 +15,7 @@
 #include "simt/launch.h"
 #include "simt/module.h"
 #include "tests/emulated_cuda/image.h"
+#include "tests/emulated_cuda/streams.h"
 
 namespace {
 
@@ -78,12 +79,8 @@ State& state() {
   return now;
 }
 
-/// Now, or when the graph that the stream is recording runs.
 int submit(void* stream, Operation operation) {
-  auto* target = static_cast<Stream*>(stream);
-  if (target == nullptr || target->capture == nullptr) return operation();
-  target->capture->operations.push_back(std::move(operation));
-  return 0;
+  return weft::submit_to_stream(stream, std::move(operation));
 }
 
 int blocks_per_sm(int threads, size_t shared_bytes) {
@@ -112,6 +109,13 @@ int run(const Kernel& kernel, const simt::LaunchShape& shape,
 }
 
 }  // namespace
+
+int weft::submit_to_stream(void* stream, std::function<int()> operation) {
+  auto* target = static_cast<Stream*>(stream);
+  if (target == nullptr || target->capture == nullptr) return operation();
+  target->capture->operations.push_back(std::move(operation));
+  return 0;
+}
 
 extern "C" {
 

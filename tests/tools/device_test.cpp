@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "simt/module.h"
+#include "target/target.h"
 #include "tests/tools/command.h"
 
 namespace weft::testing {
@@ -125,6 +128,62 @@ TEST_F(Device, TimesBesideCopies) {
   EXPECT_GT(json["device_warm_us"].get<double>(), 0);
   EXPECT_EQ(json["copied_bytes"], 19 * 37 * 4);
   EXPECT_EQ(run_weft(cpu).exit_code, 2);
+}
+
+/// The float32 elements of a .npy file.
+std::vector<float> floats_in(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (bytes.size() < 10) return {};
+  const size_t header = 10 + static_cast<unsigned char>(bytes[8]) +
+                        256 * static_cast<size_t>(static_cast<unsigned char>(bytes[9]));
+  std::vector<float> values((bytes.size() - header) / sizeof(float));
+  std::memcpy(values.data(), bytes.data() + header, values.size() * sizeof(float));
+  return values;
+}
+
+TEST_F(Device, LibrariesThatTheTargetNamesAreCalled) {
+  // Two layers that a library does, and a function of the second product that it does not.
+  const std::string graph = folder_.write("m.graph", R"(
+(x: f32[300,1024], w: f32[1024,256], b: f32[256], v: f32[256,320]) {
+  p = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[300,256]
+  c = broadcast b, dims={1} : f32[300,256]
+  s = add p, c : f32[300,256]
+  z = constant 0 : f32[]
+  o = broadcast z, dims={} : f32[300,256]
+  h = max s, o : f32[300,256]
+  q = dot_general h, v, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[300,320]
+  y = tanh q : f32[300,320]
+} -> (y))");
+  std::string description = print(*find_target("h100-sxm"));
+  const std::string target = folder_.write("named.target", description + "libraries cublaslt\n");
+  CommandOptions options = on();
+  options.environment["WEFT_CUBLASLT"] = kEmulated;
+  const auto run = [&](const std::string& on_target, const std::string& folder) {
+    return run_weft({"run", graph, "--target", on_target, "--no-cache", "--seed", "3",
+                     "--output-dir", folder_.path(folder)},
+                    options);
+  };
+  const CommandRun explained = run_weft({"explain", graph, "--target", target});
+  EXPECT_THAT(explained.out, HasSubstr("and 1 library calls")) << explained.err;
+  const CommandRun called = run(target, "called");
+  ASSERT_EQ(called.exit_code, 0) << called.err;
+  ASSERT_EQ(run("interp", "interp").exit_code, 0);
+  const std::vector<float> y = floats_in(folder_.path("called/y.npy")),
+                           expected = floats_in(folder_.path("interp/y.npy"));
+  ASSERT_EQ(y.size(), 300U * 320U);
+  ASSERT_EQ(expected.size(), y.size());
+  for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 1e-3) << i;
+
+  options.environment["WEFT_CUBLASLT"] = "/no/such/libcublasLt.so";
+  const CommandRun missing = run(target, "missing");
+  EXPECT_EQ(missing.exit_code, kMissing);
+  EXPECT_THAT(missing.err, AllOf(HasSubstr("looked for /no/such/libcublasLt.so"),
+                                 HasSubstr("names no libraries")));
+  const CommandRun broken =
+      run(folder_.write("broken.target", "name x\nlibraries mkl\n"), "broken");
+  EXPECT_EQ(broken.exit_code, 2);
+  EXPECT_THAT(broken.err, AllOf(HasSubstr("broken.target"), HasSubstr("2")));
 }
 
 TEST_F(Device, EveryStepIsTimed) {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -69,7 +70,12 @@ std::string bind(void* library, CublasFunctions& functions) {
 
 Result<std::shared_ptr<const Cublas>> Cublas::load(const std::string& path) {
   std::vector<std::string> names = {"libcublasLt.so.13", "libcublasLt.so.12"};
-  if (!path.empty()) names = {path};
+  const char* variable = std::getenv("WEFT_CUBLASLT");
+  if (!path.empty()) {
+    names = {path};
+  } else if (variable != nullptr && *variable != '\0') {
+    names = {variable};
+  }
   std::string tried;
   for (const std::string& name : names) {
     void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);

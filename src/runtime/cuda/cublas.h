@@ -39,8 +39,8 @@ struct CublasFunctions {
 /// cuBLASLt, loaded. Stays loaded until the process ends.
 class Cublas {
  public:
-  /// kMissingDevice, saying what was looked for, when no version that is known is there; with a
-  /// `path`, that one alone.
+  /// Looks for the library: `path` if given, else $WEFT_CUBLASLT, else the versions that are known.
+  /// kMissingDevice says what was looked for.
   static Result<std::shared_ptr<const Cublas>> load(const std::string& path = {});
   static std::shared_ptr<const Cublas> from_functions(const CublasFunctions& functions);
 
