@@ -19,4 +19,10 @@ struct CalibrationOptions {
 /// model's kernels can reach. Medians; other work on the machine shows in them.
 Result<Target> calibrate_cpu(Target target, const CalibrationOptions& options = {});
 
+/// The same for the GPU that `target` describes and that is there: copy bandwidth, the cost of a
+/// kernel in a CUDA graph and of a barrier of the grid, in the device's own time. Its peaks and
+/// cycles stay those of the description. kMissingDevice without a driver, a device that runs the
+/// target's code, or an NVRTC that compiles it.
+Result<Target> calibrate_gpu(Target target, const CalibrationOptions& options = {});
+
 }  // namespace weft

@@ -186,6 +186,22 @@ TEST_F(Device, LibrariesThatTheTargetNamesAreCalled) {
   EXPECT_THAT(broken.err, AllOf(HasSubstr("broken.target"), HasSubstr("2")));
 }
 
+TEST_F(Device, IsMeasured) {
+  // Two multiprocessors: the emulator runs every block.
+  const std::string file = folder_.path("measured.target");
+  const CommandRun run = run_weft(
+      {"calibrate", "--target", "cuda", "--name", "mine", "-o", file, "--most-bytes", "262144"},
+      on("NVIDIA H100 80GB HBM3:90:2"));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto measured = find_target(file);
+  ASSERT_TRUE(measured.ok()) << measured.error().message;
+  EXPECT_EQ(measured->name, "mine");
+  EXPECT_EQ(measured->sm_count, 2);
+  EXPECT_EQ(measured->peak_f16_gflops, find_target("h100-sxm")->peak_f16_gflops);
+  ASSERT_EQ(measured->bandwidth.size(), 2U);
+  EXPECT_EQ(measured->bandwidth.back().bytes, 262144);
+}
+
 TEST_F(Device, EveryStepIsTimed) {
   const CommandRun run =
       run_weft({"bench", model("gru"), "--target", "cuda", "--no-cache", "--per-kernel"}, on());

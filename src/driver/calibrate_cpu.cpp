@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/cpu/compile_kernels.h"
+#include "driver/calibration_program.h"
 #include "kernel/kernel_function.h"
 #include "runtime/execution_context.h"
 #include "runtime/program.h"
@@ -124,43 +125,6 @@ std::string touch_text(const Target& target, int64_t phases) {
   return text + "}\n";
 }
 
-int64_t elements_of(const KernelFunction& kernel, size_t buffer) {
-  return kernel.buffers[buffer].elements;
-}
-
-/// A program that runs `kernel` from its input to its output `steps` times over.
-Program program_of(const KernelFunction& kernel, const KernelImage& image, int64_t steps,
-                   bool barriers) {
-  Program p;
-  p.model = "calibration";
-  for (size_t i = 0; i < 2; ++i) {
-    const Shape shape{elements_of(kernel, i)};
-    ProgramBuffer buffer;
-    buffer.name = kernel.buffers[i].name;
-    buffer.kind = i == 0 ? ProgramBuffer::Kind::kInput : ProgramBuffer::Kind::kOutput;
-    buffer.shape = shape;
-    buffer.bytes = 4 * elements_of(kernel, i);
-    p.buffers.push_back(buffer);
-    ProgramIo io;
-    io.name = buffer.name;
-    io.shape = shape;
-    io.alignment = 64;
-    (i == 0 ? p.inputs : p.outputs).push_back(io);
-  }
-  p.kernels.push_back(image);
-  for (int64_t i = 0; i < steps; ++i) {
-    ProgramStep step;
-    step.name = kernel.name;
-    step.barrier_before = barriers;
-    step.launch.kernel = 0;
-    step.launch.buffers = {0, 1};
-    for (const KernelPhase& phase : kernel.phases)
-      step.launch.work_items.push_back(phase.work_items);
-    p.steps.push_back(std::move(step));
-  }
-  return p;
-}
-
 class Calibrator {
  public:
   Calibrator(const Target& target, const CalibrationOptions& options)
@@ -178,14 +142,14 @@ class Calibrator {
     WEFT_RETURN_IF_ERROR(verify_kernel(kernel));
     WEFT_ASSIGN_OR_RETURN(const CompiledKernels compiled,
                           compile_kernels(std::span(&kernel, 1), target_, 1));
-    WEFT_ASSIGN_OR_RETURN(auto executable, Executable::create(program_of(kernel, compiled.images[0],
-                                                                         steps, barriers)));
+    WEFT_ASSIGN_OR_RETURN(auto executable, Executable::create(calibration_program(
+                                               kernel, compiled.images[0], steps, barriers)));
     ContextOptions context_options;
     context_options.pool = pool_;
     WEFT_ASSIGN_OR_RETURN(auto context,
                           ExecutionContext::create(std::move(executable), context_options));
-    HostTensor x(DType::kF32, {elements_of(kernel, 0)});
-    HostTensor y(DType::kF32, {elements_of(kernel, 1)});
+    HostTensor x(DType::kF32, {kernel.buffers[0].elements});
+    HostTensor y(DType::kF32, {kernel.buffers[1].elements});
     std::fill_n(x.mutable_data<float>(), x.size(), 0.5F);
     const InputRef in{DType::kF32, x.shape(), x.raw()};
     const OutputRef out{DType::kF32, y.shape(), y.mutable_raw()};
