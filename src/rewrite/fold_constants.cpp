@@ -75,11 +75,17 @@ class Folder {
     }
     const std::optional<std::vector<HostTensor>> results = evaluate(node);
     if (!results) return rebuild_.keep(std::move(node));
-    if (node.op == GraphOp::kIota) {
+    if (node.op == GraphOp::kIota || is_growing_broadcast(node)) {
       known(node.results[0]).whole = (*results)[0];  // stays, but its readers may fold
       return rebuild_.keep(std::move(node));
     }
     replace_by_constants(node, *results);
+  }
+
+  /// Reading the operand again is cheaper than loading what it is repeated to.
+  bool is_growing_broadcast(const Node& node) const {
+    return node.op == GraphOp::kBroadcast &&
+           bytes_of(graph_.type(node.results[0])) > bytes_of(graph_.type(node.operands[0]));
   }
 
   std::optional<HostTensor> uniform_result(const Node& node) {

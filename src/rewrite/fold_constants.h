@@ -13,8 +13,8 @@ namespace weft {
 /// Establishes: no node has only constant operands, unless its result would be larger than
 /// `max_bytes` and than its operands together (cheaper to recompute than to load), or it is a
 /// `while`, or its evaluation would be long (2^30 products). A result whose elements are all equal
-/// becomes a broadcast of a scalar constant; such broadcasts, and iotas of at most `max_bytes`,
-/// stay as they are and count as constants of their readers.
+/// becomes a broadcast of a scalar constant; broadcasts, and iotas of at most `max_bytes`, stay as
+/// they are and count as constants of their readers.
 ///     %2 = add(constant 1, constant 2)  ->  %2 = constant 3
 /// Returns whether the graph changed.
 bool fold_constants(Graph& graph, int64_t max_bytes);
