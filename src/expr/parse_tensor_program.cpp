@@ -278,6 +278,7 @@ class ProgramReader {
     if (!e.is_contraction) cursor_.move_to(body);
     WEFT_RETURN_IF_ERROR(reduction(e));
     WEFT_RETURN_IF_ERROR(read_body(scope, e));
+    WEFT_RETURN_IF_ERROR(open_axes(e));
     WEFT_ASSIGN_OR_RETURN(e.origins, origins(scope));
     const size_t after = cursor_.position();
     cursor_.move_to(begin);
@@ -286,6 +287,22 @@ class ProgramReader {
     cursor_.move_to(after);
     scope.program.steps.push_back({false, static_cast<int32_t>(scope.program.exprs.size())});
     scope.program.exprs.push_back(std::move(e));
+    return {};
+  }
+
+  /// `open {0,2}`: variables, unless a tensor of that name stands there.
+  Status open_axes(TensorExpr& e) {
+    const size_t begin = cursor_.position();
+    if (!cursor_.take("open") || cursor_.peek() != '{') {
+      cursor_.move_to(begin);
+      return {};
+    }
+    WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, integers("{", "}"));
+    e.open.assign(static_cast<size_t>(e.axis_count()), false);
+    for (const int64_t a : axes) {
+      if (a < 0 || a >= e.axis_count()) return cursor_.error("there is no such axis");
+      e.open[static_cast<size_t>(a)] = true;
+    }
     return {};
   }
 

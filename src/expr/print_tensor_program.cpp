@@ -76,6 +76,14 @@ class ProgramPrinter {
     return text;
   }
 
+  static std::string open_axes(const TensorExpr& e) {
+    std::string text;
+    for (int v = 0; v < e.axis_count(); ++v) {
+      if (e.is_open(v)) text += (text.empty() ? " open {" : ",") + std::to_string(v);
+    }
+    return text.empty() ? text : text + "}";
+  }
+
   static std::string constant(const HostTensor& value) {
     const auto width = static_cast<size_t>(byte_size(value.dtype()));
     const auto bytes = static_cast<size_t>(value.bytes());
@@ -111,7 +119,7 @@ class ProgramPrinter {
       text_ += fmt::format("]:{} ", dtype_name(e.accumulator));
       if (e.last_on_ties) text_ += "last_on_ties ";
     }
-    text_ += scalar(p, e) + origins(e.origins) + "\n";
+    text_ += scalar(p, e) + open_axes(e) + origins(e.origins) + "\n";
   }
 
   void opaque(const TensorProgram& p, const OpaqueExpr& o, const std::string& indent) {

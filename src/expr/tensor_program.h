@@ -49,7 +49,11 @@ struct TensorExpr {
   /// compute.
   bool is_contraction = false;
   std::vector<int32_t> origins;  ///< Graph::origins, ascending
+  /// By variable: whether its extent depends on a dimension that the model leaves open; empty where
+  /// none is known to. Schedules choose tiles that do not depend on such an extent.
+  std::vector<bool> open;
 
+  bool is_open(int var) const { return !open.empty() && open[static_cast<size_t>(var)]; }
   int output_rank() const { return static_cast<int>(extents.size()); }
   int axis_count() const { return static_cast<int>(extents.size() + reduce_extents.size()); }
   Interval range(int var) const;

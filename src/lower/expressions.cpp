@@ -10,6 +10,16 @@ namespace {
 
 constexpr int kBitsPerAxis = 8;
 
+/// 0 <= index < extent.
+ScalarRef scalar_below(const IndexExpr& index, const IndexExpr& extent) {
+  const ScalarRef i = scalar_index(index);
+  const ScalarRef zero = scalar_constant(int_value(DType::kI64, 0));
+  return scalar_apply(ScalarOp::kAnd,
+                      {scalar_apply(ScalarOp::kGe, {i, zero}, DType::kBool),
+                       scalar_apply(ScalarOp::kLt, {i, scalar_index(extent)}, DType::kBool)},
+                      DType::kBool);
+}
+
 }  // namespace
 
 int Box::find(int var) const {
@@ -112,9 +122,10 @@ Reg Lowering::evaluate_uncached(const ScalarRef& s, const Point& point, Reg guar
       ScalarRef inside;
       const TileSymbol& symbol = program_.symbols[static_cast<size_t>(s->symbol)];
       for (size_t a = 0; a < s->indices.size(); ++a) {
-        const int64_t extent = weft::evaluate(
-            symbol.shape[a], [&](int v) { return program_.vars[static_cast<size_t>(v)].extent; });
-        const ScalarRef in = scalar_in_range(s->indices[a], extent, [](int) { return kUnbounded; });
+        const IndexExpr extent = bind(symbol.shape[a]);
+        const ScalarRef in = extent.is_const() ? scalar_in_range(s->indices[a], extent.constant(),
+                                                                 [](int) { return kUnbounded; })
+                                               : scalar_below(s->indices[a], extent);
         inside = inside ? scalar_apply(ScalarOp::kAnd, {inside, in}, DType::kBool) : in;
       }
       const ScalarRef bare = scalar_read(s->symbol, s->type, s->indices, s->operands);
@@ -231,7 +242,12 @@ std::optional<bool> Lowering::decide(const ScalarRef& c, const Point& point) {
   const auto a = as_index(c->operands[0]), b = as_index(c->operands[1]);
   if (!a || !b) return std::nullopt;
   const auto range = [this](int id) { return range_of_var(id); };
-  const Interval d = range_of(simplify(at_point(prepare(*a - *b), point), range), range);
+  const IndexExpr difference = simplify(at_point(prepare(*a - *b), point), range);
+  Interval d = range_of(difference, range);
+  for (const IndexExpr& fact : facts_) {
+    d.hi = std::min(d.hi, range_of(simplify(difference + fact, range), range).hi);
+    d.lo = std::max(d.lo, range_of(simplify(difference - fact, range), range).lo);
+  }
   switch (c->op) {
     case ScalarOp::kLt:
       return d.hi < 0 ? std::optional(true) : d.lo >= 0 ? std::optional(false) : std::nullopt;
@@ -263,7 +279,7 @@ Reg Lowering::lane_mask_of(const Box& box, const Point& point, bool* skip) {
     const auto& valid = valid_[static_cast<size_t>(axis.var)];
     const TileVar& var = program_.vars[static_cast<size_t>(axis.var)];
     const bool known = !valid || valid->reg == kNoReg;
-    const int64_t count = valid && known ? valid->count : var.extent;
+    const int64_t count = valid && valid->count > 0 ? valid->count : var.extent;
     if (start >= count) {
       *skip = true;
       return kNoReg;

@@ -28,28 +28,49 @@ int64_t Lowering::grid_items(const TileNode& nest) const {
   return 1;
 }
 
+IndexExpr Lowering::open_items_below(const TileLoop& loop, size_t dim) const {
+  const auto range = [this](int id) { return range_of_var(id); };
+  IndexExpr items = 1;
+  for (size_t d = dim; d < loop.dims.size(); ++d) {
+    const TileLoop::Dim& info = loop.dims[d];
+    const IndexExpr extent = max(bind(info.end) - bind(info.begin), 0);
+    items = items * floor_div(extent + (info.step - 1), info.step);
+  }
+  for (const TileNode& node : loop.body) {
+    if (node.kind == TileNode::Kind::kLoop && node.loop->kind == TileLoop::Kind::kGrid)
+      items = items * open_items_below(*node.loop, 0);
+  }
+  return simplify(items, range);
+}
+
+IndexExpr Lowering::open_grid_items(const TileNode& nest) const {
+  const bool grid = nest.kind == TileNode::Kind::kLoop && nest.loop->kind == TileLoop::Kind::kGrid;
+  return grid ? open_items_below(*nest.loop, 0) : IndexExpr(1);
+}
+
 /// One phase: the items of the nests one after another in one list.
 void Lowering::emit_phase(const std::vector<Nest>& nests) {
-  int64_t items = 0;
-  for (const Nest& nest : nests) items += grid_items(*nest.node);
-  const auto [begin, end] = builder_.begin_phase(items);
-  int64_t first = 0;
+  IndexExpr items = 0;
+  for (const Nest& nest : nests) items = items + open_grid_items(*nest.node);
+  const auto [begin, end] = builder_.begin_phase(items.is_const() ? items.constant() : 1);
+  for (int32_t a = 0; a < arguments_; ++a) builder_.argument(a);
+  IndexExpr first = 0;
   for (const Nest& nest : nests) {
-    const int64_t count = grid_items(*nest.node);
+    const IndexExpr count = open_grid_items(*nest.node);
     Reg lo = begin, hi = end;
     if (nests.size() > 1) {
-      const Reg base = builder_.int_constant(first);
+      const Reg base = emit_index(first);
       lo = builder_.apply(
           ScalarOp::kMax,
           {builder_.apply(ScalarOp::kSub, {begin, base}, DType::kI64), builder_.int_constant(0)},
           DType::kI64);
       hi = builder_.apply(
           ScalarOp::kMin,
-          {builder_.apply(ScalarOp::kSub, {end, base}, DType::kI64), builder_.int_constant(count)},
+          {builder_.apply(ScalarOp::kSub, {end, base}, DType::kI64), emit_index(count)},
           DType::kI64);
     }
     emit_grid_nest(*nest.node, lo, hi);
-    first += count;
+    first = first + count;
   }
   builder_.end_phase();
 }
@@ -75,40 +96,26 @@ void Lowering::emit_grid_dim(const TileLoop& loop, size_t dim, Reg lo, Reg hi) {
     return;
   }
   const TileLoop::Dim& d = loop.dims[dim];
-  const auto value = [&](int id) { return program_.vars[static_cast<size_t>(id)].extent; };
-  const int64_t begin = weft::evaluate(d.begin, value), end = weft::evaluate(d.end, value);
-  const int64_t extent = std::max<int64_t>(end - begin, 0);
-  const int64_t whole = extent / d.step, rest = extent % d.step;
-  int64_t inner = 1;
-  {
-    const int64_t all = grid_items_below(loop, dim);
-    const int64_t own = whole + (rest != 0 ? 1 : 0);
-    if (own == 0) return;
-    inner = all / own;
+  const IndexExpr bounds[] = {bind(d.begin), bind(d.end)};
+  if (!bounds[0].is_const() || !bounds[1].is_const()) {
+    emit_open_grid_dim(loop, dim, lo, hi);
+    return;
   }
+  const int64_t begin = bounds[0].constant();
+  const int64_t extent = std::max<int64_t>(bounds[1].constant() - begin, 0);
+  const int64_t whole = extent / d.step, rest = extent % d.step;
+  if (extent == 0) return;
+  OpenDim open{&loop, dim, begin, extent, lo, hi};
+  find_iterations(open);
   const auto op = [&](ScalarOp o, Reg a, Reg b) { return builder_.apply(o, {a, b}, DType::kI64); };
   const auto num = [&](int64_t v) { return builder_.int_constant(v); };
-  // Outer iterations that hold an item of [lo, hi).
-  const Reg first = inner == 1 ? lo : op(ScalarOp::kDiv, lo, num(inner));
-  const Reg last =
-      inner == 1 ? hi : op(ScalarOp::kDiv, op(ScalarOp::kAdd, hi, num(inner - 1)), num(inner));
-  const auto body = [&](const IndexExpr& origin, Reg t) {
-    bound_[static_cast<size_t>(d.origin)] = origin;
-    Reg below_lo = num(0), below_hi = num(1);
-    if (inner > 1) {
-      const Reg base = op(ScalarOp::kMul, t, num(inner));
-      below_lo = op(ScalarOp::kMax, op(ScalarOp::kSub, lo, base), num(0));
-      below_hi = op(ScalarOp::kMin, op(ScalarOp::kSub, hi, base), num(inner));
-    }
-    emit_grid_dim(loop, dim + 1, below_lo, below_hi);
-    bound_[static_cast<size_t>(d.origin)].reset();
-  };
   const auto run = [&](int64_t from, int64_t to) {
-    const Reg a = op(ScalarOp::kMax, first, num(from)), b = op(ScalarOp::kMin, last, num(to));
+    const Reg a = op(ScalarOp::kMax, open.first, num(from)),
+              b = op(ScalarOp::kMin, open.last, num(to));
     builder_.for_loop(a, b, 1, {}, [&](Reg iv, const std::vector<Reg>&) {
       const auto saved_tiles = tiles_;
       const IndexExpr t = to - from == 1 ? IndexExpr(from) : add_kernel_var(iv, {from, to - 1});
-      body(t * d.step + begin, to - from == 1 ? num(from) : iv);
+      emit_open_iteration(open, t * d.step + begin, to - from == 1 ? num(from) : iv);
       tiles_ = saved_tiles;
       return std::vector<Reg>{};
     });

@@ -5,7 +5,7 @@
 namespace weft::lowering {
 
 IndexExpr Lowering::add_kernel_var(Reg reg, Interval range) {
-  kernel_vars_.push_back({reg, range, {}});
+  kernel_vars_.push_back({reg, range, {}, -1, {}});
   return IndexExpr::var(kKernelVarBase + static_cast<int>(kernel_vars_.size()) - 1);
 }
 
@@ -166,7 +166,7 @@ std::vector<Reg> Lowering::emit_runtime_dim(const TileLoop& loop, size_t dim,
   const auto iteration = [&](Reg iv, const std::vector<Reg>& in) {
     return emit_iteration(loop, dim, add_kernel_var(iv, origins), in);
   };
-  if (d.step == 1) return builder_.for_loop(first, last, 1, std::move(carries), iteration);
+  if (d.step == 1) return emit_single_steps(loop, dim, std::move(carries), first, last, origins);
 
   // Whole tiles, then at most one tile of a length known at run time only.
   const Reg step = builder_.int_constant(d.step);
@@ -206,6 +206,34 @@ void Lowering::emit_kept_carries(const TileBody& body) {
     emit_statement(kept);
     statement_places_.erase(&kept);
   }
+}
+
+/// Iterations one by one, where the schedule asks for it several in a row.
+std::vector<Reg> Lowering::emit_single_steps(const TileLoop& loop, size_t dim,
+                                             std::vector<Reg> carries, Reg first, Reg last,
+                                             Interval origins) {
+  const int64_t unroll = std::max<int64_t>(loop.dims[dim].unroll, 1);
+  if (unroll > 1) {
+    const auto op = [&](ScalarOp o, Reg a, Reg b) {
+      return builder_.apply(o, {a, b}, DType::kI64);
+    };
+    Reg count = op(ScalarOp::kMax, op(ScalarOp::kSub, last, first), builder_.int_constant(0));
+    count = op(ScalarOp::kSub, count, op(ScalarOp::kRem, count, builder_.int_constant(unroll)));
+    const Reg whole = op(ScalarOp::kAdd, first, count);
+    carries = builder_.for_loop(first, whole, unroll, std::move(carries),
+                                [&](Reg iv, const std::vector<Reg>& in) {
+                                  const IndexExpr origin = add_kernel_var(iv, origins);
+                                  std::vector<Reg> state = in;
+                                  for (int64_t u = 0; u < unroll; ++u)
+                                    state = emit_iteration(loop, dim, origin + u, std::move(state));
+                                  return state;
+                                });
+    first = whole;
+  }
+  return builder_.for_loop(first, last, 1, std::move(carries),
+                           [&](Reg iv, const std::vector<Reg>& in) {
+                             return emit_iteration(loop, dim, add_kernel_var(iv, origins), in);
+                           });
 }
 
 void Lowering::emit_condition(const TileCondition& condition) {
@@ -311,14 +339,13 @@ void collect_loop_ranges(const TileBody& body, std::map<int, Interval>* out,
 
 }  // namespace
 
-std::vector<Lowering::Piece> Lowering::split_iterations(const TileBody& body,
-                                                        const TileLoop::Dim& dim, int64_t origin0,
-                                                        int64_t trips) {
-  std::vector<Piece> whole = trips > 0 ? std::vector<Piece>{{0, trips}} : std::vector<Piece>{};
-  if (trips < 2 || emitted_statements_ > kMaxEmittedStatements) return whole;
+std::vector<IndexExpr> Lowering::predicates_of(const TileBody& body) const {
   std::vector<IndexExpr> predicates;
   collect_predicates(body, &predicates);
-  if (predicates.empty()) return whole;
+  return predicates;
+}
+
+std::map<int, Interval> Lowering::inner_ranges(const TileBody& body) const {
   std::map<int, Interval> inner;
   const auto range = [&](int id) -> Interval {
     if (const auto it = inner.find(id); it != inner.end()) return it->second;
@@ -328,6 +355,21 @@ std::vector<Lowering::Piece> Lowering::split_iterations(const TileBody& body,
     const Interval lo = range_of(bind(d.begin), range), hi = range_of(bind(d.end), range);
     return {lo.lo, std::max(lo.lo, hi.hi - 1)};
   });
+  return inner;
+}
+
+std::vector<Lowering::Piece> Lowering::split_iterations(const TileBody& body,
+                                                        const TileLoop::Dim& dim, int64_t origin0,
+                                                        int64_t trips) {
+  std::vector<Piece> whole = trips > 0 ? std::vector<Piece>{{0, trips}} : std::vector<Piece>{};
+  if (trips < 2 || emitted_statements_ > kMaxEmittedStatements) return whole;
+  const std::vector<IndexExpr> predicates = predicates_of(body);
+  if (predicates.empty()) return whole;
+  const std::map<int, Interval> inner = inner_ranges(body);
+  const auto range = [&](int id) -> Interval {
+    if (const auto it = inner.find(id); it != inner.end()) return it->second;
+    return range_of_var(id);
+  };
   std::set<int64_t> cuts{0, trips};
   for (const IndexExpr& p : predicates) {
     AffineForm form;

@@ -9,6 +9,8 @@ namespace {
 
 /// Bytes behind a scratch buffer that a whole vector may touch past its last element.
 constexpr int64_t kScratchSlackBytes = 64;
+/// What an open size may be: no element offset below a product of three of them overflows.
+constexpr Interval kOpenSize{1, int64_t{1} << 31};
 /// Device memory and the block's arena start at least so aligned.
 constexpr int32_t kDeviceAlignment = 16;
 
@@ -47,7 +49,15 @@ Lowering::Lowering(const TileProgram& program, const ScopeAnalysis& scopes, cons
       values_in_outputs_(program.cpu ? find_values_in_outputs(program, scopes)
                                      : std::map<TileSymbolId, ValueInOutput>{}),
       gpu_(!program.cpu) {
-  kernel_vars_.push_back({kNoReg, {0, 0}, {}});  // the lane
+  kernel_vars_.push_back({});  // the lane
+  for (size_t v = 0; v < program.vars.size(); ++v) {
+    const TileVar& var = program.vars[v];
+    if (var.kind == TileVar::Kind::kSize && var.extent > 0) bound_[v] = IndexExpr(var.extent);
+    if (!gpu_ && is_open_size(program, static_cast<TileVarId>(v))) {
+      bound_[v] = add_kernel_var(kNoReg, kOpenSize);
+      kernel_vars_.back().argument = arguments_++;
+    }
+  }
   if (!gpu_) return;
   std::vector<const TileStatement*> statements;
   list_statements(program.body, &statements);
@@ -62,19 +72,26 @@ Lowering::Lowering(const TileProgram& program, const ScopeAnalysis& scopes, cons
 }
 
 void Lowering::add_parameters() {
-  const auto value = [&](int id) { return program_.vars[static_cast<size_t>(id)].extent; };
   for (const TileSymbolId id : program_.parameters) {
     const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
     Shape shape;
-    for (const IndexExpr& e : symbol.shape) shape.push_back(weft::evaluate(e, value));
+    IndexExpr elements = 1;
+    bool open = false;
+    for (const IndexExpr& e : symbol.shape) {
+      const IndexExpr extent = bind(e);
+      open |= !extent.is_const();
+      shape.push_back(extent.is_const() ? extent.constant() : 1);
+      elements = elements * extent;
+    }
     KernelBuffer buffer;
     buffer.name = symbol.name;
     buffer.dtype = symbol.type;
     buffer.kind = symbol.kind == TileSymbol::Kind::kOutput ? KernelBuffer::Kind::kOutput
                                                            : KernelBuffer::Kind::kInput;
-    buffer.elements = physical_size(symbol.layout, shape);
+    buffer.elements = open ? 0 : physical_size(symbol.layout, shape);
     buffer.alignment = gpu_ ? kDeviceAlignment : static_cast<int32_t>(byte_size(symbol.type));
     buffer_of_[static_cast<size_t>(id)] = static_cast<int32_t>(kernel_.buffers.size());
+    buffer_elements_.push_back(open ? elements : IndexExpr(buffer.elements));
     kernel_.buffers.push_back(buffer);
   }
 }
@@ -122,6 +139,7 @@ Status Lowering::add_own_buffers(bool workspaces) {
       kernel_.scratch_bytes += (buffer.elements * byte_size(symbol.type) + 63) / 64 * 64;
     }
     buffer_of_[id] = static_cast<int32_t>(kernel_.buffers.size());
+    buffer_elements_.emplace_back(buffer.elements);
     kernel_.buffers.push_back(buffer);
   }
   return {};
@@ -153,12 +171,23 @@ std::vector<std::vector<Lowering::Nest>> Lowering::phases() const {
   return out;
 }
 
+Result<KernelFunction> Lowering::outline() {
+  kernel_.name = program_.name;
+  WEFT_CHECK(arguments_ == 0, "an outline of open sizes");
+  add_parameters();
+  WEFT_RETURN_IF_ERROR(add_own_buffers(true));
+  WEFT_RETURN_IF_ERROR(add_own_buffers(false));
+  for (const std::vector<Nest>& nests : phases()) {
+    KernelPhase& phase = kernel_.phases.emplace_back();
+    phase.work_items = 0;
+    for (const Nest& nest : nests) phase.work_items += grid_items(*nest.node);
+  }
+  return std::move(kernel_);
+}
+
 Result<KernelFunction> Lowering::run() {
   kernel_.name = program_.name;
-  for (size_t v = 0; v < program_.vars.size(); ++v) {
-    const TileVar& var = program_.vars[v];
-    if (var.kind == TileVar::Kind::kSize && var.extent > 0) bound_[v] = IndexExpr(var.extent);
-  }
+  kernel_.argument_count = arguments_;
   add_parameters();
   WEFT_RETURN_IF_ERROR(add_own_buffers(true));
   WEFT_RETURN_IF_ERROR(add_own_buffers(false));
@@ -182,6 +211,16 @@ namespace weft {
 Result<KernelFunction> lower_to_kernel(const TileProgram& program, const ScopeAnalysis& scopes,
                                        const Target& target) {
   return lowering::Lowering(program, scopes, target).run();
+}
+
+bool is_open_size(const TileProgram& program, TileVarId var) {
+  const TileVar& size = program.vars[static_cast<size_t>(var)];
+  return size.kind == TileVar::Kind::kSize && size.extent == 0 && !uses_var(program.blocks, var);
+}
+
+Result<KernelFunction> kernel_outline(const TileProgram& program, const ScopeAnalysis& scopes,
+                                      const Target& target) {
+  return lowering::Lowering(program, scopes, target).outline();
 }
 
 Result<KernelFunction> lower_to_kernel(const TileProgram& program, const Target& target) {

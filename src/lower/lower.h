@@ -14,9 +14,22 @@ namespace weft {
 /// Kernel buffers: the program's parameters in order, then workspaces (grid-scope values), then
 /// scratch. Work items of a phase: the iterations of its nest of grid loops, outermost slowest;
 /// statements between two grid loops run once per outer iteration and thread.
+///
+/// Sizes that the program leaves open are launch arguments of a CPU's kernel, in the order of their
+/// variables: no instruction depends on what they will be, so programs that differ in the values of
+/// open sizes alone have one kernel. Its buffers' elements and its work items are then unknown (0
+/// and 1); kernel_outline knows them.
 Result<KernelFunction> lower_to_kernel(const TileProgram& program, const ScopeAnalysis& scopes,
                                        const Target& target);
 /// The same with the scopes derived here.
 Result<KernelFunction> lower_to_kernel(const TileProgram& program, const Target& target);
+
+/// Whether `var` is a size that the program leaves to the launch; the number of blocks is none.
+bool is_open_size(const TileProgram& program, TileVarId var);
+
+/// Buffers, scratch and work items of the kernel that lower_to_kernel makes, without instructions.
+/// Requires: every size is bound.
+Result<KernelFunction> kernel_outline(const TileProgram& program, const ScopeAnalysis& scopes,
+                                      const Target& target);
 
 }  // namespace weft

@@ -92,14 +92,21 @@ struct RegisterTile {
 /// An index expression made ready for a statement: over box variables (still tile variables),
 /// kernel variables and runtime indices.
 struct PreparedIndex {
+  /// `coefficient` times a box variable times a product of kernel variables: open strides.
+  struct Scaled {
+    int box_var = -1;
+    int factor = -1;
+    int64_t coefficient = 0;
+  };
   IndexExpr expr;
   bool affine = false;
-  AffineForm form;
+  AffineForm form;  ///< products of kernel variables count as kernel variables
+  std::vector<Scaled> scaled;
 };
 
 /// Where the points of a box lie within bounds: rest of a tail.
 struct Valid {
-  int64_t count = 0;    ///< when reg is kNoReg
+  int64_t count = 0;    ///< with a register: at most so many, 0 where nothing is known
   Reg reg = kNoReg;     ///< known at run time only
   int64_t divisor = 1;  ///< of what is known at run time only
 };
@@ -108,6 +115,8 @@ class Lowering {
  public:
   Lowering(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
   Result<KernelFunction> run();
+  /// The kernel without its instructions.
+  Result<KernelFunction> outline();
 
  private:
   /// A nest of a phase and where it stands in the program's body.
@@ -126,7 +135,36 @@ class Lowering {
   void emit_grid_nest(const TileNode& nest, Reg begin, Reg end);
   void emit_grid_dim(const TileLoop& loop, size_t dim, Reg lo, Reg hi);
   void emit_grid_body(const TileBody& body, Reg lo, Reg hi);
+  IndexExpr open_grid_items(const TileNode& nest) const;
+  IndexExpr open_items_below(const TileLoop& loop, size_t dim) const;
   int64_t grid_items(const TileNode& nest) const;
+
+  // open_grid.cpp
+  /// A dimension of the grid with the items [lo, hi) of it and of the dimensions within.
+  struct OpenDim {
+    const TileLoop* loop = nullptr;
+    size_t dim = 0;
+    IndexExpr begin, extent;
+    Reg lo = kNoReg, hi = kNoReg;
+    Reg first = kNoReg, last = kNoReg;  ///< iterations that hold some of them
+    IndexExpr inner = 1;                ///< items of one iteration
+  };
+  void find_iterations(OpenDim& open);
+  /// Where the predicates of a body are decided along an open dimension.
+  struct DecidedRange {
+    int64_t from = 0;  ///< first iteration
+    struct Limit {
+      IndexExpr slack;  ///< at iteration 0; decided while slack - loss * iteration >= 0
+      int64_t loss = 1;
+    };
+    std::vector<Limit> limits;
+  };
+  void emit_open_grid_dim(const TileLoop& loop, size_t dim, Reg lo, Reg hi);
+  void emit_open_iterations(const OpenDim& open, const DecidedRange& decided, Reg end);
+  void emit_open_rest(const OpenDim& open, Reg begin);
+  void emit_open_iteration(const OpenDim& open, const IndexExpr& origin, Reg iteration);
+  DecidedRange decided_range(const TileBody& body, const TileLoop::Dim& dim,
+                             const IndexExpr& begin);
 
   // gpu_grid.cpp
   void emit_gpu_phase(const std::vector<Nest>& nests);
@@ -178,6 +216,8 @@ class Lowering {
                                      int64_t begin, int64_t end);
   std::vector<Reg> emit_runtime_dim(const TileLoop& loop, size_t dim, std::vector<Reg> carries,
                                     const IndexExpr& begin, const IndexExpr& end);
+  std::vector<Reg> emit_single_steps(const TileLoop& loop, size_t dim, std::vector<Reg> carries,
+                                     Reg first, Reg last, Interval origins);
   std::vector<Reg> emit_iteration(const TileLoop& loop, size_t dim, const IndexExpr& origin,
                                   std::vector<Reg> carries);
   struct Piece {
@@ -188,6 +228,9 @@ class Lowering {
   std::vector<Piece> split_iterations(const TileBody& body, const TileLoop::Dim& dim,
                                       int64_t origin0, int64_t trips);
   IndexExpr add_kernel_var(Reg reg, Interval range);
+  /// Integer comparisons of a body, and the ranges of the loops inside it.
+  std::vector<IndexExpr> predicates_of(const TileBody& body) const;
+  std::map<int, Interval> inner_ranges(const TileBody& body) const;
 
   // staged_loops.cpp
   /// One staged load: its box, and whether it needs no registers on the way.
@@ -372,7 +415,7 @@ class Lowering {
     std::vector<int64_t> lanes;
     std::vector<std::pair<int, int64_t>> terms;
   };
-  std::optional<LaneWindow> lane_window(const PreparedIndex& offset, const Point& point) const;
+  std::optional<LaneWindow> lane_window(const PreparedIndex& offset, const Point& point);
   /// One contiguous load and a permutation of its lanes in place of a gather.
   std::optional<Reg> load_permuted(int32_t buffer, const Scalar& read, const PreparedIndex& offset,
                                    const Point& point, Reg guard);
@@ -386,6 +429,13 @@ class Lowering {
   IndexExpr bind(const IndexExpr& e) const;  ///< replaces bound tile variables
   Interval range_of_var(int id) const;
   PreparedIndex prepare(const IndexExpr& e);
+  bool as_affine_of_products(const IndexExpr& e, PreparedIndex* out);
+  /// The affine form without box variables, products of kernel variables as kernel variables.
+  bool affine_in_kernel_vars(const IndexExpr& e, AffineForm* form);
+  int product_var(std::vector<int> factors);
+  /// Whether a kernel variable is an open size or a product of them.
+  bool is_invariant_size(int id) const;
+  bool product_has_lane(int id) const;
   IndexExpr at_point(const PreparedIndex& index, const Point& point) const;
   /// constant + lanes_coefficient * lane + the rest, at a point of the current box.
   struct PointOffset {
@@ -393,7 +443,7 @@ class Lowering {
     int64_t lane_coefficient = 0;
     std::vector<std::pair<int, int64_t>> terms;  ///< kernel variables and runtime indices
   };
-  std::optional<PointOffset> affine_at_point(const PreparedIndex& index, const Point& point) const;
+  std::optional<PointOffset> affine_at_point(const PreparedIndex& index, const Point& point);
   Reg emit_terms(const std::vector<std::pair<int, int64_t>>& terms, int64_t constant);
   /// Where an element of a symbol lies that is row-major at an offset.
   Reg swizzled(TileSymbolId symbol, const PointOffset& at);
@@ -412,10 +462,18 @@ class Lowering {
   struct KernelVar {
     Reg reg = kNoReg;
     Interval range;
-    std::optional<ThreadDigit> digit;  ///< written where it is used, instead of `reg`
+    // Written where they are used, instead of `reg`:
+    std::optional<ThreadDigit> digit;
+    int32_t argument = -1;     ///< of the launch
+    std::vector<int> factors;  ///< kernel variables and runtime indices, ascending
   };
   std::vector<KernelVar> kernel_vars_;
-  std::vector<int32_t> buffer_of_;  ///< by symbol: kernel buffer, -1 for registers
+  std::map<std::vector<int>, int> product_vars_;
+  int32_t arguments_ = 0;
+  /// Never negative here: what splitting an index set decides where the extent is open.
+  std::vector<IndexExpr> facts_;
+  std::vector<int32_t> buffer_of_;          ///< by symbol: kernel buffer, -1 for registers
+  std::vector<IndexExpr> buffer_elements_;  ///< by kernel buffer; over kernel variables
   std::map<TileSymbolId, RegisterTile> tiles_;
   std::map<TileSymbolId, RegisterTile> next_tiles_;
   std::map<TileSymbolId, std::vector<Reg>> carry_masks_;  ///< by register, as the loop began

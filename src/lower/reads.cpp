@@ -18,13 +18,22 @@ bool uses_runtime_index(const IndexExpr& e) {
 IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>& indices,
                                   bool next) const {
   const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
+  const auto range = [this](int v) { return range_of_var(v); };
   if (symbol.kind == TileSymbol::Kind::kInput || symbol.kind == TileSymbol::Kind::kOutput) {
     Shape shape;
-    for (const IndexExpr& extent : symbol.shape) {
-      shape.push_back(weft::evaluate(
-          extent, [&](int v) { return program_.vars[static_cast<size_t>(v)].extent; }));
+    for (const IndexExpr& e : symbol.shape) {
+      const IndexExpr extent = bind(e);
+      if (extent.is_const()) shape.push_back(extent.constant());
     }
-    return element_offset(symbol.layout, shape, indices, [this](int v) { return range_of_var(v); });
+    if (shape.size() == symbol.shape.size())
+      return element_offset(symbol.layout, shape, indices, range);
+    WEFT_CHECK(symbol.layout.is_row_major(), "an open size in the layout of " + symbol.name);
+    IndexExpr offset = 0, stride = 1;
+    for (size_t a = indices.size(); a-- > 0;) {
+      offset = offset + indices[a] * stride;
+      stride = stride * bind(symbol.shape[a]);
+    }
+    return simplify(offset, range);
   }
   if (const auto in = values_in_outputs_.find(id); in != values_in_outputs_.end())
     return buffer_offset(in->second.output, in->second.indices_of(indices));
@@ -78,10 +87,8 @@ Reg Lowering::runtime_index(const Scalar& read, size_t number, const TileSymbol&
   }
   for (size_t a = 0; a < read.indices.size(); ++a) {
     if (!uses_var(read.indices[a], kRuntimeIndexBase + static_cast<int>(number))) continue;
-    const int64_t extent = weft::evaluate(
-        symbol.shape[a], [&](int v) { return program_.vars[static_cast<size_t>(v)].extent; });
     const Reg low = to_lanes(builder_.int_constant(0), lanes);
-    const Reg high = to_lanes(builder_.int_constant(extent - 1), lanes);
+    const Reg high = to_lanes(emit_index(bind(symbol.shape[a]) - 1), lanes);
     value = builder_.apply(ScalarOp::kMax, {value, low}, DType::kI64);
     value = builder_.apply(ScalarOp::kMin, {value, high}, DType::kI64);
   }
@@ -90,7 +97,8 @@ Reg Lowering::runtime_index(const Scalar& read, size_t number, const TileSymbol&
 
 Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedIndex& offset,
                            const Point& point, Reg guard) {
-  const int64_t elements = kernel_.buffers[static_cast<size_t>(buffer)].elements;
+  const IndexExpr extent = buffer_elements_[static_cast<size_t>(buffer)];
+  const int64_t elements = extent.is_const() ? extent.constant() : 1;
   const ScalarValue zero =
       is_float(read.type) ? float_value(read.type, 0) : int_value(read.type, 0);
   if (elements == 0) return builder_.constant({read.type, 1}, zero);  // a guard excludes it all
@@ -116,8 +124,7 @@ Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedInd
       const Interval reach = range_of(at_point(offset, point), range);
       if (reach.lo < 0 || reach.hi >= elements) {
         address = builder_.apply(ScalarOp::kMax, {address, builder_.int_constant(0)}, DType::kI64);
-        address = builder_.apply(ScalarOp::kMin, {address, builder_.int_constant(elements - 1)},
-                                 DType::kI64);
+        address = builder_.apply(ScalarOp::kMin, {address, emit_index(extent - 1)}, DType::kI64);
       }
     }
     return builder_.load(buffer, address, 1);
@@ -153,7 +160,7 @@ Reg Lowering::load_element(int32_t buffer, const Scalar& read, const PreparedInd
 }
 
 std::optional<Lowering::LaneWindow> Lowering::lane_window(const PreparedIndex& offset,
-                                                          const Point& point) const {
+                                                          const Point& point) {
   const auto range = [this](int id) { return range_of_var(id); };
   const IndexExpr e = at_point(offset, point);
   if (uses_runtime_index(e)) return std::nullopt;
@@ -164,7 +171,7 @@ std::optional<Lowering::LaneWindow> Lowering::lane_window(const PreparedIndex& o
         substitute(e, [&](int id) { return id == kLaneVar ? IndexExpr(l) : IndexExpr::var(id); }),
         range);
     AffineForm form;
-    if (!as_affine(lane, &form)) return std::nullopt;
+    if (!affine_in_kernel_vars(lane, &form)) return std::nullopt;
     if (l == 0) first = form;
     if (form.terms != first.terms) return std::nullopt;
     out.lanes.push_back(form.constant);
@@ -188,7 +195,8 @@ std::optional<Reg> Lowering::load_permuted(int32_t buffer, const Scalar& read,
   if (box_.lanes < 4) return std::nullopt;
   const auto window = lane_window(offset, point);
   if (!window) return std::nullopt;
-  const int64_t elements = kernel_.buffers[static_cast<size_t>(buffer)].elements;
+  const IndexExpr& extent = buffer_elements_[static_cast<size_t>(buffer)];
+  const int64_t elements = extent.is_const() ? extent.constant() : 1;
   IndexExpr begin = window->begin;
   for (const auto& [id, c] : window->terms) begin = begin + IndexExpr::var(id) * c;
   const Interval reach = range_of(begin, [this](int id) { return range_of_var(id); });

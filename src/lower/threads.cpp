@@ -26,7 +26,7 @@ Reg Lowering::emit_digit(const ThreadDigit& digit) {
 int Lowering::thread_var(const ThreadDigit& digit) {
   const auto it = thread_vars_.find(digit);
   if (it != thread_vars_.end()) return it->second;
-  kernel_vars_.push_back({kNoReg, {0, digit.extent - 1}, digit});
+  kernel_vars_.push_back({kNoReg, {0, digit.extent - 1}, digit, -1, {}});
   return thread_vars_[digit] = kKernelVarBase + static_cast<int>(kernel_vars_.size()) - 1;
 }
 

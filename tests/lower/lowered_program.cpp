@@ -153,7 +153,7 @@ KernelFunction lower_text(std::string_view text, const Target& target) {
 
 std::map<std::string, HostTensor> run_kernel(const TileProgram& program,
                                              const KernelFunction& kernel, const Inputs& inputs,
-                                             int parts) {
+                                             int parts, const std::vector<int64_t>& arguments) {
   std::vector<std::vector<std::byte>> storage;
   for (const KernelBuffer& b : kernel.buffers) {
     storage.emplace_back(static_cast<size_t>(b.elements * byte_size(b.dtype)), std::byte{0x7b});
@@ -183,7 +183,8 @@ std::map<std::string, HostTensor> run_kernel(const TileProgram& program,
     // Shared memory is the executor's own.
     if (kernel.buffers[b].kind != KernelBuffer::Kind::kShared) spans.emplace_back(storage[b]);
   }
-  const Status status = execute_kernel(parts > 1 ? cut_phases(kernel, parts) : kernel, spans, {});
+  const Status status =
+      execute_kernel(parts > 1 ? cut_phases(kernel, parts) : kernel, spans, arguments);
   EXPECT_TRUE(status.ok()) << status.error().message << "\n" << print(kernel);
   std::map<std::string, HostTensor> outputs;
   for (size_t n = 0; n < program.parameters.size(); ++n) {

@@ -34,7 +34,7 @@ KernelFunction lower_text(std::string_view text, const Target& target = test_tar
 /// items. Parameters are put into and taken from their layouts.
 std::map<std::string, HostTensor> run_kernel(const TileProgram& program,
                                              const KernelFunction& kernel, const Inputs& inputs,
-                                             int parts);
+                                             int parts, const std::vector<int64_t>& arguments = {});
 
 /// Lowers the text, runs it whole and cut in uneven parts, and compares every element of `output`
 /// with `expected(coordinates)`.
