@@ -70,6 +70,10 @@ GroupView extract(const TensorProgram& program, const Group& group) {
           IndexExpr::var(v < expr.output_rank() ? static_cast<int>(at - axes.begin()) : v));
     }
     expr.extents = view.program.tensors[static_cast<size_t>(expr.output)].type.shape;
+    if (!expr.open.empty()) {
+      const std::vector<bool> open = expr.open;
+      for (size_t v = 0; v < axes.size(); ++v) expr.open[v] = open[static_cast<size_t>(axes[v])];
+    }
     expr.body = rename(expr.body, to, [&](const ScalarRef& read) {
       auto copy = std::make_shared<Scalar>(*read);
       copy->symbol = tensor(read->symbol);
@@ -176,6 +180,10 @@ bool merge_pair(GroupView& view, const GroupAxes& axes, int a, int b) {
     if (pa >= 0 && pb < pa) to[static_cast<size_t>(pb)] = IndexExpr::var(pa - 1);
     e.body = rename(e.body, to, [&](const ScalarRef& r) { return merge_indices(r, pa, pb); });
     if (pa < 0) continue;
+    if (!e.open.empty()) {
+      e.open[static_cast<size_t>(pa)] = e.is_open(pa) || e.is_open(pb);
+      e.open.erase(e.open.begin() + pb);
+    }
     const auto resize = [&](std::vector<int64_t>& extents, int base) {
       extents[static_cast<size_t>(pa - base)] *= inner;
       extents.erase(extents.begin() + (pb - base));

@@ -33,9 +33,10 @@ struct RowOperand {
 
 /// One vector FMA a slot beside one vector load or two broadcasts. Wide tiles read the row operand
 /// less often, tall ones the panel; rows that fall into the same cache sets throw each other out.
-RegisterTileChoice choose_register_tile(int64_t rows, int64_t columns, int64_t lanes,
-                                        int64_t max_vectors, const RowOperand& operand,
-                                        const Target& target) {
+/// Of an open number of rows the rest does not count: the tile stays the same for others.
+RegisterTileChoice choose_register_tile(int64_t rows, bool open_rows, int64_t columns,
+                                        int64_t lanes, int64_t max_vectors,
+                                        const RowOperand& operand, const Target& target) {
   constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
   constexpr int64_t kWays = 8;
   RegisterTileChoice best;
@@ -56,9 +57,10 @@ RegisterTileChoice choose_register_tile(int64_t rows, int64_t columns, int64_t l
             (operand.per_vector ? fma : 0.5 * static_cast<double>(tr)) + static_cast<double>(tv);
         return std::max({fma, loads, 6.0});  // fewer chains than the FMA latency leave slots empty
       };
-      const int64_t full_r = rows / r, rest_r = rows % r;
+      const int64_t full_r = rows / r, rest_r = open_rows ? 0 : rows % r;
       const int64_t panels = ceil_div(column_vectors, v);  // a last panel is computed whole
       double cost = static_cast<double>(full_r * panels) * tile(r, v);
+      if (open_rows) cost *= static_cast<double>(rows) / static_cast<double>(full_r * r);
       if (rest_r != 0) cost += static_cast<double>(panels) * tile(rest_r, v);
       cost *= 1.0 + row_weight / static_cast<double>(v) + 0.3 / static_cast<double>(r);
       if (ceil_div(r, distinct_sets) > kWays - 2) cost *= 1.5;
@@ -79,16 +81,20 @@ class Contract {
         b_(program, group, axes, name),
         root_(axes.reductions[0]) {}
 
-  Result<ScheduledKernel> build() {
+  Result<ScheduledKernel> build(const ScheduleChoices* as_chosen) {
     collect_reads();
-    choose_axes();
-    order_reduction();
-    choose_packing();
-    TileLoop grid;
-    grid.kind = TileLoop::Kind::kGrid;
+    if (as_chosen == nullptr) {
+      choose_axes();
+      order_reduction();
+      choose_packing();
+      rows_outermost_ = rows_outermost();
+    } else if (!follow(*as_chosen)) {
+      return invalid_input("a contraction's choices are not those of " + b_.program().name);
+    }
     TileBody body = nest();
     b_.program().body = std::move(body);
     ScheduledKernel out;
+    out.choices = choices();
     out.program = std::move(b_.program());
     out.parameters = b_.take_parameters();
     out.schedule_template =
@@ -101,6 +107,7 @@ class Contract {
     const Scalar* scalar = nullptr;
     bool constant = false;
     int64_t vec_stride = 0;  ///< along the vector axis, 0 if it does not depend on it
+    bool in_panels = false;  ///< a constant laid out as the loops read it
   };
 
   void collect_reads();
@@ -108,6 +115,8 @@ class Contract {
   void choose_row_axis(const std::vector<int>& outputs);
   void order_reduction();
   void choose_packing();
+  bool follow(const ScheduleChoices& choices);
+  ScheduleChoices choices() const;
   int64_t reduction_depth() const;
   int64_t widest_panel() const;
   bool in_bounds(const Scalar& read) const;
@@ -121,6 +130,7 @@ class Contract {
   void emit_epilogue(TileBody* body, const ScalarRef& total);
   Place tile_place(bool with_rows, bool with_vectors) const;
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
+  bool is_open(int axis) const { return axes_.axes[static_cast<size_t>(axis)].open; }
   bool depends(const Scalar& read, int axis) const {
     return stride_along(program_, axes_, root_, read, axis) != 0;
   }
@@ -143,13 +153,14 @@ class Contract {
   const Scalar* packed_read_ = nullptr;  ///< non-constant operand packed into scratch
   TileSymbolId panel_ = -1;
   bool predicated_ = false;
+  bool rows_outermost_ = false;
 };
 
 void Contract::collect_reads() {
   visit(b_.expr(root_).body, [&](const Scalar& s) {
     if (s.kind == Scalar::Kind::kRead) {
       reads_.push_back(
-          {&s, program_.tensors[static_cast<size_t>(s.symbol)].kind == Tensor::Kind::kConstant, 0});
+          {&s, program_.tensors[static_cast<size_t>(s.symbol)].kind == Tensor::Kind::kConstant});
     }
     if (s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kSelect) predicated_ = true;
   });
@@ -201,9 +212,9 @@ void Contract::choose_axes() {
         std::max<int64_t>(0, stride_along(program_, axes_, root_, *r.scalar, row_axis_)) * element;
     operand.row_bytes = distinct_elements(program_, e, *r.scalar) * element;
   }
-  const RegisterTileChoice tile = choose_register_tile(row_axis_ >= 0 ? extent(row_axis_) : 1,
-                                                       vec_axis_ >= 0 ? extent(vec_axis_) : 1,
-                                                       lanes_, widest_panel(), operand, target_);
+  const RegisterTileChoice tile = choose_register_tile(
+      row_axis_ >= 0 ? extent(row_axis_) : 1, row_axis_ >= 0 && is_open(row_axis_),
+      vec_axis_ >= 0 ? extent(vec_axis_) : 1, lanes_, widest_panel(), operand, target_);
   rows_ = tile.rows;
   vectors_ = tile.vectors;
   for (const int a : outputs) {
@@ -344,7 +355,8 @@ void Contract::choose_packing() {
     const bool alone = std::count_if(reads_.begin(), reads_.end(), [&](const Read& o) {
                          return o.scalar->symbol == r.scalar->symbol;
                        }) == 1;
-    if (r.constant && alone && pack_constant(r)) continue;
+    r.in_panels = r.constant && alone && pack_constant(r);
+    if (r.in_panels) continue;
     const bool same_for_all_rows = row_axis_ < 0 || !depends(*r.scalar, row_axis_);
     if (r.vec_stride != 1 && same_for_all_rows && packed_read_ == nullptr &&
         r.scalar->operands.empty() && in_bounds(*r.scalar) &&
@@ -353,6 +365,51 @@ void Contract::choose_packing() {
       packed_read_ = r.scalar;
     }
   }
+}
+
+ScheduleChoices Contract::choices() const {
+  ScheduleChoices out;
+  out.contract = true;
+  out.grid = grid_;
+  out.inner = reduction_;
+  out.vec_axis = vec_axis_;
+  out.row_axis = row_axis_;
+  out.rows = rows_;
+  out.vectors = vectors_;
+  out.lanes = lanes_;
+  out.rows_outermost = rows_outermost_;
+  for (size_t r = 0; r < reads_.size(); ++r) {
+    out.vec_strides.push_back(reads_[r].vec_stride);
+    out.constants_in_panels.push_back(reads_[r].in_panels);
+    if (packed_read_ != nullptr && reads_[r].scalar == packed_read_)
+      out.packed_read = static_cast<int>(r);
+  }
+  return out;
+}
+
+/// False where the choices name axes or reads that are not there.
+bool Contract::follow(const ScheduleChoices& choices) {
+  const auto has_axis = [&](int a) { return a < static_cast<int>(axes_.axes.size()); };
+  if (choices.vec_strides.size() != reads_.size() || !has_axis(choices.vec_axis) ||
+      !has_axis(choices.row_axis) ||
+      !std::all_of(choices.grid.begin(), choices.grid.end(), has_axis) ||
+      !std::all_of(choices.inner.begin(), choices.inner.end(), has_axis))
+    return false;
+  grid_ = choices.grid;
+  reduction_ = choices.inner;
+  vec_axis_ = choices.vec_axis;
+  row_axis_ = choices.row_axis;
+  rows_ = choices.rows;
+  vectors_ = choices.vectors;
+  lanes_ = choices.lanes;
+  rows_outermost_ = choices.rows_outermost;
+  for (size_t r = 0; r < reads_.size(); ++r) {
+    reads_[r].vec_stride = choices.vec_strides[r];
+    reads_[r].in_panels = choices.constants_in_panels[r];
+    if (reads_[r].in_panels && !pack_constant(reads_[r])) return false;
+    if (choices.packed_read == static_cast<int>(r)) packed_read_ = reads_[r].scalar;
+  }
+  return true;
 }
 
 Place Contract::tile_place(bool with_rows, bool with_vectors) const {
@@ -366,6 +423,7 @@ Place Contract::tile_place(bool with_rows, bool with_vectors) const {
 /// Whether all of the vector operand stays in the second-level cache while the rows go by: then
 /// threads divide the rows, so that what a thread writes is what it reads in the next kernel, and
 /// the row operand is read once. A larger operand is walked a panel at a time, each for all rows.
+/// Of an open number of rows it is supposed that they are many.
 bool Contract::rows_outermost() const {
   if (packed_read_ != nullptr || vec_axis_ < 0) return false;
   int64_t panels = 0, rows = 0;
@@ -374,7 +432,8 @@ bool Contract::rows_outermost() const {
         distinct_elements(program_, b_.expr(root_), *r.scalar) * byte_size(r.scalar->type);
     (r.vec_stride != 0 ? panels : rows) += bytes;
   }
-  return panels <= panel_budget(target_) && rows > panels;
+  const bool many_rows = rows > panels || (row_axis_ >= 0 && is_open(row_axis_));
+  return panels <= panel_budget(target_) && many_rows;
 }
 
 /// grid others { grid vector panels { [pack the panel] grid row tiles { tile } } }, or
@@ -390,7 +449,7 @@ TileBody Contract::nest() {
     for (const Read& r : reads_) operand_changes |= r.vec_stride != 0 && depends(*r.scalar, a);
     (operand_changes ? outside : inside).push_back(a);
   }
-  const bool rows_first = rows_outermost();
+  const bool rows_first = rows_outermost_;
   for (const int a : outside) outer.dims.push_back(b_.loop_dim(a, 1));
   const auto add_panels = [&] {
     if (vec_axis_ < 0) return;
@@ -720,8 +779,8 @@ Decision contract_applies(const TensorProgram& program, const Group& group, cons
 
 Result<ScheduledKernel> build_contract(const TensorProgram& program, const Group& group,
                                        const GroupAxes& axes, const Target& target,
-                                       const std::string& name) {
-  return Contract(program, group, axes, target, name).build();
+                                       const std::string& name, const ScheduleChoices* as_chosen) {
+  return Contract(program, group, axes, target, name).build(as_chosen);
 }
 
 }  // namespace weft

@@ -184,8 +184,9 @@ Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& g
       const int64_t extent = e.range(a).hi + 1;
       if (id < 0) {
         id = static_cast<int>(out.axes.size());
-        out.axes.push_back({extent, false});
+        out.axes.push_back({extent, false, false});
       }
+      out.axes[static_cast<size_t>(id)].open |= e.is_open(a);
       if (out.axes[static_cast<size_t>(id)].extent != extent) {
         return refuse("axes of extents " + std::to_string(extent) + " and " +
                       std::to_string(out.axes[static_cast<size_t>(id)].extent) + " meet in " +

@@ -14,6 +14,7 @@ struct GroupAxes {
   struct Axis {
     int64_t extent = 1;
     bool reduced = false;  ///< some expression reduces over it
+    bool open = false;     ///< its extent depends on a dimension that the model leaves open
   };
   std::vector<Axis> axes;
   /// By position in Group::exprs: common axis of each own axis.

@@ -86,9 +86,15 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(view.program, view.group));
   const bool contract = prefers_contract(view.program, view.group, axes, target) &&
                         contract_applies(view.program, view.group, axes, target);
-  const auto build = target.is_gpu() ? (contract ? build_thread_contract : build_thread_stitch)
-                                     : (contract ? build_contract : build_stitch);
-  Result<ScheduledKernel> kernel = build(view.program, view.group, axes, target, name);
+  const auto build = [&]() {
+    if (target.is_gpu()) {
+      const auto on_threads = contract ? build_thread_contract : build_thread_stitch;
+      return on_threads(view.program, view.group, axes, target, name);
+    }
+    const auto on_cores = contract ? build_contract : build_stitch;
+    return on_cores(view.program, view.group, axes, target, name, nullptr);
+  };
+  Result<ScheduledKernel> kernel = build();
   if (!kernel.ok()) return kernel.take_error();
   WEFT_ASSIGN_OR_RETURN(kernel->scopes, derive_scopes(kernel->program));
   kernel->estimate = CostModel(view.program, target).estimate(view.group.exprs, view.group.outputs);
@@ -101,6 +107,17 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   }
   for (TensorId& t : kernel->parameters) t = view.original[static_cast<size_t>(t)];
   return kernel;
+}
+
+Result<TileProgram> schedule_as_chosen(const TensorProgram& program, const Group& group,
+                                       const Target& target, const std::string& name,
+                                       const ScheduleChoices& choices) {
+  const GroupView view = collapse_axes(program, group);
+  WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(view.program, view.group));
+  const auto build = choices.contract ? build_contract : build_stitch;
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
+                        build(view.program, view.group, axes, target, name, &choices));
+  return std::move(kernel.program);
 }
 
 }  // namespace weft

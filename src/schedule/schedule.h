@@ -20,6 +20,24 @@ struct Group {
   std::vector<TensorId> outputs;
 };
 
+/// What a template of a CPU chose: axes are common axes of the group's view
+/// (schedule/group_axes.h), reads are numbered in the order of the reduction's body.
+struct ScheduleChoices {
+  bool contract = false;
+  std::vector<int> grid;   ///< outermost first
+  std::vector<int> inner;  ///< swept or reduced axes in loop order
+  int vec_axis = -1, row_axis = -1;
+  int64_t rows = 1, vectors = 1, lanes = 1;
+  // Stitch.
+  bool row_vector = true, chunked = false;
+  std::vector<bool> kept;  ///< by expression
+  // Contract.
+  std::vector<int64_t> vec_strides;       ///< by read
+  std::vector<bool> constants_in_panels;  ///< by read
+  int packed_read = -1;
+  bool rows_outermost = false;
+};
+
 /// A group with its chosen tile program. Parameter i of the program is tensor parameters[i]; a
 /// constant may be wanted in a layout other than row-major (packed panels): the parameter's layout
 /// says so.
@@ -33,6 +51,7 @@ struct ScheduledKernel {
   Estimate estimate;
   /// By the template's own model of what it chose; then also estimate.microseconds.
   std::optional<double> predicted_us;
+  ScheduleChoices choices;
 };
 
 /// Whether some template can hold the group in one kernel: cheap, decides legality while planning.
@@ -42,5 +61,11 @@ Decision can_schedule(const TensorProgram& program, const Group& group, const Ta
 /// The best tile program among the templates' candidates for a group that can_schedule allows.
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name);
+
+/// The tile program of a CPU with choices made for the same group at another binding. The error
+/// says what does not fit.
+Result<TileProgram> schedule_as_chosen(const TensorProgram& program, const Group& group,
+                                       const Target& target, const std::string& name,
+                                       const ScheduleChoices& choices);
 
 }  // namespace weft

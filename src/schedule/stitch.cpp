@@ -57,11 +57,16 @@ class Stitch {
         b_(program, group, axes, name),
         count_(static_cast<int>(group.exprs.size())) {}
 
-  Result<ScheduledKernel> build() {
-    choose_axes();
-    decide_kept();
-    TileBody body = grid_loops();
+  Result<ScheduledKernel> build(const ScheduleChoices* as_chosen) {
+    if (as_chosen == nullptr) {
+      choose_axes();
+      decide_kept();
+    } else if (!follow(*as_chosen)) {
+      return invalid_input("a stitched kernel's choices are not those of " + b_.program().name);
+    }
     ScheduledKernel out;
+    out.choices = choices();
+    TileBody body = grid_loops();
     b_.program().body = std::move(body);
     out.program = std::move(b_.program());
     out.parameters = b_.take_parameters();
@@ -93,6 +98,8 @@ class Stitch {
   int choose_cross_axis() const;
   void choose_rows();
   void decide_kept();
+  bool follow(const ScheduleChoices& choices);
+  ScheduleChoices choices() const;
   std::vector<int> physical_order(std::vector<int> list) const;
   TileBody grid_loops();
   TileBody row_body();
@@ -329,6 +336,42 @@ void Stitch::decide_kept() {
     }
     kept_[static_cast<size_t>(p)] = bytes <= row_budget(target_) && (costly || operations > 4);
   }
+}
+
+ScheduleChoices Stitch::choices() const {
+  ScheduleChoices out;
+  out.grid = grid_;
+  out.inner = inner_;
+  out.vec_axis = vec_axis_;
+  out.row_axis = cross_axis_;
+  out.rows = rows_;
+  out.vectors = regs_;
+  out.lanes = lanes_;
+  out.row_vector = row_vector_;
+  out.chunked = chunked_;
+  out.kept = kept_;
+  return out;
+}
+
+/// False where the choices name axes or expressions that are not there.
+bool Stitch::follow(const ScheduleChoices& choices) {
+  const auto has_axis = [&](int a) { return a < static_cast<int>(axes_.axes.size()); };
+  if (choices.kept.size() != static_cast<size_t>(count_) || !has_axis(choices.vec_axis) ||
+      !has_axis(choices.row_axis) ||
+      !std::all_of(choices.grid.begin(), choices.grid.end(), has_axis) ||
+      !std::all_of(choices.inner.begin(), choices.inner.end(), has_axis))
+    return false;
+  grid_ = choices.grid;
+  inner_ = choices.inner;
+  vec_axis_ = choices.vec_axis;
+  cross_axis_ = choices.row_axis;
+  rows_ = choices.rows;
+  regs_ = choices.vectors;
+  lanes_ = choices.lanes;
+  row_vector_ = choices.row_vector;
+  chunked_ = choices.chunked;
+  kept_ = choices.kept;
+  return true;
 }
 
 TileBody Stitch::grid_loops() {
@@ -711,8 +754,8 @@ Decision stitch_applies(const TensorProgram& program, const Group& group, const 
 
 Result<ScheduledKernel> build_stitch(const TensorProgram& program, const Group& group,
                                      const GroupAxes& axes, const Target& target,
-                                     const std::string& name) {
-  return Stitch(program, group, axes, target, name).build();
+                                     const std::string& name, const ScheduleChoices* as_chosen) {
+  return Stitch(program, group, axes, target, name).build(as_chosen);
 }
 
 }  // namespace weft

@@ -12,9 +12,11 @@ namespace weft {
 /// that a later sweep needs are kept in scratch or computed again, whichever is predicted cheaper.
 Decision stitch_applies(const TensorProgram& program, const Group& group, const GroupAxes& axes,
                         const Target& target);
+/// `as_chosen`: the choices to follow; null: the best ones.
 Result<ScheduledKernel> build_stitch(const TensorProgram& program, const Group& group,
                                      const GroupAxes& axes, const Target& target,
-                                     const std::string& name);
+                                     const std::string& name,
+                                     const ScheduleChoices* as_chosen = nullptr);
 
 /// One reduction with a register tile on two of its output axes (a product is read again along each
 /// of them), and elementwise consumers on the finished tile: matrix products, convolutions,
@@ -23,7 +25,8 @@ Decision contract_applies(const TensorProgram& program, const Group& group, cons
                           const Target& target);
 Result<ScheduledKernel> build_contract(const TensorProgram& program, const Group& group,
                                        const GroupAxes& axes, const Target& target,
-                                       const std::string& name);
+                                       const std::string& name,
+                                       const ScheduleChoices* as_chosen = nullptr);
 
 /// The same two on a GPU: blocks, warps and lanes instead of cores and vectors.
 Result<ScheduledKernel> build_thread_stitch(const TensorProgram& program, const Group& group,
