@@ -8,7 +8,7 @@
 
 #include "codegen/cuda/compile_cubins.h"
 #include "codegen/cuda/emit_cuda.h"
-#include "driver/lower_plan.h"
+#include "driver/placed_kernels.h"
 #include "runtime/thread_pool.h"
 #include "support/hash.h"
 

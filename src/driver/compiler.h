@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cpu/compile_kernels.h"
 #include "driver/model_files.h"
+#include "driver/other_binding.h"
 #include "driver/program_builder.h"
 #include "expr/tensor_program.h"
 #include "import/onnx/import_onnx.h"
@@ -31,9 +33,11 @@ struct CompileOptions {
   /// loop does not change (kernel/divide_by_invariants.h) and exponentials
   /// (kernel/shorten_exponentials.h), which say how far they may be off.
   bool fast_math = false;
-  bool unroll = false;        ///< write recurrences out
-  bool verify = false;        ///< every level after every pass
-  std::string cache_dir;      ///< empty: no cache on disk
+  bool unroll = false;  ///< write recurrences out
+  bool fixed_sizes =
+      false;              ///< constants in the code even for dimensions that the model leaves open
+  bool verify = false;    ///< every level after every pass
+  std::string cache_dir;  ///< empty: no cache on disk
   bool verify_cache = false;  ///< hash whole files, of the model and of the cache
   std::string dump_dir;       ///< empty: none; otherwise each level before and after each pass
   std::string stop_after;     ///< name of a pass, or kImportPass; later ones do not run
@@ -69,6 +73,8 @@ struct Compilation {
   ImportedModel imported;
   Graph graph;            ///< after the rewrites
   TensorProgram tensors;  ///< after vertical and horizontal transformation
+  /// Of a model that leaves dimensions open: the same at other extents, for comparison.
+  std::unique_ptr<OtherBinding> other;
   FusionPlan plan;
   /// Peak of the arena between kernels, as planned and with every expression a kernel of its own.
   int64_t planned_arena_bytes = 0, unfused_arena_bytes = 0;
@@ -80,6 +86,11 @@ struct Compilation {
   std::vector<std::string> substitutions;
   /// What became of kernels whose code spills registers.
   std::vector<std::string> device_notes;
+  std::vector<std::vector<int64_t>> arguments;  ///< by kernel: of its launches
+  /// By kernel, with a cache on disk: under which key its code is noted there (driver/
+  /// kernel_notes.h), and the code, if it was found. Such kernels have no instructions.
+  std::vector<std::optional<Hash128>> note_keys;
+  std::vector<std::optional<KnownCode>> known_code;
   std::vector<int32_t> image_of;  ///< by kernel: its image in the program
   Program program;
   ModelFiles files;  ///< of the model, with a cache on disk

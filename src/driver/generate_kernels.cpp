@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/cpu/compile_kernels.h"
+#include "driver/kernel_notes.h"
 #include "runtime/thread_pool.h"
 
 namespace weft {
@@ -30,9 +31,14 @@ std::unique_ptr<CacheFolder> open_cache(const CompileOptions& options) {
 Result<std::vector<KernelImage>> generate_kernels(Compilation& c, CacheFolder* cache) {
   std::optional<KernelCache> kernels;
   if (cache != nullptr) kernels.emplace(*cache);
-  WEFT_ASSIGN_OR_RETURN(
-      CompiledKernels made,
-      compile_kernels(c.kernels, c.target, available_cores(), kernels ? &*kernels : nullptr));
+  WEFT_ASSIGN_OR_RETURN(CompiledKernels made,
+                        compile_kernels(c.kernels, c.target, available_cores(),
+                                        kernels ? &*kernels : nullptr, c.known_code));
+  for (size_t k = 0; k < c.kernels.size(); ++k) {
+    if (c.note_keys[k] && !c.known_code[k])
+      KernelNotes(*cache).insert(*c.note_keys[k], made.keys[k]);
+  }
+  c.known_code.clear();
   c.image_of = std::move(made.image_of);
   c.kernels_from_cache = made.from_cache;
   c.unique_kernels = static_cast<int64_t>(made.images.size());

@@ -16,11 +16,12 @@
 #include "driver/explain_text.h"
 #include "driver/generate_kernels.h"
 #include "driver/graph_file.h"
-#include "driver/lower_plan.h"
+#include "driver/lower_kernels.h"
 #include "driver/program_builder.h"
 #include "driver/reproducer.h"
 #include "expr/assign_layouts.h"
 #include "expr/express.h"
+#include "expr/open_axes.h"
 #include "expr/sink_constants.h"
 #include "kernel/divide_by_invariants.h"
 #include "kernel/prefetch_rows.h"
@@ -105,6 +106,14 @@ Result<bool> run_assign_layouts(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { assign_layouts(p); });
   return true;
 }
+/// What depends on the dimensions that the model leaves open. Where the model at the other binding
+/// is another program, nothing is known of it.
+Result<bool> run_mark_open(Compilation& c) {
+  Compilation* other = c.other ? c.other->get() : nullptr;
+  if (other != nullptr && mark_open_axes(c.tensors, other->tensors)) return true;
+  c.other.reset();
+  return false;
+}
 Result<bool> plan(Compilation& c) {
   PlanOptions options;
   options.planner = c.options.planner;
@@ -112,6 +121,16 @@ Result<bool> plan(Compilation& c) {
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
   c.planned_arena_bytes = arena_peak(c.tensors, c.plan);
   return true;
+}
+
+/// The tensor program with no contractions packed.
+Status express_apart(Compilation& c) {
+  for (const auto step : {run_express, run_sink_constants, run_fold_movement, run_split_axes,
+                          run_sink_movement, run_remove_dead_expressions, run_assign_layouts}) {
+    auto done = step(c);
+    if (!done.ok()) return done.take_error();
+  }
+  return {};
 }
 
 /// What packed contractions make lives until the last of their readers: where that raises the peak
@@ -123,21 +142,23 @@ Result<bool> run_plan(Compilation& c) {
   apart.options = c.options;
   apart.target = c.target;
   apart.graph = c.graph;
-  for (const auto step :
-       {run_express, run_sink_constants, run_fold_movement, run_split_axes, run_sink_movement,
-        run_remove_dead_expressions, run_assign_layouts, plan}) {
+  apart.other = std::move(c.other);
+  WEFT_RETURN_IF_ERROR(express_apart(apart));
+  if (apart.other) WEFT_RETURN_IF_ERROR(express_apart(*apart.other->get()));
+  for (const auto step : {run_mark_open, plan}) {
     auto done = step(apart);
     if (!done.ok()) return done.take_error();
   }
   if (apart.planned_arena_bytes >= c.planned_arena_bytes) return planned;
   c.tensors = std::move(apart.tensors);
   c.plan = std::move(apart.plan);
+  c.other = std::move(apart.other);
   c.planned_arena_bytes = apart.planned_arena_bytes;
   return planned;
 }
 
 Result<bool> run_lower(Compilation& c) {
-  WEFT_RETURN_IF_ERROR(lower_plan(c));
+  WEFT_RETURN_IF_ERROR(lower_kernels(c));
   return true;
 }
 
@@ -318,6 +339,17 @@ Status run_guarded(Compilation& c) {
   }
 }
 
+/// Whether the options ask for kernels of a CPU that serve other bindings too.
+bool keeps_sizes_open(const CompileOptions& options) {
+  if (options.fixed_sizes || (options.device && options.device->is_gpu())) return false;
+  const auto reaches = [&](const Pass& pass) {
+    const std::string_view level(pass.level);
+    return (level == "plan" || level == "kernel" || level == "code") &&
+           options.stop_after == pass.name;
+  };
+  return options.stop_after.empty() || std::any_of(pipeline().begin(), pipeline().end(), reaches);
+}
+
 Result<std::unique_ptr<Compilation>> run_pipeline(std::unique_ptr<Compilation> c) {
   c->target = c->options.device ? *c->options.device
                                 : host_cpu_target(c->options.threads, c->options.max_vector_bytes);
@@ -353,6 +385,7 @@ const std::vector<Pass>& pipeline() {
       {"pack-contractions", "tensor-program", run_pack},
       {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
       {"assign-layouts", "tensor-program", run_assign_layouts},
+      {"mark-open-axes", "tensor-program", run_mark_open},
       {"plan", "plan", run_plan},
       {"lower", "kernel", run_lower},
       {"stream-outputs", "kernel", run_stream_outputs},
@@ -368,7 +401,7 @@ CodeOfPlan code_of_plan(const Compilation& c) {
   CodeOfPlan code;
   for (const auto& [plan, numbers] : c.kernel_of) {
     std::vector<KernelCode>& list = code[plan];
-    for (const size_t k : numbers) list.push_back({&c.kernels[k], c.image_of[k]});
+    for (const size_t k : numbers) list.push_back({&c.kernels[k], c.image_of[k], c.arguments[k]});
   }
   return code;
 }
@@ -407,6 +440,7 @@ Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
     } else {
       WEFT_ASSIGN_OR_RETURN(c->imported, import_onnx(path, options.import));
       c->graph = c->imported.graph;
+      if (keeps_sizes_open(options)) c->other = OtherBinding::start(*c);
     }
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;

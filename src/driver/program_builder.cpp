@@ -274,6 +274,7 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
   step.kind = ProgramStep::Kind::kLaunch;
   step.name = kernel.name;
   step.launch.kernel = code.image;
+  step.launch.arguments = code.arguments;
   for (size_t p = 0; p < kernel.schedule.parameters.size(); ++p) {
     const TensorId t = kernel.schedule.parameters[p];
     const Tensor& tensor = frame.tensors.tensors[static_cast<size_t>(t)];

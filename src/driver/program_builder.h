@@ -13,10 +13,11 @@ namespace weft {
 
 /// Generated code of a plan's kernels: by plan (regions have their own) and kernel number, the
 /// lowered function (for its buffers, phases and scratch) and which image of Program::kernels it
-/// is.
+/// is, with which arguments.
 struct KernelCode {
   const KernelFunction* function = nullptr;
   int32_t image = -1;
+  std::vector<int64_t> arguments;  ///< of its launches
 };
 using CodeOfPlan = std::map<const FusionPlan*, std::vector<KernelCode>>;
 

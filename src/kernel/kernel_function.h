@@ -176,9 +176,10 @@ std::string print(const KernelFunction& kernel);
 /// whether it means anything.
 Result<KernelFunction> parse_kernel(std::string_view text);
 
-/// Hash of everything but the names: identical kernels are generated once.
+/// Hash of everything but the names.
 uint64_t kernel_hash(const KernelFunction& kernel);
-/// The same in 128 bits: the key under which compiled kernels are kept.
+/// Hash of what code is made from, the key under which compiled kernels are kept: without names
+/// and, for a CPU, without how many elements buffers have and how many work items there are.
 Hash128 kernel_digest(const KernelFunction& kernel);
 
 /// Whether a barrier of the whole grid stands in the kernel, between phases or inside one.

@@ -42,17 +42,19 @@ void add_block(Hasher& hasher, const KernelBlock& block) {
   add_numbers(hasher, block.yields);
 }
 
-Hasher hash_parts(const KernelFunction& kernel) {
+/// `sizes`: also what a CPU's generator does not see, numbers of elements and of work items.
+Hasher hash_parts(const KernelFunction& kernel, bool sizes) {
+  sizes = sizes || kernel.is_gpu();
   Hasher hasher;
   add_number(hasher, static_cast<int64_t>(kernel.buffers.size()));
   for (const KernelBuffer& b : kernel.buffers) {
     add_number(hasher, static_cast<int64_t>(b.dtype) | static_cast<int64_t>(b.kind) << 8 |
                            static_cast<int64_t>(b.alignment) << 16);
-    add_number(hasher, b.elements);
+    if (sizes) add_number(hasher, b.elements);
     add_number(hasher, b.scratch_offset);
   }
   add_number(hasher, kernel.argument_count);
-  add_number(hasher, kernel.scratch_bytes);
+  if (sizes) add_number(hasher, kernel.scratch_bytes);
   if (kernel.is_gpu()) {
     for (const int64_t n : {int64_t{kernel.warps}, kernel.blocks, int64_t{kernel.blocks_per_sm},
                             kernel.shared_bytes}) {
@@ -66,7 +68,7 @@ Hasher hash_parts(const KernelFunction& kernel) {
   }
   add_number(hasher, static_cast<int64_t>(kernel.phases.size()));
   for (const KernelPhase& phase : kernel.phases) {
-    add_number(hasher, phase.work_items);
+    if (sizes) add_number(hasher, phase.work_items);
     add_block(hasher, phase.body);
   }
   return hasher;
@@ -74,8 +76,10 @@ Hasher hash_parts(const KernelFunction& kernel) {
 
 }  // namespace
 
-uint64_t kernel_hash(const KernelFunction& kernel) { return hash_parts(kernel).digest64(); }
+uint64_t kernel_hash(const KernelFunction& kernel) { return hash_parts(kernel, true).digest64(); }
 
-Hash128 kernel_digest(const KernelFunction& kernel) { return hash_parts(kernel).digest128(); }
+Hash128 kernel_digest(const KernelFunction& kernel) {
+  return hash_parts(kernel, false).digest128();
+}
 
 }  // namespace weft

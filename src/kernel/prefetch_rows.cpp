@@ -187,13 +187,16 @@ class Prefetcher {
 
 }  // namespace
 
-bool prefetch_rows(KernelFunction& kernel, const Target& target) {
+bool is_prefetched(const KernelFunction& kernel, const Target& target) {
   int64_t bytes = 0;
   for (const KernelBuffer& b : kernel.buffers) {
     if (b.kind != KernelBuffer::Kind::kScratch) bytes += b.elements * byte_size(b.dtype);
   }
-  if (bytes <= target.l2_bytes / 4 * target.threads) return false;
-  return Prefetcher(kernel).run();
+  return bytes > target.l2_bytes / 4 * target.threads;
+}
+
+bool prefetch_rows(KernelFunction& kernel, const Target& target) {
+  return is_prefetched(kernel, target) && Prefetcher(kernel).run();
 }
 
 }  // namespace weft

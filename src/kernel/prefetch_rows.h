@@ -15,5 +15,7 @@ namespace weft {
 /// Only when the kernel's tensors are larger than a quarter of the second-level caches: what is
 /// near needs no request. Requires: a verified kernel of a CPU. Returns whether it changed.
 bool prefetch_rows(KernelFunction& kernel, const Target& target);
+/// Whether the kernel's tensors are that large; its instructions do not matter.
+bool is_prefetched(const KernelFunction& kernel, const Target& target);
 
 }  // namespace weft

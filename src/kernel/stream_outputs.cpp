@@ -1,5 +1,6 @@
 #include "kernel/stream_outputs.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <numeric>
@@ -15,7 +16,7 @@ class Streamer {
  public:
   explicit Streamer(KernelFunction& kernel) : kernel_(kernel), loaded_(kernel.buffers.size()) {}
 
-  bool run(int64_t smallest_output) {
+  bool run(const std::vector<bool>& streamed) {
     for (KernelPhase& phase : kernel_.phases) {
       for (const Reg r : phase.body.parameters) divisor_[r] = 1;
       collect(phase.body);
@@ -23,11 +24,8 @@ class Streamer {
     bool changed = false;
     for (KernelInstruction* store : stores_) {
       const auto number = static_cast<size_t>(store->buffer);
-      const KernelBuffer& buffer = kernel_.buffers[number];
       const KernelType type = kernel_.type(store->operands[1]);
-      const int64_t bytes = buffer.elements * byte_size(buffer.dtype);
-      if (buffer.kind != KernelBuffer::Kind::kOutput || bytes < smallest_output || loaded_[number])
-        continue;
+      if (!streamed[number] || loaded_[number]) continue;
       if (type.lanes * byte_size(type.dtype) != kLineBytes ||
           divisor_of(store->operands[0]) % type.lanes != 0)
         continue;
@@ -85,12 +83,23 @@ class Streamer {
 
 }  // namespace
 
-bool stream_outputs(KernelFunction& kernel, const Target& target) {
-  int64_t bytes = 0;
+std::vector<bool> streamed_buffers(const KernelFunction& kernel, const Target& target) {
+  int64_t all = 0;
   for (const KernelBuffer& b : kernel.buffers) {
-    if (b.kind != KernelBuffer::Kind::kScratch) bytes += b.elements * byte_size(b.dtype);
+    if (b.kind != KernelBuffer::Kind::kScratch) all += b.elements * byte_size(b.dtype);
   }
-  return bytes >= target.l3_bytes && Streamer(kernel).run(target.l3_bytes / 4);
+  std::vector<bool> streamed;
+  for (const KernelBuffer& b : kernel.buffers) {
+    streamed.push_back(all >= target.l3_bytes && b.kind == KernelBuffer::Kind::kOutput &&
+                       b.elements * byte_size(b.dtype) >= target.l3_bytes / 4);
+  }
+  return streamed;
+}
+
+bool stream_outputs(KernelFunction& kernel, const Target& target) {
+  const std::vector<bool> streamed = streamed_buffers(kernel, target);
+  return std::find(streamed.begin(), streamed.end(), true) != streamed.end() &&
+         Streamer(kernel).run(streamed);
 }
 
 }  // namespace weft

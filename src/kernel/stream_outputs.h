@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "kernel/kernel_function.h"
 #include "target/target.h"
 
@@ -13,5 +15,7 @@ namespace weft {
 /// kernel never reads. Requires: a verified kernel of a CPU.
 /// Returns whether it changed.
 bool stream_outputs(KernelFunction& kernel, const Target& target);
+/// By buffer: whether it is an output that large; the kernel's instructions do not matter.
+std::vector<bool> streamed_buffers(const KernelFunction& kernel, const Target& target);
 
 }  // namespace weft

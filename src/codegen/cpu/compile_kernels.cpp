@@ -35,23 +35,34 @@ Hash128 kernel_cache_key(const KernelFunction& kernel, const Target& target) {
 }
 
 Result<CompiledKernels> compile_kernels(std::span<const KernelFunction> kernels,
-                                        const Target& target, int threads, KernelCache* cache) {
+                                        const Target& target, int threads, KernelCache* cache,
+                                        std::span<const std::optional<KnownCode>> known) {
   CompiledKernels out;
-  std::map<Hash128, int32_t> known;
+  std::map<Hash128, int32_t> numbers;
   std::vector<const KernelFunction*> distinct;
+  std::vector<const KernelImage*> found;
   std::vector<Hash128> keys;
-  for (const KernelFunction& kernel : kernels) {
-    const Hash128 key = kernel_cache_key(kernel, target);
-    const auto [it, added] = known.emplace(key, static_cast<int32_t>(distinct.size()));
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const KnownCode* code = k < known.size() && known[k] ? &*known[k] : nullptr;
+    out.keys.push_back(code != nullptr ? code->key : kernel_cache_key(kernels[k], target));
+    const auto [it, added] =
+        numbers.emplace(out.keys.back(), static_cast<int32_t>(distinct.size()));
     if (added) {
-      distinct.push_back(&kernel);
-      keys.push_back(key);
+      distinct.push_back(&kernels[k]);
+      found.push_back(code != nullptr ? &code->image : nullptr);
+      keys.push_back(out.keys.back());
     }
     out.image_of.push_back(it->second);
   }
   std::vector<std::optional<Result<KernelImage>>> results(distinct.size());
   std::atomic<int64_t> from_cache{0};
   for_each_in_parallel(distinct.size(), threads, [&](size_t i) {
+    if (found[i] != nullptr) {
+      results[i].emplace(*found[i]);
+      (*results[i])->name = distinct[i]->name;
+      ++from_cache;
+      return;
+    }
     if (cache != nullptr) {
       if (std::optional<KernelImage> image = cache->find(keys[i])) {
         image->name = distinct[i]->name;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -8,18 +9,29 @@
 
 namespace weft {
 
+/// A kernel whose code was found before it was lowered.
+struct KnownCode {
+  Hash128 key;  ///< kernel_cache_key of the kernel
+  KernelImage image;
+};
+
 struct CompiledKernels {
   std::vector<KernelImage> images;  ///< of the distinct kernels, in order of first use
   std::vector<int32_t> image_of;    ///< by kernel given
+  std::vector<Hash128> keys;        ///< by kernel given: kernel_cache_key
   int64_t from_cache = 0;           ///< images that were not compiled here
 };
 
 /// Compiles each distinct kernel once (names apart), on up to `threads` threads, and takes from
 /// `cache`, when there is one, what was compiled before. The result does not depend on either.
 /// The first error in the order of the kernels.
+///
+/// `known`, by kernel or empty: code that is there already; the instructions of such a kernel are
+/// not looked at.
 Result<CompiledKernels> compile_kernels(std::span<const KernelFunction> kernels,
                                         const Target& target, int threads,
-                                        KernelCache* cache = nullptr);
+                                        KernelCache* cache = nullptr,
+                                        std::span<const std::optional<KnownCode>> known = {});
 
 /// Under which a kernel's code is cached: the kernel but for names, what the target gives the
 /// generator, the version of LLVM and of the generator.

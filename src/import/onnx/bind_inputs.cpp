@@ -142,10 +142,12 @@ class InputBinder {
       for (size_t axis = 0; axis < def.dims.size(); ++axis) {
         input.type.shape.push_back(extent_of(def, axis));
         input.symbols.emplace_back(name_of(def.dims[axis]));
+        input.open.push_back(!symbol_of(def, axis).empty());
       }
     } else if (const Shape* given = given_shape(def)) {
       input.type.shape = *given;
       input.symbols.resize(given->size());
+      input.open.resize(given->size());
     } else {
       unbound_.push_back(fmt::format("the whole shape of input '{}'", def.name));
     }

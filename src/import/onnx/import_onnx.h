@@ -32,6 +32,8 @@ struct ImportedInput {
   TensorType type;
   /// Name of each axis in the model ("" where it is a number or has none).
   std::vector<std::string> symbols;
+  /// By axis: whether the model leaves its extent to the caller.
+  std::vector<bool> open;
   /// Position in Graph::inputs; -1 when the graph is specialised on the input's value.
   int64_t graph_input = -1;
   /// That value: another one needs another import.

@@ -21,7 +21,7 @@ std::vector<PlacedKernel> placed_kernels(Compilation& c);
 Result<KernelFunction> lower_planned(const Compilation& c, const ScheduledKernel& schedule,
                                      bool in_region);
 
-/// Lowers every kernel of the plan, in parallel. Sets kernels and kernel_of.
-Status lower_plan(Compilation& c);
+/// What follows the lowering of each kernel, in their order.
+Status finish_kernel(const Compilation& c, bool in_region, KernelFunction& f);
 
 }  // namespace weft

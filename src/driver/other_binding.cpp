@@ -1,0 +1,90 @@
+#include "driver/other_binding.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "driver/compiler.h"
+
+namespace weft {
+
+namespace {
+
+/// Extents beyond this stay as they are.
+constexpr int64_t kLargestExtent = int64_t{1} << 20;
+/// The tensor program stands after this pass.
+constexpr const char* kLastPass = "assign-layouts";
+
+/// The dimension's name in the model, or "x.0" where it has none.
+std::string dimension_name(const ImportedInput& input, size_t axis) {
+  const std::string& symbol = input.symbols[axis];
+  return symbol.empty() ? input.name + "." + std::to_string(axis) : symbol;
+}
+
+/// Other extents for the open dimensions: for those with names, or for all where none has one.
+std::map<std::string, int64_t> other_extents(const ImportedModel& model) {
+  std::map<std::string, int64_t> named, nameless;
+  for (const ImportedInput& input : model.inputs) {
+    if (input.specialised) return {};
+    for (size_t axis = 0; axis < input.open.size(); ++axis) {
+      const int64_t extent = input.type.shape[axis];
+      if (!input.open[axis] || extent < 2 || extent > kLargestExtent) continue;
+      (input.symbols[axis].empty() ? nameless : named)[dimension_name(input, axis)] = extent;
+    }
+  }
+  std::map<std::string, int64_t>& extents = named.empty() ? nameless : named;
+  int64_t times = 2;
+  for (auto& [name, extent] : extents) extent *= times++;
+  return std::move(extents);
+}
+
+std::unique_ptr<Compilation> compile_other(const std::string& model,
+                                           const CompileOptions& options) {
+  auto made = compile_model(model, options);
+  return made.ok() ? std::move(*made) : nullptr;
+}
+
+}  // namespace
+
+OtherBinding::OtherBinding(std::future<std::unique_ptr<Compilation>> made)
+    : made_(std::move(made)) {}
+OtherBinding::~OtherBinding() = default;
+
+std::unique_ptr<OtherBinding> OtherBinding::start(const Compilation& c) {
+  const std::map<std::string, int64_t> extents = other_extents(c.imported);
+  if (extents.empty()) return nullptr;
+  CompileOptions options;
+  options.planner = c.options.planner;
+  options.threads = c.options.threads;
+  options.max_vector_bytes = c.options.max_vector_bytes;
+  options.fast_math = c.options.fast_math;
+  options.unroll = c.options.unroll;
+  options.fixed_sizes = true;
+  options.stop_after = kLastPass;
+  for (const ImportedInput& input : c.imported.inputs) {
+    Shape& shape = options.import.shapes[input.name];
+    shape = input.type.shape;
+    for (size_t axis = 0; axis < input.open.size(); ++axis) {
+      if (!input.open[axis]) continue;
+      const auto other = extents.find(dimension_name(input, axis));
+      if (other != extents.end()) shape[axis] = other->second;
+    }
+  }
+  const auto job = [model = c.model, options] { return compile_other(model, options); };
+  std::future<std::unique_ptr<Compilation>> made;
+  try {
+    made = std::async(std::launch::async, job);
+  } catch (const std::system_error&) {  // no thread to be had
+    made = std::async(std::launch::deferred, job);
+  }
+  return std::unique_ptr<OtherBinding>(new OtherBinding(std::move(made)));
+}
+
+Compilation* OtherBinding::get() {
+  if (made_.valid()) compilation_ = made_.get();
+  return compilation_.get();
+}
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <future>
+#include <memory>
+
+namespace weft {
+
+struct Compilation;
+
+/// A model once more, with the dimensions that it leaves open bound otherwise: compiled beside the
+/// first on a thread of its own, up to its tensor program. Where the two differ, numbers come from
+/// the binding. Extents are those at hand times 2, 3, …, by the names of the dimensions; those of 1
+/// stay, as they make no axis.
+class OtherBinding {
+ public:
+  /// Requires: `c` has imported its model. null where nothing is open, or the model is specialised
+  /// on values, which belong to the shapes at hand.
+  static std::unique_ptr<OtherBinding> start(const Compilation& c);
+  ~OtherBinding();
+
+  /// Waits for it. null where the model does not allow that binding.
+  Compilation* get();
+
+ private:
+  explicit OtherBinding(std::future<std::unique_ptr<Compilation>> made);
+
+  std::future<std::unique_ptr<Compilation>> made_;
+  std::unique_ptr<Compilation> compilation_;
+};
+
+}  // namespace weft

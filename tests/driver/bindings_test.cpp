@@ -1,0 +1,135 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "driver/compiler.h"
+#include "driver/session.h"
+#include "interp/interpreter.h"
+#include "tests/import/onnx/model_writer.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+HostTensor filled(Shape shape, int64_t step) {
+  HostTensor t(DType::kF32, std::move(shape));
+  for (int64_t i = 0; i < t.size(); ++i)
+    t.set_double(i, 0.01 * static_cast<double>((i * step) % 41) - 0.2);
+  return t;
+}
+
+/// Convolutions with borders, a mean over rows, a product with weights, attention along the open
+/// width: rows, vectors, reductions and strides that depend on it.
+std::string reader_model() {
+  return onnx::TestModel()
+      .input("x", DType::kF32, {1, 3, 6, "W"})
+      .initializer("k", filled({16, 3, 3, 3}, 7))
+      .initializer("d", filled({16, 1, 3, 3}, 11))
+      .initializer("w", filled({16, 24}, 5))
+      .initializer("b", filled({24}, 3))
+      .initializer("rows", onnx::i64_tensor({1}, {2}))
+      .node({"Conv", {"x", "k"}, {"c"}, {onnx::ints_attr("pads", {1, 1, 1, 1})}})
+      .node({"Relu", {"c"}, {"r"}})
+      .node({"Conv",
+             {"r", "d"},
+             {"e"},
+             {onnx::ints_attr("pads", {1, 1, 1, 1}), onnx::int_attr("group", 16)}})
+      .node({"ReduceMean", {"e", "rows"}, {"m"}, {onnx::int_attr("keepdims", 0)}})
+      .node({"Transpose", {"m"}, {"t"}, {onnx::ints_attr("perm", {0, 2, 1})}})
+      .node({"MatMul", {"t", "w"}, {"p"}})
+      .node({"Add", {"p", "b"}, {"q"}})
+      .node({"Transpose", {"q"}, {"u"}, {onnx::ints_attr("perm", {0, 2, 1})}})
+      .node({"MatMul", {"q", "u"}, {"s"}})
+      .node({"Softmax", {"s"}, {"a"}, {onnx::int_attr("axis", -1)}})
+      .node({"MatMul", {"a", "q"}, {"y"}})
+      .output("y")
+      .model();
+}
+
+class BindingsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) / ("weft_bindings_" + std::to_string(getpid()));
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    std::ofstream(root_ / "m.onnx", std::ios::binary) << reader_model();
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  std::unique_ptr<Compilation> compile(int64_t width, bool cached = false,
+                                       bool fixed = false) const {
+    CompileOptions options;
+    options.verify = true;
+    options.threads = 2;
+    options.fixed_sizes = fixed;
+    if (cached) options.cache_dir = (root_ / "cache").string();
+    options.import.bind["W"] = width;
+    auto c = compile_model((root_ / "m.onnx").string(), options);
+    EXPECT_TRUE(c.ok()) << c.error().message;
+    return c.ok() ? std::move(*c) : nullptr;
+  }
+
+  static void expect_right(const Compilation& c) {
+    const HostTensor x = filled(c.graph.type(c.graph.inputs[0]).shape, 17);
+    const auto expected = interpret(c.graph, {x});
+    ASSERT_TRUE(expected.ok());
+    auto session = Session::create(c.program, 2);
+    ASSERT_TRUE(session.ok()) << session.error().message;
+    const auto got = (*session)->run({x});
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    ASSERT_EQ((*got)[0].shape(), (*expected)[0].shape());
+    for (int64_t i = 0; i < (*got)[0].size(); ++i) {
+      const double e = (*expected)[0].at_double(i);
+      ASSERT_NEAR((*got)[0].at_double(i), e, 1e-4 + 1e-4 * std::abs(e)) << "element " << i;
+    }
+  }
+
+  fs::path root_;
+};
+
+TEST_F(BindingsTest, HaveTheSameKernelsWhereNoTileSizeChanges) {
+  const auto first = compile(40);
+  ASSERT_NE(first, nullptr);
+  for (const int64_t width : {41, 44, 47}) {
+    const auto other = compile(width);
+    ASSERT_NE(other, nullptr);
+    ASSERT_EQ(other->kernels.size(), first->kernels.size());
+    for (size_t k = 0; k < first->kernels.size(); ++k) {
+      EXPECT_EQ(kernel_digest(other->kernels[k]), kernel_digest(first->kernels[k]))
+          << first->kernels[k].name << " at " << width;
+      EXPECT_NE(other->arguments[k], first->arguments[k]) << first->kernels[k].name;
+    }
+  }
+}
+
+TEST_F(BindingsTest, AreRightAtEveryWidth) {
+  for (const int64_t width : {2, 3, 13, 40, 47, 64}) {
+    const auto c = compile(width);
+    ASSERT_NE(c, nullptr);
+    expect_right(*c);
+  }
+}
+
+TEST_F(BindingsTest, TakeAllKernelsFromTheCache) {
+  const auto first = compile(40, true);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->kernels_from_cache, 0);
+  const auto other = compile(45, true);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->kernels_from_cache, other->unique_kernels);
+  expect_right(*other);
+}
+
+TEST_F(BindingsTest, FixedSizesAreConstants) {
+  const auto fixed = compile(40, false, true);
+  ASSERT_NE(fixed, nullptr);
+  for (const auto& arguments : fixed->arguments) EXPECT_TRUE(arguments.empty());
+  expect_right(*fixed);
+}
+
+}  // namespace
+}  // namespace weft
