@@ -7,6 +7,7 @@
 #include <set>
 
 #include "driver/plan_totals.h"
+#include "tile/template_form.h"
 
 namespace weft {
 
@@ -80,9 +81,29 @@ Repeat repeat_at(const std::vector<Entry>& entries, size_t begin) {
   return best;
 }
 
+/// What statements make, in the order of the text.
+void list_targets(const TileBody& body, std::vector<TileSymbolId>* out) {
+  for (const TileNode& node : body) {
+    switch (node.kind) {
+      case TileNode::Kind::kStatement:
+        out->push_back(node.statement.targets[0].symbol);
+        break;
+      case TileNode::Kind::kLoop:
+        list_targets(node.loop->body, out);
+        break;
+      case TileNode::Kind::kCondition:
+        list_targets(node.condition->body, out);
+        break;
+      case TileNode::Kind::kPack:
+        for (const TilePack::Member& m : node.pack->members) list_targets(m.body, out);
+        break;
+    }
+  }
+}
+
 class PlanText {
  public:
-  explicit PlanText(std::string* out) : out_(*out) {}
+  PlanText(const Target& target, std::string* out) : target_(target), out_(*out) {}
 
   void plan(const FusionPlan& plan, const TensorProgram& program, const std::string& indent) {
     std::vector<Entry> entries;
@@ -112,7 +133,7 @@ class PlanText {
       out_ += indent + "      " + entry.lines[l] + "\n";
   }
 
-  static Entry kernel(const PlannedKernel& kernel, const TensorProgram& program) {
+  Entry kernel(const PlannedKernel& kernel, const TensorProgram& program) const {
     const Estimate& e = kernel.schedule.estimate;
     const std::string origins = join_paths(origin_names(program, kernel.group), 8);
     const std::string scopes = scope_summary(kernel);
@@ -123,6 +144,10 @@ class PlanText {
         bytes_text(e.bytes_read), bytes_text(e.bytes_written), kernel.name));
     if (!origins.empty()) entry.lines.push_back(origins);
     if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
+    const std::string proof = residency_proof(kernel, target_);
+    if (!proof.empty()) entry.lines.push_back(proof);
+    const std::string templates = form_summary(kernel);
+    if (!templates.empty()) entry.lines.push_back("templates: " + templates);
     entry.microseconds = e.microseconds;
     entry.likeness =
         fmt::format("{} {} {} {} {} {}", kernel.schedule.schedule_template,
@@ -130,13 +155,13 @@ class PlanText {
     return entry;
   }
 
-  static Entry opaque(const FusionPlan& plan, const TensorProgram& program, int32_t index) {
+  Entry opaque(const FusionPlan& plan, const TensorProgram& program, int32_t index) const {
     const OpaqueExpr& o = program.opaques[static_cast<size_t>(index)];
     Entry entry;
     std::string inner;
     const auto& regions = plan.regions[static_cast<size_t>(index)];
     for (size_t r = 0; r < regions.size(); ++r)
-      PlanText(&inner).plan(*regions[r], *o.regions[r], "");
+      PlanText(target_, &inner).plan(*regions[r], *o.regions[r], "");
     const int64_t trips = trip_count(program, o);
     entry.lines.push_back(std::string(graph_op_name(o.node.op)) +
                           (trips == 1 ? "" : fmt::format(" of {} steps", trips)));
@@ -153,6 +178,16 @@ class PlanText {
     return entry;
   }
 
+  /// The template forms of the kernel without the names.
+  static std::string form_summary(const PlannedKernel& kernel) {
+    std::vector<std::string> forms;
+    for (const std::string& line : template_summary(kernel)) {
+      forms.push_back(line.substr(0, line.find(' ')));
+    }
+    return join(forms, 3);
+  }
+
+  const Target& target_;
   std::string& out_;
 };
 
@@ -263,6 +298,46 @@ std::string scope_summary(const PlannedKernel& kernel) {
   return out;
 }
 
+std::vector<std::string> template_summary(const PlannedKernel& kernel) {
+  const TileProgram& tile = kernel.schedule.program;
+  if (tile.cpu) return {};
+  std::vector<std::string> out;
+  std::map<std::string, size_t> known;
+  std::vector<TileSymbolId> symbols;
+  list_targets(tile.body, &symbols);
+  const std::vector<TemplateForm> forms = template_forms(tile, kernel.schedule.scopes);
+  for (size_t s = 0; s < forms.size(); ++s) {
+    const std::string form = print(forms[s]);
+    const std::string& name = tile.symbols[static_cast<size_t>(symbols[s])].name;
+    const auto [it, fresh] = known.emplace(form, out.size());
+    if (fresh) {
+      out.push_back(form + " " + name);
+    } else {
+      out[it->second] += ", " + name;
+    }
+  }
+  return out;
+}
+
+std::string residency_proof(const PlannedKernel& kernel, const Target& target) {
+  const TileProgram& tile = kernel.schedule.program;
+  const ScopeAnalysis& scopes = kernel.schedule.scopes;
+  const bool waits = std::any_of(scopes.barriers.begin(), scopes.barriers.end(),
+                                 [](const BarrierPoint& b) { return b.scope == Scope::kGrid; });
+  if (tile.cpu || !waits || !tile.blocks.is_const()) return {};
+  const int64_t blocks = tile.blocks.constant(), threads = tile.warps * 32;
+  const int64_t per_sm = std::max<int64_t>(tile.per_sm, 1);
+  const int64_t registers =
+      std::min<int64_t>(target.registers_per_thread,
+                        target.registers_per_sm / std::max<int64_t>(threads * per_sm, 1));
+  const int64_t fit = resident_blocks_per_sm(target, threads, registers, scopes.block_bytes);
+  return fmt::format(
+      "grid barrier: {} blocks {} {} SMs x {} of {} threads, at most {} registers and {} B shared "
+      "each, of which an SM holds {}",
+      blocks, blocks <= per_sm * target.sm_count ? "<=" : ">", target.sm_count, per_sm, threads,
+      registers, scopes.block_bytes, fit);
+}
+
 std::string explain_text(const Compilation& c) {
   const PlanTotals totals = plan_totals(c);
   std::string out = fmt::format(
@@ -278,7 +353,7 @@ std::string explain_text(const Compilation& c) {
       c.planned_arena_bytes > c.unfused_arena_bytes
           ? "; the plan raises it: what fused kernels read lives longer"
           : "");
-  PlanText(&out).plan(c.plan, c.tensors, "");
+  PlanText(c.target, &out).plan(c.plan, c.tensors, "");
   out += cuts_text(c);
   if (!c.substitutions.empty()) out += "\nsubstitutions of --fast-math\n";
   for (const std::string& line : c.substitutions) out += "  " + line + "\n";

@@ -17,6 +17,14 @@ std::vector<std::string> origin_names(const TensorProgram& program, const Group&
 /// Scopes of a kernel's local values, "register 5, scratch 1".
 std::string scope_summary(const PlannedKernel& kernel);
 
+/// How a GPU's kernel lies on its blocks: each template form of FusionStitching with the statements
+/// that have it, "[GRID_4,CTA_32-THREAD_4] x_v, y". Empty for a CPU's.
+std::vector<std::string> template_summary(const PlannedKernel& kernel);
+
+/// Why all blocks of a kernel with a barrier of the grid are on the device at once, or why they are
+/// not; empty for a kernel without.
+std::string residency_proof(const PlannedKernel& kernel, const Target& target);
+
 /// The plan to read: kernels in the order in which they run, a sequence that repeats (the layers of
 /// a network) once with the number of its repetitions, then the edges between kernels with the
 /// reasons why they were cut; reasons that differ in numbers only stand together.

@@ -1,14 +1,18 @@
 #include "codegen/cpu/compile_kernel.h"
 #include "codegen/cuda/emit_cuda.h"
 #include "driver/compiler.h"
+#include "driver/explain_text.h"
 
 namespace weft {
 
 namespace {
 
 void print_tiles(const FusionPlan& plan, std::string* out) {
-  for (const PlannedKernel& kernel : plan.kernels)
-    *out += print(kernel.schedule.program, true) + "\n";
+  for (const PlannedKernel& kernel : plan.kernels) {
+    *out += print(kernel.schedule.program, true);
+    for (const std::string& form : template_summary(kernel)) *out += "-- template: " + form + "\n";
+    *out += "\n";
+  }
   for (const auto& regions : plan.regions) {
     for (const auto& region : regions) print_tiles(*region, out);
   }

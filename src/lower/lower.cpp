@@ -120,6 +120,7 @@ Status Lowering::add_own_buffers(bool workspaces) {
                              : KernelBuffer::Kind::kScratch;
     buffer.elements = 1;
     for (const int64_t e : scope.extents) buffer.elements *= e;
+    if (scope.pad > 0) buffer.elements += buffer.elements / scope.extents.back() * scope.pad;
     const bool carried = scope.copies == 2 && symbol.kind == TileSymbol::Kind::kCarry;
     if (gpu_ && (scope.staged || carried)) {
       buffer.elements *= scope.copies;

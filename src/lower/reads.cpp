@@ -43,6 +43,7 @@ IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>&
   for (size_t a = indices.size(); a-- > 0;) {
     offset = offset + (indices[a] - scope.base[a]) * stride;
     stride *= scope.extents[a];
+    if (a + 1 == indices.size()) stride += scope.pad;
   }
   if (const auto carried = carried_buffers_.find(id); carried != carried_buffers_.end()) {
     offset = offset + (next ? 1 - carried->second : carried->second) * stride;

@@ -37,7 +37,11 @@ class LayoutChoice {
   }
 
   std::vector<RowLayout> run() {
-    if (base_.row.empty()) return {elementwise()};
+    if (base_.row.empty()) {
+      std::vector<RowLayout> out = crossing();
+      out.push_back(elementwise());
+      return out;
+    }
     std::vector<RowLayout> out;
     for (const int64_t parts : part_counts()) {
       for (const Threads& threads : thread_shapes()) {
@@ -94,6 +98,9 @@ class LayoutChoice {
   int64_t vector_elements(const RowLayout& l) const;
   std::vector<int64_t> part_counts() const;
   RowLayout elementwise() const;
+  std::vector<RowLayout> crossing() const;
+  static void lay_out_tile(int64_t loaded, int64_t stored, RowLayout* l);
+  int cross_axis() const;
   /// How many threads a row gets.
   struct Threads {
     int64_t vector_lanes = 32;        ///< along the vector axis where that is not the row's
@@ -136,6 +143,12 @@ void LayoutChoice::choose_vector_axis() {
       if (stride == 1) score += 4 * bytes;
       if (stride > 1 || stride < 0) score -= bytes;
     });
+    // Of reads and stores that lie across each other, the stores are in order.
+    for (int p = 0; p < count(); ++p) {
+      if (is_output(p) && output_stride_along(program_, axes_, group_, p, a) == 1) {
+        score += bytes_of(expr(p).output) / 2;
+      }
+    }
     score = score / moved + std::min(static_cast<double>(extent(a)), 128.0) / 1024;
     if (base_.vec_axis < 0 || score > best) {
       best = score;
@@ -190,6 +203,91 @@ RowLayout LayoutChoice::elementwise() const {
   }
   l.warps = kFreeWarps / tile.warps_left();
   return l;
+}
+
+/// The axis along which most of what lies across the vector axis is contiguous, if there is any
+/// worth a tile.
+int LayoutChoice::cross_axis() const {
+  constexpr int64_t kWorthTiling = 8;
+  if (base_.vec_axis < 0 || extent(base_.vec_axis) < kWorthTiling) return -1;
+  int best = -1;
+  double most = 0;
+  for (const int b : base_.free) {
+    if (b == base_.vec_axis || extent(b) < kWorthTiling) continue;
+    double bytes = 0;
+    for (int p = 0; p < count(); ++p) {
+      visit(expr(p).body, [&](const Scalar& s) {
+        if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0 &&
+            crosses(program_, axes_, p, s, base_.vec_axis, b)) {
+          bytes += bytes_of(s.symbol);
+        }
+      });
+    }
+    if (bytes <= most) continue;
+    most = bytes;
+    best = b;
+  }
+  return best;
+}
+
+/// Tiles with wide accesses on both sides, narrower ones where those would meet in the banks of
+/// shared memory.
+std::vector<RowLayout> LayoutChoice::crossing() const {
+  const int cross = cross_axis();
+  if (cross < 0) return {};
+  int64_t widest = 1;
+  for (int p = 0; p < count(); ++p) {
+    visit(expr(p).body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0 &&
+          crosses(program_, axes_, p, s, base_.vec_axis, cross)) {
+        widest = std::max(widest, byte_size(s.type));
+      }
+    });
+  }
+  const int64_t loaded = std::min<int64_t>(access_elements(extent(cross), widest, false), 8);
+  const int64_t stored = std::min<int64_t>(vector_elements(base_), 8);
+  std::vector<RowLayout> out;
+  for (int64_t narrower = 1; narrower <= std::max(loaded, stored); narrower *= 2) {
+    for (const auto& [l, s] : {std::pair(loaded / narrower, stored / narrower),
+                               {loaded / narrower, stored / narrower / 2},
+                               {loaded / narrower / 2, stored / narrower}}) {
+      if (l < 1 || s < 1) continue;
+      out.push_back(base_);
+      out.back().cross = cross;
+      lay_out_tile(l, s, &out.back());
+    }
+  }
+  return out;
+}
+
+/// Lanes of 16 bytes each lie beside each other for 128 bytes, single elements over a whole warp;
+/// the other lanes and the warps take further rows of the tile.
+void LayoutChoice::lay_out_tile(int64_t loaded, int64_t stored, RowLayout* l) {
+  constexpr int64_t kRowsBeside = 4;
+  const auto lanes = [](int64_t vec) { return std::max<int64_t>(32 / vec, 32 / kRowsBeside); };
+  const int64_t along = lanes(stored) * stored, across = lanes(loaded) * loaded;
+  const auto digits = [](int64_t n, int64_t lanes_left, int64_t warps) {
+    std::vector<Place::Digit> out;
+    const int64_t regs = ceil_div(n, lanes_left * warps);
+    for (const Place::Digit d : {Place::Digit{PlaceLevel::kReg, regs},
+                                 {PlaceLevel::kWarp, warps},
+                                 {PlaceLevel::kLane, lanes_left}}) {
+      if (d.extent > 1) out.push_back(d);
+    }
+    return out;
+  };
+  const auto vectors = [](int64_t n, int64_t vec) {
+    std::vector<Place::Digit> out;
+    if (n > 1) out.push_back({PlaceLevel::kLane, n});
+    if (vec > 1) out.push_back({PlaceLevel::kVec, vec});
+    return out;
+  };
+  l->warps = std::min({kFreeWarps, across / (32 / lanes(stored)), along / (32 / lanes(loaded))});
+  l->digits[l->vec_axis] = vectors(lanes(stored), stored);
+  l->digits[l->cross] = digits(across, 32 / lanes(stored), l->warps);
+  l->cross_digits[l->cross] = vectors(lanes(loaded), loaded);
+  l->cross_digits[l->vec_axis] = digits(along, 32 / lanes(loaded), l->warps);
+  for (const int a : l->free) l->digits.try_emplace(a);
 }
 
 /// How many blocks may share a row: powers of two, and what fills the device.

@@ -23,8 +23,12 @@ struct RowLayout {
   int64_t part = 0, parts = 1;
   /// Blocks that an SM must hold for that barrier; 0 without one.
   int64_t per_sm = 0;
-  double microseconds = 0;  ///< predicted
-  size_t number = 0;        ///< in the order in which layouts were thought of
+  /// Element-wise: the axis along which what lies across the vectors is contiguous; tiles of such
+  /// tensors pass through shared memory, read with `cross_digits`. -1: nothing does.
+  int cross = -1;
+  std::map<int, std::vector<Place::Digit>> cross_digits;  ///< of vec_axis and cross
+  double microseconds = 0;                                ///< predicted
+  size_t number = 0;  ///< in the order in which layouts were thought of
 };
 
 /// The layouts of a group, those predicted faster first; the last one has sweeps of few elements

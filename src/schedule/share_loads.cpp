@@ -8,7 +8,6 @@ namespace weft {
 
 namespace {
 
-/// The reads of parameters that happen whatever the values are, each occurrence.
 void list_certain_reads(const TileProgram& program, const ScalarRef& s,
                         std::vector<ScalarRef>* out) {
   if (s->kind == Scalar::Kind::kRead) {
@@ -68,9 +67,7 @@ class LoadSharing {
     std::vector<Shared> found;
     for (size_t n = 0; n < body.size(); ++n) {
       if (body[n].kind != TileNode::Kind::kStatement) continue;
-      std::vector<ScalarRef> reads;
-      list_certain_reads(program_, body[n].statement.value, &reads);
-      for (const ScalarRef& r : reads) {
+      for (const ScalarRef& r : certain_reads(program_, body[n].statement.value)) {
         const auto known =
             std::find_if(found.begin(), found.end(), [&](const Shared& s) { return s(r); });
         Shared& shared = known != found.end() ? *known : found.emplace_back(Shared{r, {}});
@@ -139,6 +136,12 @@ class LoadSharing {
 };
 
 }  // namespace
+
+std::vector<ScalarRef> certain_reads(const TileProgram& program, const ScalarRef& value) {
+  std::vector<ScalarRef> out;
+  list_certain_reads(program, value, &out);
+  return out;
+}
 
 bool share_loads(TileProgram& program) { return LoadSharing(program).run(); }
 

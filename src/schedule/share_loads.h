@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "tile/tile_program.h"
 
 namespace weft {
@@ -12,5 +14,9 @@ namespace weft {
 /// with a fill. Requires: places on the statements that read. Establishes: the same values.
 /// Returns whether the program changed.
 bool share_loads(TileProgram& program);
+
+/// The reads of inputs in a value that happen whatever the values are, each occurrence; gathers and
+/// reads with a fill are left out.
+std::vector<ScalarRef> certain_reads(const TileProgram& program, const ScalarRef& value);
 
 }  // namespace weft

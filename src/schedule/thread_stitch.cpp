@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "expr/dependence.h"
@@ -86,9 +87,10 @@ class ThreadStitch {
     ScheduledKernel out;
     out.program = std::move(program);
     out.parameters = b_.take_parameters();
-    out.schedule_template = axes_.reductions.empty() ? "elementwise"
-                            : layout_.resident       ? "rows in registers"
-                                                     : "rows in sweeps";
+    out.schedule_template = layout_.cross >= 0         ? "tiles across"
+                            : axes_.reductions.empty() ? "elementwise"
+                            : layout_.resident         ? "rows in registers"
+                                                       : "rows in sweeps";
     if (layout_.split >= 0) out.schedule_template += " over blocks";
     return out;
   }
@@ -132,6 +134,8 @@ class ThreadStitch {
   std::vector<Partial> emit_sweep(int level, TileBody* out);
   TileLoop row_loop();
   void emit_member(int p, TileBody* out);
+  bool lies_across(const Scalar& read) const;
+  ScalarRef turned(const ScalarRef& value, TileBody* out);
   void emit_store(int p, TileBody* out);
   Partial emit_reduction(int p, TileBody* out);
   TileSymbolId emit_carry(TileLoop* loop, int p, const std::string& suffix,
@@ -189,10 +193,11 @@ class ThreadStitch {
   int count_;
   std::map<int, std::vector<Place::Digit>> digits_;  ///< of the nest at hand
   bool in_tail_ = false;
-  TileLoop::Dim split_;               ///< over the parts of a row that blocks share
-  std::map<int, TileVarId> behind_;   ///< by axis of a row: its stand-in outside of sweeps
-  std::map<int, TileVarId> var_;      ///< by axis with digits: its box variable
-  std::map<int, TileSymbolId> made_;  ///< by member: where its value is now
+  TileLoop::Dim split_;              ///< over the parts of a row that blocks share
+  std::map<int, TileVarId> behind_;  ///< by axis of a row: its stand-in outside of sweeps
+  std::map<int, TileVarId> var_;     ///< by axis with digits: its box variable
+  std::vector<std::pair<ScalarRef, ScalarRef>> tiles_;  ///< reads across, and of their tiles
+  std::map<int, TileSymbolId> made_;                    ///< by member: where its value is now
 };
 
 /// A row in registers has one variable for each of its axes; a part of one has its loop's.
@@ -375,8 +380,50 @@ ScalarRef ThreadStitch::read_local(int producer) const {
 
 void ThreadStitch::emit_member(int p, TileBody* out) {
   const TileSymbolId symbol = add_value(name_of(p) + "_v", type_of(p));
-  out->push_back(TileNode::of(assign(symbol, coordinates(p), translated(p), full_place())));
+  ScalarRef value = translated(p);
+  if (layout_.cross >= 0) value = turned(value, out);
+  out->push_back(TileNode::of(assign(symbol, coordinates(p), std::move(value), full_place())));
   made_[p] = symbol;
+}
+
+/// Whether neighbours along the tile's other axis are neighbours in memory, and those along the
+/// vectors are not.
+bool ThreadStitch::lies_across(const Scalar& read) const {
+  const TileSymbol& symbol = b_.program().symbols[static_cast<size_t>(read.symbol)];
+  Shape shape;
+  for (const IndexExpr& e : symbol.shape) shape.push_back(e.constant());
+  AffineForm form;
+  if (!as_affine(element_offset(symbol.layout, shape, read.indices, b_.ranges()), &form)) {
+    return false;
+  }
+  const int64_t along = form.coefficient(var_.at(layout_.vec_axis));
+  return form.coefficient(var_.at(layout_.cross)) == 1 && along != 0 && along != 1;
+}
+
+/// The value with what lies across the vectors read from tiles in shared memory, which are filled
+/// along memory.
+ScalarRef ThreadStitch::turned(const ScalarRef& value, TileBody* out) {
+  for (const ScalarRef& read : certain_reads(b_.program(), value)) {
+    const auto same = [&](const auto& tile) { return equal(tile.first, read); };
+    if (!lies_across(*read) || std::any_of(tiles_.begin(), tiles_.end(), same)) continue;
+    std::vector<IndexExpr> at;
+    for (const int a : {layout_.vec_axis, layout_.cross}) at.push_back(b_.index(a));
+    Place place;
+    for (const int a : {layout_.vec_axis, layout_.cross}) {
+      place.axes.push_back({var_.at(a), layout_.cross_digits.at(a)});
+    }
+    const TileSymbolId tile =
+        add_value(b_.program().symbols[static_cast<size_t>(read->symbol)].name + "_t", read->type);
+    TileStatement fill = assign(tile, at, read, std::move(place));
+    fill.demand = Scope::kBlock;
+    out->push_back(TileNode::of(std::move(fill)));
+    tiles_.emplace_back(read, scalar_read(tile, read->type, at));
+  }
+  return rewrite(value, {}, [&](const ScalarRef& read) {
+    const auto same = [&](const auto& tile) { return equal(tile.first, read); };
+    const auto known = std::find_if(tiles_.begin(), tiles_.end(), same);
+    return known != tiles_.end() ? known->second : read;
+  });
 }
 
 /// What blocks that share a row all know is stored by the one that has its beginning.
@@ -723,15 +770,24 @@ Decision fits_device(const TileProgram& program, const ScopeAnalysis& scopes,
 Result<ScheduledKernel> build_thread_stitch(const TensorProgram& program, const Group& group,
                                             const GroupAxes& axes, const Target& target,
                                             const std::string& name) {
-  // The last layout is taken whatever it asks for.
+  // The last layout is taken whatever it asks for; of tiles the first without conflicts of banks,
+  // else that with the fewest.
   const std::vector<RowLayout> layouts = row_layouts(program, group, axes, target);
+  std::optional<ScheduledKernel> best;
+  int64_t fewest = 0;
   for (const RowLayout& layout : layouts) {
+    if (best.has_value() && layout.cross < 0) break;
     ScheduledKernel kernel = ThreadStitch(program, group, axes, layout, name).build();
     if (&layout == &layouts.back()) return kernel;
     WEFT_ASSIGN_OR_RETURN(const ScopeAnalysis scopes, derive_scopes(kernel.program));
-    if (fits_device(kernel.program, scopes, target)) return kernel;
+    if (!fits_device(kernel.program, scopes, target)) continue;
+    if (layout.cross < 0 || scopes.bank_conflicts == 0) return kernel;
+    if (best.has_value() && scopes.bank_conflicts >= fewest) continue;
+    fewest = scopes.bank_conflicts;
+    best = std::move(kernel);
   }
-  WEFT_CHECK(false, "no layout for " + name);
+  WEFT_CHECK(best.has_value(), "no layout for " + name);
+  return std::move(*best);
 }
 
 }  // namespace weft

@@ -210,6 +210,13 @@ int64_t stride_along(const TensorProgram& program, const GroupAxes& axes, int po
   return c == 0 ? -1 : std::abs(c);
 }
 
+bool crosses(const TensorProgram& program, const GroupAxes& axes, int position, const Scalar& read,
+             int axis, int cross) {
+  if (!read.operands.empty() || read.fill != nullptr) return false;
+  const int64_t stride = stride_along(program, axes, position, read, axis);
+  return stride != 0 && stride != 1 && stride_along(program, axes, position, read, cross) == 1;
+}
+
 int64_t output_stride_along(const TensorProgram& program, const GroupAxes& axes, const Group& group,
                             int position, int axis) {
   const TensorExpr& e =

@@ -79,4 +79,9 @@ int64_t stride_along(const TensorProgram& program, const GroupAxes& axes, int po
 int64_t output_stride_along(const TensorProgram& program, const GroupAxes& axes, const Group& group,
                             int position, int axis);
 
+/// Whether a read lies along `cross` and across `axis`: neighbours along the one are neighbours in
+/// memory, those along the other are not. Gathers and reads with a fill do not count.
+bool crosses(const TensorProgram& program, const GroupAxes& axes, int position, const Scalar& read,
+             int axis, int cross);
+
 }  // namespace weft

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "tile/expression_syntax.h"
+#include "tile/template_form.h"
 #include "tile/tile_lexer.h"
 #include "tile/tile_program.h"
 
@@ -28,6 +29,7 @@ class Parser final : public NameScope {
     if (!failed() && peek().kind != TileToken::Kind::kEnd) fail(peek(), "text after the kernel");
     if (error_) return *error_;
     program_.cpu = states_cpu_.value_or(program_.warps == 1 && !uses_threads_);
+    WEFT_RETURN_IF_ERROR(place_by_forms(program_, forms_));
     return std::move(program_);
   }
 
@@ -403,8 +405,13 @@ class Parser final : public NameScope {
     if (accept("by")) s.unit = std::string(expect_name("a matrix unit"));
     if (accept(":")) s.type = expect_type();
     if (accept("at")) s.demand = parse_scope();
-    s.place = parse_place();
+    if (at_template_form()) {
+      parse_form();
+    } else {
+      s.place = parse_place();
+    }
     expect(";");
+    ++statements_;
     if (!failed()) define_targets(s, names);
     return s;
   }
@@ -522,6 +529,26 @@ class Parser final : public NameScope {
   }
 
   // place = "@" "[" ID "=" LEVEL "_" INT { "-" LEVEL "_" INT } {"," …} "]"
+  //       | "@" FORM            a template form, [GRID_4-WARP_2,CTA]S
+  bool at_template_form() const {
+    if (!peek().is("@") || !peek(1).is("[") || peek(3).is("=")) return false;
+    const std::string_view level = peek(2).text.substr(0, peek(2).text.find('_'));
+    return level == "GRID" || level == "WARP" || level == "CTA" || level == "THREAD";
+  }
+
+  void parse_form() {
+    expect("@");
+    const TileToken at = peek();
+    std::string text;
+    while (!failed() && !peek().is("]") && !peek().is(";")) text += take().text;
+    expect("]");
+    text += accept("S") ? "]S" : "]";
+    auto form = parse_template_form(text);
+    if (!form.ok()) return fail(at, form.error().message);
+    uses_threads_ = true;
+    forms_.emplace_back(statements_, std::move(*form));
+  }
+
   Place parse_place() {
     Place place;
     if (!accept("@")) return place;
@@ -762,6 +789,8 @@ class Parser final : public NameScope {
   std::set<TileSymbolId> open_carries_;
   std::optional<bool> states_cpu_;
   bool uses_threads_ = false;
+  std::vector<std::pair<size_t, TemplateForm>> forms_;  ///< by number of the statement
+  size_t statements_ = 0;
   bool sizes_appear_ = false;
   int depth_ = 0;
   int nest_ = 0;

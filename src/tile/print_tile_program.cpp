@@ -183,6 +183,7 @@ std::string scope_comment(const TilePrinter& printer, const TileProgram& program
       base += fmt::format("{}{}", base.empty() ? "" : ", ", printer.index(e));
     }
     out += fmt::format(" {}[{}]", dtype_name(symbol.type), extents);
+    if (scope.pad > 0) out += fmt::format(" padded by {}", scope.pad);
     if (scope.copies > 1) out += fmt::format(" x{}", scope.copies);
     if (scope.swizzle && scope.swizzle->bits > 0) {
       out += fmt::format(" swizzle {},{},{}", scope.swizzle->bits, scope.swizzle->base,

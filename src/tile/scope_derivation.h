@@ -26,6 +26,11 @@ Status derive_buffers(Derivation& d);
 /// Orders of the block's buffers that matrix units read rows from.
 void derive_swizzles(Derivation& d);
 
+/// Pads rows of the block's other buffers of two and more axes, where the lanes of a warp would
+/// meet in one bank without: as few elements as leave the fewest such meetings. Rows that do not
+/// begin at whole vectors are accessed element by element.
+void pad_rows(Derivation& d);
+
 /// Offsets in the block's arena, shared by liveness, and the totals.
 Status place_buffers(Derivation& d);
 

@@ -431,6 +431,7 @@ Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
   WEFT_RETURN_IF_ERROR(derive_grid_barriers(d));
   WEFT_RETURN_IF_ERROR(derive_buffers(d));
   derive_swizzles(d);
+  pad_rows(d);
   WEFT_RETURN_IF_ERROR(place_buffers(d));
   WEFT_RETURN_IF_ERROR(derive_block_barriers(d));
   d.out.statement_places.clear();

@@ -29,6 +29,9 @@ struct SymbolScope {
   bool staged = false;  ///< made ahead of its iteration, in a loop of several stages
   /// Block scope, read by matrix units alone, which take whole rows of 16 bytes from it.
   std::optional<Swizzle> swizzle;
+  /// Elements behind each row of the innermost axis that nothing reads: rows above each other then
+  /// begin in other banks of a GPU's shared memory.
+  int64_t pad = 0;
   int64_t bytes = 0;   ///< of all copies
   int64_t offset = 0;  ///< in the block's arena (scratch, shared memory) after sharing by liveness
   Place place;         ///< resolved place of the value's statement or carry
@@ -48,7 +51,10 @@ struct ScopeAnalysis {
   /// Resolved place of every statement, in the order of the text; SymbolScope::place where the
   /// target is a value.
   std::vector<Place> statement_places;
-  int64_t block_bytes = 0;      ///< shared memory or scratch per block
+  int64_t block_bytes = 0;  ///< shared memory or scratch per block
+  /// Passes over the banks of shared memory beyond the fewest, of one execution of each access to a
+  /// value of block scope that no swizzle serves.
+  int64_t bank_conflicts = 0;
   int64_t workspace_bytes = 0;  ///< global memory for grid-scope values
   int64_t registers =
       0;  ///< per thread (GPU) or vector registers (CPU) live at the peak, estimated

@@ -229,21 +229,6 @@ kernel k(x: f32[40,64], out y: f32[40,64]) blocks P warps 1 {
             "k is a program for a CPU, small is a GPU");
 }
 
-// FusionStitching 2019, §5.2: the block loop and a warp on the first dimension, a reduction within
-// the warp.
-TEST(TemplateForm, PrintsThePapersTuple) {
-  const TileProgram placed = parsed(R"(
-kernel k(x: f32[256,2,2,32], out y: f32[256,2]) blocks 128 warps 8 {
-  b: 2; c: 2; d: 32;
-  grid a in 256 step 2 {
-    R[a,b] = sum[c, d] x[a,b,c,d] at block @[a=WARP_2, b=WARP_2, c=WARP_2, d=LANE_32];
-    y[a,b] = R[a,b];
-  }
-})");
-  EXPECT_EQ(template_form(placed, placed.body[0].loop->body[0].statement, Scope::kBlock),
-            "[GRID_128-WARP_2,WARP,WARP,CTA]S");
-}
-
 TEST(TileProgramHash, LooksAtStructureAndNotAtNames) {
   const TileProgram a = parsed(
       "kernel a(x: f32[64], out y: f32[64]) blocks P warps 1 { grid i in 64 step 16 { y[i] = "
