@@ -12,7 +12,8 @@ namespace weft {
 
 namespace {
 
-constexpr size_t kDeviceAlignment = 16;
+/// Of a sector: a device's allocations are aligned further.
+constexpr size_t kDeviceAlignment = 32;
 
 struct EmulatedKernel {
   std::shared_ptr<const simt::Module> module;

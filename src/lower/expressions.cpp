@@ -86,7 +86,23 @@ uint64_t Lowering::box_mask(const ScalarRef& s) {
   return mask;
 }
 
+/// A load from an input asks for what its own axes have, whatever the other axes of the statement's
+/// box leave out: copies of it in other registers are then the same.
+Reg Lowering::own_guard(const Scalar& s, const Point& point, Reg guard, uint64_t axes) {
+  const bool loads =
+      s.kind == Scalar::Kind::kRead && !s.fill && s.operands.empty() &&
+      program_.symbols[static_cast<size_t>(s.symbol)].kind == TileSymbol::Kind::kInput;
+  if (!gpu_ || !loads || guard == kNoReg || guard != statement_mask_) return guard;
+  bool skip = false;
+  return lane_mask_along(box_, point, axes, &skip);
+}
+
 Reg Lowering::evaluate(const ScalarRef& s, const Point& point, Reg guard) {
+  if (!hoisted_.empty() && (guard == kNoReg || guard == statement_mask_)) {
+    const auto it = hoisted_.find({s.get(), project(point, box_mask(s))});
+    if (it != hoisted_.end()) return it->second;
+  }
+  guard = own_guard(*s, point, guard, box_mask(s));
   const EvalKey key{s.get(), project(point, box_mask(s)), guard};
   if (const auto it = memo_.find(key); it != memo_.end()) return it->second;
   const Reg r = evaluate_uncached(s, point, guard);
@@ -271,9 +287,15 @@ std::optional<bool> Lowering::decide(const ScalarRef& c, const Point& point) {
 
 /// Which lanes of a point lie inside the box; `skip` where none does in any thread.
 Reg Lowering::lane_mask_of(const Box& box, const Point& point, bool* skip) {
+  return statement_mask_ = lane_mask_along(box, point, ~uint64_t{0}, skip);
+}
+
+/// The same for the axes whose bits are set.
+Reg Lowering::lane_mask_along(const Box& box, const Point& point, uint64_t axes, bool* skip) {
   *skip = false;
   Reg mask = kNoReg;
   for (size_t a = 0; a < box.axes.size(); ++a) {
+    if ((axes >> a & 1) == 0) continue;
     const Box::Axis& axis = box.axes[a];
     const int64_t start = axis.start(point[a]);
     const auto& valid = valid_[static_cast<size_t>(axis.var)];

@@ -316,6 +316,8 @@ class Lowering {
   bool may_roll(const TileStatement& statement, TileVarId var) const;
   /// `reduced`: digits of reduced axes, else of the others.
   std::vector<RolledDigit> roll(const TileStatement& statement, bool reduced, Box* box) const;
+  void hoist_loads(const TileStatement& statement, const Box& box,
+                   const std::vector<RolledDigit>& rolled);
   std::vector<Reg> emit_rolled(
       const std::vector<RolledDigit>& digits, size_t first, Box box, std::vector<Reg> carries,
       const std::function<std::vector<Reg>(const Box&, const std::vector<Reg>&)>& body);
@@ -381,6 +383,8 @@ class Lowering {
   }
   Reg combine_values(Combiner combiner, Reg a, Reg b);
   Reg lane_mask_of(const Box& box, const Point& point, bool* skip);
+  Reg lane_mask_along(const Box& box, const Point& point, uint64_t axes, bool* skip);
+  Reg own_guard(const Scalar& s, const Point& point, Reg guard, uint64_t axes);
 
   // register_reads.cpp
   /// Where a reader finds an element of a register tile: a register, a lane of its vector, and how
@@ -495,6 +499,8 @@ class Lowering {
 
   // Of the statement in hand.
   Box box_;
+  std::map<std::pair<const Scalar*, uint64_t>, Reg> hoisted_;  ///< loads made before its loops
+  Reg statement_mask_ = kNoReg;  ///< of the point in hand, for all of the box
   std::unordered_map<EvalKey, Reg, EvalKeyHash> memo_;
   std::unordered_map<const Scalar*, uint64_t> box_masks_;
   std::unordered_map<const Scalar*, PreparedIndex> prepared_;

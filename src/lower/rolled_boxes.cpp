@@ -10,6 +10,8 @@ namespace {
 constexpr int64_t kMostUnrolled = 128;
 /// Iterations that a loop leaves side by side, so that their loads overlap.
 constexpr int64_t kSideBySide = 16;
+/// Elements of one operand that a thread may hold across such a loop.
+constexpr int64_t kMostHoisted = 64;
 
 /// The largest divisor of `extent` up to `most`.
 int64_t divisor_up_to(int64_t extent, int64_t most) {
@@ -62,6 +64,40 @@ std::vector<Lowering::RolledDigit> Lowering::roll(const TileStatement& statement
     }
   }
   return out;
+}
+
+/// Loads from inputs that do not change along the rolled digits, made before their loops: once, as
+/// where the box is written out.
+void Lowering::hoist_loads(const TileStatement& statement, const Box& box,
+                           const std::vector<RolledDigit>& rolled) {
+  Box inner = box;
+  std::vector<RolledDigit> all = roll(statement, true, &inner);
+  all.insert(all.end(), rolled.begin(), rolled.end());
+  begin_evaluation(box);
+  const std::function<void(const ScalarRef&)> visit_reads = [&](const ScalarRef& s) {
+    if (s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kSelect) return;  // may not happen
+    for (const ScalarRef& o : s->operands) visit_reads(o);
+    const bool loads =
+        s->kind == Scalar::Kind::kRead && !s->fill && s->operands.empty() &&
+        program_.symbols[static_cast<size_t>(s->symbol)].kind == TileSymbol::Kind::kInput;
+    if (!loads) return;
+    const uint64_t axes = box_mask(s);
+    int64_t elements = box.lanes;
+    for (size_t a = 0; a < box.axes.size(); ++a) {
+      if ((axes >> a & 1) != 0) elements *= box.axes[a].regs;
+    }
+    const bool changes = std::any_of(
+        all.begin(), all.end(), [&](const RolledDigit& d) { return (axes >> d.axis & 1) != 0; });
+    if (changes || elements > kMostHoisted) return;
+    for_each_point(box, [&](int64_t, const Point& point) {
+      const auto key = std::pair(s.get(), project(point, axes));
+      if (hoisted_.count(key) != 0) return;
+      bool skip = false;
+      const Reg mask = lane_mask_along(box, point, axes, &skip);
+      if (!skip) hoisted_[key] = evaluate(s, point, mask);
+    });
+  };
+  visit_reads(statement.value);
 }
 
 /// `body` once for every iteration of the digits, which the box then has as loops.

@@ -286,6 +286,7 @@ Lowering::FillMask Lowering::fill_mask(const Box& box, const Point& point) {
   for (size_t a = 0; a < tails.size(); ++a) {
     valid_[static_cast<size_t>(box.axes[a].var)] = tails[a];
   }
+  statement_mask_ = out.valid;  // under which the value is made
   return out;
 }
 

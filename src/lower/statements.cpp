@@ -146,6 +146,7 @@ void Lowering::emit_statement(const TileStatement& statement) {
   const bool whole = fills_matrix_rows(statement.targets[0].symbol);
   const std::vector<RolledDigit> rolled =
       whole ? std::vector<RolledDigit>{} : roll(statement, false, &box);
+  if (!rolled.empty()) hoist_loads(statement, box, rolled);
   emit_rolled(rolled, 0, box, {}, [&](const Box& inner, const std::vector<Reg>&) {
     if (statement.combiner != TileCombiner::kNone) {
       emit_reduction(statement, inner);
@@ -154,6 +155,7 @@ void Lowering::emit_statement(const TileStatement& statement) {
     }
     return std::vector<Reg>{};
   });
+  hoisted_.clear();
 }
 
 void Lowering::emit_assignment(const TileStatement& statement, const Box& box) {

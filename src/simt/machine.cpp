@@ -20,6 +20,7 @@ void add_to(GlobalTraffic& sum, const GlobalTraffic& part) {
   sum.requests += part.requests;
   sum.bytes += part.bytes;
   sum.sectors += part.sectors;
+  sum.distinct += part.distinct;
   sum.unique_bytes += part.unique_bytes;
 }
 

@@ -41,6 +41,7 @@ struct Issue {
 struct GlobalTraffic {
   int64_t requests = 0;
   int64_t bytes = 0;         ///< asked for by the lanes
+  int64_t distinct = 0;      ///< bytes, each once per request
   int64_t sectors = 0;       ///< of 32 bytes, each once per request
   int64_t unique_bytes = 0;  ///< of the sectors touched in the launch, each once
 };

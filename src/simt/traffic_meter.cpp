@@ -40,6 +40,17 @@ std::vector<Numbered> number_accesses(const std::vector<LaneAccess>& accesses) {
   return numbered;
 }
 
+/// Bytes in at least one of the spans.
+int64_t covered(std::vector<std::pair<uint64_t, uint64_t>> spans) {
+  std::sort(spans.begin(), spans.end());
+  uint64_t bytes = 0, end = 0;
+  for (const auto& [from, to] : spans) {
+    if (to > end) bytes += to - std::max(from, end);
+    end = std::max(end, to);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
 }  // namespace
 
 TrafficMeter::TrafficMeter(std::vector<Extent> buffers) : buffers_(std::move(buffers)) {
@@ -78,13 +89,16 @@ void TrafficMeter::count_global(const std::vector<LaneAccess>& request) {
   const bool store = request[0].store;
   GlobalTraffic& traffic = store ? totals_.stores[buffer] : totals_.loads[buffer];
   std::vector<uint64_t> sectors;
+  std::vector<std::pair<uint64_t, uint64_t>> spans;
   for (const LaneAccess& access : request) {
     traffic.bytes += access.bytes;
+    spans.emplace_back(access.address, access.address + access.bytes);
     for (uint64_t sector = access.address / kSectorBytes;
          sector <= (access.address + access.bytes - 1) / kSectorBytes; ++sector) {
       sectors.push_back(sector);
     }
   }
+  traffic.distinct += covered(std::move(spans));
   std::sort(sectors.begin(), sectors.end());
   sectors.erase(std::unique(sectors.begin(), sectors.end()), sectors.end());
   ++traffic.requests;

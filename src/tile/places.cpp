@@ -77,6 +77,13 @@ int64_t digits_of(const Place& place, TileVarId var, PlaceLevel level) {
   return product;
 }
 
+/// Warps for up to `parts` parts, so that none are left over: a divisor of `warps`.
+int64_t even_share(int64_t warps, int64_t parts) {
+  int64_t share = std::clamp<int64_t>(parts, 1, warps);
+  while (warps % share != 0) --share;
+  return share;
+}
+
 /// How warps share 16 x 8 tiles: as the statement's place says, else rows first.
 void share_tiles(const TileProgram& program, const Place& place, MatrixProduct* out) {
   const auto extent = [&](TileVarId var) { return program.vars[static_cast<size_t>(var)].extent; };
@@ -91,8 +98,8 @@ void share_tiles(const TileProgram& program, const Place& place, MatrixProduct* 
     return;
   }
   const int64_t m_tiles = tiles(extent(out->m), 16), n_tiles = tiles(extent(out->n), 8);
-  out->warps_m = std::min(program.warps, m_tiles);
-  out->warps_n = std::min(std::max<int64_t>(program.warps / out->warps_m, 1), n_tiles);
+  out->warps_m = even_share(program.warps, m_tiles);
+  out->warps_n = even_share(program.warps / out->warps_m, n_tiles);
   out->tiles_m = tiles(m_tiles, out->warps_m);
   out->tiles_n = tiles(n_tiles, out->warps_n);
 }
@@ -407,7 +414,7 @@ class Resolver {
       const int64_t own_lanes =
           std::min(lanes, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(left))));
       left = (left + own_lanes - 1) / own_lanes;
-      const int64_t own_warps = lanes == own_lanes ? std::min(warps, left) : 1;
+      const int64_t own_warps = lanes == own_lanes ? even_share(warps, left) : 1;
       left = (left + own_warps - 1) / own_warps;
       lanes /= own_lanes;
       warps /= own_warps;
