@@ -12,6 +12,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
+constexpr int64_t kCombinedElements = 4;  ///< partial sums of one access
 /// Beyond this share of work on padding the plain cores do as well.
 constexpr int64_t kMostPadding = 8;
 
@@ -62,6 +63,8 @@ struct FlatAxis {
 ///     grid m step 128, n step 128 { seq k step 32 stages 3 carry acc[m,n] {
 ///       A[m,k] = a[m,k] at block; B[k,n] = b[k,n] at block;
 ///       p[m,n] = sum[k] A[m,k]*B[k,n] by mma_m16n8k16; acc' = acc + p } y[m,n] = f(acc[m,n]) }
+/// Where that makes too few blocks, several go through parts of the depth and leave their sums in a
+/// workspace; after a barrier of the grid all blocks add them up, in the same order every time.
 class MatrixContract {
  public:
   MatrixContract(const TensorProgram& program, const Group& group, const GroupAxes& axes,
@@ -100,11 +103,15 @@ class MatrixContract {
   void add_dim(FlatAxis* flat, const std::string& name, int64_t step);
   TileBody tile_body();
   TileLoop product_loop(TileSymbolId acc);
+  TileStatement partial_sums(TileSymbolId acc);
+  TileLoop combining_nest();
   TileSymbolId load_operand(const Operand& operand, const FlatAxis& across, const std::string& name,
                             TileBody* body);
   int64_t access_width(const ScalarRef& value, const FlatAxis& along) const;
   void emit_epilogue(TileBody* body, const ScalarRef& total);
-  Place place() const;
+  Place fragments() const;
+  const Place& place() const { return place_; }
+  std::vector<IndexExpr> partial_box(const IndexExpr& split) const;
   std::vector<IndexExpr> box() const { return {index_of(rows_), index_of(columns_)}; }
   IndexExpr index_of(const FlatAxis& flat) const { return b_.index_of(flat.dim); }
   TileSymbolId add_symbol(const std::string& name, TileSymbol::Kind kind, DType type) {
@@ -126,6 +133,9 @@ class MatrixContract {
   FlatAxis rows_, columns_, depth_;
   DType type_ = DType::kF16;
   MatrixTile tile_;
+  Place place_;  ///< of the results at hand
+  TileVarId split_ = -1;
+  TileSymbolId partials_ = -1;
 };
 
 bool MatrixContract::depends(const Operand& operand, int axis) const {
@@ -307,7 +317,8 @@ void MatrixContract::add_dim(FlatAxis* flat, const std::string& name, int64_t st
   }
 }
 
-Place MatrixContract::place() const {
+/// How the results lie in the registers of the units.
+Place MatrixContract::fragments() const {
   const auto digit = [](PlaceLevel level, int64_t n) { return Place::Digit{level, n}; };
   Place out;
   out.axes.push_back(
@@ -386,6 +397,12 @@ TileLoop MatrixContract::product_loop(TileSymbolId acc) {
   loop.kind = TileLoop::Kind::kSeq;
   loop.stages = tile_.stages;
   add_dim(&depth_, "k", tile_.k);
+  if (split_ >= 0) {
+    const int64_t share = tile_.depth_of_split(depth_.extent);
+    depth_.dim.begin = IndexExpr::var(split_) * share;
+    const IndexExpr end = depth_.dim.begin + share;
+    depth_.dim.end = depth_.extent % share == 0 ? end : min(end, IndexExpr(depth_.extent));
+  }
   loop.dims.push_back(depth_.dim);
   TileCarry carry;
   carry.target = {acc, box(), false};
@@ -429,8 +446,60 @@ TileBody MatrixContract::tile_body() {
   TileBody body;
   const TileSymbolId acc = add_symbol("acc", TileSymbol::Kind::kCarry, DType::kF32);
   body.push_back(TileNode::of(product_loop(acc)));
-  emit_epilogue(&body, scalar_read(acc, DType::kF32, box()));
+  if (split_ >= 0) {
+    body.push_back(TileNode::of(partial_sums(acc)));
+  } else {
+    emit_epilogue(&body, scalar_read(acc, DType::kF32, box()));
+  }
   return body;
+}
+
+std::vector<IndexExpr> MatrixContract::partial_box(const IndexExpr& split) const {
+  std::vector<IndexExpr> out{split};
+  for (const int a : batch_) out.push_back(b_.index(a));
+  for (const IndexExpr& e : box()) out.push_back(e);
+  return out;
+}
+
+/// Sums over one part of the depth, for the blocks that combine them.
+TileStatement MatrixContract::partial_sums(TileSymbolId acc) {
+  partials_ = add_symbol("partial", TileSymbol::Kind::kValue, DType::kF32);
+  TileStatement st;
+  st.targets.push_back({partials_, partial_box(IndexExpr::var(split_)), false});
+  st.value = scalar_read(acc, DType::kF32, box());
+  st.place = place();
+  return st;
+}
+
+/// Behind a barrier of the grid: the parts of each result in their order, and the epilogue.
+TileLoop MatrixContract::combining_nest() {
+  TileLoop grid;
+  grid.kind = TileLoop::Kind::kGrid;
+  for (const int a : batch_) grid.dims.push_back(b_.loop_dim(a, 1));
+  ThreadTile threads(tile_.warps());
+  const int64_t width = std::gcd(columns_.extent, kCombinedElements);
+  const auto across = threads.add(columns_.extent, width, 32, 1, 1);
+  const auto down = threads.add(rows_.extent, 1, 32, tile_.warps(), 1);
+  add_dim(&rows_, "m", std::max<int64_t>(digits_extent(down), 2));
+  add_dim(&columns_, "n", std::max<int64_t>(digits_extent(across), 2));
+  place_ = {{{rows_.dim.offset, down}, {columns_.dim.offset, across}}};
+  for (Place::Axis& a : place_.axes) {
+    if (a.digits.empty()) a.digits.push_back({PlaceLevel::kReg, 2});
+  }
+  grid.dims.push_back(rows_.dim);
+  grid.dims.push_back(columns_.dim);
+  const TileVarId part = b_.program().add_var(b_.unique("t"), TileVar::Kind::kAxis, tile_.splits);
+  const TileSymbolId total = add_symbol("total", TileSymbol::Kind::kValue, DType::kF32);
+  TileStatement sum;
+  sum.targets.push_back({total, box(), false});
+  sum.combiner = TileCombiner::kSum;
+  sum.reduce_axes.push_back(part);
+  sum.value = scalar_read(partials_, DType::kF32, partial_box(IndexExpr::var(part)));
+  sum.place = place_;
+  sum.place.axes.push_back({part, {{PlaceLevel::kReg, tile_.splits}}});
+  grid.body.push_back(TileNode::of(std::move(sum)));
+  emit_epilogue(&grid.body, scalar_read(total, DType::kF32, box()));
+  return grid;
 }
 
 /// The rest of the group on the finished tile, in the places of its fragments.
@@ -460,19 +529,31 @@ void MatrixContract::emit_epilogue(TileBody* body, const ScalarRef& total) {
 ScheduledKernel MatrixContract::build() {
   TileLoop grid;
   grid.kind = TileLoop::Kind::kGrid;
-  int64_t items = 1;
+  int64_t items = tile_.splits;
+  if (tile_.splits > 1) {
+    TileLoop::Dim split;
+    split.origin = split_ = b_.program().add_var(b_.unique("s"), TileVar::Kind::kOrigin, 0);
+    split.begin = 0;
+    split.end = tile_.splits;
+    grid.dims.push_back(split);
+  }
   for (const int a : batch_) {
     grid.dims.push_back(b_.loop_dim(a, 1));
     items *= extent(a);
   }
   add_dim(&rows_, "m", tile_.m);
   add_dim(&columns_, "n", tile_.n);
+  place_ = fragments();
   for (const FlatAxis* flat : {&rows_, &columns_}) {
     grid.dims.push_back(flat->dim);
     items *= round_up(flat->extent, flat->dim.step) / flat->dim.step;
   }
   grid.body = tile_body();
   b_.program().body = b_.one_nest(std::move(grid));
+  if (tile_.splits > 1) {
+    b_.program().body.push_back(TileNode::of(combining_nest()));
+    b_.program().per_sm = (items + target_.sm_count - 1) / target_.sm_count;
+  }
   b_.program().cpu = false;
   b_.program().blocks = items;
   b_.program().warps = tile_.warps();
@@ -482,6 +563,9 @@ ScheduledKernel MatrixContract::build() {
   out.schedule_template =
       fmt::format("contract on matrix units {}x{}x{}, {} stages, {}x{} warps, {} B shared", tile_.m,
                   tile_.n, tile_.k, tile_.stages, tile_.warps_m, tile_.warps_n, tile_.shared_bytes);
+  if (tile_.splits > 1) {
+    out.schedule_template += fmt::format(", depth over {} blocks", tile_.splits);
+  }
   out.predicted_us = tile_.microseconds;
   return out;
 }

@@ -13,6 +13,7 @@ constexpr int64_t kBanksBytes = 128;        ///< shared memory passes on a cycle
 constexpr double kIterationLatency = 100;   ///< cycles: wait, barrier, first fragments
 constexpr double kIterationIssue = 30;      ///< cycles of a block that others cannot use
 constexpr double kOverlapLoss = 0.15;       ///< of what hides behind the slowest resource
+constexpr double kWorthChanging = 0.999;    ///< of the time: else what was found first stays
 constexpr double kLoadLatency = 700;        ///< cycles from memory
 constexpr double kIssueShare = 0.7;         ///< of the peak that mma.sync reaches
 
@@ -30,9 +31,11 @@ class Pricing {
     if (resident == 0) return -1;
     const int64_t tiles = p_.batch * ceil_div(p_.m, t.m) * ceil_div(p_.n, t.n);
     const int64_t blocks = tiles * t.splits;
+    // Blocks that wait for each other are there at the same time.
+    if (t.splits > 1 && blocks > sms * resident) return -1;
     const int64_t each = ceil_div(blocks, sms);  // of the busiest SM
     const int64_t together = std::min(resident, each);
-    const double steps = static_cast<double>(ceil_div(ceil_div(p_.k, t.splits), t.k));
+    const double steps = static_cast<double>(t.depth_of_split(p_.k) / t.k);
 
     const double throughput =
         static_cast<double>(each) * steps * (cycles_of_step(t, together) + kIterationIssue);
@@ -100,35 +103,38 @@ bool sensible(const MatrixProblem& p, const MatrixTile& t) {
   if (t.m * t.n / (t.warps() * 32) > kMostAccumulators) return false;
   if (warp_m / 16 * (warp_n / 8) * (t.k / p.depth) > kMaxUnrolled) return false;
   // More buffers than iterations, and tiles that are mostly padding, only cost memory.
-  const int64_t steps = ceil_div(ceil_div(p.k, t.splits), t.k);
+  const int64_t share = t.depth_of_split(p.k), steps = share / t.k;
+  if (ceil_div(p.k, share) != t.splits) return false;
   if (t.stages > std::max<int64_t>(steps, 2) || (t.k > p.depth && t.k >= 2 * p.k)) return false;
   return (t.m == 16 || t.m < 2 * p.m) && (t.n <= 16 || t.n < 2 * p.n);
 }
 
 }  // namespace
 
+int64_t MatrixTile::depth_of_split(int64_t depth) const {
+  return ceil_div(ceil_div(depth, splits), k) * k;
+}
+
 MatrixTile choose_matrix_tile(const MatrixProblem& problem, const Target& target) {
   MatrixTile best;
   if (problem.gflops <= 0) return best;
   const Pricing pricing(problem, target);
-  for (const int64_t m : {16, 32, 64, 128, 256}) {
-    for (const int64_t n : {16, 32, 64, 128, 256}) {
-      for (const int64_t deep : {1, 2, 4}) {
-        for (const int64_t warps : {1, 2, 4, 8}) {
-          for (int64_t warps_m = 1; warps_m <= warps; warps_m *= 2) {
-            for (const int64_t stages : {2, 3, 4, 5}) {
-              MatrixTile t;
-              t.m = m;
-              t.n = n;
-              t.k = deep * problem.depth;
-              t.warps_m = warps_m;
-              t.warps_n = warps / warps_m;
-              t.stages = stages;
-              t.shared_bytes = stages * (m + n) * t.k * problem.element_bytes;
-              if (!sensible(problem, t)) continue;
-              t.microseconds = pricing.price(t);
-              if (t.microseconds < 0) continue;
-              if (best.m == 0 || t.microseconds < best.microseconds * 0.999) best = t;
+  const auto consider = [&](MatrixTile t) {
+    t.shared_bytes = t.stages * (t.m + t.n) * t.k * problem.element_bytes;
+    if (!sensible(problem, t)) return;
+    t.microseconds = pricing.price(t);
+    if (t.microseconds < 0) return;
+    if (best.m == 0 || t.microseconds < best.microseconds * kWorthChanging) best = t;
+  };
+  for (const int64_t splits : {1, 2, 4, 8, 16}) {
+    for (const int64_t m : {16, 32, 64, 128, 256}) {
+      for (const int64_t n : {16, 32, 64, 128, 256}) {
+        for (const int64_t deep : {1, 2, 4}) {
+          for (const int64_t warps : {1, 2, 4, 8}) {
+            for (int64_t warps_m = 1; warps_m <= warps; warps_m *= 2) {
+              for (const int64_t stages : {2, 3, 4, 5}) {
+                consider({m, n, deep * problem.depth, warps_m, warps / warps_m, stages, splits});
+              }
             }
           }
         }

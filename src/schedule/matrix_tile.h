@@ -27,6 +27,8 @@ struct MatrixTile {
   double microseconds = 0;
 
   int64_t warps() const { return warps_m * warps_n; }
+  /// What one of the splits goes through, in whole steps; the last may have less.
+  int64_t depth_of_split(int64_t depth) const;
 };
 
 /// The tile that is predicted to be quickest, in the manner of MCFuser's analytical choice (§4.2):

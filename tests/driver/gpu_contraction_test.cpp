@@ -91,6 +91,22 @@ TEST_F(MatrixUnits, ConvolutionsAsProducts) {
   }
 }
 
+/// Few results of a long sum: several blocks share it, and their order is always the same.
+TEST_F(MatrixUnits, LongSumsAreSharedByBlocks) {
+  for (const char* sizes : {"32 64 4096", "37 18 2500", "16 8 3001"}) {
+    const auto c = expect_same(sized(R"(
+      (a: f16[$M,$K], b: f16[$K,$N], c: f16[$N]) {
+        p = dot_general a, b, lhs_contract={1}, rhs_contract={0} : f16[$M,$N]
+        d = broadcast c, dims={1} : f16[$M,$N]
+        y = add p, d : f16[$M,$N]
+      } -> (y))",
+                                     sizes),
+                               4e-3);
+    ASSERT_NE(c, nullptr);
+    EXPECT_THAT(c->plan.kernels[0].schedule.schedule_template, ::testing::HasSubstr("depth over"));
+  }
+}
+
 /// What is computed of an operand on its way to the units passes through registers.
 TEST_F(MatrixUnits, ComputeOnTheWayIn) {
   for (const char* sizes : {"48 64 96", "19 27 45"}) {
