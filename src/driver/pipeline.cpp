@@ -159,6 +159,10 @@ Result<bool> run_plan(Compilation& c) {
 
 Result<bool> run_lower(Compilation& c) {
   WEFT_RETURN_IF_ERROR(lower_kernels(c));
+  for (const KernelFunction& f : c.kernels) {
+    if (multiplies_by(f, KernelUnit::kM16N8K8TF32))
+      c.substitutions.push_back(f.name + ": products of float32 are rounded to tf32");
+  }
   return true;
 }
 
@@ -353,6 +357,7 @@ bool keeps_sizes_open(const CompileOptions& options) {
 Result<std::unique_ptr<Compilation>> run_pipeline(std::unique_ptr<Compilation> c) {
   c->target = c->options.device ? *c->options.device
                                 : host_cpu_target(c->options.threads, c->options.max_vector_bytes);
+  c->target.reduced_float32 = c->options.fast_math;
   if (c->options.stop_after == kImportPass) return c;
   const bool keeps_graph = !c->options.reproducer_dir.empty();
   const Graph before = keeps_graph ? c->graph : Graph();

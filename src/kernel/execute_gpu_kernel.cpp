@@ -322,12 +322,21 @@ class GpuExecutor {
   }
 
   /// Matrix m's rows are those that lanes 8m..8m+7 point to; lane l holds elements 2(l%4), +1 of
-  /// row l/4 (transposed: of column l/4).
+  /// row l/4 (transposed: of column l/4); of 32-bit elements l%4.
   Status load_matrix(const KernelInstruction& in, int64_t t) {
     if (!whole_groups(kWarpThreads)) return fail(in, "not all lanes come");
     const int64_t lane = t % kWarpThreads, warp = t - lane;
+    const bool words = byte_size(kernel_.buffers[static_cast<size_t>(in.buffer)].dtype) == 4;
     for (int32_t m = 0; m < in.index; ++m) {
       uint32_t word = 0;
+      if (words) {
+        const int64_t at = int_of(in.operands[0], warp + 8 * m + lane / 4) + lane % 4;
+        WEFT_ASSIGN_OR_RETURN(const std::byte* from, element(in, in.buffer, at, t));
+        std::memcpy(&word, from, 4);
+        of(in.results[static_cast<size_t>(m)])[static_cast<size_t>(t)] = {
+            int_value(DType::kU32, word)};
+        continue;
+      }
       for (int64_t half = 0; half < 2; ++half) {
         int64_t row = lane / 4, column = 2 * (lane % 4) + half;
         if (in.transposed) std::swap(row, column);
@@ -397,18 +406,35 @@ class GpuExecutor {
 
 }  // namespace
 
-bool has_grid_barrier(const KernelFunction& kernel) {
-  if (kernel.phases.size() > 1) return true;
-  const auto inside = [](const auto& self, const KernelBlock& block) -> bool {
-    return std::any_of(block.body.begin(), block.body.end(), [&](const KernelInstruction& in) {
-      const bool here = in.op == KernelOp::kBarrier &&
-                        static_cast<KernelBarrier>(in.index) == KernelBarrier::kGrid;
-      return here || std::any_of(in.regions.begin(), in.regions.end(),
-                                 [&](const KernelBlock& r) { return self(self, r); });
-    });
-  };
+namespace {
+
+/// Whether an instruction that `is` accepts stands anywhere in the kernel.
+template <typename F>
+bool contains(const KernelBlock& block, F&& is) {
+  return std::any_of(block.body.begin(), block.body.end(), [&](const KernelInstruction& in) {
+    return is(in) || std::any_of(in.regions.begin(), in.regions.end(),
+                                 [&](const KernelBlock& r) { return contains(r, is); });
+  });
+}
+template <typename F>
+bool contains(const KernelFunction& kernel, F&& is) {
   return std::any_of(kernel.phases.begin(), kernel.phases.end(),
-                     [&](const KernelPhase& p) { return inside(inside, p.body); });
+                     [&](const KernelPhase& p) { return contains(p.body, is); });
+}
+
+}  // namespace
+
+bool has_grid_barrier(const KernelFunction& kernel) {
+  return kernel.phases.size() > 1 || contains(kernel, [](const KernelInstruction& in) {
+           return in.op == KernelOp::kBarrier &&
+                  static_cast<KernelBarrier>(in.index) == KernelBarrier::kGrid;
+         });
+}
+
+bool multiplies_by(const KernelFunction& kernel, KernelUnit unit) {
+  return contains(kernel, [&](const KernelInstruction& in) {
+    return in.op == KernelOp::kMatrixMultiply && static_cast<KernelUnit>(in.index) == unit;
+  });
 }
 
 Status execute_gpu_kernel(const KernelFunction& kernel,

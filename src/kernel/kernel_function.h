@@ -59,9 +59,9 @@ enum class KernelOp : uint8_t {
                ///< masked off
   kCommitAsync,     ///< closes the group of the copies since the last one
   kWaitAsync,       ///< until all groups of this thread but the newest `index` have arrived
-  kLoadMatrix,      ///< offset of this lane's row of 8 16-bit elements in shared buffer `buffer`:
-                    ///< `index` (1, 2, 4) 8x8 matrices as u32 fragments, `transposed` or not (PTX
-                    ///< ldmatrix)
+  kLoadMatrix,      ///< offset of this lane's row of 16 bytes in shared buffer `buffer`: `index`
+                    ///< (1, 2, 4) matrices of 8 rows as u32 fragments, `transposed` (16-bit
+                    ///< elements) or not (PTX ldmatrix)
   kMatrixMultiply,  ///< a (4 u32), b (2 u32), c (4 f32) -> 4 f32 by unit `index` (KernelUnit)
   kFor,  ///< begin, end, step, [carry inits]; region 0 (iv, carries) yields next carries; results:
          ///< last carries
@@ -184,6 +184,9 @@ Hash128 kernel_digest(const KernelFunction& kernel);
 
 /// Whether a barrier of the whole grid stands in the kernel, between phases or inside one.
 bool has_grid_barrier(const KernelFunction& kernel);
+
+/// Whether a matrix instruction of the unit stands in the kernel.
+bool multiplies_by(const KernelFunction& kernel, KernelUnit unit);
 
 /// Reference execution, one thread (on a GPU all threads of a block instruction by instruction, all
 /// blocks where a barrier of the grid stands inside a phase), bounds-checked: buffers are byte

@@ -264,9 +264,13 @@ class KernelVerifier {
         types.assign(static_cast<size_t>(std::max(in.index, 0)), {DType::kU32, 1});
         const bool fits = in.index == 1 || in.index == 2 || in.index == 4;
         return fits && from != nullptr && from->kind == KernelBuffer::Kind::kShared &&
-                       byte_size(from->dtype) == 2 && operand(in, 0) == offset
+                       (byte_size(from->dtype) == 2 ||
+                        (byte_size(from->dtype) == 4 && !in.transposed)) &&
+                       operand(in, 0) == offset
                    ? Status{}
-                   : fail("loads 1, 2 or 4 matrices of 16-bit elements from a shared buffer");
+                   : fail(
+                         "loads 1, 2 or 4 matrices of 16-bit elements, or of 32-bit ones that are "
+                         "not transposed, from a shared buffer");
       }
       default: {
         WEFT_RETURN_IF_ERROR(expect_operands(in, 10));

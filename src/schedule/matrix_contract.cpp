@@ -107,6 +107,9 @@ class MatrixContract {
   TileLoop combining_nest();
   TileSymbolId load_operand(const Operand& operand, const FlatAxis& across, const std::string& name,
                             TileBody* body);
+  std::vector<IndexExpr> in_memory(const Operand& operand, const FlatAxis& across) const;
+  /// Whether units take rows along the depth alone: they transpose only elements of 16 bits.
+  bool rows_along_depth() const { return byte_size(type_) != 2; }
   int64_t access_width(const ScalarRef& value, const FlatAxis& along) const;
   void emit_epilogue(TileBody* body, const ScalarRef& total);
   Place fragments() const;
@@ -184,7 +187,8 @@ bool MatrixContract::find_operands() {
   }
   type_ = left_.factor->type;
   const bool halves = type_ == DType::kF16 || type_ == DType::kBF16;
-  return halves && right_.factor->type == type_;
+  const bool words = type_ == DType::kF32 && target_.reduced_float32;
+  return (halves || words) && right_.factor->type == type_;
 }
 
 bool MatrixContract::sort_axes() {
@@ -284,7 +288,9 @@ bool MatrixContract::choose_tile() {
   p.k = depth_.extent;
   p.element_bytes = byte_size(type_);
   p.depth = 2 * kAccessBytes / p.element_bytes;
-  p.gflops = type_ == DType::kF16 ? target_.peak_f16_gflops : target_.peak_bf16_gflops;
+  p.gflops = type_ == DType::kF16    ? target_.peak_f16_gflops
+             : type_ == DType::kBF16 ? target_.peak_bf16_gflops
+                                     : target_.peak_tf32_gflops;
   p.registers_on_the_way = !copies_directly(left_) || !copies_directly(right_);
   p.epilogue_bytes = 0;
   for (const TensorId t : group_.outputs) {
@@ -379,17 +385,26 @@ TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis
                  &outer = operand.along_depth ? across : depth_;
   ThreadTile threads(tile_.warps());
   TileStatement st;
-  std::vector<Place::Digit> fast =
-      threads.add(inner.dim.step, access_width(value, inner), 32, tile_.warps(), 0);
+  const bool turned = !operand.along_depth && rows_along_depth();
+  const int64_t width = turned ? 1 : access_width(value, inner);
+  std::vector<Place::Digit> fast = threads.add(inner.dim.step, width, 32, tile_.warps(), 0);
   std::vector<Place::Digit> slow = threads.add(outer.dim.step, 1, 32, tile_.warps(), 0);
   if (slow.empty()) slow.push_back({PlaceLevel::kReg, 1});
-  st.targets.push_back({symbol, {index_of(outer), index_of(inner)}, false});
+  st.targets.push_back({symbol, in_memory(operand, across), false});
   st.value = value;
   st.demand = Scope::kBlock;
   st.place.axes.push_back({outer.dim.offset, std::move(slow)});
   st.place.axes.push_back({inner.dim.offset, std::move(fast)});
   body->push_back(TileNode::of(std::move(st)));
   return symbol;
+}
+
+/// Coordinates of an operand's tile, in the order in which it lies in shared memory.
+std::vector<IndexExpr> MatrixContract::in_memory(const Operand& operand,
+                                                 const FlatAxis& across) const {
+  const IndexExpr k = index_of(depth_), x = index_of(across);
+  if (operand.along_depth || rows_along_depth()) return {x, k};
+  return {k, x};
 }
 
 TileLoop MatrixContract::product_loop(TileSymbolId acc) {

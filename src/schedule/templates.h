@@ -35,8 +35,8 @@ Result<ScheduledKernel> build_thread_stitch(const TensorProgram& program, const 
 Result<ScheduledKernel> build_thread_contract(const TensorProgram& program, const Group& group,
                                               const GroupAxes& axes, const Target& target,
                                               const std::string& name);
-/// Products of 16-bit floats on the matrix units; nothing where the group is no such product or the
-/// target has no such units.
+/// Products of 16-bit floats on the matrix units, of float32 where the target allows tf32; nothing
+/// where the group is no such product or the target has no such units.
 std::optional<ScheduledKernel> build_matrix_contract(const TensorProgram& program,
                                                      const Group& group, const GroupAxes& axes,
                                                      const Target& target, const std::string& name);

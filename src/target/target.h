@@ -54,6 +54,9 @@ struct Target {
   double peak_gflops = 50;  ///< float32 FMA, all threads
   /// GPU: matrix units with float32 accumulation, dense; 0 where the device has none for the type.
   double peak_f16_gflops = 0, peak_bf16_gflops = 0, peak_tf32_gflops = 0;
+  /// Whether products of float32 may be rounded to tf32 on the way into them. Chosen by whoever
+  /// compiles, no property of the device: not part of its text.
+  bool reduced_float32 = false;
   double launch_us = 0.3;   ///< cost of starting a kernel inside a run
   double barrier_us = 0.5;  ///< cost of a barrier of all blocks
 

@@ -28,7 +28,8 @@ HostTensor values(const TensorType& type, uint64_t seed) {
 }
 
 /// Null compilation after a failure, which is reported.
-EmulatedRun run(const std::string& text, const Target& target, std::vector<HostTensor>* expected) {
+EmulatedRun run(const std::string& text, const Target& target, bool fast_math,
+                std::vector<HostTensor>* expected) {
   EmulatedRun out;
   auto graph = parse_graph(text);
   EXPECT_TRUE(graph.ok()) << graph.error().message << text;
@@ -41,6 +42,7 @@ EmulatedRun run(const std::string& text, const Target& target, std::vector<HostT
   CompileOptions options;
   options.device = target;
   options.verify = true;
+  options.fast_math = fast_math;
   auto compiled = compile_graph(*graph, options);
   EXPECT_TRUE(compiled.ok()) << compiled.error().message;
   if (!compiled.ok() || !right.ok()) return out;
@@ -92,9 +94,10 @@ int64_t EmulatedRun::sector_bytes() const {
   return sectors * 32;
 }
 
-EmulatedRun run_and_compare(const std::string& graph, const Target& target, double tolerance) {
+EmulatedRun run_and_compare(const std::string& graph, const Target& target, double tolerance,
+                            bool fast_math) {
   std::vector<HostTensor> expected;
-  EmulatedRun out = run(graph, target, &expected);
+  EmulatedRun out = run(graph, target, fast_math, &expected);
   bool right = true;
   for (size_t o = 0; o < out.outputs.size(); ++o) {
     int wrong = 0;

@@ -107,6 +107,26 @@ TEST_F(MatrixUnits, LongSumsAreSharedByBlocks) {
   }
 }
 
+/// Only --fast-math rounds the operands of a float32 product, and says so.
+TEST_F(MatrixUnits, Float32OnlyWhenAllowed) {
+  for (const char* form : {"(a: f32[$M,$K], b: f32[$K,$N]) { y = dot_general a, b, "
+                           "lhs_contract={1}, rhs_contract={0} : f32[$M,$N] } -> (y)",
+                           "(a: f32[$K,$M], b: f32[$N,$K]) { y = dot_general a, b, "
+                           "lhs_contract={0}, rhs_contract={1} : f32[$M,$N] } -> (y)"}) {
+    for (const char* sizes : {"32 48 64", "37 45 51"}) {
+      const std::string text = sized(form, sizes);
+      SCOPED_TRACE(text);
+      const auto fast = expect_same(text, 2e-2, true), exact = planned(text);
+      ASSERT_TRUE(fast != nullptr && exact != nullptr);
+      EXPECT_THAT(*print_level(*fast, "tile-program"), ::testing::HasSubstr("mma_m16n8k8"));
+      EXPECT_THAT(fast->substitutions,
+                  ::testing::Contains(::testing::HasSubstr("rounded to tf32")));
+      EXPECT_THAT(*print_level(*exact, "tile-program"),
+                  ::testing::Not(::testing::HasSubstr("mma_")));
+    }
+  }
+}
+
 /// What is computed of an operand on its way to the units passes through registers.
 TEST_F(MatrixUnits, ComputeOnTheWayIn) {
   for (const char* sizes : {"48 64 96", "19 27 45"}) {

@@ -16,6 +16,7 @@ namespace {
 struct Case {
   const char* name;
   const char* text;
+  bool fast_math = false;
 };
 constexpr Case kProducts[] = {
     {"copied", R"(
@@ -32,6 +33,15 @@ constexpr Case kProducts[] = {
       (a: f16[67,321], b: f16[321,45]) {
         y = dot_general a, b, lhs_contract={1}, rhs_contract={0} : f16[67,45]
       } -> (y))"},
+    {"depth shared", R"(
+      (a: f16[16,2048], b: f16[2048,32]) {
+        y = dot_general a, b, lhs_contract={1}, rhs_contract={0} : f16[16,32]
+      } -> (y))"},
+    {"tf32", R"(
+      (a: f32[96,320], b: f32[80,320]) {
+        y = dot_general a, b, lhs_contract={1}, rhs_contract={1} : f32[96,80]
+      } -> (y))",
+     true},
 };
 
 struct Launched {
@@ -39,8 +49,9 @@ struct Launched {
   KernelFunction function;
 };
 
-Launched only_kernel(const char* text) {
-  const auto c = planned(text);
+Launched only_kernel(const Case& one) {
+  const char* text = one.text;
+  const auto c = planned(text, one.fast_math);
   if (c == nullptr || c->kernels.size() != 1) {
     ADD_FAILURE() << "not one kernel: " << text;
     return {};
@@ -65,15 +76,23 @@ simt::Report launch(const Launched& launched, const std::string& text, bool traf
     storage.emplace_back(bytes + 256, std::byte{0x1c});  // a small number in every float type
     std::byte* data = storage.back().data();
     data += (256 - reinterpret_cast<uintptr_t>(data) % 256) % 256;
-    const bool input = b.kind == KernelBuffer::Kind::kInput;
-    buffers.push_back(
-        {b.name, data, bytes, input ? simt::Buffer::Use::kRead : simt::Buffer::Use::kWrite});
+    const auto use = b.kind == KernelBuffer::Kind::kInput    ? simt::Buffer::Use::kRead
+                     : b.kind == KernelBuffer::Kind::kOutput ? simt::Buffer::Use::kWrite
+                                                             : simt::Buffer::Use::kScratch;
+    buffers.push_back({b.name, data, bytes, use});
     arguments.emplace_back(data);
+  }
+  uint32_t barrier = 0;
+  if (launched.kernel.grid_barrier) {
+    buffers.push_back({"barrier", reinterpret_cast<std::byte*>(&barrier), sizeof barrier,
+                       simt::Buffer::Use::kReadWrite});
+    arguments.emplace_back(&barrier);
   }
   simt::LaunchShape shape;
   shape.grid[0] = static_cast<uint32_t>(launched.kernel.blocks);
   shape.threads = static_cast<uint32_t>(launched.kernel.threads);
   shape.shared_bytes = static_cast<size_t>(launched.kernel.shared_bytes);
+  shape.cooperative = launched.kernel.grid_barrier;
   simt::LaunchOptions options;
   options.traffic = traffic;
   simt::Emulator emulator;
@@ -90,7 +109,7 @@ class KernelChecks : public GpuPipeline {};
 
 TEST_F(KernelChecks, ProductsMeetNoBankTwice) {
   for (const Case& one : kProducts) {
-    const Launched k = only_kernel(one.text);
+    const Launched k = only_kernel(one);
     const simt::Report report = launch(k, k.kernel.text, true);
     EXPECT_TRUE(report.clean()) << one.name << simt::print(report);
     // Rows of single elements are written across banks.
@@ -102,9 +121,9 @@ TEST_F(KernelChecks, ProductsMeetNoBankTwice) {
 
 TEST_F(KernelChecks, WhatOrdersAProductIsMissedWhenTakenAway) {
   static const std::regex ordering(
-      R"re(wf_sync_block\(\);|wf_cp_wait<[0-9]+>\(\);|wf_cp_commit\(\);)re");
+      R"re(wf_sync_block\(\);|wf_cp_wait<[0-9]+>\(\);|wf_cp_commit\(\);|wf_sync_grid\(barrier\);)re");
   for (const Case& one : kProducts) {
-    const Launched k = only_kernel(one.text);
+    const Launched k = only_kernel(one);
     int taken = 0;
     for (auto at = std::sregex_iterator(k.kernel.text.begin(), k.kernel.text.end(), ordering);
          at != std::sregex_iterator(); ++at, ++taken) {
@@ -121,19 +140,20 @@ TEST_F(KernelChecks, WhatOrdersAProductIsMissedWhenTakenAway) {
 TEST_F(KernelChecks, ProductsCompileWithoutSpills) {
   const Result<Nvrtc> nvrtc = Nvrtc::load();
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.error().message;
-  const std::string large = R"(
+  const char* const large = R"(
       (a: f16[4096,4096], b: f16[4096,4096]) {
         y = dot_general a, b, lhs_contract={1}, rhs_contract={0} : f16[4096,4096]
       } -> (y))";
-  std::vector<const char*> texts{large.c_str()};
-  for (const Case& one : kProducts) texts.push_back(one.text);
-  for (const char* text : texts) {
-    const Launched k = only_kernel(text);
+  std::vector<Case> cases(std::begin(kProducts), std::end(kProducts));
+  cases.push_back({"large", large});
+  for (const Case& one : cases) {
+    const Launched k = only_kernel(one);
     for (const char* arch : {"sm_80", "sm_90", "sm_100"}) {
       const auto binary = nvrtc->compile(k.kernel.text, k.kernel.name + ".cu", {arch});
       ASSERT_TRUE(binary.ok()) << binary.error().message;
       for (const CudaKernelResources& r : binary->kernels) {
-        EXPECT_EQ(r.spill_store_bytes + r.spill_load_bytes + r.stack_bytes, 0) << arch << text;
+        EXPECT_EQ(r.spill_store_bytes + r.spill_load_bytes + r.stack_bytes, 0)
+            << arch << " " << one.name;
       }
     }
   }

@@ -10,21 +10,23 @@
 namespace weft::testing {
 
 /// Planned for h100-sxm, and no further than its kernels.
-inline std::unique_ptr<Compilation> planned(const std::string& text) {
+inline std::unique_ptr<Compilation> planned(const std::string& text, bool fast_math = false) {
   auto graph = parse_graph(text);
   EXPECT_TRUE(graph.ok()) << graph.error().message;
   if (!graph.ok()) return nullptr;
   CompileOptions options;
   options.device = *find_target("h100-sxm");
   options.verify = true;
+  options.fast_math = fast_math;
   auto compiled = compile_graph(*graph, options);
   EXPECT_TRUE(compiled.ok()) << compiled.error().message;
   return compiled.ok() ? std::move(*compiled) : nullptr;
 }
 
 /// The compilation for h100-sxm, for looking at; null after a failure.
-inline std::unique_ptr<Compilation> expect_same(const std::string& text, double tolerance = 1e-5) {
-  return run_and_compare(text, *find_target("h100-sxm"), tolerance).compilation;
+inline std::unique_ptr<Compilation> expect_same(const std::string& text, double tolerance = 1e-5,
+                                                bool fast_math = false) {
+  return run_and_compare(text, *find_target("h100-sxm"), tolerance, fast_math).compilation;
 }
 
 class GpuPipeline : public ::testing::Test {

@@ -15,6 +15,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kWidestAccess = 16;
+constexpr int64_t kNarrowestCopy = 4;  ///< bytes of an asynchronous copy
 
 std::string identifier(const std::string& name) {
   std::string out;
@@ -494,15 +495,35 @@ class CudaEmitter {
     // As many copies as alignment asks for.
     const int64_t width = std::gcd(access_width(in.buffer, in.operands[0], in.count),
                                    access_width(in.index, in.operands[1], in.count));
-    const int64_t step = std::max<int64_t>(width * size, 4);
-    WEFT_CHECK(width * size >= 4,
-               "an asynchronous copy of elements that are not aligned to 4 bytes");
+    const int64_t step = width * size;
+    if (step < kNarrowestCopy) return copy_elements(in);
     for (int64_t at = 0; at < bytes; at += step) {
       const std::string to = address(in.buffer, in.operands[0], at / size);
       const std::string from = address(in.index, in.operands[1], at / size);
       line(mask_operand(in) ? fmt::format("wf_cp_async_{}_fill({}, {}, {} ? {} : 0);", step, to,
                                           from, name(in.operands[2]), step)
                             : fmt::format("wf_cp_async_{}({}, {});", step, to, from));
+    }
+  }
+
+  /// Where no alignment is known, at once: whoever waits for it finds it there.
+  void copy_elements(const KernelInstruction& in) {
+    const DType type = buffer(in.buffer).dtype;
+    const std::string zero =
+        cuda_literal(is_float(type) ? float_value(type, 0) : int_value(type, 0));
+    for (int64_t i = 0; i < in.count; ++i) {
+      const std::string to = fmt::format("b{}[{} + {}]", in.buffer, name(in.operands[0]), i);
+      const std::string from = fmt::format("b{}[{} + {}]", in.index, name(in.operands[1]), i);
+      if (!mask_operand(in)) {
+        line(fmt::format("{} = {};", to, from));
+        continue;
+      }
+      open(fmt::format("if ({})", name(in.operands[2])));
+      line(fmt::format("{} = {};", to, from));
+      --depth_;
+      open("} else");
+      line(fmt::format("{} = {};", to, zero));
+      close();
     }
   }
 
