@@ -54,6 +54,10 @@ int64_t Box::points() const {
 void Lowering::begin_evaluation(const Box& box) {
   WEFT_CHECK(box.axes.size() * kBitsPerAxis <= 64, "a box of more than 8 axes in " + program_.name);
   box_ = box;
+  box_fills_tile_ = std::all_of(box.axes.begin(), box.axes.end(), [&](const Box::Axis& a) {
+    return a.start(a.regs - 1) + a.thread_reach() + a.lanes <=
+           program_.vars[static_cast<size_t>(a.var)].extent;
+  });
   memo_.clear();
   box_masks_.clear();
   prepared_.clear();
@@ -103,6 +107,11 @@ Reg Lowering::evaluate(const ScalarRef& s, const Point& point, Reg guard) {
     if (it != hoisted_.end()) return it->second;
   }
   guard = own_guard(*s, point, guard, box_mask(s));
+  // What is staged lies in memory as a whole, with zeros beyond tails: all points share its loads.
+  if (guard != kNoReg && s->kind == Scalar::Kind::kRead && gpu_ && box_fills_tile_ &&
+      scopes_.symbols[static_cast<size_t>(s->symbol)].staged) {
+    guard = kNoReg;
+  }
   const EvalKey key{s.get(), project(point, box_mask(s)), guard};
   if (const auto it = memo_.find(key); it != memo_.end()) return it->second;
   const Reg r = evaluate_uncached(s, point, guard);

@@ -501,6 +501,7 @@ class Lowering {
   Box box_;
   std::map<std::pair<const Scalar*, uint64_t>, Reg> hoisted_;  ///< loads made before its loops
   Reg statement_mask_ = kNoReg;  ///< of the point in hand, for all of the box
+  bool box_fills_tile_ = false;  ///< no thread's element lies outside of the tile
   std::unordered_map<EvalKey, Reg, EvalKeyHash> memo_;
   std::unordered_map<const Scalar*, uint64_t> box_masks_;
   std::unordered_map<const Scalar*, PreparedIndex> prepared_;

@@ -15,6 +15,7 @@ constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kCombinedElements = 4;  ///< partial sums of one access
 /// Beyond this share of work on padding the plain cores do as well.
 constexpr int64_t kMostPadding = 8;
+constexpr int64_t kCoreDepth = 8;  ///< of the shortest step on plain cores
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -55,16 +56,19 @@ struct FlatAxis {
   TileLoop::Dim dim;
 };
 
-/// The contraction template on matrix units, y[m,n] = sum[k] A[m,k] * B[k,n]: every axis of the
-/// group belongs to the rows (A and the result have it), the columns (B and the result), the depth
-/// (A and B) or the batch; axes of one kind that lie behind each other in the result are one index.
-/// A block copies tiles of both operands into shared memory some iterations ahead and keeps its
-/// results in the units' fragments to the end, where the rest of the group runs on them.
+/// The contraction template through tiles in shared memory, y[m,n] = sum[k] A[m,k] * B[k,n]: every
+/// axis of the group belongs to the rows (A and the result have it), the columns (B and the
+/// result), the depth (A and B) or the batch; axes of one kind that lie behind each other in the
+/// result are one index. A block copies tiles of both operands into shared memory some iterations
+/// ahead and keeps its results in the units' fragments to the end, where the rest of the group runs
+/// on them.
 ///     grid m step 128, n step 128 { seq k step 32 stages 3 carry acc[m,n] {
 ///       A[m,k] = a[m,k] at block; B[k,n] = b[k,n] at block;
 ///       p[m,n] = sum[k] A[m,k]*B[k,n] by mma_m16n8k16; acc' = acc + p } y[m,n] = f(acc[m,n]) }
-/// Where that makes too few blocks, several go through parts of the depth and leave their sums in a
-/// workspace; after a barrier of the grid all blocks add them up, in the same order every time.
+/// On plain cores the product is seq q { t' = t + A[m,k+q] * B[k+q,n] }, each thread with results
+/// of its own. Where that makes too few blocks, several go through parts of the depth and leave
+/// their sums in a workspace; after a barrier of the grid all blocks add them up, in the same order
+/// every time.
 class MatrixContract {
  public:
   MatrixContract(const TensorProgram& program, const Group& group, const GroupAxes& axes,
@@ -103,13 +107,16 @@ class MatrixContract {
   void add_dim(FlatAxis* flat, const std::string& name, int64_t step);
   TileBody tile_body();
   TileLoop product_loop(TileSymbolId acc);
+  void multiply_on_units(TileSymbolId a, TileSymbolId b, TileSymbolId acc, TileBody* body);
+  TileLoop core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId acc);
+  TileStatement update(TileSymbolId carry, ScalarRef value);
   TileStatement partial_sums(TileSymbolId acc);
   TileLoop combining_nest();
   TileSymbolId load_operand(const Operand& operand, const FlatAxis& across, const std::string& name,
                             TileBody* body);
-  std::vector<IndexExpr> in_memory(const Operand& operand, const FlatAxis& across) const;
-  /// Whether units take rows along the depth alone: they transpose only elements of 16 bits.
-  bool rows_along_depth() const { return byte_size(type_) != 2; }
+  std::vector<IndexExpr> in_memory(const Operand& operand, const FlatAxis& across,
+                                   const IndexExpr& k) const;
+  bool depth_last(const Operand& operand) const;
   int64_t access_width(const ScalarRef& value, const FlatAxis& along) const;
   void emit_epilogue(TileBody* body, const ScalarRef& total);
   Place fragments() const;
@@ -135,10 +142,11 @@ class MatrixContract {
   std::vector<int> batch_;
   FlatAxis rows_, columns_, depth_;
   DType type_ = DType::kF16;
+  bool on_units_ = true;  ///< else on plain cores
   MatrixTile tile_;
   Place place_;  ///< of the results at hand
   TileVarId split_ = -1;
-  TileSymbolId partials_ = -1;
+  TileSymbolId partials_ = -1, core_sum_ = -1;
 };
 
 bool MatrixContract::depends(const Operand& operand, int axis) const {
@@ -187,8 +195,8 @@ bool MatrixContract::find_operands() {
   }
   type_ = left_.factor->type;
   const bool halves = type_ == DType::kF16 || type_ == DType::kBF16;
-  const bool words = type_ == DType::kF32 && target_.reduced_float32;
-  return (halves || words) && right_.factor->type == type_;
+  on_units_ = halves || target_.reduced_float32;
+  return (halves || type_ == DType::kF32) && right_.factor->type == type_;
 }
 
 bool MatrixContract::sort_axes() {
@@ -287,19 +295,21 @@ bool MatrixContract::choose_tile() {
   p.n = columns_.extent;
   p.k = depth_.extent;
   p.element_bytes = byte_size(type_);
-  p.depth = 2 * kAccessBytes / p.element_bytes;
+  p.on_units = on_units_;
+  p.depth = on_units_ ? 2 * kAccessBytes / p.element_bytes : kCoreDepth;
   p.gflops = type_ == DType::kF16    ? target_.peak_f16_gflops
              : type_ == DType::kBF16 ? target_.peak_bf16_gflops
-                                     : target_.peak_tf32_gflops;
+             : on_units_             ? target_.peak_tf32_gflops
+                                     : target_.peak_gflops;
   p.registers_on_the_way = !copies_directly(left_) || !copies_directly(right_);
   p.epilogue_bytes = 0;
   for (const TensorId t : group_.outputs) {
     p.epilogue_bytes += byte_size(program_.tensors[static_cast<size_t>(t)].type.dtype);
   }
   // Extents below one instruction's are padding.
-  const int64_t padding =
-      round_up(p.m, 16) / p.m * (round_up(p.n, 8) / p.n) * (round_up(p.k, p.depth) / p.k);
-  if (padding > kMostPadding) return false;
+  const int64_t padding = round_up(p.m, 16) / p.m * (round_up(p.n, on_units_ ? 8 : 32) / p.n) *
+                          (round_up(p.k, p.depth) / p.k);
+  if (padding > (on_units_ ? kMostPadding : 1)) return false;
   tile_ = choose_matrix_tile(p, target_);
   return tile_.m > 0;
 }
@@ -323,10 +333,21 @@ void MatrixContract::add_dim(FlatAxis* flat, const std::string& name, int64_t st
   }
 }
 
-/// How the results lie in the registers of the units.
+/// How the results lie in the registers of a block.
 Place MatrixContract::fragments() const {
   const auto digit = [](PlaceLevel level, int64_t n) { return Place::Digit{level, n}; };
   Place out;
+  if (!on_units_) {
+    out.axes.push_back({rows_.dim.offset,
+                        {digit(PlaceLevel::kWarp, tile_.warps_m),
+                         digit(PlaceLevel::kReg, tile_.m / tile_.warps_m / kCoreRows),
+                         digit(PlaceLevel::kLane, kCoreRows)}});
+    out.axes.push_back({columns_.dim.offset,
+                        {digit(PlaceLevel::kWarp, tile_.warps_n),
+                         digit(PlaceLevel::kReg, tile_.n / tile_.warps_n / kCoreColumns),
+                         digit(PlaceLevel::kLane, 8), digit(PlaceLevel::kVec, 4)}});
+    return out;
+  }
   out.axes.push_back(
       {rows_.dim.offset,
        {digit(PlaceLevel::kWarp, tile_.warps_m),
@@ -385,12 +406,12 @@ TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis
                  &outer = operand.along_depth ? across : depth_;
   ThreadTile threads(tile_.warps());
   TileStatement st;
-  const bool turned = !operand.along_depth && rows_along_depth();
+  const bool turned = operand.along_depth != depth_last(operand);
   const int64_t width = turned ? 1 : access_width(value, inner);
   std::vector<Place::Digit> fast = threads.add(inner.dim.step, width, 32, tile_.warps(), 0);
   std::vector<Place::Digit> slow = threads.add(outer.dim.step, 1, 32, tile_.warps(), 0);
   if (slow.empty()) slow.push_back({PlaceLevel::kReg, 1});
-  st.targets.push_back({symbol, in_memory(operand, across), false});
+  st.targets.push_back({symbol, in_memory(operand, across, index_of(depth_)), false});
   st.value = value;
   st.demand = Scope::kBlock;
   st.place.axes.push_back({outer.dim.offset, std::move(slow)});
@@ -399,12 +420,18 @@ TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis
   return symbol;
 }
 
+/// Whether a row of the operand's tile in shared memory runs along the depth. Units of 32-bit
+/// elements take no others; cores read the columns of the right operand as vectors.
+bool MatrixContract::depth_last(const Operand& operand) const {
+  if (on_units_) return operand.along_depth || byte_size(type_) != 2;
+  return operand.along_depth && &operand == &left_;
+}
+
 /// Coordinates of an operand's tile, in the order in which it lies in shared memory.
-std::vector<IndexExpr> MatrixContract::in_memory(const Operand& operand,
-                                                 const FlatAxis& across) const {
-  const IndexExpr k = index_of(depth_), x = index_of(across);
-  if (operand.along_depth || rows_along_depth()) return {x, k};
-  return {k, x};
+std::vector<IndexExpr> MatrixContract::in_memory(const Operand& operand, const FlatAxis& across,
+                                                 const IndexExpr& k) const {
+  const IndexExpr x = index_of(across);
+  return depth_last(operand) ? std::vector<IndexExpr>{x, k} : std::vector<IndexExpr>{k, x};
 }
 
 TileLoop MatrixContract::product_loop(TileSymbolId acc) {
@@ -428,32 +455,70 @@ TileLoop MatrixContract::product_loop(TileSymbolId acc) {
   const TileSymbolId a = load_operand(left_, rows_, "A", &loop.body);
   const TileSymbolId b = load_operand(right_, columns_, "B", &loop.body);
 
-  const auto operand = [&](TileSymbolId symbol, bool along_depth, const FlatAxis& across) {
-    const IndexExpr k = index_of(depth_), x = index_of(across);
-    return scalar_convert(
-        scalar_read(symbol, type_,
-                    along_depth ? std::vector<IndexExpr>{x, k} : std::vector<IndexExpr>{k, x}),
-        DType::kF32);
+  if (on_units_) {
+    multiply_on_units(a, b, acc, &loop.body);
+  } else {
+    loop.body.push_back(TileNode::of(core_loop(a, b, acc)));
+    loop.body.push_back(TileNode::of(update(acc, scalar_read(core_sum_, DType::kF32, box()))));
+  }
+  return loop;
+}
+
+TileStatement MatrixContract::update(TileSymbolId carry, ScalarRef value) {
+  TileStatement st;
+  st.targets.push_back({carry, box(), true});
+  st.value = std::move(value);
+  st.place = place();
+  return st;
+}
+
+void MatrixContract::multiply_on_units(TileSymbolId a, TileSymbolId b, TileSymbolId acc,
+                                       TileBody* body) {
+  const auto operand = [&](TileSymbolId symbol, const Operand& of, const FlatAxis& across) {
+    return scalar_convert(scalar_read(symbol, type_, in_memory(of, across, index_of(depth_))),
+                          DType::kF32);
   };
   const TileSymbolId part = add_symbol("part", TileSymbol::Kind::kValue, DType::kF32);
   TileStatement product;
   product.targets.push_back({part, box(), false});
   product.combiner = TileCombiner::kSum;
   product.reduce_axes.push_back(depth_.dim.offset);
-  product.value =
-      scalar_apply(ScalarOp::kMul,
-                   {operand(a, left_.along_depth, rows_), operand(b, right_.along_depth, columns_)},
-                   DType::kF32);
+  product.value = scalar_apply(
+      ScalarOp::kMul, {operand(a, left_, rows_), operand(b, right_, columns_)}, DType::kF32);
   product.unit = byte_size(type_) == 2 ? "mma_m16n8k16" : "mma_m16n8k8";
   product.place = place();
-  loop.body.push_back(TileNode::of(std::move(product)));
-  TileStatement sum;
-  sum.targets.push_back({acc, box(), true});
-  sum.value = scalar_apply(
-      ScalarOp::kAdd, {scalar_read(acc, DType::kF32, box()), scalar_read(part, DType::kF32, box())},
-      DType::kF32);
-  sum.place = place();
-  loop.body.push_back(TileNode::of(std::move(sum)));
+  body->push_back(TileNode::of(std::move(product)));
+  body->push_back(TileNode::of(update(acc, scalar_apply(ScalarOp::kAdd,
+                                                        {scalar_read(acc, DType::kF32, box()),
+                                                         scalar_read(part, DType::kF32, box())},
+                                                        DType::kF32))));
+}
+
+/// seq q in step carry t[m,n] = acc[m,n] { t' = t + A[m,k+q] * B[k+q,n] }, written out.
+TileLoop MatrixContract::core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId acc) {
+  TileLoop loop;
+  loop.kind = TileLoop::Kind::kSeq;
+  TileLoop::Dim step;
+  step.origin = b_.program().add_var(b_.unique("q"), TileVar::Kind::kOrigin, 0);
+  step.begin = 0;
+  step.end = tile_.k;
+  step.unroll = 0;
+  loop.dims.push_back(step);
+  core_sum_ = add_symbol("part", TileSymbol::Kind::kCarry, DType::kF32);
+  TileCarry carry;
+  carry.target = {core_sum_, box(), false};
+  carry.type = DType::kF32;
+  carry.initial = scalar_read(acc, DType::kF32, box());
+  carry.place = place();
+  loop.carries.push_back(std::move(carry));
+  const IndexExpr at = IndexExpr::var(depth_.dim.origin) + IndexExpr::var(step.origin);
+  const ScalarRef product = scalar_apply(ScalarOp::kMul,
+                                         {scalar_read(a, type_, in_memory(left_, rows_, at)),
+                                          scalar_read(b, type_, in_memory(right_, columns_, at))},
+                                         DType::kF32);
+  loop.body.push_back(TileNode::of(update(
+      core_sum_, scalar_apply(ScalarOp::kAdd, {scalar_read(core_sum_, DType::kF32, box()), product},
+                              DType::kF32))));
   return loop;
 }
 
@@ -576,8 +641,9 @@ ScheduledKernel MatrixContract::build() {
   out.program = std::move(b_.program());
   out.parameters = b_.take_parameters();
   out.schedule_template =
-      fmt::format("contract on matrix units {}x{}x{}, {} stages, {}x{} warps, {} B shared", tile_.m,
-                  tile_.n, tile_.k, tile_.stages, tile_.warps_m, tile_.warps_n, tile_.shared_bytes);
+      fmt::format("contract on {} {}x{}x{}, {} stages, {}x{} warps, {} B shared",
+                  on_units_ ? "matrix units" : "cores", tile_.m, tile_.n, tile_.k, tile_.stages,
+                  tile_.warps_m, tile_.warps_n, tile_.shared_bytes);
   if (tile_.splits > 1) {
     out.schedule_template += fmt::format(", depth over {} blocks", tile_.splits);
   }

@@ -21,7 +21,13 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class Pricing {
  public:
-  Pricing(const MatrixProblem& problem, const Target& target) : p_(problem), target_(target) {}
+  Pricing(const MatrixProblem& problem, const Target& target)
+      : p_(problem),
+        target_(target),
+        clock_(static_cast<double>(target.clock_mhz) * 1e6),
+        cached_bytes_(target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e9 / clock_ /
+                      target.sm_count),
+        memory_us_(memory_us()) {}
 
   /// Microseconds; negative where the tile does not fit.
   double price(const MatrixTile& t) const {
@@ -47,7 +53,7 @@ class Pricing {
     const double cycles =
         std::max(throughput, latency) + static_cast<double>(each) * epilogue_cycles(t);
     double us = cycles / static_cast<double>(target_.clock_mhz);
-    us = std::max(us, memory_us()) + target_.launch_us;
+    us = std::max(us, memory_us_) + target_.launch_us;
     if (t.splits > 1) us += target_.barrier_us + partials_us(t);
     return us;
   }
@@ -55,26 +61,34 @@ class Pricing {
  private:
   /// Of one block when `together` share the SM: the slowest of its resources.
   double cycles_of_step(const MatrixTile& t, int64_t together) const {
-    const double clock = static_cast<double>(target_.clock_mhz) * 1e6;
-    const double flops_a_cycle = p_.gflops * 1e9 / clock / target_.sm_count * kIssueShare;
     // Each quarter of an SM has its own unit.
     const double quarters = std::min(1.0, static_cast<double>(t.warps() * together) / 4);
-    const double units = 2.0 * static_cast<double>(t.m * t.n * t.k) / (flops_a_cycle * quarters);
-    const int64_t read = t.warps() * (t.m / t.warps_m + t.n / t.warps_n) * t.k * p_.element_bytes;
     const int64_t filled = (t.m + t.n) * t.k * p_.element_bytes;
-    const double shared = static_cast<double>(read + filled) / kBanksBytes;
+    const double arithmetic = arithmetic_cycles(t) / quarters;
+    const double shared = read_cycles(t) + static_cast<double>(filled) / kBanksBytes;
     // What all SMs ask of the second-level cache at once.
-    const double bandwidth = target_.bandwidth_gb_per_s(target_.l2_bytes / 2) * 1e9;
-    const double loads = static_cast<double>(filled) / (bandwidth / clock / target_.sm_count);
     const double slow = p_.registers_on_the_way ? 1.5 : 1.0;
-    const double most = std::max({units, shared, loads * slow});
-    return most + kOverlapLoss * (units + shared + loads * slow - most);
+    const double loads = static_cast<double>(filled) / cached_bytes_ * slow;
+    const double most = std::max({arithmetic, shared, loads});
+    return most + kOverlapLoss * (arithmetic + shared + loads - most);
+  }
+  double arithmetic_cycles(const MatrixTile& t) const {
+    const double share = p_.on_units ? kIssueShare : 1.0;
+    const double flops_a_cycle = p_.gflops * 1e9 / clock_ / target_.sm_count * share;
+    return 2.0 * static_cast<double>(t.m * t.n * t.k) / flops_a_cycle;
+  }
+  /// Of shared memory: units read fragments, cores a row of results and a column a step.
+  double read_cycles(const MatrixTile& t) const {
+    const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
+    if (p_.on_units) {
+      return static_cast<double>(t.warps() * (warp_m + warp_n) * t.k * p_.element_bytes) /
+             kBanksBytes;
+    }
+    return static_cast<double>(t.warps() * t.k * (warp_m / kCoreRows + warp_n / kCoreColumns)) *
+           target_.cycles_per_instruction("shared");
   }
   double epilogue_cycles(const MatrixTile& t) const {
-    const double clock = static_cast<double>(target_.clock_mhz) * 1e6;
-    const double bandwidth = target_.bandwidth_gb_per_s(target_.l2_bytes / 2) * 1e9;
-    return static_cast<double>(t.m * t.n * p_.epilogue_bytes) /
-           (bandwidth / clock / target_.sm_count);
+    return static_cast<double>(t.m * t.n * p_.epilogue_bytes) / cached_bytes_;
   }
   /// Everything once between memory and the chip.
   double memory_us() const {
@@ -95,13 +109,20 @@ class Pricing {
 
   const MatrixProblem& p_;
   const Target& target_;
+  double clock_;         ///< Hz
+  double cached_bytes_;  ///< a cycle and SM from the second-level cache
+  double memory_us_;
 };
 
 bool sensible(const MatrixProblem& p, const MatrixTile& t) {
   const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
-  if (warp_m < 16 || warp_n < 8 || warp_m % 16 != 0 || warp_n % 8 != 0) return false;
-  if (t.m * t.n / (t.warps() * 32) > kMostAccumulators) return false;
-  if (warp_m / 16 * (warp_n / 8) * (t.k / p.depth) > kMaxUnrolled) return false;
+  const int64_t rows = p.on_units ? 16 : kCoreRows, columns = p.on_units ? 8 : kCoreColumns;
+  if (warp_m < rows || warp_n < columns || warp_m % rows != 0 || warp_n % columns != 0)
+    return false;
+  const int64_t results = t.m * t.n / (t.warps() * 32);
+  if (results > (p.on_units ? kMostAccumulators : kMostAccumulators / 2)) return false;
+  const int64_t unrolled = warp_m / rows * (warp_n / columns) * (t.k / (p.on_units ? p.depth : 1));
+  if (unrolled > kMaxUnrolled) return false;
   // More buffers than iterations, and tiles that are mostly padding, only cost memory.
   const int64_t share = t.depth_of_split(p.k), steps = share / t.k;
   if (ceil_div(p.k, share) != t.splits) return false;

@@ -7,12 +7,13 @@
 
 namespace weft {
 
-/// A product on matrix units, as the choice of its tile sees it.
+/// A product through tiles in shared memory, as the choice of its tile sees it.
 struct MatrixProblem {
   int64_t batch = 1, m = 1, n = 1, k = 1;
   int64_t element_bytes = 2;          ///< of the operands
-  int64_t depth = 16;                 ///< of one instruction
-  double gflops = 0;                  ///< of the units on this type
+  bool on_units = true;               ///< else on the plain cores
+  int64_t depth = 16;                 ///< of one instruction, or of the shortest step
+  double gflops = 0;                  ///< of the units or cores on this type
   int64_t epilogue_bytes = 4;         ///< moved for one result
   bool registers_on_the_way = false;  ///< some operand cannot be copied behind the threads' back
 };
@@ -35,6 +36,10 @@ struct MatrixTile {
 /// every candidate that fits registers and shared memory is priced by what limits it (matrix units,
 /// shared memory, what reaches an SM, latency of an iteration) over the waves that its blocks make.
 /// `m` of the result is 0 if the target has no such units, or no tile fits.
+///
+/// On plain cores a warp is 4 x 8 lanes of REG x (REG, VEC_4) results each.
+inline constexpr int64_t kCoreRows = 4, kCoreColumns = 32;  ///< of one result register of a warp
+
 MatrixTile choose_matrix_tile(const MatrixProblem& problem, const Target& target);
 
 }  // namespace weft

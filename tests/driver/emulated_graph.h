@@ -38,8 +38,8 @@ struct EmulatedRun {
 
 /// Runs a graph on made-up inputs; elements of outputs that differ from the interpreter's by more
 /// than the tolerance (relative above 1) are failures.
-EmulatedRun run_and_compare(const std::string& graph, const Target& target,
-                            double tolerance = 1e-5, bool fast_math = false);
+EmulatedRun run_and_compare(const std::string& graph, const Target& target, double tolerance = 1e-5,
+                            bool fast_math = false);
 
 /// Compiles every kernel for sm_80, sm_90 and sm_100 where NVRTC is installed; a thread must not
 /// need more registers than its launch leaves it.

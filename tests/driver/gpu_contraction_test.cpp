@@ -127,6 +127,28 @@ TEST_F(MatrixUnits, Float32OnlyWhenAllowed) {
   }
 }
 
+/// On plain cores: tiles in shared memory loaded ahead, in any order, of convolutions too.
+TEST_F(MatrixUnits, Float32OnPlainCores) {
+  const std::map<std::string, std::string> forms = {
+      {"NN",
+       "(a: f32[$M,$K], b: f32[$K,$N]) { y = dot_general a, b, lhs_contract={1}, "
+       "rhs_contract={0} : f32[$M,$N] } -> (y)"},
+      {"TT",
+       "(a: f32[$K,$M], b: f32[$N,$K]) { y = dot_general a, b, lhs_contract={0}, "
+       "rhs_contract={1} : f32[$M,$N] } -> (y)"},
+      {"convolution",
+       "(x: f32[2,5,9,11], w: f32[24,5,3,3]) { y = convolution x, w, strides={1,1}, low={1,1}, "
+       "high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[2,24,9,11] } -> (y)"}};
+  for (const auto& [name, text] : forms) {
+    for (const char* sizes : {"32 64 48", "37 45 51"}) {
+      SCOPED_TRACE(name + " " + sizes);
+      const auto c = expect_same(sized(text, sizes), 1e-4);
+      ASSERT_NE(c, nullptr);
+      EXPECT_THAT(c->plan.kernels[0].schedule.schedule_template, ::testing::HasSubstr("on cores"));
+    }
+  }
+}
+
 /// What is computed of an operand on its way to the units passes through registers.
 TEST_F(MatrixUnits, ComputeOnTheWayIn) {
   for (const char* sizes : {"48 64 96", "19 27 45"}) {
