@@ -91,7 +91,7 @@ class RowPads {
       SymbolScope& scope = d_.out.symbols[i];
       const TileSymbol& symbol = d_.program.symbols[i];
       const bool own = symbol.kind == TileSymbol::Kind::kValue;
-      if (!own || scope.scope != Scope::kBlock || scope.staged || scope.swizzle) continue;
+      if (!own || scope.scope != Scope::kBlock || scope.swizzle) continue;
       if (scope.extents.size() < 2 || scope.extents.back() < 2) continue;
       pad(static_cast<TileSymbolId>(i), &scope);
     }
@@ -137,8 +137,11 @@ class RowPads {
       }
       return sum;
     };
+    // Copies behind the threads' backs take 16 bytes at a time: their rows stay at multiples of
+    // that.
+    const int64_t step = scope->staged ? std::max<int64_t>(1, 16 / element) : 1;
     Passes fewest = passes(0);
-    for (int64_t p = 1; fewest.extra > 0 && p * element <= kMostPadBytes; ++p) {
+    for (int64_t p = step; fewest.extra > 0 && p * element <= kMostPadBytes; p += step) {
       const Passes n = passes(p);
       if (n >= fewest) continue;
       fewest = n;
