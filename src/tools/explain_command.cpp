@@ -61,11 +61,11 @@ Status why(const Compilation& c, const std::string& pair) {
 }
 
 /// The same from an artefact's explanation, which names each end of an edge by its last node.
-Status why(const nlohmann::json& explanation, const std::string& pair) {
+Status why(const nlohmann::ordered_json& explanation, const std::string& pair) {
   WEFT_ASSIGN_OR_RETURN(const auto names, edge_asked_for(pair));
   const auto& [from, to] = names;
   bool found = false;
-  for (const nlohmann::json& e : explanation.value("edges", nlohmann::json::array())) {
+  for (const auto& e : explanation.value("edges", nlohmann::ordered_json::array())) {
     if (e.value("from", "") != from || e.value("to", "") != to) continue;
     found = true;
     print_verdict(from, to, e.value("verdict", ""), e.value("reason", ""));
@@ -79,21 +79,25 @@ Status explain_artefact(const ExplainCommand& o) {
   options.verify_constants = false;
   WEFT_ASSIGN_OR_RETURN(const std::vector<Program> programs,
                         load_artefact(o.model.model, {}, options));
+  std::vector<nlohmann::ordered_json> explanations;
   for (const Program& program : programs) {
     if (program.explanation.empty())
       return invalid_input("'" + o.model.model + "' was written without an explanation");
-    if (!o.why.empty()) {
-      const auto json = nlohmann::json::parse(program.explanation_json, nullptr, false);
-      if (!json.is_object())
-        return invalid_input("'" + o.model.model + "': its explanation does not parse");
-      return why(json, o.why);
+    if (!o.json && o.why.empty()) {
+      fmt::print("{}{}", explanations.empty() ? "" : "\n", program.explanation);
     }
-    if (o.json) {
-      fmt::print("{}\n", program.explanation_json);
-    } else {
-      fmt::print("{}", program.explanation);
-    }
+    explanations.push_back(nlohmann::ordered_json::parse(program.explanation_json, nullptr, false));
+    if (!explanations.back().is_object())
+      return invalid_input("'" + o.model.model + "': its explanation does not parse");
   }
+  if (!o.why.empty()) return why(explanations.front(), o.why);
+  if (!o.json) return {};
+  // One object whatever the file holds: programs for other targets or shapes stand inside it.
+  nlohmann::ordered_json first = std::move(explanations.front());
+  for (size_t i = 1; i < explanations.size(); ++i) {
+    first["other_programs"].push_back(std::move(explanations[i]));
+  }
+  fmt::print("{}\n", first.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
   return {};
 }
 

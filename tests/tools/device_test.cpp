@@ -81,6 +81,11 @@ TEST_F(Device, ArtefactsHoldCodeForSeveralArchitectures) {
   const CommandRun explained = run_weft({"explain", file});
   EXPECT_EQ(explained.exit_code, 0) << explained.err;
   EXPECT_THAT(explained.out, AllOf(HasSubstr("code for sm_90"), HasSubstr("code for sm_80")));
+  const CommandRun as_json = run_weft({"explain", file, "--json"});
+  ASSERT_EQ(as_json.exit_code, 0) << as_json.err;
+  const auto json = nlohmann::json::parse(as_json.out);
+  EXPECT_EQ(json["device_code"]["arch"], "sm_90");
+  EXPECT_EQ(json["other_programs"].back()["device_code"]["arch"], "sm_80");
 }
 
 TEST_F(Device, MissingLibrariesAreSaid) {
