@@ -12,10 +12,10 @@ namespace {
 
 using Work = std::function<Status(CudaStream&)>;
 
-constexpr int kRounds = 7;
+constexpr int kRounds = 5;
 /// Runs in one graph: as many as take about this long, so that events and starts do not count.
 constexpr double kGraphMicroseconds = 400;
-constexpr int kMostRuns = 40;
+constexpr int kMostRuns = 20;
 constexpr int64_t kFlushBytes = int64_t{512} << 20;
 constexpr double kFlushMicroseconds = 150;
 
