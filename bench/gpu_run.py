@@ -5,7 +5,8 @@ of a sample, row kernels beside copies of the same size, and PyTorch and JAX whe
     ./run [--output results.json] [--quick]
 
 Needs Python 3.8 and NVIDIA's driver. What is missing (compute-sanitizer, PyTorch, JAX, code for this
-architecture) is said in the results and left out. Exits 1 when a model computes something wrong.
+architecture) is said in the results and left out. Exits 1 when a model computes something wrong, 4
+without a GPU.
 """
 
 import argparse
@@ -110,6 +111,8 @@ def time_rows(quick):
             for name in ("device_warm_us", "device_flushed_us", "copy_warm_us", "copy_flushed_us"):
                 record[name] = j[name]
             for state in ("warm", "flushed"):
+                if j[f"device_{state}_us"] <= 0 or j[f"copy_{state}_us"] <= 0:
+                    continue  # below what the events resolve
                 record[f"of_copy_{state}"] = j[f"copy_{state}_us"] / j[f"device_{state}_us"]
         records.append(record)
         print(json.dumps(record), flush=True)
@@ -229,6 +232,8 @@ def main():
         except Exception as error:  # one part must not take the others along
             results[name] = f"failed: {error!r}"
         Path(options.output).write_text(json.dumps(results, indent=1) + "\n")
+    if not present:
+        return 4
     models = results["models"]
     wrong = [] if isinstance(models, str) else [n for n, verdict in models.items() if verdict != "ok"]
     count = 0 if isinstance(models, str) else len(models)

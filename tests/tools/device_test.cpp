@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -205,6 +207,31 @@ TEST_F(Device, IsMeasured) {
   EXPECT_EQ(measured->peak_f16_gflops, find_target("h100-sxm")->peak_f16_gflops);
   ASSERT_EQ(measured->bandwidth.size(), 2U);
   EXPECT_EQ(measured->bandwidth.back().bytes, 262144);
+}
+
+// What scripts/gpu carries to a machine with a GPU, in small.
+TEST_F(Device, TheKitChecksModelsAndWritesItsResults) {
+  namespace fs = std::filesystem;
+  const fs::path kit = folder_.path("kit"), source = WEFT_SOURCE_DIR;
+  fs::create_directories(kit / "bin");
+  fs::create_directories(kit / "models");
+  fs::create_symlink(std::string(WEFT_BINARY_DIR) + "/weft", kit / "bin/weft");
+  fs::copy(source / "bench/gpu_run.py", kit / "run");
+  for (const char* suffix : {".onnx", ".inputs.npz", ".expected.npz"}) {
+    const std::string name = std::string("mlp") + suffix;
+    fs::copy(source / "tests/models" / name, kit / "models" / name);
+  }
+  const std::string results = folder_.path("results.json");
+  const std::string command =
+      "python3 " + (kit / "run").string() + " --quick --output " + results + " > /dev/null 2>&1";
+  const std::string emulated = "WEFT_NVRTC=" + kEmulated + " WEFT_CUDA_DRIVER=" + kEmulated + " ";
+  ASSERT_EQ(std::system((emulated + command).c_str()), 0);
+  std::ifstream file(results);
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_THAT(json["device"].get<std::string>(), HasSubstr("NVIDIA H100 80GB HBM3 (sm_90"));
+  EXPECT_EQ(json["models"]["mlp"], "ok");
+  const int absent = std::system(("WEFT_CUDA_DRIVER=/no/such/driver " + command).c_str());
+  EXPECT_EQ(WEXITSTATUS(absent), kMissing);
 }
 
 TEST_F(Device, EveryStepIsTimed) {
