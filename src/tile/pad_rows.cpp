@@ -46,17 +46,17 @@ struct Passes {
   auto operator<=>(const Passes&) const = default;
 };
 
-/// Of one access of a warp that takes `width` elements at a time: lanes go together as far as 128
-/// bytes reach, and two words of one bank take two passes.
+/// Of one access of a warp that begins at element `start` and takes `width` elements at a time:
+/// lanes go together as far as 128 bytes reach, and two words of one bank take two passes.
 Passes count_passes(const WarpAccess& access, const std::vector<int64_t>& strides,
-                    int64_t element_bytes, int64_t width) {
+                    int64_t element_bytes, int64_t width, int64_t start) {
   const int64_t bytes = width * element_bytes;
   const int64_t together = std::min(kWarpLanes, kBanks * kWordBytes / std::max(bytes, kWordBytes));
   Passes out;
   for (int64_t first = 0; first < kWarpLanes; first += together) {
     std::map<int64_t, std::set<int64_t>> words;  // by bank
     for (int64_t l = first; l < first + together; ++l) {
-      int64_t element = 0;
+      int64_t element = start;
       for (size_t a = 0; a < strides.size(); ++a) {
         element += strides[a] * access.lanes[static_cast<size_t>(l)][a];
       }
@@ -131,9 +131,14 @@ class RowPads {
         // Rows that begin anywhere leave no wide access.
         int64_t width = std::min<int64_t>(a.width, 16 / element);
         while ((scope->extents.back() + pad) % width != 0) width /= 2;
-        const Passes one = count_passes(a, strides_of(scope->extents, pad), element, width);
-        sum.extra += one.extra;
-        sum.all += one.all;
+        // Small elements may begin anywhere within a word.
+        for (int64_t start = 0; start < std::max<int64_t>(kWordBytes / element, 1);
+             start += width) {
+          const Passes one =
+              count_passes(a, strides_of(scope->extents, pad), element, width, start);
+          sum.extra += one.extra;
+          sum.all += one.all;
+        }
       }
       return sum;
     };

@@ -162,6 +162,30 @@ TEST_F(GpuRows, ResultsOfSplitRowsAreStoredByOneBlock) {
   EXPECT_THAT(run.schedule(0).schedule_template, HasSubstr("over blocks"));
 }
 
+/// What lies across the vectors passes through tiles in shared memory: whole sectors on both sides,
+/// and no two lanes in one bank.
+TEST_F(GpuRows, TransposesThroughSharedMemory) {
+  for (const char* type : {"f32", "f16", "f64", "i8"}) {
+    for (const auto& [rows, n] : {std::pair{64, 96}, {100, 76}, {61, 131}}) {
+      const EmulatedRun run =
+          run_and_compare(fmt::format("(x: {0}[3,{1},{2}], z: {0}[3,{2},{1}]) {{\n"
+                                      "  t = transpose x, permutation={{0,2,1}} : {0}[3,{2},{1}]\n"
+                                      "  y = add t, z : {0}[3,{2},{1}]\n}} -> (y)",
+                                      type, rows, n),
+                          h100_, 1e-2);
+      ASSERT_NE(run.compilation, nullptr);
+      ASSERT_EQ(run.launches.size(), 1u);
+      EXPECT_EQ(run.schedule(0).schedule_template, "tiles across");
+      const simt::SharedTraffic& shared = run.launches[0].report.traffic.shared;
+      EXPECT_EQ(shared.wavefronts, shared.ideal_wavefronts) << type << rows << "x" << n;
+      // Four short rows of a request may each share sectors with their neighbours.
+      const int64_t percent = rows == 64 ? 102 : 200;
+      EXPECT_LE(run.sector_bytes(), run.bytes() * percent / 100) << type << rows << "x" << n;
+      if (rows == 100) expect_no_spills(run);
+    }
+  }
+}
+
 /// A softmax of one map that weighs the columns of another: what lacks some of the kernel's axes is
 /// held by all of their threads.
 TEST_F(GpuRows, WeightsThatLackAnAxis) {
