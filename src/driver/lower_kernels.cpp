@@ -120,6 +120,7 @@ Status lower_kernels(Compilation& c) {
     c.note_keys.push_back(lowered.note_key);
     c.known_code.push_back(std::move(lowered.code));
   }
+  c.other.reset();  // its constants are not needed beside packed ones
   return {};
 }
 
