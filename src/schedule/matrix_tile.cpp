@@ -34,11 +34,11 @@ class Pricing {
     const int64_t warps = t.warps(), sms = target_.sm_count;
     const int64_t registers = t.m * t.n / (warps * 32) + kOtherRegisters;
     const int64_t resident = resident_blocks_per_sm(target_, warps * 32, registers, t.shared_bytes);
-    if (resident == 0) return -1;
+    if (resident == 0 || registers > target_.registers_per_thread) return -1;
     const int64_t tiles = p_.batch * ceil_div(p_.m, t.m) * ceil_div(p_.n, t.n);
     const int64_t blocks = tiles * t.splits;
     // Blocks that wait for each other are there at the same time.
-    if (t.splits > 1 && blocks > sms * resident) return -1;
+    if (t.splits > 1 && (blocks > sms * resident || !target_.grid_barriers)) return -1;
     const int64_t each = ceil_div(blocks, sms);  // of the busiest SM
     const int64_t together = std::min(resident, each);
     const double steps = static_cast<double>(t.depth_of_split(p_.k) / t.k);

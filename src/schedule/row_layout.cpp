@@ -292,6 +292,7 @@ void LayoutChoice::lay_out_tile(int64_t loaded, int64_t stored, RowLayout* l) {
 
 /// How many blocks may share a row: powers of two, and what fills the device.
 std::vector<int64_t> LayoutChoice::part_counts() const {
+  if (!target_.grid_barriers) return {1};
   std::vector<int64_t> out;
   for (int64_t p = 1; p <= kMostParts; p *= 2) out.push_back(p);
   const int64_t rows = std::max<int64_t>(product(base_.free, base_, axes_), 1);

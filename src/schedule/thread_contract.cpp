@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kDepth = 8;     ///< of the tiles of both operands in shared memory
 constexpr int64_t kMostRows = 8;  ///< rows of results in one thread's registers
+constexpr int64_t kOtherRegisters = 64;
 constexpr int64_t kMostWarps = 8;
 constexpr int64_t kColumnLanes = 8;
 
@@ -196,7 +197,9 @@ void ThreadContract::choose_tile() {
         const int64_t tile_rows = warps * row_lanes * r, tile_columns = c * column_lanes * vec;
         const bool wasteful =
             (r * warps > 1 && tile_rows >= 2 * rows) || (c > 1 && tile_columns >= 2 * columns);
-        if (wasteful) continue;
+        // Results, operands on their way, and addresses.
+        const bool spills = 2 * r * c * vec + kOtherRegisters > target_.registers_per_thread;
+        if (wasteful || spills) continue;
         const int64_t blocks = others * ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns);
         const double waves = static_cast<double>(blocks * warps) / (4.0 * target_.sm_count);
         // Loads an FMA, and how much of the machine has work.

@@ -186,6 +186,30 @@ TEST_F(GpuRows, TransposesThroughSharedMemory) {
   }
 }
 
+/// Rows and products that blocks would share stay apart where the target has no barriers of the
+/// grid.
+TEST_F(GpuRows, NoBarrierOfTheGridWhereTheTargetHasNone) {
+  for (const char* graph :
+       {"(x: f32[4,30000]) {\n  m = reduce x, axes={1}, combiner=max : f32[4]\n"
+        "  b = broadcast m, dims={0} : f32[4,30000]\n  y = sub x, b : f32[4,30000]\n} -> (y)",
+        "(a: f16[32,4096], b: f16[4096,32]) {\n  y = dot_general a, b, lhs_batch={}, rhs_batch={}, "
+        "lhs_contract={1}, rhs_contract={0} : f16[32,32]\n} -> (y)"}) {
+    Target target = h100_;
+    const auto barriers = [&] {
+      auto parsed = parse_graph(graph);
+      EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+      CompileOptions options;
+      options.device = target;
+      auto compiled = compile_graph(*parsed, options);
+      EXPECT_TRUE(compiled.ok()) << compiled.error().message;
+      return std::ranges::count_if((*compiled)->kernels, has_grid_barrier);
+    };
+    EXPECT_EQ(barriers(), 1) << graph;
+    target.grid_barriers = false;
+    EXPECT_EQ(barriers(), 0) << graph;
+  }
+}
+
 /// A softmax of one map that weighs the columns of another: what lacks some of the kernel's axes is
 /// held by all of their threads.
 TEST_F(GpuRows, WeightsThatLackAnAxis) {
