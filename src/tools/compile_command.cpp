@@ -21,7 +21,7 @@ struct CompileCommand {
 Status compile_for_device(const CompileCommand& o, CompileOptions options, const Target& device,
                           std::vector<CompiledModel>* models) {
   options.device = device;
-  options.device_code = true;
+  options.device_code = device.is_gpu();
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(o.model.model, options));
   const bool has_barriers = std::ranges::any_of(
       model.program.kernels, [](const KernelImage& kernel) { return kernel.device.cooperative; });

@@ -1,6 +1,7 @@
 #include "tools/model_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -68,6 +69,17 @@ std::vector<std::string> parts_of(const std::string& names) {
   return parts;
 }
 
+/// Code for a CPU is made for the one that is here; a description says how fast it is.
+Status check_cpu(const Target& target) {
+  const std::vector<std::string> missing = missing_features(target.features);
+  if (missing.empty()) return {};
+  return Error{
+      ErrorCode::kMissingDevice,
+      fmt::format("target '{}' describes a CPU with {}, which this one lacks; use cpu with "
+                  "--vector-bytes",
+                  target.name, fmt::join(missing, ", "))};
+}
+
 }  // namespace
 
 Status check_target(const std::string& target) {
@@ -89,11 +101,7 @@ Result<std::vector<Target>> device_targets(const std::string& names) {
       continue;
     }
     WEFT_ASSIGN_OR_RETURN(Target target, find_target(name));
-    if (!target.is_gpu()) {
-      return invalid_input("target '" + name +
-                           "' describes a CPU, which cannot be planned for elsewhere; use cpu with "
-                           "--vector-bytes");
-    }
+    if (!target.is_gpu()) WEFT_RETURN_IF_ERROR(check_cpu(target));
     targets.push_back(std::move(target));
   }
   return targets;
@@ -348,7 +356,7 @@ Result<ReadyModel> prepare_model(const ModelOptions& o) {
     return prepare_import(o, options, given);
   }
   if (o.target == "simt") return prepare_emulated(o, options, given);
-  if (options.device) {
+  if (options.device && options.device->is_gpu()) {
     // Without a device the rest would be in vain.
     if (const auto device = open_cuda_device(); !device.ok()) return device.error();
     options.device_code = true;

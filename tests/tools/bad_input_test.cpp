@@ -58,6 +58,24 @@ TEST_F(BadInput, CommandsThatAreNot) {
                  {"none/m.target"});
 }
 
+TEST_F(BadInput, DescriptionsOfMachines) {
+  const std::string model = folder_.write("m.onnx", small_model());
+  const auto run = [&](const std::string& target) {
+    return run_weft({"run", model, "--no-cache", "--bind", "N=2", "--target", target});
+  };
+  const std::string measured = folder_.path("mine.target");
+  ASSERT_EQ(
+      run_weft({"calibrate", "--threads", "1", "--most-bytes", "65536", "-o", measured}).exit_code,
+      0);
+  EXPECT_EQ(run(measured).exit_code, 0);
+  EXPECT_EQ(run("x86-64-v2").exit_code, 0);
+  expect_message(run(folder_.write("far.target", "name far\nfeatures avx9000\n")), 4, {"avx9000"});
+  expect_message(run(folder_.write("bad.target", "name bad\nthreads many\n")), 2,
+                 {"bad.target", "2"});
+  expect_message(run(folder_.path("none.target")), 2, {"none.target"});
+  expect_message(run(folder_.path()), 2, {"unknown target"});
+}
+
 TEST_F(BadInput, OptionsThatDoNotFit) {
   const std::string model = folder_.write("m.onnx", small_model());
   const auto run = [&](std::vector<std::string> more) {
