@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "plan/fusion_plan.h"
+#include "support/for_each_in_parallel.h"
 
 namespace weft {
 
@@ -81,6 +83,26 @@ std::vector<FusionPlan::Step> order_kernels(const TensorProgram& program,
   return order;
 }
 
+/// Kernels do not depend on each other's schedules, so they are made side by side.
+Status schedule_kernels(const TensorProgram& program, const Target& target, FusionPlan& plan) {
+  constexpr size_t kFewKernels = 8;
+  std::vector<std::optional<Error>> errors(plan.kernels.size());
+  const int threads = plan.kernels.size() < kFewKernels ? 1 : usable_threads();
+  for_each_in_parallel(plan.kernels.size(), threads, [&](size_t k) {
+    PlannedKernel& kernel = plan.kernels[k];
+    auto schedule = schedule_group(program, kernel.group, target, kernel.name);
+    if (schedule.ok()) {
+      kernel.schedule = std::move(*schedule);
+    } else {
+      errors[k] = schedule.take_error();
+    }
+  });
+  for (std::optional<Error>& error : errors) {
+    if (error) return std::move(*error);
+  }
+  return {};
+}
+
 /// `prefix` tells the kernels of a region from those around it.
 Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
                                 const PlanOptions& options, const std::string& prefix) {
@@ -90,17 +112,16 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
   plan.edges = std::move(parts.edges);
   plan.order = order_kernels(program, parts.groups);
   for (size_t g = 0; g < parts.groups.size(); ++g) {
-    Group& group = parts.groups[g];
     PlannedKernel kernel;
-    const TensorExpr& last = program.exprs[static_cast<size_t>(group.exprs.back())];
+    kernel.group = std::move(parts.groups[g]);
+    const TensorExpr& last = program.exprs[static_cast<size_t>(kernel.group.exprs.back())];
     kernel.name = prefix + "k" + std::to_string(g) + "_" +
                   program.tensors[static_cast<size_t>(last.output)].name;
-    for (const ExprId e : group.exprs)
+    for (const ExprId e : kernel.group.exprs)
       kernel.is_compute |= program.exprs[static_cast<size_t>(e)].is_contraction;
-    WEFT_ASSIGN_OR_RETURN(kernel.schedule, schedule_group(program, group, target, kernel.name));
-    kernel.group = std::move(group);
     plan.kernels.push_back(std::move(kernel));
   }
+  WEFT_RETURN_IF_ERROR(schedule_kernels(program, target, plan));
   for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;
     for (const auto& region : program.opaques[o].regions) {
