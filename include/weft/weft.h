@@ -183,6 +183,10 @@ struct TensorSpec {
 };
 
 struct CompileOptions {
+  /// cpu, cuda (the GPU that is there), a name of `weft targets`, or a description's file,
+  /// NAME.target, as `weft calibrate` writes it. Compiling for a GPU needs NVRTC; running there,
+  /// NVIDIA's driver. Inputs and outputs are in host memory.
+  std::string target = "cpu";
   /// none, xla or auto: how operators are fused.
   std::string plan = "auto";
   /// Symbolic dimensions of the model by name ("batch"), or as "input.axis" ("x.0").

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/handles.h"
+#include "driver/device_target.h"
 #include "driver/load_or_compile.h"
 
 namespace weft_v1 {
@@ -15,6 +16,12 @@ Result<Executable> compile(const std::string& path, const CompileOptions& option
   internal.import.shapes = options.shapes;
   internal.cache_dir = options.cache_dir;
   internal.fast_math = options.fast_math;
+  if (options.target != "cpu") {
+    auto target = weft::target_by_name(options.target);
+    if (!target.ok()) return to_public(target.error());
+    internal.device_code = target->is_gpu();
+    internal.device = std::move(*target);
+  }
   auto compiled = weft::load_or_compile(path, internal);
   if (!compiled.ok()) return to_public(compiled.error());
   std::vector<weft::Program> programs;

@@ -1,9 +1,14 @@
 #include "driver/device_target.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <tuple>
+
+#include "runtime/device_program.h"
 
 namespace weft {
 
@@ -58,6 +63,30 @@ Result<Target> target_of_device(const CudaDevice::Properties& device) {
   chosen.sm_count = device.sm_count;
   chosen.shared_bytes_per_block = device.shared_bytes_per_block;
   return chosen;
+}
+
+namespace {
+
+Status check_cpu(const Target& target) {
+  const std::vector<std::string> missing = missing_features(target.features);
+  if (missing.empty()) return {};
+  return Error{
+      ErrorCode::kMissingDevice,
+      fmt::format("target '{}' describes a CPU with {}, which this one lacks; use cpu with "
+                  "--vector-bytes",
+                  target.name, fmt::join(missing, ", "))};
+}
+
+}  // namespace
+
+Result<Target> target_by_name(const std::string& name) {
+  if (name == "cuda") {
+    WEFT_ASSIGN_OR_RETURN(const auto device, open_cuda_device());
+    return target_of_device(device->properties());
+  }
+  WEFT_ASSIGN_OR_RETURN(Target target, find_target(name));
+  if (!target.is_gpu()) WEFT_RETURN_IF_ERROR(check_cpu(target));
+  return target;
 }
 
 }  // namespace weft

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "runtime/cuda/device.h"
 #include "support/result.h"
 #include "target/target.h"
@@ -11,5 +13,10 @@ namespace weft {
 /// device's counts of multiprocessors and shared memory. kMissingDevice for a device older than
 /// all.
 Result<Target> target_of_device(const CudaDevice::Properties& device);
+
+/// What users name: `cuda`, the GPU that is there; a name of known_targets(); a file NAME.target.
+/// kMissingDevice where there is no device, and for a CPU with features that this one lacks: code
+/// for a CPU is made for the one that is here, its description says how fast it is.
+Result<Target> target_by_name(const std::string& name);
 
 }  // namespace weft

@@ -1,7 +1,6 @@
 #include "tools/model_options.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -69,17 +68,6 @@ std::vector<std::string> parts_of(const std::string& names) {
   return parts;
 }
 
-/// Code for a CPU is made for the one that is here; a description says how fast it is.
-Status check_cpu(const Target& target) {
-  const std::vector<std::string> missing = missing_features(target.features);
-  if (missing.empty()) return {};
-  return Error{
-      ErrorCode::kMissingDevice,
-      fmt::format("target '{}' describes a CPU with {}, which this one lacks; use cpu with "
-                  "--vector-bytes",
-                  target.name, fmt::join(missing, ", "))};
-}
-
 }  // namespace
 
 Status check_target(const std::string& target) {
@@ -95,14 +83,7 @@ Status check_target(const std::string& target) {
 Result<std::vector<Target>> device_targets(const std::string& names) {
   std::vector<Target> targets;
   for (const std::string& name : parts_of(names)) {
-    if (name == "cuda") {
-      WEFT_ASSIGN_OR_RETURN(const auto device, open_cuda_device());
-      WEFT_ASSIGN_OR_RETURN(targets.emplace_back(), target_of_device(device->properties()));
-      continue;
-    }
-    WEFT_ASSIGN_OR_RETURN(Target target, find_target(name));
-    if (!target.is_gpu()) WEFT_RETURN_IF_ERROR(check_cpu(target));
-    targets.push_back(std::move(target));
+    WEFT_ASSIGN_OR_RETURN(targets.emplace_back(), target_by_name(name));
   }
   return targets;
 }

@@ -75,6 +75,19 @@ TEST_F(Compile, EveryPlanAndThreadCountGivesTheSame) {
   }
 }
 
+TEST_F(Compile, PlansForADescribedTarget) {
+  weft::CompileOptions options;
+  options.target = "x86-64-v2";
+  const auto model = compile(options);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_EQ(run_twice(*model), "");
+  options.target = "no such target";
+  EXPECT_THAT(compile(options).error().message, HasSubstr("no such target"));
+  std::ofstream(path("far.target")) << "name far\nfeatures avx9000\n";
+  options.target = path("far.target");
+  EXPECT_EQ(compile(options).error().code, weft::ErrorCode::kMissingDevice);
+}
+
 TEST_F(Compile, DimensionsBindFromShapes) {
   weft::CompileOptions options;
   options.shapes["xs"] = {kSteps, kWidth};
