@@ -86,7 +86,8 @@ TEST_F(DeviceRunTest, StraightProgramsAreOneGraph) {
   const auto run = context();
   // The fake runs what is captured at once, and a graph not at all.
   std::vector<float> given = iota(8), got(8);
-  const InputRef inputs[] = {in(given, {8})};
+  const Shape given_shape = {8};
+  const InputRef inputs[] = {in(given, given_shape)};
   const Shape shape = {8};
   const OutputRef outputs[] = {out(got, shape)};
   ASSERT_TRUE(run->run(inputs, outputs).ok());
@@ -111,7 +112,8 @@ TEST_F(DeviceRunTest, ScansAreCapturedWithEveryIteration) {
       ProgramFixture::scan(loop, 5, {}, {ProgramFixture::launch(twice, {from, to}, {1}, {2})}));
   const auto run = context();
   std::vector<float> given = iota(10), got(10);
-  const InputRef inputs[] = {in(given, {5, 2})};
+  const Shape given_shape = {5, 2};
+  const InputRef inputs[] = {in(given, given_shape)};
   const Shape shape = {5, 2};
   const OutputRef outputs[] = {out(got, shape)};
   ASSERT_TRUE(run->run(inputs, outputs).ok());
@@ -133,7 +135,8 @@ TEST_F(DeviceRunTest, HostOperationsGetTheirOperandsFromTheDevice) {
   fixture_.step(ProgramFixture::host(sort));
   const auto run = context();
   std::vector<float> given = {1, 3, 2, 0}, got(4);
-  const InputRef inputs[] = {in(given, {4})};
+  const Shape given_shape = {4};
+  const InputRef inputs[] = {in(given, given_shape)};
   const Shape shape = {4};
   const OutputRef outputs[] = {out(got, shape)};
   ASSERT_TRUE(run->run(inputs, outputs).ok());
@@ -146,7 +149,8 @@ TEST_F(DeviceRunTest, StepsAreTimedOneByOne) {
   fixture_.step(ProgramFixture::launch(kernel("twice", double_all), {x, y}, {1}, {2}));
   const auto run = context();
   std::vector<float> given(2), got(2);
-  const InputRef inputs[] = {in(given, {2})};
+  const Shape given_shape = {2};
+  const InputRef inputs[] = {in(given, given_shape)};
   const Shape shape = {2};
   const OutputRef outputs[] = {out(got, shape)};
   std::vector<int64_t> ns(1);
