@@ -313,7 +313,7 @@ std::vector<std::string> template_summary(const PlannedKernel& kernel) {
     if (fresh) {
       out.push_back(form + " " + name);
     } else {
-      out[it->second] += ", " + name;
+      out[it->second].append(", ").append(name);
     }
   }
   return out;

@@ -20,6 +20,10 @@ Error error_at(const std::string& path, const std::string& reason) {
   return invalid_input("'" + path + "': " + reason);
 }
 
+Error in_member(const std::string& path, const std::string& name, const Error& error) {
+  return {error.code, "'" + path + "': member '" + name + "': " + error.message};
+}
+
 Result<HostTensor> read_array(std::span<const std::byte> archive, const ZipMember& member) {
   WEFT_ASSIGN_OR_RETURN(std::vector<std::byte> content, extract(archive, member));
   auto owner = std::make_shared<std::vector<std::byte>>(std::move(content));
@@ -37,10 +41,7 @@ Result<std::map<std::string, HostTensor>> load_npz(const std::string& path) {
   for (const ZipMember& member : *members) {
     const std::string name = array_name(member.name);
     auto tensor = read_array(file.bytes, member);
-    if (!tensor.ok()) {
-      return Error{tensor.error().code,
-                   "'" + path + "': member '" + name + "': " + tensor.error().message};
-    }
+    if (!tensor.ok()) return in_member(path, name, tensor.error());
     if (!arrays.emplace(name, std::move(tensor).value()).second) {
       return error_at(path, "two arrays are called '" + name + "'");
     }

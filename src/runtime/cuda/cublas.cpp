@@ -66,6 +66,11 @@ std::string bind(void* library, CublasFunctions& functions) {
   return missing;
 }
 
+Error too_old(const std::string& library, const std::string& lacking) {
+  return {ErrorCode::kMissingDevice,
+          library + " has no function " + lacking + "; cuBLAS 12 or later is needed"};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Cublas>> Cublas::load(const std::string& path) {
@@ -85,8 +90,7 @@ Result<std::shared_ptr<const Cublas>> Cublas::load(const std::string& path) {
     }
     CublasFunctions functions = {};
     if (const std::string lacking = bind(library, functions); !lacking.empty()) {
-      return Error{ErrorCode::kMissingDevice,
-                   name + " has no function " + lacking + "; cuBLAS 12 or later is needed"};
+      return too_old(name, lacking);
     }
     return from_functions(functions);
   }
