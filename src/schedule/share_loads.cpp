@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 
 namespace weft {
@@ -75,8 +76,8 @@ class LoadSharing {
       }
     }
     // Found in the order of their first statements; the last first, so that positions stay.
-    for (auto shared = found.rbegin(); shared != found.rend(); ++shared) {
-      if (shared->statements.size() > 1) share(body, *shared);
+    for (const Shared& shared : std::views::reverse(found)) {
+      if (shared.statements.size() > 1) share(body, shared);
     }
   }
 

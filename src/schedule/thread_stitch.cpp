@@ -2,6 +2,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "expr/dependence.h"
@@ -37,7 +38,7 @@ ScalarRef truth(ScalarOp op, std::vector<ScalarRef> operands) {
 }
 /// Equality under which NaN equals itself.
 ScalarRef same_value(const ScalarRef& a, const ScalarRef& b) {
-  const ScalarRef same = truth(ScalarOp::kEq, {a, b});
+  ScalarRef same = truth(ScalarOp::kEq, {a, b});
   if (!is_float(a->type)) return same;
   return truth(
       ScalarOp::kOr,
@@ -261,8 +262,8 @@ void ThreadStitch::start_tail(TileLoop* nest) {
   } else {
     for (const int a : layout_.row) digits_[a] = {};
   }
-  for (auto a = layout_.free.rbegin(); a != layout_.free.rend(); ++a) {
-    digits_[*a] = tile.add(extent(*a), 1, 32, parts_last() ? layout_.warps : 1, 1);
+  for (const int a : std::views::reverse(layout_.free)) {
+    digits_[a] = tile.add(extent(a), 1, 32, parts_last() ? layout_.warps : 1, 1);
   }
   if (!parts_last()) {
     digits_[layout_.split] = tile.add(layout_.parts, 1, tile.lanes_left(), layout_.warps, 0);
@@ -751,7 +752,7 @@ TileSymbolId ThreadStitch::emit_total(TileSymbolId carry, int p, const std::stri
 Decision fits_device(const TileProgram& program, const ScopeAnalysis& scopes,
                      const Target& target) {
   constexpr int64_t kAddressRegisters = 16;
-  const Decision alone = fits(program, scopes, target);
+  Decision alone = fits(program, scopes, target);
   if (!alone) return alone;
   const int64_t wanted = scopes.registers + kAddressRegisters;
   if (wanted > target.registers_per_thread) {

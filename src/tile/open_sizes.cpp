@@ -179,7 +179,7 @@ class Merger {
       const int64_t x = whole(a->value, reciprocal), y = whole(b->value, reciprocal);
       if (is_float(a->type) && (x == 0 || y == 0)) continue;
       if (reciprocal && !is_float(a->type)) continue;
-      const ScalarRef size = scalar_convert(scalar_index(number(x, y)), a->type);
+      ScalarRef size = scalar_convert(scalar_index(number(x, y)), a->type);
       if (!reciprocal) return size;
       return scalar_apply(ScalarOp::kDiv, {scalar_constant(float_value(a->type, 1)), size},
                           a->type);

@@ -417,7 +417,7 @@ Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
       d.relations.emplace_back();
       continue;
     }
-    d.relations.push_back(relate_read(d.structure, read));
+    d.relations.emplace_back(relate_read(d.structure, read));
     const ReadRelation& relation = *d.relations.back();
     if (relation.reach == Reach::kSeq || relation.reach == Reach::kNowhere) {
       return invalid_input(fmt::format(
