@@ -14,26 +14,6 @@ constexpr Interval kOpenSize{1, int64_t{1} << 31};
 /// Device memory and the block's arena start at least so aligned.
 constexpr int32_t kDeviceAlignment = 16;
 
-/// The statements in the order of the text.
-void list_statements(const TileBody& body, std::vector<const TileStatement*>* out) {
-  for (const TileNode& node : body) {
-    switch (node.kind) {
-      case TileNode::Kind::kStatement:
-        out->push_back(&node.statement);
-        break;
-      case TileNode::Kind::kLoop:
-        list_statements(node.loop->body, out);
-        break;
-      case TileNode::Kind::kCondition:
-        list_statements(node.condition->body, out);
-        break;
-      case TileNode::Kind::kPack:
-        for (const TilePack::Member& m : node.pack->members) list_statements(m.body, out);
-        break;
-    }
-  }
-}
-
 }  // namespace
 
 Lowering::Lowering(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target)
@@ -60,7 +40,7 @@ Lowering::Lowering(const TileProgram& program, const ScopeAnalysis& scopes, cons
   }
   if (!gpu_) return;
   std::vector<const TileStatement*> statements;
-  list_statements(program.body, &statements);
+  for_each_statement(program.body, [&](const TileStatement& s) { statements.push_back(&s); });
   WEFT_CHECK(statements.size() == scopes.statement_places.size(),
              "a place for each statement of " + program.name);
   for (size_t s = 0; s < statements.size(); ++s) {

@@ -112,26 +112,6 @@ class FormParser {
   size_t at_ = 0;
 };
 
-/// The statements in the order of the text, to be changed.
-void list_statements(TileBody& body, std::vector<TileStatement*>* out) {
-  for (TileNode& node : body) {
-    switch (node.kind) {
-      case TileNode::Kind::kStatement:
-        out->push_back(&node.statement);
-        break;
-      case TileNode::Kind::kLoop:
-        list_statements(node.loop->body, out);
-        break;
-      case TileNode::Kind::kCondition:
-        list_statements(node.condition->body, out);
-        break;
-      case TileNode::Kind::kPack:
-        for (TilePack::Member& m : node.pack->members) list_statements(m.body, out);
-        break;
-    }
-  }
-}
-
 Error misfit(const TileProgram& program, const TileStatement& statement, std::string_view what) {
   const TileSymbolId symbol = statement.targets[0].symbol;
   return {ErrorCode::kInvalidInput,
@@ -288,7 +268,7 @@ Status place_by_forms(TileProgram& program,
                       const std::vector<std::pair<size_t, TemplateForm>>& forms) {
   if (forms.empty()) return {};
   std::vector<TileStatement*> statements;
-  list_statements(program.body, &statements);
+  for_each_statement(program.body, [&](TileStatement& s) { statements.push_back(&s); });
   const TileStructure structure = structure_of(program);
   for (const auto& [number, form] : forms) {
     WEFT_RETURN_IF_ERROR(place_by_form(structure, form, statements[number]));

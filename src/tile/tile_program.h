@@ -156,6 +156,27 @@ struct TileNode {
 /// The same nodes, none of them shared.
 TileBody cloned(const TileBody& body);
 
+/// Calls f(statement) on every statement of a body, in the order of the text.
+template <typename Body, typename F>
+void for_each_statement(Body& body, const F& f) {
+  for (auto& node : body) {
+    switch (node.kind) {
+      case TileNode::Kind::kStatement:
+        f(node.statement);
+        break;
+      case TileNode::Kind::kLoop:
+        for_each_statement(node.loop->body, f);
+        break;
+      case TileNode::Kind::kCondition:
+        for_each_statement(node.condition->body, f);
+        break;
+      case TileNode::Kind::kPack:
+        for (auto& member : node.pack->members) for_each_statement(member.body, f);
+        break;
+    }
+  }
+}
+
 struct TileProgram {
   std::string name;
   std::vector<TileVar> vars;
