@@ -3,14 +3,13 @@
 #include <set>
 
 #include "expr/dependence.h"
+#include "schedule/rounding.h"
 #include "schedule/templates.h"
 #include "schedule/tile_builder.h"
 
 namespace weft {
 
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// A panel of the right operand that is packed on the fly stays below this part of the second-level
 /// cache.
@@ -389,12 +388,7 @@ ScheduleChoices Contract::choices() const {
 
 /// False where the choices name axes or reads that are not there.
 bool Contract::follow(const ScheduleChoices& choices) {
-  const auto has_axis = [&](int a) { return a < static_cast<int>(axes_.axes.size()); };
-  if (choices.vec_strides.size() != reads_.size() || !has_axis(choices.vec_axis) ||
-      !has_axis(choices.row_axis) ||
-      !std::all_of(choices.grid.begin(), choices.grid.end(), has_axis) ||
-      !std::all_of(choices.inner.begin(), choices.inner.end(), has_axis))
-    return false;
+  if (choices.vec_strides.size() != reads_.size() || !names_axes(choices, axes_)) return false;
   grid_ = choices.grid;
   reduction_ = choices.inner;
   vec_axis_ = choices.vec_axis;

@@ -3,6 +3,7 @@
 
 #include "fmt/format.h"
 #include "schedule/matrix_tile.h"
+#include "schedule/rounding.h"
 #include "schedule/templates.h"
 #include "schedule/thread_tile.h"
 #include "schedule/tile_builder.h"
@@ -16,8 +17,6 @@ constexpr int64_t kCombinedElements = 4;  ///< partial sums of one access
 /// Beyond this share of work on padding the plain cores do as well.
 constexpr int64_t kMostPadding = 8;
 constexpr int64_t kCoreDepth = 8;  ///< of the shortest step on plain cores
-
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /// The narrowest float type that holds every value of the tree, in which it is a conversion of
 /// something or a choice (a pad's) between such and zero; else its own.

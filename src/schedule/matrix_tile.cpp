@@ -1,4 +1,5 @@
 #include "schedule/matrix_tile.h"
+#include "schedule/rounding.h"
 
 #include <algorithm>
 
@@ -16,8 +17,6 @@ constexpr double kOverlapLoss = 0.15;       ///< of what hides behind the slowes
 constexpr double kWorthChanging = 0.999;    ///< of the time: else what was found first stays
 constexpr double kLoadLatency = 700;        ///< cycles from memory
 constexpr double kIssueShare = 0.7;         ///< of the peak that mma.sync reaches
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class Pricing {
  public:

@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "schedule/rounding.h"
 #include "schedule/thread_tile.h"
 #include "schedule/tile_builder.h"
 
@@ -25,8 +26,6 @@ constexpr int64_t kRoomyThreads = 1024;
 constexpr int64_t kMostParts = 512;
 /// Parts of a row that one thread combines at most.
 constexpr int64_t kMostTurns = 16;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class LayoutChoice {
  public:

@@ -1,5 +1,7 @@
 #include "schedule/schedule.h"
 
+#include <algorithm>
+
 #include "expr/dependence.h"
 #include "schedule/collapse_axes.h"
 #include "schedule/library_call.h"
@@ -63,6 +65,13 @@ bool prefers_contract(const TensorProgram& program, const Group& group, const Gr
 }
 
 }  // namespace
+
+bool names_axes(const ScheduleChoices& choices, const GroupAxes& axes) {
+  const auto is_one = [&](int a) { return a < static_cast<int>(axes.axes.size()); };
+  return is_one(choices.vec_axis) && is_one(choices.row_axis) &&
+         std::all_of(choices.grid.begin(), choices.grid.end(), is_one) &&
+         std::all_of(choices.inner.begin(), choices.inner.end(), is_one);
+}
 
 Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target) {
   auto axes = derive_group_axes(program, group);

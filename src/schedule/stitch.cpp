@@ -355,11 +355,7 @@ ScheduleChoices Stitch::choices() const {
 
 /// False where the choices name axes or expressions that are not there.
 bool Stitch::follow(const ScheduleChoices& choices) {
-  const auto has_axis = [&](int a) { return a < static_cast<int>(axes_.axes.size()); };
-  if (choices.kept.size() != static_cast<size_t>(count_) || !has_axis(choices.vec_axis) ||
-      !has_axis(choices.row_axis) ||
-      !std::all_of(choices.grid.begin(), choices.grid.end(), has_axis) ||
-      !std::all_of(choices.inner.begin(), choices.inner.end(), has_axis))
+  if (choices.kept.size() != static_cast<size_t>(count_) || !names_axes(choices, axes_))
     return false;
   grid_ = choices.grid;
   inner_ = choices.inner;

@@ -7,6 +7,9 @@
 
 namespace weft {
 
+/// Whether every axis that the choices name is one of the group's.
+bool names_axes(const ScheduleChoices& choices, const GroupAxes& axes);
+
 /// Element-wise expressions and reductions over one common set of axes, stitched in one sweep per
 /// level: normalisations, softmax-like chains, any elementwise chain (no reduction at all). Values
 /// that a later sweep needs are kept in scratch or computed again, whichever is predicted cheaper.

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "expr/dependence.h"
+#include "schedule/rounding.h"
 #include "schedule/templates.h"
 #include "schedule/thread_tile.h"
 #include "schedule/tile_builder.h"
@@ -15,11 +16,6 @@ constexpr int64_t kMostRows = 8;  ///< rows of results in one thread's registers
 constexpr int64_t kOtherRegisters = 64;
 constexpr int64_t kMostWarps = 8;
 constexpr int64_t kColumnLanes = 8;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t power_above(int64_t n) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
-}
 
 /// The contraction template on the plain cores of a GPU: a tile of rows x columns of results in
 /// each thread's registers. Where both operands are plain reads along one reduction axis, the block

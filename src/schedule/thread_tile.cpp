@@ -1,4 +1,5 @@
 #include "schedule/thread_tile.h"
+#include "schedule/rounding.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,11 +9,6 @@ namespace weft {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t power_above(int64_t n) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
-}
 
 }  // namespace
 

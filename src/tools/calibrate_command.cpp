@@ -6,7 +6,6 @@
 
 #include "driver/calibrate.h"
 #include "driver/device_target.h"
-#include "runtime/device_program.h"
 #include "support/atomic_file.h"
 #include "tools/commands.h"
 
@@ -26,14 +25,10 @@ Result<Target> measured(const CalibrateCommand& o) {
   if (o.target == "cpu") return calibrate_cpu(host_cpu_target(o.threads), options);
   // A device has room for copies that its second-level cache is small beside.
   if (o.most_bytes == 0) options.most_bytes = int64_t{1} << 30;
-  if (o.target != "cuda") {
-    WEFT_ASSIGN_OR_RETURN(Target target, find_target(o.target));
-    if (!target.is_gpu())
-      return invalid_input("'" + o.target + "' describes a CPU; --target cpu measures this one");
-    return calibrate_gpu(std::move(target), options);
-  }
-  WEFT_ASSIGN_OR_RETURN(const auto device, open_cuda_device());
-  WEFT_ASSIGN_OR_RETURN(Target target, target_of_device(device->properties()));
+  WEFT_ASSIGN_OR_RETURN(Target target,
+                        o.target == "cuda" ? target_by_name(o.target) : find_target(o.target));
+  if (!target.is_gpu())
+    return invalid_input("'" + o.target + "' describes a CPU; --target cpu measures this one");
   return calibrate_gpu(std::move(target), options);
 }
 
