@@ -7,6 +7,7 @@
 #include "schedule/library_call.h"
 #include "schedule/templates.h"
 #include "schedule/tile_builder.h"
+#include "schedule/widen_halves.h"
 
 namespace weft {
 
@@ -95,13 +96,15 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(view.program, view.group));
   const bool contract = prefers_contract(view.program, view.group, axes, target) &&
                         contract_applies(view.program, view.group, axes, target);
+  GroupView wide = view;
+  widen_halves(&wide);
   const auto build = [&]() {
     if (target.is_gpu()) {
       const auto on_threads = contract ? build_thread_contract : build_thread_stitch;
-      return on_threads(view.program, view.group, axes, target, name);
+      return on_threads(wide.program, wide.group, axes, target, name);
     }
     const auto on_cores = contract ? build_contract : build_stitch;
-    return on_cores(view.program, view.group, axes, target, name, nullptr);
+    return on_cores(wide.program, wide.group, axes, target, name, nullptr);
   };
   Result<ScheduledKernel> kernel = build();
   if (!kernel.ok()) return kernel.take_error();
@@ -121,7 +124,8 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
 Result<TileProgram> schedule_as_chosen(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name,
                                        const ScheduleChoices& choices) {
-  const GroupView view = collapse_axes(program, group);
+  GroupView view = collapse_axes(program, group);
+  widen_halves(&view);
   WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(view.program, view.group));
   const auto build = choices.contract ? build_contract : build_stitch;
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,

@@ -1,4 +1,5 @@
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/Instructions.h>
 
 #include <limits>
 
@@ -36,6 +37,10 @@ V half_to_single(const LaneBuilder& k, V half) {
 V single_to_half(const LaneBuilder& k, V single) {
   llvm::IRBuilder<>& b = k.b;
   if (k.isa().f16c) {
+    if (const auto* widened = llvm::dyn_cast<llvm::FPExtInst>(single);
+        widened != nullptr && widened->getSrcTy()->getScalarType()->isHalfTy()) {
+      return b.CreateBitCast(widened->getOperand(0), k.int_type(16));  // rounded before
+    }
     // Kept apart from a float64 before it: the two roundings in one would be a call of a library.
     single = k.fence(single);
     return b.CreateBitCast(b.CreateFPTrunc(single, k.wide(b.getHalfTy())), k.int_type(16));

@@ -1,0 +1,88 @@
+#include "schedule/widen_halves.h"
+
+#include <gtest/gtest.h>
+
+#include "expr/express.h"
+
+namespace weft {
+namespace {
+
+/// The tensor expressions of a graph as one group, after widening.
+std::string widened(const std::string& text) {
+  auto graph = parse_graph(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  auto program = express(*graph);
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  fold_movement(*program);
+  remove_dead_expressions(*program);
+  Group group;
+  for (size_t e = 0; e < program->exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
+  group.outputs = program->outputs;
+  GroupView view = collapse_axes(*program, group);
+  widen_halves(&view);
+  return print(view.program);
+}
+
+TEST(WidenHalves, RoundsOnlyWhatReachesMemory) {
+  EXPECT_EQ(widened(R"((a: f16[8], b: f16[8]) {
+    s = add a, b : f16[8]
+    c = mul s, s : f16[8]
+    y = exp c : f16[8]
+  } -> (s, y))"),
+            R"(program {
+  s: f16[8] = f16(f32(a[d0]) + f32(b[d0]))
+  c: f32[8] = f32(s[d0]) * f32(s[d0])
+  y: f16[8] = f16(exp(c[d0]))
+}
+)");
+}
+
+TEST(WidenHalves, ReducesInFloat32) {
+  EXPECT_EQ(widened(R"((x: bf16[4,8]) {
+    m = reduce x, axes={1}, combiner=max : bf16[4]
+    b = broadcast m, dims={0} : bf16[4,8]
+    d = sub x, b : bf16[4,8]
+    y = reduce d, axes={1}, combiner=sum : bf16[4]
+  } -> (y))"),
+            R"(program {
+  m: f32[4] = max[8]:f32 f32(x[d0, r0])
+  d: f32[4,8] = f32(x[d0, d1]) - m[d0]
+  y: bf16[4] = sum[8]:f32 d[d0, r0]
+}
+)");
+}
+
+TEST(WidenHalves, KeepsConversionsOfTheModelAndWhatAContractionReads) {
+  EXPECT_EQ(widened(R"((x: f32[4,8], w: f16[8,4]) {
+    c = convert x : f16[4,8]
+    s = add c, c : f16[4,8]
+    y = dot_general s, w, lhs_contract={1}, rhs_contract={0}, lhs_batch={}, rhs_batch={} : f16[4,4]
+  } -> (y))"),
+            R"(program {
+  c: f32[4,8] = f32(f16(x[d0, d1]))
+  s: f16[4,8] = f16(c[d0, d1] + c[d0, d1])
+  y: f16[4,4] = contraction sum[8]:f32 f32(s[d0, r0]) * f32(w[r0, d1])
+}
+)");
+}
+
+TEST(WidenHalves, ComparesWhatWasNotRounded) {
+  EXPECT_EQ(widened(R"((x: f16[8]) {
+    s = add x, x : f16[8]
+    p = gt s, x : bool[8]
+    i = convert s : i32[8]
+    z = convert p : i32[8]
+    y = add i, z : i32[8]
+  } -> (y))"),
+            R"(program {
+  s: f32[8] = f32(x[d0]) + f32(x[d0])
+  p: bool[8] = s[d0] > f32(x[d0])
+  i: i32[8] = i32(s[d0])
+  z: i32[8] = i32(p[d0])
+  y: i32[8] = i[d0] + z[d0]
+}
+)");
+}
+
+}  // namespace
+}  // namespace weft
