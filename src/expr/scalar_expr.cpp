@@ -186,6 +186,9 @@ class Comparison {
   std::set<std::pair<const Scalar*, const Scalar*>> equal_;
 };
 
+/// Whether a walk may come by a node again: an owner is a node above it at most once each.
+bool is_shared(const ScalarRef& s) { return s.use_count() > 1; }
+
 /// What is known about nodes by their address: most bodies have a dozen, which a list holds best.
 template <typename Value>
 class NodeMap {
@@ -261,6 +264,7 @@ class Rewriter {
 
   ScalarRef run(const ScalarRef& s) {
     if (s->kind == Scalar::Kind::kConstant) return s;
+    if (!is_shared(s)) return rebuilt(s);
     if (const ScalarRef* known = done_.find(s.get())) return *known;
     ScalarRef result = rebuilt(s);
     done_.insert(s.get(), result);
@@ -275,6 +279,7 @@ class Rewriter {
       return index == s->index ? s : scalar_index(std::move(index), s->type);
     }
     std::vector<ScalarRef> operands;
+    operands.reserve(s->operands.size());
     bool same = true;
     for (const ScalarRef& o : s->operands) {
       operands.push_back(run(o));
@@ -288,6 +293,7 @@ class Rewriter {
   ScalarRef rebuilt_read(const ScalarRef& s, std::vector<ScalarRef> operands, bool same) {
     ScalarRef fill = s->fill ? run(s->fill) : nullptr;
     std::vector<IndexExpr> indices;
+    indices.reserve(s->indices.size());
     for (const IndexExpr& i : s->indices) {
       indices.push_back(renames_ ? substitute(i, index_of_) : i);
     }
@@ -310,8 +316,10 @@ class Rewriter {
 
 void visit_node(const ScalarRef& s, NodeMap<bool>& seen,
                 const std::function<void(const Scalar&)>& call) {
-  if (seen.find(s.get()) != nullptr) return;
-  seen.insert(s.get(), true);
+  if (is_shared(s)) {
+    if (seen.find(s.get()) != nullptr) return;
+    seen.insert(s.get(), true);
+  }
   for (const ScalarRef& o : s->operands) visit_node(o, seen, call);
   if (s->fill) visit_node(s->fill, seen, call);
   call(*s);

@@ -45,7 +45,7 @@ class BlockSignals {
 
 }  // namespace
 
-int available_cores() { return host_cpu_target().threads; }
+int available_cores() { return usable_threads(); }
 
 Result<std::shared_ptr<ThreadPool>> ThreadPool::create(const Options& options) {
   if (options.threads < 1 || options.threads > kMaxThreads) {
