@@ -16,5 +16,6 @@ add_executable(weft-static EXCLUDE_FROM_ALL src/tools/main.cpp cmake/static/fmt.
 target_compile_definitions(weft-static PRIVATE WEFT_VERSION="${PROJECT_VERSION}")
 set_source_files_properties(cmake/static/fmt.cpp PROPERTIES COMPILE_OPTIONS -w)
 target_link_options(weft-static PRIVATE -Wl,--as-needed -static-libstdc++ -static-libgcc -s)
+weft_use_jemalloc(weft-static)
 target_link_libraries(weft-static PRIVATE ${static_libraries} weft_tools)
 set_target_properties(weft-static PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
