@@ -27,7 +27,7 @@ Result<Executable> compile(const std::string& path, const CompileOptions& option
   std::vector<weft::Program> programs;
   programs.push_back(std::move(compiled->program));
   return Bridge::make(std::move(programs), options.pool, options.threads,
-                      std::move(compiled->metadata));
+                      std::move(compiled->metadata), std::move(compiled->stored));
 }
 
 }  // namespace weft_v1

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@ struct Executable::Impl {
   std::shared_ptr<weft::ThreadPool> pool;
   std::vector<TensorSpec> inputs, outputs;
   std::map<std::string, std::string> metadata;
+  std::future<void> stored;  ///< the compiler's entry in the cache, being written
 
   const weft::Program& first() const { return programs.front()->program(); }
 };
@@ -44,7 +46,8 @@ struct __attribute__((visibility("hidden"))) Bridge {
   /// An executable of at least one program; without a pool it gets one where it has a use for it.
   static Result<Executable> make(std::vector<weft::Program> programs,
                                  const std::optional<ThreadPool>& pool, int threads,
-                                 std::map<std::string, std::string> metadata = {});
+                                 std::map<std::string, std::string> metadata = {},
+                                 std::future<void> stored = {});
 };
 
 }  // namespace weft_v1

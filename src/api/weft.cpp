@@ -52,7 +52,8 @@ int Bridge::thread_count(const std::optional<ThreadPool>& pool, int threads) {
 
 Result<Executable> Bridge::make(std::vector<weft::Program> programs,
                                 const std::optional<ThreadPool>& pool, int threads,
-                                std::map<std::string, std::string> metadata) {
+                                std::map<std::string, std::string> metadata,
+                                std::future<void> stored) {
   auto impl = std::make_shared<Executable::Impl>();
   auto loaded = weft::load_programs(std::move(programs));
   if (!loaded.ok()) return to_public(loaded.error());
@@ -69,6 +70,7 @@ Result<Executable> Bridge::make(std::vector<weft::Program> programs,
     impl->pool = std::move(*created);
   }
   impl->metadata = std::move(metadata);
+  impl->stored = std::move(stored);
   impl->inputs = specs_of(impl->first().inputs);
   impl->outputs = specs_of(impl->first().outputs);
   Executable executable;

@@ -1,6 +1,8 @@
 #include "driver/load_or_compile.h"
 
 #include <chrono>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "driver/generate_kernels.h"
@@ -74,11 +76,32 @@ Result<CompiledModel> compile(const std::string& path, const CompileOptions& opt
   return model;
 }
 
-void store(const CompiledModel& model, const Hash128& key, CacheFolder& cache) {
-  const std::vector<std::byte> entry =
-      join_model_entry(encode_model_entry(*model.compilation, model.totals));
+void store(const Compilation& compilation, const PlanTotals& totals, const Hash128& key,
+           CacheFolder& cache) {
+  const std::vector<std::byte> entry = join_model_entry(encode_model_entry(compilation, totals));
   const std::span<const std::byte> bytes(entry);
   if (cache.insert(key, kModelKind, {&bytes, 1})) cache.trim();
+}
+
+/// Starts to store a model on a thread of its own. A machine that has none to spare stores nothing.
+std::future<void> store_beside(const CompiledModel& model, const Hash128& key,
+                               std::shared_ptr<CacheFolder> cache) {
+  const auto task = [key](std::shared_ptr<Compilation>& stored, const PlanTotals& figures,
+                          CacheFolder& into) {
+    try {
+      store(*stored, figures, key, into);
+    } catch (const std::bad_alloc&) {  // the model runs all the same
+    }
+    stored.reset();  // the future would hold it
+  };
+  try {
+    return std::async(
+        std::launch::async,
+        [task, compilation = model.compilation, totals = model.totals,
+         folder = std::move(cache)]() mutable { task(compilation, totals, *folder); });
+  } catch (const std::system_error&) {
+    return {};
+  }
 }
 
 }  // namespace
@@ -89,7 +112,7 @@ Result<CompiledModel> load_or_compile(const std::string& path, const CompileOpti
                                                        : Result<Hash128>(invalid_input("no cache"));
   if (!file.ok()) return compile(path, options);
   const Hash128 key = model_key(*file, options);
-  const std::unique_ptr<CacheFolder> cache = open_cache(options);
+  const std::shared_ptr<CacheFolder> cache = open_cache(options);
   if (const std::optional<MappedFile> entry = cache->find(key, kModelKind)) {
     if (auto model = decode_model_entry(*entry, path, options, *cache)) {
       model->timings.push_back({"load", milliseconds_since(start)});
@@ -99,9 +122,7 @@ Result<CompiledModel> load_or_compile(const std::string& path, const CompileOpti
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, compile(path, options));
   // A file that changed meanwhile is not what the key says.
   const auto& files = model.compilation->files.files();
-  const auto again = Clock::now();
-  if (!files.empty() && files[0].identity == *file) store(model, key, *cache);
-  model.timings.push_back({"store", milliseconds_since(again)});
+  if (!files.empty() && files[0].identity == *file) model.stored = store_beside(model, key, cache);
   return model;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,7 +18,10 @@ struct CompiledModel {
   PlanTotals totals;
   int64_t unique_kernels = 0, kernels_from_cache = 0;
   std::vector<PassTiming> timings;
-  std::unique_ptr<Compilation> compilation;  ///< null when the cache had the whole model
+  std::shared_ptr<Compilation> compilation;  ///< null when the cache had the whole model
+  /// The writing of the model's entry in the cache, beside whatever runs next; whoever drops it
+  /// waits for it.
+  std::future<void> stored;
 };
 
 /// compile_model, or its result from the cache folder. An entry is found under the content of the

@@ -350,6 +350,7 @@ Result<ReadyModel> prepare_model(const ModelOptions& o) {
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
   ready.compile_ms = spent.count();
   ready.compilation = std::move(model.compilation);
+  ready.stored = std::move(model.stored);
   ready.totals = model.totals;
   ready.unique_kernels = model.unique_kernels;
   ready.kernels_from_cache = model.kernels_from_cache;

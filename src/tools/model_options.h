@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <future>
 #include <map>
 #include <string>
 #include <vector>
@@ -55,7 +56,8 @@ std::vector<ProgramIo> graph_inputs(const Graph& graph);
 /// A model that is ready to run: compiled, or for --target interp only imported, or an artefact.
 struct ReadyModel {
   /// Null for an artefact, and where the cache had the whole model.
-  std::unique_ptr<Compilation> compilation;
+  std::shared_ptr<Compilation> compilation;
+  std::future<void> stored;          ///< see CompiledModel
   std::unique_ptr<Session> session;  ///< null for the interpreter
   std::vector<HostTensor> inputs;
   std::vector<std::string> output_names;
