@@ -24,10 +24,9 @@ std::string dimension_name(const ImportedInput& input, size_t axis) {
 }
 
 /// Other extents for the open dimensions: for those with names, or for all where none has one.
-std::map<std::string, int64_t> other_extents(const ImportedModel& model) {
+std::map<std::string, int64_t> other_extents(const std::vector<ImportedInput>& inputs) {
   std::map<std::string, int64_t> named, nameless;
-  for (const ImportedInput& input : model.inputs) {
-    if (input.specialised) return {};
+  for (const ImportedInput& input : inputs) {
     for (size_t axis = 0; axis < input.open.size(); ++axis) {
       const int64_t extent = input.type.shape[axis];
       if (!input.open[axis] || extent < 2 || extent > kLargestExtent) continue;
@@ -52,18 +51,20 @@ OtherBinding::OtherBinding(std::future<std::unique_ptr<Compilation>> made)
     : made_(std::move(made)) {}
 OtherBinding::~OtherBinding() = default;
 
-std::unique_ptr<OtherBinding> OtherBinding::start(const Compilation& c) {
-  const std::map<std::string, int64_t> extents = other_extents(c.imported);
+std::unique_ptr<OtherBinding> OtherBinding::start(const std::string& model,
+                                                  const CompileOptions& as_first,
+                                                  const std::vector<ImportedInput>& inputs) {
+  const std::map<std::string, int64_t> extents = other_extents(inputs);
   if (extents.empty()) return nullptr;
   CompileOptions options;
-  options.planner = c.options.planner;
-  options.threads = c.options.threads;
-  options.max_vector_bytes = c.options.max_vector_bytes;
-  options.fast_math = c.options.fast_math;
-  options.unroll = c.options.unroll;
+  options.planner = as_first.planner;
+  options.threads = as_first.threads;
+  options.max_vector_bytes = as_first.max_vector_bytes;
+  options.fast_math = as_first.fast_math;
+  options.unroll = as_first.unroll;
   options.fixed_sizes = true;
   options.stop_after = kLastPass;
-  for (const ImportedInput& input : c.imported.inputs) {
+  for (const ImportedInput& input : inputs) {
     Shape& shape = options.import.shapes[input.name];
     shape = input.type.shape;
     for (size_t axis = 0; axis < input.open.size(); ++axis) {
@@ -72,7 +73,7 @@ std::unique_ptr<OtherBinding> OtherBinding::start(const Compilation& c) {
       if (other != extents.end()) shape[axis] = other->second;
     }
   }
-  const auto job = [model = c.model, options] { return compile_other(model, options); };
+  const auto job = [model, options] { return compile_other(model, options); };
   std::future<std::unique_ptr<Compilation>> made;
   try {
     made = std::async(std::launch::async, job);

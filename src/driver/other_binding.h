@@ -2,10 +2,15 @@
 
 #include <future>
 #include <memory>
+#include <string>
+#include <vector>
+
+#include "import/onnx/import_onnx.h"
 
 namespace weft {
 
 struct Compilation;
+struct CompileOptions;
 
 /// A model once more, with the dimensions that it leaves open bound otherwise: compiled beside the
 /// first on a thread of its own, up to its tensor program. Where the two differ, numbers come from
@@ -13,9 +18,12 @@ struct Compilation;
 /// stay, as they make no axis.
 class OtherBinding {
  public:
-  /// Requires: `c` has imported its model. null where nothing is open, or the model is specialised
-  /// on values, which belong to the shapes at hand.
-  static std::unique_ptr<OtherBinding> start(const Compilation& c);
+  /// `inputs` are bound to shapes, and the model's nodes may be still to read. null where nothing
+  /// is open. A model that is specialised on values, which belong to the shapes at hand, has no use
+  /// for it.
+  static std::unique_ptr<OtherBinding> start(const std::string& model,
+                                             const CompileOptions& as_first,
+                                             const std::vector<ImportedInput>& inputs);
   ~OtherBinding();
 
   /// Waits for it. null where the model does not allow that binding.

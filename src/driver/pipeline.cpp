@@ -443,9 +443,18 @@ Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
     if (path.ends_with(".graph")) {
       WEFT_ASSIGN_OR_RETURN(c->graph, read_graph_file(path));
     } else {
-      WEFT_ASSIGN_OR_RETURN(c->imported, import_onnx(path, options.import));
-      c->graph = c->imported.graph;
-      if (keeps_sizes_open(options)) c->other = OtherBinding::start(*c);
+      ImportOptions import = options.import;
+      if (keeps_sizes_open(options)) {
+        import.inputs_bound = [&](const std::vector<ImportedInput>& inputs) {
+          c->other = OtherBinding::start(path, options, inputs);
+        };
+      }
+      WEFT_ASSIGN_OR_RETURN(c->imported, import_onnx(path, import));
+      c->graph = std::move(c->imported.graph);
+      const bool specialised =
+          std::any_of(c->imported.inputs.begin(), c->imported.inputs.end(),
+                      [](const ImportedInput& input) { return input.specialised.has_value(); });
+      if (specialised) c->other.reset();
     }
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;

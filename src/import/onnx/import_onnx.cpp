@@ -48,6 +48,7 @@ ImportedModel import_once(const ModelDef& model, const ImportOptions& options,
                           const std::set<std::string>& specialised) {
   ImportedModel imported = describe_model(model);
   imported.inputs = bind_inputs(model.graph, options);
+  if (options.inputs_bound && specialised.empty()) options.inputs_bound(imported.inputs);
   GraphBuilder builder;
   Scope scope{builder, model.opsets, nullptr, {}, 0, {}};
   GraphImporter importer(model, options);

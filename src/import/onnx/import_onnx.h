@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,17 +15,6 @@
 #include "support/result.h"
 
 namespace weft {
-
-/// What the caller knows about the model's inputs. Names that the model does not have are an error.
-struct ImportOptions {
-  /// Symbolic dimensions: by their name in the model, or "input.axis" ("x.0") where it has none.
-  std::map<std::string, int64_t> bind;
-  /// Values that inputs will have. They give shapes, and where an operator needs an input as a
-  /// constant (a shape, axes, k, pads) the graph is specialised on them.
-  std::map<std::string, HostTensor> known_inputs;
-  /// Shapes that inputs will have; symbolic dimensions bind from them.
-  std::map<std::string, Shape> shapes;
-};
 
 /// An input of the model, in the model's order.
 struct ImportedInput {
@@ -41,6 +31,20 @@ struct ImportedInput {
   /// Integers that are safe whatever the rest: an index into an axis of n has [0, n-1]. nullopt:
   /// nothing is known.
   std::optional<Interval> range;
+};
+
+/// What the caller knows about the model's inputs. Names that the model does not have are an error.
+struct ImportOptions {
+  /// Symbolic dimensions: by their name in the model, or "input.axis" ("x.0") where it has none.
+  std::map<std::string, int64_t> bind;
+  /// Values that inputs will have. They give shapes, and where an operator needs an input as a
+  /// constant (a shape, axes, k, pads) the graph is specialised on them.
+  std::map<std::string, HostTensor> known_inputs;
+  /// Shapes that inputs will have; symbolic dimensions bind from them.
+  std::map<std::string, Shape> shapes;
+  /// Called with the inputs once their shapes are bound, before any node is read. Which of them the
+  /// graph is specialised on is not known then.
+  std::function<void(const std::vector<ImportedInput>&)> inputs_bound;
 };
 
 /// A file that constants of the graph may be views of; they keep the mapping alive.
