@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "lower/lowering.h"
+#include "tile/executions.h"
 
 namespace weft::lowering {
 
@@ -82,6 +83,8 @@ void Lowering::emit_gpu_phase(const std::vector<Nest>& nests) {
       run_item(begin);
       return std::vector<Reg>{};
     });
+  } else if (nests.size() == 1) {
+    emit_gpu_items(nests[0], begin, end);
   } else {
     builder_.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
       ++repetitions_;
@@ -93,11 +96,76 @@ void Lowering::emit_gpu_phase(const std::vector<Nest>& nests) {
   builder_.end_phase();
 }
 
+/// One block's items of a nest, one after another. What does not change with the last dimensions of
+/// the grid is made before the loop over these.
+void Lowering::emit_gpu_items(const Nest& nest, Reg begin, Reg end) {
+  const auto kept = kept_statements(structure_of(program_), scopes_);
+  tiles_.clear();
+  next_tiles_.clear();
+  ++repetitions_;
+  if (kept.empty()) {
+    builder_.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
+      path_ = nest.path;
+      emit_gpu_nest(*nest.node, item);
+      return std::vector<Reg>{};
+    });
+    --repetitions_;
+    return;
+  }
+  const TileLoop& loop = *nest.node->loop;
+  path_ = nest.path;
+  size_t depth = 0;
+  for (const auto& [statement, own] : kept) depth = std::max(depth, own);
+  const auto make = [&](bool outermost) {
+    for (size_t n = 0; n < loop.body.size(); ++n) {
+      const TileStatement* statement = &loop.body[n].statement;
+      const auto found = kept.find(statement);
+      if (found == kept.end() || (found->second == 0) != outermost) continue;
+      emit_node(loop.body[n], static_cast<int32_t>(n));
+      prefetched_.insert(statement);
+    }
+  };
+  const auto run_items = [&](Reg first, Reg last) {
+    builder_.for_loop(first, last, 1, {}, [&](Reg item, const std::vector<Reg>&) {
+      const auto saved = tiles_;
+      bind_grid_dims(loop, depth, loop.dims.size(), item,
+                     [&](Reg below) { emit_gpu_grid_body(loop.body, below); });
+      tiles_ = saved;
+      return std::vector<Reg>{};
+    });
+  };
+  const auto op = [&](ScalarOp o, Reg a, Reg b) { return builder_.apply(o, {a, b}, DType::kI64); };
+  make(true);
+  if (depth == 0) {
+    run_items(begin, end);
+  } else {
+    const int64_t below = grid_items_below(loop, depth);
+    const Reg inner = builder_.int_constant(below), zero = builder_.int_constant(0);
+    const Reg from = op(ScalarOp::kDiv, begin, inner);
+    const Reg to =
+        op(ScalarOp::kDiv, op(ScalarOp::kAdd, end, builder_.int_constant(below - 1)), inner);
+    builder_.for_loop(from, to, 1, {}, [&](Reg t, const std::vector<Reg>&) {
+      const auto saved = tiles_;
+      bind_grid_dims(loop, 0, depth, t, [&](Reg) {
+        make(false);
+        const Reg first = op(ScalarOp::kMul, t, inner);
+        run_items(op(ScalarOp::kMax, op(ScalarOp::kSub, begin, first), zero),
+                  op(ScalarOp::kMin, op(ScalarOp::kSub, end, first), inner));
+      });
+      tiles_ = saved;
+      return std::vector<Reg>{};
+    });
+  }
+  --repetitions_;
+}
+
 void Lowering::emit_gpu_nest(const TileNode& nest, Reg item) {
   tiles_.clear();
   next_tiles_.clear();
   if (nest.kind == TileNode::Kind::kLoop && nest.loop->kind == TileLoop::Kind::kGrid) {
-    bind_grid_dim(*nest.loop, 0, item);
+    const TileLoop& loop = *nest.loop;
+    bind_grid_dims(loop, 0, loop.dims.size(), item,
+                   [&](Reg below) { emit_gpu_grid_body(loop.body, below); });
     return;
   }
   const std::vector<int32_t> outer = path_;
@@ -107,18 +175,17 @@ void Lowering::emit_gpu_nest(const TileNode& nest, Reg item) {
 }
 
 /// The iteration of each dimension is a digit of the item's number, the last one fastest.
-void Lowering::bind_grid_dim(const TileLoop& loop, size_t dim, Reg item) {
-  if (dim == loop.dims.size()) {
-    emit_gpu_grid_body(loop.body, item);
-    return;
-  }
+void Lowering::bind_grid_dims(const TileLoop& loop, size_t dim, size_t last, Reg item,
+                              const std::function<void(Reg below)>& body) {
+  if (dim == last) return body(item);
   const TileLoop::Dim& d = loop.dims[dim];
   const auto value = [&](int id) { return program_.vars[static_cast<size_t>(id)].extent; };
   const int64_t begin = weft::evaluate(d.begin, value), end = weft::evaluate(d.end, value);
   const int64_t extent = std::max<int64_t>(end - begin, 0);
   const int64_t own = (extent + d.step - 1) / d.step;
   if (own == 0) return;
-  const int64_t inner = grid_items_below(loop, dim) / own;
+  int64_t inner = grid_items_below(loop, dim + 1);
+  if (last < loop.dims.size()) inner /= grid_items_below(loop, last);
   const auto op = [&](ScalarOp o, Reg a, int64_t b) {
     return builder_.apply(o, {a, builder_.int_constant(b)}, DType::kI64);
   };
@@ -127,7 +194,7 @@ void Lowering::bind_grid_dim(const TileLoop& loop, size_t dim, Reg item) {
   const IndexExpr iteration = own == 1 ? IndexExpr(0) : add_kernel_var(t, {0, own - 1});
   bound_[static_cast<size_t>(d.origin)] = iteration * d.step + begin;
   if (extent % d.step == 0) {
-    bind_grid_dim(loop, dim + 1, below);
+    bind_grid_dims(loop, dim + 1, last, below, body);
   } else {
     auto& valid = valid_[static_cast<size_t>(d.offset)];
     if (own == 1) {
@@ -140,7 +207,7 @@ void Lowering::bind_grid_dim(const TileLoop& loop, size_t dim, Reg item) {
       while (d.step % (divisor * 2) == 0 && extent % (divisor * 2) == 0) divisor *= 2;
       valid = Valid{0, left, divisor};
     }
-    bind_grid_dim(loop, dim + 1, below);
+    bind_grid_dims(loop, dim + 1, last, below, body);
     valid.reset();
   }
   bound_[static_cast<size_t>(d.origin)].reset();
@@ -153,7 +220,9 @@ void Lowering::emit_gpu_grid_body(const TileBody& body, Reg item) {
     if (node.kind == TileNode::Kind::kLoop && node.loop->kind == TileLoop::Kind::kGrid) {
       emit_grid_barrier_before(child);
       path_.push_back(child);
-      bind_grid_dim(*node.loop, 0, item);
+      const TileLoop& inner = *node.loop;
+      bind_grid_dims(inner, 0, inner.dims.size(), item,
+                     [&](Reg below) { emit_gpu_grid_body(inner.body, below); });
       path_.pop_back();
     } else {
       emit_node(node, child);

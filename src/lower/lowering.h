@@ -169,7 +169,11 @@ class Lowering {
   // gpu_grid.cpp
   void emit_gpu_phase(const std::vector<Nest>& nests);
   void emit_gpu_nest(const TileNode& nest, Reg item);
-  void bind_grid_dim(const TileLoop& loop, size_t dim, Reg item);
+  void emit_gpu_items(const Nest& nest, Reg begin, Reg end);
+  /// Binds dimensions [dim, last) of the loop to their digits of `item`; what is left of it, the
+  /// number within loops further inside, is given to `body`.
+  void bind_grid_dims(const TileLoop& loop, size_t dim, size_t last, Reg item,
+                      const std::function<void(Reg below)>& body);
   void emit_gpu_grid_body(const TileBody& body, Reg item);
   void emit_grid_barrier_before(int32_t child);
   int64_t block_count() const;

@@ -51,6 +51,11 @@ SiteRange live_range(const Derivation& d, TileSymbolId symbol) {
       range = {std::min(range.first, first), std::max(range.last, end - 1)};
     }
   }
+  if (d.kept.count(symbol) != 0) {
+    const Site& site = d.structure.sites[static_cast<size_t>(definition)];
+    const auto [first, end] = d.structure.loop_sites.at(site.loops.front());
+    return {first, end - 1};
+  }
   const std::vector<const TileLoop*> around = lifetime_loops(d, symbol);
   for (const int32_t number : sites) {
     const Site& site = d.structure.sites[static_cast<size_t>(number)];

@@ -129,7 +129,7 @@ class Evaluator {
   // Tiles.
   /// Extents and bases of all values, and the loop at whose iterations each begins anew.
   void prepare_tiles() {
-    Derivation d{program_, structure_, places_, {}, {}, scopes_};
+    Derivation d{program_, structure_, places_, {}, {}, scopes_, {}};
     for (size_t i = 0; i < program_.symbols.size(); ++i) {
       if (structure_.definition[i] < 0) continue;
       const TileSymbolId id = static_cast<TileSymbolId>(i);

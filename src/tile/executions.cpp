@@ -1,6 +1,7 @@
 #include "tile/executions.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "fmt/format.h"
 #include "tile/relate_reads.h"
@@ -167,6 +168,78 @@ std::map<std::vector<int64_t>, int64_t> execution_counts(const GridIterations& i
     if (seen.insert(std::move(key)).second) ++counts[own];
   }
   return counts;
+}
+
+namespace {
+
+/// Iterations of the dimensions from `dim` on; none where a bound is no constant.
+std::optional<int64_t> iterations_below(const TileProgram& program, const TileLoop& loop,
+                                        size_t dim) {
+  int64_t count = 1;
+  for (size_t d = dim; d < loop.dims.size(); ++d) {
+    const TileLoop::Dim& info = loop.dims[d];
+    const IndexExpr length = substitute(info.end - info.begin, [&](int id) -> IndexExpr {
+      const TileVar& var = program.vars[static_cast<size_t>(id)];
+      const bool bound = var.kind == TileVar::Kind::kSize && var.extent > 0;
+      return bound ? IndexExpr(var.extent) : IndexExpr::var(id);
+    });
+    if (!length.is_const()) return std::nullopt;
+    count *= std::max<int64_t>((length.constant() + info.step - 1) / info.step, 0);
+  }
+  return count;
+}
+
+/// The grid loop of a GPU's program whose blocks take several of its iterations, where that is all
+/// of the program.
+const TileLoop* repeated_grid(const TileProgram& program) {
+  if (program.cpu || program.body.size() != 1 || !program.blocks.is_const()) return nullptr;
+  const TileNode& node = program.body[0];
+  if (node.kind != TileNode::Kind::kLoop || !is_grid(*node.loop)) return nullptr;
+  for (const TileNode& inner : node.loop->body) {
+    if (inner.kind == TileNode::Kind::kLoop && is_grid(*inner.loop)) return nullptr;
+  }
+  const auto items = iterations_below(program, *node.loop, 0);
+  return items && *items > program.blocks.constant() ? node.loop.get() : nullptr;
+}
+
+}  // namespace
+
+std::map<const TileStatement*, size_t> kept_statements(const TileStructure& structure,
+                                                       const ScopeAnalysis& scopes) {
+  const TileProgram& program = *structure.program;
+  std::map<const TileStatement*, size_t> out;
+  const TileLoop* loop = repeated_grid(program);
+  if (loop == nullptr) return out;
+  const std::vector<std::set<TileVarId>> used = grid_dependences(structure, scopes);
+  std::set<TileSymbolId> known;
+  for (size_t i = 0; i < structure.sites.size(); ++i) {
+    const Site& site = structure.sites[i];
+    if (site.kind != Site::Kind::kStatement || site.loops.size() != 1 || !site.guards.empty()) {
+      continue;
+    }
+    const auto stays = [&](TileSymbolId s) {
+      return program.symbols[static_cast<size_t>(s)].kind == TileSymbol::Kind::kValue &&
+             scopes.symbols[static_cast<size_t>(s)].scope <= Scope::kBlock;
+    };
+    bool kept = std::ranges::all_of(site.statement->targets,
+                                    [&](const TileRef& t) { return stays(t.symbol); });
+    visit(site.value, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead) return;
+      const TileSymbol& read = program.symbols[static_cast<size_t>(s.symbol)];
+      kept &= read.kind == TileSymbol::Kind::kInput || known.count(s.symbol) != 0;
+    });
+    size_t depth = 0;
+    for (const TileVarId origin : used[i]) {
+      depth = std::max(depth, static_cast<size_t>(structure.dim_of.at(origin).second) + 1);
+    }
+    if (!kept || depth == loop->dims.size() ||
+        iterations_below(program, *loop, depth).value_or(1) < 2) {
+      continue;
+    }
+    out[site.statement] = depth;
+    for (const TileRef& t : site.statement->targets) known.insert(t.symbol);
+  }
+  return out;
 }
 
 std::set<TileVarId> read_variables(const TileProgram& program, const Scalar& read) {

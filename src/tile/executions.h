@@ -36,6 +36,15 @@ std::map<std::vector<int64_t>, int64_t> execution_counts(const GridIterations& i
                                                          const std::vector<TileVarId>& around,
                                                          const std::set<TileVarId>& used);
 
+/// Statements whose value a block of several iterations keeps, with the number n of dimensions of
+/// the grid loop around it that it depends on, where only those behind the first n change from one
+/// iteration to the next: a GPU's blocks make it once for each value of these n.
+///     grid b in 4, i in 1000 { w[j] = scale[b,j]; … }  on 8 blocks  ->  w: 1
+/// Such statements stand directly in the one grid loop of a program's only nest and read inputs and
+/// each other alone.
+std::map<const TileStatement*, size_t> kept_statements(const TileStructure& structure,
+                                                       const ScopeAnalysis& scopes);
+
 /// Warps that request the same element of a read: those that its variables do not tell apart. 1 on
 /// a CPU.
 int64_t warp_copies(const TileStructure& structure, const PlaceTable& places, const ReadSite& read);

@@ -15,6 +15,8 @@ struct Derivation {
   std::vector<Scope>
       read_scopes;  ///< by read: what it alone asks for; kRegister: its thread made the element
   ScopeAnalysis out;
+  /// Values that a block keeps over its iterations of a grid loop.
+  std::set<TileSymbolId> kept;
 };
 
 /// Joins rules 1a to 1d over the reads of every value and carry.

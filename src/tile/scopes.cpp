@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "fmt/format.h"
+#include "tile/executions.h"
 #include "tile/scope_derivation.h"
 #include "tile/tile_printer.h"
 
@@ -399,7 +400,7 @@ void derive_symbol_scopes(Derivation& d) {
 }
 
 Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
-  Derivation d{program, structure_of(program), {}, {}, {}, {}};
+  Derivation d{program, structure_of(program), {}, {}, {}, {}, {}};
   for (size_t i = 0; i < program.symbols.size(); ++i) {
     const TileSymbol& symbol = program.symbols[i];
     const bool needs =
@@ -429,6 +430,9 @@ Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
   }
   derive_symbol_scopes(d);
   WEFT_RETURN_IF_ERROR(derive_grid_barriers(d));
+  for (const auto& [statement, depth] : kept_statements(d.structure, d.out)) {
+    for (const TileRef& target : statement->targets) d.kept.insert(target.symbol);
+  }
   WEFT_RETURN_IF_ERROR(derive_buffers(d));
   derive_swizzles(d);
   pad_rows(d);

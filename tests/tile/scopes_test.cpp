@@ -102,6 +102,28 @@ kernel k(x: f32[64], out y: f32[64], out z: f32[64]) blocks P warps 1 {
   EXPECT_TRUE(scopes.barriers.empty());
 }
 
+// What a block keeps over its iterations shares its bytes with nothing of them; with an iteration a
+// block it may.
+TEST(Scopes, WhatIterationsShareStaysInTheArena) {
+  for (const bool several : {false, true}) {
+    const TileProgram program = parsed(std::string(R"(
+kernel k(x: f32[6,64], w: f32[64], out y: f32[6,64]) blocks )") +
+                                       (several ? "2" : "6") + R"( warps 2 gpu {
+  j: 64;
+  grid i in 6 {
+    W[j] = w[j] at block @[j=WARP_2-LANE_32];
+    A[j] = x[i,j] * W[63-j] at block @[j=WARP_2-LANE_32];
+    B[j] = A[63-j] + 1 at block @[j=WARP_2-LANE_32];
+    y[i,j] = B[63-j] @[j=WARP_2-LANE_32];
+  }
+})");
+    const ScopeAnalysis scopes = derived(program);
+    EXPECT_EQ(scope_of(program, scopes, "W").offset, 0);
+    EXPECT_EQ(scope_of(program, scopes, "A").offset, 256);
+    EXPECT_EQ(scope_of(program, scopes, "B").offset, several ? 512 : 0);
+  }
+}
+
 // A core goes through all of its iterations before a barrier ends: what it keeps lies in memory.
 TEST(Scopes, KeepValuesAcrossABarrierInMemory) {
   const std::string text = R"(
