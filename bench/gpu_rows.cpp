@@ -39,6 +39,7 @@ std::vector<Case> all_cases() {
       {"softmax 75000x32", softmax("f32", 75000, 32)},
       {"layer norm 1700x1023", layer_norm("f32", 1700, 1023)},
       {"layer norm f16 4096x1024", layer_norm("f16", 4096, 1024)},
+      {"rms norm f16 13001x512", layer_norm("f16", 13001, 512, false)},
       {"row sum 64x30000", reduction("f32", {64, 30000}, 1, "sum")},
       {"row sum 1x4000000", reduction("f32", {1, 4000000}, 1, "sum")},
       {"row sum 75000x32", reduction("f32", {75000, 32}, 1, "sum")},

@@ -1,9 +1,11 @@
 #include "schedule/row_layout.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <tuple>
 
+#include "schedule/repeated_reads.h"
 #include "schedule/rounding.h"
 #include "schedule/thread_tile.h"
 #include "schedule/tile_builder.h"
@@ -33,12 +35,19 @@ class LayoutChoice {
                const Target& target)
       : program_(program), group_(group), axes_(axes), target_(target) {
     choose_vector_axis();
+    repeated_ = repeated_reads(program, group, axes, base_.free);
+    walked_ = axes_to_walk(repeated_, axes);
   }
 
   std::vector<RowLayout> run() {
     if (base_.row.empty()) {
       std::vector<RowLayout> out = crossing();
-      out.push_back(elementwise());
+      const RowLayout last = elementwise();
+      if (const auto walking = out.empty() ? walking_elementwise() : std::nullopt;
+          walking && walking->microseconds < elementwise_time(last)) {
+        out.push_back(*walking);
+      }
+      out.push_back(last);
       return out;
     }
     std::vector<RowLayout> out;
@@ -46,7 +55,9 @@ class LayoutChoice {
       for (const Threads& threads : thread_shapes()) {
         for (const bool resident : {true, false}) {
           RowLayout layout = rows(parts, threads, resident);
-          if (layout.warps > 0) out.push_back(std::move(layout));
+          if (layout.warps == 0) continue;
+          if (resident && parts == 1) add_walking(threads, &out);
+          out.push_back(std::move(layout));
         }
       }
     }
@@ -105,10 +116,17 @@ class LayoutChoice {
     int64_t vector_lanes = 32;        ///< along the vector axis where that is not the row's
     int64_t most_warps = kMostWarps;  ///< of a row
     int64_t held = kEnoughHeld;       ///< elements of a thread before a row is given more warps
+    int64_t free_warps = kFreeWarps;  ///< for rows beside each other
   };
   std::vector<Threads> thread_shapes() const;
   bool row_vector() const { return axes_.axes[static_cast<size_t>(base_.vec_axis)].reduced; }
-  RowLayout rows(int64_t parts, const Threads& threads, bool resident) const;
+  RowLayout rows(int64_t parts, const Threads& threads, bool resident, bool walks = false) const;
+  void add_walking(Threads threads, std::vector<RowLayout>* out) const;
+  bool walk(bool rows_span_warps, RowLayout* l) const;
+  std::optional<RowLayout> walking_elementwise() const;
+  double elementwise_time(const RowLayout& l) const;
+  double request_time(const RowLayout& l) const;
+  double busy_part(int64_t blocks, int64_t warps) const;
   bool choose_parts(int64_t parts, RowLayout* l) const;
   void lay_out_rows(const Threads& threads, RowLayout* l) const;
   double partial_bytes(const RowLayout& l, int64_t blocks) const;
@@ -125,6 +143,8 @@ class LayoutChoice {
   const GroupAxes& axes_;
   const Target& target_;
   RowLayout base_;  ///< axes only
+  std::vector<RepeatedRead> repeated_;
+  std::set<int> walked_;  ///< axes of the grid along which most of that stays the same
 };
 
 /// The axis along which most bytes lie one after another.
@@ -331,22 +351,99 @@ std::vector<LayoutChoice::Threads> LayoutChoice::thread_shapes() const {
   return out;
 }
 
-RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool resident) const {
+/// Layouts whose blocks take several boxes of the grid, few of them resident with as many threads
+/// as keep the device busy: each asks once for what its rows have in common.
+void LayoutChoice::add_walking(Threads threads, std::vector<RowLayout>* out) const {
+  if (walked_.empty() || !row_vector()) return;
+  for (const int64_t warps : {kFreeWarps, 2 * kFreeWarps, 4 * kFreeWarps}) {
+    threads.free_warps = warps;
+    RowLayout layout = rows(1, threads, true, true);
+    if (layout.warps > 0) out->push_back(std::move(layout));
+  }
+}
+
+/// Makes a layout's blocks walk. Axes along which they do come last in the grid. False where an SM
+/// has one block alone that waits for all of its warps with each row: nothing hides that.
+bool LayoutChoice::walk(bool rows_span_warps, RowLayout* l) const {
+  const int64_t per_sm = kRoomyThreads / (l->warps * 32);
+  if (per_sm < (rows_span_warps ? 2 : 1)) return false;
+  std::vector<int> kept, walked;
+  for (const int a : l->free) (walked_.count(a) != 0 ? walked : kept).push_back(a);
+  l->kept_dims = kept.size();
+  l->free = kept;
+  l->free.insert(l->free.end(), walked.begin(), walked.end());
+  l->keeps = true;
+  const int64_t boxes = boxes_of(*l, axes_);
+  const int64_t turns = ceil_div(boxes, target_.sm_count * per_sm);
+  l->blocks = ceil_div(boxes, turns);
+  l->per_sm = ceil_div(l->blocks, target_.sm_count);
+  return true;
+}
+
+/// What is read again comes out of the second-level cache.
+double LayoutChoice::request_time(const RowLayout& l) const {
+  double rate = 1;
+  for (const auto& point : target_.bandwidth) rate = std::max(rate, point.gb_per_s);
+  return requested_bytes(repeated_, l, axes_) / (rate * 1e3);
+}
+
+double LayoutChoice::busy_part(int64_t blocks, int64_t warps) const {
+  return std::min({1.0,
+                   static_cast<double>(blocks * warps * 32) /
+                       static_cast<double>(target_.sm_count * kBusyThreads),
+                   static_cast<double>(blocks) / target_.sm_count});
+}
+
+double LayoutChoice::elementwise_time(const RowLayout& l) const {
+  const double bytes = bytes_moved(true);
+  const double rate = target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, 1e15))) * 1e3;
+  const int64_t boxes = boxes_of(l, axes_), blocks = l.blocks > 0 ? l.blocks : boxes;
+  // All blocks take as many boxes as the one with the most.
+  const double turns =
+      static_cast<double>(ceil_div(boxes, blocks) * blocks) / static_cast<double>(boxes);
+  return bytes / rate / busy_part(blocks, l.warps) * turns + request_time(l);
+}
+
+/// A thread has several elements along the axis on which operands stay the same.
+std::optional<RowLayout> LayoutChoice::walking_elementwise() const {
+  constexpr int64_t kElementsBeside = 4, kMostElements = 16;
+  if (walked_.empty()) return std::nullopt;
+  RowLayout l = base_;
+  const int64_t vec = vector_elements(l);
+  ThreadTile tile(kFreeWarps);
+  bool first = true;
+  for (auto a = l.free.rbegin(); a != l.free.rend(); ++a) {
+    const bool beside = first && walked_.count(*a) != 0;
+    l.digits[*a] =
+        tile.add(extent(*a), *a == l.vec_axis ? vec : 1, 32, kFreeWarps,
+                 beside ? std::clamp<int64_t>(kMostElements / vec, 1, kElementsBeside) : 1);
+    first &= !beside;
+  }
+  l.warps = kFreeWarps / tile.warps_left();
+  if (!walk(false, &l)) return std::nullopt;
+  l.microseconds = elementwise_time(l);
+  return l;
+}
+
+RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool resident,
+                             bool walks) const {
   RowLayout l = base_;
   l.resident = resident;
   l.warps = 0;
   if (!choose_parts(parts, &l)) return l;
   lay_out_rows(threads, &l);
-  int64_t held = 1, blocks = l.parts, combining = 1;
+  int64_t held = 1, combining = 1;
+  bool rows_span_warps = false;
   for (const auto& [a, digits] : l.digits) {
     const bool reduced = axes_.axes[static_cast<size_t>(a)].reduced;
     for (const Place::Digit& d : digits) {
       const bool own = d.level == PlaceLevel::kReg || d.level == PlaceLevel::kVec;
       if (own) held *= d.extent;
       if (!own && reduced) combining *= d.extent;
+      rows_span_warps |= reduced && d.level == PlaceLevel::kWarp;
     }
-    if (!reduced) blocks *= ceil_div(extent(a), std::max<int64_t>(digits_extent(digits), 1));
   }
+  int64_t blocks = boxes_of(l, axes_);
   const auto refuse = [&] {
     l.warps = 0;
     return l;
@@ -362,13 +459,17 @@ RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool residen
     }
     if (l.parts > combining * kMostTurns) return refuse();
   }
-  const auto launched = static_cast<double>(blocks * l.warps * 32);
-  const double busy =
-      std::min({1.0, launched / static_cast<double>(target_.sm_count * kBusyThreads),
-                static_cast<double>(blocks) / target_.sm_count});
+  double turns = 1;
+  if (walks) {
+    if (!walk(rows_span_warps, &l)) return refuse();
+    turns =
+        static_cast<double>(ceil_div(blocks, l.blocks) * l.blocks) / static_cast<double>(blocks);
+    blocks = l.blocks;
+  }
+  const double busy = busy_part(blocks, l.warps);
   const double bytes = bytes_moved(resident) + partial_bytes(l, blocks);
   const double rate = target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, 1e15))) * 1e3;
-  l.microseconds = bytes / rate / busy;
+  l.microseconds = bytes / rate / busy * turns + request_time(l);
   if (l.parts > 1) {
     l.microseconds += target_.barrier_us * static_cast<double>(reduction_levels());
   }
@@ -430,16 +531,16 @@ void LayoutChoice::lay_out_rows(const Threads& threads, RowLayout* l) const {
   while (row_warps < threads.most_warps && row_elements > row_warps * lanes * threads.held) {
     row_warps *= 2;
   }
-  ThreadTile tile(std::max(row_warps, kFreeWarps));
+  ThreadTile tile(std::max(row_warps, threads.free_warps));
   if (row_vector()) {
-    if (row_warps > 1) tile = ThreadTile(row_warps);
+    if (row_warps > 1 && threads.free_warps == kFreeWarps) tile = ThreadTile(row_warps);
     for (auto a = l->row.rbegin(); a != l->row.rend(); ++a) {
       const bool first = *a == l->vec_axis;
       const int64_t regs = l->resident ? 0 : !first ? 1 : row_goes_on() ? 2 : 4;
       l->digits[*a] = tile.add(length(*a), first ? vec : 1, 32, row_warps, regs);
     }
     for (auto a = l->free.rbegin(); a != l->free.rend(); ++a) {
-      l->digits[*a] = tile.add(extent(*a), 1, 32, kFreeWarps, 1);
+      l->digits[*a] = tile.add(extent(*a), 1, 32, threads.free_warps, 1);
     }
   } else {
     const int64_t beside = std::max<int64_t>(kFreeWarps / row_warps, 1);

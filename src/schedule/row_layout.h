@@ -21,7 +21,12 @@ struct RowLayout {
   /// results meet at a barrier of the grid. -1: a row belongs to one block.
   int split = -1;
   int64_t part = 0, parts = 1;
-  /// Blocks that an SM must hold for that barrier; 0 without one.
+  /// Blocks that take several boxes of the grid each and keep what does not change with its axes
+  /// behind the first `kept_dims`; 0: one block for each box.
+  int64_t blocks = 0;
+  bool keeps = false;
+  size_t kept_dims = 0;
+  /// Blocks that an SM must hold, for a barrier of the grid or to be busy; 0: no demand.
   int64_t per_sm = 0;
   /// Element-wise: the axis along which what lies across the vectors is contiguous; tiles of such
   /// tensors pass through shared memory, read with `cross_digits`. -1: nothing does.

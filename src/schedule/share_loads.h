@@ -15,6 +15,14 @@ namespace weft {
 /// Returns whether the program changed.
 bool share_loads(TileProgram& program);
 
+/// A value made of what a read loads from a parameter, over the box that the read moves with, which
+/// lies as in the place of a reader.
+struct LoadedValue {
+  TileStatement load;
+  ScalarRef value;  ///< to be read in place of the parameter
+};
+LoadedValue loaded_value(TileProgram& program, const ScalarRef& read, const Place& reader);
+
 /// The reads of inputs in a value that happen whatever the values are, each occurrence; gathers and
 /// reads with a fill are left out.
 std::vector<ScalarRef> certain_reads(const TileProgram& program, const ScalarRef& value);

@@ -7,6 +7,7 @@
 
 #include "expr/dependence.h"
 #include "fmt/format.h"
+#include "schedule/keep_loads.h"
 #include "schedule/row_layout.h"
 #include "schedule/share_loads.h"
 #include "schedule/templates.h"
@@ -81,9 +82,10 @@ class ThreadStitch {
     program.body = b_.one_nest(std::move(grid));
     for (TileNode& node : tail) program.body.push_back(std::move(node));
     program.cpu = false;
-    program.blocks = items;
+    program.blocks = layout_.blocks > 0 ? layout_.blocks : items;
     program.warps = layout_.warps;
     program.per_sm = layout_.per_sm;
+    if (layout_.keeps) keep_loads(program, layout_.kept_dims);
     share_loads(program);
     ScheduledKernel out;
     out.program = std::move(program);

@@ -157,6 +157,14 @@ TEST_F(GeneratedBarriers, OfEveryTemplate) {
       "(x: f32[300,70]) {\n s = reduce x, axes={0}, combiner=sum : f32[70]\n"
       " y = exp s : f32[70]\n} -> (y)",
       h100, &losses);
+  // Weights that a block of several rows keeps in shared memory.
+  Target few = h100;
+  few.sm_count = 1;
+  take_away_from_graph(
+      "(x: f32[403,272], w: f32[272]) {\n m = reduce x, axes={1}, combiner=max : f32[403]\n"
+      " mb = broadcast m, dims={0} : f32[403,272]\n d = sub x, mb : f32[403,272]\n"
+      " wb = broadcast w, dims={1} : f32[403,272]\n y = mul d, wb : f32[403,272]\n} -> (y)",
+      few, &losses);
   for (const char* type : {"f32", "f16"}) {
     take_away_from_graph(product(type, 70, 72, 200), h100, &losses);
     take_away_from_graph(product(type, 37, 45, 121), h100, &losses);

@@ -165,6 +165,94 @@ TEST_F(GpuTraffic, OfWhatStaysOnChipIsItsSizeOnce) {
   }
 }
 
+std::string scaled_norm(const char* type, int64_t rows, int64_t n, bool centred) {
+  const std::string mean = centred ? R"(
+        s = reduce x, axes={1}, combiner=sum : T[R]
+        mu = mul s, part : T[R]
+        mb = broadcast mu, dims={0} : T[R,C]
+        d = sub x, mb : T[R,C])"
+                                   : "\n        d = neg x : T[R,C]";
+  const std::string text = "(x: T[R,C], w: T[C], b: T[C]) {\n        n = constant " +
+                           std::to_string(1.0 / static_cast<double>(n)) +
+                           " : T[]\n        part = broadcast n, dims={} : T[R]" + mean + R"(
+        q = mul d, d : T[R,C]
+        v = reduce q, axes={1}, combiner=sum : T[R]
+        va = mul v, part : T[R]
+        r = rsqrt va : T[R]
+        rb = broadcast r, dims={0} : T[R,C]
+        t = mul d, rb : T[R,C]
+        wb = broadcast w, dims={1} : T[R,C]
+        u = mul t, wb : T[R,C]
+        bb = broadcast b, dims={1} : T[R,C]
+        y = add u, bb : T[R,C]
+      } -> (y))";
+  return replaced(
+      replaced(replaced(text, "T[", std::string(type) + "["), "R", std::to_string(rows)), "C",
+      std::to_string(n));
+}
+
+std::string biased_activation(const char* type, int64_t rows, int64_t n) {
+  return replaced(replaced(replaced(R"(
+      (x: T[R,C], b: T[C]) {
+        bb = broadcast b, dims={1} : T[R,C]
+        a = add x, bb : T[R,C]
+        e = erf a : T[R,C]
+        t = tanh e : T[R,C]
+        y = mul t, a : T[R,C]
+      } -> (y))",
+                                    "T[", std::string(type) + "["),
+                           "R", std::to_string(rows)),
+                  "C", std::to_string(n));
+}
+
+/// What rows have in common is asked for by each block once, and blocks are few. In whole sectors
+/// where rows begin at them.
+TEST_F(GpuTraffic, OfWeightsThatRowsShare) {
+  Target small = h100_;
+  small.sm_count = 2;
+  small.barrier_us = 1e6;
+  for (const char* type : {"f32", "f16"}) {
+    const double tolerance = type[1] == '1' ? 4e-2 : 1e-4;
+    for (const auto& [rows, n] : {std::pair{603, 272}, {1407, 77}, {311, 1040}}) {
+      for (const std::string& text :
+           {scaled_norm(type, rows, n, true), scaled_norm(type, rows, n, false),
+            biased_activation(type, rows, n)}) {
+        const EmulatedRun run = run_and_compare(text, small, tolerance);
+        ASSERT_NE(run.compilation, nullptr);
+        ASSERT_EQ(run.launches.size(), 1u) << text;
+        const Measured got = measured(run.launches[0].report);
+        expect_predicted(run.schedule(0).program, run.schedule(0).scopes, got);
+        EXPECT_LE(got.read + got.written, run.bytes() * 102 / 100) << text;
+        if (n % 16 == 0) EXPECT_LE(got.sector_bytes, run.bytes() * 102 / 100) << text;
+        if (rows == 603) expect_no_spills(run);
+      }
+    }
+  }
+}
+
+/// Blocks go on from one value of the axes that a weight depends on to the next.
+TEST_F(GpuTraffic, OfWeightsThatSomeAxesShare) {
+  Target small = h100_;
+  small.sm_count = 2;
+  for (const char* n : {"40", "96", "200"}) {
+    const EmulatedRun run = run_and_compare(replaced(R"(
+      (x: f32[1501,3,N], w: f32[3,N]) {
+        s = reduce x, axes={2}, combiner=max : f32[1501,3]
+        sb = broadcast s, dims={0,1} : f32[1501,3,N]
+        d = sub x, sb : f32[1501,3,N]
+        wb = broadcast w, dims={1,2} : f32[1501,3,N]
+        y = mul d, wb : f32[1501,3,N]
+      } -> (y))",
+                                                     "N", n),
+                                            small, 1e-5);
+    ASSERT_NE(run.compilation, nullptr);
+    ASSERT_EQ(run.launches.size(), 1u);
+    const Measured got = measured(run.launches[0].report);
+    expect_predicted(run.schedule(0).program, run.schedule(0).scopes, got);
+    EXPECT_LE(got.read_of.at("w"), 8 * 3 * std::stoi(n) * 4) << n;
+  }
+}
+
 /// Of the module in one nest the map survives the barrier of the grid: read once, written once.
 TEST_F(GpuTraffic, OfSqueezeAndExciteReadsItsMapOnce) {
   for (const tile_test::ProgramCase& test : tile_test::nine_programs()) {

@@ -36,6 +36,18 @@ TEST(ShareLoads, OneLoadForSeveralReaders) {
   EXPECT_EQ(made, print(*expected));
 }
 
+TEST(ShareLoads, LiesAlongItsOwnAxesOnly) {
+  const std::string made = shared(R"(
+    kernel k(x: f32[8,32], w: f32[32], out y: f32[8,32]) blocks 2 warps 4 gpu {
+      j: 32;
+      grid i in 8 step 4 {
+        a[i,j] = x[i,j] * w[j] @[i=WARP_4, j=LANE_32];
+        y[i,j] = a[i,j] + w[j] @[i=WARP_4, j=LANE_32];
+      }
+    })");
+  EXPECT_NE(made.find("w_v[j] = w[j] @[j=LANE_32]"), std::string::npos) << made;
+}
+
 TEST(ShareLoads, KeepsReadsOfBranchesAndGathers) {
   shared(R"(
     kernel k(x: f32[64], t: i32[64], out y: f32[64]) blocks 1 warps 2 gpu {

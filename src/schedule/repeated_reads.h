@@ -1,0 +1,33 @@
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "schedule/row_layout.h"
+
+namespace weft {
+
+/// A tensor that a group reads from memory and that stays the same along some free axes of extent
+/// > 1: a weight of a normalisation along its rows.
+struct RepeatedRead {
+  TensorId tensor = -1;
+  double bytes = 0;
+  std::set<int> still;  ///< the axes along which it stays the same
+};
+std::vector<RepeatedRead> repeated_reads(const TensorProgram& program, const Group& group,
+                                         const GroupAxes& axes, const std::vector<int>& free);
+
+/// The axes along which blocks should take several boxes of the grid one after another, so that
+/// most of what is read again can be kept. None where nothing is.
+std::set<int> axes_to_walk(const std::vector<RepeatedRead>& reads, const GroupAxes& axes);
+
+/// Bytes that a layout's blocks ask for of these reads, all requests counted: those of each box,
+/// or of each block for what it keeps.
+double requested_bytes(const std::vector<RepeatedRead>& reads, const RowLayout& layout,
+                       const GroupAxes& axes);
+
+/// Boxes of the layout along a free axis; of the whole grid.
+int64_t boxes_along(const RowLayout& layout, const GroupAxes& axes, int axis);
+int64_t boxes_of(const RowLayout& layout, const GroupAxes& axes);
+
+}  // namespace weft
