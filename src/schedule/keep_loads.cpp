@@ -24,11 +24,15 @@ class LoadKeeping {
 
   bool run() {
     std::vector<TileStatement> head;
+    const auto is_kept = [&](const ScalarRef& read) {
+      return std::ranges::any_of(
+          head, [&](const TileStatement& load) { return equal(load.value, read); });
+    };
     for (const TileNode& node : loop_.body) {
       if (node.kind != TileNode::Kind::kStatement) continue;
       const Place place = node.statement.place;
       for (const ScalarRef& read : certain_reads(program_, node.statement.value)) {
-        if (changes(*read)) continue;
+        if (changes(*read) || is_kept(read)) continue;
         LoadedValue kept = loaded_value(program_, read, place);
         replace(read, kept.value);
         spread_copies(&kept.load);

@@ -37,6 +37,13 @@ TEST(KeepLoads, InBlockMemoryWhereWarpsHoldTheSame) {
                 scaled("    w_v[j] = w[j] at block @[j=WARP_4-LANE_32-VEC_4];\n", "w_v[j]", rows)));
 }
 
+TEST(KeepLoads, OnceForSeveralReads) {
+  const std::string rows = "i=WARP_4, j=LANE_32-VEC_4";
+  EXPECT_EQ(kept(scaled("", "w[j] * w[j]", rows), 0),
+            normalised(scaled("    w_v[j] = w[j] at block @[j=WARP_4-LANE_32-VEC_4];\n",
+                              "w_v[j] * w_v[j]", rows)));
+}
+
 TEST(KeepLoads, InRegistersWhereWarpsDiffer) {
   const std::string across = "i=REG_4, j=WARP_4-LANE_32";
   EXPECT_EQ(kept(scaled("", "w[j]", across), 0),
