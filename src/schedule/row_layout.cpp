@@ -32,8 +32,8 @@ constexpr int64_t kMostTurns = 16;
 class LayoutChoice {
  public:
   LayoutChoice(const TensorProgram& program, const Group& group, const GroupAxes& axes,
-               const Target& target)
-      : program_(program), group_(group), axes_(axes), target_(target) {
+               const JoinedGroup& joined, const Target& target)
+      : program_(program), group_(group), axes_(axes), joined_(joined), target_(target) {
     choose_vector_axis();
     repeated_ = repeated_reads(program, group, axes, base_.free);
     walked_ = axes_to_walk(repeated_, axes);
@@ -134,13 +134,15 @@ class LayoutChoice {
     const TensorType& type = type_of(t);
     return static_cast<double>(checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
   }
-  double bytes_moved(bool resident) const;
-  int64_t reduction_levels() const;
-  bool row_goes_on() const;
+  double bytes_moved(const RowLayout& l) const;
+  int64_t reduction_levels(const RowLayout& l) const;
+  const GroupAxes& levels(const RowLayout& l) const { return l.joins ? joined_.axes : axes_; }
+  bool row_goes_on(const RowLayout& l) const;
 
   const TensorProgram& program_;
   const Group& group_;
   const GroupAxes& axes_;
+  const JoinedGroup& joined_;
   const Target& target_;
   RowLayout base_;  ///< axes only
   std::vector<RepeatedRead> repeated_;
@@ -395,7 +397,7 @@ double LayoutChoice::busy_part(int64_t blocks, int64_t warps) const {
 }
 
 double LayoutChoice::elementwise_time(const RowLayout& l) const {
-  const double bytes = bytes_moved(true);
+  const double bytes = bytes_moved(l);
   const double rate = target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, 1e15))) * 1e3;
   const int64_t boxes = boxes_of(l, axes_), blocks = l.blocks > 0 ? l.blocks : boxes;
   // All blocks take as many boxes as the one with the most.
@@ -429,6 +431,7 @@ RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool residen
                              bool walks) const {
   RowLayout l = base_;
   l.resident = resident;
+  l.joins = !joined_.moments.empty() && (!resident || parts > 1);
   l.warps = 0;
   if (!choose_parts(parts, &l)) return l;
   lay_out_rows(threads, &l);
@@ -449,7 +452,7 @@ RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool residen
     return l;
   };
   // What nothing reads again need not be kept.
-  const int64_t most_held = row_goes_on() ? kMostHeld : kEnoughHeld;
+  const int64_t most_held = row_goes_on(l) ? kMostHeld : kEnoughHeld;
   if (held > most_held && resident) return refuse();
   if (l.parts > 1) {
     // A barrier of the grid: all blocks are on the device at once.
@@ -467,23 +470,24 @@ RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool residen
     blocks = l.blocks;
   }
   const double busy = busy_part(blocks, l.warps);
-  const double bytes = bytes_moved(resident) + partial_bytes(l, blocks);
+  const double bytes = bytes_moved(l) + partial_bytes(l, blocks);
   const double rate = target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, 1e15))) * 1e3;
   l.microseconds = bytes / rate / busy * turns + request_time(l);
   if (l.parts > 1) {
-    l.microseconds += target_.barrier_us * static_cast<double>(reduction_levels());
+    l.microseconds += target_.barrier_us * static_cast<double>(reduction_levels(l));
   }
   return l;
 }
 
 /// Whether a row is needed again behind a reduction of it.
-bool LayoutChoice::row_goes_on() const {
+bool LayoutChoice::row_goes_on(const RowLayout& l) const {
   for (int p = 0; p < count(); ++p) {
     const auto& own = axes_.axis_of[static_cast<size_t>(p)];
     const bool row = std::any_of(own.begin(), own.end(), [&](int a) {
       return axes_.axes[static_cast<size_t>(a)].reduced && extent(a) > 1;
     });
-    if (row && axes_.level[static_cast<size_t>(p)] > 0) return true;
+    if (l.joins && joined_.unused.count(p) != 0) continue;
+    if (row && levels(l).level[static_cast<size_t>(p)] > 0) return true;
   }
   return false;
 }
@@ -492,7 +496,7 @@ bool LayoutChoice::row_goes_on() const {
 /// reduction, else each part once.
 double LayoutChoice::partial_bytes(const RowLayout& l, int64_t blocks) const {
   if (l.parts == 1) return 0;
-  const bool goes_on = row_goes_on();
+  const bool goes_on = row_goes_on(l);
   const int64_t results = goes_on ? blocks / l.parts : 1;
   int64_t own = 1;
   for (const int a : l.free) {
@@ -505,19 +509,20 @@ double LayoutChoice::partial_bytes(const RowLayout& l, int64_t blocks) const {
 }
 
 /// Sweeps read again what each level needs; about half of that is taken to miss the caches.
-double LayoutChoice::bytes_moved(bool resident) const {
+double LayoutChoice::bytes_moved(const RowLayout& l) const {
   std::map<TensorId, double> bytes;
   each_access(base_.vec_axis, [&](int64_t, TensorId t) { bytes[t] = bytes_of(t); });
   double sum = 0;
   for (const auto& [t, b] : bytes) sum += b;
-  return resident || !row_goes_on() ? sum : sum + sum / 2 * static_cast<double>(axes_.levels - 1);
+  return l.resident || !row_goes_on(l) ? sum
+                                       : sum + sum / 2 * static_cast<double>(levels(l).levels - 1);
 }
 
 /// Levels at which something is reduced.
-int64_t LayoutChoice::reduction_levels() const {
-  std::set<int> levels;
-  for (const int p : axes_.reductions) levels.insert(axes_.level[static_cast<size_t>(p)]);
-  return static_cast<int64_t>(levels.size());
+int64_t LayoutChoice::reduction_levels(const RowLayout& l) const {
+  std::set<int> own;
+  for (const int p : axes_.reductions) own.insert(levels(l).level[static_cast<size_t>(p)]);
+  return static_cast<int64_t>(own.size());
 }
 
 void LayoutChoice::lay_out_rows(const Threads& threads, RowLayout* l) const {
@@ -536,7 +541,7 @@ void LayoutChoice::lay_out_rows(const Threads& threads, RowLayout* l) const {
     if (row_warps > 1 && threads.free_warps == kFreeWarps) tile = ThreadTile(row_warps);
     for (auto a = l->row.rbegin(); a != l->row.rend(); ++a) {
       const bool first = *a == l->vec_axis;
-      const int64_t regs = l->resident ? 0 : !first ? 1 : row_goes_on() ? 2 : 4;
+      const int64_t regs = l->resident ? 0 : !first ? 1 : row_goes_on(*l) ? 2 : 4;
       l->digits[*a] = tile.add(length(*a), first ? vec : 1, 32, row_warps, regs);
     }
     for (auto a = l->free.rbegin(); a != l->free.rend(); ++a) {
@@ -563,8 +568,9 @@ void LayoutChoice::lay_out_rows(const Threads& threads, RowLayout* l) const {
 }  // namespace
 
 std::vector<RowLayout> row_layouts(const TensorProgram& program, const Group& group,
-                                   const GroupAxes& axes, const Target& target) {
-  return LayoutChoice(program, group, axes, target).run();
+                                   const GroupAxes& axes, const JoinedGroup& joined,
+                                   const Target& target) {
+  return LayoutChoice(program, group, axes, joined, target).run();
 }
 
 }  // namespace weft

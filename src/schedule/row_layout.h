@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "schedule/group_axes.h"
+#include "schedule/moment_sums.h"
 #include "tile/tile_program.h"
 
 namespace weft {
@@ -17,6 +17,9 @@ struct RowLayout {
   /// Whether a thread's part of a row stays in registers from its load to its last use; else each
   /// level of reductions is a sweep over the row.
   bool resident = true;
+  /// Whether pairs of a sum and a second moment are made together: in sweeps and split rows, where
+  /// that saves a sweep or a barrier.
+  bool joins = false;
   /// A row shared by several blocks: each has `part` elements of the row axis `split`, and partial
   /// results meet at a barrier of the grid. -1: a row belongs to one block.
   int split = -1;
@@ -42,6 +45,7 @@ struct RowLayout {
 /// reductions (AStitch §4.3, adaptive thread mapping: many short rows share a block, few long ones
 /// are split over blocks).
 std::vector<RowLayout> row_layouts(const TensorProgram& program, const Group& group,
-                                   const GroupAxes& axes, const Target& target);
+                                   const GroupAxes& axes, const JoinedGroup& joined,
+                                   const Target& target);
 
 }  // namespace weft

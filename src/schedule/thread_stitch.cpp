@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <ranges>
 #include <set>
 
 #include "expr/dependence.h"
 #include "fmt/format.h"
+#include "schedule/best_positions.h"
 #include "schedule/keep_loads.h"
+#include "schedule/moment_sums.h"
 #include "schedule/row_layout.h"
 #include "schedule/share_loads.h"
 #include "schedule/templates.h"
@@ -23,27 +24,10 @@ bool has_axis(const GroupAxes& axes, int position, int axis) {
   return std::find(list.begin(), list.end(), axis) != list.end();
 }
 
-bool keeps_position(const TensorExpr& e) {
-  return e.combiner == Combiner::kArgMax || e.combiner == Combiner::kArgMin;
-}
-Combiner best_of(const TensorExpr& e) {
-  return e.combiner == Combiner::kArgMax ? Combiner::kMax : Combiner::kMin;
-}
-Combiner pick_of(const TensorExpr& e) { return e.last_on_ties ? Combiner::kMax : Combiner::kMin; }
-ScalarRef no_position(const TensorExpr& e) {
-  return scalar_constant(
-      int_value(DType::kI64, e.last_on_ties ? -1 : std::numeric_limits<int64_t>::max()));
-}
-ScalarRef truth(ScalarOp op, std::vector<ScalarRef> operands) {
-  return scalar_apply(op, std::move(operands), DType::kBool);
-}
-/// Equality under which NaN equals itself.
-ScalarRef same_value(const ScalarRef& a, const ScalarRef& b) {
-  ScalarRef same = truth(ScalarOp::kEq, {a, b});
-  if (!is_float(a->type)) return same;
-  return truth(
-      ScalarOp::kOr,
-      {same, truth(ScalarOp::kAnd, {truth(ScalarOp::kIsNan, {a}), truth(ScalarOp::kIsNan, {b})})});
+/// Whether a loop stands at `begin`.
+ScalarRef at_origin(TileVarId origin, const IndexExpr& begin) {
+  return scalar_apply(ScalarOp::kEq, {scalar_index(IndexExpr::var(origin)), scalar_index(begin)},
+                      DType::kBool);
 }
 
 /// The stitched template on a GPU. A row lies on the threads of a block, of a part of it or of
@@ -51,13 +35,15 @@ ScalarRef same_value(const ScalarRef& a, const ScalarRef& b) {
 /// that, each level of reductions is a sweep over it that computes again what it needs.
 class ThreadStitch {
  public:
-  ThreadStitch(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+  /// `joined`: the pairs of sums that the layout makes together, else none.
+  ThreadStitch(const TensorProgram& program, const Group& group, const JoinedGroup& joined,
                const RowLayout& layout, const std::string& name)
       : program_(program),
         group_(group),
-        axes_(axes),
+        joined_(joined),
+        axes_(joined.axes),
         layout_(layout),
-        b_(program, group, axes, name),
+        b_(program, group, joined.axes, name),
         count_(static_cast<int>(group.exprs.size())),
         digits_(layout.digits) {}
 
@@ -100,7 +86,18 @@ class ThreadStitch {
 
  private:
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
+  bool is_unused(int p) const { return joined_.unused.count(p) != 0; }
   bool reduces(int p) const { return !b_.expr(p).reduce_extents.empty(); }
+  double row_terms() const {
+    double terms = 1;
+    for (const int a : layout_.row) terms *= static_cast<double>(extent(a));
+    return terms;
+  }
+  /// Of the part of the split axis that begins there.
+  IndexExpr length_of_part(const IndexExpr& begin) const {
+    if (extent(layout_.split) % layout_.part == 0) return layout_.part;
+    return min(begin + layout_.part, IndexExpr(extent(layout_.split))) - begin;
+  }
   bool is_row_axis(int a) const {
     return std::find(layout_.row.begin(), layout_.row.end(), a) != layout_.row.end();
   }
@@ -136,6 +133,21 @@ class ThreadStitch {
   std::vector<Partial> emit_resident(int level, TileBody* out);
   std::vector<Partial> emit_sweep(int level, TileBody* out);
   TileLoop row_loop();
+  /// The carries of one reduction in a sweep: its value, with a position where it is; of a sum with
+  /// a second moment the sum of differences from a shift, the shift, and the sum of their squares.
+  struct Carried {
+    int member = -1;
+    TileSymbolId total = -1, position = -1, shift = -1, squares = -1;
+  };
+  Carried carry_reduction(int p, TileLoop* loop);
+  Carried carry_moments(int p, TileLoop* loop);
+  void finish_moments(const Carried& c, TileBody* out, std::vector<Partial>* partials);
+  ScalarRef terms_of_slot(DType type) const;
+  ScalarRef terms_of_part(const IndexExpr& begin, DType type) const;
+  Partial emit_moment(const CentralMoment& pair, const std::vector<Partial>& made, TileBody* out);
+  ScalarRef mean_of(int sum, const ScalarRef& total, const ScalarRef& terms) const {
+    return scalar_apply(ScalarOp::kDiv, {total, terms}, type_of(sum));
+  }
   void emit_member(int p, TileBody* out);
   bool lies_across(const Scalar& read) const;
   ScalarRef turned(const ScalarRef& value, TileBody* out);
@@ -156,9 +168,12 @@ class ThreadStitch {
   TileSymbolId combine_parts(int p, const std::string& suffix, Combiner combiner, TileVarId t,
                              ScalarRef value, TileBody* out);
   void finish_reduction(int p, TileSymbolId total, TileBody* out);
+  /// Where an element stands along the axis that a reduction keeps a position of.
+  ScalarRef position_along(int p) const {
+    const auto reduced = static_cast<size_t>(b_.expr(p).output_rank());
+    return scalar_index(b_.index(axes_.axis_of[static_cast<size_t>(p)][reduced]));
+  }
   ScalarRef position_where(int p, const ScalarRef& same) const;
-  ScalarRef next_position(int p, const ScalarRef& x, const ScalarRef& best,
-                          const ScalarRef& old) const;
   ScalarRef translated(int p) const {
     return b_.translate(p, [this](int producer, const Scalar&) { return read_local(producer); });
   }
@@ -190,6 +205,7 @@ class ThreadStitch {
 
   const TensorProgram& program_;
   const Group& group_;
+  const JoinedGroup& joined_;
   const GroupAxes& axes_;
   const RowLayout& layout_;
   TileBuilder b_;
@@ -241,6 +257,7 @@ TileBody ThreadStitch::body(TileBody* tail) {
 
 bool ThreadStitch::row_ends_with(int level) const {
   for (int p = 0; p < count_; ++p) {
+    if (is_unused(p)) continue;
     const bool later = axes_.level[static_cast<size_t>(p)] > level;
     if (later && (reduces(p) || is_row_value(p))) return false;
     // What an earlier level made of other results would have to be made again.
@@ -438,8 +455,7 @@ void ThreadStitch::emit_store(int p, TileBody* out) {
     return;
   }
   TileCondition first;
-  first.condition = truth(ScalarOp::kEq, {scalar_index(IndexExpr::var(split_.origin)),
-                                          scalar_constant(int_value(DType::kI64, 0))});
+  first.condition = at_origin(split_.origin, 0);
   first.body.push_back(TileNode::of(std::move(store)));
   out->push_back(TileNode::of(std::move(first)));
 }
@@ -447,6 +463,7 @@ void ThreadStitch::emit_store(int p, TileBody* out) {
 void ThreadStitch::emit_scalars(int level, TileBody* out) {
   for (int p = 0; p < count_; ++p) {
     if (axes_.level[static_cast<size_t>(p)] != level || is_row_value(p) || reduces(p)) continue;
+    if (is_unused(p)) continue;
     emit_member(p, out);
     if (is_output(p)) emit_store(p, out);
   }
@@ -455,8 +472,10 @@ void ThreadStitch::emit_scalars(int level, TileBody* out) {
 std::vector<ThreadStitch::Partial> ThreadStitch::emit_resident(int level, TileBody* out) {
   std::vector<Partial> partials;
   for (int p = 0; p < count_; ++p) {
-    if (axes_.level[static_cast<size_t>(p)] != level) continue;
-    if (reduces(p)) {
+    if (axes_.level[static_cast<size_t>(p)] != level || is_unused(p)) continue;
+    if (const CentralMoment* pair = joined_.with_second(p)) {
+      partials.push_back(emit_moment(*pair, partials, out));
+    } else if (reduces(p)) {
       partials.push_back(emit_reduction(p, out));
     } else if (is_row_value(p)) {
       emit_member(p, out);
@@ -469,9 +488,7 @@ std::vector<ThreadStitch::Partial> ThreadStitch::emit_resident(int level, TileBo
 /// The position of an element where it is the best one, else none.
 ScalarRef ThreadStitch::position_where(int p, const ScalarRef& same) const {
   const TensorExpr& e = b_.expr(p);
-  const int axis = axes_.axis_of[static_cast<size_t>(p)][static_cast<size_t>(e.output_rank())];
-  return scalar_apply(ScalarOp::kSelect, {same, scalar_index(b_.index(axis)), no_position(e)},
-                      DType::kI64);
+  return scalar_apply(ScalarOp::kSelect, {same, position_along(p), no_position(e)}, DType::kI64);
 }
 
 /// One statement over the whole row; two where a position is asked for: the best value, and the
@@ -507,6 +524,7 @@ void ThreadStitch::finish_reductions(std::vector<Partial> partials, TileBody* ou
 }
 
 void ThreadStitch::combine_partials(const std::vector<Partial>& partials, TileBody* out) {
+  std::map<int, TileSymbolId> totals;  // by member
   for (const Partial& r : partials) {
     const TensorExpr& e = b_.expr(r.member);
     const TileVarId t =
@@ -516,8 +534,18 @@ void ThreadStitch::combine_partials(const std::vector<Partial>& partials, TileBo
       return scalar_read(symbol, b_.type_of(symbol), partial_indices(r.member, IndexExpr::var(t)));
     };
     const bool position = r.position >= 0;
+    ScalarRef part = read(r.total);
+    if (const CentralMoment* pair = joined_.with_second(r.member)) {
+      const auto sum = std::ranges::find(partials, pair->sum, &Partial::member);
+      const DType type = part->type;
+      const ScalarRef mean = mean_of(pair->sum, read_result(pair->sum, totals.at(pair->sum)),
+                                     scalar_constant(float_value(type, row_terms())));
+      part = moment_of_part(terms_of_part(IndexExpr::var(t) * layout_.part, type), read(sum->total),
+                            part, mean);
+    }
     TileSymbolId total =
-        combine_parts(r.member, "_g", position ? best_of(e) : e.combiner, t, read(r.total), out);
+        combine_parts(r.member, "_g", position ? best_of(e) : e.combiner, t, part, out);
+    totals[r.member] = total;
     if (position) {
       const ScalarRef where = scalar_apply(ScalarOp::kSelect,
                                            {same_value(read(r.total), read_result(r.member, total)),
@@ -589,6 +617,7 @@ std::set<int> ThreadStitch::needed_in(int level) const {
     const int p = work.back();
     work.pop_back();
     if (!needed.insert(p).second) continue;
+    if (joined_.with_second(p) != nullptr) continue;  // made with its sum
     visit(b_.expr(p).body, [&](const Scalar& s) {
       const int producer = s.kind == Scalar::Kind::kRead ? axes_.producer(s.symbol) : -1;
       if (producer >= 0 && is_row_value(producer)) work.push_back(producer);
@@ -626,40 +655,28 @@ std::vector<ThreadStitch::Partial> ThreadStitch::emit_sweep(int level, TileBody*
   const std::set<int> needed = needed_in(level);
   if (needed.empty()) return {};
   TileLoop loop = row_loop();
-  struct Carried {
-    int member;
-    TileSymbolId total, position;
-  };
   std::vector<Carried> carried;
   for (const int p : needed) {
-    const TensorExpr& e = b_.expr(p);
-    if (!reduces(p)) {
+    if (joined_.with_second(p) != nullptr) continue;
+    if (joined_.with_sum(p) != nullptr) {
+      carried.push_back(carry_moments(p, &loop));
+    } else if (reduces(p)) {
+      carried.push_back(carry_reduction(p, &loop));
+    } else {
       emit_member(p, &loop.body);
       if (is_output(p) && axes_.level[static_cast<size_t>(p)] == level) {
         emit_store(p, &loop.body);
       }
-      continue;
     }
-    const Combiner combiner = keeps_position(e) ? best_of(e) : e.combiner;
-    const ScalarRef x = contribution(p);
-    ScalarRef best;
-    const TileSymbolId total =
-        emit_carry(&loop, p, "_c", scalar_constant(combiner_identity(combiner, x->type)),
-                   [&](const ScalarRef& old) {
-                     best = old;
-                     return combine_scalars(combiner, old, x);
-                   });
-    TileSymbolId position = -1;
-    if (keeps_position(e)) {
-      position = emit_carry(&loop, p, "_p", no_position(e),
-                            [&](const ScalarRef& old) { return next_position(p, x, best, old); });
-    }
-    carried.push_back({p, total, position});
   }
   out->push_back(TileNode::of(std::move(loop)));
   for (const int a : layout_.row) var_.erase(a);
   std::vector<Partial> partials;
   for (const Carried& c : carried) {
+    if (c.shift >= 0) {
+      finish_moments(c, out, &partials);
+      continue;
+    }
     const TensorExpr& e = b_.expr(c.member);
     const bool position = c.position >= 0;
     Partial r{c.member, -1, -1};
@@ -683,24 +700,123 @@ std::vector<ThreadStitch::Partial> ThreadStitch::emit_sweep(int level, TileBody*
   return partials;
 }
 
-/// A row is passed in ascending order: of equals the first (or last) stays.
-ScalarRef ThreadStitch::next_position(int p, const ScalarRef& x, const ScalarRef& best,
-                                      const ScalarRef& old) const {
+ThreadStitch::Carried ThreadStitch::carry_reduction(int p, TileLoop* loop) {
   const TensorExpr& e = b_.expr(p);
-  const bool max = best_of(e) == Combiner::kMax;
-  ScalarOp op = max ? ScalarOp::kGt : ScalarOp::kLt;
-  if (e.last_on_ties) op = max ? ScalarOp::kGe : ScalarOp::kLe;
-  ScalarRef better =
-      truth(ScalarOp::kOr, {truth(op, {x, best}), truth(ScalarOp::kEq, {old, no_position(e)})});
-  if (is_float(x->type)) {
-    ScalarRef nan = truth(ScalarOp::kIsNan, {x});
-    if (!e.last_on_ties) {
-      nan = truth(ScalarOp::kAnd, {nan, truth(ScalarOp::kNot, {truth(ScalarOp::kIsNan, {best})})});
-    }
-    better = truth(ScalarOp::kOr, {better, nan});
+  const Combiner combiner = keeps_position(e) ? best_of(e) : e.combiner;
+  const ScalarRef x = contribution(p);
+  ScalarRef best;
+  Carried out;
+  out.member = p;
+  out.total = emit_carry(loop, p, "_c", scalar_constant(combiner_identity(combiner, x->type)),
+                         [&](const ScalarRef& old) {
+                           best = old;
+                           return combine_scalars(combiner, old, x);
+                         });
+  if (keeps_position(e)) {
+    out.position = emit_carry(loop, p, "_p", no_position(e), [&](const ScalarRef& old) {
+      return next_position(e, x, best, old, position_along(p));
+    });
   }
-  const int axis = axes_.axis_of[static_cast<size_t>(p)][static_cast<size_t>(e.output_rank())];
-  return scalar_apply(ScalarOp::kSelect, {better, scalar_index(b_.index(axis)), old}, DType::kI64);
+  return out;
+}
+
+/// Each thread's elements relative to the first of them.
+ThreadStitch::Carried ThreadStitch::carry_moments(int p, TileLoop* loop) {
+  std::vector<IndexExpr> box = free_coordinates(p);
+  for (const int a : layout_.row) box.push_back(b_.index(a));
+  const TileSymbolId value = add_value(name_of(p) + "_x", b_.expr(p).accumulator);
+  loop->body.push_back(TileNode::of(assign(value, box, contribution(p), full_place())));
+  const ScalarRef x = scalar_read(value, b_.type_of(value), box);
+  const ScalarRef zero = scalar_constant(float_value(x->type, 0));
+  ScalarRef first;
+  for (const TileLoop::Dim& dim : loop->dims) {
+    const ScalarRef here = at_origin(dim.origin, dim.begin);
+    first = first ? scalar_apply(ScalarOp::kAnd, {first, here}, DType::kBool) : here;
+  }
+  ScalarRef shift;
+  Carried out;
+  out.member = p;
+  out.shift = emit_carry(loop, p, "_k", zero, [&](const ScalarRef& old) -> ScalarRef {
+    Scalar next = *old;
+    next.next = true;
+    shift = std::make_shared<const Scalar>(std::move(next));
+    return scalar_apply(ScalarOp::kSelect, {first, shift_of(x), old}, x->type);
+  });
+  const ScalarRef d = scalar_apply(ScalarOp::kSub, {x, shift}, x->type);
+  const auto add = [&](const ScalarRef& to, const ScalarRef& term) {
+    return scalar_apply(ScalarOp::kAdd, {to, term}, x->type);
+  };
+  out.total = emit_carry(loop, p, "_c", zero, [&](const ScalarRef& old) { return add(old, d); });
+  out.squares = emit_carry(loop, p, "_q", zero, [&](const ScalarRef& old) {
+    return add(old, scalar_apply(ScalarOp::kMul, {d, d}, x->type));
+  });
+  return out;
+}
+
+/// Elements of a row that one of the threads' slots had in a sweep.
+ScalarRef ThreadStitch::terms_of_slot(DType type) const {
+  ScalarRef out = scalar_constant(float_value(type, 1));
+  for (const int a : layout_.row) {
+    const int64_t step = std::max<int64_t>(digits_extent(digits_of(a)), 1);
+    const IndexExpr length =
+        a == layout_.split ? length_of_part(IndexExpr::var(split_.origin)) : IndexExpr(extent(a));
+    const auto slot = behind_.find(a);
+    const IndexExpr offset = slot != behind_.end() ? IndexExpr::var(slot->second) : IndexExpr(0);
+    const ScalarRef terms =
+        scalar_convert(scalar_index(floor_div(length - offset + (step - 1), step)), type);
+    out = scalar_apply(ScalarOp::kMul, {out, terms}, type);
+  }
+  return out;
+}
+
+/// Elements of the part of a row that begins there, or of a whole row.
+ScalarRef ThreadStitch::terms_of_part(const IndexExpr& begin, DType type) const {
+  IndexExpr terms = 1;
+  for (const int a : layout_.row) {
+    terms = terms * (a == layout_.split ? length_of_part(begin) : IndexExpr(extent(a)));
+  }
+  return scalar_convert(scalar_index(terms), type);
+}
+
+/// The block's total and second moment of what its threads have.
+void ThreadStitch::finish_moments(const Carried& c, TileBody* out, std::vector<Partial>* partials) {
+  const DType type = b_.type_of(c.total);
+  const auto sums = [&](const ScalarRef& kept) {
+    const auto also = [&](TileSymbolId s) { return scalar_read(s, type, kept->indices); };
+    return ShiftedSums{terms_of_slot(type), also(c.shift), kept, also(c.squares)};
+  };
+  const TileSymbolId total = emit_total(
+      c.total, c.member, "_r", Combiner::kSum,
+      [&](const ScalarRef& kept) { return total_of(sums(kept)); }, out);
+  const IndexExpr begin = layout_.split >= 0 ? IndexExpr::var(split_.origin) : IndexExpr(0);
+  const ScalarRef mean =
+      mean_of(c.member, read_result(c.member, total), terms_of_part(begin, type));
+  const int second = joined_.with_sum(c.member)->second;
+  const TileSymbolId moment = emit_total(
+      c.total, second, "_r", Combiner::kSum,
+      [&](const ScalarRef& kept) { return moment_about(sums(kept), mean); }, out);
+  partials->push_back({c.member, total, -1});
+  partials->push_back({second, moment, -1});
+}
+
+/// The second moment of a block's part of a row about the part's own mean.
+ThreadStitch::Partial ThreadStitch::emit_moment(const CentralMoment& pair,
+                                                const std::vector<Partial>& made, TileBody* out) {
+  const auto sum = std::ranges::find(made, pair.sum, &Partial::member);
+  const ScalarRef x = contribution(pair.sum);
+  const IndexExpr begin = layout_.split >= 0 ? IndexExpr::var(split_.origin) : IndexExpr(0);
+  const ScalarRef mean =
+      mean_of(pair.sum, read_result(pair.sum, sum->total), terms_of_part(begin, x->type));
+  const ScalarRef d = scalar_apply(ScalarOp::kSub, {x, mean}, x->type);
+  const TileSymbolId moment = add_value(name_of(pair.second) + "_r", x->type);
+  TileStatement st = assign(moment, free_coordinates(pair.second),
+                            scalar_apply(ScalarOp::kMul, {d, d}, x->type), full_place());
+  st.combiner = TileCombiner::kSum;
+  for (const int a : layout_.row) {
+    if (has_axis(axes_, pair.sum, a)) st.reduce_axes.push_back(var_.at(a));
+  }
+  out->push_back(TileNode::of(std::move(st)));
+  return {pair.second, moment, -1};
 }
 
 /// A carry over the boxes of a sweep: one element for each of the box.
@@ -775,12 +891,14 @@ Result<ScheduledKernel> build_thread_stitch(const TensorProgram& program, const 
                                             const std::string& name) {
   // The last layout is taken whatever it asks for; of tiles the first without conflicts of banks,
   // else that with the fewest.
-  const std::vector<RowLayout> layouts = row_layouts(program, group, axes, target);
+  const JoinedGroup joined = join_moments(program, group, axes), apart{axes, {}, {}};
+  const std::vector<RowLayout> layouts = row_layouts(program, group, axes, joined, target);
   std::optional<ScheduledKernel> best;
   int64_t fewest = 0;
   for (const RowLayout& layout : layouts) {
     if (best.has_value() && layout.cross < 0) break;
-    ScheduledKernel kernel = ThreadStitch(program, group, axes, layout, name).build();
+    ScheduledKernel kernel =
+        ThreadStitch(program, group, layout.joins ? joined : apart, layout, name).build();
     if (&layout == &layouts.back()) return kernel;
     WEFT_ASSIGN_OR_RETURN(const ScopeAnalysis scopes, derive_scopes(kernel.program));
     if (!fits_device(kernel.program, scopes, target)) continue;

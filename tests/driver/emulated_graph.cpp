@@ -103,7 +103,7 @@ EmulatedRun run_and_compare(const std::string& graph, const Target& target, doub
     int wrong = 0;
     for (int64_t i = 0; i < out.outputs[o].size() && wrong < 4; ++i) {
       const double g = out.outputs[o].at_double(i), e = expected[o].at_double(i);
-      if (std::isnan(g) && std::isnan(e)) continue;
+      if (g == e || (std::isnan(g) && std::isnan(e))) continue;
       if (std::abs(g - e) <= tolerance * std::max(1.0, std::abs(e))) continue;
       ++wrong;
       ADD_FAILURE() << "output " << o << " element " << i << ": " << g << ", not " << e;

@@ -43,6 +43,12 @@ std::string arg(const char* combiner, int64_t rows, int64_t n, bool last) {
       rows, n, combiner, last ? ", last_on_ties=true" : "");
 }
 
+int64_t occurrences(const std::string& text, const std::string& what) {
+  int64_t count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
 class GpuRows : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -145,6 +151,82 @@ TEST_F(GpuRows, PositionsAreFoundInOnePass) {
       run_and_compare(arg("arg_min", rows, n, last), eager_);
     }
   }
+}
+
+/// Rows about 10000 with deviations about 1: their sum, second moment and normalised elements.
+std::string moments(int64_t rows, int64_t n, bool goes_on) {
+  const std::string scaled = goes_on ? R"(
+        va = mul v, part : f32[R]
+        r = rsqrt va : f32[R]
+        rb = broadcast r, dims={0} : f32[R,C]
+        y = mul d, rb : f32[R,C])"
+                                     : "";
+  return replaced(
+      replaced(replaced(R"(
+      (z: f32[R,C]) {
+        c = constant 10000 : f32[]
+        cb = broadcast c, dims={} : f32[R,C]
+        x = add z, cb : f32[R,C]
+        n = constant C : f32[]
+        nb = broadcast n, dims={} : f32[R]
+        s = reduce x, axes={1}, combiner=sum : f32[R]
+        mu = div s, nb : f32[R]
+        mb = broadcast mu, dims={0} : f32[R,C]
+        d = sub x, mb : f32[R,C]
+        q = mul d, d : f32[R,C]
+        v = reduce q, axes={1}, combiner=sum : f32[R]
+        one = constant 1 : f32[]
+        oneb = broadcast one, dims={} : f32[R]
+        part = div oneb, nb : f32[R])" +
+                            scaled + (goes_on ? "\n      } -> (s, v, y)" : "\n      } -> (s, v)"),
+                        "R", std::to_string(rows)),
+               "C", std::to_string(n)),
+      "constant C", "constant " + std::to_string(n));
+}
+
+/// Sum and second moment of a row in float64.
+std::pair<double, double> moments_of(const HostTensor& z, int64_t row, int64_t n) {
+  std::vector<double> x;
+  for (int64_t i = 0; i < n; ++i) {
+    x.push_back(static_cast<float>(z.at_double(row * n + i)) + 10000.0F);
+  }
+  double sum = 0, second = 0;
+  for (const double e : x) sum += e;
+  for (const double e : x)
+    second += (e - sum / static_cast<double>(n)) * (e - sum / static_cast<double>(n));
+  return {sum, second};
+}
+
+/// One sweep makes both, as exactly as two would, and a second one normalises; split rows wait for
+/// each other once.
+TEST_F(GpuRows, MeanAndVarianceTakeOneSweep) {
+  for (const auto& [rows, n] : {std::pair{1, 70001}, {2, 66003}}) {
+    for (const bool goes_on : {true, false}) {
+      for (const bool split : {false, true}) {
+        const EmulatedRun run =
+            run_and_compare(moments(rows, n, goes_on), split ? eager_ : patient_, 1e-3);
+        ASSERT_NE(run.compilation, nullptr);
+        ASSERT_EQ(run.launches.size(), 1u);
+        for (int64_t r = 0; r < rows; ++r) {
+          const auto [sum, second] = moments_of(run.inputs[0], r, n);
+          EXPECT_NEAR(run.outputs[0].at_double(r), sum, sum * 1e-6);
+          EXPECT_NEAR(run.outputs[1].at_double(r), second, second * 1e-5);
+        }
+        const int64_t passes = !goes_on ? 1 : split ? 2 : 3;
+        EXPECT_LE(run.sector_bytes(), rows * n * 4 * passes * 102 / 100 + (256 << 10));
+        if (split) EXPECT_EQ(occurrences(run.code(), "wf_sync_grid("), 1) << run.code();
+        expect_no_spills(run);
+      }
+    }
+  }
+}
+
+/// What is not finite makes the sum what it is without a shift.
+TEST_F(GpuRows, MomentsOfWhatIsNotFinite) {
+  const std::string text = moments(2, 70001, false);
+  run_and_compare(replaced(text, "x = add z, cb", "x = log z"), patient_);
+  run_and_compare(replaced(text, "x = add z, cb", "zc = mul z, cb : f32[2,70001]\n x = exp zc"),
+                  patient_);
 }
 
 /// A sum that is an output of a kernel whose rows go on behind it is stored once.
