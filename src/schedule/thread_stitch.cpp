@@ -1,17 +1,15 @@
+#include "schedule/thread_stitch.h"
+
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <ranges>
 #include <set>
 
 #include "expr/dependence.h"
-#include "fmt/format.h"
 #include "schedule/best_positions.h"
 #include "schedule/keep_loads.h"
 #include "schedule/moment_sums.h"
-#include "schedule/row_layout.h"
 #include "schedule/share_loads.h"
-#include "schedule/templates.h"
 #include "schedule/thread_tile.h"
 #include "schedule/tile_builder.h"
 
@@ -30,12 +28,8 @@ ScalarRef at_origin(TileVarId origin, const IndexExpr& begin) {
                       DType::kBool);
 }
 
-/// The stitched template on a GPU. A row lies on the threads of a block, of a part of it or of
-/// several blocks, and stays in registers from its load to its last use; where it is too long for
-/// that, each level of reductions is a sweep over it that computes again what it needs.
 class ThreadStitch {
  public:
-  /// `joined`: the pairs of sums that the layout makes together, else none.
   ThreadStitch(const TensorProgram& program, const Group& group, const JoinedGroup& joined,
                const RowLayout& layout, const std::string& name)
       : program_(program),
@@ -865,50 +859,12 @@ TileSymbolId ThreadStitch::emit_total(TileSymbolId carry, int p, const std::stri
   return total;
 }
 
-/// Whether the block fits, and as many of them on an SM as a barrier of the grid asks for. Some
-/// registers go to addresses.
-Decision fits_device(const TileProgram& program, const ScopeAnalysis& scopes,
-                     const Target& target) {
-  constexpr int64_t kAddressRegisters = 16;
-  Decision alone = fits(program, scopes, target);
-  if (!alone) return alone;
-  const int64_t wanted = scopes.registers + kAddressRegisters;
-  if (wanted > target.registers_per_thread) {
-    return Decision::forbid(fmt::format("{} registers of a thread, {} has {}", wanted, target.name,
-                                        target.registers_per_thread));
-  }
-  const int64_t resident =
-      resident_blocks_per_sm(target, program.warps * 32, wanted, scopes.block_bytes);
-  if (resident >= std::max<int64_t>(program.per_sm, 1)) return alone;
-  return Decision::forbid(
-      fmt::format("{} blocks on an SM, where {} have to be", resident, program.per_sm));
-}
-
 }  // namespace
 
-Result<ScheduledKernel> build_thread_stitch(const TensorProgram& program, const Group& group,
-                                            const GroupAxes& axes, const Target& target,
-                                            const std::string& name) {
-  // The last layout is taken whatever it asks for; of tiles the first without conflicts of banks,
-  // else that with the fewest.
-  const JoinedGroup joined = join_moments(program, group, axes), apart{axes, {}, {}};
-  const std::vector<RowLayout> layouts = row_layouts(program, group, axes, joined, target);
-  std::optional<ScheduledKernel> best;
-  int64_t fewest = 0;
-  for (const RowLayout& layout : layouts) {
-    if (best.has_value() && layout.cross < 0) break;
-    ScheduledKernel kernel =
-        ThreadStitch(program, group, layout.joins ? joined : apart, layout, name).build();
-    if (&layout == &layouts.back()) return kernel;
-    WEFT_ASSIGN_OR_RETURN(const ScopeAnalysis scopes, derive_scopes(kernel.program));
-    if (!fits_device(kernel.program, scopes, target)) continue;
-    if (layout.cross < 0 || scopes.bank_conflicts == 0) return kernel;
-    if (best.has_value() && scopes.bank_conflicts >= fewest) continue;
-    fewest = scopes.bank_conflicts;
-    best = std::move(kernel);
-  }
-  WEFT_CHECK(best.has_value(), "no layout for " + name);
-  return std::move(*best);
+ScheduledKernel stitch_threads(const TensorProgram& program, const Group& group,
+                               const JoinedGroup& joined, const RowLayout& layout,
+                               const std::string& name) {
+  return ThreadStitch(program, group, joined, layout, name).build();
 }
 
 }  // namespace weft
