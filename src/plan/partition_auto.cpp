@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <map>
+
 #include "cost/estimate.h"
 #include "fmt/format.h"
 #include "plan/grouping.h"
@@ -10,21 +13,53 @@ namespace {
 /// further merge saves.
 constexpr size_t kMaxExpressions = 48;
 
-/// Whether one kernel is predicted to be quicker than two.
-Decision saves_time(const CostModel& cost, const Group& a, const Group& b, const Group& merged) {
-  if (merged.exprs.size() > kMaxExpressions) {
-    return Decision::forbid(fmt::format("the kernel would hold {} expressions, more than {}",
-                                        merged.exprs.size(), kMaxExpressions));
+/// Predicts kernels of one program, and what merging them saves.
+class Profit {
+ public:
+  Profit(const TensorProgram& program, const Target& target)
+      : program_(program), target_(target), cost_(program, target) {}
+
+  /// Whether one kernel is predicted to be quicker than two.
+  Decision saves_time(const Group& a, const Group& b, const Group& merged) {
+    if (merged.exprs.size() > kMaxExpressions) {
+      return Decision::forbid(fmt::format("the kernel would hold {} expressions, more than {}",
+                                          merged.exprs.size(), kMaxExpressions));
+    }
+    Estimate first = estimate(a), second = estimate(b), together = estimate(merged);
+    // Results that are reduced ask for a tile that may be slower than the one without.
+    if (target_.is_gpu() && reduces_behind_product(program_, merged)) {
+      for (const auto& [group, estimate] :
+           {std::pair(&a, &first), std::pair(&b, &second), std::pair(&merged, &together)}) {
+        if (const auto us = of_product(*group)) estimate->microseconds = *us;
+      }
+    }
+    const double saved = first.microseconds + second.microseconds - together.microseconds;
+    if (saved <= 0)
+      return Decision::forbid(fmt::format("one kernel takes {:.1f} us longer", -saved));
+    const auto moved = [](const Estimate& e) { return e.bytes_read + e.bytes_written; };
+    return Decision::allow(fmt::format("saves {:.1f} us and {} bytes of memory traffic", saved,
+                                       moved(first) + moved(second) - moved(together)));
   }
-  const Estimate first = cost.estimate(a.exprs, a.outputs),
-                 second = cost.estimate(b.exprs, b.outputs),
-                 together = cost.estimate(merged.exprs, merged.outputs);
-  const double saved = first.microseconds + second.microseconds - together.microseconds;
-  if (saved <= 0) return Decision::forbid(fmt::format("one kernel takes {:.1f} us longer", -saved));
-  const auto moved = [](const Estimate& e) { return e.bytes_read + e.bytes_written; };
-  return Decision::allow(fmt::format("saves {:.1f} us and {} bytes of memory traffic", saved,
-                                     moved(first) + moved(second) - moved(together)));
-}
+
+ private:
+  Estimate estimate(const Group& group) const { return cost_.estimate(group.exprs, group.outputs); }
+
+  /// The choice of a tile tries thousands, so each group's is made once.
+  std::optional<double> of_product(const Group& group) {
+    const bool product = std::ranges::any_of(group.exprs, [&](ExprId e) {
+      return program_.exprs[static_cast<size_t>(e)].is_contraction;
+    });
+    if (!product) return std::nullopt;
+    const auto [it, added] = products_.try_emplace(std::pair(group.exprs, group.outputs));
+    if (added) it->second = predicted_product_us(program_, group, target_);
+    return it->second;
+  }
+
+  const TensorProgram& program_;
+  const Target& target_;
+  CostModel cost_;
+  std::map<std::pair<std::vector<ExprId>, std::vector<TensorId>>, std::optional<double>> products_;
+};
 
 }  // namespace
 
@@ -32,11 +67,11 @@ Decision saves_time(const CostModel& cost, const Group& a, const Group& b, const
 /// with what feeds and follows them, contractions with what follows them. Scopes are derived when
 /// the tile program is built.
 Partition partition_auto(const TensorProgram& program, const Target& target) {
-  const CostModel cost(program, target);
+  Profit profit(program, target);
   FusionRule rule;
   rule.legal = [&](const Group& merged) { return can_schedule(program, merged, target); };
   rule.profitable = [&](const Group& a, const Group& b, const Group& merged) {
-    return saves_time(cost, a, b, merged);
+    return profit.saves_time(a, b, merged);
   };
   return merge_greedily(program, target, rule);
 }

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "fmt/format.h"
-#include "schedule/matrix_tile.h"
+#include "schedule/best_positions.h"
+#include "schedule/matrix_product.h"
 #include "schedule/rounding.h"
 #include "schedule/templates.h"
 #include "schedule/thread_tile.h"
@@ -14,46 +16,6 @@ namespace {
 
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kCombinedElements = 4;  ///< partial sums of one access
-/// Beyond this share of work on padding the plain cores do as well.
-constexpr int64_t kMostPadding = 8;
-constexpr int64_t kCoreDepth = 8;  ///< of the shortest step on plain cores
-
-/// The narrowest float type that holds every value of the tree, in which it is a conversion of
-/// something or a choice (a pad's) between such and zero; else its own.
-DType narrowest_type(const ScalarRef& s) {
-  if (s->kind != Scalar::Kind::kApply) return s->type;
-  if (s->op == ScalarOp::kConvert && is_float(s->type) && is_float(s->operands[0]->type) &&
-      byte_size(s->operands[0]->type) < byte_size(s->type)) {
-    return narrowest_type(s->operands[0]);
-  }
-  if (s->op != ScalarOp::kSelect) return s->type;
-  for (const size_t kept : {1, 2}) {
-    const ScalarRef& other = s->operands[3 - kept];
-    if (other->kind == Scalar::Kind::kConstant && other->value.f == 0) {
-      return narrowest_type(s->operands[kept]);
-    }
-  }
-  return s->type;
-}
-
-/// The tree in its narrowest type.
-ScalarRef narrowed(const ScalarRef& s) {
-  const DType type = narrowest_type(s);
-  if (type == s->type) return s;
-  if (s->op == ScalarOp::kConvert) return narrowed(s->operands[0]);
-  const auto branch = [&](const ScalarRef& b) {
-    return b->kind == Scalar::Kind::kConstant ? scalar_constant(float_value(type, 0)) : narrowed(b);
-  };
-  return scalar_apply(ScalarOp::kSelect,
-                      {s->operands[0], branch(s->operands[1]), branch(s->operands[2])}, type);
-}
-
-/// Axes that one index of the tile program walks, outermost first.
-struct FlatAxis {
-  std::vector<int> axes;
-  int64_t extent = 1;
-  TileLoop::Dim dim;
-};
 
 /// The contraction template through tiles in shared memory, y[m,n] = sum[k] A[m,k] * B[k,n]: every
 /// axis of the group belongs to the rows (A and the result have it), the columns (B and the
@@ -65,44 +27,38 @@ struct FlatAxis {
 ///       A[m,k] = a[m,k] at block; B[k,n] = b[k,n] at block;
 ///       p[m,n] = sum[k] A[m,k]*B[k,n] by mma_m16n8k16; acc' = acc + p } y[m,n] = f(acc[m,n]) }
 /// On plain cores the product is seq q { t' = t + A[m,k+q] * B[k+q,n] }, each thread with results
-/// of its own. Where that makes too few blocks, several go through parts of the depth and leave
-/// their sums in a workspace; after a barrier of the grid all blocks add them up, in the same order
-/// every time.
+/// of its own. Reductions of the results follow where a tile holds all that they run over: a row's
+/// elements are in the registers of its warps. Where tiles make too few blocks, several go through
+/// parts of the depth and leave their sums in a workspace; after a barrier of the grid all blocks
+/// add them up, in the same order every time.
 class MatrixContract {
  public:
   MatrixContract(const TensorProgram& program, const Group& group, const GroupAxes& axes,
-                 const Target& target, const std::string& name)
+                 const Target& target, const TiledProduct& tiled, const std::string& name)
       : program_(program),
         group_(group),
         axes_(axes),
         target_(target),
         b_(program, group, axes, name),
-        root_(axes.reductions[0]) {}
+        root_(tiled.product.root),
+        left_(tiled.product.left),
+        right_(tiled.product.right),
+        batch_(tiled.product.batch),
+        rows_(tiled.product.rows),
+        columns_(tiled.product.columns),
+        depth_(tiled.product.depth),
+        type_(tiled.product.type),
+        on_units_(tiled.product.on_units),
+        whole_(tiled.product.problem.whole),
+        tile_(tiled.tile) {}
 
-  /// Finds the operands and a tile; false where this is no product for matrix units.
-  bool applies() { return find_operands() && sort_axes() && choose_tile(); }
   ScheduledKernel build();
 
  private:
-  struct Operand {
-    ScalarRef factor;              ///< over the expression's own axes, in the units' type
-    const Scalar* read = nullptr;  ///< the largest of its reads
-    bool along_depth = false;      ///< its elements lie along the depth, else across it
-  };
+  using Operand = ProductOperand;
+  using Whole = MatrixProblem::Whole;
 
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
-  bool depends(const Operand& operand, int axis) const;
-  int64_t stride(const Operand& operand, int axis) const {
-    return stride_along(program_, axes_, root_, *operand.read, axis);
-  }
-  bool find_operands();
-  bool find_operand(const ScalarRef& factor, Operand* operand) const;
-  bool sort_axes();
-  void flatten_result(std::vector<int> axes, FlatAxis* flat);
-  void order_depth();
-  int64_t run(const Operand& operand, const FlatAxis& along) const;
-  bool choose_tile();
-  bool copies_directly(const Operand& operand) const;
   void add_dim(FlatAxis* flat, const std::string& name, int64_t step);
   TileBody tile_body();
   TileLoop product_loop(TileSymbolId acc);
@@ -118,6 +74,11 @@ class MatrixContract {
   bool depth_last(const Operand& operand) const;
   int64_t access_width(const ScalarRef& value, const FlatAxis& along) const;
   void emit_epilogue(TileBody* body, const ScalarRef& total);
+  ScalarRef emit_value(const std::string& name, const std::vector<IndexExpr>& at, ScalarRef value,
+                       TileBody* body);
+  ScalarRef reduced(int p, const ScalarRef& value, TileBody* body);
+  std::vector<IndexExpr> box_of(int p) const;
+  bool follows_reduction(int p) const;
   Place fragments() const;
   const Place& place() const { return place_; }
   std::vector<IndexExpr> partial_box(const IndexExpr& split) const;
@@ -140,178 +101,14 @@ class MatrixContract {
   Operand left_, right_;
   std::vector<int> batch_;
   FlatAxis rows_, columns_, depth_;
-  DType type_ = DType::kF16;
-  bool on_units_ = true;  ///< else on plain cores
+  DType type_;
+  bool on_units_;
+  Whole whole_;
   MatrixTile tile_;
   Place place_;  ///< of the results at hand
   TileVarId split_ = -1;
   TileSymbolId partials_ = -1, core_sum_ = -1;
 };
-
-bool MatrixContract::depends(const Operand& operand, int axis) const {
-  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
-  const auto at = std::find(own.begin(), own.end(), axis);
-  if (at == own.end()) return false;
-  const auto var = static_cast<int>(at - own.begin());
-  bool used = false;
-  visit(operand.factor, [&](const Scalar& s) {
-    used |= s.kind == Scalar::Kind::kIndex && uses_var(s.index, var);
-    for (const IndexExpr& e : s.indices) used |= uses_var(e, var);
-  });
-  return used;
-}
-
-bool MatrixContract::find_operand(const ScalarRef& factor, Operand* operand) const {
-  operand->factor = narrowed(factor);
-  int64_t most = 0;
-  visit(operand->factor, [&](const Scalar& s) {
-    if (s.kind != Scalar::Kind::kRead) return;
-    int64_t reach = 1;
-    const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
-    for (size_t v = 0; v < own.size(); ++v) {
-      const bool used = std::any_of(s.indices.begin(), s.indices.end(), [&](const IndexExpr& e) {
-        return uses_var(e, static_cast<int>(v));
-      });
-      if (used) reach *= extent(own[v]);
-    }
-    if (reach <= most) return;
-    most = reach;
-    operand->read = &s;
-  });
-  return operand->read != nullptr;
-}
-
-bool MatrixContract::find_operands() {
-  const TensorExpr& e = b_.expr(root_);
-  const ScalarRef& body = e.body;
-  if (e.combiner != Combiner::kSum || e.accumulator != DType::kF32 ||
-      body->kind != Scalar::Kind::kApply || body->op != ScalarOp::kMul ||
-      body->type != DType::kF32) {
-    return false;
-  }
-  if (!find_operand(body->operands[0], &left_) || !find_operand(body->operands[1], &right_)) {
-    return false;
-  }
-  type_ = left_.factor->type;
-  const bool halves = type_ == DType::kF16 || type_ == DType::kBF16;
-  on_units_ = halves || target_.reduced_float32;
-  return (halves || type_ == DType::kF32) && right_.factor->type == type_;
-}
-
-bool MatrixContract::sort_axes() {
-  const TensorExpr& e = b_.expr(root_);
-  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
-  std::vector<int> left, right;
-  for (int d = 0; d < e.axis_count(); ++d) {
-    const int axis = own[static_cast<size_t>(d)];
-    if (extent(axis) == 1) continue;
-    const bool in_left = depends(left_, axis), in_right = depends(right_, axis);
-    if (d >= e.output_rank()) {
-      if (!in_left || !in_right) return false;  // a factor of the whole sum
-      depth_.axes.push_back(axis);
-    } else if (in_left == in_right) {
-      batch_.push_back(axis);
-    } else {
-      (in_left ? left : right).push_back(axis);
-    }
-  }
-  if (left.empty() || right.empty() || depth_.axes.empty()) return false;
-  // Columns are what the result has one element after another.
-  const auto result_stride = [&](int a) {
-    return output_stride_along(program_, axes_, group_, root_, a);
-  };
-  const auto nearest = [&](const std::vector<int>& list) {
-    int64_t least = INT64_MAX;
-    for (const int a : list) least = std::min(least, result_stride(a));
-    return least;
-  };
-  if (nearest(left) < nearest(right)) {
-    std::swap(left, right);
-    std::swap(left_, right_);
-  }
-  flatten_result(std::move(left), &rows_);
-  flatten_result(std::move(right), &columns_);
-  order_depth();
-  return true;
-}
-
-/// The innermost axes that lie behind each other in the result become one; the others are walked by
-/// the grid.
-void MatrixContract::flatten_result(std::vector<int> axes, FlatAxis* flat) {
-  const auto result_stride = [&](int a) {
-    return output_stride_along(program_, axes_, group_, root_, a);
-  };
-  std::sort(axes.begin(), axes.end(), [&](int a, int c) {
-    const int64_t x = result_stride(a), y = result_stride(c);
-    return x != y ? x > y : a < c;
-  });
-  size_t first = axes.size() - 1;
-  while (first > 0 &&
-         result_stride(axes[first - 1]) == result_stride(axes[first]) * extent(axes[first])) {
-    --first;
-  }
-  batch_.insert(batch_.end(), axes.begin(), axes.begin() + static_cast<ptrdiff_t>(first));
-  flat->axes.assign(axes.begin() + static_cast<ptrdiff_t>(first), axes.end());
-  for (const int a : flat->axes) flat->extent *= extent(a);
-}
-
-/// The order of the operand that is a plain tensor, so that its elements lie behind each other.
-void MatrixContract::order_depth() {
-  const auto plain = [&](const Operand& o) {
-    return std::all_of(depth_.axes.begin(), depth_.axes.end(),
-                       [&](int a) { return stride(o, a) > 0; });
-  };
-  const Operand& first = plain(left_) || !plain(right_) ? left_ : right_;
-  std::sort(depth_.axes.begin(), depth_.axes.end(), [&](int a, int c) {
-    const int64_t x = stride(first, a), y = stride(first, c);
-    return x != y ? x > y : a < c;
-  });
-  for (const int a : depth_.axes) depth_.extent *= extent(a);
-  left_.along_depth = run(left_, depth_) >= run(left_, rows_);
-  right_.along_depth = run(right_, depth_) >= run(right_, columns_);
-}
-
-/// Elements that lie behind each other along an axis.
-int64_t MatrixContract::run(const Operand& operand, const FlatAxis& along) const {
-  int64_t elements = 1;
-  for (size_t i = along.axes.size(); i-- > 0;) {
-    if (stride(operand, along.axes[i]) != elements) break;
-    elements *= extent(along.axes[i]);
-  }
-  return elements;
-}
-
-/// A plain read whose axes are not folded together out of several.
-bool MatrixContract::copies_directly(const Operand& operand) const {
-  return operand.factor->kind == Scalar::Kind::kRead && operand.factor->operands.empty() &&
-         !operand.factor->fill;
-}
-
-bool MatrixContract::choose_tile() {
-  MatrixProblem p;
-  for (const int a : batch_) p.batch *= extent(a);
-  p.m = rows_.extent;
-  p.n = columns_.extent;
-  p.k = depth_.extent;
-  p.element_bytes = byte_size(type_);
-  p.on_units = on_units_;
-  p.depth = on_units_ ? 2 * kAccessBytes / p.element_bytes : kCoreDepth;
-  p.gflops = type_ == DType::kF16    ? target_.peak_f16_gflops
-             : type_ == DType::kBF16 ? target_.peak_bf16_gflops
-             : on_units_             ? target_.peak_tf32_gflops
-                                     : target_.peak_gflops;
-  p.registers_on_the_way = !copies_directly(left_) || !copies_directly(right_);
-  p.epilogue_bytes = 0;
-  for (const TensorId t : group_.outputs) {
-    p.epilogue_bytes += byte_size(program_.tensors[static_cast<size_t>(t)].type.dtype);
-  }
-  // Extents below one instruction's are padding.
-  const int64_t padding = round_up(p.m, 16) / p.m * (round_up(p.n, on_units_ ? 8 : 32) / p.n) *
-                          (round_up(p.k, p.depth) / p.k);
-  if (padding > (on_units_ ? kMostPadding : 1)) return false;
-  tile_ = choose_matrix_tile(p, target_);
-  return tile_.m > 0;
-}
 
 void MatrixContract::add_dim(FlatAxis* flat, const std::string& name, int64_t step) {
   TileProgram& program = b_.program();
@@ -557,7 +354,9 @@ TileLoop MatrixContract::combining_nest() {
   for (const int a : batch_) grid.dims.push_back(b_.loop_dim(a, 1));
   ThreadTile threads(tile_.warps());
   const int64_t width = std::gcd(columns_.extent, kCombinedElements);
-  const auto across = threads.add(columns_.extent, width, 32, 1, 1);
+  // A row that is reduced lies on the lanes of one warp, however long.
+  const int64_t rounds = whole_ == Whole::kColumns ? 0 : 1;
+  const auto across = threads.add(columns_.extent, width, 32, 1, rounds);
   const auto down = threads.add(rows_.extent, 1, 32, tile_.warps(), 1);
   add_dim(&rows_, "m", std::max<int64_t>(digits_extent(down), 2));
   add_dim(&columns_, "n", std::max<int64_t>(digits_extent(across), 2));
@@ -581,28 +380,77 @@ TileLoop MatrixContract::combining_nest() {
   return grid;
 }
 
-/// The rest of the group on the finished tile, in the places of its fragments.
+/// The rest of the group on the finished tile, in the places of its fragments. A result of a
+/// reduction, and what is made of such alone, has an element for each row (or column) of the tile,
+/// with copies in all threads that share it.
 void MatrixContract::emit_epilogue(TileBody* body, const ScalarRef& total) {
   std::map<int, ScalarRef> values;
   for (size_t i = 0; i < group_.exprs.size(); ++i) {
     const int p = static_cast<int>(i);
     const TensorExpr& e = b_.expr(p);
     const Tensor& tensor = program_.tensors[static_cast<size_t>(e.output)];
-    const TileSymbolId id =
-        add_symbol(tensor.name + "_v", TileSymbol::Kind::kValue, tensor.type.dtype);
-    TileStatement st;
-    st.targets.push_back({id, box(), false});
-    st.value =
-        p == root_
-            ? scalar_convert(total, tensor.type.dtype)
-            : b_.translate(p, [&](int producer, const Scalar&) { return values.at(producer); });
-    st.place = place();
-    body->push_back(TileNode::of(std::move(st)));
-    values[p] = scalar_read(id, tensor.type.dtype, box());
+    ScalarRef value = p == root_ ? total : b_.translate(p, [&](int producer, const Scalar&) {
+      return values.at(producer);
+    });
+    if (p != root_ && !e.reduce_extents.empty()) value = reduced(p, value, body);
+    values[p] =
+        emit_value(tensor.name + "_v", box_of(p), scalar_convert(value, tensor.type.dtype), body);
     if (std::find(group_.outputs.begin(), group_.outputs.end(), e.output) != group_.outputs.end()) {
       body->push_back(TileNode::of(b_.store(p, values[p], place())));
     }
   }
+}
+
+ScalarRef MatrixContract::emit_value(const std::string& name, const std::vector<IndexExpr>& at,
+                                     ScalarRef value, TileBody* body) {
+  const DType type = value->type;
+  const TileSymbolId id = add_symbol(name, TileSymbol::Kind::kValue, type);
+  TileStatement st;
+  st.targets.push_back({id, at, false});
+  st.value = std::move(value);
+  st.place = place();
+  body->push_back(TileNode::of(std::move(st)));
+  return scalar_read(id, type, at);
+}
+
+/// Over the whole columns, or rows, of the tile: one statement, two where a position is asked for.
+ScalarRef MatrixContract::reduced(int p, const ScalarRef& value, TileBody* body) {
+  const TensorExpr& e = b_.expr(p);
+  const FlatAxis& over = whole_ == Whole::kColumns ? columns_ : rows_;
+  const auto reduce = [&](const char* suffix, Combiner combiner, ScalarRef elements) {
+    const ScalarRef made = emit_value(program_.tensors[static_cast<size_t>(e.output)].name + suffix,
+                                      box_of(p), std::move(elements), body);
+    body->back().statement.combiner = tile_combiner(combiner);
+    body->back().statement.reduce_axes = {over.dim.offset};
+    return made;
+  };
+  if (!keeps_position(e)) return reduce("_r", e.combiner, scalar_convert(value, e.accumulator));
+  const int axis = axes_.axis_of[static_cast<size_t>(p)][static_cast<size_t>(e.output_rank())];
+  const ScalarRef best = reduce("_m", best_of(e), value);
+  // In a tile 32 bits number what a thread must hold all of.
+  const ScalarRef none = scalar_constant(
+      int_value(DType::kI32, e.last_on_ties ? -1 : std::numeric_limits<int32_t>::max()));
+  const ScalarRef here = scalar_convert(scalar_index(b_.index(axis)), DType::kI32);
+  return reduce(
+      "_w", pick_of(e),
+      scalar_apply(ScalarOp::kSelect, {same_value(value, best), here, none}, DType::kI32));
+}
+
+/// Coordinates in the tile of what member p makes: without those that a reduction took.
+std::vector<IndexExpr> MatrixContract::box_of(int p) const {
+  if (!follows_reduction(p)) return box();
+  return {index_of(whole_ == Whole::kColumns ? rows_ : columns_)};
+}
+
+/// Whether the member has results of later reductions for its elements, not results of the product.
+bool MatrixContract::follows_reduction(int p) const {
+  if (whole_ == Whole::kNeither || p == root_) return false;
+  const TensorExpr& e = b_.expr(p);
+  const auto& own = axes_.axis_of[static_cast<size_t>(p)];
+  const FlatAxis& over = whole_ == Whole::kColumns ? columns_ : rows_;
+  const auto end = own.begin() + e.output_rank();
+  return std::none_of(over.axes.begin(), over.axes.end(),
+                      [&](int a) { return std::find(own.begin(), end, a) != end; });
 }
 
 ScheduledKernel MatrixContract::build() {
@@ -656,9 +504,9 @@ std::optional<ScheduledKernel> build_matrix_contract(const TensorProgram& progra
                                                      const Group& group, const GroupAxes& axes,
                                                      const Target& target,
                                                      const std::string& name) {
-  MatrixContract contract(program, group, axes, target, name);
-  if (!contract.applies()) return std::nullopt;
-  return contract.build();
+  const auto tiled = tiled_product(program, group, axes, target);
+  if (!tiled.ok()) return std::nullopt;
+  return MatrixContract(program, group, axes, target, *tiled, name).build();
 }
 
 }  // namespace weft

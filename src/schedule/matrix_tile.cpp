@@ -2,12 +2,15 @@
 #include "schedule/rounding.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace weft {
 
 namespace {
 
 constexpr int64_t kMostAccumulators = 128;  ///< registers of one thread
+constexpr int64_t kMostReduced = 64;        ///< of them, where the results are reduced
+constexpr int64_t kMostLoaded = 128;        ///< elements of a thread and step beside such results
 constexpr int64_t kOtherRegisters = 56;     ///< fragments, addresses
 constexpr int64_t kMaxUnrolled = 128;       ///< matrix instructions of a warp and iteration
 constexpr int64_t kBanksBytes = 128;        ///< shared memory passes on a cycle
@@ -113,12 +116,33 @@ class Pricing {
   double memory_us_;
 };
 
+using Whole = MatrixProblem::Whole;
+
+int64_t least_rows(const MatrixProblem& p) { return p.on_units ? 16 : kCoreRows; }
+int64_t least_columns(const MatrixProblem& p) { return p.on_units ? 8 : kCoreColumns; }
+
+/// Whether the results that are reduced together are in one block.
+bool holds_whole(const MatrixProblem& p, const MatrixTile& t) {
+  switch (p.whole) {
+    case Whole::kNeither:
+      return true;
+    case Whole::kRows:
+      return t.splits == 1 && t.m >= p.m;
+    case Whole::kColumns:
+      return t.splits == 1 ? t.n >= p.n : p.n <= 32 * kMostCombined;
+  }
+  return false;
+}
+
 bool sensible(const MatrixProblem& p, const MatrixTile& t) {
   const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
-  const int64_t rows = p.on_units ? 16 : kCoreRows, columns = p.on_units ? 8 : kCoreColumns;
+  const int64_t rows = least_rows(p), columns = least_columns(p);
   if (warp_m < rows || warp_n < columns || warp_m % rows != 0 || warp_n % columns != 0)
     return false;
   const int64_t results = t.m * t.n / (t.warps() * 32);
+  const int64_t loaded = (t.m + t.n) * t.k / (t.warps() * 32);
+  if (!holds_whole(p, t)) return false;
+  if (p.whole != Whole::kNeither && (results > kMostReduced || loaded > kMostLoaded)) return false;
   if (results > (p.on_units ? kMostAccumulators : kMostAccumulators / 2)) return false;
   const int64_t unrolled = warp_m / rows * (warp_n / columns) * (t.k / (p.on_units ? p.depth : 1));
   if (unrolled > kMaxUnrolled) return false;
@@ -127,6 +151,17 @@ bool sensible(const MatrixProblem& p, const MatrixTile& t) {
   if (ceil_div(p.k, share) != t.splits) return false;
   if (t.stages > std::max<int64_t>(steps, 2) || (t.k > p.depth && t.k >= 2 * p.k)) return false;
   return (t.m == 16 || t.m < 2 * p.m) && (t.n <= 16 || t.n < 2 * p.n);
+}
+
+/// Candidates along the rows or the columns; 0: what is whole, and no more.
+std::vector<int64_t> extents(const MatrixProblem& p, Whole along, int64_t splits) {
+  if (p.whole == along && splits == 1) return {0};
+  return {16, 32, 64, 128, 256};
+}
+
+/// The least extent that holds `whole` on so many warps.
+int64_t fitted(int64_t whole, int64_t warps, int64_t least) {
+  return round_up(ceil_div(whole, warps), least) * warps;
 }
 
 }  // namespace
@@ -147,13 +182,18 @@ MatrixTile choose_matrix_tile(const MatrixProblem& problem, const Target& target
     if (best.m == 0 || t.microseconds < best.microseconds * kWorthChanging) best = t;
   };
   for (const int64_t splits : {1, 2, 4, 8, 16}) {
-    for (const int64_t m : {16, 32, 64, 128, 256}) {
-      for (const int64_t n : {16, 32, 64, 128, 256}) {
+    const std::vector<int64_t> rows = extents(problem, Whole::kRows, splits);
+    const std::vector<int64_t> columns = extents(problem, Whole::kColumns, splits);
+    for (const int64_t m : rows) {
+      for (const int64_t n : columns) {
         for (const int64_t deep : {1, 2, 4}) {
           for (const int64_t warps : {1, 2, 4, 8}) {
             for (int64_t warps_m = 1; warps_m <= warps; warps_m *= 2) {
+              const int64_t warps_n = warps / warps_m;
+              const int64_t tile_m = m > 0 ? m : fitted(problem.m, warps_m, least_rows(problem));
+              const int64_t tile_n = n > 0 ? n : fitted(problem.n, warps_n, least_columns(problem));
               for (const int64_t stages : {2, 3, 4, 5}) {
-                consider({m, n, deep * problem.depth, warps_m, warps / warps_m, stages, splits});
+                consider({tile_m, tile_n, deep * problem.depth, warps_m, warps_n, stages, splits});
               }
             }
           }

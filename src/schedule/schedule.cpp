@@ -5,6 +5,7 @@
 #include "expr/dependence.h"
 #include "schedule/collapse_axes.h"
 #include "schedule/library_call.h"
+#include "schedule/matrix_product.h"
 #include "schedule/templates.h"
 #include "schedule/tile_builder.h"
 #include "schedule/widen_halves.h"
@@ -74,7 +75,22 @@ bool names_axes(const ScheduleChoices& choices, const GroupAxes& axes) {
          std::all_of(choices.inner.begin(), choices.inner.end(), is_one);
 }
 
+bool reduces_behind_product(const TensorProgram& program, const Group& group) {
+  const auto count = [&](const auto& is) {
+    return std::ranges::count_if(
+        group.exprs, [&](ExprId e) { return is(program.exprs[static_cast<size_t>(e)]); });
+  };
+  return count([](const TensorExpr& e) { return e.is_contraction; }) > 0 &&
+         count([](const TensorExpr& e) { return !e.reduce_extents.empty(); }) > 1;
+}
+
 Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target) {
+  if (target.is_gpu() && reduces_behind_product(program, group)) {
+    const GroupView view = collapse_axes(program, group);
+    const auto of_view = derive_group_axes(view.program, view.group);
+    if (!of_view.ok()) return Decision::forbid(of_view.error().message);
+    return reductions_behind_product(view.program, view.group, *of_view, target);
+  }
   auto axes = derive_group_axes(program, group);
   if (!axes.ok()) return Decision::forbid(axes.error().message);
   bool contraction = false;
@@ -94,8 +110,9 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
                                        const Target& target, const std::string& name) {
   const GroupView view = collapse_axes(program, group);
   WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(view.program, view.group));
-  const bool contract = prefers_contract(view.program, view.group, axes, target) &&
-                        contract_applies(view.program, view.group, axes, target);
+  const bool contract = (target.is_gpu() && reduces_behind_product(view.program, view.group)) ||
+                        (prefers_contract(view.program, view.group, axes, target) &&
+                         contract_applies(view.program, view.group, axes, target));
   GroupView wide = view;
   widen_halves(&wide);
   const auto build = [&]() {
@@ -119,6 +136,17 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   }
   for (TensorId& t : kernel->parameters) t = view.original[static_cast<size_t>(t)];
   return kernel;
+}
+
+std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,
+                                           const Target& target) {
+  GroupView view = collapse_axes(program, group);
+  widen_halves(&view);
+  const auto axes = derive_group_axes(view.program, view.group);
+  if (!axes.ok() || axes->reductions.empty()) return std::nullopt;
+  const auto tiled = tiled_product(view.program, view.group, *axes, target);
+  if (!tiled.ok()) return std::nullopt;
+  return tiled->tile.microseconds;
 }
 
 Result<TileProgram> schedule_as_chosen(const TensorProgram& program, const Group& group,

@@ -58,6 +58,15 @@ struct ScheduledKernel {
 /// The reason names the two expressions and the axes that do not agree.
 Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target);
 
+/// Whether the group holds a contraction and reductions of its results: how quick the product is
+/// depends on the tile that these leave it.
+bool reduces_behind_product(const TensorProgram& program, const Group& group);
+
+/// What the group takes by the model that a GPU's product is tiled by; nothing where it holds no
+/// product that goes through tiles.
+std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,
+                                           const Target& target);
+
 /// The best tile program among the templates' candidates for a group that can_schedule allows.
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name);

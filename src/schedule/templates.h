@@ -31,6 +31,11 @@ Result<ScheduledKernel> build_contract(const TensorProgram& program, const Group
                                        const std::string& name,
                                        const ScheduleChoices* as_chosen = nullptr);
 
+/// The second on a GPU where further reductions follow the first, a product: each runs over all
+/// columns of the product's rows, or over all rows of its columns, and a tile holds what it needs.
+Decision reductions_behind_product(const TensorProgram& program, const Group& group,
+                                   const GroupAxes& axes, const Target& target);
+
 /// The same two on a GPU: blocks, warps and lanes instead of cores and vectors.
 Result<ScheduledKernel> build_thread_stitch(const TensorProgram& program, const Group& group,
                                             const GroupAxes& axes, const Target& target,
