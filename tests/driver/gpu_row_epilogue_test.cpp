@@ -34,7 +34,10 @@ const char* const kLayerNorm = R"(
         (a: T[$M,$K], b: T[$K,$N], c: T[$N], r: T[$M,$N], g: T[$N]) {
           p = dot_general a, b, lhs_contract={1}, rhs_contract={0} : T[$M,$N]
           d = broadcast c, dims={1} : T[$M,$N]
-          q = add p, d : T[$M,$N]
+          h = constant 0.015625 : T[]
+          hb = broadcast h, dims={} : T[$M,$N]
+          l = mul p, hb : T[$M,$N]
+          q = add l, d : T[$M,$N]
           t = add q, r : T[$M,$N]
           s = reduce t, axes={1}, combiner=sum : T[$M]
           n = constant $N : T[]
@@ -126,17 +129,20 @@ TEST_F(RowEpilogue, SoftmaxOfLogits) {
   }
 }
 
-/// The position, its value, or both; of equals the first, or the last.
+/// The position and its value; of equals the first, or the last. Sums of small integers are the
+/// same rounded and not.
 TEST_F(RowEpilogue, PositionOfTheBestLogit) {
   for (const Case& c : {Case{"f16", "37 46 50"}, Case{"bf16", "19 100 33"}, Case{"f32", "21 39 40"},
                         Case{"f32", "18 33 27", true}}) {
     const std::string last = c.type == "f16" ? "true" : "false";
     expect_one_kernel(replaced(R"(
         (a: T[$M,$K], b: T[$K,$N], c: T[$N]) {
-          p = dot_general a, b, lhs_contract={1}, rhs_contract={0} : T[$M,$N]
+          w = dot_general a, b, lhs_contract={1}, rhs_contract={0} : f32[$M,$N]
+          p = convert w : T[$M,$N]
           d = broadcast c, dims={1} : T[$M,$N]
-          q = add p, d : T[$M,$N]
-          t = floor q : T[$M,$N]
+          f = floor p : T[$M,$N]
+          g = floor d : T[$M,$N]
+          t = add f, g : T[$M,$N]
           y = arg_reduce t, axis=1, combiner=arg_max, last_on_ties=LAST : i64[$M]
           z = reduce t, axes={1}, combiner=max : T[$M]
         } -> (y, z))",
