@@ -33,6 +33,10 @@ bool streams_an_operand(const TensorProgram& program, const Group& group, const 
     largest = &s;
   });
   if (largest == nullptr) return false;
+  // Windows that overlap read elements again; padding alone reads fewer than there are points.
+  int64_t points = 1;
+  for (int a = 0; a < e.axis_count(); ++a) points *= e.range(a).hi + 1;
+  if (target.is_gpu() && most <= points / 2) return false;
   if (!target.is_gpu() &&
       program.tensors[static_cast<size_t>(largest->symbol)].kind == Tensor::Kind::kConstant)
     return false;
