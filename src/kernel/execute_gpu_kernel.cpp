@@ -22,7 +22,8 @@ float half_bits_to_float(uint32_t word, bool high, DType type) {
 }
 
 /// Threads in step: each instruction runs for all of them that are active before the next one does.
-/// One block at a time, or the whole grid where a barrier of the grid stands inside a phase.
+/// One block at a time, or those of a cluster, or the whole grid where a barrier of the grid stands
+/// inside a phase.
 class GpuExecutor {
  public:
   GpuExecutor(const KernelFunction& kernel, const std::vector<int64_t>& arguments)
@@ -48,7 +49,7 @@ class GpuExecutor {
 
   Status run() {
     for (const KernelPhase& phase : kernel_.phases) {
-      const int64_t together = barrier_of_grid(phase.body) ? kernel_.blocks : 1;
+      const int64_t together = barrier_of_grid(phase.body) ? kernel_.blocks : kernel_.cluster;
       for (int64_t b = 0; b < kernel_.blocks; b += together) {
         WEFT_RETURN_IF_ERROR(run_blocks(phase, b, together));
       }
@@ -128,6 +129,7 @@ class GpuExecutor {
       case KernelOp::kGather:
       case KernelOp::kStore:
       case KernelOp::kScatter:
+      case KernelOp::kLoadCluster:
       case KernelOp::kCopyAsync:
       case KernelOp::kLoadMatrix:
         return run_memory(in);
@@ -213,13 +215,16 @@ class GpuExecutor {
         fmt::format("kernel '{}': {}: {}", kernel_.name, kernel_op_name(in.op), message));
   }
 
-  /// A barrier of blocks or the grid needs all their threads, one of warps all or none of a warp.
+  /// A barrier of blocks, clusters or the grid needs all their threads, one of warps all or none of
+  /// a warp.
   Status converged(const KernelInstruction& in) {
     if (in.op != KernelOp::kBarrier) return {};
     const auto scope = static_cast<KernelBarrier>(in.index);
-    const int64_t group = scope == KernelBarrier::kWarp    ? kWarpThreads
-                          : scope == KernelBarrier::kBlock ? kernel_.threads()
-                                                           : threads_;
+    const int64_t block = kernel_.threads();
+    const int64_t group = scope == KernelBarrier::kWarp      ? kWarpThreads
+                          : scope == KernelBarrier::kBlock   ? block
+                          : scope == KernelBarrier::kCluster ? block * kernel_.cluster
+                                                             : threads_;
     return whole_groups(group) ? Status{} : Status{fail(in, "not all threads come")};
   }
   bool whole_groups(int64_t group) const {
@@ -274,6 +279,8 @@ class GpuExecutor {
         WEFT_RETURN_IF_ERROR(copy(in, t));
       } else if (in.op == KernelOp::kLoadMatrix) {
         WEFT_RETURN_IF_ERROR(load_matrix(in, t));
+      } else if (in.op == KernelOp::kLoadCluster) {
+        WEFT_RETURN_IF_ERROR(load_from_cluster(in, t));
       } else {
         WEFT_RETURN_IF_ERROR(access(in, t));
       }
@@ -293,6 +300,28 @@ class GpuExecutor {
                             element(in, in.index, int_of(in.operands[1], t) + i, t));
       std::memcpy(to, from, static_cast<size_t>(byte_size(type)));
     }
+    return {};
+  }
+
+  Status load_from_cluster(const KernelInstruction& in, int64_t t) {
+    const int64_t rank = int_of(in.operands[0], t), block = t / kernel_.threads();
+    if (rank < 0 || rank >= kernel_.cluster) {
+      return fail(in, fmt::format("block {} of a cluster of {}", rank, kernel_.cluster));
+    }
+    const auto mask = mask_operand(in);
+    const DType type = kernel_.type(in.results[0]).dtype;
+    const int64_t from = (block - block % kernel_.cluster + rank) * kernel_.threads();
+    ScalarLanes loaded;
+    for (int32_t l = 0; l < kernel_.type(in.results[0]).lanes; ++l) {
+      if (mask && lanes(in.operands[*mask], t)[static_cast<size_t>(l)].i == 0) {
+        loaded.push_back(in.value);
+        continue;
+      }
+      WEFT_ASSIGN_OR_RETURN(const std::byte* at,
+                            element(in, in.buffer, int_of(in.operands[1], t) + l, from));
+      loaded.push_back(read_element(type, at));
+    }
+    of(in.results[0])[static_cast<size_t>(t)] = std::move(loaded);
     return {};
   }
 

@@ -391,6 +391,16 @@ void KernelBuilder::barrier(KernelBarrier scope) {
   emit(std::move(in));
 }
 
+Reg KernelBuilder::load_cluster(int32_t shared, Reg rank, Reg offset, int32_t lanes, Reg mask) {
+  KernelInstruction in = instruction(KernelOp::kLoadCluster, {rank, offset});
+  in.buffer = shared;
+  if (mask != kNoReg) {
+    in.operands.push_back(broadcast(mask, lanes));
+    in.value = filler(shared, {});
+  }
+  return emit_result(std::move(in), {buffer(shared).dtype, lanes});
+}
+
 void KernelBuilder::copy_async(int32_t shared, Reg to, int32_t from_buffer, Reg from, int32_t count,
                                Reg mask) {
   KernelInstruction in = instruction(KernelOp::kCopyAsync, {to, from});

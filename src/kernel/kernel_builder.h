@@ -45,6 +45,8 @@ class KernelBuilder {
   Reg warp_xor(Reg scalar, int32_t mask);
   Reg warp_pick(Reg scalar, Reg lane);
   void barrier(KernelBarrier scope);
+  /// From the shared buffer of block `rank` of the cluster.
+  Reg load_cluster(int32_t shared, Reg rank, Reg offset, int32_t lanes, Reg mask = kNoReg);
   void copy_async(int32_t shared, Reg to, int32_t from_buffer, Reg from, int32_t count,
                   Reg mask = kNoReg);
   void commit_async();

@@ -48,13 +48,15 @@ enum class KernelOp : uint8_t {
   kPrefetch,  ///< offset: the line there is wanted soon, to be written if `index` is 1; any offset
               ///< will do
   // Of a GPU's kernels only.
-  kPosition,   ///< i64: the thread's lane, warp or block, by `index` (KernelPosition)
-  kWarpXor,    ///< scalar of the lane whose number differs in the bits of `index`; all lanes take
-               ///< part
-  kWarpPick,   ///< scalar, lane: i64 -> the scalar of that lane; all lanes take part
-  kBarrier,    ///< of the scope `index` (KernelBarrier): everything before it happens before what
-               ///< follows
-  kCopyAsync,  ///< offset in shared buffer `buffer`, offset in buffer `index` [, mask: bool]:
+  kPosition,     ///< i64: the thread's lane, warp or block, by `index` (KernelPosition)
+  kWarpXor,      ///< scalar of the lane whose number differs in the bits of `index`; all lanes take
+                 ///< part
+  kWarpPick,     ///< scalar, lane: i64 -> the scalar of that lane; all lanes take part
+  kBarrier,      ///< of the scope `index` (KernelBarrier): everything before it happens before what
+                 ///< follows
+  kLoadCluster,  ///< rank: i64, offset: as kLoad, from the shared buffer of block `rank` of the
+                 ///< cluster
+  kCopyAsync,    ///< offset in shared buffer `buffer`, offset in buffer `index` [, mask: bool]:
                ///< copies `count` elements (4, 8 or 16 bytes) behind the thread's back; zeros where
                ///< masked off
   kCommitAsync,     ///< closes the group of the copies since the last one
@@ -70,7 +72,10 @@ enum class KernelOp : uint8_t {
 };
 
 enum class KernelPosition : uint8_t { kLane, kWarp, kBlock };
-enum class KernelBarrier : uint8_t { kWarp, kBlock, kGrid };
+/// Blocks of a cluster, at most.
+inline constexpr int32_t kMostClusterBlocks = 16;
+
+enum class KernelBarrier : uint8_t { kWarp, kBlock, kCluster, kGrid };
 /// mma.sync of PTX, rows x columns x depth: A row by row, B column by column, float32 accumulation.
 enum class KernelUnit : uint8_t { kM16N8K16F16, kM16N8K16BF16, kM16N8K8TF32 };
 
@@ -92,7 +97,7 @@ struct KernelInstruction {
   ScalarValue value;
   int32_t index = 0;    ///< kArgument, kExtract, kPrefetch and those of a GPU that name it
   int32_t count = 0;    ///< kCopyAsync: elements
-  int32_t buffer = -1;  ///< kLoad, kGather, kStore, kScatter, kPrefetch
+  int32_t buffer = -1;  ///< kLoad, kGather, kStore, kScatter, kPrefetch and those of a GPU
   std::vector<int32_t> lanes_picked;
   /// kApply of kExp: the argument is known to be <= 0 or -inf or NaN, and 1e-6 relative is enough
   /// (a max-subtracted exponent).
@@ -132,6 +137,8 @@ struct KernelPhase {
 ///
 /// On a GPU (`warps` > 0) registers are those of one thread of blocks of `warps` * 32, phases are
 /// separated by barriers of the whole grid, and shared buffers may overlap in the block's arena.
+/// Blocks [c * cluster, (c + 1) * cluster) are cluster c: on the device together, with a barrier of
+/// their own, and each may read the others' arenas as long as they have not left the kernel.
 struct KernelFunction {
   std::string name;
   std::vector<KernelBuffer> buffers;
@@ -141,6 +148,7 @@ struct KernelFunction {
   int64_t scratch_bytes = 0;
   int32_t warps = 0;          ///< per block; 0: a CPU's kernel
   int64_t blocks = 1;         ///< GPU
+  int32_t cluster = 1;        ///< GPU: blocks of a cluster; divides `blocks`
   int32_t blocks_per_sm = 0;  ///< GPU: that must be resident together; 0: no demand
   int64_t shared_bytes = 0;   ///< GPU: the block's arena
   /// GPU: what a device runs instead of the code, which computes the same.
@@ -189,10 +197,10 @@ bool has_grid_barrier(const KernelFunction& kernel);
 bool multiplies_by(const KernelFunction& kernel, KernelUnit unit);
 
 /// Reference execution, one thread (on a GPU all threads of a block instruction by instruction, all
-/// blocks where a barrier of the grid stands inside a phase), bounds-checked: buffers are byte
-/// ranges as large as `elements` says, one for each of the kernel's buffers, or for all but those
-/// of scratch kind, which are then made here. kInvalidInput for an access outside a buffer; what
-/// was stored before it stays.
+/// blocks where a barrier of the grid stands inside a phase, those of a cluster), bounds-checked:
+/// buffers are byte ranges as large as `elements` says, one for each of the kernel's buffers, or
+/// for all but those of scratch kind, which are then made here. kInvalidInput for an access outside
+/// a buffer; what was stored before it stays.
 Status execute_kernel(const KernelFunction& kernel,
                       const std::vector<std::span<std::byte>>& buffers,
                       const std::vector<int64_t>& arguments);

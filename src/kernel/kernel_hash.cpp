@@ -60,6 +60,7 @@ Hasher hash_parts(const KernelFunction& kernel, bool sizes) {
                             kernel.shared_bytes}) {
       add_number(hasher, n);
     }
+    if (kernel.cluster > 1) add_number(hasher, kernel.cluster);
     if (kernel.library) hasher.add_text(print(*kernel.library));
   }
   add_number(hasher, static_cast<int64_t>(kernel.types.size()));

@@ -5,20 +5,18 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 26> kOps = {
-    "const",        "argument",   "apply",       "fma",
-    "broadcast",    "ramp",       "lane_mask",   "reduce_lanes",
-    "extract",      "shuffle",    "load",        "gather",
-    "store",        "scatter",    "prefetch",    "position",
-    "warp_xor",     "warp_pick",  "barrier",     "copy_async",
-    "commit_async", "wait_async", "load_matrix", "matrix_multiply",
-    "for",          "if"};
+constexpr std::array<std::string_view, 27> kOps = {
+    "const",           "argument",     "apply",      "fma",          "broadcast",  "ramp",
+    "lane_mask",       "reduce_lanes", "extract",    "shuffle",      "load",       "gather",
+    "store",           "scatter",      "prefetch",   "position",     "warp_xor",   "warp_pick",
+    "barrier",         "load_cluster", "copy_async", "commit_async", "wait_async", "load_matrix",
+    "matrix_multiply", "for",          "if"};
 static_assert(kOps.size() == static_cast<size_t>(KernelOp::kIf) + 1);
 
 constexpr std::array<std::string_view, 5> kKinds = {"input", "output", "workspace", "scratch",
                                                     "shared"};
 constexpr std::array<std::string_view, 3> kPositions = {"lane", "warp", "block"};
-constexpr std::array<std::string_view, 3> kBarriers = {"warp", "block", "grid"};
+constexpr std::array<std::string_view, 4> kBarriers = {"warp", "block", "cluster", "grid"};
 constexpr std::array<std::string_view, 3> kUnits = {"m16n8k16_f16", "m16n8k16_bf16",
                                                     "m16n8k8_tf32"};
 
@@ -65,6 +63,7 @@ bool is_pure(KernelOp op) {
     case KernelOp::kScatter:
     case KernelOp::kPrefetch:
     case KernelOp::kBarrier:
+    case KernelOp::kLoadCluster:
     case KernelOp::kCopyAsync:
     case KernelOp::kCommitAsync:
     case KernelOp::kWaitAsync:
@@ -80,7 +79,8 @@ bool is_pure(KernelOp op) {
 std::optional<size_t> mask_operand(const KernelInstruction& in) {
   size_t position = 0;
   if (in.op == KernelOp::kLoad || in.op == KernelOp::kGather) position = 1;
-  if (in.op == KernelOp::kStore || in.op == KernelOp::kScatter || in.op == KernelOp::kCopyAsync) {
+  if (in.op == KernelOp::kStore || in.op == KernelOp::kScatter || in.op == KernelOp::kCopyAsync ||
+      in.op == KernelOp::kLoadCluster) {
     position = 2;
   }
   if (position == 0 || in.operands.size() <= position) return std::nullopt;

@@ -11,8 +11,9 @@ namespace weft {
 std::string_view kernel_op_name(KernelOp op);
 std::optional<KernelOp> parse_kernel_op(std::string_view name);
 
-/// Position of the mask among the operands: after the offset (loads), or the offset and the value
-/// (stores); nullopt for other instructions and where there is no mask.
+/// Position of the mask among the operands: after the offset (loads; of a cluster behind the rank,
+/// too), or the offset and the value (stores); nullopt for other instructions and where there is no
+/// mask.
 std::optional<size_t> mask_operand(const KernelInstruction& instruction);
 
 std::string_view position_name(KernelPosition position);

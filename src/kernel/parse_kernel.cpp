@@ -208,6 +208,8 @@ class KernelParser {
       kernel_.blocks_per_sm = small_number();
       expect_word("shared");
       kernel_.shared_bytes = number(0);
+      if (accept_word("cluster"))
+        kernel_.cluster = static_cast<int32_t>(number(1, kMostClusterBlocks));
     } else if (accept_word("library")) {
       auto call = parse_library_call(quoted());
       if (!call.ok()) return fail(call.error().message);
@@ -342,6 +344,9 @@ class KernelParser {
       case KernelOp::kScatter:
         parse_access(in);
         return;
+      case KernelOp::kLoadCluster:
+        parse_cluster_load(in);
+        return;
       case KernelOp::kPrefetch:
         in.buffer = small_number();
         expect('[');
@@ -395,6 +400,17 @@ class KernelParser {
       } while (accept(','));
       expect(']');
     }
+  }
+
+  void parse_cluster_load(KernelInstruction& in) {
+    in.buffer = small_number();
+    const Reg offset = element();
+    expect_word("of");
+    in.operands = {reg(), offset};
+    if (!accept_word("mask")) return;
+    in.operands.push_back(reg());
+    expect_word("else");
+    in.value = value(result_type(in).dtype);
   }
 
   template <typename Parse>

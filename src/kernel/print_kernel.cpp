@@ -47,8 +47,10 @@ class KernelPrinter {
     if (kernel_.argument_count != 0)
       out_ += fmt::format("  arguments {}\n", kernel_.argument_count);
     if (kernel_.is_gpu()) {
-      out_ += fmt::format("  gpu blocks {} warps {} per_sm {} shared {}\n", kernel_.blocks,
+      out_ += fmt::format("  gpu blocks {} warps {} per_sm {} shared {}", kernel_.blocks,
                           kernel_.warps, kernel_.blocks_per_sm, kernel_.shared_bytes);
+      if (kernel_.cluster > 1) out_ += fmt::format(" cluster {}", kernel_.cluster);
+      out_ += '\n';
     }
     if (kernel_.library) out_ += "  library " + quoted(print(*kernel_.library)) + "\n";
     if (kernel_.scratch_bytes != 0) out_ += fmt::format("  scratch {}\n", kernel_.scratch_bytes);
@@ -142,6 +144,12 @@ class KernelPrinter {
       case KernelOp::kStore:
       case KernelOp::kScatter:
         add_access(in);
+        return;
+      case KernelOp::kLoadCluster:
+        out_ += fmt::format(" {}[%{}] of %{}", in.buffer, in.operands[1], in.operands[0]);
+        if (mask_operand(in)) {
+          out_ += fmt::format(" mask %{} else {}", in.operands[2], value_text(in.value));
+        }
         return;
       case KernelOp::kPrefetch:
         out_ += fmt::format(" {}[%{}]{}", in.buffer, in.operands[0], in.index == 1 ? " write" : "");

@@ -1,6 +1,7 @@
 #include "kernel/uniformity.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace weft {
 namespace {
@@ -8,18 +9,29 @@ namespace {
 class UniformityWalk {
  public:
   explicit UniformityWalk(const KernelFunction& kernel)
-      : kernel_(kernel), out_(kernel.types.size(), Uniformity::kBlock) {}
+      : kernel_(kernel),
+        out_(kernel.types.size(), most()),
+        constants_(kernel.types.size()),
+        is_block_(kernel.types.size(), false) {}
 
   std::vector<Uniformity> run() {
     // Carries feed back: values only become less uniform, so this ends.
     do {
       changed_ = false;
-      for (const KernelPhase& phase : kernel_.phases) walk(phase.body, Uniformity::kBlock);
+      for (const KernelPhase& phase : kernel_.phases) {
+        const Reg begin = phase.body.parameters[0];
+        is_block_[static_cast<size_t>(begin)] = phase.work_items == kernel_.blocks;
+        for (const Reg r : phase.body.parameters) lower(r, Uniformity::kBlock);
+        walk(phase.body, most());
+      }
     } while (changed_);
     return std::move(out_);
   }
 
  private:
+  Uniformity most() const {
+    return kernel_.cluster > 1 ? Uniformity::kCluster : Uniformity::kBlock;
+  }
   Uniformity& at(Reg r) { return out_[static_cast<size_t>(r)]; }
   void lower(Reg r, Uniformity to) {
     if (at(r) >= to) return;
@@ -35,6 +47,15 @@ class UniformityWalk {
         const auto position = static_cast<KernelPosition>(in.index);
         if (position == KernelPosition::kLane) made = Uniformity::kThread;
         if (position == KernelPosition::kWarp) made = std::max(made, Uniformity::kWarp);
+        if (position == KernelPosition::kBlock) {
+          made = std::max(made, Uniformity::kBlock);
+          is_block_[static_cast<size_t>(in.results[0])] = true;
+        }
+      }
+      if (in.op == KernelOp::kConst) constants_[static_cast<size_t>(in.results[0])] = in.value.i;
+      if (in.op == KernelOp::kApply && of_cluster(in)) made = around;
+      if (in.buffer >= 0 && in.op != KernelOp::kLoadCluster && is_own(in.buffer)) {
+        made = std::max(made, Uniformity::kBlock);
       }
       if (in.op == KernelOp::kLoadMatrix || in.op == KernelOp::kMatrixMultiply) {
         made = Uniformity::kThread;
@@ -55,6 +76,24 @@ class UniformityWalk {
     }
   }
 
+  /// Memory that every block has for itself.
+  bool is_own(int32_t buffer) const {
+    return kernel_.buffers[static_cast<size_t>(buffer)].kind == KernelBuffer::Kind::kShared;
+  }
+
+  /// Whether it makes the same of the numbers of a cluster's blocks: a quotient by a multiple of
+  /// how many they are. What is left of that division tells them apart as the number itself does.
+  bool of_cluster(const KernelInstruction& in) {
+    if (kernel_.cluster == 1 || in.operands.size() != 2) return false;
+    const auto divisor = constants_[static_cast<size_t>(in.operands[1])];
+    if (!is_block_[static_cast<size_t>(in.operands[0])] || !divisor ||
+        *divisor % kernel_.cluster != 0) {
+      return false;
+    }
+    if (in.scalar_op == ScalarOp::kRem) is_block_[static_cast<size_t>(in.results[0])] = true;
+    return in.scalar_op == ScalarOp::kDiv;
+  }
+
   void walk_for(const KernelInstruction& in, Uniformity around) {
     const KernelBlock& body = in.regions[0];
     Uniformity trips = around;
@@ -71,6 +110,8 @@ class UniformityWalk {
 
   const KernelFunction& kernel_;
   std::vector<Uniformity> out_;
+  std::vector<std::optional<int64_t>> constants_;  ///< by register
+  std::vector<bool> is_block_;  ///< by register: the block's number, or as far within its cluster
   bool changed_ = false;
 };
 

@@ -51,6 +51,11 @@ class KernelVerifier {
 
   Status check_declarations() {
     if (kernel_.argument_count < 0 || kernel_.scratch_bytes < 0) return fail("a negative size");
+    const int32_t cluster = kernel_.cluster;
+    if (cluster < 1 || cluster > kMostClusterBlocks || kernel_.blocks % cluster != 0 ||
+        (cluster > 1 && !kernel_.is_gpu())) {
+      return fail(fmt::format("clusters of {} of {} blocks", cluster, kernel_.blocks));
+    }
     for (const KernelType& t : kernel_.types) {
       if (t.lanes < 1 || t.lanes > kMaxLanes ||
           !std::has_single_bit(static_cast<uint32_t>(t.lanes))) {
@@ -205,6 +210,7 @@ class KernelVerifier {
       case KernelOp::kWarpXor:
       case KernelOp::kWarpPick:
       case KernelOp::kBarrier:
+      case KernelOp::kLoadCluster:
       case KernelOp::kCopyAsync:
       case KernelOp::kCommitAsync:
       case KernelOp::kWaitAsync:
@@ -251,8 +257,14 @@ class KernelVerifier {
         return types[0].lanes == 1 && operand(in, 1) == offset ? Status{}
                                                                : fail("takes a scalar and a lane");
       case KernelOp::kBarrier:
-        if (in.index < 0 || in.index > 2) return fail("no such scope");
+        if (in.index < 0 || in.index > static_cast<int32_t>(KernelBarrier::kGrid) ||
+            (static_cast<KernelBarrier>(in.index) == KernelBarrier::kCluster &&
+             kernel_.cluster == 1)) {
+          return fail("no such scope");
+        }
         return expect_operands(in, 0);
+      case KernelOp::kLoadCluster:
+        return check_cluster_load(in, types);
       case KernelOp::kCommitAsync:
       case KernelOp::kWaitAsync:
         return in.index >= 0 ? expect_operands(in, 0) : fail("a negative number of groups");
@@ -284,6 +296,24 @@ class KernelVerifier {
     }
   }
 
+  Status check_cluster_load(const KernelInstruction& in, std::vector<KernelType>& types) {
+    if (in.operands.size() != 2) WEFT_RETURN_IF_ERROR(expect_operands(in, 3));
+    const KernelBuffer* from = buffer(in.buffer);
+    if (from == nullptr || from->kind != KernelBuffer::Kind::kShared || kernel_.cluster == 1) {
+      return fail("takes a shared buffer of a block of the cluster");
+    }
+    types = {{from->dtype, claimed(in).lanes}};
+    const KernelType offset{DType::kI64, 1};
+    const bool typed =
+        operand(in, 0) == offset && operand(in, 1) == offset &&
+        (in.operands.size() == 2 || operand(in, 2) == KernelType{DType::kBool, types[0].lanes});
+    if (!typed) return fail("takes a rank, an offset and a mask of as many lanes");
+    if (in.operands.size() == 3 && in.value.type != from->dtype) {
+      return fail("a filler of another type");
+    }
+    return {};
+  }
+
   Status check_copy(const KernelInstruction& in) {
     if (in.operands.size() != 2) WEFT_RETURN_IF_ERROR(expect_operands(in, 3));
     const KernelBuffer* to = buffer(in.buffer);
@@ -300,11 +330,11 @@ class KernelVerifier {
     return typed ? Status{} : fail("takes two offsets and a scalar mask");
   }
 
-  /// Barriers and warp operations stand where all threads of the block or warp come.
+  /// Barriers and warp operations stand where all threads of the cluster, block or warp come.
   Status check_convergence() {
     const std::vector<Uniformity> uniformity = derive_uniformity(kernel_);
     for (const KernelPhase& phase : kernel_.phases) {
-      WEFT_RETURN_IF_ERROR(check_converged(phase.body, Uniformity::kBlock, uniformity));
+      WEFT_RETURN_IF_ERROR(check_converged(phase.body, Uniformity::kCluster, uniformity));
     }
     return {};
   }
@@ -314,8 +344,10 @@ class KernelVerifier {
       Uniformity needed = Uniformity::kThread;
       if (is_warp_operation(in.op)) needed = Uniformity::kWarp;
       if (in.op == KernelOp::kBarrier) {
-        const bool warp = static_cast<KernelBarrier>(in.index) == KernelBarrier::kWarp;
-        needed = warp ? Uniformity::kWarp : Uniformity::kBlock;
+        const auto scope = static_cast<KernelBarrier>(in.index);
+        needed = scope == KernelBarrier::kWarp      ? Uniformity::kWarp
+                 : scope == KernelBarrier::kCluster ? Uniformity::kCluster
+                                                    : Uniformity::kBlock;
       }
       if (around > needed) {
         where_ = kernel_op_name(in.op);

@@ -106,7 +106,7 @@ class BlockBarriers {
     const size_t controls = in.op == KernelOp::kFor ? 3 : 1;
     return std::all_of(
         in.operands.begin(), in.operands.begin() + static_cast<ptrdiff_t>(controls),
-        [&](Reg r) { return uniformity_[static_cast<size_t>(r)] == Uniformity::kBlock; });
+        [&](Reg r) { return uniformity_[static_cast<size_t>(r)] <= Uniformity::kBlock; });
   }
 
   static KernelInstruction barrier() {

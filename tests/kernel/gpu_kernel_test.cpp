@@ -245,6 +245,85 @@ TEST(GpuKernelExecution, MultipliesFragments) {
   }
 }
 
+/// Two clusters of two blocks: each thread of a block reads what the same thread of the other block
+/// left.
+std::string swaps_in_cluster(const std::string& barrier, const std::string& rank = "%5") {
+  return R"(kernel "k" {
+  gpu blocks 4 warps 1 per_sm 0 shared 256 cluster 2
+  buffer 0 "x" input f32[128] align 16
+  buffer 1 "y" output f32[128] align 16
+  buffer 2 "s" shared f32[32] align 16
+  phase 4 (%0, %1) {
+    %2: i64 = const 2
+    %3: i64 = const 1
+    %4: i64 = apply rem %0, %2
+    %5: i64 = apply sub %3, %4
+    %6: i64 = position lane
+    %7: i64 = const 32
+    %8: i64 = apply mul %0, %7
+    %9: i64 = apply add %8, %6
+    %10: f32 = load 0[%9]
+    store 2[%6], %10
+)" + barrier +
+         R"(    %20: bool = apply lt %6, %7
+    %21: f32 = load_cluster 2[%6] of )" +
+         rank + R"( mask %20 else 0
+    store 1[%9], %21
+    barrier cluster
+  }
+}
+)";
+}
+
+TEST(GpuKernelExecution, ReadsFromOtherBlocksOfACluster) {
+  const std::string text = swaps_in_cluster("    barrier cluster\n");
+  const auto kernel = parse_kernel(text);
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  EXPECT_EQ(print(*kernel), text);
+  ASSERT_TRUE(verify_kernel(*kernel).ok()) << verify_kernel(*kernel).error().message;
+  std::vector<float> x(128), y(128, -1);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const std::vector<std::span<std::byte>> memory{std::as_writable_bytes(std::span(x)),
+                                                 std::as_writable_bytes(std::span(y))};
+  const Status status = execute_kernel(*kernel, memory, {});
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], static_cast<float>(i ^ 32)) << i;
+  const auto beyond = parse_kernel(swaps_in_cluster("    barrier cluster\n", "%7"));
+  ASSERT_TRUE(beyond.ok()) << beyond.error().message;
+  const Status refused = execute_kernel(*beyond, memory, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("block 32 of a cluster of 2"));
+}
+
+TEST(GpuKernelVerifier, RefusesWhatNotAllBlocksOfAClusterReach) {
+  const auto verify = [](const std::string& text) {
+    const auto kernel = parse_kernel(text);
+    EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+    return verify_kernel(*kernel);
+  };
+  // Blocks of one cluster agree on the number by two, and not on what is left of it.
+  EXPECT_TRUE(verify(swaps_in_cluster("    %11: i64 = apply div %0, %2\n"
+                                      "    %12: bool = apply lt %11, %3\n"
+                                      "    if %12 { barrier cluster }\n"))
+                  .ok());
+  const Status own = verify(swaps_in_cluster(
+      "    %12: bool = apply lt %4, %3\n    if %12 { barrier block }\n    if %12 { barrier cluster "
+      "}\n"));
+  ASSERT_FALSE(own.ok());
+  EXPECT_THAT(own.error().message, testing::HasSubstr("not all threads come"));
+  // What a block has in its own memory is its own.
+  EXPECT_FALSE(verify(swaps_in_cluster("    %11: i64 = const 0\n    %12: f32 = load 2[%11]\n"
+                                       "    %13: f32 = const 0\n"
+                                       "    %14: bool = apply lt %12, %13\n"
+                                       "    if %14 { barrier cluster }\n"))
+                   .ok());
+  std::string odd = swaps_in_cluster("    barrier cluster\n");
+  odd.replace(odd.find("cluster 2"), 9, "cluster 3");
+  EXPECT_FALSE(verify(odd).ok());
+  odd.replace(odd.find("cluster 3"), 9, "cluster 1");
+  EXPECT_FALSE(verify(odd).ok());
+}
+
 TEST(GpuKernel, SaysWhichLibraryCallDoesTheSame) {
   const std::string text = R"(kernel "k" {
   gpu blocks 1 warps 1 per_sm 0 shared 0

@@ -39,6 +39,7 @@ class CudaEmitter {
     out.threads = kernel_.threads();
     out.shared_bytes = kernel_.shared_bytes;
     out.grid_barrier = has_grid_barrier(kernel_);
+    out.cluster = kernel_.cluster;
     out.blocks_per_sm = std::max(kernel_.blocks_per_sm, 1);
     const std::string signature =
         fmt::format("WF_KERNEL({}, {}, {})({}) {{\n", out.name, out.threads, out.blocks_per_sm,
@@ -168,9 +169,11 @@ class CudaEmitter {
         return emit_store(in);
       case KernelOp::kBarrier: {
         constexpr std::string_view kCalls[] = {"wf_sync_warp(WF_FULL);", "wf_sync_block();",
-                                               "wf_sync_grid(barrier);"};
+                                               "wf_sync_cluster();", "wf_sync_grid(barrier);"};
         return line(std::string(kCalls[static_cast<size_t>(in.index)]));
       }
+      case KernelOp::kLoadCluster:
+        return emit_load_cluster(in);
       case KernelOp::kPrefetch:
         return;  // warps in turn hide what a cache line takes
       case KernelOp::kCopyAsync:
@@ -523,6 +526,31 @@ class CudaEmitter {
       --depth_;
       open("} else");
       line(fmt::format("{} = {};", to, zero));
+      close();
+    }
+  }
+
+  void emit_load_cluster(const KernelInstruction& in) {
+    const Reg r = in.results[0];
+    const DType type = buffer(in.buffer).dtype;
+    const std::string from = fmt::format("rb{}", r);
+    line(fmt::format("const {}* const {} = wf_cluster_map(b{}, (u32){});", cuda_storage_name(type),
+                     from, in.buffer, name(in.operands[0])));
+    const auto mask = mask_operand(in);
+    mask ? declare(r) : static_cast<void>(fresh(r));
+    for (int64_t l = 0; l < static_cast<int64_t>(lanes(r).size()); ++l) {
+      const std::string& target = lanes(r)[static_cast<size_t>(l)];
+      const std::string value =
+          from_storage(type, fmt::format("{}[{} + {}]", from, name(in.operands[1]), l));
+      if (!mask) {
+        line(fmt::format("const {} {} = {};", type_name(r), target, value));
+        continue;
+      }
+      open(fmt::format("if ({})", lanes(in.operands[*mask])[static_cast<size_t>(l)]));
+      line(fmt::format("{} = {};", target, value));
+      --depth_;
+      open("} else");
+      line(fmt::format("{} = {};", target, cuda_literal(in.value)));
       close();
     }
   }

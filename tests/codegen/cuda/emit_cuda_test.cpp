@@ -131,6 +131,28 @@ TEST(EmitCuda, PhasesMeetAtABarrierOfTheGrid) {
   EXPECT_THAT(cuda.text, HasSubstr("(s32)((s64)wf_block_x() * 4 / 2)"));
 }
 
+TEST(EmitCuda, BlocksOfAClusterReadEachOther) {
+  const CudaKernel cuda = emit_cuda(kernel_of(R"(kernel "k" {
+    gpu blocks 2 warps 1 per_sm 1 shared 16 cluster 2
+    buffer 0 "y" output f32[2] align 16
+    buffer 1 "s" shared f32[1] align 16
+    phase 2 (%0, %1) {
+      %2: i64 = const 0
+      %3: f32 = const 1
+      store 1[%2], %3
+      barrier cluster
+      %4: f32 = load_cluster 1[%2] of %0
+      barrier cluster
+      store 0[%0], %4
+    }
+  })"));
+  EXPECT_EQ(cuda.cluster, 2);
+  EXPECT_FALSE(cuda.grid_barrier);
+  EXPECT_THAT(cuda.text, HasSubstr("wf_sync_cluster();"));
+  EXPECT_THAT(cuda.text, HasSubstr("const float* const rb4 = wf_cluster_map(b1, (u32)v0);"));
+  EXPECT_THAT(cuda.text, HasSubstr("const float v4 = rb4[0 + 0];"));
+}
+
 TEST(IndexFacts, BoundAndDivideWhatFollowsFromPositions) {
   const KernelFunction kernel = kernel_of(R"(kernel "k" {
     gpu blocks 100 warps 4 per_sm 0 shared 0
