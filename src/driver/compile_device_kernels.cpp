@@ -159,6 +159,7 @@ KernelImage image_of(const KernelFunction& kernel, DeviceCode code) {
   launch.blocks = code.text.blocks;
   launch.threads = code.text.threads;
   launch.shared_bytes = code.text.shared_bytes;
+  launch.cluster = code.text.cluster;
   launch.cooperative = code.text.grid_barrier;
   launch.blocks_per_sm = code.text.blocks_per_sm;
   launch.registers = code.resources.registers;

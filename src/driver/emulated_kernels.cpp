@@ -53,6 +53,7 @@ class Emulation : public KernelLauncher {
     simt::LaunchShape shape;
     shape.grid = {static_cast<uint32_t>(kernel.code.blocks), 1, 1};
     shape.threads = static_cast<uint32_t>(kernel.code.threads);
+    shape.cluster = static_cast<uint32_t>(kernel.code.cluster);
     shape.cooperative = kernel.code.grid_barrier;
     shape.shared_bytes = static_cast<size_t>(kernel.code.shared_bytes);
     simt::LaunchOptions how;

@@ -305,9 +305,6 @@ class GpuExecutor {
 
   Status load_from_cluster(const KernelInstruction& in, int64_t t) {
     const int64_t rank = int_of(in.operands[0], t), block = t / kernel_.threads();
-    if (rank < 0 || rank >= kernel_.cluster) {
-      return fail(in, fmt::format("block {} of a cluster of {}", rank, kernel_.cluster));
-    }
     const auto mask = mask_operand(in);
     const DType type = kernel_.type(in.results[0]).dtype;
     const int64_t from = (block - block % kernel_.cluster + rank) * kernel_.threads();
@@ -316,6 +313,9 @@ class GpuExecutor {
       if (mask && lanes(in.operands[*mask], t)[static_cast<size_t>(l)].i == 0) {
         loaded.push_back(in.value);
         continue;
+      }
+      if (rank < 0 || rank >= kernel_.cluster) {
+        return fail(in, fmt::format("block {} of a cluster of {}", rank, kernel_.cluster));
       }
       WEFT_ASSIGN_OR_RETURN(const std::byte* at,
                             element(in, in.buffer, int_of(in.operands[1], t) + l, from));

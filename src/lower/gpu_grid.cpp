@@ -25,12 +25,17 @@ int64_t Lowering::block_count() const {
   return most;
 }
 
-/// Registers and shared memory hold one iteration of a nest across a barrier inside it.
+/// Registers and shared memory hold one iteration of a nest across a barrier inside it. Blocks of a
+/// cluster have the iterations of its loops, side by side.
 Status Lowering::check_one_iteration_a_block() const {
   for (const std::vector<Nest>& nests : phases()) {
     int64_t items = 0;
     for (const Nest& nest : nests) items += grid_items(*nest.node);
     if (items == kernel_.blocks) continue;
+    if (kernel_.cluster > 1 && items > kernel_.blocks) {
+      return unsupported(program_.name + " has " + std::to_string(items) + " iterations on " +
+                         std::to_string(kernel_.blocks) + " blocks of clusters");
+    }
     for (const Nest& nest : nests) {
       for (const BarrierPoint& barrier : scopes_.barriers) {
         const bool inside = barrier.scope == Scope::kGrid &&
@@ -162,7 +167,7 @@ void Lowering::emit_gpu_items(const Nest& nest, Reg begin, Reg end) {
 void Lowering::emit_gpu_nest(const TileNode& nest, Reg item) {
   tiles_.clear();
   next_tiles_.clear();
-  if (nest.kind == TileNode::Kind::kLoop && nest.loop->kind == TileLoop::Kind::kGrid) {
+  if (nest.kind == TileNode::Kind::kLoop && nest.loop->kind != TileLoop::Kind::kSeq) {
     const TileLoop& loop = *nest.loop;
     bind_grid_dims(loop, 0, loop.dims.size(), item,
                    [&](Reg below) { emit_gpu_grid_body(loop.body, below); });
@@ -193,6 +198,10 @@ void Lowering::bind_grid_dims(const TileLoop& loop, size_t dim, size_t last, Reg
   const Reg below = own == 1 ? item : op(ScalarOp::kRem, item, inner);
   const IndexExpr iteration = own == 1 ? IndexExpr(0) : add_kernel_var(t, {0, own - 1});
   bound_[static_cast<size_t>(d.origin)] = iteration * d.step + begin;
+  if (loop.kind == TileLoop::Kind::kCluster) {
+    cluster_dims_.push_back(
+        {d.origin, begin, d.step, own, inner, iteration, add_kernel_var(kNoReg, {0, own - 1})});
+  }
   if (extent % d.step == 0) {
     bind_grid_dims(loop, dim + 1, last, below, body);
   } else {
@@ -210,6 +219,7 @@ void Lowering::bind_grid_dims(const TileLoop& loop, size_t dim, size_t last, Reg
     bind_grid_dims(loop, dim + 1, last, below, body);
     valid.reset();
   }
+  if (loop.kind == TileLoop::Kind::kCluster) cluster_dims_.pop_back();
   bound_[static_cast<size_t>(d.origin)].reset();
 }
 
@@ -217,7 +227,7 @@ void Lowering::emit_gpu_grid_body(const TileBody& body, Reg item) {
   for (size_t n = 0; n < body.size(); ++n) {
     const auto child = static_cast<int32_t>(n);
     const TileNode& node = body[n];
-    if (node.kind == TileNode::Kind::kLoop && node.loop->kind == TileLoop::Kind::kGrid) {
+    if (node.kind == TileNode::Kind::kLoop && node.loop->kind != TileLoop::Kind::kSeq) {
       emit_grid_barrier_before(child);
       path_.push_back(child);
       const TileLoop& inner = *node.loop;

@@ -14,7 +14,7 @@ int64_t Lowering::grid_items_below(const TileLoop& loop, size_t dim) const {
     items *= (extent + info.step - 1) / info.step;
   }
   for (const TileNode& node : loop.body) {
-    if (node.kind == TileNode::Kind::kLoop && node.loop->kind == TileLoop::Kind::kGrid) {
+    if (node.kind == TileNode::Kind::kLoop && node.loop->kind != TileLoop::Kind::kSeq) {
       items *= grid_items_below(*node.loop, 0);
     }
   }
@@ -22,7 +22,7 @@ int64_t Lowering::grid_items_below(const TileLoop& loop, size_t dim) const {
 }
 
 int64_t Lowering::grid_items(const TileNode& nest) const {
-  if (nest.kind == TileNode::Kind::kLoop && nest.loop->kind == TileLoop::Kind::kGrid) {
+  if (nest.kind == TileNode::Kind::kLoop && nest.loop->kind != TileLoop::Kind::kSeq) {
     return grid_items_below(*nest.loop, 0);
   }
   return 1;
@@ -37,14 +37,14 @@ IndexExpr Lowering::open_items_below(const TileLoop& loop, size_t dim) const {
     items = items * floor_div(extent + (info.step - 1), info.step);
   }
   for (const TileNode& node : loop.body) {
-    if (node.kind == TileNode::Kind::kLoop && node.loop->kind == TileLoop::Kind::kGrid)
+    if (node.kind == TileNode::Kind::kLoop && node.loop->kind != TileLoop::Kind::kSeq)
       items = items * open_items_below(*node.loop, 0);
   }
   return simplify(items, range);
 }
 
 IndexExpr Lowering::open_grid_items(const TileNode& nest) const {
-  const bool grid = nest.kind == TileNode::Kind::kLoop && nest.loop->kind == TileLoop::Kind::kGrid;
+  const bool grid = nest.kind == TileNode::Kind::kLoop && nest.loop->kind != TileLoop::Kind::kSeq;
   return grid ? open_items_below(*nest.loop, 0) : IndexExpr(1);
 }
 
@@ -78,7 +78,7 @@ void Lowering::emit_phase(const std::vector<Nest>& nests) {
 void Lowering::emit_grid_nest(const TileNode& nest, Reg begin, Reg end) {
   tiles_.clear();
   next_tiles_.clear();
-  if (nest.kind == TileNode::Kind::kLoop && nest.loop->kind == TileLoop::Kind::kGrid) {
+  if (nest.kind == TileNode::Kind::kLoop && nest.loop->kind != TileLoop::Kind::kSeq) {
     emit_grid_dim(*nest.loop, 0, begin, end);
     return;
   }
@@ -132,7 +132,7 @@ void Lowering::emit_grid_dim(const TileLoop& loop, size_t dim, Reg lo, Reg hi) {
 
 void Lowering::emit_grid_body(const TileBody& body, Reg lo, Reg hi) {
   for (const TileNode& node : body) {
-    if (node.kind == TileNode::Kind::kLoop && node.loop->kind == TileLoop::Kind::kGrid) {
+    if (node.kind == TileNode::Kind::kLoop && node.loop->kind != TileLoop::Kind::kSeq) {
       emit_grid_dim(*node.loop, 0, lo, hi);
     } else {
       emit_body({node});

@@ -1,6 +1,7 @@
 #include "lower/insert_block_barriers.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "kernel/uniformity.h"
@@ -10,20 +11,38 @@ namespace weft::lowering {
 
 namespace {
 
-/// Shared buffers that threads have touched since the last barrier.
+/// Shared buffers that threads have touched since the last barrier of the block, and of the
+/// cluster.
 struct Pending {
   std::set<int32_t> written, read;
-  std::set<int32_t> copied;  ///< by copies that nobody has waited for
+  std::set<int32_t> copied;         ///< by copies that nobody has waited for
+  std::set<int32_t> left, fetched;  ///< written and read from other blocks
   bool operator==(const Pending&) const = default;
 
-  void clear() {
+  void clear(KernelBarrier by) {
+    if (by == KernelBarrier::kWarp) return;
     written.clear();
     read.clear();
+    if (by == KernelBarrier::kBlock) return;
+    left.clear();
+    fetched.clear();
   }
   void join(const Pending& other) {
     written.insert(other.written.begin(), other.written.end());
     read.insert(other.read.begin(), other.read.end());
     copied.insert(other.copied.begin(), other.copied.end());
+    left.insert(other.left.begin(), other.left.end());
+    fetched.insert(other.fetched.begin(), other.fetched.end());
+  }
+};
+
+/// Barriers that a piece of the kernel has to have inside.
+struct Needs {
+  int block = 0, cluster = 0;
+  int all() const { return block + cluster; }
+  void add(const Needs& other) {
+    block += other.block;
+    cluster += other.cluster;
   }
 };
 
@@ -33,9 +52,13 @@ class BlockBarriers {
       : kernel_(kernel), rotating_(rotating), uniformity_(derive_uniformity(kernel)) {}
 
   void run() {
+    Pending pending;
     for (KernelPhase& phase : kernel_.phases) {
-      Pending pending;  // a barrier of the grid stands between phases
+      pending = {};  // a barrier of the grid stands between phases
       walk(phase.body, pending, true);
+    }
+    if (!pending.fetched.empty()) {
+      kernel_.phases.back().body.body.push_back(barrier(KernelBarrier::kCluster));
     }
   }
 
@@ -60,25 +83,38 @@ class BlockBarriers {
                        [&](int32_t o) { return (itself || o != b) && overlap(b, o); });
   }
 
-  /// Whether a barrier has to stand before the instruction; notes what it does.
-  bool conflicts(const KernelInstruction& in, const Pending& pending) const {
-    if (!is_shared(in.buffer)) return false;
+  using Wanted = std::optional<KernelBarrier>;
+
+  /// The barrier that has to stand before the instruction.
+  Wanted conflict(const KernelInstruction& in, const Pending& pending) const {
+    if (!is_shared(in.buffer)) return std::nullopt;
+    const auto block = [](bool wanted) {
+      return wanted ? Wanted(KernelBarrier::kBlock) : Wanted();
+    };
     switch (in.op) {
+      case KernelOp::kLoadCluster:
+        return meets(in.buffer, pending.left) ? Wanted(KernelBarrier::kCluster) : Wanted();
       case KernelOp::kLoad:
       case KernelOp::kGather:
       case KernelOp::kLoadMatrix:
-        return meets(in.buffer, pending.written);
+        return block(meets(in.buffer, pending.written));
       case KernelOp::kStore:
       case KernelOp::kScatter:
-      case KernelOp::kCopyAsync:
-        return meets(in.buffer, pending.read, rotating_.count(in.buffer) == 0) ||
-               meets(in.buffer, pending.written, false);
+      case KernelOp::kCopyAsync: {
+        const bool itself = rotating_.count(in.buffer) == 0;
+        if (meets(in.buffer, pending.fetched, itself)) return KernelBarrier::kCluster;
+        return block(meets(in.buffer, pending.read, itself) ||
+                     meets(in.buffer, pending.written, false));
+      }
       default:
-        return false;
+        return std::nullopt;
     }
   }
   void note(const KernelInstruction& in, Pending& pending) const {
     switch (in.op) {
+      case KernelOp::kLoadCluster:
+        pending.fetched.insert(in.buffer);
+        return;
       case KernelOp::kLoad:
       case KernelOp::kGather:
       case KernelOp::kLoadMatrix:
@@ -86,52 +122,59 @@ class BlockBarriers {
         return;
       case KernelOp::kStore:
       case KernelOp::kScatter:
-        if (is_shared(in.buffer)) pending.written.insert(in.buffer);
+        if (is_shared(in.buffer)) note_write(in.buffer, pending);
         return;
       case KernelOp::kCopyAsync:
         pending.copied.insert(in.buffer);
         return;
       case KernelOp::kWaitAsync:
-        pending.written.insert(pending.copied.begin(), pending.copied.end());
+        for (const int32_t b : pending.copied) note_write(b, pending);
         return;
       case KernelOp::kBarrier:
-        if (static_cast<KernelBarrier>(in.index) != KernelBarrier::kWarp) pending.clear();
+        pending.clear(static_cast<KernelBarrier>(in.index));
         return;
       default:
         return;
     }
   }
-
-  bool is_uniform(const KernelInstruction& in) const {
-    const size_t controls = in.op == KernelOp::kFor ? 3 : 1;
-    return std::all_of(
-        in.operands.begin(), in.operands.begin() + static_cast<ptrdiff_t>(controls),
-        [&](Reg r) { return uniformity_[static_cast<size_t>(r)] <= Uniformity::kBlock; });
+  void note_write(int32_t buffer, Pending& pending) const {
+    pending.written.insert(buffer);
+    if (kernel_.cluster > 1) pending.left.insert(buffer);
   }
 
-  static KernelInstruction barrier() {
+  /// Whether all threads of the blocks, or clusters, that `most` names come to the same of it.
+  bool is_uniform(const KernelInstruction& in, Uniformity most) const {
+    const size_t controls = in.op == KernelOp::kFor ? 3 : 1;
+    return std::all_of(in.operands.begin(), in.operands.begin() + static_cast<ptrdiff_t>(controls),
+                       [&](Reg r) { return uniformity_[static_cast<size_t>(r)] <= most; });
+  }
+  bool is_uniform(const KernelInstruction& in) const { return is_uniform(in, Uniformity::kBlock); }
+  bool is_uniform_in_cluster(const KernelInstruction& in) const {
+    return kernel_.cluster == 1 || is_uniform(in, Uniformity::kCluster);
+  }
+
+  static KernelInstruction barrier(KernelBarrier scope) {
     KernelInstruction in;
     in.op = KernelOp::kBarrier;
-    in.index = static_cast<int32_t>(KernelBarrier::kBlock);
+    in.index = static_cast<int32_t>(scope);
     return in;
   }
 
   /// Passes a block, with `insert` putting barriers in. Returns how many it needs.
-  int walk(KernelBlock& block, Pending& pending, bool insert) {
-    int needed = 0;
+  Needs walk(KernelBlock& block, Pending& pending, bool insert) {
+    Needs needed;
     std::vector<KernelInstruction> body;
     body.reserve(block.body.size());
     for (KernelInstruction& in : block.body) {
-      const bool before = in.regions.empty() ? conflicts(in, pending)
-                          : is_uniform(in)   ? in.op == KernelOp::kFor && only_first(in, pending)
-                                             : blocked(in, pending);
+      const Wanted before =
+          in.regions.empty() ? conflict(in, pending) : before_regions(in, pending);
       if (before) {
-        ++needed;
-        pending.clear();
-        if (insert) body.push_back(barrier());
+        ++(*before == KernelBarrier::kCluster ? needed.cluster : needed.block);
+        pending.clear(*before);
+        if (insert) body.push_back(barrier(*before));
       }
       if (!in.regions.empty()) {
-        needed += pass_regions(in, pending, insert);
+        needed.add(pass_regions(in, pending, insert));
       } else {
         note(in, pending);
       }
@@ -141,12 +184,31 @@ class BlockBarriers {
     return needed;
   }
 
-  /// Whether what only some threads enter needs a barrier, which then stands before it.
-  bool blocked(KernelInstruction& in, const Pending& pending) {
-    return std::any_of(in.regions.begin(), in.regions.end(), [&](KernelBlock& region) {
-      Pending inside = pending;
-      return walk(region, inside, false) > 0;
-    });
+  /// What stands before a loop or a condition: all that it needs inside where only some of the
+  /// threads, or blocks of a cluster, enter it; of a loop what only its first iteration needs.
+  Wanted before_regions(KernelInstruction& in, const Pending& pending) {
+    if (kernel_.cluster > 1) {
+      const bool wanted =
+          !is_uniform_in_cluster(in)
+              ? inside(in, pending).cluster > 0
+              : in.op == KernelOp::kFor && only_first(in, pending, KernelBarrier::kCluster);
+      if (wanted) return KernelBarrier::kCluster;
+    }
+    const bool wanted =
+        !is_uniform(in) ? inside(in, pending).block > 0
+                        : in.op == KernelOp::kFor && only_first(in, pending, KernelBarrier::kBlock);
+    return wanted ? Wanted(KernelBarrier::kBlock) : Wanted();
+  }
+
+  /// The most that one region needs.
+  Needs inside(KernelInstruction& in, const Pending& pending) {
+    Needs most;
+    for (KernelBlock& region : in.regions) {
+      Pending entry = pending;
+      const Needs own = walk(region, entry, false);
+      most = {std::max(most.block, own.block), std::max(most.cluster, own.cluster)};
+    }
+    return most;
   }
 
   /// What iterations of a loop find pending: what is so before it, and what they leave themselves.
@@ -163,22 +225,23 @@ class BlockBarriers {
 
   /// Whether a loop has a barrier for the sake of its first iteration alone: then it stands before
   /// the loop.
-  bool only_first(KernelInstruction& in, const Pending& pending) {
+  bool only_first(KernelInstruction& in, const Pending& pending, KernelBarrier scope) {
     Pending cleared = pending;
-    cleared.clear();
+    cleared.clear(scope);
     if (cleared == pending) return false;
     Pending with = at_entry(in, pending), without = at_entry(in, cleared);
-    return walk(in.regions[0], with, false) > walk(in.regions[0], without, false);
+    const Needs more = walk(in.regions[0], with, false), less = walk(in.regions[0], without, false);
+    return scope == KernelBarrier::kCluster ? more.cluster > less.cluster : more.all() > less.all();
   }
 
-  int pass_regions(KernelInstruction& in, Pending& pending, bool insert) {
+  Needs pass_regions(KernelInstruction& in, Pending& pending, bool insert) {
     const bool uniform = is_uniform(in);
-    int needed = 0;
+    Needs needed;
     if (in.op == KernelOp::kIf) {
       Pending after;
       for (KernelBlock& region : in.regions) {
         Pending inside = pending;
-        needed += walk(region, inside, insert && uniform);
+        needed.add(walk(region, inside, insert && uniform));
         after.join(inside);
       }
       pending = after;
@@ -187,7 +250,7 @@ class BlockBarriers {
       needed = walk(in.regions[0], inside, insert && uniform);
       pending.join(inside);
     }
-    WEFT_CHECK(uniform || needed == 0,
+    WEFT_CHECK((uniform || needed.all() == 0) && (is_uniform_in_cluster(in) || needed.cluster == 0),
                "shared memory is exchanged where only some threads come, in " + kernel_.name);
     return needed;
   }

@@ -14,11 +14,16 @@ namespace weft::lowering {
 ///     store s; load s            ->  store s; barrier; load s
 ///     for { store s; load s }    ->  for { barrier; store s; barrier; load s }
 ///
+/// Of the buffers that blocks of a cluster read from each other, all of them are one thread: a
+/// barrier of the cluster stands where one reads what another may have written, or writes what
+/// others may still read, and at the end where others may still read what would go with the block.
+///     store s; load_cluster s    ->  store s; barrier cluster; load_cluster s; barrier cluster
+///
 /// Of the buffers in `rotating`, a loop's iteration writes a part that the one before does not
 /// read.
 ///
 /// Requires: shared memory is not read and written again under one condition or in one loop that
-/// only some threads of a block enter.
+/// only some threads of a block enter, nor by a cluster where only some of its blocks come.
 void insert_block_barriers(KernelFunction& kernel, const std::set<int32_t>& rotating);
 
 }  // namespace weft::lowering

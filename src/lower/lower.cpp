@@ -175,6 +175,11 @@ Result<KernelFunction> Lowering::run() {
   if (gpu_) {
     kernel_.warps = static_cast<int32_t>(program_.warps);
     kernel_.blocks = block_count();
+    if (scopes_.cluster_blocks > kMostClusterBlocks) {
+      return unsupported(program_.name + " has clusters of " +
+                         std::to_string(scopes_.cluster_blocks) + " blocks");
+    }
+    kernel_.cluster = static_cast<int32_t>(scopes_.cluster_blocks);
     kernel_.blocks_per_sm = static_cast<int32_t>(program_.per_sm);
     WEFT_RETURN_IF_ERROR(check_one_iteration_a_block());
     kernel_.shared_bytes =

@@ -407,6 +407,25 @@ class Lowering {
               RegisterSource* out);
   void remove_threads(const Box::Axis& axis, std::vector<std::pair<int, int64_t>>* terms) const;
 
+  // cluster_reads.cpp
+  /// One dimension of the cluster loops around what is emitted.
+  struct ClusterDim {
+    TileVarId origin = -1;
+    int64_t begin = 0, step = 1, trips = 1;
+    int64_t stride = 1;   ///< of the iteration in the block's rank
+    IndexExpr iteration;  ///< of this block
+    IndexExpr any;        ///< a variable that stands for any block's
+  };
+  /// Where an element lies that some block of the cluster has made.
+  struct ClusterAddress {
+    IndexExpr rank, offset;
+    bool own = false;  ///< this block has made it
+  };
+  ClusterAddress cluster_address(TileSymbolId symbol, const std::vector<IndexExpr>& indices,
+                                 bool next) const;
+  Reg load_from_cluster(const Scalar& read, const ClusterAddress& at, const Point& point,
+                        Reg guard);
+
   // reads.cpp
   Reg evaluate_read(const Scalar& read, const Point& point, Reg guard);
   Reg runtime_index(const Scalar& read, size_t number, const TileSymbol& symbol, const Point& point,
@@ -482,6 +501,7 @@ class Lowering {
   std::vector<IndexExpr> facts_;
   std::vector<int32_t> buffer_of_;          ///< by symbol: kernel buffer, -1 for registers
   std::vector<IndexExpr> buffer_elements_;  ///< by kernel buffer; over kernel variables
+  std::vector<ClusterDim> cluster_dims_;    ///< GPU: around what is emitted
   std::map<TileSymbolId, RegisterTile> tiles_;
   std::map<TileSymbolId, RegisterTile> next_tiles_;
   std::map<TileSymbolId, std::vector<Reg>> carry_masks_;  ///< by register, as the loop began

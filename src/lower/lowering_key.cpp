@@ -33,7 +33,7 @@ Hash128 lowering_key(const TileProgram& program, const ScopeAnalysis& scopes) {
   for (size_t s = 0; s < program.symbols.size(); ++s) {
     const SymbolScope& scope = scopes.symbols[s];
     add_number(hasher, static_cast<int64_t>(scope.scope));
-    const bool in_memory = scope.scope == Scope::kBlock || scope.scope == Scope::kGrid;
+    const bool in_memory = scope.scope >= Scope::kBlock;
     if (!in_memory || in_outputs.contains(static_cast<TileSymbolId>(s))) continue;
     add_memory(hasher, scope);
     if (scope.scope != Scope::kBlock) continue;

@@ -69,6 +69,13 @@ Reg Lowering::evaluate_read(const Scalar& read, const Point& point, Reg guard) {
     runtime.emplace_back(kRuntimeIndexBase + static_cast<int>(r),
                          runtime_index(read, r, info, point, guard));
   }
+  if (scopes_.symbols[static_cast<size_t>(symbol)].scope == Scope::kCluster) {
+    const ClusterAddress at = cluster_address(symbol, read.indices, read.next);
+    if (!at.own) {
+      WEFT_CHECK(runtime.empty(), "an element known at run time of another block's memory");
+      return load_from_cluster(read, at, point, guard);
+    }
+  }
   auto it = prepared_.find(&read);
   if (it == prepared_.end()) {
     it = prepared_.emplace(&read, prepare(buffer_offset(symbol, read.indices, read.next))).first;

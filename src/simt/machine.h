@@ -71,7 +71,8 @@ struct Block {
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   uint32_t live = 0;
-  uint32_t bar = 1;  ///< barriers passed, plus 1
+  uint32_t bar = 1;          ///< barriers passed, plus 1
+  uint32_t cluster_bar = 0;  ///< those of its cluster
   uint32_t arrived = 0;
   simt_abi::wf_barrier_kind barrier_kind = simt_abi::wf_barrier_block;
   uint32_t barrier_site = 0;

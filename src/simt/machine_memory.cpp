@@ -103,6 +103,8 @@ Actor Machine::actor() const {
   actor.block = block.index;
   actor.thread = current_->index;
   actor.bar = block.bar;
+  actor.cluster = shape_.cluster;
+  actor.cluster_bar = block.cluster_bar;
   actor.tick = current_->tick;
   actor.seen = block.warps[current_->warp].seen[current_->lane].data();
   actor.own = &current_->acquired;
@@ -192,7 +194,7 @@ void Machine::report_collision(const Collision& collision, const std::string& wh
       fmt::format("{}: {} {} {}", kHere, thread_name(), store ? "writes" : "reads", where);
   const std::string who = earlier.who == Access::Who::kThread
                               ? fmt::format("block {} thread {}", earlier.block, earlier.thread)
-                          : earlier.who == Access::Who::kGrid
+                          : earlier.who >= Access::Who::kCluster
                               ? "several blocks"
                               : fmt::format("block {}", earlier.block);
   IssueKind kind = IssueKind::kRace;

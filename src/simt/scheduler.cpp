@@ -26,6 +26,7 @@ void Machine::start_block(Block& block, uint32_t index) {
                     index / shape_.grid[0] / shape_.grid[1]};
   block.live = shape_.threads;
   block.bar = 1;
+  block.cluster_bar = 0;
   block.arrived = 0;
   block.waiting = false;
   block.cursor = 0;
@@ -302,7 +303,10 @@ void Machine::release_cluster(Block& block) {
     own.bar = member.bar;
     all.add(own);
   }
-  for (uint32_t i = first; i < first + shape_.cluster; ++i) memory_.blocks[i].known = all;
+  for (uint32_t i = first; i < first + shape_.cluster; ++i) {
+    memory_.blocks[i].known = all;
+    ++memory_.blocks[i].cluster_bar;
+  }
 }
 
 void Machine::reach_collective(wf_collective& lane) {

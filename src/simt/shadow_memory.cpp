@@ -8,10 +8,17 @@
 namespace weft::simt {
 namespace {
 
+bool same_cluster(const Actor& actor, const Access& earlier) {
+  return earlier.block / actor.cluster == actor.block / actor.cluster;
+}
+
 /// Whether `earlier`, of the phase of `actor`, is in its past.
 bool is_ordered(const Actor& actor, const Access& earlier) {
   const bool one = earlier.who == Access::Who::kThread;
   if (earlier.who == Access::Who::kGrid) return false;
+  if (earlier.who == Access::Who::kCluster) {
+    return same_cluster(actor, earlier) && earlier.bar < actor.cluster_bar;
+  }
   if (earlier.block != actor.block) {
     const uint32_t thread = one ? earlier.thread : Knowledge::kAnyThread;
     return actor.own->covers(earlier.block, thread, earlier.bar, earlier.tick) ||
@@ -56,8 +63,11 @@ void merge_read(Access& reads, const Actor& actor, const ShadowMemory::Request& 
     return;
   }
   reads.atomic = reads.atomic && is_atomic(request.kind);
-  if (reads.who == Access::Who::kGrid || reads.block != actor.block) {
-    reads.who = Access::Who::kGrid;
+  if (reads.who >= Access::Who::kCluster || reads.block != actor.block) {
+    // Reads of one cluster that nothing orders lie between the same two of its barriers.
+    const bool cluster = reads.who != Access::Who::kGrid && same_cluster(actor, reads);
+    reads.who = cluster ? Access::Who::kCluster : Access::Who::kGrid;
+    reads.bar = actor.cluster_bar;
   } else if (reads.who == Access::Who::kBlock || reads.thread / 32 != actor.thread / 32) {
     reads.who = Access::Who::kBlock;
   } else {

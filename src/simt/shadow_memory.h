@@ -12,10 +12,12 @@ namespace weft::simt {
 
 /// A thread at the moment of an access, as far as order goes.
 struct Actor {
-  uint32_t block = 0;   ///< linear index in the grid
-  uint32_t thread = 0;  ///< in its block
-  uint32_t bar = 0;     ///< block barriers that it has passed
-  uint32_t tick = 0;    ///< of its warp, advanced by warp barriers and releases
+  uint32_t block = 0;        ///< linear index in the grid
+  uint32_t thread = 0;       ///< in its block
+  uint32_t bar = 0;          ///< block barriers that it has passed
+  uint32_t cluster = 1;      ///< blocks of a cluster
+  uint32_t cluster_bar = 0;  ///< cluster barriers that it has passed
+  uint32_t tick = 0;         ///< of its warp, advanced by warp barriers and releases
   /// Per lane of its warp: accesses at an earlier tick of that lane are in its past.
   const uint32_t* seen = nullptr;
   const Knowledge* own = nullptr;          ///< acquired by the thread itself
@@ -24,10 +26,10 @@ struct Actor {
 
 /// The last write, or the reads since it merged into one: who and when.
 struct Access {
-  enum class Who : uint8_t { kThread, kWarp, kBlock, kGrid };
+  enum class Who : uint8_t { kThread, kWarp, kBlock, kCluster, kGrid };
   uint32_t phase = 0;  ///< 0: never
   uint32_t block = 0;
-  uint32_t bar = 0;
+  uint32_t bar = 0;  ///< kCluster: cluster barriers
   uint32_t tick = 0;
   uint32_t site = 0;
   uint32_t lanes = 0;  ///< kWarp: of the warp that `thread` belongs to

@@ -59,6 +59,9 @@ struct Target {
   bool reduced_float32 = false;
   double launch_us = 0.3;   ///< cost of starting a kernel inside a run
   double barrier_us = 0.5;  ///< cost of a barrier of all blocks
+  /// GPU: blocks that may form a cluster; 0 where there are none.
+  int32_t cluster_blocks = 0;
+  double cluster_barrier_us = 0;  ///< GPU: cost of a barrier of a cluster
 
   int lanes(int64_t element_bytes) const { return static_cast<int>(vector_bytes / element_bytes); }
   /// Log-linear interpolation of the curve.

@@ -46,6 +46,8 @@ constexpr NumberField kNumbers[] = {
     {"peak_tf32_gflops", kGpu, nullptr, nullptr, &Target::peak_tf32_gflops},
     {"launch_us", kBoth, nullptr, nullptr, &Target::launch_us},
     {"barrier_us", kBoth, nullptr, nullptr, &Target::barrier_us},
+    {"cluster_blocks", kGpu, &Target::cluster_blocks},
+    {"cluster_barrier_us", kGpu, nullptr, nullptr, &Target::cluster_barrier_us},
 };
 
 template <typename T>
@@ -134,7 +136,8 @@ std::string print(const Target& target) {
   }
   for (const NumberField& field : kNumbers) {
     if (field.of == (target.is_gpu() ? kCpu : kGpu)) continue;
-    const bool absent = field.real != nullptr && target.*field.real == 0;  // no such unit
+    const bool absent = (field.real != nullptr && target.*field.real == 0) ||
+                        (field.small != nullptr && target.*field.small == 0);  // no such unit
     if (absent) continue;
     if (field.small != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.small);
     if (field.large != nullptr) out += fmt::format("{} {}\n", field.key, target.*field.large);

@@ -113,9 +113,10 @@ Status derive_buffers(Derivation& d) {
     SymbolScope& scope = d.out.symbols[i];
     if (d.structure.definition[i] < 0 || scope.scope < Scope::kBlock) continue;
     const TileSymbolId id = static_cast<TileSymbolId>(i);
-    // What blocks share has one address for all of their iterations.
+    // What all blocks share has one address for all of their iterations; of what those of a cluster
+    // share each has its own part.
     const std::vector<const TileLoop*> around =
-        scope.scope >= Scope::kCluster ? std::vector<const TileLoop*>{} : lifetime_loops(d, id);
+        scope.scope == Scope::kGrid ? std::vector<const TileLoop*>{} : lifetime_loops(d, id);
     WEFT_RETURN_IF_ERROR(fill_buffer(d, id, around, &scope));
   }
   return {};
@@ -196,6 +197,11 @@ Status place_buffers(Derivation& d) {
   for (size_t i = 0; i < n; ++i) {
     if (d.structure.definition[i] < 0) continue;
     live[i] = live_range(d, static_cast<TileSymbolId>(i));
+    // What other blocks read has bytes of its own: to use them again would cost a barrier of the
+    // cluster.
+    if (d.out.symbols[i].scope == Scope::kCluster) {
+      live[i] = {0, static_cast<int32_t>(d.structure.sites.size())};
+    }
     order.push_back(static_cast<TileSymbolId>(i));
   }
   // Large buffers first: small ones then fill the gaps.

@@ -83,7 +83,8 @@ class BarrierWalk {
   bool relevant(TileSymbolId symbol) const {
     if (d_.structure.definition[static_cast<size_t>(symbol)] < 0) return false;
     const Scope scope = d_.out.symbols[static_cast<size_t>(symbol)].scope;
-    return scope_ == Scope::kBlock ? scope == Scope::kBlock : scope >= Scope::kCluster;
+    if (scope_ == Scope::kBlock) return scope == Scope::kBlock || scope == Scope::kCluster;
+    return scope == scope_;
   }
   Buffer buffer(TileSymbolId symbol, bool next) const {
     return {symbol, next && d_.out.symbols[static_cast<size_t>(symbol)].copies > 1};
@@ -175,7 +176,7 @@ class BarrierWalk {
       const TileSymbolId symbol = reads[i].read->symbol;
       // A thread needs no barrier for what it made itself.
       if (!relevant(symbol) || d_.read_scopes[i] == Scope::kRegister) continue;
-      if (scope_ == Scope::kGrid && d_.read_scopes[i] < Scope::kCluster) continue;
+      if (scope_ != Scope::kBlock && d_.read_scopes[i] < scope_) continue;
       const Buffer b = buffer(symbol, reads[i].read->next);
       const auto written = pending_.written.find(b);
       if (written != pending_.written.end()) barrier(*written->second.begin(), symbol);
@@ -215,7 +216,7 @@ class BarrierWalk {
 
   /// Buffers that share bytes of the block's arena.
   bool overlap(TileSymbolId a, TileSymbolId b) const {
-    if (a == b || scope_ != Scope::kBlock) return false;
+    if (a == b || scope_ == Scope::kGrid) return false;
     const SymbolScope& x = d_.out.symbols[static_cast<size_t>(a)];
     const SymbolScope& y = d_.out.symbols[static_cast<size_t>(b)];
     return x.bytes > 0 && y.bytes > 0 && x.offset < y.offset + y.bytes &&
@@ -240,7 +241,9 @@ class BarrierWalk {
                      [&](const BarrierPoint& b) { return b.before == at && b.scope >= scope_; }),
         "a barrier does not clear what is pending in " + d_.program.name);
     added_ = true;
-    d_.out.barriers.push_back({scope_, at, blocks_.value_or(d_.program.blocks)});
+    const IndexExpr blocks = scope_ == Scope::kCluster ? IndexExpr(d_.out.cluster_blocks)
+                                                       : blocks_.value_or(d_.program.blocks);
+    d_.out.barriers.push_back({scope_, at, blocks});
   }
 
   /// A barrier that stands before this node already.
@@ -320,6 +323,7 @@ Status derive_grid_barriers(Derivation& d) {
 
 Status derive_block_barriers(Derivation& d) {
   if (d.program.cpu) return {};  // a block is one thread
+  if (d.out.cluster_blocks > 1) WEFT_RETURN_IF_ERROR(BarrierWalk(d, Scope::kCluster).run());
   return BarrierWalk(d, Scope::kBlock).run();
 }
 

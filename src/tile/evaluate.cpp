@@ -59,7 +59,8 @@ ScalarValue from_bits(DType type, int64_t bits) {
 /// to the outer context.
 struct Context {
   const Context* outer = nullptr;
-  std::vector<int64_t> env;  ///< by variable
+  const TileLoop* loop = nullptr;  ///< whose iteration it is
+  std::vector<int64_t> env;        ///< by variable
   std::map<TileSymbolId, Tile> tiles, next;
 };
 using Contexts = std::vector<Context*>;
@@ -133,8 +134,15 @@ class Evaluator {
     for (size_t i = 0; i < program_.symbols.size(); ++i) {
       if (structure_.definition[i] < 0) continue;
       const TileSymbolId id = static_cast<TileSymbolId>(i);
-      const bool shared = scopes_.symbols[i].scope >= Scope::kCluster;
-      const auto around = shared ? std::vector<const TileLoop*>{} : lifetime_loops(d, id);
+      const bool shared = scopes_.symbols[i].scope == Scope::kGrid;
+      auto around = shared ? std::vector<const TileLoop*>{} : lifetime_loops(d, id);
+      if (scopes_.symbols[i].scope == Scope::kCluster) {
+        const auto cluster = std::find_if(around.begin(), around.end(), [](const TileLoop* loop) {
+          return loop->kind == TileLoop::Kind::kCluster;
+        });
+        around.erase(cluster, around.end());
+        home_[id] = around.back();
+      }
       SymbolScope& buffer = buffers_[id];
       if (auto status = fill_buffer(d, id, around, &buffer); !status.ok()) {
         return fail(status.error().message);
@@ -161,6 +169,19 @@ class Evaluator {
     tile.bits.assign(count, 0);
     tile.made.assign(count, 0);
     (shared_.count(id) != 0 ? shared_tiles_ : context.tiles)[id] = std::move(tile);
+  }
+
+  /// The contexts that hold a value which is not shared by the grid: of one of cluster scope those
+  /// outside of its cluster loop, once each.
+  Contexts holders(const Contexts& contexts, TileSymbolId id) const {
+    const auto home = home_.find(id);
+    if (home == home_.end()) return contexts;
+    Contexts out;
+    for (Context* context : contexts) {
+      while (context->loop != home->second) context = const_cast<Context*>(context->outer);
+      if (std::find(out.begin(), out.end(), context) == out.end()) out.push_back(context);
+    }
+    return out;
   }
 
   Tile* find_tile(Context& context, TileSymbolId id, bool next) {
@@ -258,6 +279,7 @@ class Evaluator {
         if (d == loop.dims.size()) {
           owned.push_back(std::make_unique<Context>());
           owned.back()->outer = context;
+          owned.back()->loop = &loop;
           owned.back()->env = env;
           inner.push_back(owned.back().get());
           return;
@@ -282,9 +304,12 @@ class Evaluator {
   void seq_loop(const TileLoop& loop, const Contexts& contexts) {
     for (const TileCarry& carry : loop.carries) {
       const int32_t site = site_++;
-      if (shared_.count(carry.target.symbol) != 0) reset(*contexts[0], carry.target.symbol);
+      const bool shared = shared_.count(carry.target.symbol) != 0;
+      for (Context* holder :
+           shared ? Contexts{contexts[0]} : holders(contexts, carry.target.symbol)) {
+        reset(*holder, carry.target.symbol);
+      }
       for (Context* context : contexts) {
-        if (shared_.count(carry.target.symbol) == 0) reset(*context, carry.target.symbol);
         assign(site, carry.target, *carry.initial, *context);
       }
     }
@@ -327,7 +352,7 @@ class Evaluator {
         begin(shared_tiles_, shared_next_);
         continue;
       }
-      for (Context* context : contexts) begin(context->tiles, context->next);
+      for (Context* context : holders(contexts, id)) begin(context->tiles, context->next);
     }
     site_ = first;
     body(loop.body, contexts);
@@ -345,7 +370,7 @@ class Evaluator {
         end(shared_tiles_, shared_next_);
         continue;
       }
-      for (Context* context : contexts) end(context->tiles, context->next);
+      for (Context* context : holders(contexts, id)) end(context->tiles, context->next);
     }
   }
 
@@ -762,6 +787,7 @@ class Evaluator {
   std::map<TileSymbolId, Tile> shared_tiles_, shared_next_;
   std::map<TileSymbolId, std::vector<uint8_t>> unique_;
   std::map<const TileLoop*, std::vector<TileSymbolId>> made_in_;
+  std::map<TileSymbolId, const TileLoop*> home_;  ///< of cluster scope: the loop around its cluster
   std::map<int32_t, SitePlan> plans_;
   std::map<int32_t, std::map<std::vector<int64_t>, int64_t>> weights_;
   TileEvaluation out_;

@@ -69,12 +69,17 @@ std::vector<std::set<TileVarId>> grid_dependences(const TileStructure& structure
       }
       std::set<TileVarId>& to = used[static_cast<size_t>(read.site)];
       const size_t before = to.size();
-      const auto& from = used[static_cast<size_t>(structure.definition[symbol])];
-      to.insert(from.begin(), from.end());
-      for (const int32_t update : structure.updates[symbol]) {
-        const auto& next = used[static_cast<size_t>(update)];
-        to.insert(next.begin(), next.end());
-      }
+      // What a cluster shares is the same for all of its blocks.
+      const bool of_cluster = scopes.symbols[symbol].scope == Scope::kCluster;
+      const auto add = [&](int32_t site) {
+        for (const TileVarId origin : used[static_cast<size_t>(site)]) {
+          const TileLoop& loop = *structure.dim_of.at(origin).first;
+          if (of_cluster && loop.kind == TileLoop::Kind::kCluster) continue;
+          to.insert(origin);
+        }
+      };
+      add(structure.definition[symbol]);
+      for (const int32_t update : structure.updates[symbol]) add(update);
       changed = changed || to.size() != before;
     }
   }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "fmt/format.h"
 #include "tile/scopes.h"
 
@@ -29,6 +31,11 @@ Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Tar
     return Decision::forbid(fmt::format("{} B of {}, {} has {} for it", scopes.block_bytes,
                                         scope_name(Scope::kBlock, program.cpu), target.name,
                                         memory));
+  }
+  if (scopes.cluster_blocks > std::max(target.cluster_blocks, 1)) {
+    return Decision::forbid(fmt::format(
+        "clusters of {} blocks, {} has {}", scopes.cluster_blocks, target.name,
+        target.cluster_blocks > 0 ? fmt::format("up to {}", target.cluster_blocks) : "none"));
   }
   return Decision::allow(fmt::format("{} registers, {} B of {}", scopes.registers,
                                      scopes.block_bytes, scope_name(Scope::kBlock, program.cpu)));

@@ -77,7 +77,7 @@ class Predictor {
     const size_t i = static_cast<size_t>(id);
     const TileSymbol::Kind kind = program_.symbols[i].kind;
     return kind == TileSymbol::Kind::kInput || kind == TileSymbol::Kind::kOutput ||
-           scopes_.symbols[i].scope >= Scope::kCluster;
+           scopes_.symbols[i].scope == Scope::kGrid;
   }
 
   void collect() {

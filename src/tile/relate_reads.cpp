@@ -1,6 +1,7 @@
 #include "tile/relate_reads.h"
 
 #include <algorithm>
+#include <set>
 
 #include "fmt/format.h"
 
@@ -138,19 +139,19 @@ class Relation {
     return result;
   }
 
-  bool is_common(TileVarId var, bool grid, bool seq) const {
+  using Kinds = std::set<TileLoop::Kind>;
+  /// Whether a variable belongs to a common loop of one of the kinds.
+  bool is_common(TileVarId var, const Kinds& kinds) const {
     const auto found = structure_.dim_of.find(var);
-    if (found == structure_.dim_of.end() || !contains(out_.common, found->second.first)) {
-      return false;
-    }
-    return found->second.first->kind == TileLoop::Kind::kSeq ? seq : grid;
+    return found != structure_.dim_of.end() && contains(out_.common, found->second.first) &&
+           kinds.count(found->second.first->kind) != 0;
   }
 
-  /// The common loops of grid kind (or seq) that tell the elements apart.
-  std::string loops_in_indices(bool grid) const {
+  /// The common loops of these kinds that tell the elements apart.
+  std::string loops_in_indices(const Kinds& kinds) const {
     std::string out;
     for (const TileLoop* loop : out_.common) {
-      if ((loop->kind != TileLoop::Kind::kSeq) != grid) continue;
+      if (kinds.count(loop->kind) == 0) continue;
       if (!uses_loop(*out_.made, *loop, false)) continue;
       out += (out.empty() ? "" : " and ") + loop_name(program_, *loop);
     }
@@ -158,11 +159,22 @@ class Relation {
   }
 
   void find_reach() {
-    const Cover here = covered([&](TileVarId var) { return is_common(var, true, true); });
+    using Kind = TileLoop::Kind;
+    const auto within = [&](const Kinds& kinds) {
+      return covered([&](TileVarId var) { return is_common(var, kinds); });
+    };
+    const Cover here = within({Kind::kGrid, Kind::kCluster, Kind::kSeq});
     if (here == Cover::kYes) return;
-    const std::string grids = loops_in_indices(true), seqs = loops_in_indices(false);
+    const std::string clusters = loops_in_indices({Kind::kCluster});
+    if (!program_.cpu && !clusters.empty() && within({Kind::kGrid, Kind::kSeq}) == Cover::kYes) {
+      out_.reach = Reach::kCluster;
+      out_.why = "read in another iteration of " + clusters;
+      return;
+    }
+    const std::string grids = loops_in_indices({Kind::kGrid, Kind::kCluster}),
+                      seqs = loops_in_indices({Kind::kSeq});
     if (!grids.empty()) {
-      const Cover across = covered([&](TileVarId var) { return is_common(var, false, true); });
+      const Cover across = within({Kind::kSeq});
       if (across != Cover::kNo) {
         out_.reach = Reach::kGrid;
         out_.why = "read in another iteration of " + grids;

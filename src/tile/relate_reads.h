@@ -10,6 +10,7 @@ namespace weft {
 /// Where, seen from a reader, the elements are made that it reads.
 enum class Reach : uint8_t {
   kHere,      ///< in this iteration of all loops around both
+  kCluster,   ///< in another iteration of a cluster loop alone, on a GPU
   kGrid,      ///< in another nest, or another iteration of a grid or cluster loop
   kSeq,       ///< in another iteration of a seq loop, and the value is not carried
   kUnproven,  ///< not decided by bounds: runtime indices, guards that bounds do not see

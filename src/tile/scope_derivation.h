@@ -40,7 +40,7 @@ Status place_buffers(Derivation& d);
 /// has one slot per iteration of the block. Error: a barrier would stand inside a condition.
 Status derive_grid_barriers(Derivation& d);
 
-/// Barriers of block scope, on a GPU: needs the arena's offsets.
+/// Barriers of cluster and block scope, on a GPU: needs the arena's offsets.
 Status derive_block_barriers(Derivation& d);
 
 /// Whether a statement fills block memory from inputs alone, in a loop that does so ahead of its

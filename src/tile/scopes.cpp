@@ -182,8 +182,9 @@ Scope join_read(Derivation& d, const ReadSite& read, const ReadRelation& relatio
   const Site& reader = structure.sites[static_cast<size_t>(read.site)];
   SymbolScope& scope = d.out.symbols[static_cast<size_t>(read.read->symbol)];
   const std::string by = "read by " + reader_name(d, reader);
-  if (relation.reach == Reach::kGrid) {
-    return join(scope, Scope::kGrid, fmt::format("{}: {} (1d)", by, relation.why));
+  if (relation.reach == Reach::kGrid || relation.reach == Reach::kCluster) {
+    const Scope shared = relation.reach == Reach::kGrid ? Scope::kGrid : Scope::kCluster;
+    return join(scope, shared, fmt::format("{}: {} (1d)", by, relation.why));
   }
   if (relation.reach != Reach::kHere) {
     return join(scope, Scope::kBlock, fmt::format("{}: elements known at run time (1b)", by));
@@ -429,6 +430,7 @@ Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
     }
   }
   derive_symbol_scopes(d);
+  WEFT_ASSIGN_OR_RETURN(d.out.cluster_blocks, cluster_blocks(program));
   WEFT_RETURN_IF_ERROR(derive_grid_barriers(d));
   for (const auto& [statement, depth] : kept_statements(d.structure, d.out)) {
     for (const TileRef& target : statement->targets) d.kept.insert(target.symbol);

@@ -42,7 +42,7 @@ struct BarrierPoint {
   /// Path of child indices from the program's body to the node before which the barrier stands; a
   /// pack adds the number of the member. The last index may be one past the end of a body.
   std::vector<int32_t> before;
-  IndexExpr blocks = 1;  ///< grid scope: how many blocks take part
+  IndexExpr blocks = 1;  ///< cluster and grid scope: how many blocks take part
 };
 
 struct ScopeAnalysis {
@@ -51,7 +51,8 @@ struct ScopeAnalysis {
   /// Resolved place of every statement, in the order of the text; SymbolScope::place where the
   /// target is a value.
   std::vector<Place> statement_places;
-  int64_t block_bytes = 0;  ///< shared memory or scratch per block
+  int64_t block_bytes = 0;     ///< shared memory or scratch per block
+  int64_t cluster_blocks = 1;  ///< iterations of the cluster loops, which a cluster runs together
   /// Passes over the banks of shared memory beyond the fewest, of one execution of each access to a
   /// value of block scope that no swizzle serves.
   int64_t bank_conflicts = 0;
@@ -80,6 +81,11 @@ Result<Traffic> predict_traffic(const TileProgram& program, const ScopeAnalysis&
 /// Rule 3: moves each statement out of the seq loops that it does not depend on; drops loops of one
 /// iteration.
 bool hoist(TileProgram& program);
+
+/// Iterations of the cluster loops of one nest: the blocks of a cluster, 1 without such loops.
+/// Error: nests that differ, bounds that are not constant, fewer blocks than iterations, all on a
+/// GPU.
+Result<int64_t> cluster_blocks(const TileProgram& program);
 
 /// Whether the program fits the target; otherwise what overflows, by how much (rule 4).
 Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);

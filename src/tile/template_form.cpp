@@ -17,6 +17,8 @@ std::string_view level_name(Level::Kind kind) {
   switch (kind) {
     case Level::Kind::kGrid:
       return "GRID";
+    case Level::Kind::kCluster:
+      return "CLUSTER";
     case Level::Kind::kWarp:
       return "WARP";
     case Level::Kind::kCta:
@@ -51,8 +53,11 @@ std::vector<Level> loops_of(const TileStructure& structure, const std::vector<in
     const Interval r = structure.ranges[static_cast<size_t>(id)];
     const int64_t trips = r.hi < kUnbounded.hi ? (r.hi - r.lo) / dim.step + 1 : 0;
     if (trips == 1) continue;
-    const bool seq = found->second.first->kind == TileLoop::Kind::kSeq;
-    levels.push_back({seq ? Level::Kind::kThread : Level::Kind::kGrid, trips});
+    const TileLoop::Kind kind = found->second.first->kind;
+    levels.push_back({kind == TileLoop::Kind::kSeq       ? Level::Kind::kThread
+                      : kind == TileLoop::Kind::kCluster ? Level::Kind::kCluster
+                                                         : Level::Kind::kGrid,
+                      trips});
   }
   return levels;
 }
@@ -69,7 +74,8 @@ class FormParser {
         std::vector<Level> levels;
         do {
           const auto level = parse_level();
-          if (!level) return fail("GRID, WARP, CTA or THREAD, with a number from 1 behind `_`");
+          if (!level)
+            return fail("GRID, CLUSTER, WARP, CTA or THREAD, with a number from 1 behind `_`");
           levels.push_back(*level);
         } while (accept('-'));
         form.dimensions.push_back(std::move(levels));
@@ -88,8 +94,8 @@ class FormParser {
     return true;
   }
   std::optional<Level> parse_level() {
-    for (const auto kind :
-         {Level::Kind::kGrid, Level::Kind::kWarp, Level::Kind::kCta, Level::Kind::kThread}) {
+    for (const auto kind : {Level::Kind::kGrid, Level::Kind::kCluster, Level::Kind::kWarp,
+                            Level::Kind::kCta, Level::Kind::kThread}) {
       const std::string_view name = level_name(kind);
       if (text_.substr(at_, name.size()) != name) continue;
       at_ += name.size();
@@ -149,7 +155,7 @@ Result<std::vector<Place::Digit>> digits_of(const TileProgram& program,
   if (open > 1) return misfit(program, statement, "leaves two levels of a dimension open");
   for (size_t l = of_loops; l < levels.size(); ++l) {
     const auto kind = levels[l].kind;
-    if (kind == Level::Kind::kGrid) {
+    if (kind <= Level::Kind::kCluster) {
       return misfit(program, statement, "names a loop that is not there");
     }
     const int64_t n = levels[l].extent > 0 ? levels[l].extent : (extent + stated - 1) / stated;
@@ -216,7 +222,7 @@ namespace {
 TemplateForm form_of(const TileStructure& structure, const TileStatement& statement,
                      const Place& place, Scope scope) {
   TemplateForm form;
-  form.shared = scope == Scope::kBlock;
+  form.shared = scope == Scope::kBlock || scope == Scope::kCluster;
   for (const std::vector<int>& vars : dimensions_of(statement)) {
     std::vector<Level> levels = loops_of(structure, vars);
     for (const int id : vars) {

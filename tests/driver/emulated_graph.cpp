@@ -120,6 +120,7 @@ void expect_no_spills(const EmulatedRun& run) {
   for (const char* arch : {"sm_80", "sm_90", "sm_100"}) {
     for (const KernelFunction& kernel : run.compilation->kernels) {
       const CudaKernel code = emit_cuda(kernel);
+      if (code.cluster > 1 && std::string(arch) == "sm_80") continue;  // has no clusters
       const auto binary = nvrtc->compile(code.text, code.name + ".cu", {.arch = arch});
       ASSERT_TRUE(binary.ok()) << binary.error().message << code.text;
       for (const CudaKernelResources& r : binary->kernels) {

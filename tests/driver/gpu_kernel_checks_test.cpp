@@ -97,6 +97,7 @@ simt::Report launch(const Launched& launched, const std::string& text, bool traf
   shape.grid[0] = static_cast<uint32_t>(launched.kernel.blocks);
   shape.threads = static_cast<uint32_t>(launched.kernel.threads);
   shape.shared_bytes = static_cast<size_t>(launched.kernel.shared_bytes);
+  shape.cluster = static_cast<uint32_t>(launched.kernel.cluster);
   shape.cooperative = launched.kernel.grid_barrier;
   simt::LaunchOptions options;
   options.traffic = traffic;

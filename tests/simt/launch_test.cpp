@@ -285,6 +285,21 @@ TEST(Launch, ClusterBarrierAndDistributedSharedMemory) {
   expect_issue(IssueKind::kOutOfBounds, kFirstLine, 0, "x[t] = *wf_cluster_map(s, 2);", pair);
 }
 
+TEST(Launch, ClusterBarrierOrdersReadsOfSeveralBlocks) {
+  const LaunchShape pair = {{4, 1, 1}, 32, 2, false, 4096};
+  const auto body = [](const std::string& between) {
+    return "s[t] = t + (s32)wf_block_x();\nwf_sync_cluster();\n"
+           "const s32 v = wf_cluster_map(s, 0)[t];\n" +
+           between +
+           "\ns[t] = v;\nwf_sync_cluster();\nx -= wf_block_x() * 64;\n"
+           "x[wf_block_x() * 32 + t] = wf_cluster_map(s, 1)[t];\nwf_sync_cluster();";
+  };
+  const Outcome result = run(body("wf_sync_cluster();"), pair);
+  EXPECT_TRUE(result.report.clean()) << print(result.report);
+  EXPECT_EQ(result.x[70], 6 + 2);
+  expect_issue(IssueKind::kRace, kFirstLine + 4, kFirstLine + 2, body("wf_sync_block();"), pair);
+}
+
 TEST(Launch, SomethingWrongWithTheBuffersUse) {
   const auto module = compile(
       "#include \"weft_cuda.h\"\n"

@@ -141,6 +141,16 @@ TEST(GpuTargets, StateEveryFigureWithItsSource) {
   EXPECT_THAT(unknown.error().message, testing::HasSubstr("h100-sxm"));
 }
 
+TEST(GpuTargets, HaveClustersFromTheArchitectureThatBringsThem) {
+  for (const std::string& name : known_targets()) {
+    const Target target = *find_target(name);
+    if (!target.is_gpu()) continue;
+    EXPECT_EQ(target.cluster_blocks, target.compute_capability >= 90 ? 8 : 0) << name;
+    EXPECT_EQ(target.cluster_barrier_us > 0, target.cluster_blocks > 0) << name;
+    EXPECT_EQ(parse_target(print(target))->cluster_blocks, target.cluster_blocks) << name;
+  }
+}
+
 TEST(GpuTargets, HoldBlocksByTheScarcestResource) {
   const Target h100 = *find_target("h100-sxm");
   EXPECT_EQ(resident_blocks_per_sm(h100, 256, 32, 0), 8);         // 2048 threads

@@ -15,7 +15,8 @@
 
 namespace weft::tile_test {
 
-/// One of the nine programs of docs/tile_program.md as it stands in tests/tile/programs.
+/// One of the nine programs of docs/tile_program.md, or of those of clusters, as it stands in
+/// tests/tile/programs.
 struct ProgramCase {
   std::string name;
   /// Numbers of the text and what they become, so that a run is short and sizes leave tails.
@@ -120,6 +121,8 @@ inline std::vector<ProgramCase> nine_programs() {
       {"softmax_gpu", {{"1024", "100"}}, {{"R", 3}}},
       {"softmax_cpu", {}, {{"R", 7}, {"C", 100}}},
       {"softmax_wide_gpu", {{"64", "5"}, {"30000", "70"}, {"250", "9"}, {"120", "8"}}, {}},
+      {"softmax_cluster_gpu", {{"64", "3"}, {"30000", "4000"}, {"4096", "512"}, {"512", "24"}}, {}},
+      {"recurrent_cluster_gpu", {{"256", "44"}, {"32", "12"}}, {{"T", 5}, {"N", 3}}},
       {"attention_gpu", {}, {{"B", 1}, {"H", 2}, {"M", 75}, {"N", 75}}, 2e-2},
       {"attention_cpu", {}, {{"B", 1}, {"H", 2}, {"M", 43}, {"N", 43}}},
       {"norm_mlp_gpu", {{"768", "40"}, {"3072", "100"}}, {{"M", 70}}, 2e-2},

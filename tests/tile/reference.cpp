@@ -142,6 +142,25 @@ Tensors lstm(const Tensors& in) {
   return {{"y", tensor(x.shape, y)}};
 }
 
+Tensors recurrent(const Tensors& in) {
+  const Array w = array(in, "w"), x = array(in, "x");
+  const int64_t time = x.shape[0], sequences = x.shape[1], size = x.shape[2];
+  std::vector<Values> h(static_cast<size_t>(sequences), Values(static_cast<size_t>(size), 0));
+  Values y;
+  for (int64_t t = 0; t < time; ++t) {
+    for (int64_t n = 0; n < sequences; ++n) {
+      const Values before = h[static_cast<size_t>(n)];
+      for (int64_t s = 0; s < size; ++s) {
+        double sum = x({t, n, s});
+        for (int64_t k = 0; k < size; ++k) sum += w({s, k}) * before[static_cast<size_t>(k)];
+        h[static_cast<size_t>(n)][static_cast<size_t>(s)] = std::tanh(sum);
+        y.push_back(std::tanh(sum));
+      }
+    }
+  }
+  return {{"y", tensor(x.shape, y)}};
+}
+
 Tensors conv(const Tensors& in) {
   const Array x = array(in, "x"), w = array(in, "W"), a = array(in, "a"), b = array(in, "b"),
               res = array(in, "res");
@@ -250,9 +269,10 @@ Tensors depthwise(const Tensors& in) {
 
 Reference reference_of(const std::string& program) {
   const std::vector<std::pair<std::string, Reference>> all = {
-      {"softmax", softmax}, {"attention", attention}, {"norm_mlp", norm_mlp},
-      {"lstm", lstm},       {"conv", conv},           {"sums", sums},
-      {"packing", packing}, {"squeeze", squeeze},     {"depthwise", depthwise}};
+      {"softmax", softmax},    {"attention", attention}, {"norm_mlp", norm_mlp},
+      {"lstm", lstm},          {"conv", conv},           {"sums", sums},
+      {"packing", packing},    {"squeeze", squeeze},     {"depthwise", depthwise},
+      {"recurrent", recurrent}};
   for (const auto& [name, function] : all) {
     if (program.starts_with(name)) return function;
   }

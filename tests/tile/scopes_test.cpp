@@ -251,6 +251,54 @@ kernel k(x: f32[40,64], out y: f32[40,64]) blocks P warps 1 {
             "k is a program for a CPU, small is a GPU");
 }
 
+/// y[i,j] = x[i,j] + the maximum of the cluster's parts of row i.
+std::string shifted_rows(const std::string& blocks, const std::string& loops,
+                         const std::string& part) {
+  return "kernel k(x: f32[4,512], out y: f32[4,512]) blocks " + blocks + " warps 1 {\n  t: 4;\n" +
+         loops + "    X[j] = x[i,j] @[j=LANE_32-VEC_4];\n    p[" + part +
+         "] = max[j] X[j];\n    m = max[t] p[t];\n    y[i,j] = X[j] + m;\n  } }\n}";
+}
+
+TEST(Scopes, BlocksOfAClusterShareWhatTheyMakeSideBySide) {
+  const std::string part = "(j-.j)/128";
+  const TileProgram program =
+      parsed(shifted_rows("16", "  grid i in 4 { cluster j in 512 step 128 {\n", part));
+  const ScopeAnalysis scopes = derived(program);
+  EXPECT_EQ(scopes.cluster_blocks, 4);
+  EXPECT_EQ(scopes.workspace_bytes, 0);
+  ASSERT_EQ(scopes.barriers.size(), 1u);
+  EXPECT_EQ(scopes.barriers[0].scope, Scope::kCluster);
+  EXPECT_TRUE(scopes.barriers[0].blocks.is_const(4));
+  // Another iteration of the grid is out of a cluster's reach.
+  const ScopeAnalysis grid =
+      derived(parsed(shifted_rows("16", "  grid j in 512 step 128 { cluster i in 4 {\n", part)));
+  ASSERT_EQ(grid.barriers.size(), 1u);
+  EXPECT_EQ(grid.barriers[0].scope, Scope::kGrid);
+  Target target;
+  target.name = "small";
+  target.kind = Target::Kind::kGpu;
+  EXPECT_EQ(fits(program, scopes, target).reason(), "clusters of 4 blocks, small has none");
+  target.cluster_blocks = 2;
+  EXPECT_EQ(fits(program, scopes, target).reason(), "clusters of 4 blocks, small has up to 2");
+  target.cluster_blocks = 4;
+  EXPECT_TRUE(fits(program, scopes, target));
+}
+
+TEST(Scopes, BlocksOfAClusterHaveOneIterationEach) {
+  const auto message = [](const std::string& text) {
+    const auto scopes = derive_scopes(parsed(text));
+    EXPECT_FALSE(scopes.ok());
+    return scopes.ok() ? "" : scopes.error().message;
+  };
+  EXPECT_EQ(
+      message(shifted_rows("8", "  grid i in 4 { cluster j in 512 step 128 {\n", "(j-.j)/128")),
+      "tile program k: 16 iterations of grid and cluster loops on 8 blocks, which needs one "
+      "for each");
+  EXPECT_EQ(message(shifted_rows("16", "  grid i in 4 { cluster j in 128*i+512 step 128 {\n",
+                                 "(j-.j)/128")),
+            "tile program k: cluster j has bounds that are not constant");
+}
+
 TEST(TileProgramHash, LooksAtStructureAndNotAtNames) {
   const TileProgram a = parsed(
       "kernel a(x: f32[64], out y: f32[64]) blocks P warps 1 { grid i in 64 step 16 { y[i] = "

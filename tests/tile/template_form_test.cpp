@@ -53,6 +53,18 @@ TEST(TemplateForm, PrintsWhatItParses) {
   }
 }
 
+TEST(TemplateForm, NamesTheBlocksOfACluster) {
+  const std::string head = R"(
+kernel k(x: f32[8,512], out y: f32[8,512]) blocks 32 warps 2 gpu {
+  grid i in 8 { cluster j in 512 step 128 { y[i,j] = x[i,j] @)";
+  const TileProgram p = parsed(head + "[j=WARP_2-LANE_32-VEC_2]; } } }");
+  const TileStatement& store = p.body[0].loop->body[0].loop->body[0].statement;
+  const std::string text = template_form(p, store, Scope::kRegister);
+  EXPECT_EQ(text, "[GRID,CLUSTER_4-WARP_2-CTA_32-THREAD_2]");
+  EXPECT_TRUE(parse_tile_program(head + text + "; } } }").ok());
+  EXPECT_FALSE(parse_tile_program(head + "[GRID,GRID_4-WARP_2-CTA_32-THREAD_2]; } } }").ok());
+}
+
 TEST(TemplateForm, LoopsAndRegistersOfOneThreadAreOneLevel) {
   const TileProgram p = parsed(R"(
 kernel k(x: f32[8,512], out y: f32[8,512]) blocks 8 warps 2 gpu {
@@ -84,9 +96,10 @@ TEST(TemplateForm, SaysWhatDoesNotFit) {
   EXPECT_THAT(message(program("@[GRID_128-WARP_2,GRID_2-WARP,WARP,CTA]")),
               HasSubstr("a loop that is not there"));
   EXPECT_THAT(message(program("@[GRID_128-WARP_2,WARP,WARP,WARP-CTA]")), HasSubstr("open"));
-  EXPECT_THAT(message(program("@[GRID_128-WARP_0,WARP,WARP,CTA]")), HasSubstr("expected GRID"));
+  EXPECT_THAT(message(program("@[GRID_128-WARP_0,WARP,WARP,CTA]")),
+              HasSubstr("expected GRID, CLUSTER"));
   EXPECT_THAT(message(program("@[GRID_99999999999999999999,WARP,WARP,CTA]")),
-              HasSubstr("expected GRID"));
+              HasSubstr("expected GRID, CLUSTER"));
   for (const char* text : {"", "[", "[WARP", "[WARP,]", "[FOO]", "[WARP]SS", "[WARP-]"}) {
     EXPECT_FALSE(parse_template_form(text).ok()) << text;
   }

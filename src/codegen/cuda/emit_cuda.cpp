@@ -533,15 +533,14 @@ class CudaEmitter {
   void emit_load_cluster(const KernelInstruction& in) {
     const Reg r = in.results[0];
     const DType type = buffer(in.buffer).dtype;
-    const std::string from = fmt::format("rb{}", r);
-    line(fmt::format("const {}* const {} = wf_cluster_map(b{}, (u32){});", cuda_storage_name(type),
-                     from, in.buffer, name(in.operands[0])));
+    // Where it is masked off, the rank may be none.
+    const std::string from = fmt::format("wf_cluster_map({}, (u32){})",
+                                         address(in.buffer, in.operands[1]), name(in.operands[0]));
     const auto mask = mask_operand(in);
     mask ? declare(r) : static_cast<void>(fresh(r));
     for (int64_t l = 0; l < static_cast<int64_t>(lanes(r).size()); ++l) {
       const std::string& target = lanes(r)[static_cast<size_t>(l)];
-      const std::string value =
-          from_storage(type, fmt::format("{}[{} + {}]", from, name(in.operands[1]), l));
+      const std::string value = from_storage(type, fmt::format("{}[{}]", from, l));
       if (!mask) {
         line(fmt::format("const {} {} = {};", type_name(r), target, value));
         continue;

@@ -149,8 +149,7 @@ TEST(EmitCuda, BlocksOfAClusterReadEachOther) {
   EXPECT_EQ(cuda.cluster, 2);
   EXPECT_FALSE(cuda.grid_barrier);
   EXPECT_THAT(cuda.text, HasSubstr("wf_sync_cluster();"));
-  EXPECT_THAT(cuda.text, HasSubstr("const float* const rb4 = wf_cluster_map(b1, (u32)v0);"));
-  EXPECT_THAT(cuda.text, HasSubstr("const float v4 = rb4[0 + 0];"));
+  EXPECT_THAT(cuda.text, HasSubstr("const float v4 = wf_cluster_map(b1 + 0, (u32)v0)[0];"));
 }
 
 TEST(IndexFacts, BoundAndDivideWhatFollowsFromPositions) {
