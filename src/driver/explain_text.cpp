@@ -324,6 +324,10 @@ std::string residency_proof(const PlannedKernel& kernel, const Target& target) {
   const ScopeAnalysis& scopes = kernel.schedule.scopes;
   const bool waits = std::any_of(scopes.barriers.begin(), scopes.barriers.end(),
                                  [](const BarrierPoint& b) { return b.scope == Scope::kGrid; });
+  if (!waits && scopes.cluster_blocks > 1) {
+    return fmt::format("clusters of {} blocks, {} has up to {}", scopes.cluster_blocks, target.name,
+                       target.cluster_blocks);
+  }
   if (tile.cpu || !waits || !tile.blocks.is_const()) return {};
   const int64_t blocks = tile.blocks.constant(), threads = tile.warps * 32;
   const int64_t per_sm = std::max<int64_t>(tile.per_sm, 1);

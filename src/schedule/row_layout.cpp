@@ -51,12 +51,12 @@ class LayoutChoice {
       return out;
     }
     std::vector<RowLayout> out;
-    for (const int64_t parts : part_counts()) {
+    for (const Split& split : splits()) {
       for (const Threads& threads : thread_shapes()) {
         for (const bool resident : {true, false}) {
-          RowLayout layout = rows(parts, threads, resident);
+          RowLayout layout = rows(split, threads, resident);
           if (layout.warps == 0) continue;
-          if (resident && parts == 1) add_walking(threads, &out);
+          if (resident && split.parts == 1) add_walking(threads, &out);
           out.push_back(std::move(layout));
         }
       }
@@ -67,7 +67,7 @@ class LayoutChoice {
       return std::tuple(a.microseconds, a.parts, b.resident, a.number) <
              std::tuple(b.microseconds, b.parts, a.resident, b.number);
     });
-    out.push_back(rows(1, thread_shapes().front(), false));
+    out.push_back(rows({}, thread_shapes().front(), false));
     return out;
   }
 
@@ -106,7 +106,12 @@ class LayoutChoice {
   void choose_vector_axis();
   int64_t widest_element() const;
   int64_t vector_elements(const RowLayout& l) const;
-  std::vector<int64_t> part_counts() const;
+  /// How many blocks share a row.
+  struct Split {
+    int64_t parts = 1;
+    bool cluster = false;
+  };
+  std::vector<Split> splits() const;
   RowLayout elementwise() const;
   std::vector<RowLayout> crossing() const;
   static void lay_out_tile(int64_t loaded, int64_t stored, RowLayout* l);
@@ -120,14 +125,16 @@ class LayoutChoice {
   };
   std::vector<Threads> thread_shapes() const;
   bool row_vector() const { return axes_.axes[static_cast<size_t>(base_.vec_axis)].reduced; }
-  RowLayout rows(int64_t parts, const Threads& threads, bool resident, bool walks = false) const;
+  RowLayout rows(const Split& split, const Threads& threads, bool resident,
+                 bool walks = false) const;
   void add_walking(Threads threads, std::vector<RowLayout>* out) const;
   bool walk(bool rows_span_warps, RowLayout* l) const;
   std::optional<RowLayout> walking_elementwise() const;
   double elementwise_time(const RowLayout& l) const;
   double request_time(const RowLayout& l) const;
   double busy_part(int64_t blocks, int64_t warps) const;
-  bool choose_parts(int64_t parts, RowLayout* l) const;
+  bool choose_parts(const Split& split, RowLayout* l) const;
+  double barriers_us(const RowLayout& l, int64_t blocks) const;
   void lay_out_rows(const Threads& threads, RowLayout* l) const;
   double partial_bytes(const RowLayout& l, int64_t blocks) const;
   double bytes_of(TensorId t) const {
@@ -312,21 +319,24 @@ void LayoutChoice::lay_out_tile(int64_t loaded, int64_t stored, RowLayout* l) {
 }
 
 /// How many blocks may share a row: powers of two, and what fills the device.
-std::vector<int64_t> LayoutChoice::part_counts() const {
-  if (!target_.grid_barriers) return {1};
-  std::vector<int64_t> out;
-  for (int64_t p = 1; p <= kMostParts; p *= 2) out.push_back(p);
+std::vector<LayoutChoice::Split> LayoutChoice::splits() const {
+  std::vector<Split> out{{}};
+  for (int64_t p = 2; p <= target_.cluster_blocks; p *= 2) out.push_back({p, true});
+  if (!target_.grid_barriers) return out;
+  for (int64_t p = 2; p <= kMostParts; p *= 2) out.push_back({p, false});
   const int64_t rows = std::max<int64_t>(product(base_.free, base_, axes_), 1);
   for (const int64_t blocks : {target_.sm_count, 2 * target_.sm_count}) {
     const int64_t p = blocks / rows;
-    if (p > 1 && p <= kMostParts) out.push_back(p);
+    if (p > 1 && p <= kMostParts) out.push_back({p, false});
   }
   return out;
 }
 
 /// Cuts the longest axis of a row. False where it is too short for so many parts.
-bool LayoutChoice::choose_parts(int64_t parts, RowLayout* l) const {
+bool LayoutChoice::choose_parts(const Split& split, RowLayout* l) const {
+  const int64_t parts = split.parts;
   if (parts == 1) return true;
+  l->cluster = split.cluster;
   l->split = *std::max_element(l->row.begin(), l->row.end(),
                                [&](int a, int b) { return extent(a) < extent(b); });
   const bool vectors = l->split == l->vec_axis;
@@ -359,7 +369,7 @@ void LayoutChoice::add_walking(Threads threads, std::vector<RowLayout>* out) con
   if (walked_.empty() || !row_vector()) return;
   for (const int64_t warps : {kFreeWarps, 2 * kFreeWarps, 4 * kFreeWarps}) {
     threads.free_warps = warps;
-    RowLayout layout = rows(1, threads, true, true);
+    RowLayout layout = rows(Split{}, threads, true, true);
     if (layout.warps > 0) out->push_back(std::move(layout));
   }
 }
@@ -427,13 +437,13 @@ std::optional<RowLayout> LayoutChoice::walking_elementwise() const {
   return l;
 }
 
-RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool resident,
+RowLayout LayoutChoice::rows(const Split& split, const Threads& threads, bool resident,
                              bool walks) const {
   RowLayout l = base_;
   l.resident = resident;
-  l.joins = !joined_.moments.empty() && (!resident || parts > 1);
+  l.joins = !joined_.moments.empty() && (!resident || split.parts > 1);
   l.warps = 0;
-  if (!choose_parts(parts, &l)) return l;
+  if (!choose_parts(split, &l)) return l;
   lay_out_rows(threads, &l);
   int64_t held = 1, combining = 1;
   bool rows_span_warps = false;
@@ -454,12 +464,14 @@ RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool residen
   // What nothing reads again need not be kept.
   const int64_t most_held = row_goes_on(l) ? kMostHeld : kEnoughHeld;
   if (held > most_held && resident) return refuse();
-  if (l.parts > 1) {
+  if (l.parts > 1 && !l.cluster) {
     // A barrier of the grid: all blocks are on the device at once.
     l.per_sm = ceil_div(blocks, target_.sm_count);
     if (l.per_sm * l.warps * 32 > std::min<int64_t>(kRoomyThreads, target_.threads_per_sm)) {
       return refuse();
     }
+  }
+  if (l.parts > 1) {
     if (l.parts > combining * kMostTurns) return refuse();
   }
   double turns = 1;
@@ -472,11 +484,18 @@ RowLayout LayoutChoice::rows(int64_t parts, const Threads& threads, bool residen
   const double busy = busy_part(blocks, l.warps);
   const double bytes = bytes_moved(l) + partial_bytes(l, blocks);
   const double rate = target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, 1e15))) * 1e3;
-  l.microseconds = bytes / rate / busy * turns + request_time(l);
-  if (l.parts > 1) {
-    l.microseconds += target_.barrier_us * static_cast<double>(reduction_levels(l));
-  }
+  l.microseconds = bytes / rate / busy * turns + request_time(l) + barriers_us(l, blocks);
   return l;
+}
+
+/// One for each level of reductions; blocks of a cluster also wait for each other at the end, and
+/// come in rounds where the device does not hold them all.
+double LayoutChoice::barriers_us(const RowLayout& l, int64_t blocks) const {
+  if (l.parts == 1) return 0;
+  const auto levels = static_cast<double>(reduction_levels(l));
+  if (!l.cluster) return target_.barrier_us * levels;
+  const int64_t rounds = ceil_div(blocks * l.warps * 32, target_.sm_count * kRoomyThreads);
+  return target_.cluster_barrier_us * (levels + 1) * static_cast<double>(rounds);
 }
 
 /// Whether a row is needed again behind a reduction of it.
@@ -495,7 +514,7 @@ bool LayoutChoice::row_goes_on(const RowLayout& l) const {
 /// What blocks leave for each other and read: all of them where the row goes on behind the
 /// reduction, else each part once.
 double LayoutChoice::partial_bytes(const RowLayout& l, int64_t blocks) const {
-  if (l.parts == 1) return 0;
+  if (l.parts == 1 || l.cluster) return 0;
   const bool goes_on = row_goes_on(l);
   const int64_t results = goes_on ? blocks / l.parts : 1;
   int64_t own = 1;

@@ -21,9 +21,11 @@ struct RowLayout {
   /// that saves a sweep or a barrier.
   bool joins = false;
   /// A row shared by several blocks: each has `part` elements of the row axis `split`, and partial
-  /// results meet at a barrier of the grid. -1: a row belongs to one block.
+  /// results meet at a barrier of the grid, or of the cluster that the blocks are. -1: a row
+  /// belongs to one block.
   int split = -1;
   int64_t part = 0, parts = 1;
+  bool cluster = false;
   /// Blocks that take several boxes of the grid each and keep what does not change with its axes
   /// behind the first `kept_dims`; 0: one block for each box.
   int64_t blocks = 0;
@@ -43,7 +45,8 @@ struct RowLayout {
 /// in one block and always fits. The prediction takes the bytes that are moved, the part of the
 /// device that the blocks keep busy and, where rows are split, a barrier for each level of
 /// reductions (AStitch §4.3, adaptive thread mapping: many short rows share a block, few long ones
-/// are split over blocks).
+/// are split over blocks): of the grid, with all blocks on the device at once, or where the target
+/// has clusters and few blocks suffice, of one, in as many rounds as there are rows.
 std::vector<RowLayout> row_layouts(const TensorProgram& program, const Group& group,
                                    const GroupAxes& axes, const JoinedGroup& joined,
                                    const Target& target);

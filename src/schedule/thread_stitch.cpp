@@ -53,13 +53,14 @@ class ThreadStitch {
     }
     if (layout_.split >= 0) {
       split_ = b_.loop_dim(layout_.split, layout_.part);
-      grid.dims.push_back(split_);
+      if (!layout_.cluster) grid.dims.push_back(split_);
     }
     layout_.resident ? bind_row() : stand_in_for_row();
     TileBody tail;
     grid.body = body(&tail);
+    if (layout_.cluster) share_by_cluster(&grid);
     TileProgram& program = b_.program();
-    program.body = b_.one_nest(std::move(grid));
+    program.body = layout_.cluster ? b_.in_grid(std::move(grid)) : b_.one_nest(std::move(grid));
     for (TileNode& node : tail) program.body.push_back(std::move(node));
     program.cpu = false;
     program.blocks = layout_.blocks > 0 ? layout_.blocks : items;
@@ -74,7 +75,9 @@ class ThreadStitch {
                             : axes_.reductions.empty() ? "elementwise"
                             : layout_.resident         ? "rows in registers"
                                                        : "rows in sweeps";
-    if (layout_.split >= 0) out.schedule_template += " over blocks";
+    if (layout_.split >= 0) {
+      out.schedule_template += layout_.cluster ? " over a cluster" : " over blocks";
+    }
     return out;
   }
 
@@ -118,6 +121,7 @@ class ThreadStitch {
     TileSymbolId total = -1, position = -1;
   };
 
+  void share_by_cluster(TileLoop* grid) const;
   void bind_row();
   TileBody body(TileBody* tail);
   void start_tail(TileLoop* nest);
@@ -226,8 +230,18 @@ void ThreadStitch::bind_row() {
   }
 }
 
-/// What follows the last of a split row is a nest of its own, behind a barrier: its results are
-/// few, and other threads have them than had the row.
+/// A cluster goes through the parts of one iteration of the grid.
+void ThreadStitch::share_by_cluster(TileLoop* grid) const {
+  TileLoop cluster;
+  cluster.kind = TileLoop::Kind::kCluster;
+  cluster.dims.push_back(split_);
+  cluster.body = std::move(grid->body);
+  grid->body.clear();
+  grid->body.push_back(TileNode::of(std::move(cluster)));
+}
+
+/// What follows the last of a row split over the grid is a nest of its own, behind a barrier: its
+/// results are few, and other threads have them than had the row.
 TileBody ThreadStitch::body(TileBody* tail) {
   TileBody out;
   TileLoop nest;
@@ -236,7 +250,7 @@ TileBody ThreadStitch::body(TileBody* tail) {
     emit_scalars(level, at);
     std::vector<Partial> partials =
         layout_.resident ? emit_resident(level, at) : emit_sweep(level, at);
-    if (layout_.split >= 0 && at == &out && row_ends_with(level)) {
+    if (layout_.split >= 0 && !layout_.cluster && at == &out && row_ends_with(level)) {
       for (Partial& r : partials) share_partial(&r, at);
       start_tail(&nest);
       at = &nest.body;
@@ -505,7 +519,7 @@ ThreadStitch::Partial ThreadStitch::emit_reduction(int p, TileBody* out) {
   return {p, best, reduce("_r", pick_of(e), position_where(p, same))};
 }
 
-/// What blocks leave of a row is combined by each of them behind one barrier of the grid.
+/// What blocks leave of a row is combined by each of them behind one barrier.
 void ThreadStitch::finish_reductions(std::vector<Partial> partials, TileBody* out) {
   if (layout_.split < 0) {
     for (const Partial& r : partials) {

@@ -78,8 +78,12 @@ TileLoop::Dim TileBuilder::loop_dim(int axis, int64_t step) {
 }
 
 TileBody TileBuilder::one_nest(TileLoop grid) {
+  if (grid.dims.empty() && grid.body.size() <= 1) return std::move(grid.body);
+  return in_grid(std::move(grid));
+}
+
+TileBody TileBuilder::in_grid(TileLoop grid) {
   if (grid.dims.empty()) {
-    if (grid.body.size() <= 1) return std::move(grid.body);
     TileLoop::Dim once;
     once.origin = program_.add_var(unique("once"), TileVar::Kind::kOrigin, 0);
     once.end = 1;

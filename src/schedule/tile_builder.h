@@ -37,6 +37,8 @@ class TileBuilder {
   /// nest all the same, of one iteration: as pieces of their own they would hand each other values
   /// through memory, with barriers between.
   TileBody one_nest(TileLoop grid);
+  /// The same with a grid loop in any case.
+  TileBody in_grid(TileLoop grid);
   IndexExpr offset(const TileLoop::Dim& dim) const;
   IndexExpr index_of(const TileLoop::Dim& dim) const { return program_.index_of(dim); }
 

@@ -48,6 +48,7 @@ std::optional<simt::Report> launch(const KernelFunction& kernel, const CudaKerne
   simt::LaunchShape shape;
   shape.grid = {static_cast<uint32_t>(code.blocks), 1, 1};
   shape.threads = static_cast<uint32_t>(code.threads);
+  shape.cluster = static_cast<uint32_t>(code.cluster);
   shape.cooperative = code.grid_barrier;
   shape.shared_bytes = static_cast<size_t>(code.shared_bytes);
   simt::Emulator emulator;
@@ -153,6 +154,14 @@ TEST_F(GeneratedBarriers, OfEveryTemplate) {
   for (const auto& [rows, n] : {std::pair{9, 32}, {3, 1000}, {2, 9001}, {1, 70000}}) {
     take_away_from_graph(row_softmax(rows, n), h100, &losses);
   }
+  Target clustered = h100;
+  clustered.grid_barriers = false;
+  const int before = losses.total;
+  for (const auto& [rows, n] : {std::pair{2, 9001}, {1, 20011}}) {
+    take_away_from_graph(row_softmax(rows, n), clustered, &losses);
+  }
+  EXPECT_GE(losses.total,
+            before + 6);  // a barrier of the cluster for each reduction and at the end
   take_away_from_graph(
       "(x: f32[300,70]) {\n s = reduce x, axes={0}, combiner=sum : f32[70]\n"
       " y = exp s : f32[70]\n} -> (y)",

@@ -54,6 +54,9 @@ class GpuRows : public ::testing::Test {
   void SetUp() override {
     if (!can_emulate()) GTEST_SKIP() << "no compiler to build CUDA text with";
     small_.sm_count = 8;
+    clustered_ = small_;
+    clustered_.grid_barriers = false;
+    small_.cluster_blocks = 0;
     eager_ = small_;
     eager_.barrier_us = 0;
     patient_ = small_;
@@ -62,8 +65,9 @@ class GpuRows : public ::testing::Test {
 
   Target h100_ = *find_target("h100-sxm");
   Target small_ = h100_;
-  Target eager_ = h100_;    ///< a barrier of the grid costs nothing
-  Target patient_ = h100_;  ///< it costs everything
+  Target eager_ = h100_;      ///< a barrier of the grid costs nothing
+  Target patient_ = h100_;    ///< it costs everything
+  Target clustered_ = h100_;  ///< blocks meet in clusters or not at all
 };
 
 TEST_F(GpuRows, StayInRegistersOnLanesWarpsAndBlocks) {
@@ -89,6 +93,96 @@ TEST_F(GpuRows, LongRowsAreSharedByBlocks) {
     EXPECT_LE(kernel.blocks, int64_t{kernel.blocks_per_sm} * eager_.sm_count);
     EXPECT_THAT(run.code(), HasSubstr("wf_sync_grid"));
     expect_no_spills(run);
+  }
+}
+
+std::string layer_norm(int64_t rows, int64_t n) {
+  return replaced(replaced(replaced(R"(
+      (x: f32[R,C], w: f32[C]) {
+        k = constant K : f32[]
+        kb = broadcast k, dims={} : f32[R]
+        s = reduce x, axes={1}, combiner=sum : f32[R]
+        m = mul s, kb : f32[R]
+        mb = broadcast m, dims={0} : f32[R,C]
+        d = sub x, mb : f32[R,C]
+        q = mul d, d : f32[R,C]
+        v = reduce q, axes={1}, combiner=sum : f32[R]
+        t = mul v, kb : f32[R]
+        r = sqrt t : f32[R]
+        rb = broadcast r, dims={0} : f32[R,C]
+        z = div d, rb : f32[R,C]
+        wb = broadcast w, dims={1} : f32[R,C]
+        y = mul z, wb : f32[R,C]
+      } -> (y))",
+                                    "K", fmt::format("{}", 1.0 / static_cast<double>(n))),
+                           "R", std::to_string(rows)),
+                  "C", std::to_string(n));
+}
+
+/// Few rows, or rows of which a block's registers hold a part.
+TEST_F(GpuRows, LongRowsAreSharedByBlocksOfACluster) {
+  for (const auto& [rows, n] : {std::pair{2, 20011}, {3, 30011}, {1, 65537}}) {
+    for (const std::string& graph : {softmax(rows, n), layer_norm(rows, n)}) {
+      const EmulatedRun run = run_and_compare(graph, clustered_, 1e-4);
+      ASSERT_NE(run.compilation, nullptr);
+      ASSERT_EQ(run.compilation->kernels.size(), 1u);
+      EXPECT_EQ(run.schedule(0).schedule_template, "rows in registers over a cluster") << graph;
+      const CudaKernel& kernel = run.launches[0].kernel;
+      EXPECT_FALSE(kernel.grid_barrier);
+      EXPECT_GE(kernel.cluster, 2);
+      EXPECT_EQ(kernel.blocks, rows * kernel.cluster);
+      EXPECT_THAT(run.code(), HasSubstr("wf_cluster_map"));
+      // On chip from the load to the store; weights once for each row.
+      const int64_t weights = run.inputs.size() > 1 ? (rows - 1) * n * 4 : 0;
+      EXPECT_LE(run.sector_bytes(), (run.bytes() + weights) * 102 / 100) << rows << "x" << n;
+      expect_no_spills(run);
+    }
+  }
+}
+
+TEST_F(GpuRows, ClustersCombineSumsAndPositionsAndSweep) {
+  for (const char* shape : {"2,30001", "5,40097", "1,100003"}) {
+    const std::string text = shape;
+    const EmulatedRun run = run_and_compare(
+        reduction("f32", shape, text.substr(0, text.find(',')), 1, "prod"), clustered_);
+    ASSERT_NE(run.compilation, nullptr);
+    EXPECT_THAT(run.schedule(0).schedule_template, HasSubstr("over a cluster"));
+    expect_no_spills(run);
+  }
+  EXPECT_THAT(run_and_compare(arg("arg_max", 2, 50003, true), clustered_).code(),
+              HasSubstr("wf_sync_cluster"));
+  run_and_compare(reduction("f16", "3,5000,7", "3,7", 1, "min"), clustered_, 1e-3);
+  // Beyond the registers of eight blocks.
+  const EmulatedRun run = run_and_compare(softmax(1, 700001), clustered_);
+  ASSERT_NE(run.compilation, nullptr);
+  EXPECT_EQ(run.schedule(0).schedule_template, "rows in sweeps over a cluster");
+  expect_no_spills(run);
+}
+
+/// What is predicted to take the least is chosen: one block where rows fill the device, a cluster
+/// where they do not, more blocks and the dearer barrier where one cluster would leave most of it
+/// idle. Devices without clusters never get them.
+TEST_F(GpuRows, ClustersAreChosenByPrediction) {
+  const auto form = [](const std::string& graph, const Target& target) {
+    auto parsed = parse_graph(graph);
+    EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+    CompileOptions options;
+    options.device = target;
+    auto compiled = compile_graph(*parsed, options);
+    EXPECT_TRUE(compiled.ok()) << compiled.error().message;
+    for (const KernelFunction& kernel : (*compiled)->kernels) {
+      EXPECT_LE(kernel.cluster, std::max(target.cluster_blocks, 1));
+    }
+    return (*compiled)->plan.kernels[0].schedule.schedule_template;
+  };
+  EXPECT_EQ(form(softmax(4096, 1024), h100_), "rows in registers");
+  EXPECT_EQ(form(softmax(33, 30011), h100_), "rows in registers over a cluster");
+  EXPECT_EQ(form(softmax(500, 200003), h100_), "rows in registers over a cluster");
+  EXPECT_EQ(form(softmax(1, 1000003), h100_), "rows in registers over blocks");
+  const Target a100 = *find_target("a100-40gb");
+  EXPECT_EQ(a100.cluster_blocks, 0);
+  for (const auto& [rows, n] : {std::pair{33, 30011}, {500, 200003}, {200, 20011}, {7, 65537}}) {
+    EXPECT_THAT(form(softmax(rows, n), a100), ::testing::Not(HasSubstr("cluster")));
   }
 }
 

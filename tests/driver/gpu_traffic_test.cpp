@@ -151,6 +151,7 @@ std::string activation(int64_t rows, int64_t n) {
 TEST_F(GpuTraffic, OfWhatStaysOnChipIsItsSizeOnce) {
   Target patient = h100_;  // rows stay with one block
   patient.barrier_us = 1e6;
+  patient.cluster_blocks = 0;
   for (const auto& [rows, n] : {std::pair{16, 1024}, {64, 256}, {3, 8192}}) {
     for (const std::string& text :
          {softmax(rows, n), norm(rows, n, true), norm(rows, n, false), activation(rows, n)}) {
