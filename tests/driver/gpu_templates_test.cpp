@@ -13,8 +13,20 @@
 namespace weft::testing {
 namespace {
 
-/// What a barrier of the grid costs decides whether rows are split.
-enum class Barrier : uint8_t { kAsDescribed, kFree, kDear };
+/// What barriers cost decides whether rows are split, and over what. Only kCluster has clusters.
+enum class Barrier : uint8_t { kAsDescribed, kFree, kDear, kCluster };
+
+Target with_barriers(Barrier barrier) {
+  Target target = *find_target("h100-sxm");
+  if (barrier == Barrier::kFree) target.barrier_us = 0;
+  if (barrier == Barrier::kDear || barrier == Barrier::kCluster) target.barrier_us = 1e6;
+  if (barrier == Barrier::kCluster) {
+    target.cluster_barrier_us = 0;
+  } else {
+    target.cluster_blocks = 0;
+  }
+  return target;
+}
 
 struct Template {
   std::string name;
@@ -194,7 +206,7 @@ std::vector<Template> templates() {
   const std::vector<std::string> maps = {"37 41", "3 1003", "129 70"};
   const std::vector<std::string> products = {"37 45 51", "70 72 200", "129 17 33"};
   const std::vector<std::string> images = {"9 11 20", "7 13 35", "17 5 8"};
-  const auto kFree = Barrier::kFree, kDear = Barrier::kDear;
+  const auto kFree = Barrier::kFree, kDear = Barrier::kDear, kCluster = Barrier::kCluster;
   return {
       {"elementwise", gelu("g = tanh f : T[$M,$N]"), "f32", maps, "elementwise"},
       {"elementwise_f16", gelu("g = erf f : T[$M,$N]"), "f16", maps, "elementwise", 1e-2},
@@ -217,6 +229,20 @@ std::vector<Template> templates() {
        "over blocks",
        1e-4,
        kFree},
+      {"rows_over_a_cluster",
+       kSoftmax,
+       "f32",
+       {"3 20011", "2 9001", "5 12347"},
+       "over a cluster",
+       1e-4,
+       kCluster},
+      {"layer_norm_over_a_cluster",
+       row_norm(true),
+       "f32",
+       {"3 20011", "2 9001", "5 12347"},
+       "over a cluster",
+       1e-3,
+       kCluster},
       {"rows_in_sweeps",
        kSoftmax,
        "f32",
@@ -325,17 +351,16 @@ class GpuTemplates : public ::testing::TestWithParam<Template> {
  protected:
   void SetUp() override {
     if (!can_emulate()) GTEST_SKIP() << "no compiler to build CUDA text with";
-    if (GetParam().barrier == Barrier::kFree) target_.barrier_us = 0;
-    if (GetParam().barrier == Barrier::kDear) target_.barrier_us = 1e6;
   }
-  Target target_ = *find_target("h100-sxm");
+  Target target_ = with_barriers(GetParam().barrier);
 };
 
 /// Each shape on another architecture, so that all three see the template.
 TEST_P(GpuTemplates, AtOddShapes) {
   const Template& t = GetParam();
   ASSERT_EQ(t.shapes.size(), 3U);
-  const char* const archs[] = {"sm_80", "sm_90", "sm_100"};
+  const bool clusters = t.barrier == Barrier::kCluster;
+  const char* const archs[] = {clusters ? "sm_90" : "sm_80", "sm_90", "sm_100"};
   for (size_t s = 0; s < 3; ++s) {
     SCOPED_TRACE(t.name + " " + t.shapes[s]);
     const EmulatedRun run =
@@ -357,11 +382,13 @@ struct Composition {
 };
 
 std::vector<Composition> compositions() {
-  const std::string lanes = "wf_shfl_xor", block = "wf_sync_block", grid = "wf_sync_grid";
+  const std::string lanes = "wf_shfl_xor", block = "wf_sync_block", grid = "wf_sync_grid",
+                    cluster = "wf_sync_cluster";
   return {
       {"thread", gelu("g = tanh f : T[$M,$N]"), "3 1003", {}, {lanes, block, grid}},
       {"warp", kSoftmax, "9 101", {lanes}, {block, grid}},
       {"block", kSoftmax, "3 9001", {lanes, block}, {grid}},
+      {"cluster", kSoftmax, "2 9001", {lanes, cluster}, {grid}, Barrier::kCluster},
       {"grid", kSoftmax, "2 9001", {lanes, grid}, {}, Barrier::kFree},
   };
 }
@@ -371,8 +398,7 @@ class GpuCompositions : public ::testing::TestWithParam<Composition> {};
 TEST_P(GpuCompositions, ExchangeByTheNarrowestScope) {
   if (!can_emulate()) GTEST_SKIP() << "no compiler to build CUDA text with";
   const Composition& c = GetParam();
-  Target target = *find_target("h100-sxm");
-  target.barrier_us = c.barrier == Barrier::kFree ? 0 : 1e6;
+  const Target target = with_barriers(c.barrier);
   const EmulatedRun run = run_and_compare(sized(c.graph, c.shape, "f32"), target, 1e-4);
   ASSERT_NE(run.compilation, nullptr);
   ASSERT_EQ(run.compilation->kernels.size(), 1U);

@@ -70,7 +70,9 @@ class LoadOrCompileTest : public ::testing::Test {
   CompiledModel load() const {
     auto model = load_or_compile((root_ / "m.onnx").string(), options_);
     EXPECT_TRUE(model.ok()) << model.error().message;
-    return model.ok() ? std::move(*model) : CompiledModel();
+    if (!model.ok()) return {};
+    if (model->stored.valid()) model->stored.wait();
+    return std::move(*model);
   }
 
   /// Sum of the outputs, the model's way through compilation or cache aside.
