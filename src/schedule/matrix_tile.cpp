@@ -34,7 +34,7 @@ class Pricing {
   /// Microseconds; negative where the tile does not fit.
   double price(const MatrixTile& t) const {
     const int64_t warps = t.warps(), sms = target_.sm_count;
-    const int64_t registers = t.m * t.n / (warps * 32) + kOtherRegisters;
+    const int64_t registers = registers_of(t);
     const int64_t resident = resident_blocks_per_sm(target_, warps * 32, registers, t.shared_bytes);
     if (resident == 0 || registers > target_.registers_per_thread) return -1;
     const int64_t tiles = p_.batch * ceil_div(p_.m, t.m) * ceil_div(p_.n, t.n);
@@ -61,6 +61,17 @@ class Pricing {
   }
 
  private:
+  /// Results and fragments; where operands pass through registers, what a thread loads in a step
+  /// and three more registers for the address of each 4 bytes of it.
+  int64_t registers_of(const MatrixTile& t) const {
+    const int64_t threads = t.warps() * 32;
+    int64_t out = t.m * t.n / threads + kOtherRegisters;
+    if (p_.registers_on_the_way) {
+      const int64_t loaded = ceil_div(t.m * t.k, threads) + ceil_div(t.n * t.k, threads);
+      out += loaded * p_.element_bytes;
+    }
+    return out;
+  }
   /// Of one block when `together` share the SM: the slowest of its resources.
   double cycles_of_step(const MatrixTile& t, int64_t together) const {
     // Each quarter of an SM has its own unit.

@@ -71,6 +71,7 @@ class ThreadContract {
   }
 
   void choose_axes();
+  int64_t registers_of(int64_t rows, int64_t columns) const;
   void choose_tile();
   void find_operands();
   TileBody tile_body();
@@ -176,6 +177,23 @@ void ThreadContract::choose_axes() {
   });
 }
 
+/// Results, operands on their way, and addresses. Windows are written out by the compiler, which
+/// loads about half of what they read ahead.
+int64_t ThreadContract::registers_of(int64_t rows, int64_t columns) const {
+  constexpr int64_t kMostWrittenOut = 32;
+  int64_t trips = 1;
+  for (const int a : reduction_) trips *= extent(a);
+  int64_t loaded = 0;
+  for (const Scalar* r : reads_) {
+    const auto along = [&](int axis, int64_t n) {
+      return axis >= 0 && stride_along(program_, axes_, root_, *r, axis) != 0 ? n : 1;
+    };
+    loaded += along(row_axis_, rows) * along(column_axis_, columns);
+  }
+  const int64_t ahead = trips <= kMostWrittenOut ? ceil_div(loaded * trips, 2) : 0;
+  return rows * columns + std::max(rows * columns, ahead) + kOtherRegisters;
+}
+
 /// The largest tile that still gives every SM a block.
 void ThreadContract::choose_tile() {
   const int64_t columns = column_axis_ >= 0 ? extent(column_axis_) : 1;
@@ -193,8 +211,7 @@ void ThreadContract::choose_tile() {
         const int64_t tile_rows = warps * row_lanes * r, tile_columns = c * column_lanes * vec;
         const bool wasteful =
             (r * warps > 1 && tile_rows >= 2 * rows) || (c > 1 && tile_columns >= 2 * columns);
-        // Results, operands on their way, and addresses.
-        const bool spills = 2 * r * c * vec + kOtherRegisters > target_.registers_per_thread;
+        const bool spills = registers_of(r, c * vec) > target_.registers_per_thread;
         if (wasteful || spills) continue;
         const int64_t blocks = others * ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns);
         const double waves = static_cast<double>(blocks * warps) / (4.0 * target_.sm_count);
