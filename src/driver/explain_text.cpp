@@ -307,11 +307,11 @@ std::vector<std::string> template_summary(const PlannedKernel& kernel) {
   list_targets(tile.body, &symbols);
   const std::vector<TemplateForm> forms = template_forms(tile, kernel.schedule.scopes);
   for (size_t s = 0; s < forms.size(); ++s) {
-    const std::string form = print(forms[s]);
+    std::string form = print(forms[s]);
     const std::string& name = tile.symbols[static_cast<size_t>(symbols[s])].name;
     const auto [it, fresh] = known.emplace(form, out.size());
     if (fresh) {
-      out.push_back(form + " " + name);
+      out.push_back(std::move(form.append(" ").append(name)));
     } else {
       out[it->second].append(", ").append(name);
     }

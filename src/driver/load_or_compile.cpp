@@ -1,7 +1,6 @@
 #include "driver/load_or_compile.h"
 
 #include <chrono>
-#include <new>
 #include <system_error>
 #include <utility>
 
@@ -83,22 +82,17 @@ void store(const Compilation& compilation, const PlanTotals& totals, const Hash1
   if (cache.insert(key, kModelKind, {&bytes, 1})) cache.trim();
 }
 
-/// Starts to store a model on a thread of its own. A machine that has none to spare stores nothing.
+/// Starts to store a model on a thread of its own. Where the machine has none to spare, or no
+/// memory for the entry, nothing is stored.
 std::future<void> store_beside(const CompiledModel& model, const Hash128& key,
                                std::shared_ptr<CacheFolder> cache) {
-  const auto task = [key](std::shared_ptr<Compilation>& stored, const PlanTotals& figures,
-                          CacheFolder& into) {
-    try {
-      store(*stored, figures, key, into);
-    } catch (const std::bad_alloc&) {  // the model runs all the same
-    }
-    stored.reset();  // the future would hold it
-  };
   try {
-    return std::async(
-        std::launch::async,
-        [task, compilation = model.compilation, totals = model.totals,
-         folder = std::move(cache)]() mutable { task(compilation, totals, *folder); });
+    return std::async(std::launch::async,
+                      [key, compilation = model.compilation, totals = model.totals,
+                       folder = std::move(cache)]() mutable {
+                        store(*compilation, totals, key, *folder);
+                        compilation.reset();  // the future would hold it
+                      });
   } catch (const std::system_error&) {
     return {};
   }
