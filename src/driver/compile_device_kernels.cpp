@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -74,24 +75,32 @@ class CubinCompiler {
   int64_t from_cache_ = 0;
 };
 
-/// Half the registers of a thread: templates that bound their tiles by them take smaller ones.
-Target with_fewer_registers(Target target) {
-  target.registers_per_thread /= 2;
-  return target;
+/// The kernel with smaller tiles: scheduled for a device with half the registers of a thread, with
+/// fewer where that changes nothing. Nothing where no number of them does.
+std::optional<ScheduledKernel> schedule_smaller(const Target& target, const PlacedKernel& placed) {
+  constexpr int32_t kFewest = 32;
+  const uint64_t own = tile_program_hash(placed.kernel->schedule.program);
+  Target tight = target;
+  for (tight.registers_per_thread /= 2; tight.registers_per_thread >= kFewest;
+       tight.registers_per_thread = tight.registers_per_thread * 3 / 4) {
+    auto schedule =
+        schedule_group(*placed.tensors, placed.kernel->group, tight, placed.kernel->name);
+    if (!schedule.ok()) return std::nullopt;
+    if (tile_program_hash(schedule->program) != own) return std::move(*schedule);
+  }
+  return std::nullopt;
 }
 
 /// Schedules what spills again, and keeps what spills less.
 Status reschedule_spills(Compilation& c, CubinCompiler& compiler, std::vector<DeviceCode>& code) {
-  const Target tight = with_fewer_registers(c.target);
   std::vector<PlacedKernel> placed = placed_kernels(c);
   std::vector<size_t> numbers;
   std::vector<ScheduledKernel> schedules;
   std::vector<KernelFunction> functions;
   for (size_t k = 0; k < code.size(); ++k) {
     if (code[k].spills() == 0) continue;
-    auto schedule =
-        schedule_group(*placed[k].tensors, placed[k].kernel->group, tight, placed[k].kernel->name);
-    if (!schedule.ok()) continue;
+    auto schedule = schedule_smaller(c.target, placed[k]);
+    if (!schedule) continue;
     auto function = lower_planned(c, *schedule, placed[k].in_region);
     if (!function.ok()) continue;
     numbers.push_back(k);

@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kMissing = 4;
 const std::string kEmulated = std::string(WEFT_BINARY_DIR) + "/libweft_emulated_cuda.so";
@@ -88,6 +89,27 @@ TEST_F(Device, ArtefactsHoldCodeForSeveralArchitectures) {
   const auto json = nlohmann::json::parse(as_json.out);
   EXPECT_EQ(json["device_code"]["arch"], "sm_90");
   EXPECT_EQ(json["other_programs"].back()["device_code"]["arch"], "sm_80");
+}
+
+/// What spills is scheduled again with smaller tiles, and what that brought is said.
+TEST_F(Device, SpillingKernelsAreScheduledAgain) {
+  const std::string graph = folder_.path("product.graph"), file = folder_.path("m.weft");
+  std::ofstream(graph) << "(a: f32[1024,512], b: f32[512,1024]) {\n  y = dot_general a, b, "
+                          "lhs_contract={1}, rhs_contract={0} : f32[1024,1024]\n} -> (y)\n";
+  const auto explained = [&](const char* registers) {
+    CommandOptions options = on();
+    options.environment["WEFT_EMULATED_REGISTERS"] = registers;
+    const CommandRun run =
+        run_weft({"compile", graph, "--target", "h100-sxm", "--no-cache", "-o", file}, options);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run_weft({"explain", file}).out;
+  };
+  const std::string enough = explained("100000"), few = explained("900"), none = explained("20");
+  EXPECT_THAT(enough, Not(HasSubstr("spilled;")));
+  EXPECT_THAT(enough, HasSubstr("0 with spilled registers"));
+  EXPECT_THAT(few, HasSubstr("bytes of registers spilled; scheduled again with smaller tiles: 0"));
+  EXPECT_THAT(few, HasSubstr("0 with spilled registers"));
+  EXPECT_THAT(none, HasSubstr("1 with spilled registers"));
 }
 
 TEST_F(Device, MissingLibrariesAreSaid) {
