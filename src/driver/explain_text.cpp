@@ -331,9 +331,7 @@ std::string residency_proof(const PlannedKernel& kernel, const Target& target) {
   if (tile.cpu || !waits || !tile.blocks.is_const()) return {};
   const int64_t blocks = tile.blocks.constant(), threads = tile.warps * 32;
   const int64_t per_sm = std::max<int64_t>(tile.per_sm, 1);
-  const int64_t registers =
-      std::min<int64_t>(target.registers_per_thread,
-                        target.registers_per_sm / std::max<int64_t>(threads * per_sm, 1));
+  const int64_t registers = registers_for_residency(target, threads, per_sm);
   const int64_t fit = resident_blocks_per_sm(target, threads, registers, scopes.block_bytes);
   return fmt::format(
       "grid barrier: {} blocks {} {} SMs x {} of {} threads, at most {} registers and {} B shared "

@@ -31,13 +31,20 @@ double Target::cycles_per_instruction(std::string_view op_class) const {
   return 1;
 }
 
+namespace {
+
+/// Registers are handed out by warp, so many at a time.
+constexpr int64_t kWarpRegisters = 256;
+
+}  // namespace
+
 int64_t resident_blocks_per_sm(const Target& target, int64_t threads, int64_t registers_per_thread,
                                int64_t shared_bytes) {
-  // Registers are handed out by warp, 256 at a time; shared memory has 1 KB of the system's a block
-  // from compute capability 8.0 on.
+  // Shared memory has 1 KB of the system's a block from compute capability 8.0 on.
   const int64_t warps = (threads + 31) / 32;
   const int64_t warp_registers =
-      (std::max<int64_t>(registers_per_thread, 1) * 32 + 255) / 256 * 256;
+      (std::max<int64_t>(registers_per_thread, 1) * 32 + kWarpRegisters - 1) / kWarpRegisters *
+      kWarpRegisters;
   const int64_t reserved = target.compute_capability >= 80 ? 1024 : 0;
   if (threads < 1 || shared_bytes > target.shared_bytes_per_block) return 0;
   int64_t blocks = std::min<int64_t>(target.blocks_per_sm, target.threads_per_sm / (warps * 32));
@@ -46,6 +53,12 @@ int64_t resident_blocks_per_sm(const Target& target, int64_t threads, int64_t re
     blocks = std::min(blocks, target.shared_bytes_per_sm / (shared_bytes + reserved));
   }
   return blocks;
+}
+
+int64_t registers_for_residency(const Target& target, int64_t threads, int64_t blocks) {
+  const int64_t warps = std::max<int64_t>((threads + 31) / 32 * blocks, 1);
+  const int64_t of_a_warp = target.registers_per_sm / warps / kWarpRegisters * kWarpRegisters;
+  return std::min<int64_t>(target.registers_per_thread, of_a_warp / 32);
 }
 
 std::vector<std::string> known_targets() {

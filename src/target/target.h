@@ -76,6 +76,10 @@ struct Target {
 int64_t resident_blocks_per_sm(const Target& target, int64_t threads, int64_t registers_per_thread,
                                int64_t shared_bytes);
 
+/// Registers that a thread has at most where an SM is to hold `blocks` blocks: what a compiler that
+/// is told so leaves it.
+int64_t registers_for_residency(const Target& target, int64_t threads, int64_t blocks);
+
 /// The machine that runs this process: features, cache sizes and affinity/cgroup thread count;
 /// modelled (not measured) rates, the same at every call. `threads` 0 means all that the process
 /// may use. `max_vector_bytes` caps the vector width (0: the machine's): the result is a machine of

@@ -53,5 +53,31 @@ TEST(ExplainText, ShowsKernelsThatDifferApart) {
   EXPECT_EQ(count(text, "memory  rows"), 1) << text;
 }
 
+TEST(ExplainText, ProvesThatBlocksBehindABarrierAreResident) {
+  // A depth shared by blocks, on 132 SMs.
+  auto graph = parse_graph(R"((x: f16[16,4096], w: f16[4096,64]) {
+    y = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f16[16,64]
+  } -> (y))");
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  CompileOptions options;
+  options.stop_after = "plan";
+  options.device = *find_target("h100-sxm");
+  const auto c = compile_graph(std::move(*graph), options);
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  const std::string text = explain_text(**c);
+  const auto number_behind = [&](const std::string& part) {
+    const size_t at = text.find(part);
+    EXPECT_NE(at, std::string::npos) << text;
+    return at == std::string::npos ? -1 : std::stol(text.substr(at + part.size()));
+  };
+  const int64_t blocks = number_behind("grid barrier: "), sms = number_behind("blocks <= "),
+                per_sm = number_behind("SMs x "), held = number_behind("an SM holds ");
+  EXPECT_EQ(sms, 132);
+  EXPECT_LE(blocks, sms * per_sm);
+  EXPECT_GE(held, per_sm) << text;
+  EXPECT_NE(text.find("depth over"), std::string::npos) << text;
+  EXPECT_NE(text.find("templates: ["), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace weft

@@ -160,6 +160,18 @@ TEST(GpuTargets, HoldBlocksByTheScarcestResource) {
   EXPECT_EQ(resident_blocks_per_sm(h100, 128, 32, 256 << 10), 0);
 }
 
+TEST(GpuTargets, LeaveThreadsTheRegistersThatResidencyDoes) {
+  const Target h100 = *find_target("h100-sxm");
+  EXPECT_EQ(registers_for_residency(h100, 128, 3), 168);  // 65536 / 384 = 170, handed out by 8
+  EXPECT_EQ(registers_for_residency(h100, 64, 1), 255);
+  for (const int64_t threads : {32, 96, 128, 256, 512}) {
+    for (const int64_t blocks : {1, 2, 3, 4}) {
+      const int64_t registers = registers_for_residency(h100, threads, blocks);
+      EXPECT_GE(resident_blocks_per_sm(h100, threads, registers, 0), blocks);
+    }
+  }
+}
+
 class CgroupQuota : public testing::Test {
  protected:
   void SetUp() override {
