@@ -126,12 +126,12 @@ TEST_F(KernelChecks, ProductsMeetNoBankTwice) {
 }
 
 TEST_F(KernelChecks, WhatOrdersAProductIsMissedWhenTakenAway) {
-  static const std::regex ordering(
+  static const std::regex kOrdering(
       R"re(wf_sync_block\(\);|wf_cp_wait<[0-9]+>\(\);|wf_cp_commit\(\);|wf_sync_grid\(barrier\);)re");
   for (const Case& one : kProducts) {
     const Launched k = only_kernel(one);
     int taken = 0;
-    for (auto at = std::sregex_iterator(k.kernel.text.begin(), k.kernel.text.end(), ordering);
+    for (auto at = std::sregex_iterator(k.kernel.text.begin(), k.kernel.text.end(), kOrdering);
          at != std::sregex_iterator(); ++at, ++taken) {
       std::string text = k.kernel.text;
       text.erase(static_cast<size_t>(at->position()), static_cast<size_t>(at->length()));

@@ -69,8 +69,8 @@ struct State {
     std::getline(text, device.name, ':');
     std::getline(text, capability, ':');
     std::getline(text, sms, ':');
-    device.capability = std::atoi(capability.c_str());
-    device.sms = std::atoi(sms.c_str());
+    device.capability = static_cast<int>(std::strtol(capability.c_str(), nullptr, 10));
+    device.sms = static_cast<int>(std::strtol(sms.c_str(), nullptr, 10));
   }
 };
 

@@ -66,7 +66,7 @@ int nvrtcCompileProgram(void* handle, int count, const char* const* options) {
   for (int i = 0; i < count; ++i) {
     const std::string option = options[i];
     const std::string key = "--gpu-architecture=";
-    if (option.rfind(key, 0) == 0) arch = option.substr(key.size());
+    if (option.starts_with(key)) arch = option.substr(key.size());
   }
   const std::regex kernel("WF_KERNEL\\((\\w+), (\\d+), (\\d+)\\)");
   for (std::sregex_iterator at(program.text.begin(), program.text.end(), kernel), end; at != end;
@@ -87,7 +87,7 @@ int nvrtcGetCUBINSize(void* program, size_t* bytes) {
 
 int nvrtcGetCUBIN(void* program, char* bytes) {
   const std::string& image = static_cast<Program*>(program)->image;
-  std::memcpy(bytes, image.data(), image.size());
+  std::copy(image.begin(), image.end(), bytes);
   return 0;
 }
 

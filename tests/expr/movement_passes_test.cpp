@@ -104,8 +104,8 @@ TEST(FoldMovement, ManyBranchesStayOneTensor) {
   std::string graph = "(a: f32[1], b: f32[1]) {\n c0 = concat a, b, axis=0 : f32[2]\n";
   for (int i = 1; i <= 4; ++i) {
     const std::string from = "c" + std::to_string(i - 1);
-    graph += " c" + std::to_string(i) + " = concat " + from + ", " + from + ", axis=0 : f32[" +
-             std::to_string(2 << i) + "]\n";
+    graph.append(" c").append(std::to_string(i)).append(" = concat ").append(from).append(", ");
+    graph.append(from).append(", axis=0 : f32[").append(std::to_string(2 << i)).append("]\n");
   }
   const Graph parsed = parsed_graph(graph + " y = neg c4 : f32[32]\n} -> (y)");
   TensorProgram program = expressed(parsed);

@@ -14,8 +14,8 @@ const IndexExpr a = IndexExpr::var(0), b = IndexExpr::var(1), c = IndexExpr::var
 std::string name_of(int id) { return std::string(1, static_cast<char>('a' + id)); }
 std::string text(const IndexExpr& e) { return print(e, name_of); }
 
-RangeOf ranges(std::vector<Interval> r) {
-  return [r](int id) {
+RangeOf ranges(std::vector<Interval> intervals) {
+  return [r = std::move(intervals)](int id) {
     return static_cast<size_t>(id) < r.size() ? r[static_cast<size_t>(id)] : kUnbounded;
   };
 }

@@ -180,7 +180,7 @@ TEST(IndexFacts, BoundAndDivideWhatFollowsFromPositions) {
 }
 
 TEST(ScalarText, SaysWhatTheOperationsMean) {
-  const auto text = [](ScalarOp op, std::vector<std::string> x, DType type, DType result) {
+  const auto text = [](ScalarOp op, const std::vector<std::string>& x, DType type, DType result) {
     return cuda_scalar_text(op, x, type, result);
   };
   const DType f32 = DType::kF32, f16 = DType::kF16, i32 = DType::kI32, f64 = DType::kF64;

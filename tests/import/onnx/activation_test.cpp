@@ -10,7 +10,7 @@ const double kNan = std::numeric_limits<double>::quiet_NaN();
 const double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<double> apply(const std::string& op, std::vector<std::string> attributes = {},
-                          std::vector<float> x = {-2, -0.5f, 0.25f, 3}) {
+                          const std::vector<float>& x = {-2, -0.5f, 0.25f, 3}) {
   Shape shape = {static_cast<int64_t>(x.size())};
   return OneNode{op, {f32_tensor(shape, x)}, std::move(attributes), 24}.run_for(shape);
 }

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 /// One node on x (f32) with constant further inputs c0, c1, ….
-std::string one_node(const std::string& op, std::vector<Dim> dims,
+std::string one_node(const std::string& op, const std::vector<Dim>& dims,
                      const std::vector<HostTensor>& constants,
                      const std::vector<std::string>& attributes = {}, int64_t opset = 21) {
   TestModel model;
@@ -132,7 +132,7 @@ TEST(Movement, SplitsUnevenly) {
   const auto model = [](const std::string& output, std::vector<std::string> attributes) {
     return TestModel()
         .input("x", DType::kF32, {7})
-        .node({"Split", {"x"}, {"a", "b", "c"}, attributes})
+        .node({"Split", {"x"}, {"a", "b", "c"}, std::move(attributes)})
         .output(output)
         .model();
   };

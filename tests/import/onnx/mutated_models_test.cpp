@@ -59,7 +59,7 @@ std::string mutate(std::string model, std::mt19937& random) {
 
 int mutation_count() {
   const char* count = std::getenv("WEFT_MUTATIONS");
-  return count != nullptr ? std::atoi(count) : 60;
+  return count != nullptr ? static_cast<int>(std::strtol(count, nullptr, 10)) : 60;
 }
 
 class MutatedModels : public ::testing::TestWithParam<const char*> {};

@@ -84,7 +84,7 @@ TEST(Gru, ResetBeforeAndAfterTheProduct) {
       node.run_for({3, 1, 2, 2}),
       {-0.0022570151, -0.025484061, 0.0024437236, -0.0024562532, 0.0071996734, 0.012228823,
        0.015182275, 0.050643139, 0.02364447, 0.08691173, 0.033185627, 0.13273966});
-  node.inputs.push_back(tensor_of<int>(DType::kI32, {2}, {3, 2}));
+  node.inputs.emplace_back(tensor_of<int>(DType::kI32, {2}, {3, 2}));
   node.attributes.push_back(int_attr("linear_before_reset", 1));
   node.attributes.push_back(string_attr("direction", "reverse"));
   expect_values(node.run_for({3, 1, 2, 2}),

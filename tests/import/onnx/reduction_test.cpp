@@ -58,7 +58,7 @@ TEST(Reduction, EmptySetsGiveTheIdentity) {
 
 TEST(Reduction, BoolsAndIntegersKeepTheirType) {
   OneNode any{"ReduceMax", {tensor_of<int>(DType::kBool, {2, 2}, {0, 1, 0, 0})}, {}, 20};
-  any.inputs.push_back(i64_tensor({1}, {1}));
+  any.inputs.emplace_back(i64_tensor({1}, {1}));
   expect_values(any.run_for({2, 1}), {1, 0});
   OneNode mean{"ReduceMean", {tensor_of<int>(DType::kI32, {3}, {1, 2, 5})}, {}, 13};
   EXPECT_EQ(mean.run()[0].dtype(), DType::kI32);
