@@ -115,6 +115,40 @@ std::vector<Group> Grouping::groups() const {
   return out;
 }
 
+namespace {
+
+/// The groups that read a tensor, by their first step.
+std::vector<int> readers_of(const Grouping& grouping, TensorId tensor) {
+  std::set<int> groups;
+  for (const int s : grouping.uses().consumers[static_cast<size_t>(tensor)]) {
+    if (!grouping.program().steps[static_cast<size_t>(s)].opaque) {
+      groups.insert(grouping.group_of(s));
+    }
+  }
+  return {groups.begin(), groups.end()};
+}
+
+void merge_beside(const FusionRule& rule, Grouping& grouping) {
+  const size_t tensors = grouping.program().tensors.size();
+  for (size_t t = 0; t < tensors; ++t) {
+    std::vector<int> groups = readers_of(grouping, static_cast<TensorId>(t));
+    for (size_t i = 0; i < groups.size(); ++i) {
+      for (size_t k = i + 1; k < groups.size(); ++k) {
+        const int a = groups[i], b = groups[k];
+        const Group merged = grouping.merged(a, b);
+        if (!rule.legal_beside(merged) || !grouping.stays_acyclic(a, b) ||
+            !rule.profitable(grouping.group(a), grouping.group(b), merged)) {
+          continue;
+        }
+        grouping.merge(a, b);
+        groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(k--));
+      }
+    }
+  }
+}
+
+}  // namespace
+
 Partition merge_greedily(const TensorProgram& program, const Target& target,
                          const FusionRule& rule) {
   Grouping grouping(program, target);
@@ -167,6 +201,7 @@ Partition merge_greedily(const TensorProgram& program, const Target& target,
       grouping.merge(a, b);
     }
   }
+  if (rule.legal_beside) merge_beside(rule, grouping);
   out.groups = grouping.groups();
   return out;
 }

@@ -38,12 +38,15 @@ class Grouping {
 };
 
 /// Walks the edges in step order; where `may_fuse` allows the union of two groups, they merge.
-/// Records a verdict for every edge between two expressions.
+/// Records a verdict for every edge between two expressions. Then groups that read the same tensor
+/// merge where `legal_beside` allows it.
 struct FusionRule {
   /// Legality: may these expressions be one kernel?
   std::function<Decision(const Group& merged)> legal;
   /// Profit: should these two?
   std::function<Decision(const Group& a, const Group& b, const Group& merged)> profitable;
+  /// Legality of groups that hand each other nothing and read a tensor both; none: they stay apart.
+  std::function<Decision(const Group& merged)> legal_beside = nullptr;
 };
 Partition merge_greedily(const TensorProgram& program, const Target& target,
                          const FusionRule& rule);

@@ -64,14 +64,17 @@ class Profit {
 }  // namespace
 
 /// Stitches everything that a template can hold: elementwise chains, reductions over common axes
-/// with what feeds and follows them, contractions with what follows them. Scopes are derived when
-/// the tile program is built.
+/// with what feeds and follows them, contractions with what follows them; reductions of one tensor
+/// along its rows and across them. Scopes are derived when the tile program is built.
 Partition partition_auto(const TensorProgram& program, const Target& target) {
   Profit profit(program, target);
   FusionRule rule;
   rule.legal = [&](const Group& merged) { return can_schedule(program, merged, target); };
   rule.profitable = [&](const Group& a, const Group& b, const Group& merged) {
     return profit.saves_time(a, b, merged);
+  };
+  rule.legal_beside = [&](const Group& merged) {
+    return can_reduce_both_ways(program, merged, target);
   };
   return merge_greedily(program, target, rule);
 }

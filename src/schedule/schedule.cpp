@@ -88,6 +88,26 @@ bool reduces_behind_product(const TensorProgram& program, const Group& group) {
          count([](const TensorExpr& e) { return !e.reduce_extents.empty(); }) > 1;
 }
 
+Decision can_reduce_both_ways(const TensorProgram& program, const Group& group,
+                              const Target& target) {
+  const auto reductions = std::count_if(group.exprs.begin(), group.exprs.end(), [&](ExprId e) {
+    return !program.exprs[static_cast<size_t>(e)].reduce_extents.empty();
+  });
+  if (!target.is_gpu() || reductions < 2) {
+    return Decision::forbid("the group does not reduce in two ways");
+  }
+  for (const ExprId e : group.exprs) {
+    if (program.exprs[static_cast<size_t>(e)].is_contraction) {
+      return Decision::forbid("a contraction is not stitched");
+    }
+  }
+  // Of the axes that it is built with.
+  const GroupView view = collapse_axes(program, group);
+  auto axes = derive_group_axes(view.program, view.group);
+  if (!axes.ok()) return Decision::forbid(axes.error().message);
+  return two_ways_apply(view.program, view.group, *axes, target);
+}
+
 Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target) {
   if (target.is_gpu() && reduces_behind_product(program, group)) {
     const GroupView view = collapse_axes(program, group);
@@ -103,6 +123,7 @@ Decision can_schedule(const TensorProgram& program, const Group& group, const Ta
   Decision stitch = contraction && !streams_an_operand(program, group, *axes, target)
                         ? Decision::forbid("a contraction is not stitched")
                         : stitch_applies(program, group, *axes, target);
+  if (!stitch && can_reduce_both_ways(program, group, target)) return Decision::allow();
   if (axes->reductions.empty() || (stitch && !prefers_contract(program, group, *axes, target)))
     return stitch;
   Decision contract = contract_applies(program, group, *axes, target);
@@ -121,7 +142,11 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   widen_halves(&wide);
   const auto build = [&]() {
     if (target.is_gpu()) {
-      const auto on_threads = contract ? build_thread_contract : build_thread_stitch;
+      const bool both = !contract && !stitch_applies(view.program, view.group, axes, target) &&
+                        two_ways_apply(view.program, view.group, axes, target);
+      const auto on_threads = contract ? build_thread_contract
+                              : both   ? build_two_way_stitch
+                                       : build_thread_stitch;
       return on_threads(wide.program, wide.group, axes, target, name);
     }
     const auto on_cores = contract ? build_contract : build_stitch;

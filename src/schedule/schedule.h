@@ -67,6 +67,11 @@ bool reduces_behind_product(const TensorProgram& program, const Group& group);
 std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,
                                            const Target& target);
 
+/// Whether the template that reduces rows along themselves and across each other holds the group:
+/// then one kernel reads the rows once, though its reductions hand each other nothing.
+Decision can_reduce_both_ways(const TensorProgram& program, const Group& group,
+                              const Target& target);
+
 /// The best tile program among the templates' candidates for a group that can_schedule allows.
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name);

@@ -174,6 +174,13 @@ TEST_F(GeneratedBarriers, OfEveryTemplate) {
       " mb = broadcast m, dims={0} : f32[403,272]\n d = sub x, mb : f32[403,272]\n"
       " wb = broadcast w, dims={1} : f32[403,272]\n y = mul d, wb : f32[403,272]\n} -> (y)",
       few, &losses);
+  // Rows and columns.
+  few.sm_count = 4;
+  take_away_from_graph(
+      "(x: f32[67,130]) {\n t = tanh x : f32[67,130]\n"
+      " r = reduce t, axes={1}, combiner=sum : f32[67]\n"
+      " q = reduce t, axes={0}, combiner=sum : f32[130]\n} -> (r, q)",
+      few, &losses);
   for (const char* type : {"f32", "f16"}) {
     take_away_from_graph(product(type, 70, 72, 200), h100, &losses);
     take_away_from_graph(product(type, 37, 45, 121), h100, &losses);
