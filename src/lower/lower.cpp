@@ -186,7 +186,10 @@ Result<KernelFunction> Lowering::run() {
         (scopes_.block_bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
   }
   for (const std::vector<Nest>& nests : phases()) gpu_ ? emit_gpu_phase(nests) : emit_phase(nests);
-  if (gpu_) insert_block_barriers(kernel_, rotating_);
+  if (gpu_) {
+    place_exchanges();
+    insert_block_barriers(kernel_, rotating_);
+  }
   return std::move(kernel_);
 }
 

@@ -193,6 +193,7 @@ class Lowering {
     std::vector<ThreadDigit> reduced;
     int64_t warps = 1;  ///< that hold parts; others hold copies
   };
+  void place_exchanges();
   Exchange make_exchange(const Box& box, const ReductionKey& key, DType type,
                          int64_t result_points);
   void leave_part(const Exchange& exchange, Reg value, int64_t result_point);

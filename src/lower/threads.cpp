@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "lower/lowering.h"
@@ -135,8 +136,9 @@ Reg Lowering::join_lanes(std::vector<Reg> parts) {
   return parts[0];
 }
 
-/// Shared memory for the partial results of one reduction's warps; one buffer a statement, behind
-/// the arena of the tile program.
+/// Shared memory for the partial results of one reduction's warps: a buffer a statement, in two
+/// places behind the arena of the tile program in turns. What is read from one is behind the
+/// barrier of the other when it is written again.
 Lowering::Exchange Lowering::make_exchange(const Box& box, const ReductionKey& key, DType type,
                                            int64_t result_points) {
   Exchange out;
@@ -165,12 +167,29 @@ Lowering::Exchange Lowering::make_exchange(const Box& box, const ReductionKey& k
   buffer.kind = KernelBuffer::Kind::kShared;
   buffer.elements = result_points * program_.warps * out.lanes;
   buffer.alignment = 16;
-  buffer.scratch_offset = kernel_.shared_bytes;
-  kernel_.shared_bytes += (buffer.elements * byte_size(type) + 15) / 16 * 16;
   out.buffer = static_cast<int32_t>(kernel_.buffers.size());
   kernel_.buffers.push_back(std::move(buffer));
   exchange_buffers_[key] = out.buffer;
   return out;
+}
+
+/// The two places hold the largest of their buffers.
+void Lowering::place_exchanges() {
+  std::array<int64_t, 2> bytes{};
+  std::vector<int32_t> buffers;
+  for (const auto& [key, buffer] : exchange_buffers_) buffers.push_back(buffer);
+  std::ranges::sort(buffers);  // in the order of their statements
+  const auto place_of = [&](size_t i) -> KernelBuffer& {
+    return kernel_.buffers[static_cast<size_t>(buffers[i])];
+  };
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const int64_t own = (place_of(i).elements * byte_size(place_of(i).dtype) + 15) / 16 * 16;
+    bytes[i % 2] = std::max(bytes[i % 2], own);
+  }
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    place_of(i).scratch_offset = kernel_.shared_bytes + (i % 2 == 0 ? 0 : bytes[0]);
+  }
+  kernel_.shared_bytes += bytes[0] + bytes[1];
 }
 
 /// Each warp leaves its part in shared memory.

@@ -67,7 +67,10 @@ class LayoutChoice {
       return std::tuple(a.microseconds, a.parts, b.resident, a.number) <
              std::tuple(b.microseconds, b.parts, a.resident, b.number);
     });
-    out.push_back(rows({}, thread_shapes().front(), false));
+    // Rows that no warps share need no shared memory.
+    Threads alone = thread_shapes().front();
+    alone.most_warps = 1;
+    out.push_back(rows({}, alone, false));
     return out;
   }
 

@@ -386,6 +386,32 @@ TEST_F(GpuRows, NoBarrierOfTheGridWhereTheTargetHasNone) {
   }
 }
 
+/// Many reductions one after another share what little shared memory a block has: it is no more
+/// than for two of them, and layouts with more warps give way.
+TEST_F(GpuRows, LongChainsFitSmallSharedMemory) {
+  for (const char* shape : {"1,301,70", "2,4001,32", "3,7,33"}) {
+    for (const int64_t bytes : {2048, 8192, 49152}) {
+      std::string text = "(x0: f32[S]) {\n";
+      for (int i = 0; i < 6; ++i) {
+        text += fmt::format(
+            "  m{0} = reduce x{0}, axes={{1}}, combiner=max : f32[R]\n"
+            "  b{0} = broadcast m{0}, dims={{0,2}} : f32[S]\n  d{0} = sub x{0}, b{0} : f32[S]\n"
+            "  x{1} = tanh d{0} : f32[S]\n",
+            i, i + 1);
+      }
+      const std::string s = shape, left = s.substr(0, 2) + s.substr(s.rfind(',') + 1);
+      Target little = patient_;
+      little.shared_bytes_per_block = little.shared_bytes_per_sm = bytes;
+      const EmulatedRun run =
+          run_and_compare(replaced(replaced(text + "} -> (x6)", "S", s), "R", left), little);
+      ASSERT_NE(run.compilation, nullptr);
+      for (const Launch& launch : run.launches) {
+        EXPECT_LE(launch.kernel.shared_bytes, bytes) << shape;
+      }
+    }
+  }
+}
+
 /// A softmax of one map that weighs the columns of another: what lacks some of the kernel's axes is
 /// held by all of their threads.
 TEST_F(GpuRows, WeightsThatLackAnAxis) {

@@ -102,6 +102,44 @@ kernel k(x: f32[64], out y: f32[64], out z: f32[64]) blocks P warps 1 {
   EXPECT_TRUE(scopes.barriers.empty());
 }
 
+// A buffer that a loop reads again lives as long as the loop; one that ends before a branch gives
+// its bytes to what the branch makes; all begin at whole vectors.
+TEST(Scopes, ShareABlocksArenaAcrossLoopsAndBranches) {
+  const TileProgram program = parsed(R"(
+kernel k(x: f32[6,60], out y: f32[6,60], out z: f32[6,60]) blocks 6 warps 2 gpu {
+  j: 60;
+  grid i in 6 {
+    A[j] = x[i,j] at block @[j=WARP_2-LANE_32];
+    seq t in 3 carry s[j]: f32 = 0 @[j=WARP_2-LANE_32] {
+      B[j] = s[j] + A[59-j] at block @[j=WARP_2-LANE_32];
+      C[j] = B[59-j] + 1 at block @[j=WARP_2-LANE_32];
+      s'[j] = s[j] + C[59-j] @[j=WARP_2-LANE_32];
+    }
+    D[j] = s[j] at block @[j=WARP_2-LANE_32];
+    z[i,j] = D[59-j] @[j=WARP_2-LANE_32];
+    E[j] = s[j] * 2 at block @[j=WARP_2-LANE_32];
+    if i < 3 { y[i,j] = E[59-j] @[j=WARP_2-LANE_32]; }
+    if 3 <= i { y[i,j] = E[j] @[j=WARP_2-LANE_32]; }
+  }
+})");
+  const ScopeAnalysis scopes = derived(program);
+  const auto range = [&](const char* name) {
+    const SymbolScope& scope = scope_of(program, scopes, name);
+    EXPECT_EQ(scope.offset % 16, 0) << name;
+    EXPECT_LE(scope.offset + scope.bytes, scopes.block_bytes) << name;
+    return std::pair(scope.offset, scope.offset + scope.bytes);
+  };
+  const auto apart = [&](const char* a, const char* b) {
+    return range(a).second <= range(b).first || range(b).second <= range(a).first;
+  };
+  // A is read in every iteration, so nothing of the loop may lie there.
+  EXPECT_TRUE(apart("A", "B") && apart("A", "C") && apart("B", "C"));
+  // Behind the loop there is room again.
+  EXPECT_EQ(range("D").first, 0);
+  EXPECT_EQ(range("E").first, 0);
+  EXPECT_LE(scopes.block_bytes, 3 * 256);
+}
+
 // What a block keeps over its iterations shares its bytes with nothing of them; with an iteration a
 // block it may.
 TEST(Scopes, WhatIterationsShareStaysInTheArena) {
