@@ -83,8 +83,7 @@ std::optional<ScheduledKernel> schedule_smaller(const Target& target, const Plac
   Target tight = target;
   for (tight.registers_per_thread /= 2; tight.registers_per_thread >= kFewest;
        tight.registers_per_thread = tight.registers_per_thread * 3 / 4) {
-    auto schedule =
-        schedule_group(*placed.tensors, placed.kernel->group, tight, placed.kernel->name);
+    auto schedule = schedule_kernel(*placed.tensors, *placed.kernel, tight);
     if (!schedule.ok()) return std::nullopt;
     if (tile_program_hash(schedule->program) != own) return std::move(*schedule);
   }

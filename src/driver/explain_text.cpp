@@ -143,6 +143,8 @@ class PlanText {
         kernel.is_compute ? "compute" : "memory", kernel.schedule.schedule_template, e.microseconds,
         bytes_text(e.bytes_read), bytes_text(e.bytes_written), kernel.name));
     if (!origins.empty()) entry.lines.push_back(origins);
+    if (!kernel.packed_because.empty())
+      entry.lines.push_back("side by side: " + kernel.packed_because);
     if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
     const std::string proof = residency_proof(kernel, target_);
     if (!proof.empty()) entry.lines.push_back(proof);

@@ -11,6 +11,8 @@
 
 namespace weft {
 
+struct FusionPlan;
+
 struct PlanOptions {
   std::string planner = "auto";  ///< none, xla, auto
   bool fast_math = false;
@@ -23,7 +25,23 @@ struct PlannedKernel {
   Group group;
   ScheduledKernel schedule;
   bool is_compute = false;  ///< holds a dot_general or convolution of the model
+  /// Of independent groups side by side in one launch, `group` is the union: each on its own.
+  std::vector<Group> members;
+  std::string packed_because;  ///< empty unless it has members
 };
+
+/// The tile program of a kernel: of its group, or of its members side by side. Errors
+/// (kInvalidInput) say why they cannot share a launch.
+Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const PlannedKernel& kernel,
+                                        const Target& target);
+
+/// Puts independent kernels of a GPU that each leave most of the device idle side by side in one
+/// launch, in the place of the first (FusionStitching 2019 §3.1, kernel packing). A kernel joins if
+/// all that it reads is made before that place and what it makes is small, as it lives longer then;
+/// all blocks of a launch are on the device at once.
+///
+/// Requires: scheduled kernels. Establishes: an order that respects the dependences.
+Status pack_independent(const TensorProgram& program, const Target& target, FusionPlan& plan);
 
 /// What was decided about a tensor that one expression makes and another reads, and why.
 struct EdgeDecision {
@@ -76,6 +94,7 @@ Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 /// tensors that it makes and, behind the arrow, those that reach memory:
 ///     plan auto {
 ///       kernel k0_y memory rows: m, d, e, s, y -> y
+///       kernel k1_u memory "side by side: rows | elementwise" because "…": t, u | v -> u, v
 ///       edge 0 -> 1 m: fused "saves a round trip through memory"
 ///     }
 std::string print(const FusionPlan& plan, const TensorProgram& program);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "expr/text_cursor.h"
@@ -71,26 +72,44 @@ class PlanReader {
     kernel.is_compute = cursor_.take("compute");
     if (!kernel.is_compute) WEFT_RETURN_IF_ERROR(cursor_.expect("memory"));
     WEFT_ASSIGN_OR_RETURN(const std::string schedule_template, cursor_.name());
+    if (cursor_.take("because")) {
+      if (cursor_.peek() != '"') return cursor_.error("expected the reason in quotes");
+      WEFT_ASSIGN_OR_RETURN(kernel.packed_because, cursor_.name());
+    }
     WEFT_RETURN_IF_ERROR(cursor_.expect(":"));
     do {
-      WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
-      const auto expr = names.expr_of.find(t);
-      if (expr == names.expr_of.end()) return cursor_.error("no expression makes this tensor");
-      if (!kernel.group.exprs.empty() && expr->second <= kernel.group.exprs.back())
-        return cursor_.error("a kernel's expressions stand in program order, each once");
-      kernel.group.exprs.push_back(expr->second);
-    } while (cursor_.take(","));
+      Group member;
+      do {
+        WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
+        const auto expr = names.expr_of.find(t);
+        if (expr == names.expr_of.end()) return cursor_.error("no expression makes this tensor");
+        if (!member.exprs.empty() && expr->second <= member.exprs.back())
+          return cursor_.error("a kernel's expressions stand in program order, each once");
+        member.exprs.push_back(expr->second);
+      } while (cursor_.take(","));
+      kernel.members.push_back(std::move(member));
+    } while (cursor_.take("|"));
+    for (const Group& member : kernel.members) {
+      kernel.group.exprs.insert(kernel.group.exprs.end(), member.exprs.begin(), member.exprs.end());
+    }
+    std::sort(kernel.group.exprs.begin(), kernel.group.exprs.end());
     if (cursor_.take("->")) {
       do {
         WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
         if (!makes(program, kernel.group, t))
           return cursor_.error("this kernel does not make what it stores");
         kernel.group.outputs.push_back(t);
+        for (Group& member : kernel.members) {
+          if (makes(program, member, t)) member.outputs.push_back(t);
+        }
       } while (cursor_.take(","));
     }
-    if (Decision legal = can_schedule(program, kernel.group, target_); !legal)
-      return cursor_.error("no template holds this kernel: " + legal.reason());
-    auto scheduled = schedule_group(program, kernel.group, target_, kernel.name);
+    for (const Group& member : kernel.members) {
+      if (Decision legal = can_schedule(program, member, target_); !legal)
+        return cursor_.error("no template holds this kernel: " + legal.reason());
+    }
+    if (kernel.members.size() == 1) kernel.members.clear();
+    auto scheduled = schedule_kernel(program, kernel, target_);
     if (!scheduled.ok()) return cursor_.error(scheduled.error().message);
     kernel.schedule = std::move(*scheduled);
     if (kernel.schedule.schedule_template != schedule_template) {

@@ -122,6 +122,7 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
     plan.kernels.push_back(std::move(kernel));
   }
   WEFT_RETURN_IF_ERROR(schedule_kernels(program, target, plan));
+  if (options.planner == "auto") WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
   for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;
     for (const auto& region : program.opaques[o].regions) {

@@ -55,11 +55,17 @@ class PlanPrinter {
   void kernel(const PlannedKernel& kernel, const TensorProgram& program) {
     out_ += "kernel " + print_name(kernel.name) + ' ' +
             (kernel.is_compute ? "compute " : "memory ") +
-            print_name(kernel.schedule.schedule_template) + ":";
+            print_name(kernel.schedule.schedule_template);
+    if (!kernel.members.empty()) out_ += " because \"" + escape(kernel.packed_because) + '"';
+    out_ += ":";
+    const std::vector<Group> alone{kernel.group};
     const char* separator = " ";
-    for (const ExprId e : kernel.group.exprs) {
-      out_ += separator + name(program, program.exprs[static_cast<size_t>(e)].output);
-      separator = ", ";
+    for (const Group& member : kernel.members.empty() ? alone : kernel.members) {
+      for (const ExprId e : member.exprs) {
+        out_ += separator + name(program, program.exprs[static_cast<size_t>(e)].output);
+        separator = ", ";
+      }
+      separator = " | ";
     }
     separator = " -> ";
     for (const TensorId t : kernel.group.outputs) {

@@ -494,7 +494,7 @@ ScheduledKernel MatrixContract::build() {
   if (tile_.splits > 1) {
     out.schedule_template += fmt::format(", depth over {} blocks", tile_.splits);
   }
-  out.predicted_us = tile_.microseconds;
+  out.predicted_us = out.layout_us = tile_.microseconds;
   return out;
 }
 

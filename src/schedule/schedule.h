@@ -51,6 +51,8 @@ struct ScheduledKernel {
   Estimate estimate;
   /// By the template's own model of what it chose; then also estimate.microseconds.
   std::optional<double> predicted_us;
+  /// By the template's model of how it laid the group out: compares schedules of one group only.
+  double layout_us = 0;
   ScheduleChoices choices;
 };
 

@@ -78,6 +78,7 @@ class ThreadStitch {
     if (layout_.split >= 0) {
       out.schedule_template += layout_.cluster ? " over a cluster" : " over blocks";
     }
+    out.layout_us = layout_.microseconds;
     return out;
   }
 

@@ -1,0 +1,96 @@
+// Independent kernels in one launch, from the graph to the emulator: each on blocks of its own, of
+// other shapes and templates, with warps left over, and what they ask of memory.
+
+#include "lower/lower.h"
+#include "tests/driver/gpu_pipeline.h"
+#include "tile/scopes.h"
+
+namespace weft::testing {
+namespace {
+
+class GpuPacking : public GpuPipeline {
+ protected:
+  /// Equal to the interpreter, with as many launches as the plan has kernels, the traffic that it
+  /// predicts, and some kernel of so many members.
+  static void expect_packed(const std::string& text, size_t members, bool same_warps,
+                            double tolerance = 1e-4) {
+    SCOPED_TRACE(text);
+    const EmulatedRun run = run_and_compare(text, *find_target("h100-sxm"), tolerance);
+    ASSERT_NE(run.compilation, nullptr);
+    const FusionPlan& plan = run.compilation->plan;
+    ASSERT_EQ(run.launches.size(), plan.kernels.size());
+    size_t most = 0;
+    for (size_t k = 0; k < plan.order.size(); ++k) {
+      const auto number = static_cast<size_t>(plan.order[k].index);
+      most = std::max(most, plan.kernels[number].members.size());
+      const ScheduledKernel& kernel = run.schedule(number);
+      const auto predicted = predict_traffic(kernel.program, kernel.scopes);
+      ASSERT_TRUE(predicted.ok()) << predicted.error().message;
+      int64_t read = 0, written = 0;
+      for (const simt::BufferTraffic& b : run.launches[k].report.traffic.buffers) {
+        read += b.loads.distinct;
+        written += b.stores.distinct;
+      }
+      // Warps left over do not load what only a store of the first copy takes.
+      EXPECT_LE(read, predicted->requested_read) << print(kernel.program);
+      if (same_warps) EXPECT_EQ(read, predicted->requested_read) << print(kernel.program);
+      EXPECT_EQ(written, predicted->requested_written) << print(kernel.program);
+    }
+    EXPECT_EQ(most, members) << *print_level(*run.compilation, "plan");
+    EXPECT_THAT(*print_level(*run.compilation, "tile-program"), ::testing::HasSubstr("pack {"));
+    expect_no_spills(run);
+  }
+};
+
+/// Rows, columns, and a transposed tensor; blocks of one, of eight and of sixteen warps.
+TEST_F(GpuPacking, TemplatesOfDifferentShapes) {
+  for (const char* sizes : {"33 50 7", "9 17 3", "40 64 12"}) {
+    std::istringstream in(sizes);
+    std::string m, n, k;
+    in >> m >> n >> k;
+    expect_packed(replaced(replaced(replaced(R"(
+      (b: f32[$M,$N], c: f32[$K,5,3]) {
+        s = reduce b, axes={0}, combiner=sum : f32[$N]
+        t = exp s : f32[$N]
+        m = reduce b, axes={1}, combiner=max : f32[$M]
+        x = transpose c, permutation={2,1,0} : f32[3,5,$K]
+        y = abs x : f32[3,5,$K]
+      } -> (t, m, y))",
+                                             "$M", m),
+                                    "$N", n),
+                           "$K", k),
+                  3, false);
+  }
+}
+
+/// Two towers of two layers: products beside products, each behind the one that it reads.
+TEST_F(GpuPacking, TowersSideBySide) {
+  for (const char* type : {"f32", "f16"}) {
+    expect_packed(replaced(R"(
+      (a: T[37,70], w: T[70,40], v: T[40,33], b: T[21,50], x: T[50,36], z: T[36,48]) {
+        p = dot_general a, w, lhs_contract={1}, rhs_contract={0} : T[37,40]
+        e = tanh p : T[37,40]
+        q = dot_general e, v, lhs_contract={1}, rhs_contract={0} : T[37,33]
+        c = dot_general b, x, lhs_contract={1}, rhs_contract={0} : T[21,36]
+        d = abs c : T[21,36]
+        f = dot_general d, z, lhs_contract={1}, rhs_contract={0} : T[21,48]
+      } -> (q, f))",
+                           "T[", type + std::string("[")),
+                  2, true, type == std::string("f32") ? 1e-4 : 0.5);
+  }
+}
+
+/// One tensor in two shapes is a parameter for each.
+TEST_F(GpuPacking, ATensorInTwoShapes) {
+  expect_packed(R"(
+    (b: f32[12,10]) {
+      y = exp b : f32[12,10]
+      c = reshape b : f32[4,3,10]
+      s = reduce c, axes={1}, combiner=sum : f32[4,10]
+      m = reduce b, axes={1}, combiner=max : f32[12]
+    } -> (y, s, m))",
+                3, false);
+}
+
+}  // namespace
+}  // namespace weft::testing
