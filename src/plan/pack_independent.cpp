@@ -23,9 +23,9 @@ bool is_small(const ScheduledKernel& kernel, const Target& target) {
 
 /// The group's kernel for a launch that it shares: one whose blocks wait for each other gives that
 /// up, for what its template says that it costs.
-Result<ScheduledKernel> schedule_member(const TensorProgram& program, const Group& group,
-                                        const std::string& name, const Target& target) {
-  WEFT_ASSIGN_OR_RETURN(ScheduledKernel best, schedule_group(program, group, target, name));
+Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
+                                 const std::string& name, const Target& target,
+                                 const ScheduledKernel& best) {
   if (can_pack(best)) return best;
   Target apart = target;
   apart.grid_barriers = false;
@@ -158,8 +158,10 @@ Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const Plan
   if (kernel.members.empty()) return schedule_group(program, kernel.group, target, kernel.name);
   std::vector<ScheduledKernel> schedules;
   for (const Group& member : kernel.members) {
+    WEFT_ASSIGN_OR_RETURN(const ScheduledKernel best,
+                          schedule_group(program, member, target, kernel.name));
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel schedule,
-                          schedule_member(program, member, kernel.name, target));
+                          packable(program, member, kernel.name, target, best));
     if (Decision alone = can_pack(schedule); !alone)
       return invalid_input(kernel.name + ": a member shares no launch: " + alone.reason());
     for (const TensorId t : schedule.parameters) {
@@ -240,9 +242,9 @@ class Packing {
   Result<bool> join(Pack* pack, int32_t number) {
     PlannedKernel& kernel = planned(number);
     std::optional<ScheduledKernel>& member = members_[static_cast<size_t>(number)];
-    if (!member && can_pack(kernel.schedule)) member = kernel.schedule;
     if (!member) {
-      WEFT_ASSIGN_OR_RETURN(member, schedule_member(program_, kernel.group, kernel.name, target_));
+      WEFT_ASSIGN_OR_RETURN(
+          member, packable(program_, kernel.group, kernel.name, target_, kernel.schedule));
     }
     if (!pack->takes(*member)) return false;
     pack->add(number, *member, kernel.schedule.estimate.microseconds);
