@@ -29,6 +29,7 @@ Result<ScheduledKernel> packable(const TensorProgram& program, const Group& grou
   if (can_pack(best)) return best;
   Target apart = target;
   apart.grid_barriers = false;
+  apart.cluster_blocks = 0;
   apart.libraries.clear();
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, schedule_group(program, group, apart, name));
   kernel.estimate.microseconds =

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cost/estimate.h"
+#include "schedule/rounding.h"
 #include "tile/pack_programs.h"
 
 namespace weft {
@@ -21,6 +22,18 @@ double work_us(const ScheduledKernel& kernel, const Target& target) {
 
 const TileSymbol& parameter(const TileProgram& program, size_t i) {
   return program.symbols[static_cast<size_t>(program.parameters[i])];
+}
+
+/// Iterations of the grid loops of a nest; 0 where their number is not known.
+int64_t grid_items(const TileNode& node) {
+  if (node.kind != TileNode::Kind::kLoop || node.loop->kind != TileLoop::Kind::kGrid) return 1;
+  int64_t items = 1;
+  for (const TileLoop::Dim& dim : node.loop->dims) {
+    if (!dim.begin.is_const() || !dim.end.is_const()) return 0;
+    items *= ceil_div(std::max<int64_t>(dim.end.constant() - dim.begin.constant(), 0), dim.step);
+  }
+  for (const TileNode& inner : node.loop->body) items *= grid_items(inner);
+  return items;
 }
 
 bool has_cluster(const TileBody& body) {
@@ -48,6 +61,8 @@ Decision can_pack(const ScheduledKernel& kernel) {
   if (program.per_sm > 0 || program.body.size() != 1 || waits || has_cluster(program.body))
     return Decision::forbid("its blocks wait for each other");
   if (program.body[0].kind == TileNode::Kind::kPack) return Decision::forbid("it is packed");
+  if (grid_items(program.body[0]) != program.blocks.constant())
+    return Decision::forbid("a block goes through several of its items");
   return Decision::allow();
 }
 

@@ -11,8 +11,8 @@ namespace weft {
 /// asks for; above 1 where there are more.
 double busy_share(int64_t blocks, int64_t warps, const Target& target);
 
-/// Whether a kernel's blocks may share a launch with others': one nest of items for blocks of their
-/// own, and nothing that blocks wait for together (a barrier of the grid, a cluster, a library).
+/// Whether a kernel's blocks may share a launch with others': one nest of an item for each, and
+/// nothing that blocks wait for together (a barrier of the grid, a cluster, a library).
 Decision can_pack(const ScheduledKernel& kernel);
 
 /// Kernels side by side in one launch, each on blocks of its own. The prediction is that of the
