@@ -26,6 +26,9 @@ constexpr int64_t kBusyThreads = 512;
 /// Threads of an SM that leave each of them 64 registers.
 constexpr int64_t kRoomyThreads = 1024;
 constexpr int64_t kMostParts = 512;
+/// Elements of a row that each block of a cluster has at least: one block alone has fewer before
+/// blocks have met.
+constexpr int64_t kLeastOfCluster = 1024;
 /// Parts of a row that one thread combines at most.
 constexpr int64_t kMostTurns = 16;
 
@@ -346,6 +349,7 @@ bool LayoutChoice::choose_parts(const Split& split, RowLayout* l) const {
   const int64_t unit = vectors ? 32 * vector_elements(*l) : 8;
   l->part = ceil_div(ceil_div(extent(l->split), parts), unit) * unit;
   l->parts = ceil_div(extent(l->split), l->part);
+  if (split.cluster && vectors && l->part < kLeastOfCluster) return false;
   return l->parts > 1 && l->parts * 2 > parts;
 }
 

@@ -49,10 +49,10 @@ TEST_F(GpuPacking, TemplatesOfDifferentShapes) {
     std::string m, n, k;
     in >> m >> n >> k;
     expect_packed(replaced(replaced(replaced(R"(
-      (b: f32[$M,$N], c: f32[$K,5,3]) {
+      (b: f32[$M,$N], d: f32[$M,$N], c: f32[$K,5,3]) {
         s = reduce b, axes={0}, combiner=sum : f32[$N]
         t = exp s : f32[$N]
-        m = reduce b, axes={1}, combiner=max : f32[$M]
+        m = reduce d, axes={1}, combiner=max : f32[$M]
         x = transpose c, permutation={2,1,0} : f32[3,5,$K]
         y = abs x : f32[3,5,$K]
       } -> (t, m, y))",
