@@ -205,4 +205,9 @@ Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& g
   return out;
 }
 
+bool has_axis(const GroupAxes& axes, int position, int axis) {
+  const auto& list = axes.axis_of[static_cast<size_t>(position)];
+  return std::find(list.begin(), list.end(), axis) != list.end();
+}
+
 }  // namespace weft

@@ -30,6 +30,9 @@ struct GroupAxes {
   int producer(TensorId t) const;
 };
 
+/// Whether an expression of the group runs along a common axis.
+bool has_axis(const GroupAxes& axes, int position, int axis);
+
 /// Derives the shared axes, or says which read prevents it.
 Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& group);
 

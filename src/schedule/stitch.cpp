@@ -20,11 +20,6 @@ constexpr int64_t kMostRows = 4;
 /// Elements of one chunk when a long axis is cut for the threads.
 constexpr int64_t kChunk = 4096;
 
-bool has_axis(const GroupAxes& axes, int position, int axis) {
-  const auto& list = axes.axis_of[static_cast<size_t>(position)];
-  return std::find(list.begin(), list.end(), axis) != list.end();
-}
-
 /// Whether the output of a member runs along an axis (its reduction axes do not count).
 bool output_has_axis(const TensorProgram& program, const Group& group, const GroupAxes& axes,
                      int position, int axis) {
