@@ -1,24 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
 #include "plan/fusion_plan.h"
+#include "tests/schedule/expressed.h"
 #include "tile/scopes.h"
 
 namespace weft {
 namespace {
 
 using ::testing::HasSubstr;
-
-TensorProgram program_of(const std::string& text) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  return std::move(*program);
-}
 
 FusionPlan plan_of(const TensorProgram& program, const Target& target,
                    const std::string& planner = "auto") {
@@ -40,7 +30,7 @@ constexpr const char* kApart = R"(
 } -> (y, z))";
 
 TEST(Packing, PutsIndependentKernelsSideBySide) {
-  const TensorProgram p = program_of(kApart);
+  const TensorProgram p = expressed(kApart);
   const FusionPlan plan = plan_of(p, *find_target("h100-sxm"));
   ASSERT_EQ(plan.kernels.size(), 1U) << print(plan, p);
   EXPECT_THAT(print(plan, p),
@@ -51,7 +41,7 @@ TEST(Packing, PutsIndependentKernelsSideBySide) {
 }
 
 TEST(Packing, PrintsAndParses) {
-  const TensorProgram p = program_of(kApart);
+  const TensorProgram p = expressed(kApart);
   const Target target = *find_target("h100-sxm");
   const FusionPlan plan = plan_of(p, target);
   const auto again = parse_plan(print(plan, p), p, target);
@@ -62,7 +52,7 @@ TEST(Packing, PrintsAndParses) {
 }
 
 TEST(Packing, IsThePlannersOwnAndNeedsAGpu) {
-  const TensorProgram p = program_of(kApart);
+  const TensorProgram p = expressed(kApart);
   EXPECT_EQ(plan_of(p, *find_target("h100-sxm"), "none").kernels.size(), 2U);
   EXPECT_EQ(plan_of(p, *find_target("h100-sxm"), "xla").kernels.size(), 2U);
   Target cpu;
@@ -72,7 +62,7 @@ TEST(Packing, IsThePlannersOwnAndNeedsAGpu) {
 
 /// Kernels that fill the device gain nothing.
 TEST(Packing, LeavesBusyKernelsAlone) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[4096,1024], u: f32[7,5,3]) {
   y = reduce x, axes={1}, combiner=sum : f32[4096]
   z = exp u : f32[7,5,3]
@@ -82,7 +72,7 @@ TEST(Packing, LeavesBusyKernelsAlone) {
 
 /// A chain of two steps beside another: steps of one level meet, a step never meets what it reads.
 TEST(Packing, KeepsDependencesInOrder) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[6,90], u: f32[9,100]) {
   a = reduce x, axes={1}, combiner=sum : f32[6]
   b = reshape a : f32[2,3]
@@ -98,7 +88,7 @@ TEST(Packing, KeepsDependencesInOrder) {
 }
 
 TEST(Packing, RefusesAMemberThatReadsAnother) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[6,90]) {
   a = reduce x, axes={1}, combiner=sum : f32[6]
   b = reshape a : f32[2,3]

@@ -1,31 +1,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
 #include "plan/fusion_plan.h"
 #include "schedule/schedule.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
 
 using ::testing::HasSubstr;
 
-TensorProgram program_of(const std::string& text) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  return std::move(*program);
-}
-
 /// Why everything in a graph is no kernel of the target; empty where it is one.
 std::string refused(const std::string& text, const Target& target) {
-  const TensorProgram program = program_of(text);
-  Group group;
-  for (size_t e = 0; e < program.exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
-  group.outputs = program.outputs;
+  const TensorProgram program = expressed(text);
+  const Group group = whole_group(program);
   const Decision decision = can_schedule(program, group, target);
   return decision ? "" : decision.reason();
 }
@@ -71,11 +59,11 @@ TEST(RowEpilogue, PaysByPrediction) {
   const auto kernels = [&](int64_t rows, int64_t columns) {
     const std::string m = std::to_string(rows), n = std::to_string(columns);
     const TensorProgram program =
-        program_of("(a: f16[" + m + ",768], b: f16[768," + n +
-                   "]) {\n p = dot_general a, b, lhs_contract={1}, rhs_contract={0} : f16[" + m +
-                   "," + n + "]\n m = reduce p, axes={1}, combiner=max : f16[" + m +
-                   "]\n o = broadcast m, dims={0} : f16[" + m + "," + n +
-                   "]\n y = sub p, o : f16[" + m + "," + n + "]\n} -> (y)");
+        expressed("(a: f16[" + m + ",768], b: f16[768," + n +
+                  "]) {\n p = dot_general a, b, lhs_contract={1}, rhs_contract={0} : f16[" + m +
+                  "," + n + "]\n m = reduce p, axes={1}, combiner=max : f16[" + m +
+                  "]\n o = broadcast m, dims={0} : f16[" + m + "," + n + "]\n y = sub p, o : f16[" +
+                  m + "," + n + "]\n} -> (y)");
     const auto plan = plan_fusion(program, h100, {});
     EXPECT_TRUE(plan.ok()) << plan.error().message;
     return plan.ok() ? plan->kernels.size() : 0;

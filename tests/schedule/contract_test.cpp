@@ -1,29 +1,22 @@
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
 #include "schedule/schedule.h"
 #include "target/target.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
 
 /// The tile program of everything in a graph as one kernel, printed.
 std::string scheduled(const std::string& text) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  Group group;
-  for (size_t e = 0; e < program->exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
-  group.outputs = program->outputs;
+  const TensorProgram program = expressed(text);
+  const Group group = whole_group(program);
   Target target;
   target.vector_bytes = 64;
   target.vector_registers = 32;
   target.l2_bytes = 1 << 20;
   target.bandwidth = {{1 << 20, 100}};
-  auto kernel = schedule_group(*program, group, target, "k");
+  auto kernel = schedule_group(program, group, target, "k");
   EXPECT_TRUE(kernel.ok()) << kernel.error().message;
   return kernel.ok() ? print(kernel->program) : "";
 }

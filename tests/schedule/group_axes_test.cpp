@@ -2,37 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
 #include "schedule/collapse_axes.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
 
-TensorProgram program_of(const std::string& text) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  return std::move(*program);
-}
-
-Group all_of(const TensorProgram& p) {
-  Group g;
-  for (size_t e = 0; e < p.exprs.size(); ++e) g.exprs.push_back(static_cast<ExprId>(e));
-  g.outputs = p.outputs;
-  return g;
-}
-
 TEST(GroupAxes, FollowReadsThroughReductions) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[4,6]) {
   s = reduce x, axes={1}, combiner=sum : f32[4]
   b = broadcast s, dims={0} : f32[4,6]
   y = sub x, b : f32[4,6]
 } -> (y))");
-  const auto axes = derive_group_axes(p, all_of(p));
+  const auto axes = derive_group_axes(p, whole_group(p));
   ASSERT_TRUE(axes.ok()) << axes.error().message;
   // Both read x, so they walk its columns together too.
   EXPECT_EQ(axes->levels, 2);
@@ -40,50 +23,50 @@ TEST(GroupAxes, FollowReadsThroughReductions) {
 }
 
 TEST(GroupAxes, FollowASharedInputIntoWhatFeedsAReduction) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[4,6]) {
   q = mul x, x : f32[4,6]
   s = reduce q, axes={1}, combiner=sum : f32[4]
   b = broadcast s, dims={0} : f32[4,6]
   y = div x, b : f32[4,6]
 } -> (y))");
-  const auto axes = derive_group_axes(p, all_of(p));
+  const auto axes = derive_group_axes(p, whole_group(p));
   ASSERT_TRUE(axes.ok()) << axes.error().message;
   // The square's columns are those that the quotient walks.
   EXPECT_EQ(axes->axes.size(), 2U);
 }
 
 TEST(GroupAxes, RefuseAShiftedRead) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[8]) {
   a = exp x : f32[8]
   l = slice a, start={0}, step={1} : f32[7]
   r = slice a, start={1}, step={1} : f32[7]
   y = sub r, l : f32[7]
 } -> (y))");
-  const auto axes = derive_group_axes(p, all_of(p));
+  const auto axes = derive_group_axes(p, whole_group(p));
   ASSERT_FALSE(axes.ok());
   EXPECT_NE(axes.error().message.find("not element by element"), std::string::npos)
       << axes.error().message;
 }
 
 TEST(CollapseAxes, WalksAContiguousTensorAsOneAxis) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[2,3,4], z: f32[2,3,4]) {
   y = add x, z : f32[2,3,4]
 } -> (y))");
-  const GroupView view = collapse_axes(p, all_of(p));
+  const GroupView view = collapse_axes(p, whole_group(p));
   ASSERT_EQ(view.program.exprs.size(), 1U);
   EXPECT_EQ(view.program.exprs[0].extents, (std::vector<int64_t>{24}));
 }
 
 TEST(CollapseAxes, KeepsAnAxisThatABroadcastNeeds) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[2,3,4], z: f32[4]) {
   b = broadcast z, dims={2} : f32[2,3,4]
   y = add x, b : f32[2,3,4]
 } -> (y))");
-  const GroupView view = collapse_axes(p, all_of(p));
+  const GroupView view = collapse_axes(p, whole_group(p));
   EXPECT_EQ(view.program.exprs.back().extents, (std::vector<int64_t>{6, 4}));
 }
 

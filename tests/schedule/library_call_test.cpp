@@ -2,27 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
 #include "schedule/schedule.h"
 #include "target/target.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
 
 /// The library call for everything in a graph as one kernel; empty where there is none.
 std::string called(const std::string& text, bool named = true) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  Group group;
-  for (size_t e = 0; e < program->exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
-  group.outputs = program->outputs;
+  const TensorProgram program = expressed(text);
+  const Group group = whole_group(program);
   Target target = *find_target("a100-80gb");
   if (named) target.libraries = {"cublaslt"};
-  auto kernel = schedule_group(*program, group, target, "k");
+  auto kernel = schedule_group(program, group, target, "k");
   EXPECT_TRUE(kernel.ok()) << kernel.error().message;
   if (!kernel.ok() || !kernel->library) return "";
   EXPECT_EQ(kernel->schedule_template, "cublaslt");

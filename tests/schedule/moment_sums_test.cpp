@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
@@ -27,18 +27,11 @@ JoinedGroup joined(const std::string& mean, const std::string& from, const std::
   v = reduce q, axes={1}, combiner=sum : T[4]
 } -> (s, v))";
   for (size_t at; (at = text.find("T[")) != std::string::npos;) text.replace(at, 1, type);
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  Group group;
-  for (size_t e = 0; e < program->exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
-  group.outputs = program->outputs;
-  const auto axes = derive_group_axes(*program, group);
+  const TensorProgram program = expressed(text);
+  const Group group = whole_group(program);
+  const auto axes = derive_group_axes(program, group);
   EXPECT_TRUE(axes.ok()) << axes.error().message;
-  return join_moments(*program, group, *axes);
+  return join_moments(program, group, *axes);
 }
 
 TEST(MomentSums, JoinASumAndTheSquaresAboutItsMean) {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
 #include "schedule/schedule.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
@@ -16,16 +16,9 @@ Target machine() {
 
 /// The tile program of a graph that becomes one kernel.
 std::string scheduled(const std::string& text) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  Group group;
-  for (size_t e = 0; e < program->exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
-  group.outputs = program->outputs;
-  auto kernel = schedule_group(*program, group, machine(), "k");
+  const TensorProgram program = expressed(text);
+  const Group group = whole_group(program);
+  auto kernel = schedule_group(program, group, machine(), "k");
   EXPECT_TRUE(kernel.ok()) << kernel.error().message;
   const Status status = verify_tile_program(kernel->program);
   EXPECT_TRUE(status.ok()) << status.error().message;

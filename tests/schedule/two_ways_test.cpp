@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
@@ -17,19 +17,12 @@ struct Taken {
 };
 
 Taken take_apart(const std::string& text) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  Group group;
-  for (size_t e = 0; e < program->exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
-  group.outputs = program->outputs;
-  const auto axes = derive_group_axes(*program, group);
+  const TensorProgram program = expressed(text);
+  const Group group = whole_group(program);
+  const auto axes = derive_group_axes(program, group);
   EXPECT_TRUE(axes.ok()) << axes.error().message;
   Taken out;
-  out.decision = find_two_ways(*program, group, *axes, &out.ways);
+  out.decision = find_two_ways(program, group, *axes, &out.ways);
   return out;
 }
 

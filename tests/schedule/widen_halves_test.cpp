@@ -2,23 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
 
 /// The tensor expressions of a graph as one group, after widening.
 std::string widened(const std::string& text) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  Group group;
-  for (size_t e = 0; e < program->exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
-  group.outputs = program->outputs;
-  GroupView view = collapse_axes(*program, group);
+  const TensorProgram program = expressed(text);
+  const Group group = whole_group(program);
+  GroupView view = collapse_axes(program, group);
   widen_halves(&view);
   return print(view.program);
 }

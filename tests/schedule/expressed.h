@@ -1,0 +1,32 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "expr/express.h"
+#include "schedule/schedule.h"
+
+namespace weft {
+
+/// The tensor program of a graph's text, movement folded.
+inline TensorProgram expressed(const std::string& text) {
+  auto graph = parse_graph(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  auto program = express(*graph);
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  fold_movement(*program);
+  remove_dead_expressions(*program);
+  return std::move(*program);
+}
+
+/// All expressions of a program as one kernel.
+inline Group whole_group(const TensorProgram& program) {
+  Group group;
+  for (size_t e = 0; e < program.exprs.size(); ++e) group.exprs.push_back(static_cast<ExprId>(e));
+  group.outputs = program.outputs;
+  return group;
+}
+
+}  // namespace weft
