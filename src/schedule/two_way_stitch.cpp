@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <ranges>
 
 #include "expr/dependence.h"
 #include "fmt/format.h"
@@ -331,10 +332,10 @@ TileLoop TwoWayStitch::parts_of_rows() {
   digits_.clear();
   std::vector<TileLoop::Dim> dims;
   const int64_t of_parts = std::min(warps_, power_above(blocks_));
-  for (auto a = along_.rbegin(); a != along_.rend(); ++a) {
-    digits_[*a] = tile.add(extent(*a), 1, 32, tile.warps_left() / of_parts, 1);
-    dims.push_back(b_.loop_dim(*a, std::max<int64_t>(digits_extent(digits_[*a]), 1)));
-    if (dims.back().step > 1) var_[*a] = dims.back().offset;
+  for (const int a : std::views::reverse(along_)) {
+    digits_[a] = tile.add(extent(a), 1, 32, tile.warps_left() / of_parts, 1);
+    dims.push_back(b_.loop_dim(a, std::max<int64_t>(digits_extent(digits_[a]), 1)));
+    if (dims.back().step > 1) var_[a] = dims.back().offset;
   }
   grid.dims.assign(dims.rbegin(), dims.rend());
   const TileVarId t = b_.program().add_var(b_.unique("t"), TileVar::Kind::kAxis, blocks_);

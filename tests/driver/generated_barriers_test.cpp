@@ -65,13 +65,13 @@ struct Losses {
 
 /// Takes each statement that orders threads or waits for copies out of the text.
 void take_away(const KernelFunction& kernel, Losses* losses) {
-  static const std::regex ordering(
+  static const std::regex kOrdering(
       R"re(wf_sync_(block|grid|warp|cluster)\(\w*\);|wf_cp_wait<\d+>\(\);|wf_cp_commit\(\);|wf_fence\(\);)re");
   const CudaKernel code = emit_cuda(kernel);
   const auto original = launch(kernel, code, code.text);
   ASSERT_TRUE(original.has_value());
   EXPECT_TRUE(original->clean()) << simt::print(*original) << code.text;
-  for (auto at = std::sregex_iterator(code.text.begin(), code.text.end(), ordering);
+  for (auto at = std::sregex_iterator(code.text.begin(), code.text.end(), kOrdering);
        at != std::sregex_iterator(); ++at) {
     std::string text = code.text;
     text.replace(static_cast<size_t>(at->position()), static_cast<size_t>(at->length()), "");

@@ -206,7 +206,7 @@ std::vector<Template> templates() {
   const std::vector<std::string> maps = {"37 41", "3 1003", "129 70"};
   const std::vector<std::string> products = {"37 45 51", "70 72 200", "129 17 33"};
   const std::vector<std::string> images = {"9 11 20", "7 13 35", "17 5 8"};
-  const auto kFree = Barrier::kFree, kDear = Barrier::kDear, kCluster = Barrier::kCluster;
+  constexpr auto kFree = Barrier::kFree, kDear = Barrier::kDear, kCluster = Barrier::kCluster;
   return {
       {"elementwise", gelu("g = tanh f : T[$M,$N]"), "f32", maps, "elementwise"},
       {"elementwise_f16", gelu("g = erf f : T[$M,$N]"), "f16", maps, "elementwise", 1e-2},

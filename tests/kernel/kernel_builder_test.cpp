@@ -79,7 +79,8 @@ TEST(KernelBuilder, WritesShortLoopsAndDecidedBranchesInPlace) {
                  [](Reg, const std::vector<Reg>&) { return std::vector<Reg>{kNoReg}; });
   EXPECT_EQ(never, once);
   const Reg yes = b.constant({DType::kBool, 1}, int_value(DType::kBool, 1));
-  const auto picked = b.if_then_else(yes, [&] { return once; }, [&] { return std::vector{x}; });
+  const auto picked =
+      b.if_then_else(yes, [&] { return std::vector<Reg>(once); }, [&] { return std::vector{x}; });
   b.store(1, b.int_constant(0), picked[0]);
   b.end_phase();
   EXPECT_EQ(print(kernel), R"(kernel "k" {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -71,7 +72,7 @@ std::vector<float> divide(const KernelFunction& kernel, std::vector<float> x, fl
 }
 
 bool same_bits(float a, float b) {
-  return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof a) == 0;
+  return std::isnan(a) ? std::isnan(b) : std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
 
 TEST(DivideByInvariants, GivesTheBitsOfADivision) {

@@ -199,7 +199,7 @@ std::vector<std::pair<std::string, std::string>> words_of(const Conv& s) {
           {"DD", std::to_string(s.dilation)}, {"PP", std::to_string(s.pad)}};
 }
 
-const char* kConv = R"(
+const char* const kConv = R"(
   kernel k(x: f32[2,HH,WW,CI], f: f32[CO,CG,KS,KS], out y: f32[2,HO,WO,CO]) blocks P warps 1 {
     grid b in 2, o in CO step 16, h in HO, w in WO step 6 {
       seq kh in KS unroll, kw in KS unroll, c in CG carry acc[w,o]: f32 = 0 @[w=REG_6, o=VEC_16] {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,11 +10,12 @@ namespace {
 
 TEST(LowerElementwise, VectorLoopWithTail) {
   for (const int64_t n : {1, 15, 64, 77, 200, 1000}) {
-    const std::string size = std::to_string(n);
     const HostTensor x = sample(DType::kF32, {n}, 1);
-    expect_lowered("kernel k(x: f32[" + size + "], out y: f32[" + size + "]) blocks P warps 1 {" +
-                       "seq i in " + size + " step 64 { y[i] = x[i] * 2 + 1 @[i=REG_4-VEC_16]; } }",
-                   {{"x", x}}, "y", [&](const Coordinates& c) { return at(x, c) * 2 + 1; });
+    expect_lowered(
+        fmt::format("kernel k(x: f32[{0}], out y: f32[{0}]) blocks P warps 1 {{"
+                    "seq i in {0} step 64 {{ y[i] = x[i] * 2 + 1 @[i=REG_4-VEC_16]; }} }}",
+                    n),
+        {{"x", x}}, "y", [&](const Coordinates& c) { return at(x, c) * 2 + 1; });
   }
 }
 

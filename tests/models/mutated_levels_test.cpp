@@ -80,7 +80,7 @@ std::string mutate(std::string text, std::mt19937& random) {
 
 int mutation_count() {
   const char* count = std::getenv("WEFT_MUTATIONS");
-  return count != nullptr ? std::atoi(count) : 60;
+  return count != nullptr ? static_cast<int>(std::strtol(count, nullptr, 10)) : 60;
 }
 
 class MutatedLevels : public ::testing::TestWithParam<const char*> {

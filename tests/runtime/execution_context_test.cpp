@@ -570,7 +570,7 @@ TEST(Contexts, RunOnceAtATime) {
   const int32_t nested = f.input("nested", {8}, DType::kU8), y = f.output("y", {8}, DType::kU8);
   const auto run_again = [](void* const* b, const int64_t*, int64_t, int64_t, void*) {
     Nested* outer = nullptr;
-    std::memcpy(&outer, b[0], sizeof outer);
+    std::memcpy(&outer, b[0], sizeof(void*));
     outer->message = outer->context->run({}, {}).error().message;
   };
   f.step(Fixture::launch(f.kernel({run_again}), {nested, y}, {1}));

@@ -34,7 +34,8 @@ std::vector<double> values_of(const HostTensor& x) {
 HostOperand operand(HostTensor& x) { return {x.dtype(), &x.shape(), x.mutable_raw()}; }
 
 /// Verifies, then runs `step`; the error's message otherwise.
-std::string run(const HostStep& step, std::vector<HostTensor> in, std::vector<HostTensor*> out) {
+std::string run(const HostStep& step, std::vector<HostTensor> in,
+                const std::vector<HostTensor*>& out) {
   std::vector<HostOperand> operands, results;
   for (HostTensor& x : in) operands.push_back(operand(x));
   for (HostTensor* x : out) results.push_back(operand(*x));

@@ -61,7 +61,7 @@ uint32_t blocks_for(size_t items, size_t each) {
 
 KernelOutcome run_elementwise(const Module& module, Emulator& emulator,
                               const LaunchOptions& options) {
-  constexpr size_t n = 1027;
+  const size_t n = 1027;
   DeviceArray<float> x(n), b(n), y(n);
   fill(x.span(), 1);
   fill(b.span(), 2);
@@ -82,7 +82,7 @@ double softmax(DeviceArray<float>& x, size_t n, size_t i) {
 
 KernelOutcome run_softmax_warp(const Module& module, Emulator& emulator,
                                const LaunchOptions& options) {
-  constexpr size_t rows = 7, n = 77;
+  const size_t rows = 7, n = 77;
   DeviceArray<float> x(rows * n), y(rows * n);
   fill(x.span());
   return Runner(module, emulator, options)
@@ -96,7 +96,7 @@ KernelOutcome run_softmax_warp(const Module& module, Emulator& emulator,
 
 KernelOutcome run_softmax_block(const Module& module, Emulator& emulator,
                                 const LaunchOptions& options) {
-  constexpr size_t rows = 3, n = 515;
+  const size_t rows = 3, n = 515;
   DeviceArray<float> x(rows * n), y(rows * n);
   fill(x.span());
   return Runner(module, emulator, options)
@@ -109,7 +109,7 @@ KernelOutcome run_softmax_block(const Module& module, Emulator& emulator,
 
 KernelOutcome run_grid_reduction(const Module& module, Emulator& emulator,
                                  const LaunchOptions& options) {
-  constexpr size_t n = 1999, blocks = 5;
+  const size_t n = 1999, blocks = 5;
   DeviceArray<float> x(n), partial(blocks), y(n);
   DeviceArray<uint32_t> counter(1);
   counter[0] = 0;
@@ -128,7 +128,7 @@ KernelOutcome run_grid_reduction(const Module& module, Emulator& emulator,
 
 KernelOutcome run_last_block(const std::string& kernel, const Module& module, Emulator& emulator,
                              const LaunchOptions& options) {
-  constexpr size_t n = 1999, blocks = 5;
+  const size_t n = 1999, blocks = 5;
   DeviceArray<float> x(n), partial(blocks), y(1);
   DeviceArray<uint32_t> counter(1);
   counter[0] = 0;
@@ -146,7 +146,7 @@ KernelOutcome run_last_block(const std::string& kernel, const Module& module, Em
 
 KernelOutcome run_transpose(const std::string& kernel, const Module& module, Emulator& emulator,
                             const LaunchOptions& options) {
-  constexpr size_t rows = 65, columns = 70;
+  const size_t rows = 65, columns = 70;
   DeviceArray<float> x(rows * columns), y(rows * columns);
   fill(x.span());
   return Runner(module, emulator, options)
@@ -160,7 +160,7 @@ KernelOutcome run_transpose(const std::string& kernel, const Module& module, Emu
 
 KernelOutcome run_reverse_warp(const Module& module, Emulator& emulator,
                                const LaunchOptions& options) {
-  constexpr size_t rows = 11;
+  const size_t rows = 11;
   DeviceArray<float> x(rows * 64), y(rows * 64);
   fill(x.span());
   return Runner(module, emulator, options)
@@ -172,7 +172,7 @@ KernelOutcome run_reverse_warp(const Module& module, Emulator& emulator,
 }
 
 KernelOutcome run_gemm_f32(const Module& module, Emulator& emulator, const LaunchOptions& options) {
-  constexpr size_t m = 70, n = 67, k = 37;
+  const size_t m = 70, n = 67, k = 37;
   DeviceArray<float> a(m * k), b(k * n), c(m * n);
   fill(a.span(), 1);
   fill(b.span(), 2);
@@ -199,7 +199,7 @@ void fill_half(std::span<uint16_t> values, uint32_t seed) {
 }
 
 KernelOutcome run_gemm_f16(const Module& module, Emulator& emulator, const LaunchOptions& options) {
-  constexpr size_t m = 70, n = 67, k = 136;
+  const size_t m = 70, n = 67, k = 136;
   DeviceArray<uint16_t> a(m * k), b(n * k);
   DeviceArray<float> c(m * n);
   fill_half(a.span(), 1);
@@ -223,7 +223,7 @@ KernelOutcome run_gemm_f16(const Module& module, Emulator& emulator, const Launc
 
 KernelOutcome run_cluster_sum(const Module& module, Emulator& emulator,
                               const LaunchOptions& options) {
-  constexpr size_t rows = 3, n = 301;
+  const size_t rows = 3, n = 301;
   DeviceArray<float> x(rows * n), y(rows);
   fill(x.span());
   return Runner(module, emulator, options)
@@ -276,8 +276,9 @@ KernelOutcome run_matrix_units(const Module& module, Emulator& emulator,
 }  // namespace
 
 std::vector<KernelCase> kernel_cases() {
-  const auto named = [](auto* run, std::string kernel) {
-    return [run, kernel](const Module& module, Emulator& emulator, const LaunchOptions& options) {
+  const auto named = [](auto* run, const char* kernel) {
+    return [run, kernel](const Module& module, Emulator& emulator,
+                                             const LaunchOptions& options) {
       return run(kernel, module, emulator, options);
     };
   };

@@ -70,11 +70,11 @@ struct Mutant {
   std::string file, text, what;
 };
 std::vector<Mutant> mutants_of(const std::string& file) {
-  static const std::regex ordering(
+  static const std::regex kOrdering(
       R"re(( *)(wf_sync_block\(\);|wf_sync_warp\(WF_FULL\);|wf_sync_cluster\(\);|wf_sync_grid\(counter\);|wf_cp_wait<1>\(\);|wf_cp_commit\(\);|wf_fence\(\);|wf_atomic_add_acq_rel))re");
   const std::string text = read_kernel(file);
   std::vector<Mutant> mutants;
-  for (auto at = std::sregex_iterator(text.begin(), text.end(), ordering);
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), kOrdering);
        at != std::sregex_iterator(); ++at) {
     const std::string found = (*at)[2];
     const bool atomic = found == "wf_atomic_add_acq_rel";
@@ -82,7 +82,7 @@ std::vector<Mutant> mutants_of(const std::string& file) {
     mutant.text.replace(static_cast<size_t>(at->position(2)), found.size(),
                         atomic ? "wf_atomic_add" : "");
     const auto line = std::count(text.begin(), text.begin() + at->position(2), '\n') + 1;
-    mutant.what = file + ":" + std::to_string(line) + ": " + found;
+    mutant.what.append(file).append(":").append(std::to_string(line)).append(": ").append(found);
     mutants.push_back(std::move(mutant));
   }
   return mutants;

@@ -11,7 +11,6 @@ namespace weft::simt {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr size_t kWords = 256;
 

@@ -64,7 +64,7 @@ struct Include {
 };
 
 std::vector<Include> includes_of_src() {
-  static const std::regex pattern(R"re(^\s*#\s*include\s*[<"]([^>"]+)[>"])re");
+  static const std::regex kPattern(R"re(^\s*#\s*include\s*[<"]([^>"]+)[>"])re");
   std::vector<Include> includes;
   for (const fs::path& file : files_below(kRoot / "src")) {
     if (!is_source(file)) continue;
@@ -74,7 +74,7 @@ std::vector<Include> includes_of_src() {
     for (std::string line; std::getline(stream, line);) {
       ++number;
       std::smatch match;
-      if (std::regex_search(line, match, pattern)) {
+      if (std::regex_search(line, match, kPattern)) {
         includes.push_back({fs::relative(file, kRoot), number, folder, match[1]});
       }
     }

@@ -10,7 +10,6 @@
 namespace weft::testing {
 namespace {
 
-using onnx::f32_tensor;
 using onnx::TestModel;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -159,7 +158,7 @@ TEST_F(BadInput, ModelsThatBreakTheRules) {
 
 /// More than there is, though every size is a number: refused before memory is asked for.
 TEST_F(BadInput, SizesBeyondTheMachine) {
-  const auto relu_of = [](std::vector<onnx::Dim> dims) {
+  const auto relu_of = [](const std::vector<onnx::Dim>& dims) {
     return TestModel().input("x", DType::kF32, dims).node({"Relu", {"x"}, {"y"}}).output("y");
   };
   const int64_t million = 1'000'000;
