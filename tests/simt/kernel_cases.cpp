@@ -277,8 +277,7 @@ KernelOutcome run_matrix_units(const Module& module, Emulator& emulator,
 
 std::vector<KernelCase> kernel_cases() {
   const auto named = [](auto* run, const char* kernel) {
-    return [run, kernel](const Module& module, Emulator& emulator,
-                                             const LaunchOptions& options) {
+    return [run, kernel](const Module& module, Emulator& emulator, const LaunchOptions& options) {
       return run(kernel, module, emulator, options);
     };
   };
