@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
 #include "plan/fusion_plan.h"
 #include "rewrite/fold_constants.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
@@ -15,16 +15,6 @@ Target two_cores() {
   t.vector_registers = 32;
   t.bandwidth = {{1 << 15, 200}, {1 << 25, 30}};
   return t;
-}
-
-TensorProgram program_of(const std::string& text) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  return std::move(*program);
 }
 
 FusionPlan plan_of(const TensorProgram& program, const std::string& planner) {
@@ -49,12 +39,12 @@ constexpr const char* kSoftmax = R"(
 } -> (y))";
 
 TEST(Partition, NoneMakesOneKernelAnExpression) {
-  const TensorProgram p = program_of(kSoftmax);
+  const TensorProgram p = expressed(kSoftmax);
   EXPECT_EQ(plan_of(p, "none").kernels.size(), p.exprs.size());
 }
 
 TEST(Partition, XlaCutsBehindEveryReduction) {
-  const TensorProgram p = program_of(kSoftmax);
+  const TensorProgram p = expressed(kSoftmax);
   const FusionPlan plan = plan_of(p, "xla");
   EXPECT_EQ(plan.kernels.size(), 3U) << print(plan, p);
   bool cut = false;
@@ -66,7 +56,7 @@ TEST(Partition, XlaCutsBehindEveryReduction) {
 }
 
 TEST(Partition, AutoStitchesAcrossReductions) {
-  const TensorProgram p = program_of(kSoftmax);
+  const TensorProgram p = expressed(kSoftmax);
   const FusionPlan plan = plan_of(p, "auto");
   ASSERT_EQ(plan.kernels.size(), 1U) << print(plan, p);
   EXPECT_EQ(plan.kernels[0].schedule.schedule_template, "rows");
@@ -75,7 +65,7 @@ TEST(Partition, AutoStitchesAcrossReductions) {
 }
 
 TEST(Partition, AContractionTakesItsEpilogueAndLeavesTheNextRowReduction) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[64,32], w: f32[32,48], b: f32[48]) {
   p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[64,48]
   bb = broadcast b, dims={1} : f32[64,48]
@@ -91,7 +81,7 @@ TEST(Partition, AContractionTakesItsEpilogueAndLeavesTheNextRowReduction) {
 }
 
 TEST(Partition, TwoContractionsNeverShareAKernel) {
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[8,16], w: f32[16,16], v: f32[16,16]) {
   a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[8,16]
   c = dot_general a, v, lhs_contract={1}, rhs_contract={0} : f32[8,16]
@@ -105,7 +95,7 @@ TEST(Partition, TwoContractionsNeverShareAKernel) {
 
 TEST(Partition, AMatrixThatLiesAlongTheReductionIsStreamedByRows) {
   const auto template_of = [](const char* text) {
-    const TensorProgram p = program_of(text);
+    const TensorProgram p = expressed(text);
     const FusionPlan plan = plan_of(p, "auto");
     EXPECT_EQ(plan.kernels.size(), 1U) << print(plan, p);
     EXPECT_TRUE(plan.kernels[0].is_compute);
@@ -138,7 +128,7 @@ TEST(Partition, AMatrixThatLiesAlongTheReductionIsStreamedByRows) {
 TEST(Partition, NeverMakesACycle) {
   // b and d would fit one kernel, but the product between them needs a's kernel finished and d
   // started after it.
-  const TensorProgram p = program_of(R"(
+  const TensorProgram p = expressed(R"(
 (x: f32[16,16], w: f32[16,16]) {
   a = exp x : f32[16,16]
   c = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[16,16]
@@ -150,7 +140,7 @@ TEST(Partition, NeverMakesACycle) {
 }
 
 TEST(Partition, RefusesUnknownAndLaterPlannersByName) {
-  const TensorProgram p = program_of(kSoftmax);
+  const TensorProgram p = expressed(kSoftmax);
   PlanOptions options;
   options.planner = "best";
   EXPECT_EQ(plan_fusion(p, two_cores(), options).error().code, ErrorCode::kInvalidInput);
@@ -169,7 +159,7 @@ constexpr const char* kSoftmaxPlan = R"(plan auto {
 )";
 
 TEST(PlanText, PrintsAndParses) {
-  const TensorProgram p = program_of(kSoftmax);
+  const TensorProgram p = expressed(kSoftmax);
   const FusionPlan plan = plan_of(p, "auto");
   EXPECT_EQ(print(plan, p), kSoftmaxPlan);
   const auto parsed = parse_plan(kSoftmaxPlan, p, two_cores());
@@ -180,7 +170,7 @@ TEST(PlanText, PrintsAndParses) {
 }
 
 TEST(PlanText, TakesAPartitionMadeByHand) {
-  const TensorProgram p = program_of(kSoftmax);
+  const TensorProgram p = expressed(kSoftmax);
   const auto parsed = parse_plan(R"(plan hand {
     kernel top memory rows: m, d, e -> e
     kernel rest memory rows: s, y -> y
@@ -191,7 +181,7 @@ TEST(PlanText, TakesAPartitionMadeByHand) {
 }
 
 TEST(PlanText, SaysWhereItIsWrong) {
-  const TensorProgram p = program_of(kSoftmax);
+  const TensorProgram p = expressed(kSoftmax);
   const auto error = [&](std::string_view text) {
     const auto parsed = parse_plan(text, p, two_cores());
     EXPECT_FALSE(parsed.ok()) << text;
