@@ -78,5 +78,28 @@ TEST(Stitch, KeepsColumnsAsWholeVectors) {
   EXPECT_TRUE(has(text, "e_v[a1,a2]")) << text;
 }
 
+/// Σ x² beside Σ x; the sweep of Σ (x - μ)² only for rows with a large mean.
+TEST(Stitch, SweepsAgainForTheVarianceOfFewRowsOnly) {
+  const auto centred = [](const char* outputs) {
+    return scheduled(std::string(R"(
+(x: f32[512,768]) {
+  n = constant 768 : f32[]
+  nb = broadcast n, dims={} : f32[512]
+  s = reduce x, axes={1}, combiner=sum : f32[512]
+  mu = div s, nb : f32[512]
+  mub = broadcast mu, dims={0} : f32[512,768]
+  d = sub x, mub : f32[512,768]
+  q = mul d, d : f32[512,768]
+  v = reduce q, axes={1}, combiner=sum : f32[512]
+  vb = broadcast v, dims={0} : f32[512,768]
+  y = mul d, vb : f32[512,768]
+} -> ()") + outputs);
+  };
+  const std::string text = centred("y)");
+  EXPECT_TRUE(has(text, "if !v_n")) << text;
+  EXPECT_TRUE(has(text, "s_q")) << text;
+  EXPECT_FALSE(has(centred("y, v)"), "if !")) << "an output is made in any case";
+}
+
 }  // namespace
 }  // namespace weft
