@@ -1,14 +1,12 @@
 #include "codegen/cuda/nvrtc.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
 #include "codegen/cuda/prelude.h"
+#include "support/dynamic_library.h"
 
 namespace weft {
 namespace {
@@ -42,14 +40,9 @@ std::vector<std::string> folders_near_program() {
 /// Library files to try, in order, without those of environment variables that are not set.
 std::vector<std::string> candidates(const std::string& path) {
   if (!path.empty()) return {path};
-  std::vector<std::string> files;
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (const std::string file = variable("WEFT_NVRTC"); !file.empty()) return {file};
-  std::vector<std::string> folders;
-  if (const std::string home = variable("CUDA_HOME"); !home.empty()) {
+  if (std::string file = environment_variable("WEFT_NVRTC"); !file.empty()) return {file};
+  std::vector<std::string> files, folders;
+  if (const std::string home = environment_variable("CUDA_HOME"); !home.empty()) {
     folders.push_back(home + "/lib64/");
   }
   folders.emplace_back("/usr/local/cuda/lib64/");
@@ -121,7 +114,6 @@ std::vector<CudaKernelResources> parse_ptxas_log(std::string_view log) {
 
 /// The functions of nvrtc.h that are used, under their own names.
 struct Nvrtc::Library {
-  void* handle = nullptr;
   // NOLINTBEGIN(readability-identifier-naming)
   const char* (*nvrtcGetErrorString)(int) = nullptr;
   int (*nvrtcVersion)(int*, int*) = nullptr;
@@ -137,25 +129,20 @@ struct Nvrtc::Library {
   int (*nvrtcGetProgramLog)(Program, char*) = nullptr;
   // NOLINTEND(readability-identifier-naming)
 
-  /// The name of the first function that the library lacks; empty if none.
-  std::string bind() {
-    std::string missing;
-    const auto find = [&](const char* name, auto& function) {
-      function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(handle, name));
-      if (function == nullptr && missing.empty()) missing = name;
-    };
-    find("nvrtcGetErrorString", nvrtcGetErrorString);
-    find("nvrtcVersion", nvrtcVersion);
-    find("nvrtcGetNumSupportedArchs", nvrtcGetNumSupportedArchs);
-    find("nvrtcGetSupportedArchs", nvrtcGetSupportedArchs);
-    find("nvrtcCreateProgram", nvrtcCreateProgram);
-    find("nvrtcDestroyProgram", nvrtcDestroyProgram);
-    find("nvrtcCompileProgram", nvrtcCompileProgram);
-    find("nvrtcGetCUBINSize", nvrtcGetCUBINSize);
-    find("nvrtcGetCUBIN", nvrtcGetCUBIN);
-    find("nvrtcGetProgramLogSize", nvrtcGetProgramLogSize);
-    find("nvrtcGetProgramLog", nvrtcGetProgramLog);
-    return missing;
+  void bind(DynamicLibrary& library) {
+#define WEFT_BIND(name) library.bind(name, #name)
+    WEFT_BIND(nvrtcGetErrorString);
+    WEFT_BIND(nvrtcVersion);
+    WEFT_BIND(nvrtcGetNumSupportedArchs);
+    WEFT_BIND(nvrtcGetSupportedArchs);
+    WEFT_BIND(nvrtcCreateProgram);
+    WEFT_BIND(nvrtcDestroyProgram);
+    WEFT_BIND(nvrtcCompileProgram);
+    WEFT_BIND(nvrtcGetCUBINSize);
+    WEFT_BIND(nvrtcGetCUBIN);
+    WEFT_BIND(nvrtcGetProgramLogSize);
+    WEFT_BIND(nvrtcGetProgramLog);
+#undef WEFT_BIND
   }
 
   std::string log_of(Program program) const {
@@ -172,10 +159,9 @@ Result<Nvrtc> Nvrtc::load(const std::string& path, const std::string& arch) {
   const std::vector<std::string> files = candidates(path);
   std::optional<Error> refused;
   for (const std::string& file : files) {
-    void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) continue;
-    // It stays loaded until the process ends: unloading is known to leave threads behind.
-    Result<Nvrtc> nvrtc = open(handle, file);
+    DynamicLibrary library = DynamicLibrary::open(file);
+    if (!library.is_open()) continue;
+    Result<Nvrtc> nvrtc = open(std::move(library));
     Status usable = nvrtc.ok() ? Status() : Status(nvrtc.error());
     if (usable.ok() && !arch.empty()) usable = nvrtc->check_arch(arch);
     if (usable.ok()) return nvrtc;
@@ -190,16 +176,17 @@ Result<Nvrtc> Nvrtc::load(const std::string& path, const std::string& arch) {
                    "library's file)"};
 }
 
-Result<Nvrtc> Nvrtc::open(void* handle, const std::string& file) {
+Result<Nvrtc> Nvrtc::open(DynamicLibrary loaded) {
   auto library = std::make_shared<Library>();
-  library->handle = handle;
+  library->bind(loaded);
   Nvrtc nvrtc;
-  nvrtc.path_ = file;
-  if (const std::string missing = library->bind(); !missing.empty()) {
-    return Error{ErrorCode::kMissingDevice, "'" + file + "' has no function " + missing};
+  nvrtc.path_ = loaded.file();
+  if (!loaded.lacking().empty()) {
+    return Error{ErrorCode::kMissingDevice,
+                 "'" + loaded.file() + "' has no function " + loaded.lacking()};
   }
   if (library->nvrtcVersion(&nvrtc.major_, &nvrtc.minor_) != kSuccess) {
-    return Error{ErrorCode::kMissingDevice, "'" + file + "' does not tell its version"};
+    return Error{ErrorCode::kMissingDevice, "'" + nvrtc.path_ + "' does not tell its version"};
   }
   nvrtc.library_ = std::move(library);
   return nvrtc;

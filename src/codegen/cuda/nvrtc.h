@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/dynamic_library.h"
 #include "support/result.h"
 
 namespace weft {
@@ -63,7 +64,7 @@ class Nvrtc {
  private:
   struct Library;
   Nvrtc() = default;
-  static Result<Nvrtc> open(void* handle, const std::string& file);
+  static Result<Nvrtc> open(DynamicLibrary loaded);
   Status check_arch(const std::string& arch) const;
 
   std::shared_ptr<const Library> library_;

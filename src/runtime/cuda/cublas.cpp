@@ -1,11 +1,10 @@
 #include "runtime/cuda/cublas.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <utility>
+
+#include "support/dynamic_library.h"
 
 namespace weft {
 namespace {
@@ -41,29 +40,22 @@ struct Proposal {
   int reserved[4];
 };
 
-/// The name of the first function that the library lacks; empty if none.
-std::string bind(void* library, CublasFunctions& functions) {
-  std::string missing;
-  const auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, symbol));
-    if (function == nullptr && missing.empty()) missing = symbol;
-  };
-#define WEFT_FIND(name) find(functions.name, #name)
-  WEFT_FIND(cublasLtCreate);
-  WEFT_FIND(cublasLtDestroy);
-  WEFT_FIND(cublasLtMatmulDescCreate);
-  WEFT_FIND(cublasLtMatmulDescDestroy);
-  WEFT_FIND(cublasLtMatmulDescSetAttribute);
-  WEFT_FIND(cublasLtMatrixLayoutCreate);
-  WEFT_FIND(cublasLtMatrixLayoutDestroy);
-  WEFT_FIND(cublasLtMatrixLayoutSetAttribute);
-  WEFT_FIND(cublasLtMatmulPreferenceCreate);
-  WEFT_FIND(cublasLtMatmulPreferenceDestroy);
-  WEFT_FIND(cublasLtMatmulPreferenceSetAttribute);
-  WEFT_FIND(cublasLtMatmulAlgoGetHeuristic);
-  WEFT_FIND(cublasLtMatmul);
-#undef WEFT_FIND
-  return missing;
+void bind(DynamicLibrary& library, CublasFunctions& functions) {
+#define WEFT_BIND(name) library.bind(functions.name, #name)
+  WEFT_BIND(cublasLtCreate);
+  WEFT_BIND(cublasLtDestroy);
+  WEFT_BIND(cublasLtMatmulDescCreate);
+  WEFT_BIND(cublasLtMatmulDescDestroy);
+  WEFT_BIND(cublasLtMatmulDescSetAttribute);
+  WEFT_BIND(cublasLtMatrixLayoutCreate);
+  WEFT_BIND(cublasLtMatrixLayoutDestroy);
+  WEFT_BIND(cublasLtMatrixLayoutSetAttribute);
+  WEFT_BIND(cublasLtMatmulPreferenceCreate);
+  WEFT_BIND(cublasLtMatmulPreferenceDestroy);
+  WEFT_BIND(cublasLtMatmulPreferenceSetAttribute);
+  WEFT_BIND(cublasLtMatmulAlgoGetHeuristic);
+  WEFT_BIND(cublasLtMatmul);
+#undef WEFT_BIND
 }
 
 Error too_old(const std::string& library, const std::string& lacking) {
@@ -75,28 +67,19 @@ Error too_old(const std::string& library, const std::string& lacking) {
 
 Result<std::shared_ptr<const Cublas>> Cublas::load(const std::string& path) {
   std::vector<std::string> names = {"libcublasLt.so.13", "libcublasLt.so.12"};
-  const char* variable = std::getenv("WEFT_CUBLASLT");
-  if (!path.empty()) {
-    names = {path};
-  } else if (variable != nullptr && *variable != '\0') {
-    names = {variable};
-  }
+  const std::string variable = environment_variable("WEFT_CUBLASLT");
+  if (!path.empty() || !variable.empty()) names = {path.empty() ? variable : path};
   std::string tried;
-  for (const std::string& name : names) {
-    void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      tried += (tried.empty() ? "" : ", ") + name;
-      continue;
-    }
-    CublasFunctions functions = {};
-    if (const std::string lacking = bind(library, functions); !lacking.empty()) {
-      return too_old(name, lacking);
-    }
-    return from_functions(functions);
+  DynamicLibrary library = DynamicLibrary::open_first(names, &tried);
+  if (!library.is_open()) {
+    return Error{ErrorCode::kMissingDevice,
+                 "the program calls cuBLASLt, which was not found (looked for " + tried +
+                     "): install it, or compile for a target that names no libraries"};
   }
-  return Error{ErrorCode::kMissingDevice,
-               "the program calls cuBLASLt, which was not found (looked for " + tried +
-                   "): install it, or compile for a target that names no libraries"};
+  CublasFunctions functions = {};
+  bind(library, functions);
+  if (!library.lacking().empty()) return too_old(library.file(), library.lacking());
+  return from_functions(functions);
 }
 
 std::shared_ptr<const Cublas> Cublas::from_functions(const CublasFunctions& functions) {

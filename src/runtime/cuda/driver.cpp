@@ -1,11 +1,10 @@
 #include "runtime/cuda/driver.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
+
+#include "support/dynamic_library.h"
 
 namespace weft {
 namespace {
@@ -16,58 +15,51 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// Fills `functions`; the name of the first that the library lacks, empty if none.
-std::string bind(void* library, CudaFunctions& functions) {
-  std::string missing;
-  const auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, symbol));
-    if (function == nullptr && missing.empty()) missing = symbol;
-  };
-#define WEFT_FIND(name) find(functions.name, #name)
-#define WEFT_FIND_AS(name, symbol) find(functions.name, #symbol)
-  WEFT_FIND(cuInit);
-  WEFT_FIND(cuDriverGetVersion);
-  WEFT_FIND(cuGetErrorName);
-  WEFT_FIND(cuGetErrorString);
-  WEFT_FIND(cuDeviceGetCount);
-  WEFT_FIND(cuDeviceGet);
-  WEFT_FIND(cuDeviceGetName);
-  WEFT_FIND(cuDeviceGetAttribute);
-  WEFT_FIND_AS(cuDeviceTotalMem, cuDeviceTotalMem_v2);
-  WEFT_FIND(cuDevicePrimaryCtxRetain);
-  WEFT_FIND_AS(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2);
-  WEFT_FIND(cuCtxSetCurrent);
-  WEFT_FIND_AS(cuMemAlloc, cuMemAlloc_v2);
-  WEFT_FIND_AS(cuMemFree, cuMemFree_v2);
-  WEFT_FIND_AS(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2);
-  WEFT_FIND_AS(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2);
-  WEFT_FIND_AS(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2);
-  WEFT_FIND(cuMemsetD8Async);
-  WEFT_FIND(cuLibraryLoadData);
-  WEFT_FIND(cuLibraryUnload);
-  WEFT_FIND(cuLibraryGetKernel);
-  WEFT_FIND(cuKernelGetFunction);
-  WEFT_FIND(cuFuncGetAttribute);
-  WEFT_FIND(cuFuncSetAttribute);
-  WEFT_FIND(cuOccupancyMaxActiveBlocksPerMultiprocessor);
-  WEFT_FIND(cuLaunchKernelEx);
-  WEFT_FIND(cuStreamCreate);
-  WEFT_FIND_AS(cuStreamDestroy, cuStreamDestroy_v2);
-  WEFT_FIND(cuStreamSynchronize);
-  WEFT_FIND_AS(cuStreamBeginCapture, cuStreamBeginCapture_v2);
-  WEFT_FIND(cuStreamEndCapture);
-  WEFT_FIND_AS(cuGraphInstantiate, cuGraphInstantiateWithFlags);
-  WEFT_FIND(cuGraphLaunch);
-  WEFT_FIND(cuGraphDestroy);
-  WEFT_FIND(cuGraphExecDestroy);
-  WEFT_FIND(cuEventCreate);
-  WEFT_FIND_AS(cuEventDestroy, cuEventDestroy_v2);
-  WEFT_FIND(cuEventRecord);
-  WEFT_FIND(cuEventSynchronize);
-  WEFT_FIND(cuEventElapsedTime);
-#undef WEFT_FIND
-#undef WEFT_FIND_AS
-  return missing;
+void bind(DynamicLibrary& library, CudaFunctions& functions) {
+#define WEFT_BIND(name) library.bind(functions.name, #name)
+#define WEFT_BIND_AS(name, symbol) library.bind(functions.name, #symbol)
+  WEFT_BIND(cuInit);
+  WEFT_BIND(cuDriverGetVersion);
+  WEFT_BIND(cuGetErrorName);
+  WEFT_BIND(cuGetErrorString);
+  WEFT_BIND(cuDeviceGetCount);
+  WEFT_BIND(cuDeviceGet);
+  WEFT_BIND(cuDeviceGetName);
+  WEFT_BIND(cuDeviceGetAttribute);
+  WEFT_BIND_AS(cuDeviceTotalMem, cuDeviceTotalMem_v2);
+  WEFT_BIND(cuDevicePrimaryCtxRetain);
+  WEFT_BIND_AS(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2);
+  WEFT_BIND(cuCtxSetCurrent);
+  WEFT_BIND_AS(cuMemAlloc, cuMemAlloc_v2);
+  WEFT_BIND_AS(cuMemFree, cuMemFree_v2);
+  WEFT_BIND_AS(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2);
+  WEFT_BIND_AS(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2);
+  WEFT_BIND_AS(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2);
+  WEFT_BIND(cuMemsetD8Async);
+  WEFT_BIND(cuLibraryLoadData);
+  WEFT_BIND(cuLibraryUnload);
+  WEFT_BIND(cuLibraryGetKernel);
+  WEFT_BIND(cuKernelGetFunction);
+  WEFT_BIND(cuFuncGetAttribute);
+  WEFT_BIND(cuFuncSetAttribute);
+  WEFT_BIND(cuOccupancyMaxActiveBlocksPerMultiprocessor);
+  WEFT_BIND(cuLaunchKernelEx);
+  WEFT_BIND(cuStreamCreate);
+  WEFT_BIND_AS(cuStreamDestroy, cuStreamDestroy_v2);
+  WEFT_BIND(cuStreamSynchronize);
+  WEFT_BIND_AS(cuStreamBeginCapture, cuStreamBeginCapture_v2);
+  WEFT_BIND(cuStreamEndCapture);
+  WEFT_BIND_AS(cuGraphInstantiate, cuGraphInstantiateWithFlags);
+  WEFT_BIND(cuGraphLaunch);
+  WEFT_BIND(cuGraphDestroy);
+  WEFT_BIND(cuGraphExecDestroy);
+  WEFT_BIND(cuEventCreate);
+  WEFT_BIND_AS(cuEventDestroy, cuEventDestroy_v2);
+  WEFT_BIND(cuEventRecord);
+  WEFT_BIND(cuEventSynchronize);
+  WEFT_BIND(cuEventElapsedTime);
+#undef WEFT_BIND
+#undef WEFT_BIND_AS
 }
 
 Error missing(const std::string& message) { return {ErrorCode::kMissingDevice, message}; }
@@ -75,18 +67,16 @@ Error missing(const std::string& message) { return {ErrorCode::kMissingDevice, m
 }  // namespace
 
 Result<std::shared_ptr<const CudaDriver>> CudaDriver::load(const std::string& given) {
-  const char* variable = std::getenv("WEFT_CUDA_DRIVER");
-  std::string path = given;
-  if (path.empty() && variable != nullptr) path = variable;
+  std::string path = given.empty() ? environment_variable("WEFT_CUDA_DRIVER") : given;
   if (path.empty()) path = "libcuda.so.1";
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* reason = ::dlerror();
+  DynamicLibrary library = DynamicLibrary::open(path);
+  if (!library.is_open()) {
     return missing("no CUDA device: NVIDIA's driver was not found (looked for " + path + ": " +
-                   (reason == nullptr ? "not found" : reason) + ")");
+                   library.reason() + ")");
   }
   CudaFunctions functions = {};
-  const std::string lacking = bind(library, functions);
+  bind(library, functions);
+  const std::string& lacking = library.lacking();
   int version = 0;
   if (functions.cuDriverGetVersion != nullptr) functions.cuDriverGetVersion(&version);
   if (!lacking.empty()) {
