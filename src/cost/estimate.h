@@ -21,6 +21,11 @@ struct Estimate {
 /// max(bytes / bandwidth, flops / peak), with the target's bandwidth at that working set.
 double roofline_us(int64_t bytes, int64_t flops, const Target& target);
 
+/// What a GPU's memory takes to move so many bytes where blocks keep `busy` (0, 1] of the device
+/// busy: the bandwidth curve's time, no less than at its smallest size (latency), and no less than
+/// those blocks take at their share of the curve's best rate, which is what SMs can ask for.
+double memory_us(double bytes, double busy, const Target& target);
+
 /// The roofline, and what it costs to start a kernel: launch and barrier.
 double latency_us(int64_t bytes, int64_t flops, const Target& target);
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "cost/estimate.h"
 #include "schedule/repeated_reads.h"
 #include "schedule/rounding.h"
 #include "schedule/thread_tile.h"
@@ -26,9 +27,6 @@ constexpr int64_t kBusyThreads = 512;
 /// Threads of an SM that leave each of them 64 registers.
 constexpr int64_t kRoomyThreads = 1024;
 constexpr int64_t kMostParts = 512;
-/// Elements of a row that each block of a cluster has at least: one block alone has fewer before
-/// blocks have met.
-constexpr int64_t kLeastOfCluster = 1024;
 /// Parts of a row that one thread combines at most.
 constexpr int64_t kMostTurns = 16;
 
@@ -349,7 +347,6 @@ bool LayoutChoice::choose_parts(const Split& split, RowLayout* l) const {
   const int64_t unit = vectors ? 32 * vector_elements(*l) : 8;
   l->part = ceil_div(ceil_div(extent(l->split), parts), unit) * unit;
   l->parts = ceil_div(extent(l->split), l->part);
-  if (split.cluster && vectors && l->part < kLeastOfCluster) return false;
   return l->parts > 1 && l->parts * 2 > parts;
 }
 
@@ -415,12 +412,11 @@ double LayoutChoice::busy_part(int64_t blocks, int64_t warps) const {
 
 double LayoutChoice::elementwise_time(const RowLayout& l) const {
   const double bytes = bytes_moved(l);
-  const double rate = target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, 1e15))) * 1e3;
   const int64_t boxes = boxes_of(l, axes_), blocks = l.blocks > 0 ? l.blocks : boxes;
   // All blocks take as many boxes as the one with the most.
   const double turns =
       static_cast<double>(ceil_div(boxes, blocks) * blocks) / static_cast<double>(boxes);
-  return bytes / rate / busy_part(blocks, l.warps) * turns + request_time(l);
+  return memory_us(bytes, busy_part(blocks, l.warps) / turns, target_) + request_time(l);
 }
 
 /// A thread has several elements along the axis on which operands stay the same.
@@ -490,8 +486,8 @@ RowLayout LayoutChoice::rows(const Split& split, const Threads& threads, bool re
   }
   const double busy = busy_part(blocks, l.warps);
   const double bytes = bytes_moved(l) + partial_bytes(l, blocks);
-  const double rate = target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, 1e15))) * 1e3;
-  l.microseconds = bytes / rate / busy * turns + request_time(l) + barriers_us(l, blocks);
+  l.microseconds =
+      memory_us(bytes, busy / turns, target_) + request_time(l) + barriers_us(l, blocks);
   return l;
 }
 

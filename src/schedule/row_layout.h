@@ -43,10 +43,10 @@ struct RowLayout {
 
 /// The layouts of a group, those predicted faster first; the last one has sweeps of few elements
 /// in one block and always fits. The prediction takes the bytes that are moved, the part of the
-/// device that the blocks keep busy and, where rows are split, a barrier for each level of
-/// reductions (AStitch §4.3, adaptive thread mapping: many short rows share a block, few long ones
-/// are split over blocks): of the grid, with all blocks on the device at once, or where the target
-/// has clusters and few blocks suffice, of one, in as many rounds as there are rows.
+/// device that the blocks keep busy (memory_us) and, where rows are split, a barrier for each level
+/// of reductions (AStitch §4.3, adaptive thread mapping: many short rows share a block, few long
+/// ones are split over blocks): of the grid, with all blocks on the device at once, or where the
+/// target has clusters and few blocks suffice, of one, in as many rounds as there are rows.
 std::vector<RowLayout> row_layouts(const TensorProgram& program, const Group& group,
                                    const GroupAxes& axes, const JoinedGroup& joined,
                                    const Target& target);

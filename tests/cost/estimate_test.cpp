@@ -29,6 +29,22 @@ TEST(Estimate, IsTheRooflineAndTheLaunch) {
   EXPECT_DOUBLE_EQ(latency_us(5000, 7000, slow()), 7 + 3);
 }
 
+/// 10 GB/s at 1000 bytes is a latency of 0.1 us; 100 GB/s are the most that the whole device asks
+/// for.
+TEST(Estimate, MemoryTakesLatencyAndWhatBusyBlocksAskFor) {
+  Target t = slow();
+  t.bandwidth = {{1000, 10}, {100000, 100}, {1000000, 20}};
+  EXPECT_DOUBLE_EQ(memory_us(1000, 1, t), 0.1);
+  EXPECT_DOUBLE_EQ(memory_us(10, 1, t), 0.1);
+  // A hundredth of the device asks for 1 GB/s, a tenth of it for what the latency leaves.
+  EXPECT_DOUBLE_EQ(memory_us(1000, 0.01, t), 1);
+  EXPECT_DOUBLE_EQ(memory_us(1000, 0.1, t), 0.1);
+  // A quarter of it saturates what lies beyond the cache.
+  EXPECT_DOUBLE_EQ(memory_us(1000000, 1, t), 50);
+  EXPECT_DOUBLE_EQ(memory_us(1000000, 0.25, t), 50);
+  EXPECT_DOUBLE_EQ(memory_us(1000000, 0.1, t), 100);
+}
+
 constexpr const char* kChain = R"(program {
   input x: f32[100]
   input t: f32[1000,10]

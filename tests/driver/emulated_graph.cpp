@@ -76,6 +76,16 @@ bool can_emulate() {
   return probe.ok() || probe.error().code != ErrorCode::kMissingDevice;
 }
 
+Target with_sms(Target target, int32_t sm_count) {
+  for (auto& point : target.bandwidth) {
+    point.bytes = point.bytes * sm_count / target.sm_count;
+    point.gb_per_s *= static_cast<double>(sm_count) / target.sm_count;
+  }
+  target.l2_bytes = target.l2_bytes * sm_count / target.sm_count;
+  target.sm_count = sm_count;
+  return target;
+}
+
 int64_t EmulatedRun::bytes() const {
   int64_t sum = 0;
   for (const auto* list : {&inputs, &outputs}) {

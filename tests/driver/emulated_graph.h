@@ -15,6 +15,9 @@ namespace weft::testing {
 /// Whether there is a compiler that the emulator can build texts with.
 bool can_emulate();
 
+/// A device like the target with fewer SMs, each with its share of the cache and of the bandwidth.
+Target with_sms(Target target, int32_t sm_count);
+
 /// What one launch did.
 struct Launch {
   CudaKernel kernel;

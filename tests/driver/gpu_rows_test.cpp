@@ -53,7 +53,6 @@ class GpuRows : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!can_emulate()) GTEST_SKIP() << "no compiler to build CUDA text with";
-    small_.sm_count = 8;
     clustered_ = small_;
     clustered_.grid_barriers = false;
     small_.cluster_blocks = 0;
@@ -64,7 +63,7 @@ class GpuRows : public ::testing::Test {
   }
 
   Target h100_ = *find_target("h100-sxm");
-  Target small_ = h100_;
+  Target small_ = with_sms(h100_, 8);
   Target eager_ = h100_;      ///< a barrier of the grid costs nothing
   Target patient_ = h100_;    ///< it costs everything
   Target clustered_ = h100_;  ///< blocks meet in clusters or not at all
@@ -202,7 +201,7 @@ TEST_F(GpuRows, AreSweptWhereRegistersDoNotHoldThem) {
 }
 
 TEST_F(GpuRows, SumsOfSplitRowsAreCombinedOnce) {
-  for (const char* shape : {"2,30001", "5,4097", "1,100003"}) {
+  for (const char* shape : {"2,30001", "5,20011", "1,100003"}) {
     const std::string text = shape;
     const EmulatedRun run =
         run_and_compare(reduction("f32", shape, text.substr(0, text.find(',')), 1, "prod"), eager_);
@@ -371,6 +370,7 @@ TEST_F(GpuRows, NoBarrierOfTheGridWhereTheTargetHasNone) {
         "(a: f16[32,4096], b: f16[4096,32]) {\n  y = dot_general a, b, lhs_batch={}, rhs_batch={}, "
         "lhs_contract={1}, rhs_contract={0} : f16[32,32]\n} -> (y)"}) {
     Target target = h100_;
+    target.cluster_blocks = 0;
     const auto barriers = [&] {
       auto parsed = parse_graph(graph);
       EXPECT_TRUE(parsed.ok()) << parsed.error().message;
