@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <numeric>
-#include <optional>
 
 namespace weft {
 
@@ -41,25 +40,33 @@ class AxisClasses {
   std::vector<int> parent_;
 };
 
-/// Variables of two indices that are one up to their names, `2*a + b` and `2*c + d` -> (a, c), (b,
-/// d): sums in which no coefficient occurs twice. Nothing where the indices differ otherwise.
-std::optional<std::vector<std::pair<int, int>>> paired_variables(const IndexExpr& x,
-                                                                 const IndexExpr& y) {
-  AffineForm a, b;
-  if (!as_affine(x, &a) || !as_affine(y, &b)) return std::nullopt;
-  if (a.constant != b.constant || a.terms.size() != b.terms.size()) return std::nullopt;
+using VariablePairs = std::vector<std::pair<int, int>>;
+
+/// Adds the variables of two affine indices that are one up to their names, `2*a + b` and
+/// `2*c + d` -> (a, c), (b, d): sums in which no coefficient occurs twice.
+bool pair_affine(const AffineForm& a, const AffineForm& b, VariablePairs* pairs) {
+  if (a.constant != b.constant || a.terms.size() != b.terms.size()) return false;
   std::map<int64_t, int> by_coefficient;
   for (const auto& [var, c] : b.terms) {
-    if (var >= kRuntimeIndexBase || !by_coefficient.emplace(c, var).second) return std::nullopt;
+    if (var >= kRuntimeIndexBase || !by_coefficient.emplace(c, var).second) return false;
   }
-  std::vector<std::pair<int, int>> out;
   for (const auto& [var, c] : a.terms) {
     const auto it = by_coefficient.find(c);
-    if (var >= kRuntimeIndexBase || it == by_coefficient.end()) return std::nullopt;
-    out.emplace_back(var, it->second);
+    if (var >= kRuntimeIndexBase || it == by_coefficient.end()) return false;
+    pairs->emplace_back(var, it->second);
     by_coefficient.erase(it);
   }
-  return out;
+  return true;
+}
+
+/// The same of any indices: `a/14` and `c/14` -> (a, c). False where they differ otherwise.
+bool pair_variables(const IndexExpr& x, const IndexExpr& y, VariablePairs* pairs) {
+  AffineForm a, b;
+  const bool affine = as_affine(x, &a);
+  if (affine != as_affine(y, &b)) return false;
+  if (affine) return pair_affine(a, b, pairs);
+  return x.op() == y.op() && pair_variables(x.lhs(), y.lhs(), pairs) &&
+         pair_variables(x.rhs(), y.rhs(), pairs);
 }
 
 /// A reduction and a later expression that read the same tensor from outside need not read each
@@ -104,23 +111,27 @@ void link_shared_inputs(const TensorProgram& program, const Group& group, const 
     }
     return false;
   };
-  const auto link_axes = [&](const Read& p, int x, const Read& q, int y) {
+  const auto linkable = [&](const Read& p, int x, const Read& q, int y) {
     const int a = classes->find(first[static_cast<size_t>(p.position)] + x);
     const int b = classes->find(first[static_cast<size_t>(q.position)] + y);
-    if (a == b) return true;
-    if (!(reduces(a) || reduces(b)) ||
-        expr(p.position).range(x).hi != expr(q.position).range(y).hi || meets_itself(a, b))
-      return false;
-    classes->unite(a, b);
-    return true;
+    return a == b ||
+           ((reduces(a) || reduces(b)) &&
+            expr(p.position).range(x).hi == expr(q.position).range(y).hi && !meets_itself(a, b));
   };
+  // All or nothing: what is linked must not depend on the order of a tensor's axes, which is that
+  // of the program when a plan is made and that of memory when a kernel is built.
   const auto link = [&](const Read& p, const Read& q) {
+    VariablePairs pairs;
     for (size_t d = 0; d < p.scalar->indices.size(); ++d) {
-      const auto pairs = paired_variables(p.scalar->indices[d], q.scalar->indices[d]);
-      if (!pairs) return;
-      for (const auto& [x, y] : *pairs) {
-        if (!link_axes(p, x, q, y)) return;
-      }
+      if (!pair_variables(p.scalar->indices[d], q.scalar->indices[d], &pairs)) return;
+    }
+    for (const auto& [x, y] : pairs) {
+      if (!linkable(p, x, q, y)) return;
+    }
+    for (const auto& [x, y] : pairs) {
+      if (linkable(p, x, q, y))
+        classes->unite(first[static_cast<size_t>(p.position)] + x,
+                       first[static_cast<size_t>(q.position)] + y);
     }
   };
   for (const auto& [tensor, list] : reads) {

@@ -9,6 +9,7 @@
 #include "schedule/templates.h"
 #include "schedule/tile_builder.h"
 #include "schedule/widen_halves.h"
+#include "support/check.h"
 
 namespace weft {
 
@@ -138,12 +139,15 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   const bool contract = (target.is_gpu() && reduces_behind_product(view.program, view.group)) ||
                         (prefers_contract(view.program, view.group, axes, target) &&
                          contract_applies(view.program, view.group, axes, target));
+  const Decision stitch = stitch_applies(view.program, view.group, axes, target);
+  const bool both = target.is_gpu() && !contract && !stitch &&
+                    two_ways_apply(view.program, view.group, axes, target);
+  // A plan was made for the order of the program's axes, here they lie as in memory.
+  WEFT_CHECK(contract || both || stitch, "kernel " + name + ": " + stitch.reason());
   GroupView wide = view;
   widen_halves(&wide);
   const auto build = [&]() {
     if (target.is_gpu()) {
-      const bool both = !contract && !stitch_applies(view.program, view.group, axes, target) &&
-                        two_ways_apply(view.program, view.group, axes, target);
       const auto on_threads = contract ? build_thread_contract
                               : both   ? build_two_way_stitch
                                        : build_thread_stitch;

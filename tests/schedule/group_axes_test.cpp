@@ -36,6 +36,31 @@ TEST(GroupAxes, FollowASharedInputIntoWhatFeedsAReduction) {
   EXPECT_EQ(axes->axes.size(), 2U);
 }
 
+TEST(GroupAxes, FollowASharedInputWhateverTheOrderOfItsAxes) {
+  // Rows of windows: the index of two axes is a quotient and a remainder of the row.
+  const std::string text = R"(
+(x: f32[1,8,3,5]) {
+  t = transpose x, permutation={ORDER} : f32[SHAPE]
+  r = reshape t : f32[15,8]
+  s = reduce r, axes={1}, combiner=sum : f32[15]
+  b = broadcast s, dims={0} : f32[15,8]
+  y = sub r, b : f32[15,8]
+} -> (y))";
+  const auto axes_with = [&](const std::string& input, const std::string& order) {
+    std::string graph = text;
+    graph.replace(graph.find("1,8,3,5"), 7, input);
+    graph.replace(graph.find("ORDER"), 5, order);
+    graph.replace(graph.find("SHAPE"), 5, "1,3,5,8");
+    const TensorProgram p = expressed(graph);
+    const auto axes = derive_group_axes(p, whole_group(p));
+    EXPECT_TRUE(axes.ok()) << axes.error().message;
+    return axes->axis_of;
+  };
+  const auto channels_first = axes_with("1,8,3,5", "0,2,3,1");
+  EXPECT_EQ(channels_first[0], channels_first[1]);
+  EXPECT_EQ(channels_first, axes_with("1,3,5,8", "0,1,2,3"));
+}
+
 TEST(GroupAxes, RefuseAShiftedRead) {
   const TensorProgram p = expressed(R"(
 (x: f32[8]) {
