@@ -12,6 +12,8 @@ namespace {
 
 /// A kernel whose work on one thread is below this costs more to share than it saves.
 constexpr double kSerialMicroseconds = 2.5;
+/// A run whose kernels all together take less on one thread ends before a sleeping thread is awake.
+constexpr double kSerialRunMicroseconds = 25;
 
 double microseconds_on_one_thread(const PlannedKernel& kernel, const TensorProgram& program,
                                   const Target& target) {
@@ -51,6 +53,7 @@ class Builder {
     }
     Region top;
     WEFT_RETURN_IF_ERROR(build_region(tensors, plan, inputs, outputs, &top));
+    if (!target_.is_gpu() && top.microseconds < kSerialRunMicroseconds) make_serial(&top.steps);
     program_.steps = std::move(top.steps);
     program_.arena_bytes = top.arena_bytes;
     std::vector<std::optional<Hash128>> keys = pack(packing);
@@ -68,6 +71,7 @@ class Builder {
     std::vector<Access> access;  ///< by step
     int64_t arena_bytes = 0;
     std::vector<int32_t> arena_buffers;  ///< every arena buffer inside, to be moved as one
+    double microseconds = 0;             ///< of its kernels on one thread
   };
   struct Frame {
     const TensorProgram& tensors;
@@ -92,6 +96,7 @@ class Builder {
   Status loop(Frame& frame, int32_t index, Region* out);
   void adopt(Frame& frame, Region& region);
   static void add_access(const Region& region, Access* access);
+  static void make_serial(std::vector<ProgramStep>* steps);
   static ProgramStep copy_step(int32_t from, int32_t to);
 
   bool overlap(int32_t a, int32_t b) const;
@@ -303,6 +308,7 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
   const double alone = microseconds_on_one_thread(kernel, frame.tensors, target_);
   step.launch.serial = most <= 1 || alone < kSerialMicroseconds;
   access.serial = step.launch.serial;
+  out->microseconds += alone;
   out->steps.push_back(std::move(step));
   out->access.push_back(std::move(access));
 }
@@ -388,6 +394,7 @@ Status Builder::branch(Frame& frame, int32_t index, Region* out) {
                                       results, &region));
     adopt(frame, region);
     add_access(region, &access);
+    out->microseconds += region.microseconds;
     (r == 0 ? step.if_step->then_steps : step.if_step->else_steps) = std::move(region.steps);
   }
   out->steps.push_back(std::move(step));
@@ -478,6 +485,9 @@ Status Builder::loop(Frame& frame, int32_t index, Region* out) {
   adopt(frame, region);
   add_access(region, &access);
   l.body = std::move(region.steps);
+  // How often a condition holds is not known: often.
+  out->microseconds +=
+      is_scan ? static_cast<double>(l.trips) * region.microseconds : kSerialRunMicroseconds;
   out->steps.push_back(std::move(step));
   out->access.push_back(std::move(access));
   return {};
@@ -538,6 +548,20 @@ void Builder::set_barriers(Region* region) const {
     region->steps[s].barrier_before = wait;
     if (wait) pending.clear();
     pending.push_back(&access);
+  }
+}
+
+void Builder::make_serial(std::vector<ProgramStep>* steps) {
+  for (ProgramStep& step : *steps) {
+    step.launch.serial = true;
+    if (step.if_step) {
+      make_serial(&step.if_step->then_steps);
+      make_serial(&step.if_step->else_steps);
+    }
+    if (step.loop_step) {
+      make_serial(&step.loop_step->condition_steps);
+      make_serial(&step.loop_step->body);
+    }
   }
 }
 

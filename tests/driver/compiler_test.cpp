@@ -74,6 +74,25 @@ TEST(CompileGraph, StopsAfterAPassByName) {
   EXPECT_TRUE((*c)->kernels.empty());
 }
 
+TEST(CompileGraph, RunsThatEndBeforeAThreadIsAwakeTakeNone) {
+  const auto shared_steps = [](int rows) {
+    const std::string x = "f32[" + std::to_string(rows) + ",1000]";
+    CompileOptions options;
+    options.threads = 4;
+    auto c = compile_graph(graph_of(("(x: " + x + ") {\n  a = exp x : " + x +
+                                     "\n  s = reduce a, axes={0}, combiner=sum : f32[1000]" +
+                                     "\n  y = log s : f32[1000]\n} -> (y)")
+                                        .c_str()),
+                           options);
+    EXPECT_TRUE(c.ok()) << c.error().message;
+    const auto& steps = (*c)->program.steps;
+    return std::count_if(steps.begin(), steps.end(),
+                         [](const ProgramStep& s) { return !s.launch.serial; });
+  };
+  EXPECT_EQ(shared_steps(40), 0);
+  EXPECT_EQ(shared_steps(4000), 1);
+}
+
 /// A branch whose condition is a constant only when its surroundings are folded, and inside it
 /// another that depends on what it captures.
 TEST(CompileGraph, BranchesVanishWhoseConditionsFoldLate) {
