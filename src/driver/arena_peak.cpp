@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "driver/arena.h"
+#include "expr/widen_halves.h"
 
 namespace weft {
 
@@ -16,11 +17,13 @@ struct StepUse {
   std::vector<int64_t> inner;
 };
 
-int64_t bytes_of(const Tensor& t) {
-  return physical_size(t.layout, t.type.shape) * byte_size(t.type.dtype);
+int64_t bytes_of(const Tensor& t, bool in_float32 = false) {
+  const DType type = in_float32 && is_half(t.type.dtype) ? DType::kF32 : t.type.dtype;
+  return physical_size(t.layout, t.type.shape) * byte_size(type);
 }
 
-int64_t place(const TensorProgram& program, const std::vector<StepUse>& steps) {
+int64_t place(const TensorProgram& program, const std::vector<StepUse>& steps,
+              bool in_float32 = false) {
   const auto count = static_cast<int32_t>(steps.size());
   std::vector<ArenaBlock> life(program.tensors.size());
   std::vector<bool> in_arena(program.tensors.size(), false);
@@ -48,7 +51,7 @@ int64_t place(const TensorProgram& program, const std::vector<StepUse>& steps) {
   }
   for (size_t t = 0; t < life.size(); ++t) {
     if (!in_arena[t]) continue;
-    life[t].bytes = bytes_of(program.tensors[t]);
+    life[t].bytes = bytes_of(program.tensors[t], in_float32);
     blocks.push_back(life[t]);
   }
   return place_arena(blocks).bytes;
@@ -92,13 +95,14 @@ int64_t arena_peak(const TensorProgram& program, const FusionPlan& plan) {
   return place(program, steps);
 }
 
-int64_t unfused_arena_peak(const TensorProgram& program) {
+int64_t unfused_arena_peak(const TensorProgram& program, bool in_float32) {
   std::vector<StepUse> steps;
   for (const auto& step : program.steps) {
     const auto index = static_cast<size_t>(step.index);
     if (step.opaque) {
       const OpaqueExpr& o = program.opaques[index];
-      steps.push_back(use_of(o, [&](size_t r) { return unfused_arena_peak(*o.regions[r]); }));
+      steps.push_back(
+          use_of(o, [&](size_t r) { return unfused_arena_peak(*o.regions[r], in_float32); }));
       continue;
     }
     const TensorExpr& e = program.exprs[index];
@@ -108,7 +112,7 @@ int64_t unfused_arena_peak(const TensorProgram& program) {
     });
     steps.push_back(std::move(use));
   }
-  return place(program, steps);
+  return place(program, steps, in_float32);
 }
 
 }  // namespace weft

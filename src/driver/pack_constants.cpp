@@ -57,9 +57,25 @@ class Packer {
   bool inside_ = true;
 };
 
+/// 16-bit floats as float32.
+HostTensor widened(const HostTensor& halves) {
+  HostTensor out(DType::kF32, halves.shape());
+  const uint16_t* from = halves.data<uint16_t>();
+  auto* to = out.mutable_data<float>();
+  const int64_t size = halves.size();
+  if (halves.dtype() == DType::kF16) {
+    for (int64_t i = 0; i < size; ++i) to[i] = half_to_float(from[i]);
+  } else {
+    for (int64_t i = 0; i < size; ++i) to[i] = bfloat16_to_float(from[i]);
+  }
+  return out;
+}
+
 }  // namespace
 
-HostTensor pack_constant(const HostTensor& value, const Layout& layout) {
+HostTensor pack_constant(const HostTensor& value, const Layout& layout, DType type) {
+  if (type != value.dtype()) return widened(pack_constant(value, layout, value.dtype()));
+  if (layout.is_row_major()) return value.reshaped({value.size()});
   HostTensor out(value.dtype(), {physical_size(layout, value.shape())});
   switch (byte_size(value.dtype())) {
     case 1:
@@ -83,11 +99,12 @@ namespace {
 Hash128 packed_key(const PackingJob& job, const ModelFiles& files) {
   const Hash128 content = files.content_key(job.value);
   Hasher hasher;
-  hasher.add_text("packed 1");
+  hasher.add_text("packed 2");
   hasher.add_value(content.high);
   hasher.add_value(content.low);
   hasher.add_text(print(TensorType{job.value.dtype(), job.value.shape()}));
   hasher.add_text(print(job.layout));
+  hasher.add_text(dtype_name(job.type));
   return hasher.digest128();
 }
 
@@ -100,15 +117,15 @@ std::optional<HostTensor> view_packed(const CacheFolder& cache, const Hash128& k
 }
 
 PackedConstant pack_one(const PackingJob& job, const PackingOptions& options) {
-  const DType type = job.value.dtype();
+  const DType type = job.type;
   const Shape shape{physical_size(job.layout, job.value.shape())};
   const int64_t bytes = shape[0] * byte_size(type);
   if (options.cache == nullptr || bytes < kPackedFileBytes)
-    return {pack_constant(job.value, job.layout), std::nullopt};
+    return {pack_constant(job.value, job.layout, type), std::nullopt};
   const Hash128 key = packed_key(job, options.files != nullptr ? *options.files : ModelFiles());
   if (auto found = view_packed(*options.cache, key, type, shape, bytes))
     return {std::move(*found), key};
-  HostTensor packed = pack_constant(job.value, job.layout);
+  HostTensor packed = pack_constant(job.value, job.layout, type);
   // From here on the packed form is what is read: the two need not both stay in memory.
   release_pages({job.value.raw(), static_cast<size_t>(job.value.bytes())});
   const std::span<const std::byte> content(packed.raw(), static_cast<size_t>(bytes));

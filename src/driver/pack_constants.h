@@ -16,13 +16,14 @@ inline constexpr const char* kPackedKind = "packed";
 /// Packed constants below this size are not worth a file.
 inline constexpr int64_t kPackedFileBytes = int64_t{64} << 10;
 
-/// The constant's elements in the physical order of `layout`, as one flat tensor; what the layout
-/// has beyond the shape is zero.
-HostTensor pack_constant(const HostTensor& value, const Layout& layout);
+/// The constant's elements in the physical order of `layout`, as one flat tensor of `type` (the
+/// value's, or float32 of 16-bit floats); what the layout has beyond the shape is zero.
+HostTensor pack_constant(const HostTensor& value, const Layout& layout, DType type);
 
 struct PackingJob {
   HostTensor value;
   Layout layout;
+  DType type = DType::kF32;  ///< of the packed elements: the value's, or float32 of 16-bit floats
 };
 struct PackedConstant {
   HostTensor value;            ///< a view of the cache's file where there is a key

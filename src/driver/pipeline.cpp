@@ -23,6 +23,7 @@
 #include "expr/express.h"
 #include "expr/open_axes.h"
 #include "expr/sink_constants.h"
+#include "expr/widen_halves.h"
 #include "kernel/divide_by_invariants.h"
 #include "kernel/prefetch_rows.h"
 #include "kernel/shorten_exponentials.h"
@@ -91,9 +92,14 @@ Result<bool> run_sink_movement(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { sink_movement(p); });
   return true;
 }
+Result<bool> run_widen_operands(Compilation& c) {
+  if (c.target.is_gpu()) return true;
+  for_each_program(c.tensors, [](TensorProgram& p) { widen_operands(p); });
+  return true;
+}
 Result<bool> run_pack(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { remove_dead_expressions(p); });
-  c.unfused_arena_bytes = unfused_arena_peak(c.tensors);
+  c.unfused_arena_bytes = unfused_arena_peak(c.tensors, !c.target.is_gpu());
   if (c.options.planner != "auto") return true;
   for_each_program(c.tensors, [](TensorProgram& p) { pack_contractions(p); });
   return true;
@@ -125,8 +131,9 @@ Result<bool> plan(Compilation& c) {
 
 /// The tensor program with no contractions packed.
 Status express_apart(Compilation& c) {
-  for (const auto step : {run_express, run_sink_constants, run_fold_movement, run_split_axes,
-                          run_sink_movement, run_remove_dead_expressions, run_assign_layouts}) {
+  for (const auto step :
+       {run_express, run_sink_constants, run_fold_movement, run_split_axes, run_sink_movement,
+        run_widen_operands, run_remove_dead_expressions, run_assign_layouts}) {
     auto done = step(c);
     if (!done.ok()) return done.take_error();
   }
@@ -387,6 +394,7 @@ const std::vector<Pass>& pipeline() {
       {"fold-movement", "tensor-program", run_fold_movement},
       {"split-axes", "tensor-program", run_split_axes},
       {"sink-movement", "tensor-program", run_sink_movement},
+      {"widen-operands", "tensor-program", run_widen_operands},
       {"pack-contractions", "tensor-program", run_pack},
       {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
       {"assign-layouts", "tensor-program", run_assign_layouts},

@@ -85,7 +85,8 @@ class Builder {
   int32_t add_buffer(const Tensor& t, ProgramBuffer::Kind kind, int32_t index);
   int32_t add_arena(Frame& frame, const std::string& name, DType type, Shape shape, int64_t bytes,
                     int32_t first, int32_t last);
-  int32_t constant_buffer(const Tensor& tensor, const Layout& layout, const Shape& shape);
+  int32_t constant_buffer(const Tensor& tensor, DType type, const Layout& layout,
+                          const Shape& shape);
   Status build_region(const TensorProgram& tensors, const FusionPlan& plan,
                       const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs,
                       Region* out);
@@ -146,24 +147,25 @@ int32_t Builder::add_arena(Frame& frame, const std::string& name, DType type, Sh
 
 /// `layout` orders the axes of `shape`, which holds the tensor's elements in the same order: a
 /// kernel may walk several axes of the model as one.
-int32_t Builder::constant_buffer(const Tensor& tensor, const Layout& layout, const Shape& shape) {
-  const bool packed = !layout.is_row_major();
-  const auto key =
-      std::pair(tensor.value.raw(),
-                print(TensorType{tensor.type.dtype, tensor.type.shape}) +
-                    (packed ? print(TensorType{tensor.type.dtype, shape}) + print(layout) : ""));
+/// A constant as a kernel reads it: its elements as `type`, in `layout` of `shape`.
+int32_t Builder::constant_buffer(const Tensor& tensor, DType type, const Layout& layout,
+                                 const Shape& shape) {
+  const bool packed = !layout.is_row_major() || type != tensor.type.dtype;
+  const auto key = std::pair(tensor.value.raw(),
+                             print(TensorType{tensor.type.dtype, tensor.type.shape}) +
+                                 (packed ? print(TensorType{type, shape}) + print(layout) : ""));
   if (const auto it = constants_.find(key); it != constants_.end() && tensor.value.raw() != nullptr)
     return it->second;
   ProgramBuffer b;
   b.name = tensor.name;
   b.kind = ProgramBuffer::Kind::kConstant;
-  b.dtype = tensor.type.dtype;
+  b.dtype = type;
   b.shape = packed ? Shape{physical_size(layout, shape)} : tensor.value.shape();
   b.bytes = packed ? b.shape[0] * byte_size(b.dtype) : tensor.value.bytes();
   b.index = static_cast<int32_t>(program_.constants.size());
   program_.constants.push_back(packed ? HostTensor() : tensor.value);
   if (packed) {
-    packing_.push_back({tensor.value.reshaped(shape), layout});
+    packing_.push_back({tensor.value.reshaped(shape), layout, type});
     packed_.push_back(b.index);
   }
   program_.buffers.push_back(std::move(b));
@@ -199,7 +201,7 @@ int32_t Builder::buffer_of(Frame& frame, TensorId t) {
   if (b >= 0) return b;
   const Tensor& tensor = frame.tensors.tensors[static_cast<size_t>(t)];
   if (tensor.kind == Tensor::Kind::kConstant)
-    return b = constant_buffer(tensor, tensor.layout, tensor.type.shape);
+    return b = constant_buffer(tensor, tensor.type.dtype, tensor.layout, tensor.type.shape);
   return b = add_arena(frame, tensor.name, tensor.type.dtype, tensor.type.shape, bytes_of(tensor),
                        frame.first[static_cast<size_t>(t)], frame.last[static_cast<size_t>(t)]);
 }
@@ -288,7 +290,7 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
     Shape shape;  // of constants the extents are numbers
     for (const IndexExpr& e : symbol.shape) shape.push_back(e.is_const() ? e.constant() : 0);
     step.launch.buffers.push_back(tensor.kind == Tensor::Kind::kConstant
-                                      ? constant_buffer(tensor, symbol.layout, shape)
+                                      ? constant_buffer(tensor, symbol.type, symbol.layout, shape)
                                       : buffer_of(frame, t));
     (made.count(t) != 0 ? access.writes : access.reads).push_back(step.launch.buffers.back());
   }

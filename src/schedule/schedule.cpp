@@ -145,7 +145,7 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   // A plan was made for the order of the program's axes, here they lie as in memory.
   WEFT_CHECK(contract || both || stitch, "kernel " + name + ": " + stitch.reason());
   GroupView wide = view;
-  widen_halves(&wide);
+  widen_halves(&wide, target);
   const auto build = [&]() {
     if (target.is_gpu()) {
       const auto on_threads = contract ? build_thread_contract
@@ -174,7 +174,7 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
 std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,
                                            const Target& target) {
   GroupView view = collapse_axes(program, group);
-  widen_halves(&view);
+  widen_halves(&view, target);
   const auto axes = derive_group_axes(view.program, view.group);
   if (!axes.ok() || axes->reductions.empty()) return std::nullopt;
   const auto tiled = tiled_product(view.program, view.group, *axes, target);
@@ -186,7 +186,7 @@ Result<TileProgram> schedule_as_chosen(const TensorProgram& program, const Group
                                        const Target& target, const std::string& name,
                                        const ScheduleChoices& choices) {
   GroupView view = collapse_axes(program, group);
-  widen_halves(&view);
+  widen_halves(&view, target);
   WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(view.program, view.group));
   const auto build = choices.contract ? build_contract : build_stitch;
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,

@@ -1,119 +1,70 @@
 #include "schedule/widen_halves.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
+
+#include "expr/widen_halves.h"
 
 namespace weft {
 
 namespace {
 
-bool is_half(DType t) { return t == DType::kF16 || t == DType::kBF16; }
-
-class Widener {
- public:
-  explicit Widener(GroupView& view) : view_(view), widened_(view.program.tensors.size(), false) {}
-
-  void run() {
-    choose();
-    for (TensorExpr& e : view_.program.exprs) {
-      if (e.is_contraction) continue;
-      const DType stored = tensor(e.output).type.dtype;
-      const bool half = is_half(e.body->type);
-      e.body = half ? wide(e.body) : same(e.body);
-      if (is_half(e.accumulator)) e.accumulator = DType::kF32;
-      if (half && is_half(stored) && e.reduce_extents.empty()) e.body = rounded(e.body, stored);
-    }
+/// Tensors that no contraction reads in 16 bits.
+void keep_operands(const TensorProgram& program, std::vector<bool>* widened) {
+  for (const TensorExpr& e : program.exprs) {
+    if (!e.is_contraction) continue;
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead) (*widened)[static_cast<size_t>(s.symbol)] = false;
+    });
   }
+}
 
- private:
-  Tensor& tensor(TensorId t) { return view_.program.tensors[static_cast<size_t>(t)]; }
+/// Vectors that a tile multiplies with one that it has converted, about.
+constexpr double kUsesOfConverted = 8;
 
-  void choose() {
-    std::vector<bool> stays(widened_.size(), false);
-    for (const TensorId t : view_.group.outputs) stays[static_cast<size_t>(t)] = true;
-    for (const TensorExpr& e : view_.program.exprs) {
-      if (!e.is_contraction) continue;
-      visit(e.body, [&](const Scalar& s) {
-        if (s.kind == Scalar::Kind::kRead) stays[static_cast<size_t>(s.symbol)] = true;
-      });
-    }
-    for (const TensorExpr& e : view_.program.exprs) {
-      if (stays[static_cast<size_t>(e.output)] || !is_half(tensor(e.output).type.dtype)) continue;
-      widened_[static_cast<size_t>(e.output)] = true;
-      tensor(e.output).type.dtype = DType::kF32;
-    }
+/// Constants that a contraction multiplies so often that converting them again for every tile takes
+/// longer than reading twice the bytes. Axes whose extents the model leaves open count as long.
+void widen_weights(const TensorProgram& program, const Target& target, std::vector<bool>* widened) {
+  for (const TensorExpr& e : program.exprs) {
+    if (!e.is_contraction) continue;
+    double products = 1;
+    for (int v = 0; v < e.axis_count(); ++v)
+      products *= e.is_open(v) ? 1e6 : static_cast<double>(e.range(v).hi + 1);
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead || !is_half(s.type)) return;
+      const Tensor& t = program.tensors[static_cast<size_t>(s.symbol)];
+      const std::optional<int64_t> elements = element_count(t.type.shape);
+      if (t.kind != Tensor::Kind::kConstant || !elements || *elements == 0) return;
+      const double uses = products / static_cast<double>(*elements);
+      const double converting = uses / kUsesOfConverted * 2 / target.peak_gflops;  // ns an element
+      const double reading = 2 / target.bandwidth_gb_per_s(4 * *elements);
+      if (converting > reading) (*widened)[static_cast<size_t>(s.symbol)] = true;
+    });
   }
-
-  /// A scalar of 16 bits, before it is rounded.
-  ScalarRef wide(const ScalarRef& s) {
-    ScalarRef& out = wide_[s];
-    if (out) return out;
-    switch (s->kind) {
-      case Scalar::Kind::kConstant:
-        return out = scalar_constant(convert_value(s->value, DType::kF32));
-      case Scalar::Kind::kIndex:
-        return out = scalar_convert(s, DType::kF32);
-      case Scalar::Kind::kRead:
-        return out = scalar_convert(read(*s), DType::kF32);
-      case Scalar::Kind::kApply:
-        break;
-    }
-    if (s->op == ScalarOp::kConvert || s->op == ScalarOp::kBitcast)
-      return out = scalar_convert(same_operands(*s), DType::kF32);
-    std::vector<ScalarRef> operands;
-    for (const ScalarRef& o : s->operands) operands.push_back(is_half(o->type) ? wide(o) : same(o));
-    return out = scalar_apply(s->op, std::move(operands), DType::kF32);
-  }
-
-  /// A scalar of another type; conversions and comparisons see what was not rounded.
-  ScalarRef same(const ScalarRef& s) {
-    ScalarRef& out = same_[s];
-    if (out) return out;
-    if (s->kind == Scalar::Kind::kRead) return out = read(*s);
-    return out = s->kind == Scalar::Kind::kApply ? same_operands(*s) : s;
-  }
-
-  ScalarRef same_operands(const Scalar& s) {
-    std::vector<ScalarRef> operands;
-    for (const ScalarRef& o : s.operands) {
-      operands.push_back(!is_half(o->type)            ? same(o)
-                         : s.op == ScalarOp::kBitcast ? rounded(wide(o), o->type)
-                                                      : wide(o));
-    }
-    return s.op == ScalarOp::kConvert ? scalar_convert(operands[0], s.type)
-                                      : scalar_apply(s.op, std::move(operands), s.type);
-  }
-
-  ScalarRef read(const Scalar& s) {
-    auto copy = std::make_shared<Scalar>(s);
-    for (ScalarRef& o : copy->operands) o = same(o);
-    if (!widened_[static_cast<size_t>(s.symbol)]) return copy;
-    copy->type = DType::kF32;
-    if (copy->fill) copy->fill = wide(copy->fill);
-    return copy;
-  }
-
-  /// To 16 bits, unless they are what it was made of.
-  static ScalarRef rounded(const ScalarRef& s, DType type) {
-    const bool converted = s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kConvert;
-    if (converted && s->operands[0]->type == type) return s->operands[0];
-    return scalar_convert(s, type);
-  }
-
-  GroupView& view_;
-  std::vector<bool> widened_;  ///< by tensor
-  std::map<ScalarRef, ScalarRef> wide_, same_;
-};
+}
 
 }  // namespace
 
-void widen_halves(GroupView* view) {
-  const auto& exprs = view->program.exprs;
-  const bool any = std::any_of(exprs.begin(), exprs.end(), [&](const TensorExpr& e) {
-    return is_half(view->program.tensors[static_cast<size_t>(e.output)].type.dtype) ||
-           is_half(e.body->type);
+void widen_halves(GroupView* view, const Target& target) {
+  TensorProgram& program = view->program;
+  const bool any = std::any_of(program.exprs.begin(), program.exprs.end(), [](const TensorExpr& e) {
+    bool half = false;
+    visit(e.body, [&](const Scalar& s) { half |= is_half(s.type); });
+    return half;
   });
-  if (any) Widener(*view).run();
+  if (!any) return;
+  std::vector<bool> widened(program.tensors.size(), false);
+  for (const TensorExpr& e : program.exprs) {
+    widened[static_cast<size_t>(e.output)] =
+        is_half(program.tensors[static_cast<size_t>(e.output)].type.dtype);
+  }
+  if (target.is_gpu()) {
+    keep_operands(program, &widened);
+  } else {
+    widen_weights(program, target, &widened);
+  }
+  for (const TensorId t : view->group.outputs) widened[static_cast<size_t>(t)] = false;
+  compute_in_float32(program, widened);
 }
 
 }  // namespace weft

@@ -9,6 +9,9 @@ namespace weft {
 /// memory, what a contraction reads (matrix units take 16 bits) and what the model converts is
 /// rounded. Neither CPUs nor most units of GPUs compute in 16 bits; rounding after every operation
 /// would take more time than the operations do, and digits with it.
-void widen_halves(GroupView* view);
+///
+/// On a CPU, which multiplies float32 only, that holds for operands of contractions, too, and for
+/// constants that they use often: packed as float32 once instead of converted each time.
+void widen_halves(GroupView* view, const Target& target);
 
 }  // namespace weft

@@ -7,12 +7,18 @@
 namespace weft {
 namespace {
 
+Target gpu() {
+  Target target;
+  target.kind = Target::Kind::kGpu;
+  return target;
+}
+
 /// The tensor expressions of a graph as one group, after widening.
-std::string widened(const std::string& text) {
+std::string widened(const std::string& text, const Target& target = Target()) {
   const TensorProgram program = expressed(text);
   const Group group = whole_group(program);
   GroupView view = collapse_axes(program, group);
-  widen_halves(&view);
+  widen_halves(&view, target);
   return print(view.program);
 }
 
@@ -46,17 +52,23 @@ TEST(WidenHalves, ReducesInFloat32) {
 }
 
 TEST(WidenHalves, KeepsConversionsOfTheModelAndWhatAContractionReads) {
-  EXPECT_EQ(widened(R"((x: f32[4,8], w: f16[8,4]) {
+  const char* product = R"((x: f32[4,8], w: f16[8,4]) {
     c = convert x : f16[4,8]
     s = add c, c : f16[4,8]
     y = dot_general s, w, lhs_contract={1}, rhs_contract={0}, lhs_batch={}, rhs_batch={} : f16[4,4]
-  } -> (y))"),
-            R"(program {
+  } -> (y))";
+  EXPECT_EQ(widened(product, gpu()), R"(program {
   c: f32[4,8] = f32(f16(x[d0, d1]))
   s: f16[4,8] = f16(c[d0, d1] + c[d0, d1])
   y: f16[4,4] = contraction sum[8]:f32 f32(s[d0, r0]) * f32(w[r0, d1])
 }
 )");
+  EXPECT_EQ(widened(product), R"(program {
+  c: f32[4,8] = f32(f16(x[d0, d1]))
+  s: f32[4,8] = c[d0, d1] + c[d0, d1]
+  y: f16[4,4] = contraction sum[8]:f32 s[d0, r0] * f32(w[r0, d1])
+}
+)") << "a CPU multiplies float32";
 }
 
 TEST(WidenHalves, ComparesWhatWasNotRounded) {

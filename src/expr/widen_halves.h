@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "expr/tensor_program.h"
+
+namespace weft {
+
+inline bool is_half(DType type) { return type == DType::kF16 || type == DType::kBF16; }
+
+/// Makes the tensors that are marked (each of 16-bit floats) float32 ones, and arithmetic on 16-bit
+/// floats float32 arithmetic: no operation rounds its result, only what is stored in 16 bits and
+/// what the model converts is rounded.
+void compute_in_float32(TensorProgram& program, const std::vector<bool>& widened);
+
+/// For processors that multiply float32 only: intermediates of 16-bit floats that contractions
+/// read become float32. A contraction reads each of them many times and would convert it each time,
+/// which takes longer than the bytes do. Returns whether there are any.
+bool widen_operands(TensorProgram& program);
+
+}  // namespace weft
