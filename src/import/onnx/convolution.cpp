@@ -39,23 +39,28 @@ ConvolutionAttrs read_convolution(OpContext& n, ValueId x, ValueId w) {
 
 namespace {
 
-/// y (in the working type) plus the optional bias of input `index`, as output 0.
-void finish_with_bias(OpContext& n, ValueId y, int index) {
+/// y plus a bias per channel, where there is one.
+ValueId add_bias(OpContext& n, ValueId y, ValueId bias) {
   GraphBuilder& b = n.b;
-  if (n.has_input(index)) {
-    ValueId bias = b.convert(n.input(index), b.dtype(y));
-    n.require(b.size(bias) == b.extent(y, 1), "the bias must have one value per output channel");
-    y = b.add(y, per_channel(b, bias, b.rank(y)));
-  }
-  n.set_output(0, b.convert(y, b.dtype(n.input(0))));
+  if (bias == kNoValue) return y;
+  n.require(b.size(bias) == b.extent(y, 1), "the bias must have one value per output channel");
+  return b.add(y, per_channel(b, b.convert(bias, b.dtype(y)), b.rank(y)));
 }
 
-void translate_conv(OpContext& n) {
+}  // namespace
+
+ValueId convolve(OpContext& n, ValueId x, ValueId w, ValueId bias) {
   GraphBuilder& b = n.b;
-  ValueId x = n.input(0), w = n.input(1);
   n.require(b.dtype(x) == b.dtype(w), "input and weights must have one type");
   ConvolutionAttrs attrs = read_convolution(n, x, w);
-  finish_with_bias(n, b.convolution(x, w, attrs, working_type(b.dtype(x))), 2);
+  return add_bias(n, b.convolution(x, w, attrs, working_type(b.dtype(x))), bias);
+}
+
+namespace {
+
+void translate_conv(OpContext& n) {
+  ValueId y = convolve(n, n.input(0), n.input(1), n.optional_input(2));
+  n.set_output(0, n.b.convert(y, n.b.dtype(n.input(0))));
 }
 
 /// Padding of a transposed convolution, as the amounts cut from its full output.
@@ -144,7 +149,8 @@ void translate_conv_transpose(OpContext& n) {
   DType type = working_type(b.dtype(x));
   ValueId y = b.convolution(x, transposed_weights(b, w, groups), attrs, type);
   y = b.pad(y, b.scalar(type, 0), cut_low, cut_high);
-  finish_with_bias(n, y, 2);
+  y = add_bias(n, y, n.optional_input(2));
+  n.set_output(0, b.convert(y, b.dtype(x)));
 }
 
 /// A depthwise convolution over past_state followed by the input; the last k - 1 positions of that

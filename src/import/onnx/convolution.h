@@ -11,6 +11,9 @@ ConvolutionAttrs read_convolution(OpContext& n, ValueId x, ValueId w);
 ///     f32[8], rank 4   ->   f32[1,8,1,1]
 ValueId per_channel(GraphBuilder& b, ValueId values, int64_t rank);
 
+/// x convolved with w in the working type, plus a bias per output channel (or kNoValue).
+ValueId convolve(OpContext& n, ValueId x, ValueId w, ValueId bias);
+
 void translate_deform_conv(OpContext& n);
 void translate_col2im(OpContext& n);
 

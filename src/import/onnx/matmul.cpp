@@ -15,20 +15,9 @@ ValueId numpy_matmul(GraphBuilder& b, ValueId x, ValueId y, DType result) {
   return product;
 }
 
-namespace {
-
-void translate_matmul(OpContext& n) {
+/// The transpositions are only a choice of the contracted axes.
+ValueId gemm(OpContext& n, ValueId x, ValueId y, ValueId c) {
   GraphBuilder& b = n.b;
-  ValueId x = n.input(0), y = n.input(1);
-  n.require(b.dtype(x) == b.dtype(y), "both factors must have one type");
-  DType type = b.dtype(x);
-  n.set_output(0, b.convert(numpy_matmul(b, x, y, working_type(type)), type));
-}
-
-/// alpha * A' * B' + beta * C; the transpositions are only a choice of the contracted axes.
-void translate_gemm(OpContext& n) {
-  GraphBuilder& b = n.b;
-  ValueId x = n.input(0), y = n.input(1);
   n.require(b.rank(x) == 2 && b.rank(y) == 2, "A and B must be matrices");
   n.require(b.dtype(x) == b.dtype(y), "A and B must have one type");
   double alpha = n.float_attr("alpha", 1.0f), beta = n.float_attr("beta", 1.0f);
@@ -42,11 +31,25 @@ void translate_gemm(OpContext& n) {
   DType sum_type = scales ? floating_type(type) : working_type(type);
   product = b.convert(product, sum_type);
   if (alpha != 1.0) product = b.mul(product, alpha);
-  if (n.has_input(2) && beta != 0.0) {
-    ValueId c = b.broadcast_to(b.convert(n.input(2), sum_type), b.shape(product));
+  if (c != kNoValue && beta != 0.0) {
+    c = b.broadcast_to(b.convert(c, sum_type), b.shape(product));
     product = b.add(product, beta != 1.0 ? b.mul(c, beta) : c);
   }
-  n.set_output(0, b.convert(product, type));
+  return b.convert(product, type);
+}
+
+namespace {
+
+void translate_matmul(OpContext& n) {
+  GraphBuilder& b = n.b;
+  ValueId x = n.input(0), y = n.input(1);
+  n.require(b.dtype(x) == b.dtype(y), "both factors must have one type");
+  DType type = b.dtype(x);
+  n.set_output(0, b.convert(numpy_matmul(b, x, y, working_type(type)), type));
+}
+
+void translate_gemm(OpContext& n) {
+  n.set_output(0, gemm(n, n.input(0), n.input(1), n.optional_input(2)));
 }
 
 const Translator kRows[] = {

@@ -236,7 +236,8 @@ const Translator kRows[] = {
     {"", "GroupNormalization", 18, translate_group_normalization},
     {"", "InstanceNormalization", 6, translate_instance_normalization},
     {"", "LRN", 1, translate_lrn},
-    {"", "LayerNormalization", 17, translate_layer_normalization},
+    // Since opset 17; onnxruntime's optimiser writes it into models of any.
+    {"", "LayerNormalization", 1, translate_layer_normalization},
     {"", "LpNormalization", 1, translate_lp_normalization},
     {"", "MeanVarianceNormalization", 9, translate_mean_variance_normalization},
     {"", "RMSNormalization", 23, translate_rms_normalization},

@@ -133,11 +133,12 @@ std::vector<double> counted_taps(const Windows& w, size_t i, bool include_paddin
   return counts;
 }
 
+}  // namespace
+
 /// The sum of each window divided by its size: a scalar where all windows count alike, else a
 /// constant product of one vector per axis.
-void translate_average_pool(OpContext& n) {
+ValueId average_pool(OpContext& n, ValueId x) {
   GraphBuilder& b = n.b;
-  ValueId x = widen(b, n.input(0));
   Windows w = read_pooling(n, x);
   bool include_padding = n.bool_attr("count_include_pad", false);
   ValueId sum = b.reduce_window(x, over_all_axes(w, Combiner::kSum));
@@ -158,7 +159,14 @@ void translate_average_pool(OpContext& n) {
   }
   ValueId size = b.scalar(b.dtype(x), common);
   if (varying != kNoValue) size = common == 1 ? varying : b.mul(varying, size);
-  n.set_output(0, b.convert(b.div(sum, size), b.dtype(n.input(0))));
+  return b.div(sum, size);
+}
+
+namespace {
+
+void translate_average_pool(OpContext& n) {
+  ValueId y = average_pool(n, widen(n.b, n.input(0)));
+  n.set_output(0, n.b.convert(y, n.b.dtype(n.input(0))));
 }
 
 /// (sum of |x|^p)^(1/p) of what `sum` adds up.

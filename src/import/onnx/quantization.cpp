@@ -3,6 +3,7 @@
 #include "import/onnx/contraction.h"
 #include "import/onnx/convolution.h"
 #include "import/onnx/precision.h"
+#include "import/onnx/quantization.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -54,13 +55,34 @@ ValueId spread(OpContext& n, ValueId v, ValueId x, int64_t axis, int64_t block_s
   return v;
 }
 
-/// clamp(round(y) + zero_point) in `type`; y is float32, zero_point broadcasts or is absent.
+}  // namespace
+
 ValueId round_to_integer(GraphBuilder& b, ValueId y, ValueId zero_point, DType type) {
   Range range(type);
   y = b.unary(ScalarOp::kRoundEven, y);
   if (zero_point != kNoValue) y = b.add(y, b.convert(zero_point, b.dtype(y)));
   return b.convert(b.max(b.min(y, range.high), range.low), type);
 }
+
+DynamicQuantization quantize_dynamically(GraphBuilder& b, ValueId x) {
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i < b.rank(x); ++i) axes.push_back(i);
+  ValueId high = b.max(b.reduce(Combiner::kMax, x, axes, false), 0.0);
+  ValueId low = b.min(b.reduce(Combiner::kMin, x, axes, false), 0.0);
+  ValueId range = b.sub(high, low), zero = b.scalar(DType::kF32, 0);
+  range = b.select(b.binary(ScalarOp::kEq, range, zero), b.scalar(DType::kF32, 1), range);
+  ValueId scale = b.div(range, 255.0);
+  ValueId zero_point = b.sub(zero, b.div(low, scale));
+  zero_point = round_to_integer(b, zero_point, kNoValue, DType::kU8);
+  return {round_to_integer(b, b.div(x, scale), zero_point, DType::kU8), scale, zero_point};
+}
+
+ValueId without_zero_point(GraphBuilder& b, ValueId v, ValueId zero_point) {
+  v = b.convert(v, DType::kI32);
+  return zero_point == kNoValue ? v : b.sub(v, b.convert(zero_point, DType::kI32));
+}
+
+namespace {
 
 void translate_quantize_linear(OpContext& n) {
   GraphBuilder& b = n.b;
@@ -100,29 +122,14 @@ void translate_dequantize_linear(OpContext& n) {
   n.set_output(0, b.convert(y, type));
 }
 
-/// uint8 with a scale such that [min(x, 0), max(x, 0)] covers all of [0, 255].
 void translate_dynamic_quantize_linear(OpContext& n) {
   GraphBuilder& b = n.b;
   ValueId x = n.input(0);
   n.require(b.dtype(x) == DType::kF32, "x must be float32");
-  std::vector<int64_t> axes;
-  for (int64_t i = 0; i < b.rank(x); ++i) axes.push_back(i);
-  ValueId high = b.max(b.reduce(Combiner::kMax, x, axes, false), 0.0);
-  ValueId low = b.min(b.reduce(Combiner::kMin, x, axes, false), 0.0);
-  ValueId range = b.sub(high, low), zero = b.scalar(DType::kF32, 0);
-  range = b.select(b.binary(ScalarOp::kEq, range, zero), b.scalar(DType::kF32, 1), range);
-  ValueId scale = b.div(range, 255.0);
-  ValueId zero_point = b.sub(zero, b.div(low, scale));
-  zero_point = round_to_integer(b, zero_point, kNoValue, DType::kU8);
-  n.set_output(0, round_to_integer(b, b.div(x, scale), zero_point, DType::kU8));
-  n.set_output(1, scale);
-  n.set_output(2, zero_point);
-}
-
-/// v as int32 less its zero point (shaped to broadcast), if there is one.
-ValueId without_zero_point(GraphBuilder& b, ValueId v, ValueId zero_point) {
-  v = b.convert(v, DType::kI32);
-  return zero_point == kNoValue ? v : b.sub(v, b.convert(zero_point, DType::kI32));
+  const DynamicQuantization q = quantize_dynamically(b, x);
+  n.set_output(0, q.values);
+  n.set_output(1, q.scale);
+  n.set_output(2, q.zero_point);
 }
 
 /// A parameter of a left factor (one value per row) or right factor (one per column).

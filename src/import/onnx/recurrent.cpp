@@ -3,6 +3,7 @@
 #include <span>
 
 #include "import/onnx/precision.h"
+#include "import/onnx/quantization.h"
 #include "import/onnx/recurrent_activation.h"
 #include "import/onnx/translator.h"
 
@@ -17,14 +18,21 @@ using Activations = std::span<const RecurrentActivation>;
 /// The projection X * W' + biases of all steps is one contraction before the scan; the scan's body
 /// holds the recurrent product and the gates.
 struct Recurrence {
-  Recurrence(OpContext& context, int64_t gate_count)
-      : n(context), b(context.b), gates(gate_count), type(b.dtype(n.input(0))) {
+  /// `quantizes`: the weights, transposed, are integers with scales in inputs 8 to 11, and what
+  /// they are multiplied with is rounded to uint8.
+  Recurrence(OpContext& context, int64_t gate_count, bool quantizes = false)
+      : n(context),
+        b(context.b),
+        gates(gate_count),
+        type(b.dtype(n.input(0))),
+        quantized(quantizes) {
     time_second = n.int_attr("layout", 0) == 1;
     x = widen(b, n.input(0));
     n.require(b.rank(x) == 3, "X must have three axes");
     if (time_second) x = b.swap_axes(x, 0, 1);
-    w = b.convert(n.input(1), b.dtype(x));
-    r = b.convert(n.input(2), b.dtype(x));
+    w = quantized ? dequantized(1, 8) : b.convert(n.input(1), b.dtype(x));
+    r = quantized ? dequantized(2, 10) : b.convert(n.input(2), b.dtype(x));
+    if (quantized) x = rounded(b, x);
     n.require(b.rank(w) == 3 && b.rank(r) == 3, "W and R must have three axes");
     steps = b.extent(x, 0);
     batch = b.extent(x, 1);
@@ -38,6 +46,27 @@ struct Recurrence {
       expect_shape(bias, {directions, 2 * gates * hidden}, "B");
     }
     read_lengths();
+  }
+
+  /// Weights [directions, inputs, rows] times their scale, as [directions, rows, inputs]; a scale
+  /// for each direction or for each of its rows.
+  ValueId dequantized(int weights, int scale) {
+    n.require(b.rank(n.input(weights)) == 3, "W and R must have three axes");
+    const auto parameter = [&](int index) {
+      ValueId v = n.input(index);
+      n.require(b.rank(v) == 1 || b.rank(v) == 2, "a scale or zero point has too many axes");
+      return b.rank(v) == 1 ? b.unsqueeze(v, {1, 2}) : b.unsqueeze(v, {1});
+    };
+    ValueId zero_point = n.has_input(scale + 1) ? parameter(scale + 1) : kNoValue;
+    ValueId v = b.convert(without_zero_point(b, n.input(weights), zero_point), b.dtype(x));
+    return b.swap_axes(b.mul(v, parameter(scale)), 1, 2);
+  }
+
+  /// v as its nearest uint8 says it.
+  static ValueId rounded(GraphBuilder& b, ValueId v) {
+    const DynamicQuantization q = quantize_dynamically(b, v);
+    ValueId steps = b.convert(without_zero_point(b, q.values, q.zero_point), b.dtype(v));
+    return b.mul(steps, q.scale);
   }
 
   void read_directions() {
@@ -104,7 +133,7 @@ struct Recurrence {
   GraphBuilder& b;
   int64_t gates;
   DType type;
-  bool time_second = false, first_is_reverse = false;
+  bool quantized = false, time_second = false, first_is_reverse = false;
   int64_t directions = 1, steps = 0, batch = 0, hidden = 0;
   ValueId x = kNoValue, w = kNoValue, r = kNoValue, bias = kNoValue, mask = kNoValue;
 };
@@ -115,6 +144,7 @@ struct Step {
   int64_t hidden;
   ValueId projected;            ///< [N, gates * H]
   std::vector<ValueId> states;  ///< [N, H] each
+  bool quantized = false;
 
   /// Columns [first, first + count) gates of [N, gates * H].
   ValueId gate(ValueId all, int64_t first, int64_t count = 1) {
@@ -122,6 +152,7 @@ struct Step {
   }
   /// h * weights' for weights [rows, H] of the parent.
   ValueId recur(ValueId h, ValueId weights) {
+    if (quantized) h = Recurrence::rounded(b, h);
     DotAttrs attrs;
     attrs.lhs_contract = {1};
     attrs.rhs_contract = {1};
@@ -147,7 +178,7 @@ DirectionResult scan_direction(Recurrence& rec, int64_t direction, ValueId proje
   GraphBuilder& b = rec.b;
   bool wants_sequence = rec.n.wants_output(0), reverse = rec.is_reverse(direction);
   GraphBuilder body(&b);
-  Step step{body, rec.hidden, kNoValue, {}};
+  Step step{body, rec.hidden, kNoValue, {}, rec.quantized};
   for (ValueId state : initial) step.states.push_back(body.input(b.type(state)));
   DType type = b.dtype(projected);
   step.projected = body.input({type, {rec.batch, b.extent(projected, 2)}});
@@ -301,9 +332,9 @@ struct LstmCell {
   }
 };
 
-void translate_lstm(OpContext& n) {
+void translate_lstm(OpContext& n, bool quantized) {
   GraphBuilder& b = n.b;
-  Recurrence rec(n, 4);
+  Recurrence rec(n, 4, quantized);
   auto activations = read_recurrent_activations(n, rec.directions, {"Sigmoid", "Tanh", "Tanh"});
   ValueId peepholes = kNoValue;
   if (n.has_input(7)) {
@@ -329,10 +360,14 @@ void translate_lstm(OpContext& n) {
   set_outputs(rec, results);
 }
 
+void translate_plain_lstm(OpContext& n) { translate_lstm(n, false); }
+void translate_dynamic_quantize_lstm(OpContext& n) { translate_lstm(n, true); }
+
 const Translator kRows[] = {
     {"", "GRU", 7, translate_gru},
-    {"", "LSTM", 7, translate_lstm},
+    {"", "LSTM", 7, translate_plain_lstm},
     {"", "RNN", 7, translate_rnn},
+    {"com.microsoft", "DynamicQuantizeLSTM", 1, translate_dynamic_quantize_lstm},
 };
 
 }  // namespace

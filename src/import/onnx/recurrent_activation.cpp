@@ -25,6 +25,7 @@ constexpr KnownActivation kKnown[] = {
     {"scaledtanh", Kind::kScaledTanh, true, true, 1, 1},
     {"hardsigmoid", Kind::kHardSigmoid, true, true, 0.2, 0.5},
     {"elu", Kind::kElu, true, false, 1, 0},
+    {"selu", Kind::kSelu, true, true, 1.67326319217681884765625, 1.05070102214813232421875},
     {"softsign", Kind::kSoftsign, false, false, 0, 0},
     {"softplus", Kind::kSoftplus, false, false, 0, 0},
 };
@@ -36,7 +37,7 @@ const KnownActivation& find_activation(std::string_view name) {
   for (const KnownActivation& known : kKnown) {
     if (known.name == lower) return known;
   }
-  refuse_invalid("\"" + std::string(name) + "\" is not an activation of recurrent operators");
+  refuse_invalid("\"" + std::string(name) + "\" is not a known activation");
 }
 
 /// The next number of a list, or a default when it is used up.
@@ -68,6 +69,10 @@ ValueId RecurrentActivation::apply(GraphBuilder& b, ValueId x) const {
       return b.max(b.min(b.add(b.mul(x, alpha), beta), 1.0), 0.0);
     case Kind::kElu:
       return b.select(b.binary(ScalarOp::kLt, x, zero()), b.mul(b.sub(b.exp(x), 1.0), alpha), x);
+    case Kind::kSelu: {
+      ValueId below = b.mul(b.sub(b.exp(x), 1.0), alpha);
+      return b.mul(b.select(b.binary(ScalarOp::kGt, x, zero()), x, below), beta);
+    }
     case Kind::kSoftsign:
       return b.div(x, b.add(b.unary(ScalarOp::kAbs, x), 1.0));
     case Kind::kSoftplus:
@@ -75,6 +80,17 @@ ValueId RecurrentActivation::apply(GraphBuilder& b, ValueId x) const {
                    b.unary(ScalarOp::kLog1p, b.exp(b.neg(b.unary(ScalarOp::kAbs, x)))));
   }
   WEFT_CHECK(false, "an unknown recurrent activation");
+}
+
+RecurrentActivation find_recurrent_activation(std::string_view name,
+                                              const std::vector<float>& parameters) {
+  const KnownActivation& known = find_activation(name);
+  size_t used = 0;
+  RecurrentActivation out;
+  out.kind = known.kind;
+  out.alpha = known.has_alpha ? next_of(parameters, used, known.alpha) : 0;
+  out.beta = known.has_beta ? next_of(parameters, used, known.beta) : 0;
+  return out;
 }
 
 std::vector<RecurrentActivation> read_recurrent_activations(

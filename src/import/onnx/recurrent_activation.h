@@ -6,7 +6,7 @@
 
 namespace weft::onnx {
 
-/// One entry of the `activations` of an RNN, GRU or LSTM.
+/// One entry of the `activations` of an RNN, GRU or LSTM, or what a fused operator names.
 struct RecurrentActivation {
   enum class Kind : uint8_t {
     kRelu,
@@ -18,6 +18,7 @@ struct RecurrentActivation {
     kScaledTanh,
     kHardSigmoid,
     kElu,
+    kSelu,
     kSoftsign,
     kSoftplus,
   };
@@ -27,6 +28,10 @@ struct RecurrentActivation {
 
   ValueId apply(GraphBuilder& b, ValueId x) const;
 };
+
+/// The activation of a name (in any case) with its parameters, defaults where `parameters` ends.
+RecurrentActivation find_recurrent_activation(std::string_view name,
+                                              const std::vector<float>& parameters);
 
 /// Reads activations, activation_alpha, activation_beta and clip. `defaults` are the names for one
 /// direction; the result has them for `directions` directions, in order. An activation with a

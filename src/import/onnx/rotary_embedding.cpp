@@ -4,13 +4,12 @@ namespace weft::onnx {
 namespace {
 
 /// A cache [positions, D/2] at each position, or [B, S, D/2] as it is: [B, S, 1, D/2].
-ValueId rotation(OpContext& n, int index, int64_t half) {
+ValueId rotation(OpContext& n, ValueId cache, ValueId positions, int64_t half) {
   GraphBuilder& b = n.b;
-  ValueId cache = n.input(index);
-  if (n.has_input(3)) {
-    n.require(b.rank(cache) == 2 && b.rank(n.input(3)) == 2,
+  if (positions != kNoValue) {
+    n.require(b.rank(cache) == 2 && b.rank(positions) == 2,
               "with position_ids the caches must be [positions, dim / 2]");
-    cache = b.gather(cache, b.wrap_indices(n.input(3), b.extent(cache, 0)), 0);
+    cache = b.gather(cache, b.wrap_indices(positions, b.extent(cache, 0)), 0);
   }
   n.require(b.rank(cache) == 3 && b.extent(cache, 2) == half,
             "a cache must have half the rotated dimension");
@@ -19,8 +18,31 @@ ValueId rotation(OpContext& n, int index, int64_t half) {
 
 }  // namespace
 
-/// (x1, x2) -> (cos x1 - sin x2, sin x1 + cos x2) on the first rotary_embedding_dim elements of
-/// each head, whose pairs are neighbours (interleaved) or half that dimension apart.
+ValueId rotate_heads(OpContext& n, ValueId x, const Rotation& r) {
+  GraphBuilder& b = n.b;
+  const Shape shape = b.shape(x);
+  int64_t rotated = r.dimension == 0 ? 2 * b.extent(r.cosine, -1) : r.dimension;
+  n.require(rotated > 0 && rotated <= shape[3] && rotated % 2 == 0,
+            "rotary_embedding_dim is out of range");
+  int64_t half = rotated / 2;
+  ValueId cosine = rotation(n, r.cosine, r.positions, half);
+  ValueId sine = rotation(n, r.sine, r.positions, half);
+  ValueId head = b.slice_axis(x, 3, 0, rotated);
+  Shape pairs = {shape[0], shape[1], shape[2], half, 2};
+  if (!r.interleaved) std::swap(pairs[3], pairs[4]);
+  int64_t pair_axis = r.interleaved ? 4 : 3;
+  head = b.reshape(head, pairs);
+  ValueId first = b.pick(head, pair_axis, 0), second = b.pick(head, pair_axis, 1);
+  ValueId real = b.sub(b.mul(cosine, first), b.mul(sine, second));
+  ValueId imaginary = b.add(b.mul(sine, first), b.mul(cosine, second));
+  ValueId turned =
+      b.concat({b.unsqueeze(real, {pair_axis}), b.unsqueeze(imaginary, {pair_axis})}, pair_axis);
+  Shape rotated_shape = shape;
+  rotated_shape[3] = rotated;
+  ValueId y = b.reshape(turned, rotated_shape);
+  return rotated < shape[3] ? b.concat({y, b.slice_axis(x, 3, rotated, shape[3])}, 3) : y;
+}
+
 void translate_rotary_embedding(OpContext& n) {
   GraphBuilder& b = n.b;
   ValueId x = n.input(0);
@@ -34,28 +56,11 @@ void translate_rotary_embedding(OpContext& n) {
   } else {
     x = b.swap_axes(x, 1, 2);
   }
-  const Shape shape = b.shape(x);  // [B, S, heads, head size]
   int64_t rotated = n.int_attr("rotary_embedding_dim", 0);
-  if (rotated == 0) rotated = shape[3];
-  n.require(rotated > 0 && rotated <= shape[3] && rotated % 2 == 0,
-            "rotary_embedding_dim is out of range");
-  int64_t half = rotated / 2;
-  ValueId cosine = rotation(n, 1, half), sine = rotation(n, 2, half);
-  ValueId head = b.slice_axis(x, 3, 0, rotated);
-  bool interleaved = n.bool_attr("interleaved", false);
-  Shape pairs = {shape[0], shape[1], shape[2], half, 2};
-  if (!interleaved) std::swap(pairs[3], pairs[4]);
-  int64_t pair_axis = interleaved ? 4 : 3;
-  head = b.reshape(head, pairs);
-  ValueId first = b.pick(head, pair_axis, 0), second = b.pick(head, pair_axis, 1);
-  ValueId real = b.sub(b.mul(cosine, first), b.mul(sine, second));
-  ValueId imaginary = b.add(b.mul(sine, first), b.mul(cosine, second));
-  ValueId turned =
-      b.concat({b.unsqueeze(real, {pair_axis}), b.unsqueeze(imaginary, {pair_axis})}, pair_axis);
-  Shape rotated_shape = shape;
-  rotated_shape[3] = rotated;
-  ValueId y = b.reshape(turned, rotated_shape);
-  if (rotated < shape[3]) y = b.concat({y, b.slice_axis(x, 3, rotated, shape[3])}, 3);
+  if (rotated == 0) rotated = b.extent(x, 3);
+  ValueId y = rotate_heads(
+      n, x,
+      {n.input(1), n.input(2), n.optional_input(3), rotated, n.bool_attr("interleaved", false)});
   n.set_output(0, packed ? b.reshape(y, original) : b.swap_axes(y, 1, 2));
 }
 

@@ -4,14 +4,31 @@ namespace weft::onnx {
 namespace {
 
 constexpr TranslatorTable (*kTables[])() = {
-    elementwise_translators, shape_translators,        movement_translators,
-    pad_translators,         constant_translators,     gather_scatter_translators,
-    sequence_translators,    control_flow_translators, activation_translators,
-    reduction_translators,   softmax_translators,      matmul_translators,
-    convolution_translators, pooling_translators,      normalization_translators,
-    recurrent_translators,   quantization_translators, attention_translators,
-    resize_translators,      loss_translators,         selection_translators,
+    elementwise_translators,
+    shape_translators,
+    movement_translators,
+    pad_translators,
+    constant_translators,
+    gather_scatter_translators,
+    sequence_translators,
+    control_flow_translators,
+    activation_translators,
+    reduction_translators,
+    softmax_translators,
+    matmul_translators,
+    convolution_translators,
+    pooling_translators,
+    normalization_translators,
+    recurrent_translators,
+    quantization_translators,
+    attention_translators,
+    resize_translators,
+    loss_translators,
+    selection_translators,
     signal_translators,
+    fused_translators,
+    fused_attention_translators,
+    quantized_operator_translators,
 };
 
 }  // namespace

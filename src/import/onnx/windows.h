@@ -32,4 +32,7 @@ int64_t table_size(const Shape& shape, std::string_view what);
 /// The extents after the first two.
 Shape spatial_extents(OpContext& n, ValueId x);
 
+/// The mean of each window of an AveragePool's attributes, in x's (floating) type.
+ValueId average_pool(OpContext& n, ValueId x);
+
 }  // namespace weft::onnx

@@ -59,6 +59,7 @@ struct OneNode {
   std::vector<bool> outputs = {true};
   /// Inputs that become initializers.
   std::vector<size_t> constants = {};
+  std::string domain = {};
 
   bool is_constant(size_t i) const {
     return std::find(constants.begin(), constants.end(), i) != constants.end();
@@ -69,6 +70,7 @@ struct OneNode {
     model.opset(opset);
     TestNode node;
     node.op_type = op_type;
+    node.domain = domain;
     for (size_t i = 0; i < inputs.size(); ++i) {
       std::string name = inputs[i] ? "x" + std::to_string(i) : "";
       node.inputs.push_back(name);
