@@ -12,7 +12,7 @@ namespace weft {
 namespace {
 
 /// Raised with every change of what is generated.
-constexpr int kGeneratorVersion = 2;
+constexpr int kGeneratorVersion = 3;
 
 uint64_t image_hash(const KernelImage& image) {
   Hasher hasher;

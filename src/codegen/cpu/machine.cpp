@@ -17,6 +17,7 @@
 #include <mutex>
 
 #include "codegen/cpu/code_features.h"
+#include "codegen/cpu/store_single_lanes.h"
 
 namespace weft::cpu {
 namespace {
@@ -95,7 +96,9 @@ Status optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/false));
   passes.addPass(llvm::SimplifyCFGPass());
   for (llvm::Function& function : module) {
-    if (!function.isDeclaration()) passes.run(function, functions);
+    if (function.isDeclaration()) continue;
+    passes.run(function, functions);
+    store_single_lanes(function);
   }
   return {};
 }

@@ -127,6 +127,31 @@ TEST_P(KernelOps, ReadAndWriteEveryType) {
   }
 }
 
+/// Numbers of `type` made narrower than they were computed, of which one reaches memory.
+KernelFunction single_lane_kernel(DType type, int32_t lanes) {
+  KernelFunction k;
+  k.name = "single_lane";
+  k.buffers = {make_buffer("x", DType::kI32, KernelBuffer::Kind::kInput, kCount),
+               make_buffer("y", type, KernelBuffer::Kind::kOutput, 1)};
+  KernelBuilder b(k);
+  const Reg begin = b.begin_phase(1).first;
+  const Reg x = b.load(0, begin, lanes);
+  const Reg sum = b.apply(ScalarOp::kAdd, {x, x}, DType::kI32);
+  b.store(1, begin, b.apply(ScalarOp::kConvert, {sum}, type),
+          b.lane_mask(b.int_constant(1), lanes));
+  b.end_phase();
+  return k;
+}
+
+TEST_P(KernelOps, WriteOneLaneAndNothingBehindIt) {
+  const int32_t lanes = std::max(GetParam(), 4);
+  for (const DType type : kAllTypes) {
+    SCOPED_TRACE(std::string(dtype_name(type)));
+    expect_as_reference(single_lane_kernel(type, lanes), machines_for_lanes(lanes));
+    if (HasFatalFailure()) return;
+  }
+}
+
 /// Reductions, shuffles, extracts, ramps and broadcasts of one type.
 KernelFunction lanes_kernel(DType type, int32_t lanes) {
   KernelFunction k;
