@@ -4,6 +4,7 @@
 
 #include "import/onnx/attention.h"
 #include "import/onnx/precision.h"
+#include "import/onnx/quantization.h"
 
 namespace weft::onnx {
 namespace {
@@ -88,24 +89,29 @@ void add_bias(GraphBuilder& b, Heads* h, ValueId bias) {
   h->bias = h->bias == kNoValue ? bias : b.add(h->bias, b.convert(bias, b.dtype(h->bias)));
 }
 
-/// One projection to Q, K and V: input [B, S, C], weights [C, q + k + v].
-void translate_attention(OpContext& n) {
+/// What Attention and QAttention compute alike.
+struct Projection {
+  ValueId x, weights;  ///< [B, S, C] and [C, q + k + v], in the working type
+  ValueId bias, mask, past;
+};
+
+/// One projection to Q, K and V, then attention, in `type`; adds output 1, the present.
+void project_and_attend(OpContext& n, const Projection& p, ValueId score_bias, DType type) {
   GraphBuilder& b = n.b;
-  const DType type = b.dtype(n.input(0));
-  ValueId x = widen(b, n.input(0)), w = widen(b, n.input(1));
-  n.require(b.rank(x) == 3 && b.rank(w) == 2, "input needs three axes and weights two");
+  n.require(b.rank(p.x) == 3 && b.rank(p.weights) == 2, "input needs three axes and weights two");
   if (n.bool_attr("do_rotary", false)) n.unsupported("do_rotary");
-  if (n.has_input(6) || n.bool_attr("past_present_share_buffer", false)) {
+  if (n.bool_attr("past_present_share_buffer", false)) {
     n.unsupported("a past that shares its buffer");
   }
-  const int64_t heads = n.int_attr("num_heads"), third = b.extent(w, 1) / 3;
+  const int64_t heads = n.int_attr("num_heads"), third = b.extent(p.weights, 1) / 3;
   const std::vector<int64_t> sizes = n.ints_attr("qkv_hidden_sizes", {third, third, third});
-  n.require(sizes.size() == 3 && sizes[0] >= 0 && sizes[1] >= 0 && sizes[2] >= 0 &&
-                sizes[0] <= b.extent(w, 1) && sizes[1] <= b.extent(w, 1) &&
-                sizes[0] + sizes[1] + sizes[2] == b.extent(w, 1),
+  const int64_t columns = b.extent(p.weights, 1);
+  n.require(sizes.size() == 3 && std::min({sizes[0], sizes[1], sizes[2]}) >= 0 &&
+                std::max({sizes[0], sizes[1], sizes[2]}) <= columns &&
+                sizes[0] + sizes[1] + sizes[2] == columns,
             "qkv_hidden_sizes do not fit the weights");
-  ValueId all = b.matmul(x, w, b.dtype(x));
-  if (n.has_input(2)) all = b.add(all, widen(b, n.input(2)));
+  ValueId all = b.matmul(p.x, p.weights, b.dtype(p.x));
+  if (p.bias != kNoValue) all = b.add(all, widen(b, p.bias));
   const auto part = [&](int64_t begin, int64_t size) {
     return split_heads(b, b.slice_axis(all, 2, begin, begin + size), heads);
   };
@@ -115,23 +121,46 @@ void translate_attention(OpContext& n) {
   h.value = part(sizes[0] + sizes[1], sizes[2]);
   h.scale = n.float_attr("scale", 0.0f);
   int64_t past = 0;
-  if (n.has_input(4)) {
-    ValueId before = widen(b, n.input(4));
+  if (p.past != kNoValue) {
+    ValueId before = widen(b, p.past);
     n.require(b.rank(before) == 5 && b.extent(before, 0) == 2, "past must be [2, B, heads, P, H]");
     past = b.extent(before, 3);
     h.key = b.concat({b.pick(before, 0, 0), h.key}, 2);
     h.value = b.concat({b.pick(before, 0, 1), h.value}, 2);
   }
   const int64_t keys = b.extent(h.key, 2);
-  if (n.has_input(3)) h.bias = mask_bias(n, n.input(3), b.extent(x, 0), keys);
-  if (n.has_input(5)) add_bias(b, &h, n.input(5));
+  if (p.mask != kNoValue) h.bias = mask_bias(n, p.mask, b.extent(p.x, 0), keys);
+  if (score_bias != kNoValue) add_bias(b, &h, score_bias);
   if (n.bool_attr("unidirectional", false)) {
-    h.allowed = causal_mask(b, b.extent(x, 1), keys, past);
+    h.allowed = causal_mask(b, b.extent(p.x, 1), keys, past);
   }
   n.set_output(0, b.convert(attend(n, h), type));
   if (!n.wants_output(1)) return;
   ValueId present = b.concat({b.unsqueeze(h.key, {0}), b.unsqueeze(h.value, {0})}, 0);
   n.set_output(1, b.convert(present, type));
+}
+
+void translate_attention(OpContext& n) {
+  if (n.has_input(6)) n.unsupported("a past that shares its buffer");
+  const Projection p{widen(n.b, n.input(0)), widen(n.b, n.input(1)), n.optional_input(2),
+                     n.optional_input(3), n.optional_input(4)};
+  project_and_attend(n, p, n.optional_input(5), n.b.dtype(n.input(0)));
+}
+
+/// The same of integers; a scale for the input and one, or one for each column, for the weights.
+void translate_quantized_attention(OpContext& n) {
+  GraphBuilder& b = n.b;
+  const auto dequantized = [&](int values, int scale, int zero) {
+    const auto parameter = [&](int i) {
+      return b.size(n.input(i)) == 1 ? b.reshape(n.input(i), {}) : n.input(i);
+    };
+    ValueId zero_point = n.has_input(zero) ? parameter(zero) : kNoValue;
+    ValueId v = without_zero_point(b, n.input(values), zero_point);
+    return b.mul(b.convert(v, DType::kF32), widen(b, parameter(scale)));
+  };
+  const Projection p{dequantized(0, 3, 6), dequantized(1, 4, 7), n.optional_input(2),
+                     n.optional_input(5), n.optional_input(8)};
+  project_and_attend(n, p, kNoValue, b.dtype(n.input(3)));
 }
 
 /// Q, K and V [B, S, heads * size] with a bias of all three; K and V may come as heads.
@@ -374,6 +403,7 @@ const Translator kRows[] = {
     {"com.microsoft", "EmbedLayerNormalization", 1, translate_embed_layer_normalization},
     {"com.microsoft", "GroupQueryAttention", 1, translate_group_query_attention},
     {"com.microsoft", "MultiHeadAttention", 1, translate_multi_head_attention},
+    {"com.microsoft", "QAttention", 1, translate_quantized_attention},
     {"com.microsoft", "RotaryEmbedding", 1, translate_early_rotary_embedding},
 };
 

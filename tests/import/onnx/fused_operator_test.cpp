@@ -339,6 +339,20 @@ TEST(FusedAttention, EmbeddingsAreSummedAndNormalised) {
   expect_values(node.run_for({1}, 1), {1});
 }
 
+TEST(FusedAttention, QuantisedProjection) {
+  OneNode node{
+      "QAttention",
+      {tensor_of<int>(DType::kU8, {1, 2, 2}, {100, 140, 90, 128}),
+       tensor_of<int>(DType::kI8, {2, 6}, {-60, 10, 33, 90, -20, 5, 17, 44, -90, 61, -7, 100}),
+       ramp({6}, 0.3f, -0.1f), f32_tensor({1}, {0.02f}), f32_tensor({1}, {0.01f}),
+       tensor_of<int>(DType::kI32, {1, 2}, {1, 1}), tensor_of<int>(DType::kU8, {1}, {120}),
+       tensor_of<int>(DType::kI8, {1}, {0})},
+      {int_attr("num_heads", 1)},
+      17};
+  node.domain = "com.microsoft";
+  expect_values(node.run_for({1, 2, 2}), {-0.01978546, 0.05581628, -0.01925455, 0.05347956}, 1e-5);
+}
+
 TEST(FusedAttention, EachSequenceHasItsOwnPast) {
   // Queries of zero weigh the keys that they see alike.
   OneNode node{"GroupQueryAttention",
