@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "lower/lowering.h"
 
 namespace weft::lowering {
@@ -10,19 +12,25 @@ Lowering::ClusterAddress Lowering::cluster_address(TileSymbolId id,
                                                    bool next) const {
   const auto range = [this](int v) { return range_of_var(v); };
   const SymbolScope& scope = scopes_.symbols[static_cast<size_t>(id)];
+  std::vector<ClusterDim> dims = cluster_dims_;
+  for (const ClusterDim& dim : shared_dims_) {
+    if (std::ranges::any_of(scope.base,
+                            [&](const IndexExpr& e) { return uses_var(e, dim.origin); }))
+      dims.push_back(dim);
+  }
   // What iteration 0 has of each coordinate begins here, relative to the element.
   std::vector<IndexExpr> local;
   ClusterAddress out{0, 0, true};
   for (size_t a = 0; a < indices.size(); ++a) {
     IndexExpr base = bind(substitute(scope.base[a], [&](int v) -> IndexExpr {
-      for (const ClusterDim& dim : cluster_dims_) {
+      for (const ClusterDim& dim : dims) {
         if (v == dim.origin) return dim.any * dim.step + dim.begin;
       }
       return IndexExpr::var(v);
     }));
     local.push_back(bind(indices[a]) - simplify(base, range));
   }
-  for (const ClusterDim& dim : cluster_dims_) {
+  for (const ClusterDim& dim : dims) {
     const int any = variables(dim.any)[0];
     IndexExpr made_by = dim.iteration;
     for (size_t a = 0; a < indices.size(); ++a) {
@@ -48,7 +56,7 @@ Lowering::ClusterAddress Lowering::cluster_address(TileSymbolId id,
   }
   int64_t stride = 1;
   for (size_t a = indices.size(); a-- > 0;) {
-    WEFT_CHECK(std::none_of(cluster_dims_.begin(), cluster_dims_.end(),
+    WEFT_CHECK(std::none_of(dims.begin(), dims.end(),
                             [&](const ClusterDim& dim) {
                               return uses_var(local[a], variables(dim.any)[0]);
                             }),
@@ -62,15 +70,26 @@ Lowering::ClusterAddress Lowering::cluster_address(TileSymbolId id,
   return out;
 }
 
-/// Lane by lane where the elements of a vector lie in several blocks or apart.
+/// One load where the elements of a vector lie beside each other in one block, else lane by lane.
 Reg Lowering::load_from_cluster(const Scalar& read, const ClusterAddress& address,
                                 const Point& point, Reg guard) {
   const int32_t buffer = buffer_of_[static_cast<size_t>(read.symbol)];
-  const auto emitted = [&](const IndexExpr& e) {
-    return emit_index(
-        simplify(at_point(prepare(e), point), [this](int id) { return range_of_var(id); }));
+  const auto range = [this](int id) { return range_of_var(id); };
+  const auto here = [&](const IndexExpr& e) {
+    return simplify(at_point(prepare(e), point), range);
   };
-  const Reg rank = emitted(address.rank), offset = emitted(address.offset);
+  const IndexExpr in_block = here(address.offset);
+  const Reg rank = emit_index(here(address.rank));
+  const IndexExpr first = simplify(
+      substitute(in_block, [](int v) { return v == kLaneVar ? IndexExpr(0) : IndexExpr::var(v); }),
+      range);
+  const bool side_by_side =
+      simplify(in_block - first - IndexExpr::var(kLaneVar), range).is_const(0);
+  if (side_by_side && builder_.type(rank).lanes == 1) {
+    return builder_.load_cluster(buffer, rank, emit_index(first), box_.lanes,
+                                 guard == kNoReg ? guard : to_lanes(guard, box_.lanes));
+  }
+  const Reg offset = emit_index(in_block);
   const auto lane = [&](Reg r, int32_t l) {
     return r == kNoReg || builder_.type(r).lanes == 1 ? r : builder_.extract(r, l);
   };

@@ -25,6 +25,23 @@ int64_t Lowering::block_count() const {
   return most;
 }
 
+namespace {
+
+bool has_cluster_loop(const TileNode& node) {
+  if (node.kind != TileNode::Kind::kLoop) return false;
+  return node.loop->kind == TileLoop::Kind::kCluster ||
+         std::ranges::any_of(node.loop->body, has_cluster_loop);
+}
+
+bool fills_by_cluster(const TileNode& nest) {
+  return nest.kind == TileNode::Kind::kLoop &&
+         std::ranges::any_of(nest.loop->body, [](const TileNode& node) {
+           return node.kind == TileNode::Kind::kLoop && node.loop->by_cluster;
+         });
+}
+
+}  // namespace
+
 /// Registers and shared memory hold one iteration of a nest across a barrier inside it. Blocks of a
 /// cluster have the iterations of its loops, side by side.
 Status Lowering::check_one_iteration_a_block() const {
@@ -32,6 +49,8 @@ Status Lowering::check_one_iteration_a_block() const {
     int64_t items = 0;
     for (const Nest& nest : nests) items += grid_items(*nest.node);
     if (items == kernel_.blocks) continue;
+    if (kernel_.cluster > 1 && items > kernel_.blocks && !has_cluster_loop(*nests[0].node))
+      continue;
     if (kernel_.cluster > 1 && items > kernel_.blocks) {
       return unsupported(program_.name + " has " + std::to_string(items) + " iterations on " +
                          std::to_string(kernel_.blocks) + " blocks of clusters");
@@ -81,15 +100,15 @@ void Lowering::emit_gpu_phase(const std::vector<Nest>& nests) {
       first += count;
     }
   };
-  if (items == kernel_.blocks) {
+  if (nests.size() == 1 && (items > kernel_.blocks || fills_by_cluster(*nests[0].node))) {
+    emit_gpu_items(nests[0], begin, end);
+  } else if (items == kernel_.blocks) {
     run_item(begin);
   } else if (items < kernel_.blocks) {
     builder_.if_then_else(builder_.apply(ScalarOp::kLt, {begin, end}, DType::kBool), [&] {
       run_item(begin);
       return std::vector<Reg>{};
     });
-  } else if (nests.size() == 1) {
-    emit_gpu_items(nests[0], begin, end);
   } else {
     builder_.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
       ++repetitions_;
@@ -123,6 +142,10 @@ void Lowering::emit_gpu_items(const Nest& nest, Reg begin, Reg end) {
   for (const auto& [statement, own] : kept) depth = std::max(depth, own);
   const auto make = [&](bool outermost) {
     for (size_t n = 0; n < loop.body.size(); ++n) {
+      if (loop.body[n].kind == TileNode::Kind::kLoop && loop.body[n].loop->by_cluster) {
+        if (outermost) emit_part_of_cluster(*loop.body[n].loop, static_cast<int32_t>(n));
+        continue;
+      }
       const TileStatement* statement = &loop.body[n].statement;
       const auto found = kept.find(statement);
       if (found == kept.end() || (found->second == 0) != outermost) continue;
@@ -164,6 +187,24 @@ void Lowering::emit_gpu_items(const Nest& nest, Reg begin, Reg end) {
   --repetitions_;
 }
 
+/// The block's own iteration of a loop `by cluster`; what it makes lies in its arena, where the
+/// cluster reads it from here on.
+void Lowering::emit_part_of_cluster(const TileLoop& loop, int32_t child) {
+  const Reg rank = builder_.apply(
+      ScalarOp::kRem,
+      {builder_.position(KernelPosition::kBlock), builder_.int_constant(kernel_.cluster)},
+      DType::kI64);
+  path_.push_back(child);
+  bind_grid_dims(loop, 0, loop.dims.size(), rank, [&](Reg) {
+    shared_dims_.push_back(cluster_dims_.back());
+    for (size_t n = 0; n < loop.body.size(); ++n) {
+      emit_node(loop.body[n], static_cast<int32_t>(n));
+      prefetched_.insert(&loop.body[n].statement);
+    }
+  });
+  path_.pop_back();
+}
+
 void Lowering::emit_gpu_nest(const TileNode& nest, Reg item) {
   tiles_.clear();
   next_tiles_.clear();
@@ -198,7 +239,8 @@ void Lowering::bind_grid_dims(const TileLoop& loop, size_t dim, size_t last, Reg
   const Reg below = own == 1 ? item : op(ScalarOp::kRem, item, inner);
   const IndexExpr iteration = own == 1 ? IndexExpr(0) : add_kernel_var(t, {0, own - 1});
   bound_[static_cast<size_t>(d.origin)] = iteration * d.step + begin;
-  if (loop.kind == TileLoop::Kind::kCluster) {
+  const bool of_cluster = loop.kind == TileLoop::Kind::kCluster || loop.by_cluster;
+  if (of_cluster) {
     cluster_dims_.push_back(
         {d.origin, begin, d.step, own, inner, iteration, add_kernel_var(kNoReg, {0, own - 1})});
   }
@@ -219,7 +261,7 @@ void Lowering::bind_grid_dims(const TileLoop& loop, size_t dim, size_t last, Reg
     bind_grid_dims(loop, dim + 1, last, below, body);
     valid.reset();
   }
-  if (loop.kind == TileLoop::Kind::kCluster) cluster_dims_.pop_back();
+  if (of_cluster) cluster_dims_.pop_back();
   bound_[static_cast<size_t>(d.origin)].reset();
 }
 

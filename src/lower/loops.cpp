@@ -37,7 +37,7 @@ void Lowering::emit_node(const TileNode& node, int32_t child) {
     case TileNode::Kind::kLoop:
       WEFT_CHECK(node.loop->kind == TileLoop::Kind::kSeq,
                  "a grid loop inside a seq loop in " + program_.name);
-      emit_seq_loop(*node.loop);
+      if (!node.loop->by_cluster) emit_seq_loop(*node.loop);  // those are made before the items
       break;
     case TileNode::Kind::kPack:
       throw_internal_error(__FILE__, __LINE__, "pack", "below the top of " + program_.name);

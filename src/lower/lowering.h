@@ -170,6 +170,7 @@ class Lowering {
   void emit_gpu_phase(const std::vector<Nest>& nests);
   void emit_gpu_nest(const TileNode& nest, Reg item);
   void emit_gpu_items(const Nest& nest, Reg begin, Reg end);
+  void emit_part_of_cluster(const TileLoop& loop, int32_t child);
   /// Binds dimensions [dim, last) of the loop to their digits of `item`; what is left of it, the
   /// number within loops further inside, is given to `body`.
   void bind_grid_dims(const TileLoop& loop, size_t dim, size_t last, Reg item,
@@ -503,6 +504,7 @@ class Lowering {
   std::vector<int32_t> buffer_of_;          ///< by symbol: kernel buffer, -1 for registers
   std::vector<IndexExpr> buffer_elements_;  ///< by kernel buffer; over kernel variables
   std::vector<ClusterDim> cluster_dims_;    ///< GPU: around what is emitted
+  std::vector<ClusterDim> shared_dims_;     ///< GPU: of the loops `by cluster` so far
   std::map<TileSymbolId, RegisterTile> tiles_;
   std::map<TileSymbolId, RegisterTile> next_tiles_;
   std::map<TileSymbolId, std::vector<Reg>> carry_masks_;  ///< by register, as the loop began

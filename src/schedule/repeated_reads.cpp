@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/keep_loads.h"
 #include "schedule/rounding.h"
 #include "schedule/thread_tile.h"
 #include "schedule/tile_builder.h"
@@ -31,11 +32,16 @@ std::vector<RepeatedRead> repeated_reads(const TensorProgram& program, const Gro
       if (s.kind != Scalar::Kind::kRead || axes.producer(s.symbol) >= 0) return;
       if (!s.operands.empty() || s.fill != nullptr) return;
       const TensorType& type = program.tensors[static_cast<size_t>(s.symbol)].type;
-      RepeatedRead read{s.symbol, 0, {}};
+      RepeatedRead read{s.symbol, 0, {}, 1};
       read.bytes =
           static_cast<double>(checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
       for (const int a : free) {
         if (stride_along(program, axes, static_cast<int>(p), s, a) == 0) read.still.insert(a);
+      }
+      for (size_t a = 0; a < axes.axes.size(); ++a) {
+        const int axis = static_cast<int>(a);
+        if (stride_along(program, axes, static_cast<int>(p), s, axis) == 0) continue;
+        read.longest = std::max(read.longest, extent_of(axes, axis));
       }
       const auto known = std::find_if(out.begin(), out.end(), [&](const RepeatedRead& r) {
         return r.tensor == read.tensor && r.still == read.still;
@@ -89,6 +95,10 @@ double requested_bytes(const std::vector<RepeatedRead>& reads, const RowLayout& 
         if (read.still.count(layout.free[d]) == 0) own *= boxes;
       }
       const int64_t blocks = layout.blocks > 0 ? layout.blocks : boxes_of(layout, axes);
+      if (layout.together > 1 && own == 1 && part_of_cluster(read.longest, layout.together) > 0) {
+        sum += bytes * static_cast<double>(ceil_div(blocks, layout.together));
+        continue;
+      }
       sum += bytes / static_cast<double>(own) * static_cast<double>(blocks + kept - 1);
       continue;
     }

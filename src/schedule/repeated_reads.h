@@ -13,6 +13,7 @@ struct RepeatedRead {
   TensorId tensor = -1;
   double bytes = 0;
   std::set<int> still;  ///< the axes along which it stays the same
+  int64_t longest = 1;  ///< extent of the longest axis along which it does not
 };
 std::vector<RepeatedRead> repeated_reads(const TensorProgram& program, const Group& group,
                                          const GroupAxes& axes, const std::vector<int>& free);
@@ -22,7 +23,7 @@ std::vector<RepeatedRead> repeated_reads(const TensorProgram& program, const Gro
 std::set<int> axes_to_walk(const std::vector<RepeatedRead>& reads, const GroupAxes& axes);
 
 /// Bytes that a layout's blocks ask for of these reads, all requests counted: those of each box,
-/// or of each block for what it keeps.
+/// or of each block, or cluster of blocks, for what it keeps.
 double requested_bytes(const std::vector<RepeatedRead>& reads, const RowLayout& layout,
                        const GroupAxes& axes);
 

@@ -27,6 +27,13 @@ constexpr int64_t kBusyThreads = 512;
 /// Threads of an SM that leave each of them 64 registers.
 constexpr int64_t kRoomyThreads = 1024;
 constexpr int64_t kMostParts = 512;
+/// What is read again, beside what is moved once, that does not matter.
+constexpr double kFewRequests = 0.018;
+/// Predictions that say the same.
+constexpr double kAlike = 1.1;
+/// Of 16 blocks that a device holds, those that it holds in clusters of more than two: the SMs of
+/// a GPC may leave a remainder.
+constexpr int64_t kClusteredOf16 = 15;
 /// Parts of a row that one thread combines at most.
 constexpr int64_t kMostTurns = 16;
 
@@ -129,8 +136,8 @@ class LayoutChoice {
   };
   std::vector<Threads> thread_shapes() const;
   bool row_vector() const { return axes_.axes[static_cast<size_t>(base_.vec_axis)].reduced; }
-  RowLayout rows(const Split& split, const Threads& threads, bool resident,
-                 bool walks = false) const;
+  RowLayout rows(const Split& split, const Threads& threads, bool resident, bool walks = false,
+                 int64_t together = 1) const;
   void add_walking(Threads threads, std::vector<RowLayout>* out) const;
   bool walk(bool rows_span_warps, RowLayout* l) const;
   std::optional<RowLayout> walking_elementwise() const;
@@ -368,13 +375,23 @@ std::vector<LayoutChoice::Threads> LayoutChoice::thread_shapes() const {
 }
 
 /// Layouts whose blocks take several boxes of the grid, few of them resident with as many threads
-/// as keep the device busy: each asks once for what its rows have in common.
+/// as keep the device busy: each asks once for what its rows have in common. Where that is much
+/// beside what is moved, clusters of them do, if that is predicted to take about as long.
 void LayoutChoice::add_walking(Threads threads, std::vector<RowLayout>* out) const {
   if (walked_.empty() || !row_vector()) return;
   for (const int64_t warps : {kFreeWarps, 2 * kFreeWarps, 4 * kFreeWarps}) {
     threads.free_warps = warps;
     RowLayout layout = rows(Split{}, threads, true, true);
-    if (layout.warps > 0) out->push_back(std::move(layout));
+    if (layout.warps == 0) continue;
+    // A prediction is not that sharp.
+    const double at_most = kAlike * layout.microseconds;
+    const double few = kFewRequests * bytes_moved(layout);
+    for (int64_t together = 2; together <= target_.cluster_blocks; together *= 2) {
+      if (requested_bytes(repeated_, layout, axes_) <= few) break;
+      RowLayout shares = rows(Split{}, threads, true, true, together);
+      if (shares.warps > 0 && shares.microseconds <= at_most) layout = std::move(shares);
+    }
+    out->push_back(std::move(layout));
   }
 }
 
@@ -383,6 +400,8 @@ void LayoutChoice::add_walking(Threads threads, std::vector<RowLayout>* out) con
 bool LayoutChoice::walk(bool rows_span_warps, RowLayout* l) const {
   const int64_t per_sm = kRoomyThreads / (l->warps * 32);
   if (per_sm < (rows_span_warps ? 2 : 1)) return false;
+  int64_t resident = target_.sm_count * per_sm;
+  if (l->together > 2) resident = resident * kClusteredOf16 / 16;
   std::vector<int> kept, walked;
   for (const int a : l->free) (walked_.count(a) != 0 ? walked : kept).push_back(a);
   l->kept_dims = kept.size();
@@ -390,8 +409,9 @@ bool LayoutChoice::walk(bool rows_span_warps, RowLayout* l) const {
   l->free.insert(l->free.end(), walked.begin(), walked.end());
   l->keeps = true;
   const int64_t boxes = boxes_of(*l, axes_);
-  const int64_t turns = ceil_div(boxes, target_.sm_count * per_sm);
-  l->blocks = ceil_div(boxes, turns);
+  const int64_t turns = ceil_div(boxes, resident);
+  l->blocks = ceil_div(ceil_div(boxes, turns), l->together) * l->together;
+  if (l->together > 1 && l->blocks > resident) return false;
   l->per_sm = ceil_div(l->blocks, target_.sm_count);
   return true;
 }
@@ -440,10 +460,11 @@ std::optional<RowLayout> LayoutChoice::walking_elementwise() const {
   return l;
 }
 
-RowLayout LayoutChoice::rows(const Split& split, const Threads& threads, bool resident,
-                             bool walks) const {
+RowLayout LayoutChoice::rows(const Split& split, const Threads& threads, bool resident, bool walks,
+                             int64_t together) const {
   RowLayout l = base_;
   l.resident = resident;
+  l.together = together;
   l.joins = !joined_.moments.empty() && (!resident || split.parts > 1);
   l.warps = 0;
   if (!choose_parts(split, &l)) return l;
@@ -491,9 +512,10 @@ RowLayout LayoutChoice::rows(const Split& split, const Threads& threads, bool re
   return l;
 }
 
-/// One for each level of reductions; blocks of a cluster also wait for each other at the end, and
-/// come in rounds where the device does not hold them all.
+/// One for each level of reductions, or behind what blocks load together; blocks of a cluster also
+/// wait for each other at the end, and come in rounds where the device does not hold them all.
 double LayoutChoice::barriers_us(const RowLayout& l, int64_t blocks) const {
+  if (l.together > 1) return 2 * target_.cluster_barrier_us;
   if (l.parts == 1) return 0;
   const auto levels = static_cast<double>(reduction_levels(l));
   if (!l.cluster) return target_.barrier_us * levels;

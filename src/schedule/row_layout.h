@@ -31,6 +31,8 @@ struct RowLayout {
   int64_t blocks = 0;
   bool keeps = false;
   size_t kept_dims = 0;
+  /// Such blocks form clusters of so many, which load what they keep in parts; 1: each for itself.
+  int64_t together = 1;
   /// Blocks that an SM must hold, for a barrier of the grid or to be busy; 0: no demand.
   int64_t per_sm = 0;
   /// Element-wise: the axis along which what lies across the vectors is contiguous; tiles of such

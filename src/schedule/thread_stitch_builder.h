@@ -60,7 +60,7 @@ class ThreadStitch {
     program.blocks = layout_.blocks > 0 ? layout_.blocks : items;
     program.warps = layout_.warps;
     program.per_sm = layout_.per_sm;
-    if (layout_.keeps) keep_loads(program, layout_.kept_dims);
+    if (layout_.keeps) keep_loads(program, layout_.kept_dims, layout_.together);
     share_loads(program);
     ScheduledKernel out;
     out.program = std::move(program);

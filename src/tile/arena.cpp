@@ -115,8 +115,10 @@ Status derive_buffers(Derivation& d) {
     const TileSymbolId id = static_cast<TileSymbolId>(i);
     // What all blocks share has one address for all of their iterations; of what those of a cluster
     // share each has its own part.
-    const std::vector<const TileLoop*> around =
+    std::vector<const TileLoop*> around =
         scope.scope == Scope::kGrid ? std::vector<const TileLoop*>{} : lifetime_loops(d, id);
+    const Site& maker = d.structure.sites[static_cast<size_t>(d.structure.definition[i])];
+    if (!maker.loops.empty() && maker.loops.back()->by_cluster) around = maker.loops;
     WEFT_RETURN_IF_ERROR(fill_buffer(d, id, around, &scope));
   }
   return {};

@@ -11,8 +11,9 @@ class ClusterCount {
 
   Result<int64_t> run() {
     walk(program_.body, 1, 1);
+    if (!error_ && count_ > 1 && shared_ > 0) error_ = fail("clusters of two kinds");
     if (error_) return *error_;
-    if (count_ <= 1) return int64_t{1};
+    if (count_ <= 1) return std::max<int64_t>(shared_, 1);
     // A block goes through one iteration: those of a cluster are on the device together.
     if (program_.blocks.is_const() && program_.blocks.constant() != items_) {
       return fail(
@@ -38,8 +39,10 @@ class ClusterCount {
         packed_ = true;
         continue;
       }
-      if (node.kind != TileNode::Kind::kLoop || node.loop->kind == TileLoop::Kind::kSeq) continue;
+      if (node.kind != TileNode::Kind::kLoop) continue;
       const TileLoop& loop = *node.loop;
+      if (loop.by_cluster) share(loop);
+      if (loop.kind == TileLoop::Kind::kSeq) continue;
       const int64_t trips = iterations(loop);
       inner = true;
       walk(loop.body, items * trips,
@@ -53,7 +56,20 @@ class ClusterCount {
     items_ = items;
   }
 
-  /// 1 where a bound is not constant, which a cluster loop must not have.
+  /// Blocks of a walking grid of which so many fill what they share.
+  void share(const TileLoop& loop) {
+    const int64_t blocks = iterations(loop);
+    if (error_) return;
+    if (blocks < 2 || (shared_ > 0 && shared_ != blocks)) {
+      error_ = fail("loops made by clusters of different sizes, or of one block");
+    } else if (!program_.blocks.is_const() || program_.blocks.constant() % blocks != 0) {
+      error_ = fail(fmt::format("{} is made by clusters of {}, which its blocks do not form",
+                                loop_name(program_, loop), blocks));
+    }
+    shared_ = blocks;
+  }
+
+  /// 1 where a bound is not constant, which a loop of a cluster must not have.
   int64_t iterations(const TileLoop& loop) {
     int64_t trips = 1;
     for (const TileLoop::Dim& dim : loop.dims) {
@@ -64,7 +80,7 @@ class ClusterCount {
         return var.extent;
       };
       const int64_t extent = evaluate(dim.end, value) - evaluate(dim.begin, value);
-      if (!known && loop.kind == TileLoop::Kind::kCluster) {
+      if (!known && (loop.kind == TileLoop::Kind::kCluster || loop.by_cluster)) {
         error_ = fail(loop_name(program_, loop) + " has bounds that are not constant");
       }
       trips *= known && extent > 0 ? (extent + dim.step - 1) / dim.step : 1;
@@ -74,6 +90,7 @@ class ClusterCount {
 
   const TileProgram& program_;
   int64_t count_ = 1, items_ = 1;
+  int64_t shared_ = 0;  ///< iterations of loops `by cluster`
   bool packed_ = false;
   std::optional<Error> error_;
 };

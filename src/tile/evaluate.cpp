@@ -140,8 +140,10 @@ class Evaluator {
         const auto cluster = std::find_if(around.begin(), around.end(), [](const TileLoop* loop) {
           return loop->kind == TileLoop::Kind::kCluster;
         });
-        around.erase(cluster, around.end());
-        home_[id] = around.back();
+        if (cluster != around.end()) {
+          around.erase(cluster, around.end());
+          home_[id] = around.back();
+        }
       }
       SymbolScope& buffer = buffers_[id];
       if (auto status = fill_buffer(d, id, around, &buffer); !status.ok()) {
@@ -569,8 +571,9 @@ class Evaluator {
         return 1;
       }
       found = weights_
-                  .emplace(number, execution_counts(*iterations, around,
-                                                    used_[static_cast<size_t>(number)]))
+                  .emplace(number,
+                           execution_counts(*iterations, around, used_[static_cast<size_t>(number)],
+                                            blocks_together(structure_, site)))
                   .first;
     }
     std::vector<int64_t> key;

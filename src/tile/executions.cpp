@@ -158,11 +158,12 @@ Result<GridIterations> grid_iterations(const TileStructure& structure, const Sit
 
 std::map<std::vector<int64_t>, int64_t> execution_counts(const GridIterations& iterations,
                                                          const std::vector<TileVarId>& around,
-                                                         const std::set<TileVarId>& used) {
+                                                         const std::set<TileVarId>& used,
+                                                         int64_t together) {
   std::set<std::vector<int64_t>> seen;
   std::map<std::vector<int64_t>, int64_t> counts;
   for (size_t i = 0; i < iterations.values.size(); ++i) {
-    std::vector<int64_t> key{iterations.block[i]}, own;
+    std::vector<int64_t> key{iterations.block[i] / together}, own;
     for (size_t o = 0; o < iterations.origins.size(); ++o) {
       const TileVarId origin = iterations.origins[o];
       if (used.count(origin) != 0) key.push_back(iterations.values[i][o]);
@@ -173,6 +174,13 @@ std::map<std::vector<int64_t>, int64_t> execution_counts(const GridIterations& i
     if (seen.insert(std::move(key)).second) ++counts[own];
   }
   return counts;
+}
+
+int64_t blocks_together(const TileStructure& structure, const Site& site) {
+  if (site.loops.empty() || !site.loops.back()->by_cluster) return 1;
+  const TileLoop::Dim& dim = site.loops.back()->dims[0];
+  const Interval r = structure.ranges[static_cast<size_t>(dim.origin)];
+  return (r.hi - r.lo) / dim.step + 1;
 }
 
 namespace {
@@ -194,17 +202,21 @@ std::optional<int64_t> iterations_below(const TileProgram& program, const TileLo
   return count;
 }
 
-/// The grid loop of a GPU's program whose blocks take several of its iterations, where that is all
-/// of the program.
+/// The grid loop of a GPU's program whose blocks take several of its iterations, or make something
+/// by clusters before them, where that is all of the program.
 const TileLoop* repeated_grid(const TileProgram& program) {
   if (program.cpu || program.body.size() != 1 || !program.blocks.is_const()) return nullptr;
   const TileNode& node = program.body[0];
   if (node.kind != TileNode::Kind::kLoop || !is_grid(*node.loop)) return nullptr;
+  bool by_cluster = false;
   for (const TileNode& inner : node.loop->body) {
-    if (inner.kind == TileNode::Kind::kLoop && is_grid(*inner.loop)) return nullptr;
+    if (inner.kind != TileNode::Kind::kLoop) continue;
+    if (is_grid(*inner.loop)) return nullptr;
+    by_cluster |= inner.loop->by_cluster;
   }
   const auto items = iterations_below(program, *node.loop, 0);
-  return items && *items > program.blocks.constant() ? node.loop.get() : nullptr;
+  if (!items) return nullptr;
+  return by_cluster || *items > program.blocks.constant() ? node.loop.get() : nullptr;
 }
 
 }  // namespace
@@ -219,12 +231,15 @@ std::map<const TileStatement*, size_t> kept_statements(const TileStructure& stru
   std::set<TileSymbolId> known;
   for (size_t i = 0; i < structure.sites.size(); ++i) {
     const Site& site = structure.sites[i];
-    if (site.kind != Site::Kind::kStatement || site.loops.size() != 1 || !site.guards.empty()) {
+    const bool shared = site.loops.size() == 2 && site.loops.back()->by_cluster;
+    if (site.kind != Site::Kind::kStatement || (site.loops.size() != 1 && !shared) ||
+        !site.guards.empty()) {
       continue;
     }
     const auto stays = [&](TileSymbolId s) {
       return program.symbols[static_cast<size_t>(s)].kind == TileSymbol::Kind::kValue &&
-             scopes.symbols[static_cast<size_t>(s)].scope <= Scope::kBlock;
+             scopes.symbols[static_cast<size_t>(s)].scope <=
+                 (shared ? Scope::kCluster : Scope::kBlock);
     };
     bool kept = std::ranges::all_of(site.statement->targets,
                                     [&](const TileRef& t) { return stays(t.symbol); });

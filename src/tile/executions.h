@@ -31,17 +31,22 @@ Result<GridIterations> grid_iterations(const TileStructure& structure, const Sit
 
 /// How many blocks run the site for the iterations with these values of its own grid origins (those
 /// of loops around it): keyed by the values, in the order of `origins`. Only the first of the
-/// iterations that a block cannot tell apart counts.
+/// iterations that a block cannot tell apart counts, and of what so many blocks `together` make
+/// that of one of them.
 std::map<std::vector<int64_t>, int64_t> execution_counts(const GridIterations& iterations,
                                                          const std::vector<TileVarId>& around,
-                                                         const std::set<TileVarId>& used);
+                                                         const std::set<TileVarId>& used,
+                                                         int64_t together = 1);
+
+/// Blocks that make a site's value once for all of them: a cluster in a loop `by cluster`, else 1.
+int64_t blocks_together(const TileStructure& structure, const Site& site);
 
 /// Statements whose value a block of several iterations keeps, with the number n of dimensions of
 /// the grid loop around it that it depends on, where only those behind the first n change from one
 /// iteration to the next: a GPU's blocks make it once for each value of these n.
 ///     grid b in 4, i in 1000 { w[j] = scale[b,j]; … }  on 8 blocks  ->  w: 1
-/// Such statements stand directly in the one grid loop of a program's only nest and read inputs and
-/// each other alone.
+/// Such statements stand directly in the one grid loop of a program's only nest, or there in a loop
+/// `by cluster`, and read inputs and each other alone.
 std::map<const TileStatement*, size_t> kept_statements(const TileStructure& structure,
                                                        const ScopeAnalysis& scopes);
 

@@ -48,7 +48,7 @@ class Hoister {
   }
 
   static bool runs_once(const TileLoop& loop) {
-    if (loop.kind != TileLoop::Kind::kSeq) return false;
+    if (loop.kind != TileLoop::Kind::kSeq || loop.by_cluster) return false;
     return std::all_of(loop.dims.begin(), loop.dims.end(), [](const TileLoop::Dim& dim) {
       const IndexExpr length = dim.end - dim.begin;
       return length.is_const() && length.constant() >= 1 && length.constant() <= dim.step;

@@ -257,7 +257,7 @@ class Parser final : public NameScope {
     return body;
   }
 
-  // loop = KIND dim {"," dim} ["carry" carry {"," carry}] "{" body "}"
+  // loop = KIND dim {"," dim} ["by" "cluster"] ["carry" carry {"," carry}] "{" body "}"
   TileLoop parse_loop() {
     TileLoop loop;
     const std::string_view kind = take().text;
@@ -268,6 +268,11 @@ class Parser final : public NameScope {
     do {
       names.push_back(parse_dim(loop));
     } while (accept(","));
+    if (peek().is("by")) {
+      take();
+      expect("cluster");
+      loop.by_cluster = true;
+    }
     if (accept("carry")) parse_carries(loop);
     expect("{");
     loop.body = parse_body();

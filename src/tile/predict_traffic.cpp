@@ -181,7 +181,8 @@ class Predictor {
     } else {
       WEFT_ASSIGN_OR_RETURN(const GridIterations iterations,
                             grid_iterations(structure_, site, kMostIterations));
-      const auto counts = execution_counts(iterations, around, used);
+      const auto counts =
+          execution_counts(iterations, around, used, blocks_together(structure_, site));
       // The points do not depend on what is not used: count them once for each of the values that
       // are.
       std::map<std::vector<int64_t>, int64_t> known;

@@ -189,6 +189,12 @@ Scope join_read(Derivation& d, const ReadSite& read, const ReadRelation& relatio
   if (relation.reach != Reach::kHere) {
     return join(scope, Scope::kBlock, fmt::format("{}: elements known at run time (1b)", by));
   }
+  const auto by_cluster =
+      std::ranges::find_if(relation.kept, [](const TileLoop* loop) { return loop->by_cluster; });
+  if (by_cluster != relation.kept.end()) {
+    return join(scope, Scope::kCluster,
+                fmt::format("{}: made by {} (1d)", by, loop_name(d.program, **by_cluster)));
+  }
   std::vector<const TileLoop*> looped;
   const auto add = [&](const std::vector<const TileLoop*>& loops) {
     for (const TileLoop* loop : loops) {
@@ -432,8 +438,17 @@ Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
   derive_symbol_scopes(d);
   WEFT_ASSIGN_OR_RETURN(d.out.cluster_blocks, cluster_blocks(program));
   WEFT_RETURN_IF_ERROR(derive_grid_barriers(d));
-  for (const auto& [statement, depth] : kept_statements(d.structure, d.out)) {
+  const auto kept = kept_statements(d.structure, d.out);
+  for (const auto& [statement, depth] : kept) {
     for (const TileRef& target : statement->targets) d.kept.insert(target.symbol);
+  }
+  for (const Site& site : d.structure.sites) {
+    if (site.kind != Site::Kind::kStatement || site.loops.empty()) continue;
+    const auto found = kept.find(site.statement);
+    if (!site.loops.back()->by_cluster || (found != kept.end() && found->second == 0)) continue;
+    return invalid_input(fmt::format("tile program {}: {} is made by {} and changes with the grid",
+                                     program.name, reader_name(d, site),
+                                     loop_name(program, *site.loops.back())));
   }
   WEFT_RETURN_IF_ERROR(derive_buffers(d));
   derive_swizzles(d);

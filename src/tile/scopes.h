@@ -82,7 +82,8 @@ Result<Traffic> predict_traffic(const TileProgram& program, const ScopeAnalysis&
 /// iteration.
 bool hoist(TileProgram& program);
 
-/// Iterations of the cluster loops of one nest: the blocks of a cluster, 1 without such loops.
+/// Iterations of the cluster loops of one nest, or of its loops `by cluster`: the blocks of a
+/// cluster, 1 without such loops.
 /// Error: nests that differ, bounds that are not constant, fewer blocks than iterations, all on a
 /// GPU.
 Result<int64_t> cluster_blocks(const TileProgram& program);

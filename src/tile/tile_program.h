@@ -119,6 +119,9 @@ struct TileLoop {
   };
   std::vector<Dim> dims;
   int64_t stages = 1;
+  /// kSeq: each iteration is made by one block of a cluster, for all of them, before a block goes
+  /// through its iterations of the grid.
+  bool by_cluster = false;
   std::vector<TileCarry> carries;
   TileBody body;
 };

@@ -183,6 +183,7 @@ class Verifier {
     } else {
       around.in_seq = true;
     }
+    if (loop.by_cluster) check_by_cluster(loop, around, what);
     if (loop.stages < 1) fail(fmt::format("{} has {} stages", what, loop.stages));
     for (const TileLoop::Dim& dim : loop.dims) check_dim(dim);
     for (const TileCarry& carry : loop.carries) {
@@ -195,6 +196,29 @@ class Verifier {
       check_ids(carry.place);
     }
     if (!error_) check_body(loop.body, around);
+  }
+
+  /// `around`: with the loop itself.
+  void check_by_cluster(const TileLoop& loop, const Around& around, const std::string& what) {
+    constexpr int kInGridLoop = 2;
+    if (program_.cpu || loop.kind != TileLoop::Kind::kSeq || !around.in_grid ||
+        around.depth != kInGridLoop) {
+      return fail(what + " is made by a cluster and does not stand directly in a GPU's grid loop");
+    }
+    if (loop.dims.size() != 1 || !loop.carries.empty() || loop.stages != 1) {
+      return fail(what + " is made by a cluster and has several variables, carries or stages");
+    }
+    for (const TileNode& node : loop.body) {
+      if (node.kind != TileNode::Kind::kStatement) {
+        return fail(what + " is made by a cluster and holds more than statements");
+      }
+      for (const TileRef& target : node.statement.targets) {
+        const auto along = [&](const IndexExpr& e) { return uses_var(e, loop.dims[0].origin); };
+        if (std::ranges::none_of(target.indices, along)) {
+          return fail(what + " is made by a cluster and makes one value in all iterations");
+        }
+      }
+    }
   }
 
   void check_dim(const TileLoop::Dim& dim) {

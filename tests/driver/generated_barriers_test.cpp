@@ -174,6 +174,16 @@ TEST_F(GeneratedBarriers, OfEveryTemplate) {
       " mb = broadcast m, dims={0} : f32[403,272]\n d = sub x, mb : f32[403,272]\n"
       " wb = broadcast w, dims={1} : f32[403,272]\n y = mul d, wb : f32[403,272]\n} -> (y)",
       few, &losses);
+  // Weights that the blocks of a cluster load together.
+  const int without = losses.total;
+  few.sm_count = 16;
+  few.cluster_barrier_us = 0;
+  take_away_from_graph(
+      "(x: f32[403,272], w: f32[272]) {\n m = reduce x, axes={1}, combiner=max : f32[403]\n"
+      " mb = broadcast m, dims={0} : f32[403,272]\n d = sub x, mb : f32[403,272]\n"
+      " wb = broadcast w, dims={1} : f32[403,272]\n y = mul d, wb : f32[403,272]\n} -> (y)",
+      few, &losses);
+  EXPECT_GE(losses.total, without + 2);
   // Rows and columns.
   few.sm_count = 4;
   take_away_from_graph(

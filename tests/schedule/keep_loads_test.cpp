@@ -6,11 +6,11 @@ namespace weft {
 namespace {
 
 /// The program after the pass; it must verify.
-std::string kept(const std::string& text, size_t first, bool changes = true) {
+std::string kept(const std::string& text, size_t first, bool changes = true, int64_t cluster = 1) {
   auto program = parse_tile_program(text);
   EXPECT_TRUE(program.ok()) << program.error().message;
   if (!program.ok()) return "";
-  EXPECT_EQ(keep_loads(*program, first), changes);
+  EXPECT_EQ(keep_loads(*program, first, cluster), changes);
   const Status status = verify_tile_program(*program);
   EXPECT_TRUE(status.ok()) << status.error().message;
   return print(*program);
@@ -48,6 +48,22 @@ TEST(KeepLoads, InRegistersWhereWarpsDiffer) {
   const std::string across = "i=REG_4, j=WARP_4-LANE_32";
   EXPECT_EQ(kept(scaled("", "w[j]", across), 0),
             normalised(scaled("    w_v[j] = w[j] @[j=WARP_4-LANE_32];\n", "w_v[j]", across)));
+}
+
+/// What depends on a dimension of the grid is each block's own.
+TEST(KeepLoads, InPartsByTheBlocksOfACluster) {
+  const std::string across = "i=REG_4, j=WARP_4-LANE_32";
+  EXPECT_EQ(kept(scaled("", "w[j]", across), 0, true, 2),
+            normalised(scaled("    seq c in 100 step 64 by cluster {\n"
+                              "      w_v_c[c] = w[c] @[c=WARP_2-WARP_2-LANE_32];\n    }\n"
+                              "    w_v[j] = w_v_c[j] @[j=WARP_4-LANE_32];\n",
+                              "w_v[j]", across)));
+  const std::string by_batch = R"(
+    kernel k(x: f32[3,1000,32], w: f32[3,32], out y: f32[3,1000,32]) blocks 2 warps 1 gpu {
+      j: 32;
+      grid b in 3, i in 1000 { y[b,i,j] = x[b,i,j] * w[b,j] @[j=LANE_32]; }
+    })";
+  EXPECT_EQ(kept(by_batch, 1, true, 2), kept(by_batch, 1));
 }
 
 TEST(KeepLoads, OnlyWhatTheWalkedDimensionsDoNotChange) {

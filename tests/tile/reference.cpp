@@ -142,6 +142,17 @@ Tensors lstm(const Tensors& in) {
   return {{"y", tensor(x.shape, y)}};
 }
 
+Tensors weights(const Tensors& in) {
+  const Array x = array(in, "x"), w = array(in, "w");
+  Values y;
+  for (int64_t i = 0; i < x.shape[0]; ++i) {
+    double most = -INFINITY;
+    for (int64_t j = 0; j < x.shape[1]; ++j) most = std::max(most, x({i, j}));
+    for (int64_t j = 0; j < x.shape[1]; ++j) y.push_back((x({i, j}) - most) * w({j}));
+  }
+  return {{"y", tensor(x.shape, y)}};
+}
+
 Tensors recurrent(const Tensors& in) {
   const Array w = array(in, "w"), x = array(in, "x");
   const int64_t time = x.shape[0], sequences = x.shape[1], size = x.shape[2];
@@ -269,10 +280,10 @@ Tensors depthwise(const Tensors& in) {
 
 Reference reference_of(const std::string& program) {
   const std::vector<std::pair<std::string, Reference>> all = {
-      {"softmax", softmax},    {"attention", attention}, {"norm_mlp", norm_mlp},
-      {"lstm", lstm},          {"conv", conv},           {"sums", sums},
-      {"packing", packing},    {"squeeze", squeeze},     {"depthwise", depthwise},
-      {"recurrent", recurrent}};
+      {"softmax", softmax},     {"attention", attention}, {"norm_mlp", norm_mlp},
+      {"lstm", lstm},           {"conv", conv},           {"sums", sums},
+      {"packing", packing},     {"squeeze", squeeze},     {"depthwise", depthwise},
+      {"recurrent", recurrent}, {"weights", weights}};
   for (const auto& [name, function] : all) {
     if (program.starts_with(name)) return function;
   }

@@ -18,6 +18,7 @@ Tensors attention(const Tensors& in);  ///< y = softmax(q k^T / 8 + mask, keys u
 Tensors norm_mlp(const Tensors& in);   ///< y = gelu(norm(x) W1 + b1) W2
 Tensors lstm(
     const Tensors& in);  ///< y = the last layer's h over time; gates i, g, f, o; forget bias 1
+Tensors weights(const Tensors& in);    ///< (x minus the maximum of its row) times w
 Tensors recurrent(const Tensors& in);  ///< y[t] = tanh(w y[t-1] + x[t])
 Tensors conv(const Tensors& in);       ///< y = relu(conv3x3(x, W) * a + b + res)
 Tensors sums(const Tensors& in);       ///< r, q = row and column sums of tanh(x)

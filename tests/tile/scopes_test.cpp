@@ -337,6 +337,46 @@ TEST(Scopes, BlocksOfAClusterHaveOneIterationEach) {
             "tile program k: cluster j has bounds that are not constant");
 }
 
+/// y[i,j] = x[i,j] * w[j] where `loop` makes the weights.
+std::string weighted_rows(const std::string& blocks, const std::string& loop) {
+  return "kernel k(x: f32[100,512], w: f32[512], out y: f32[100,512]) blocks " + blocks +
+         " warps 1 gpu {\n  j: 512;\n  grid i in 100 {\n" + loop +
+         "    V[j] = W[j] @[j=REG_4-LANE_32-VEC_4];\n"
+         "    y[i,j] = x[i,j] * V[j] @[j=REG_4-LANE_32-VEC_4];\n  }\n}";
+}
+
+/// Each block has a part; the cluster asks for all of them once, however many rows its blocks take.
+TEST(Scopes, BlocksOfAClusterShareWhatTheyKeep) {
+  const TileProgram program =
+      parsed(weighted_rows("6", "    seq c in 512 step 256 by cluster { W[c] = w[c]; }\n"));
+  const ScopeAnalysis scopes = derived(program);
+  EXPECT_EQ(scopes.cluster_blocks, 2);
+  const auto w = static_cast<size_t>(program.find_symbol("W"));
+  EXPECT_EQ(scopes.symbols[w].scope, Scope::kCluster);
+  EXPECT_EQ(scopes.symbols[w].bytes, 256 * 4);
+  ASSERT_EQ(scopes.barriers.size(), 1u);
+  EXPECT_EQ(scopes.barriers[0].scope, Scope::kCluster);
+  const auto traffic = predict_traffic(program, scopes);
+  ASSERT_TRUE(traffic.ok()) << traffic.error().message;
+  EXPECT_TRUE(traffic->exact);
+  EXPECT_EQ(traffic->requested_read, 100 * 512 * 4 + 3 * 512 * 4);
+}
+
+TEST(Scopes, WhatBlocksOfAClusterShareStaysTheSame) {
+  const auto message = [](const std::string& blocks, const std::string& loop) {
+    const auto scopes = derive_scopes(parsed(weighted_rows(blocks, loop)));
+    EXPECT_FALSE(scopes.ok());
+    return scopes.ok() ? "" : scopes.error().message;
+  };
+  const std::string loop = "    seq c in 512 step 256 by cluster { W[c] = w[c]; }\n";
+  EXPECT_EQ(message("7", loop),
+            "tile program k: seq c is made by clusters of 2, which its blocks do not form");
+  EXPECT_EQ(message("6", "    seq c in 512 step 512 by cluster { W[c] = w[c]; }\n"),
+            "tile program k: loops made by clusters of different sizes, or of one block");
+  EXPECT_EQ(message("6", "    seq c in 512 step 256 by cluster { W[c] = x[i,c]; }\n"),
+            "tile program k: W is made by seq c and changes with the grid");
+}
+
 TEST(TileProgramHash, LooksAtStructureAndNotAtNames) {
   const TileProgram a = parsed(
       "kernel a(x: f32[64], out y: f32[64]) blocks P warps 1 { grid i in 64 step 16 { y[i] = "

@@ -49,6 +49,27 @@ TEST(VerifyTileProgram, AcceptsTheProgramThatTheMutationsBeginWith) {
   EXPECT_EQ(refusal(std::string(kRows)), "accepted");
 }
 
+TEST(VerifyTileProgram, LoopsByClustersStandInAGridLoopAndHoldStatements) {
+  constexpr std::string_view kWeights = R"(
+kernel k(x: f32[100,64], w: f32[64], out y: f32[100,64]) blocks 6 warps 1 gpu {
+  j: 64;
+  grid i in 100 {
+    seq c in 64 step 32 by cluster { W[c] = w[c]; }
+    y[i,j] = x[i,j] * W[j] @[j=REG_2-LANE_32];
+  }
+}
+)";
+  EXPECT_EQ(refusal(std::string(kWeights)), "accepted");
+  const std::string place = "does not stand directly in a GPU's grid loop";
+  expect_refused(kWeights, "warps 1 gpu", "warps 1 cpu", place);
+  expect_refused(kWeights, "seq c", "cluster c", place);
+  expect_refused(kWeights, "by cluster { W[c] = w[c]; }",
+                 "by cluster { seq d in 2 { } W[c] = w[c]; }", "holds more than statements");
+  expect_refused(kWeights, "by cluster {", "by cluster carry z: f32 = 0 {",
+                 "several variables, carries or stages");
+  expect_refused(kWeights, "by cluster", "by clusters", "expected `cluster`");
+}
+
 TEST(VerifyTileProgram, NamesWhatTheTextGetsWrong) {
   expect_refused(kRows, "exp(x[i,j])", "exp(z[i,j])", "6:20: `z` is not defined");
   expect_refused(kRows, "exp(x[i,j])", "exq(x[i,j])", "6:16: there is no function `exq`");

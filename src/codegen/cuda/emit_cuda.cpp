@@ -538,19 +538,36 @@ class CudaEmitter {
                                          address(in.buffer, in.operands[1]), name(in.operands[0]));
     const auto mask = mask_operand(in);
     mask ? declare(r) : static_cast<void>(fresh(r));
-    for (int64_t l = 0; l < static_cast<int64_t>(lanes(r).size()); ++l) {
-      const std::string& target = lanes(r)[static_cast<size_t>(l)];
-      const std::string value = from_storage(type, fmt::format("{}[{}]", from, l));
-      if (!mask) {
-        line(fmt::format("const {} {} = {};", type_name(r), target, value));
-        continue;
-      }
-      open(fmt::format("if ({})", lanes(in.operands[*mask])[static_cast<size_t>(l)]));
-      line(fmt::format("{} = {};", target, value));
+    const auto count = static_cast<int64_t>(lanes(r).size());
+    int64_t width = access_width(in.buffer, in.operands[1], count);
+    // Lanes that are masked apart are loaded apart.
+    if (mask && all_of(in.operands[*mask], 0, width).find(" && ") != std::string::npos) width = 1;
+    for (int64_t l = 0; l < count; l += width) {
+      if (mask) open(fmt::format("if ({})", all_of(in.operands[*mask], l, width)));
+      load_cluster_part(r, type, l == 0 ? from : fmt::format("({} + {})", from, l), l, width,
+                        !mask.has_value());
+      if (!mask) continue;
       --depth_;
       open("} else");
-      line(fmt::format("{} = {};", target, cuda_literal(in.value)));
+      for (int64_t i = l; i < l + width; ++i) {
+        line(fmt::format("{} = {};", lanes(r)[static_cast<size_t>(i)], cuda_literal(in.value)));
+      }
       close();
+    }
+  }
+
+  void load_cluster_part(Reg r, DType type, const std::string& from, int64_t first, int64_t width,
+                         bool defines) {
+    const std::string loaded = fmt::format("t{}_{}", r, first);
+    if (width > 1) {
+      line(fmt::format("const vec<{}, {}> {} = wf_load<{}>({});", cuda_storage_name(type), width,
+                       loaded, width, from));
+    }
+    for (int64_t i = 0; i < width; ++i) {
+      const std::string value = width > 1 ? fmt::format("{}[{}]", loaded, i) : from + "[0]";
+      const std::string& target = lanes(r)[static_cast<size_t>(first + i)];
+      line(fmt::format("{}{} = {};", defines ? fmt::format("const {} ", type_name(r)) : "", target,
+                       from_storage(type, value)));
     }
   }
 
