@@ -154,8 +154,8 @@ void ThreadStitch::stand_in_for_row() {
 }
 
 /// The parts of a row over the threads that had its elements, so that those of the other axes stay
-/// where they are. Warps stand aside where the lanes take them in few turns: each then knows the
-/// result, and none need exchange it.
+/// where they are. Where a cluster has them and the lanes take them in few turns, each warp does:
+/// it then knows the result, and none need exchange it. Of memory a block asks for each part once.
 Place ThreadStitch::place_over_parts(TileVarId t) const {
   constexpr int64_t kFewTurns = 8;
   Place place = free_place();
@@ -167,7 +167,7 @@ Place ThreadStitch::place_over_parts(TileVarId t) const {
       if (d.level == PlaceLevel::kWarp) (row ? warps : free_warps) *= d.extent;
     }
   }
-  if (free_warps == 1 && layout_.parts <= lanes * kFewTurns) warps = 1;
+  if (layout_.cluster && free_warps == 1 && layout_.parts <= lanes * kFewTurns) warps = 1;
   const int64_t turns = (layout_.parts + lanes * warps - 1) / (lanes * warps);
   Place::Axis axis{t, {}};
   for (const Place::Digit d : {Place::Digit{PlaceLevel::kReg, turns},
