@@ -81,6 +81,18 @@ TEST(Unique, SortsOrKeepsTheOrder) {
   expect_values(node.run_for({2, 2}), {0, 5, 1, 0});
 }
 
+TEST(NonZero, FollowsFromAConvolutionOfKnownInputs) {
+  const HostTensor x = ramp({1, 3, 32, 32}, -1000, 1), w = ramp({16, 3, 3, 3}, 0, 0);
+  TestModel model;
+  model.opset(13).input("x", DType::kF32, {1, 3, 32, 32}).initializer("w", w);
+  model.node({"Conv", {"x", "w"}, {"c"}});
+  model.node({"NonZero", {"c"}, {"y"}}).output("y", DType::kI64);
+  // Weights of zero: no element is another number.
+  const std::vector<HostTensor> results = run_model(model.model(), {{"x", x}});
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_EQ(results[0].shape(), (Shape{4, 0}));
+}
+
 TEST(NonMaxSuppression, DropsOverlappingBoxes) {
   OneNode node{"NonMaxSuppression",
                {f32_tensor({1, 3, 4}, {0, 0, 1, 1, 0, 0.1f, 1, 1.1f, 0, 10, 1, 11}),
