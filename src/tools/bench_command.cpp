@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/device_timing.h"
+#include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
 
@@ -105,14 +106,15 @@ Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
     const auto it = kernels.find(steps[s].name);
     const std::string indent(static_cast<size_t>(steps[s].depth) * 2, ' ');
     if (it == kernels.end()) {
-      fmt::print("{:>10.4f} {:>12} {:>9}  {}{}\n", ms, "", "", indent, steps[s].name);
+      fmt::print("{:>10.4f} {:>12} {:>9}  {}{}\n", ms, "", "", indent, printable(steps[s].name));
     } else {
       const nlohmann::json& k = it->second;
       const auto times = static_cast<double>(k.value("times", int64_t{1}));
       const double bytes = times * (k.value("bytes_read", 0.0) + k.value("bytes_written", 0.0));
       const double limit = times * k.value("roofline_us", 0.0) * 1e-3;
       fmt::print("{:>10.4f} {:>12.0f} {:>8.0f}%  {}{} [{}]\n", ms, bytes,
-                 ms > 0 ? 100 * limit / ms : 0, indent, steps[s].name, k.value("template", ""));
+                 ms > 0 ? 100 * limit / ms : 0, indent, printable(steps[s].name),
+                 k.value("template", ""));
     }
     events.push_back({{"name", steps[s].name},
                       {"ph", "X"},
@@ -124,7 +126,9 @@ Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
   }
   if (!o.trace.empty()) {
     std::ofstream file(o.trace);
-    file << nlohmann::json({{"traceEvents", events}}).dump(1) << "\n";
+    file << nlohmann::json({{"traceEvents", events}})
+                .dump(1, ' ', false, nlohmann::json::error_handler_t::replace)
+         << "\n";
     if (!file.flush()) return invalid_input("cannot write " + o.trace);
   }
   return {};
@@ -180,13 +184,13 @@ Status bench(const BenchCommand& o) {
   if (times.device_us > 0) j["device_median_us"] = times.device_us;
   if (o.device_times) WEFT_RETURN_IF_ERROR(add_device_times(model, j));
   if (o.json) {
-    fmt::print("{}\n", j.dump());
+    fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return {};
   }
   fmt::print(
       "{}: median {:.4f} ms, min {:.4f}, p95 {:.4f} over {} runs on {} threads; compiled in {:.1f} "
       "ms; {} ops in {} kernels\n",
-      o.model.model, times.median(), times.ms.front(), times.p95(), times.ms.size(),
+      printable(o.model.model), times.median(), times.ms.front(), times.p95(), times.ms.size(),
       j["threads"].get<int>(), model.compile_ms, totals.ops,
       totals.memory_kernels + totals.compute_kernels);
   return {};

@@ -2,6 +2,7 @@
 
 #include "driver/bisect.h"
 #include "driver/graph_file.h"
+#include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
 
@@ -29,7 +30,8 @@ Status run_bisect(const BisectCommand& o) {
     fmt::print("the plan and the interpreter agree on every value\n");
     return {};
   }
-  fmt::print("first difference: {} ({}): {}\n", found->value, found->origin, found->difference);
+  fmt::print("first difference: {} ({}): {}\n", printable(found->value), printable(found->origin),
+             found->difference);
   WEFT_RETURN_IF_ERROR(write_graph_file(o.output, found->reduced,
                                         "value " + found->value + ": " + found->difference));
   fmt::print("a model that shows it: {}\n", o.output);

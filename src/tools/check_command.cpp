@@ -9,6 +9,7 @@
 
 #include "interp/interpreter.h"
 #include "io/onnx_case.h"
+#include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
 
@@ -149,7 +150,8 @@ Status check(const CheckCommand& o) {
     if (o.json) {
       list.push_back({{"name", r.name}, {"status", kStatus[s]}, {"reason", r.reason}});
     } else {
-      fmt::print("{:<8} {}{}{}\n", kStatus[s], r.name, r.reason.empty() ? "" : ": ", r.reason);
+      fmt::print("{:<8} {}{}{}\n", kStatus[s], printable(r.name), r.reason.empty() ? "" : ": ",
+                 printable(r.reason));
     }
   }
   if (o.json) {

@@ -6,6 +6,7 @@
 #include "driver/explain_json.h"
 #include "driver/explain_text.h"
 #include "runtime/artefact.h"
+#include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
 
@@ -34,7 +35,8 @@ Error no_edge(const std::string& from, const std::string& to) {
 
 void print_verdict(const std::string& from, const std::string& to, std::string_view verdict,
                    const std::string& reason) {
-  fmt::print("{} -> {}: {}{}{}\n", from, to, verdict, reason.empty() ? "" : ": ", reason);
+  fmt::print("{} -> {}: {}{}{}\n", printable(from), printable(to), verdict,
+             reason.empty() ? "" : ": ", printable(reason));
 }
 
 Status why(const Compilation& c, const std::string& pair) {
@@ -53,7 +55,7 @@ Status why(const Compilation& c, const std::string& pair) {
   if (found) return {};
   for (size_t s = 0; s < c.tensors.steps.size(); ++s) {
     if (has(static_cast<int32_t>(s), from) && has(static_cast<int32_t>(s), to)) {
-      fmt::print("{} -> {}: fused: both are one expression\n", from, to);
+      fmt::print("{} -> {}: fused: both are one expression\n", printable(from), printable(to));
       return {};
     }
   }
@@ -84,7 +86,7 @@ Status explain_artefact(const ExplainCommand& o) {
     if (program.explanation.empty())
       return invalid_input("'" + o.model.model + "' was written without an explanation");
     if (!o.json && o.why.empty()) {
-      fmt::print("{}{}", explanations.empty() ? "" : "\n", program.explanation);
+      fmt::print("{}{}", explanations.empty() ? "" : "\n", printable(program.explanation));
     }
     explanations.push_back(nlohmann::ordered_json::parse(program.explanation_json, nullptr, false));
     if (!explanations.back().is_object())
@@ -114,7 +116,7 @@ Status explain(const ExplainCommand& o) {
     fmt::print("{}\n", explain_json(*c));
     return {};
   }
-  fmt::print("{}", explain_text(*c));
+  fmt::print("{}", printable(explain_text(*c)));
   if (o.model.timings) print_timings(c->timings, c->kernels_from_cache, c->unique_kernels);
   return {};
 }

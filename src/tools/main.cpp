@@ -11,6 +11,7 @@
 #include "support/atomic_file.h"
 #include "support/check.h"
 #include "support/hash.h"
+#include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/limit_memory.h"
 
@@ -65,6 +66,8 @@ Status parse_and_run(CLI::App& app, int argc, char** argv, int* usage) {
     return invalid_input("this needs more memory than there is");
   } catch (const std::system_error& e) {
     return invalid_input("cannot write to the standard output: " + e.code().message());
+  } catch (const std::exception& e) {
+    return Error{ErrorCode::kInternal, e.what()};
   }
   return status;
 }
@@ -111,7 +114,7 @@ int run(int argc, char** argv) {
     }
     message = "internal error: " + message;
   }
-  std::fputs(("weft: " + message + "\n").c_str(), stderr);  // which may be closed, too
+  std::fputs(("weft: " + printable(message) + "\n").c_str(), stderr);  // which may be closed, too
   return static_cast<int>(error.code);
 }
 

@@ -19,6 +19,7 @@
 #include "io/tensor_file.h"
 #include "runtime/artefact.h"
 #include "runtime/load_programs.h"
+#include "support/printable.h"
 
 namespace weft {
 
@@ -134,7 +135,7 @@ Result<CompileOptions> compile_options(const ModelOptions& o,
   std::error_code failed;
   c.reproducer_dir = std::filesystem::temp_directory_path(failed).string();
   c.warn = [](const std::string& message) {
-    std::fputs(("weft: warning: " + message + "\n").c_str(), stderr);
+    std::fputs(("weft: warning: " + printable(message) + "\n").c_str(), stderr);
   };
   return c;
 }

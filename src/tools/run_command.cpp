@@ -6,6 +6,7 @@
 #include "io/npy.h"
 #include "io/npz.h"
 #include "io/onnx_case.h"
+#include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
 #include "tools/output_files.h"
@@ -29,7 +30,7 @@ void print_output(const std::string& name, const HostTensor& t) {
     high = std::fmax(high, v);
     sum += v;
   }
-  fmt::print("{} {}", name, print(TensorType{t.dtype(), t.shape()}));
+  fmt::print("{} {}", printable(name), print(TensorType{t.dtype(), t.shape()}));
   if (t.size() > 0)
     fmt::print(" min {:.6g} mean {:.6g} max {:.6g}", low, sum / static_cast<double>(t.size()),
                high);
@@ -68,7 +69,8 @@ Status run(const RunCommand& o) {
     if (it == expected.end()) continue;
     ++compared;
     Status same = compare_tensors(outputs[i], it->second, {o.rtol, o.atol});
-    fmt::print("{}: {}\n", model.output_names[i], same.ok() ? "as expected" : same.error().message);
+    fmt::print("{}: {}\n", printable(model.output_names[i]),
+               same.ok() ? "as expected" : same.error().message);
     if (!same.ok()) {
       verdict = Error{ErrorCode::kComparison,
                       "output " + model.output_names[i] + " differs: " + same.error().message};

@@ -50,6 +50,26 @@ TEST_F(BadInput, FilesThatAreNoModels) {
   expect_message(run_weft({"run", "m.hlo"}), 4, {"HLO"});
 }
 
+/// Names are bytes: none of them reaches a terminal as it is, or breaks a JSON text.
+TEST_F(BadInput, NamesThatAreNoText) {
+  const std::string graph = folder_.write(
+      "m.graph", "(x: f32[2]) { \"a\\xff\\x1b[1m\" = exp x : f32[2] } -> (\"a\\xff\\x1b[1m\")");
+  const auto output_of = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin() + 1, graph);
+    const CommandRun run = run_weft(arguments);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.out;
+  };
+  for (const auto& text : {output_of({"run"}), output_of({"explain"}),
+                           output_of({"bench", "--runs", "1", "--per-kernel"})}) {
+    EXPECT_THAT(text, HasSubstr("a\\xff\\x1b[1m"));
+    EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  }
+  output_of({"explain", "--json"});
+  output_of({"bench", "--runs", "1", "--trace", folder_.path("trace.json")});
+  expect_message(run_weft({"explain", graph, "--why", "a\x1b,b"}), 2, {"a\\x1b"});
+}
+
 TEST_F(BadInput, CommandsThatAreNot) {
   expect_message(run_weft({"frob", "m.onnx"}), 2, {"unknown command 'frob'", "--help"});
   expect_message(run_weft({"tune", "m.onnx", "--for", "3"}), 4, {"'tune' is not there yet"});
