@@ -20,9 +20,10 @@ struct CalibrationOptions {
 Result<Target> calibrate_cpu(Target target, const CalibrationOptions& options = {});
 
 /// The same for the GPU that `target` describes and that is there: copy bandwidth, the cost of a
-/// kernel in a CUDA graph and of a barrier of the grid, in the device's own time. Its peaks and
-/// cycles stay those of the description. kMissingDevice without a driver, a device that runs the
-/// target's code, or an NVRTC that compiles it.
+/// kernel in a CUDA graph, of a barrier of the grid and of one of a cluster, where there are
+/// clusters, in the device's own time. Its peaks and cycles stay those of the description.
+/// kMissingDevice without a driver, a device that runs the target's code, or an NVRTC that compiles
+/// it.
 Result<Target> calibrate_gpu(Target target, const CalibrationOptions& options = {});
 
 }  // namespace weft

@@ -75,6 +75,28 @@ std::string touch_text(const Target& target, int64_t phases) {
   return text + "}\n";
 }
 
+/// A block on every multiprocessor, but for those that fill no cluster, stores one element before
+/// and one after it meets its cluster `barriers` times.
+std::string meet_text(const Target& target, int64_t barriers) {
+  const int64_t cluster = target.cluster_blocks;
+  const int64_t blocks = std::max<int64_t>(1, target.sm_count / cluster) * cluster;
+  std::string text = fmt::format(R"(kernel "meet" {{
+  gpu blocks {0} warps 1 per_sm 1 shared 0 cluster {1}
+  buffer 0 "x" input f32[64] align 64
+  buffer 1 "y" output f32[{2}] align 64
+  phase {0} (%0, %1) {{
+    %2: i64 = const 32
+    %3: i64 = apply mul %0, %2
+    %4: i64 = position lane
+    %5: i64 = apply add %3, %4
+    %6: f32 = const 1
+    store 1[%5], %6
+)",
+                                 blocks, cluster, 32 * blocks);
+  for (int64_t i = 0; i < barriers; ++i) text += "    barrier cluster\n";
+  return text + "    store 1[%5], %6\n  }\n}\n";
+}
+
 /// Microseconds of the device for one of `steps` runs of the kernel in a row.
 Result<double> measure(const Target& target, const std::string& text, int64_t steps) {
   Compilation c;
@@ -126,6 +148,13 @@ Result<Target> calibrate_gpu(Target target, const CalibrationOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const double waits, measure(target, touch_text(target, 9), kSteps));
   target.launch_us = std::max(kLeastUs, launch);
   target.barrier_us = std::max(kLeastUs, (waits - launch) / 8);
+  if (target.cluster_blocks > 1) {
+    constexpr int64_t kMeetings = 128;  // of a cluster, in one launch
+    WEFT_ASSIGN_OR_RETURN(const double once, measure(target, meet_text(target, 1), kSteps));
+    WEFT_ASSIGN_OR_RETURN(const double often,
+                          measure(target, meet_text(target, 1 + kMeetings), kSteps));
+    target.cluster_barrier_us = std::max(kLeastUs, (often - once) / kMeetings);
+  }
   std::vector<Target::BandwidthPoint> bandwidth;
   for (const int64_t bytes : copy_sizes(target, options.most_bytes)) {
     const int64_t steps = std::clamp<int64_t>((int64_t{1} << 28) / bytes, 1, kSteps);

@@ -229,6 +229,9 @@ TEST_F(Device, IsMeasured) {
   EXPECT_EQ(measured->peak_f16_gflops, find_target("h100-sxm")->peak_f16_gflops);
   ASSERT_EQ(measured->bandwidth.size(), 2U);
   EXPECT_EQ(measured->bandwidth.back().bytes, 262144);
+  // The emulated device takes the same for any work, so that nothing is left of a difference.
+  for (const double us : {measured->barrier_us, measured->cluster_barrier_us}) EXPECT_EQ(us, 0.001);
+  EXPECT_EQ(measured->cluster_blocks, find_target("h100-sxm")->cluster_blocks);
 }
 
 // What scripts/gpu carries to a machine with a GPU, in small.
