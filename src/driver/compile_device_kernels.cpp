@@ -45,19 +45,15 @@ class CubinCompiler {
   Result<std::vector<DeviceCode>> compile(const std::vector<const KernelFunction*>& kernels) {
     std::vector<DeviceCode> code(kernels.size());
     std::vector<CudaText> texts;
-    std::vector<size_t> numbers;  // of what has code of its own
     for (size_t k = 0; k < kernels.size(); ++k) {
       code[k].text = anonymous_text(*kernels[k]);
-      if (kernels[k]->library) continue;
-      numbers.push_back(k);
       texts.push_back({kernels[k]->name + ".cu", code[k].text.text});
     }
     WEFT_ASSIGN_OR_RETURN(CompiledCubins compiled,
                           compile_cubins(texts, nvrtc_, options_, processes_, cache_));
     from_cache_ += compiled.from_cache;
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const size_t k = numbers[i];
-      code[k].binary = std::move(compiled.binaries[i]);
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      code[k].binary = std::move(compiled.binaries[k]);
       for (const CudaKernelResources& r : code[k].binary.kernels) {
         if (r.name == code[k].text.name) code[k].resources = r;
       }
@@ -129,7 +125,6 @@ Status reschedule_spills(Compilation& c, CubinCompiler& compiler, std::vector<De
 
 /// The code needs no more of an SM than the plan promised.
 Status check_promises(const Target& target, const KernelFunction& kernel, const DeviceCode& code) {
-  if (kernel.library) return {};
   const CudaKernelResources& r = code.resources;
   const int64_t shared = r.shared_bytes + code.text.shared_bytes;
   const int64_t resident = resident_blocks_per_sm(target, code.text.threads, r.registers, shared);
@@ -154,12 +149,7 @@ KernelImage image_of(const KernelFunction& kernel, DeviceCode code) {
   KernelImage image;
   image.name = kernel.name;
   image.bytes = std::move(code.binary.cubin);
-  image.device.library = kernel.library.has_value();
-  if (kernel.library) {
-    const std::string call = print(*kernel.library);
-    const auto text = std::as_bytes(std::span(call));
-    image.bytes.assign(text.begin(), text.end());
-  }
+  if (kernel.library) image.device.library_call = print(*kernel.library);
   image.phase_entries.assign(kernel.phases.size(), 0);
   image.hash = hash64(image.bytes);
   DeviceLaunch& launch = image.device;

@@ -289,9 +289,15 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
     const TileSymbol& symbol = tile.symbols[static_cast<size_t>(tile.parameters[p])];
     Shape shape;  // of constants the extents are numbers
     for (const IndexExpr& e : symbol.shape) shape.push_back(e.is_const() ? e.constant() : 0);
-    step.launch.buffers.push_back(tensor.kind == Tensor::Kind::kConstant
-                                      ? constant_buffer(tensor, symbol.type, symbol.layout, shape)
-                                      : buffer_of(frame, t));
+    const auto order = kernel.schedule.orders.find(t);
+    if (order != kernel.schedule.orders.end()) {
+      step.launch.buffers.push_back(
+          constant_buffer(tensor, symbol.type, order->second, tensor.type.shape));
+    } else if (tensor.kind == Tensor::Kind::kConstant) {
+      step.launch.buffers.push_back(constant_buffer(tensor, symbol.type, symbol.layout, shape));
+    } else {
+      step.launch.buffers.push_back(buffer_of(frame, t));
+    }
     (made.count(t) != 0 ? access.writes : access.reads).push_back(step.launch.buffers.back());
   }
   for (const KernelBuffer& b : code.function->buffers) {

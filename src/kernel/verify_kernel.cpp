@@ -85,15 +85,10 @@ class KernelVerifier {
     const Status call_status =
         verify_library_call(call, static_cast<int64_t>(kernel_.buffers.size()));
     if (!call_status.ok()) return fail(call_status.error().message);
-    for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
-      const KernelBuffer& b = kernel_.buffers[i];
-      const auto position = static_cast<int32_t>(i);
-      const int64_t touched = elements_touched(call, position);
-      if (touched == 0) continue;
-      const bool written = position == call.c;
-      const DType type = written || position == call.bias ? call.result : call.operands;
-      if (b.dtype != type || (b.elements != 0 && b.elements < touched) ||
-          (written && b.kind != KernelBuffer::Kind::kOutput))
+    for (const CallBuffer& touched : buffers_of(call)) {
+      const KernelBuffer& b = kernel_.buffers[static_cast<size_t>(touched.position)];
+      if (b.dtype != touched.type || (b.elements != 0 && b.elements < touched.elements) ||
+          (touched.written && b.kind != KernelBuffer::Kind::kOutput))
         return fail("buffer '" + b.name + "' is not what the library call takes it for");
     }
     return {};

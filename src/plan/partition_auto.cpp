@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <initializer_list>
 #include <map>
+#include <utility>
 
 #include "cost/estimate.h"
 #include "fmt/format.h"
@@ -26,10 +28,13 @@ class Profit {
                                           merged.exprs.size(), kMaxExpressions));
     }
     Estimate first = estimate(a), second = estimate(b), together = estimate(merged);
-    // Results that are reduced ask for a tile that may be slower than the one without.
-    if (target_.is_gpu() && reduces_behind_product(program_, merged)) {
-      for (const auto& [group, estimate] :
-           {std::pair(&a, &first), std::pair(&b, &second), std::pair(&merged, &together)}) {
+    // Results that are reduced ask for a tile that may be slower than the one without, and what
+    // is no call of a library any more for a kernel that may be slower than the library's.
+    const std::initializer_list<std::pair<const Group*, Estimate*>> all = {
+        {&a, &first}, {&b, &second}, {&merged, &together}};
+    if (target_.is_gpu() &&
+        (reduces_behind_product(program_, merged) || is_choice_of_library({&a, &b, &merged}))) {
+      for (const auto& [group, estimate] : all) {
         if (const auto us = of_product(*group)) estimate->microseconds = *us;
       }
     }
@@ -44,12 +49,36 @@ class Profit {
  private:
   Estimate estimate(const Group& group) const { return cost_.estimate(group.exprs, group.outputs); }
 
-  /// The choice of a tile tries thousands, so each group's is made once.
-  std::optional<double> of_product(const Group& group) {
-    const bool product = std::ranges::any_of(group.exprs, [&](ExprId e) {
+  bool holds_product(const Group& group) const {
+    return std::ranges::any_of(group.exprs, [&](ExprId e) {
       return program_.exprs[static_cast<size_t>(e)].is_contraction;
     });
-    if (!product) return std::nullopt;
+  }
+
+  /// As a library call; nothing where it is none.
+  std::optional<double> of_library(const Group& group) {
+    if (target_.libraries.empty() || !holds_product(group)) return std::nullopt;
+    const auto [it, added] = calls_.try_emplace(std::pair(group.exprs, group.outputs));
+    if (added) it->second = predicted_library_us(program_, group, target_);
+    return it->second;
+  }
+
+  /// Whether one of the groups is a library call, and of all that hold a product a model says what
+  /// they take.
+  bool is_choice_of_library(std::initializer_list<const Group*> groups) {
+    bool called = false;
+    for (const Group* group : groups) {
+      if (target_.libraries.empty() || (holds_product(*group) && !of_product(*group))) return false;
+      called |= of_library(*group).has_value();
+    }
+    return called;
+  }
+
+  /// As a library call, or through tiles of its own. The choice of a tile tries thousands, so each
+  /// group's is made once.
+  std::optional<double> of_product(const Group& group) {
+    if (const auto us = of_library(group)) return us;
+    if (!holds_product(group)) return std::nullopt;
     const auto [it, added] = products_.try_emplace(std::pair(group.exprs, group.outputs));
     if (added) it->second = predicted_product_us(program_, group, target_);
     return it->second;
@@ -58,7 +87,9 @@ class Profit {
   const TensorProgram& program_;
   const Target& target_;
   CostModel cost_;
-  std::map<std::pair<std::vector<ExprId>, std::vector<TensorId>>, std::optional<double>> products_;
+  using Times =
+      std::map<std::pair<std::vector<ExprId>, std::vector<TensorId>>, std::optional<double>>;
+  Times products_, calls_;
 };
 
 }  // namespace

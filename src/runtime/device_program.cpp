@@ -1,5 +1,6 @@
 #include "runtime/device_program.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -44,25 +45,39 @@ Result<std::shared_ptr<const DeviceProgram>> DeviceProgram::load(
   }
   std::shared_ptr<DeviceProgram> loaded(new DeviceProgram);
   loaded->device_ = std::move(device);
+  WEFT_RETURN_IF_ERROR(loaded->device_->enter());
+  VendorLibraries libraries;
   for (const KernelImage& image : program.kernels) {
-    WEFT_RETURN_IF_ERROR(loaded->load_kernel(image));
+    WEFT_RETURN_IF_ERROR(loaded->load_kernel(image, libraries));
   }
   WEFT_RETURN_IF_ERROR(loaded->copy_constants(program.constants));
   return std::shared_ptr<const DeviceProgram>(std::move(loaded));
 }
 
-Status DeviceProgram::load_kernel(const KernelImage& image) {
+/// Whether a library does the kernel's work here. Where it cannot, a note says why, unless there is
+/// nothing else.
+Result<bool> DeviceProgram::use_library(const KernelImage& image, VendorLibraries& libraries) {
+  calls_.emplace_back();
+  if (image.device.library_call.empty()) return false;
+  WEFT_ASSIGN_OR_RETURN(LibraryCall call, parse_library_call(image.device.library_call));
+  auto routine = libraries.prepare(call, image.name);
+  if (routine.ok()) {
+    calls_.back() = std::move(call);
+    kernels_.emplace_back().name = image.name;
+    return true;
+  }
+  if (image.bytes.empty() || routine.error().code != ErrorCode::kMissingDevice)
+    return routine.take_error();
+  std::string note = routine.error().message + "; weft's own kernel serves";
+  if (std::ranges::find(notes_, note) == notes_.end()) notes_.push_back(std::move(note));
+  return false;
+}
+
+Status DeviceProgram::load_kernel(const KernelImage& image, VendorLibraries& libraries) {
   WEFT_RETURN_IF_ERROR(verify_kernel_image(image));
   const DeviceLaunch& launch = image.device;
-  calls_.emplace_back();
-  if (launch.library) {
-    WEFT_ASSIGN_OR_RETURN(calls_.back(), library_call_of(image));
-    if (cublas_ == nullptr) {
-      WEFT_ASSIGN_OR_RETURN(cublas_, Cublas::load());
-    }
-    kernels_.emplace_back().name = image.name;
-    return {};
-  }
+  WEFT_ASSIGN_OR_RETURN(const bool called, use_library(image, libraries));
+  if (called) return {};
   WEFT_ASSIGN_OR_RETURN(std::shared_ptr<const CudaModule> module,
                         CudaModule::load(device_, image.bytes, image.name));
   WEFT_ASSIGN_OR_RETURN(LoadedCudaKernel kernel, module->kernel(launch.entry, launch.shared_bytes));

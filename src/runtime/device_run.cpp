@@ -104,17 +104,19 @@ Status DeviceRun::allocate() {
 
 Status DeviceRun::prepare_library_calls() {
   const DeviceProgram& code = *executable_->device();
-  products_.resize(executable_->program().kernels.size());
-  if (code.cublas() == nullptr) return {};
   WEFT_RETURN_IF_ERROR(code.device()->enter());
-  WEFT_ASSIGN_OR_RETURN(workspace_,
-                        CudaMemory::allocate(code.device(), CublasProduct::kWorkspaceBytes));
-  for (size_t k = 0; k < products_.size(); ++k) {
+  routines_.resize(executable_->program().kernels.size());
+  VendorLibraries libraries;
+  int64_t most = 0;
+  for (size_t k = 0; k < routines_.size(); ++k) {
     const auto number = static_cast<int32_t>(k);
     if (!code.library_call(number)) continue;
-    WEFT_ASSIGN_OR_RETURN(
-        products_[k],
-        CublasProduct::create(code.cublas(), *code.library_call(number), code.kernel(number).name));
+    WEFT_ASSIGN_OR_RETURN(routines_[k],
+                          libraries.prepare(*code.library_call(number), code.kernel(number).name));
+    most = std::max(most, routines_[k]->workspace_bytes());
+  }
+  if (most > 0) {
+    WEFT_ASSIGN_OR_RETURN(workspace_, CudaMemory::allocate(code.device(), most));
   }
   return {};
 }

@@ -53,10 +53,10 @@ class DeviceRun {
 
   std::shared_ptr<const Executable> executable_;
   CudaStream stream_;
-  CudaMemory memory_;                                   ///< arena, inputs and outputs
-  CudaMemory counters_;                                 ///< by kernel: of its grid barrier
-  CudaMemory workspace_;                                ///< of library calls
-  std::vector<std::optional<CublasProduct>> products_;  ///< by kernel: of library calls
+  CudaMemory memory_;                                      ///< arena, inputs and outputs
+  CudaMemory counters_;                                    ///< by kernel: of its grid barrier
+  CudaMemory workspace_;                                   ///< of library calls
+  std::vector<std::unique_ptr<LibraryRoutine>> routines_;  ///< by kernel: of library calls
   std::vector<void*> start_table_;  ///< device addresses of the buffers at the start of a run
   std::vector<CudaAddress> input_, output_;
   std::optional<CudaGraph> graph_;

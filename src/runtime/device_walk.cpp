@@ -50,9 +50,10 @@ Status DeviceWalk::dispatch(const ExecutableStep& step) {
 
 Status DeviceWalk::launch(const LaunchStep& launch) {
   const DeviceLaunch& how = program_.kernels[static_cast<size_t>(launch.kernel)].device;
-  if (how.library) return call_library(launch);
   std::vector<CudaAddress> addresses;
   for (const int32_t b : launch.buffers) addresses.push_back(address(b));
+  if (LibraryRoutine* routine = run_.routines_[static_cast<size_t>(launch.kernel)].get())
+    return routine->run(stream_, addresses, run_.workspace_.address());
   if (how.cooperative) {
     addresses.push_back(run_.counter_of(launch.kernel));
   }
@@ -69,16 +70,6 @@ Status DeviceWalk::launch(const LaunchStep& launch) {
   shape.cooperative = how.cooperative;
   shape.shared_bytes = how.shared_bytes;
   return stream_.launch(executable_.device()->kernel(launch.kernel), shape, arguments);
-}
-
-Status DeviceWalk::call_library(const LaunchStep& launch) {
-  const LibraryCall& call = *executable_.device()->library_call(launch.kernel);
-  const auto at = [&](int32_t position) {
-    return position < 0 ? CudaAddress{0} : address(launch.buffers[static_cast<size_t>(position)]);
-  };
-  CublasProduct& product = *run_.products_[static_cast<size_t>(launch.kernel)];
-  return product.run(stream_, at(call.a), at(call.b), at(call.bias), at(call.c),
-                     run_.workspace_.address());
 }
 
 std::vector<HostOperand> DeviceWalk::describe(const std::vector<int32_t>& buffers,

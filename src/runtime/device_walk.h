@@ -22,7 +22,6 @@ class DeviceWalk {
   Status run_steps(const std::vector<ExecutableStep>& steps);
   Status dispatch(const ExecutableStep& step);
   Status launch(const LaunchStep& launch);
-  Status call_library(const LaunchStep& launch);
   Status run_host(const HostStep& step);
   Status run_if(const ExecutableStep& step);
   Status run_loop(const ExecutableStep& step);

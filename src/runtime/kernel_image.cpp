@@ -46,17 +46,13 @@ bool is_possible(const DeviceLaunch& launch) {
 
 }  // namespace
 
-Result<LibraryCall> library_call_of(const KernelImage& image) {
-  return parse_library_call(
-      {reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size()});
-}
-
 Status verify_kernel_image(const KernelImage& image) {
   if (image.bytes.size() > kMaxCodeBytes) {
     return invalid_input("kernel '" + image.name + "' is larger than 4 GiB");
   }
+  const bool is_call = !image.device.library_call.empty() && image.bytes.empty();
   for (uint64_t entry : image.phase_entries) {
-    if (entry >= image.bytes.size()) {
+    if (!is_call && entry >= image.bytes.size()) {
       return invalid_input("kernel '" + image.name + "': an entry point at " +
                            std::to_string(entry) + " lies outside its " +
                            std::to_string(image.bytes.size()) + " bytes");

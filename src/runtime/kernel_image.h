@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "support/result.h"
-#include "target/library_call.h"
 
 namespace weft {
 
@@ -23,9 +22,10 @@ struct DeviceLaunch {
   int32_t blocks_per_sm = 1;  ///< that the code was bounded for
   int32_t registers = 0;      ///< of a thread
   int32_t spill_bytes = 0;    ///< stored to and loaded from local memory, by a thread
-  /// A vendor's library does the work: the image's bytes are the text of a LibraryCall
-  /// (target/library_call.h) on the kernel's buffers, and the entry point is but a name.
-  bool library = false;
+  /// Where a vendor's library does the work: the text of a LibraryCall (target/library_call.h) on
+  /// the kernel's buffers. The image's bytes do the same for devices without the library; without
+  /// bytes there is but the call.
+  std::string library_call;
   friend bool operator==(const DeviceLaunch&, const DeviceLaunch&) = default;
 };
 
@@ -46,9 +46,6 @@ inline constexpr size_t kKernelImageAlignment = 64;
 
 using KernelEntry = void (*)(void* const* buffers, const int64_t* arguments, int64_t begin,
                              int64_t end, void* scratch);
-
-/// What a library is asked for in the place of code. Requires: device.library.
-Result<LibraryCall> library_call_of(const KernelImage& image);
 
 /// Every entry lies inside the bytes; a launch is one that some GPU takes. Says nothing about the
 /// code itself.

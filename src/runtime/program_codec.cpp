@@ -19,7 +19,8 @@ void kernel(A& a, Like<A, KernelImage>& k) {
   auto& d = k.device;
   a.text(d.entry);
   values(a, d.blocks, d.threads, d.cluster, d.shared_bytes, d.cooperative, d.blocks_per_sm,
-         d.registers, d.spill_bytes, d.library);
+         d.registers, d.spill_bytes);
+  a.text(d.library_call);
 }
 
 template <typename A>

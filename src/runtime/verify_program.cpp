@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/host_ops.h"
+#include "target/library_call.h"
 
 namespace weft {
 namespace {
@@ -342,25 +343,22 @@ class ProgramVerifier {
     }
     if (launch.scratch_bytes < 0 || launch.scratch_bytes > kMaxBytes) return fault(step, "scratch");
     for (int32_t buffer : launch.buffers) WEFT_RETURN_IF_ERROR(verify_use(step, buffer));
-    return kernel.device.library ? verify_library(step, kernel) : Status();
+    return kernel.device.library_call.empty() ? Status() : verify_library(step, kernel);
   }
 
   /// The call stays inside its buffers, which begin where the library can read them.
   Status verify_library(const ProgramStep& step, const KernelImage& kernel) const {
     const std::vector<int32_t>& buffers = step.launch.buffers;
-    auto call = library_call_of(kernel);
+    auto call = parse_library_call(kernel.device.library_call);
     if (!call.ok()) return fault(step, call.error().message);
     const Status status = verify_library_call(*call, static_cast<int64_t>(buffers.size()));
     if (!status.ok()) return fault(step, status.error().message);
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      const auto position = static_cast<int32_t>(i);
-      const int64_t touched = elements_touched(*call, position);
-      if (touched == 0) continue;
-      const ProgramBuffer& buffer = program_.buffers[static_cast<size_t>(buffers[i])];
-      const bool is_result = position == call->c || position == call->bias;
-      const auto bytes = checked_byte_size(is_result ? call->result : call->operands, {touched});
+    for (const CallBuffer& touched : buffers_of(*call)) {
+      const ProgramBuffer& buffer =
+          program_.buffers[static_cast<size_t>(buffers[static_cast<size_t>(touched.position)])];
+      const auto bytes = checked_byte_size(touched.type, {touched.elements});
       if (!bytes || *bytes > buffer.bytes || buffer.kind >= ProgramBuffer::Kind::kSlice) {
-        return fault(step, "a library call on a buffer that does not hold its matrix");
+        return fault(step, "a library call on a buffer that does not hold what it takes");
       }
     }
     return {};

@@ -34,7 +34,8 @@ std::vector<int> physical_order(const Tensor& t) {
   return order;
 }
 
-GroupView extract(const TensorProgram& program, const Group& group) {
+GroupView extract(const TensorProgram& program, const Group& group,
+                  const std::map<TensorId, Layout>& orders) {
   GroupView view;
   std::map<TensorId, TensorId> local;
   std::vector<std::vector<int>> order;
@@ -42,6 +43,7 @@ GroupView extract(const TensorProgram& program, const Group& group) {
     if (const auto it = local.find(t); it != local.end()) return it->second;
     const auto id = static_cast<TensorId>(view.program.tensors.size());
     Tensor copy = program.tensors[static_cast<size_t>(t)];
+    if (const auto it = orders.find(t); it != orders.end()) copy.layout = it->second;
     order.push_back(physical_order(copy));
     Shape shape;
     for (const int d : order.back()) shape.push_back(copy.type.shape[static_cast<size_t>(d)]);
@@ -204,8 +206,9 @@ bool merge_pair(GroupView& view, const GroupAxes& axes, int a, int b) {
 
 }  // namespace
 
-GroupView collapse_axes(const TensorProgram& program, const Group& group) {
-  GroupView view = extract(program, group);
+GroupView collapse_axes(const TensorProgram& program, const Group& group,
+                        const std::map<TensorId, Layout>& orders) {
+  GroupView view = extract(program, group, orders);
   for (bool changed = true; changed;) {
     changed = false;
     auto axes = derive_group_axes(view.program, view.group);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "schedule/schedule.h"
@@ -17,7 +18,9 @@ struct GroupView {
 };
 
 /// Requires: layouts of intermediates are permutations. Establishes: the same meaning element by
-/// element in physical order.
-GroupView collapse_axes(const TensorProgram& program, const Group& group);
+/// element in physical order. `orders` are those that constants are to have, instead of their own:
+/// permutations, too.
+GroupView collapse_axes(const TensorProgram& program, const Group& group,
+                        const std::map<TensorId, Layout>& orders = {});
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "expr/dependence.h"
 #include "schedule/collapse_axes.h"
@@ -134,7 +135,8 @@ Decision can_schedule(const TensorProgram& program, const Group& group, const Ta
 
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name) {
-  const GroupView view = collapse_axes(program, group);
+  std::map<TensorId, Layout> orders = library_orders(program, group, target);
+  const GroupView view = collapse_axes(program, group, orders);
   WEFT_ASSIGN_OR_RETURN(const GroupAxes axes, derive_group_axes(view.program, view.group));
   const bool contract = (target.is_gpu() && reduces_behind_product(view.program, view.group)) ||
                         (prefers_contract(view.program, view.group, axes, target) &&
@@ -163,12 +165,29 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
   kernel->library =
       library_call(view.program, view.group, axes, kernel->estimate, kernel->parameters, target);
   if (kernel->library) {
-    kernel->schedule_template = kernel->library->library;
+    kernel->schedule_template = library_of(*kernel->library);
+    kernel->estimate.microseconds = library_us(*kernel->library, kernel->estimate, target);
   } else if (kernel->predicted_us) {
     kernel->estimate.microseconds = *kernel->predicted_us;
   }
   for (TensorId& t : kernel->parameters) t = view.original[static_cast<size_t>(t)];
+  kernel->orders = std::move(orders);
   return kernel;
+}
+
+std::optional<double> predicted_library_us(const TensorProgram& program, const Group& group,
+                                           const Target& target) {
+  if (target.libraries.empty()) return std::nullopt;
+  const GroupView view = collapse_axes(program, group, library_orders(program, group, target));
+  const auto axes = derive_group_axes(view.program, view.group);
+  if (!axes.ok()) return std::nullopt;
+  const Estimate estimate =
+      CostModel(view.program, target).estimate(view.group.exprs, view.group.outputs);
+  std::vector<TensorId> tensors(view.program.tensors.size());
+  std::iota(tensors.begin(), tensors.end(), 0);
+  const auto call = library_call(view.program, view.group, *axes, estimate, tensors, target);
+  if (!call) return std::nullopt;
+  return library_us(*call, estimate, target);
 }
 
 std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ struct ScheduledKernel {
   std::string schedule_template;  ///< "rows", "columns", "contract", …: how it was built
   /// What runs in the place of the tile program on a device that has the library.
   std::optional<LibraryCall> library;
+  /// Constants whose axes are wanted in another order: their parameters have them in it.
+  std::map<TensorId, Layout> orders;
   Estimate estimate;
   /// By the template's own model of what it chose; then also estimate.microseconds.
   std::optional<double> predicted_us;
@@ -67,6 +70,11 @@ bool reduces_behind_product(const TensorProgram& program, const Group& group);
 /// What the group takes by the model that a GPU's product is tiled by; nothing where it holds no
 /// product that goes through tiles.
 std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,
+                                           const Target& target);
+
+/// What the group takes as a library call of a target that names the library; nothing where it is
+/// none.
+std::optional<double> predicted_library_us(const TensorProgram& program, const Group& group,
                                            const Target& target);
 
 /// Whether the template that reduces rows along themselves and across each other holds the group:

@@ -16,6 +16,15 @@ struct CompileCommand {
   bool no_fallback = false;
 };
 
+/// Takes away the code that serves in the place of library calls.
+void leave_calls_alone(Program& program) {
+  for (KernelImage& kernel : program.kernels) {
+    if (kernel.device.library_call.empty()) continue;
+    kernel.bytes.clear();
+    kernel.device.cooperative = false;
+  }
+}
+
 /// The program for one GPU and, where it has barriers of the grid, one without them for devices
 /// that hold fewer blocks at a time.
 Status compile_for_device(const CompileCommand& o, CompileOptions options, const Target& device,
@@ -23,6 +32,7 @@ Status compile_for_device(const CompileCommand& o, CompileOptions options, const
   options.device = device;
   options.device_code = device.is_gpu();
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(o.model.model, options));
+  if (o.no_fallback) leave_calls_alone(model.program);
   const bool has_barriers = std::ranges::any_of(
       model.program.kernels, [](const KernelImage& kernel) { return kernel.device.cooperative; });
   models->push_back(std::move(model));
@@ -68,7 +78,8 @@ void add_compile_command(CLI::App& app, Status& status) {
   command->add_option("-o,--output", o->output, "FILE.weft")->required();
   command->add_flag("--no-fallback", o->no_fallback,
                     "For GPUs: leave out the variant without barriers of the grid, which devices "
-                    "with fewer multiprocessors run");
+                    "with fewer multiprocessors run, and the kernels that do the work of library "
+                    "calls where the library is missing");
   command->callback([o, &status] { status = compile(*o); });
 }
 

@@ -248,6 +248,13 @@ bool fits(const Program& program, const std::map<std::string, HostTensor>& given
   });
 }
 
+/// What of a GPU's program runs otherwise here than it was compiled for.
+void print_device_notes(const Session& session) {
+  if (session.executable().device() == nullptr) return;
+  for (const std::string& note : session.executable().device()->notes())
+    fmt::print(stderr, "weft: {}\n", note);
+}
+
 Result<ReadyModel> prepare_artefact(const ModelOptions& o,
                                     const std::map<std::string, HostTensor>& given) {
   ReadyModel ready;
@@ -282,6 +289,7 @@ Result<ReadyModel> prepare_artefact(const ModelOptions& o,
   WEFT_RETURN_IF_ERROR(check_names(given, names));
   for (const ProgramIo& io : program.outputs) ready.output_names.push_back(io.name);
   WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(executable), o.threads));
+  print_device_notes(*ready.session);
   ready.compile_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return ready;
@@ -348,6 +356,7 @@ Result<ReadyModel> prepare_model(const ModelOptions& o) {
   for (const ProgramIo& io : model.program.outputs) ready.output_names.push_back(io.name);
   const std::vector<ProgramIo> program = model.program.inputs;
   WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(model.program), o.threads));
+  print_device_notes(*ready.session);
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
   ready.compile_ms = spent.count();
   ready.compilation = std::move(model.compilation);

@@ -350,7 +350,7 @@ TEST(GpuKernel, SaysWhichLibraryCallDoesTheSame) {
   other.buffers[1].elements = 15;
   EXPECT_FALSE(verify_kernel(other).ok());
   other = *kernel;
-  other.library->result = DType::kF16;
+  std::get<ProductCall>(*other.library).result = DType::kF16;
   EXPECT_FALSE(verify_kernel(other).ok());
   EXPECT_FALSE(parse_kernel("kernel \"k\" {\n  library \"cublaslt\"\n}\n").ok());
 }

@@ -292,11 +292,13 @@ TEST_F(Artefact, MutationsWithRightChecksumsDoNoHarm) {
 
 TEST_F(Artefact, KeepsHowADeviceStartsAKernel) {
   Fixture f;
-  const int32_t y = f.output("y", {4});
-  f.step(Fixture::launch(f.kernel({add}), {y, y, y}, {1}));
+  const int32_t a = f.input("a", {4}), b = f.input("b", {4}), y = f.output("y", {4});
+  f.step(Fixture::launch(f.kernel({add}), {a, b, y}, {1}));
   f.program.arch = "sm_90a";
   KernelImage& image = f.program.kernels[0];
-  image.device = {"weft_1", 264, 128, 2, 49152, true, 2, 97, 16};
+  image.device = {
+      "weft_1", 264, 128, 2,  49152,
+      true,     2,   97,  16, "cublaslt 1x2x2x2 f32 -> f32 a 0 n 2 0 b 1 n 2 0 c 2 n 2 0"};
   const Program* programs[] = {&f.program};
   ASSERT_TRUE(save_artefact(path(), programs).ok());
   const auto again = load(path());
@@ -316,6 +318,9 @@ TEST_F(Artefact, KeepsHowADeviceStartsAKernel) {
   EXPECT_TRUE(refused([](Program& p) { p.kernels[0].device.shared_bytes = -1; }));
   EXPECT_TRUE(refused([](Program& p) { p.kernels[0].device.entry.clear(); }));
   EXPECT_TRUE(refused([](Program& p) { p.arch.clear(); }));
+  // A call that its library does not take, and one that its buffers do not hold.
+  for (const char* call : {"cublaslt", "cublaslt 1x2x2x3 f32 -> f32 a 0 n 3 0 b 1 n 2 0 c 2 n 2 0"})
+    EXPECT_TRUE(refused([&](Program& p) { p.kernels[0].device.library_call = call; })) << call;
 }
 
 TEST_F(Artefact, ThatCannotBeWrittenLeavesNothing) {

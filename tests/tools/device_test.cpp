@@ -205,14 +205,105 @@ TEST_F(Device, LibrariesThatTheTargetNamesAreCalled) {
   for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 1e-3) << i;
 
   options.environment["WEFT_CUBLASLT"] = "/no/such/libcublasLt.so";
-  const CommandRun missing = run(target, "missing");
-  EXPECT_EQ(missing.exit_code, kMissing);
-  EXPECT_THAT(missing.err, AllOf(HasSubstr("looked for /no/such/libcublasLt.so"),
-                                 HasSubstr("names no libraries")));
+  const CommandRun own = run(target, "own");
+  EXPECT_EQ(own.exit_code, 0) << own.err;
+  EXPECT_THAT(own.err, AllOf(HasSubstr("looked for /no/such/libcublasLt.so"),
+                             HasSubstr("weft's own kernel serves")));
+  const std::vector<float> by_own = floats_in(folder_.path("own/y.npy"));
+  ASSERT_EQ(by_own.size(), y.size());
+  for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(by_own[i], expected[i], 1e-3) << i;
   const CommandRun broken =
       run(folder_.write("broken.target", "name x\nlibraries mkl\n"), "broken");
   EXPECT_EQ(broken.exit_code, 2);
   EXPECT_THAT(broken.err, AllOf(HasSubstr("broken.target"), HasSubstr("2")));
+}
+
+/// Channels lie first where the model's inputs and outputs are all that there is.
+const char* const kConvolution = R"(
+(x: f32[2,16,21,20], w: f32[96,8,3,3], b: f32[96], r: f32[2,96,11,18]) {
+  p = convolution x, w, strides={2,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,2}, groups=2 : f32[2,96,11,18]
+  l = broadcast b, dims={1} : f32[2,96,11,18]
+  s = add p, l : f32[2,96,11,18]
+  t = add r, s : f32[2,96,11,18]
+  z = constant 0 : f32[]
+  o = broadcast z, dims={} : f32[2,96,11,18]
+  y = max t, o : f32[2,96,11,18]
+} -> (y))";
+
+class DeviceConvolutions : public Device {
+ protected:
+  void SetUp() override {
+    Device::SetUp();
+    // A device so slow at arithmetic that small convolutions are bound by it.
+    std::string description = print(*find_target("h100-sxm"));
+    const size_t peak = description.find("peak_gflops");
+    description.replace(peak, description.find('\n', peak) - peak, "peak_gflops 10");
+    target_ = folder_.write("named.target", description + "libraries cudnn\n");
+    options_ = on();
+    options_.environment["WEFT_CUDNN"] = kEmulated;
+  }
+  std::string target_;
+  CommandOptions options_;
+};
+
+TEST_F(DeviceConvolutions, AreCudnnsWhereTheTargetNamesIt) {
+  const std::string graph = folder_.write("m.graph", kConvolution);
+  CommandRun done;
+  const auto run = [&](const std::string& target) {
+    done = run_weft({"run", graph, "--target", target, "--cache", folder_.path("cache"), "--seed",
+                     "3", "--output-dir", folder_.path("out")},
+                    options_);
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    return floats_in(folder_.path("out/y.npy"));
+  };
+  const CommandRun explained = run_weft({"explain", graph, "--target", target_});
+  EXPECT_THAT(explained.out, HasSubstr("0 kernels (0 compute, 0 memory) and 1 library calls"))
+      << explained.err;
+  const std::vector<float> expected = run("interp");
+  ASSERT_EQ(expected.size(), 2U * 96 * 11 * 18);
+  const auto expect_right = [&](const std::vector<float>& y) {
+    ASSERT_EQ(y.size(), expected.size());
+    for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 1e-4) << i;
+  };
+  expect_right(run(target_));
+  EXPECT_EQ(done.err, "");
+  const auto without = [&](const char* variable, const char* value, const char* said) {
+    options_.environment[variable] = value;
+    expect_right(run(target_));
+    EXPECT_THAT(done.err, AllOf(HasSubstr(said), HasSubstr("weft's own kernel serves")));
+    options_.environment.erase(variable);
+  };
+  without("WEFT_EMULATED_CUDNN", "8907", "the library found is 8.9.7");
+  without("WEFT_EMULATED_CUDNN_FAILS", "3004", "CUDNN_STATUS_NOT_SUPPORTED");
+}
+
+/// Convolutions with channels last, whose weights are packed so, between kernels for what the
+/// library does not do.
+TEST_F(DeviceConvolutions, AreWeftsOwnWithoutTheLibrary) {
+  const std::string file = folder_.path("m.weft");
+  const auto compile = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"compile", model("resnet"),       "--target", target_,
+                                      "--cache", folder_.path("cache"), "-o",       file};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandRun done = run_weft(words, options_);
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+  };
+  const auto run = [&] { return run_weft(with_values({"run", file}, "resnet"), options_); };
+  compile({});
+  EXPECT_THAT(run_weft({"explain", file}).out, HasSubstr("library calls"));
+  const CommandRun called = run();
+  EXPECT_EQ(called.exit_code, 0) << called.err;
+  EXPECT_EQ(called.err, "");
+  options_.environment["WEFT_CUDNN"] = "libno-such.so";
+  const CommandRun own = run();
+  EXPECT_EQ(own.exit_code, 0) << own.err;
+  EXPECT_THAT(own.out, HasSubstr("as expected"));
+  EXPECT_THAT(own.err,
+              AllOf(HasSubstr("looked for libno-such.so"), HasSubstr("weft's own kernel serves")));
+  compile({"--no-fallback"});
+  const CommandRun refused = run();
+  EXPECT_EQ(refused.exit_code, kMissing);
+  EXPECT_THAT(refused.err, HasSubstr("looked for libno-such.so"));
 }
 
 TEST_F(Device, IsMeasured) {

@@ -97,17 +97,17 @@ Status CublasProduct::check(int status, const char* what) const {
 }
 
 Result<CublasProduct> CublasProduct::create(std::shared_ptr<const Cublas> library,
-                                            const LibraryCall& call, const std::string& name) {
+                                            const ProductCall& call, const std::string& name) {
   CublasProduct product;
   product.library_ = std::move(library);
   product.name_ = name;
-  product.has_bias_ = call.bias >= 0;
+  product.call_ = call;
   WEFT_RETURN_IF_ERROR(product.prepare(call));
   return product;
 }
 
 /// The library stores columns together, so it is asked for the transposed product: C' = B' * A'.
-Status CublasProduct::prepare(const LibraryCall& call) {
+Status CublasProduct::prepare(const ProductCall& call) {
   const CublasFunctions& f = library_->functions();
   WEFT_RETURN_IF_ERROR(check(f.cublasLtCreate(&handles_.library), "starting"));
   WEFT_RETURN_IF_ERROR(
@@ -119,9 +119,10 @@ Status CublasProduct::prepare(const LibraryCall& call) {
   };
   if (call.b_transposed) WEFT_RETURN_IF_ERROR(attribute(kDescTransA, kTransposed));
   if (call.a_transposed) WEFT_RETURN_IF_ERROR(attribute(kDescTransB, kTransposed));
-  const uint32_t epilogue = (call.clamps ? kEpilogueRelu : 0) | (has_bias_ ? kEpilogueBias : 0);
+  const uint32_t epilogue =
+      (call.clamps ? kEpilogueRelu : 0) | (call.bias >= 0 ? kEpilogueBias : 0);
   WEFT_RETURN_IF_ERROR(attribute(kDescEpilogue, epilogue == 0 ? kEpilogueNone : epilogue));
-  if (has_bias_) WEFT_RETURN_IF_ERROR(attribute(kDescBiasType, int32_t{type_of(call.result)}));
+  if (call.bias >= 0) WEFT_RETURN_IF_ERROR(attribute(kDescBiasType, int32_t{type_of(call.result)}));
 
   const auto layout = [&](void** handle, DType type, int64_t rows, int64_t columns, int64_t row,
                           int64_t next) -> Status {
@@ -170,23 +171,27 @@ Status CublasProduct::prepare(const LibraryCall& call) {
   return {};
 }
 
-Status CublasProduct::run(CudaStream& stream, CudaAddress a, CudaAddress b, CudaAddress bias,
-                          CudaAddress c, CudaAddress workspace) {
+Status CublasProduct::run(CudaStream& stream, std::span<const CudaAddress> buffers,
+                          CudaAddress workspace) {
   const CublasFunctions& f = library_->functions();
-  if (has_bias_) {
+  const auto address = [&](int32_t position) { return buffers[static_cast<size_t>(position)]; };
+  if (call_.bias >= 0) {
+    const CudaAddress bias = address(call_.bias);
     WEFT_RETURN_IF_ERROR(check(
         f.cublasLtMatmulDescSetAttribute(handles_.operation, kDescBiasPointer, &bias, sizeof bias),
         "passing the bias"));
   }
-  const auto pointer = [](CudaAddress address) {
-    return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+  const auto pointer = [](CudaAddress of) {
+    return reinterpret_cast<void*>(static_cast<uintptr_t>(of));
   };
+  void* const a = pointer(address(call_.a));
+  void* const b = pointer(address(call_.b));
+  void* const c = pointer(address(call_.c));
   const float one = 1, zero = 0;
   return stream.enqueue(name_, [&](void* handle) {
-    return check(f.cublasLtMatmul(handles_.library, handles_.operation, &one, pointer(b),
-                                  handles_.b, pointer(a), handles_.a, &zero, pointer(c), handles_.c,
-                                  pointer(c), handles_.c, algorithm_, pointer(workspace),
-                                  static_cast<size_t>(kWorkspaceBytes), handle),
+    return check(f.cublasLtMatmul(handles_.library, handles_.operation, &one, b, handles_.b, a,
+                                  handles_.a, &zero, c, handles_.c, c, handles_.c, algorithm_,
+                                  pointer(workspace), static_cast<size_t>(kWorkspaceBytes), handle),
                  "starting the product");
   });
 }
@@ -198,7 +203,7 @@ CublasProduct& CublasProduct::operator=(CublasProduct&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(handles_, other.handles_);
   std::swap(algorithm_, other.algorithm_);
-  std::swap(has_bias_, other.has_bias_);
+  std::swap(call_, other.call_);
   return *this;
 }
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "runtime/cuda/stream.h"
+#include "runtime/cuda/library_routine.h"
 #include "support/result.h"
-#include "target/library_call.h"
+#include "target/product_call.h"
 
 namespace weft {
 
@@ -53,29 +53,27 @@ class Cublas {
 
 /// A product that cuBLASLt was asked for, with the algorithm that it proposes. Valid while the
 /// device is. Products sum up in float32 and float32 operands are not rounded to shorter types.
-class CublasProduct {
+class CublasProduct final : public LibraryRoutine {
  public:
-  /// Bytes of memory that every product may use for its own ends.
-  static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
-
   /// Bytes that the addresses of a, b and c must be multiples of.
   static constexpr uint32_t kAlignment = 16;
 
   /// kMissingDevice when the library has no algorithm for this product on the current device.
   static Result<CublasProduct> create(std::shared_ptr<const Cublas> library,
-                                      const LibraryCall& call, const std::string& name);
+                                      const ProductCall& call, const std::string& name);
   CublasProduct(CublasProduct&& other) noexcept;
   CublasProduct& operator=(CublasProduct&& other) noexcept;
-  ~CublasProduct();
+  ~CublasProduct() override;
 
-  /// Starts it on the stream. `bias` may be 0 where the call has none; `workspace` has
-  /// kWorkspaceBytes.
-  Status run(CudaStream& stream, CudaAddress a, CudaAddress b, CudaAddress bias, CudaAddress c,
-             CudaAddress workspace);
+  int64_t workspace_bytes() const override { return kWorkspaceBytes; }
+  Status run(CudaStream& stream, std::span<const CudaAddress> buffers,
+             CudaAddress workspace) override;
 
  private:
+  static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+
   CublasProduct() = default;
-  Status prepare(const LibraryCall& call);
+  Status prepare(const ProductCall& call);
   Status check(int status, const char* what) const;
 
   struct Handles {
@@ -90,7 +88,7 @@ class CublasProduct {
   std::string name_;
   Handles handles_;
   uint64_t algorithm_[8] = {};
-  bool has_bias_ = false;
+  ProductCall call_;
 };
 
 }  // namespace weft

@@ -6,7 +6,8 @@ namespace weft {
 namespace {
 
 constexpr unsigned int kNonBlocking = 1;
-constexpr int kCaptureThreadLocal = 1;
+/// Relaxed: libraries may load their code when they are first asked.
+constexpr int kCaptureMode = 2;
 
 /// Two events that go away with this value.
 struct EventPair {
@@ -121,8 +122,8 @@ Result<CudaGraph> CudaStream::capture(const std::function<Status(CudaStream&)>& 
   WEFT_RETURN_IF_ERROR(device_->enter());
   const CudaFunctions& cuda = device_->functions();
   const CudaDriver& messages = device_->driver();
-  WEFT_RETURN_IF_ERROR(messages.check(cuda.cuStreamBeginCapture(handle_, kCaptureThreadLocal),
-                                      "capturing a CUDA graph"));
+  WEFT_RETURN_IF_ERROR(
+      messages.check(cuda.cuStreamBeginCapture(handle_, kCaptureMode), "capturing a CUDA graph"));
   Status status = work(*this);
   // A capture is ended whatever became of it, or the stream stays unusable.
   void* graph = nullptr;

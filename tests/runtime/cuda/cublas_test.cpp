@@ -130,8 +130,15 @@ class CublasTest : public testing::Test {
   std::shared_ptr<const CudaDevice> device_;
 };
 
+int64_t elements_touched(const ProductCall& call, int32_t position) {
+  for (const CallBuffer& b : buffers_of(call)) {
+    if (b.position == position) return b.elements;
+  }
+  return 0;
+}
+
 /// C of the call by its definition.
-std::vector<float> expected(const LibraryCall& call, const std::vector<float>& a,
+std::vector<float> expected(const ProductCall& call, const std::vector<float>& a,
                             const std::vector<float>& b, const std::vector<float>& bias) {
   std::vector<float> c(static_cast<size_t>(elements_touched(call, call.c)), -1.0F);
   for (int64_t batch = 0; batch < call.batch; ++batch) {
@@ -164,7 +171,7 @@ CudaAddress address(const void* p) { return reinterpret_cast<CudaAddress>(p); }
 
 TEST_F(CublasTest, AsksForTheProductInTheLibrarysOrder) {
   for (int form = 0; form < 16; ++form) {
-    LibraryCall call{.library = "cublaslt", .batch = 2, .m = 3, .n = 5, .k = 4};
+    ProductCall call{.batch = 2, .m = 3, .n = 5, .k = 4};
     call.a_transposed = (form & 1) != 0;
     call.b_transposed = (form & 2) != 0;
     call.bias = (form & 4) != 0 ? 3 : -1;
@@ -175,7 +182,7 @@ TEST_F(CublasTest, AsksForTheProductInTheLibrarysOrder) {
     call.a_matrix = 24;
     call.b_matrix = (form & 1) != 0 ? 0 : 20;  // a weight serves the whole batch
     call.c_matrix = 21;
-    ASSERT_TRUE(verify_library_call(call, 4).ok());
+    ASSERT_TRUE(verify_product_call(call).ok());
     const auto a = ramp(elements_touched(call, 0), 5), b = ramp(elements_touched(call, 1), 3);
     const auto bias = ramp(5, 7);
     std::vector<float> c(static_cast<size_t>(elements_touched(call, 2)), -1.0F);
@@ -185,21 +192,18 @@ TEST_F(CublasTest, AsksForTheProductInTheLibrarysOrder) {
     auto product =
         CublasProduct::create(Cublas::from_functions(FakeCublas::functions()), call, "k0_y");
     ASSERT_TRUE(product.ok()) << product.error().message;
-    const CublasProduct moved = [&] {
-      CublasProduct p = std::move(*product);
-      EXPECT_TRUE(p.run(*stream, address(a.data()), address(b.data()), address(bias.data()),
-                        address(c.data()), address(workspace.data()))
-                      .ok());
-      return p;
-    }();
+    const std::array<CudaAddress, 4> buffers = {address(a.data()), address(b.data()),
+                                                address(c.data()), address(bias.data())};
+    CublasProduct moved = std::move(*product);
+    EXPECT_GT(moved.workspace_bytes(), 0);
+    EXPECT_TRUE(moved.run(*stream, buffers, address(workspace.data())).ok());
     EXPECT_EQ(c, expected(call, a, b, bias)) << print(call);
   }
   EXPECT_EQ(FakeCublas::alive(), 0);
 }
 
 TEST_F(CublasTest, SaysWhatIsMissing) {
-  const LibraryCall call{
-      .library = "cublaslt", .m = 3, .n = 5, .k = 4, .a_row = 4, .b_row = 5, .c_row = 5};
+  const ProductCall call{.m = 3, .n = 5, .k = 4, .a_row = 4, .b_row = 5, .c_row = 5};
   FakeCublas::proposals() = 0;
   auto product =
       CublasProduct::create(Cublas::from_functions(FakeCublas::functions()), call, "k0_y");
