@@ -337,15 +337,18 @@ TEST_F(Device, TheKitChecksModelsAndWritesItsResults) {
     const std::string name = std::string("mlp") + suffix;
     fs::copy(source / "tests/models" / name, kit / "models" / name);
   }
+  // A case that fails takes no other along.
+  std::ofstream(kit / "models/absent.onnx") << "no model";
   const std::string results = folder_.path("results.json");
   const std::string command =
       "python3 " + (kit / "run").string() + " --quick --output " + results + " > /dev/null 2>&1";
   const std::string emulated = "WEFT_NVRTC=" + kEmulated + " WEFT_CUDA_DRIVER=" + kEmulated + " ";
-  ASSERT_EQ(std::system((emulated + command).c_str()), 0);
+  ASSERT_EQ(WEXITSTATUS(std::system((emulated + command).c_str())), 1);
   std::ifstream file(results);
   const auto json = nlohmann::json::parse(file);
   EXPECT_THAT(json["device"].get<std::string>(), HasSubstr("NVIDIA H100 80GB HBM3 (sm_90"));
   EXPECT_EQ(json["models"]["mlp"], "ok");
+  EXPECT_THAT(json["models"]["absent"].get<std::string>(), HasSubstr("absent.inputs.npz"));
   const int absent = std::system(("WEFT_CUDA_DRIVER=/no/such/driver " + command).c_str());
   EXPECT_EQ(WEXITSTATUS(absent), kMissing);
 }
