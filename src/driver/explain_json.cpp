@@ -53,6 +53,7 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int6
   j["kind"] = kernel.is_compute ? "compute" : "memory";
   j["ops"] = origin_names(program, kernel.group);
   j["template"] = kernel.schedule.schedule_template;
+  if (kernel.schedule.library) j["library_call"] = print(*kernel.schedule.library);
   if (!kernel.packed_because.empty()) j["packed_because"] = kernel.packed_because;
   j["scopes"] = scope_summary(kernel);
   j["shared_bytes"] = kernel.schedule.scopes.block_bytes;

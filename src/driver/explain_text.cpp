@@ -148,6 +148,7 @@ class PlanText {
     if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
     const std::string proof = residency_proof(kernel, target_);
     if (!proof.empty()) entry.lines.push_back(proof);
+    if (kernel.schedule.library) entry.lines.push_back("call: " + print(*kernel.schedule.library));
     const std::string templates = form_summary(kernel);
     if (!templates.empty()) entry.lines.push_back("templates: " + templates);
     entry.microseconds = e.microseconds;
