@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -121,7 +122,8 @@ extern "C" {
 
 int cuInit(unsigned int) { return 0; }
 int cuDriverGetVersion(int* version) {
-  *version = 13000;
+  const char* chosen = std::getenv("WEFT_EMULATED_DRIVER");
+  *version = chosen == nullptr ? 13000 : static_cast<int>(std::strtol(chosen, nullptr, 10));
   return 0;
 }
 int cuGetErrorName(int error, const char** name) {
@@ -287,6 +289,9 @@ int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long lo
   return 0;
 }
 int cuGraphLaunch(void* executable, void*) {
+  if (const char* file = std::getenv("WEFT_EMULATED_GRAPHS"); file != nullptr)
+    std::ofstream(file, std::ios::app)
+        << static_cast<Graph*>(executable)->operations.size() << '\n';
   for (const Operation& operation : static_cast<Graph*>(executable)->operations) {
     if (const int result = operation(); result != 0) return result;
   }

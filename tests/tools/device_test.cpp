@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "simt/module.h"
@@ -257,7 +258,9 @@ TEST_F(DeviceConvolutions, AreCudnnsWhereTheTargetNamesIt) {
     return floats_in(folder_.path("out/y.npy"));
   };
   const CommandRun explained = run_weft({"explain", graph, "--target", target_});
-  EXPECT_THAT(explained.out, HasSubstr("0 kernels (0 compute, 0 memory) and 1 library calls"))
+  EXPECT_THAT(explained.out,
+              AllOf(HasSubstr("0 kernels (0 compute, 0 memory) and 1 library calls"),
+                    HasSubstr("call: cudnn f32 first 2 images 16 -> 96 groups 2 input 21x20")))
       << explained.err;
   const std::vector<float> expected = run("interp");
   ASSERT_EQ(expected.size(), 2U * 96 * 11 * 18);
@@ -304,6 +307,59 @@ TEST_F(DeviceConvolutions, AreWeftsOwnWithoutTheLibrary) {
   const CommandRun refused = run();
   EXPECT_EQ(refused.exit_code, kMissing);
   EXPECT_THAT(refused.err, HasSubstr("looked for libno-such.so"));
+}
+
+/// Library calls are captured with the kernels: a run is one graph.
+TEST_F(DeviceConvolutions, AreOneGraphWithTheKernelsAroundThem) {
+  const std::string graph = folder_.write("m.graph", R"(
+(x: f32[1,8,12,12], w: f32[64,8,3,3]) {
+  p = convolution x, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,64,12,12]
+  s = reduce p, axes={3}, combiner=sum : f32[1,64,12]
+} -> (p, s))");
+  const std::string log = folder_.path("graphs");
+  options_.environment["WEFT_EMULATED_GRAPHS"] = log;
+  const CommandRun explained = run_weft({"explain", graph, "--target", target_});
+  EXPECT_THAT(explained.out, HasSubstr("1 library calls")) << explained.err;
+  const CommandRun run = run_weft({"run", graph, "--target", target_, "--no-cache"}, options_);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  std::ifstream written(log);
+  std::vector<int> operations{std::istream_iterator<int>(written), {}};
+  EXPECT_EQ(operations, std::vector<int>{2});
+}
+
+/// A depth that blocks share ends in a barrier of the grid.
+TEST_F(Device, BarriersOfTheGridAreForDevicesThatHoldAllBlocks) {
+  const std::string graph = folder_.write("m.graph", R"(
+(x: f32[64,4096], w: f32[4096,128]) {
+  y = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[64,128]
+} -> (y))");
+  const std::string file = folder_.path("m.weft");
+  const auto compile = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"compile", graph, "--target", "a100-40gb",
+                                      "-o",      file,  "--cache",  folder_.path("cache")};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(run_weft(words, on()).exit_code, 0);
+  };
+  const CommandOptions whole = on("A100:80:108"), part = on("a part of an A100:80:1");
+  compile({});
+  EXPECT_THAT(run_weft({"explain", file}).out, HasSubstr("grid barrier"));
+  EXPECT_EQ(run_weft({"run", file}, whole).exit_code, 0);
+  const CommandRun without = run_weft({"run", file}, part);
+  EXPECT_EQ(without.exit_code, 0) << without.err;
+  compile({"--no-fallback"});
+  EXPECT_EQ(run_weft({"run", file}, whole).exit_code, 0);
+  const CommandRun refused = run_weft({"run", file}, part);
+  EXPECT_EQ(refused.exit_code, kMissing);
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("has a barrier of its grid"), HasSubstr("a part of an A100 holds")));
+}
+
+TEST_F(Device, OlderDriversAreSaid) {
+  CommandOptions options = on();
+  options.environment["WEFT_EMULATED_DRIVER"] = "11080";
+  const CommandRun run = run_weft({"run", model("mlp"), "--target", "h100-sxm"}, options);
+  EXPECT_EQ(run.exit_code, kMissing);
+  EXPECT_THAT(run.err, HasSubstr("serves CUDA 11.8; CUDA 12.0 or later is needed: update the"));
 }
 
 TEST_F(Device, IsMeasured) {
