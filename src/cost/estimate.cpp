@@ -30,13 +30,13 @@ double roofline_us(int64_t bytes, int64_t flops, const Target& target) {
 double memory_us(double bytes, double busy, const Target& target) {
   const auto at_rate = [](double moved, double gb_per_s) { return moved / (gb_per_s * 1e3); };
   const auto moved = static_cast<int64_t>(std::min(bytes, 1e15));
-  double us = at_rate(bytes, target.bandwidth_gb_per_s(moved));
+  const double us = at_rate(bytes, target.bandwidth_gb_per_s(moved));
   if (target.bandwidth.empty()) return us / busy;
   double best = 0;
   for (const auto& point : target.bandwidth) best = std::max(best, point.gb_per_s);
   const Target::BandwidthPoint& smallest = target.bandwidth.front();
-  us = std::max(us, at_rate(static_cast<double>(smallest.bytes), smallest.gb_per_s));
-  return std::max(us, at_rate(bytes, best) / busy);
+  const double latency = at_rate(static_cast<double>(smallest.bytes), smallest.gb_per_s);
+  return std::max(us, latency + at_rate(bytes, best) / busy);
 }
 
 double latency_us(int64_t bytes, int64_t flops, const Target& target) {

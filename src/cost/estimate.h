@@ -22,8 +22,8 @@ struct Estimate {
 double roofline_us(int64_t bytes, int64_t flops, const Target& target);
 
 /// What a GPU's memory takes to move so many bytes where blocks keep `busy` (0, 1] of the device
-/// busy: the bandwidth curve's time, no less than at its smallest size (latency), and no less than
-/// those blocks take at their share of the curve's best rate, which is what SMs can ask for.
+/// busy: the bandwidth curve's time, but no less than its latency (the time of its smallest size)
+/// and what those blocks take at their share of its best rate, which is what SMs can ask for.
 double memory_us(double bytes, double busy, const Target& target);
 
 /// The roofline, and what it costs to start a kernel: launch and barrier.

@@ -34,15 +34,14 @@ TEST(Estimate, IsTheRooflineAndTheLaunch) {
 TEST(Estimate, MemoryTakesLatencyAndWhatBusyBlocksAskFor) {
   Target t = slow();
   t.bandwidth = {{1000, 10}, {100000, 100}, {1000000, 20}};
-  EXPECT_DOUBLE_EQ(memory_us(1000, 1, t), 0.1);
-  EXPECT_DOUBLE_EQ(memory_us(10, 1, t), 0.1);
-  // A hundredth of the device asks for 1 GB/s, a tenth of it for what the latency leaves.
-  EXPECT_DOUBLE_EQ(memory_us(1000, 0.01, t), 1);
-  EXPECT_DOUBLE_EQ(memory_us(1000, 0.1, t), 0.1);
+  EXPECT_DOUBLE_EQ(memory_us(0, 1, t), 0.1);
+  EXPECT_DOUBLE_EQ(memory_us(1000, 1, t), 0.11);
+  // A hundredth of the device asks for 1 GB/s.
+  EXPECT_DOUBLE_EQ(memory_us(1000, 0.01, t), 1.1);
   // A quarter of it saturates what lies beyond the cache.
   EXPECT_DOUBLE_EQ(memory_us(1000000, 1, t), 50);
   EXPECT_DOUBLE_EQ(memory_us(1000000, 0.25, t), 50);
-  EXPECT_DOUBLE_EQ(memory_us(1000000, 0.1, t), 100);
+  EXPECT_DOUBLE_EQ(memory_us(1000000, 0.1, t), 100.1);
 }
 
 constexpr const char* kChain = R"(program {
