@@ -58,7 +58,8 @@ Decision can_pack(const ScheduledKernel& kernel) {
   const bool waits = std::ranges::any_of(kernel.scopes.barriers, [](const BarrierPoint& b) {
     return b.scope == Scope::kGrid || b.scope == Scope::kCluster;
   });
-  if (program.per_sm > 0 || program.body.size() != 1 || waits || has_cluster(program.body))
+  // Without that, how many blocks an SM should hold is but a wish.
+  if (program.body.size() != 1 || waits || has_cluster(program.body))
     return Decision::forbid("its blocks wait for each other");
   if (program.body[0].kind == TileNode::Kind::kPack) return Decision::forbid("it is packed");
   if (grid_items(program.body[0]) != program.blocks.constant())

@@ -12,7 +12,9 @@ namespace weft {
 double busy_share(int64_t blocks, int64_t warps, const Target& target);
 
 /// Whether a kernel's blocks may share a launch with others': one nest of an item for each, and
-/// nothing that blocks wait for together (a barrier of the grid, a cluster, a library).
+/// nothing that blocks wait for together (a barrier of the grid, a cluster, a library). Blocks that
+/// go through several items each are as many as fill the device, and clusters would make all blocks
+/// of the launch clusters of their size.
 Decision can_pack(const ScheduledKernel& kernel);
 
 /// Kernels side by side in one launch, each on blocks of its own. The prediction is that of the

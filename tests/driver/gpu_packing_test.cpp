@@ -80,6 +80,31 @@ TEST_F(GpuPacking, TowersSideBySide) {
   }
 }
 
+std::string scaled_rows(const char* x, const char* w, const char* y, int rows, int n) {
+  return replaced(replaced(replaced(replaced(replaced(R"(
+        m$Y = reduce $X, axes={1}, combiner=max : f32[$R]
+        b$Y = broadcast m$Y, dims={0} : f32[$R,$N]
+        d$Y = sub $X, b$Y : f32[$R,$N]
+        v$Y = broadcast $W, dims={1} : f32[$R,$N]
+        $Y = mul d$Y, v$Y : f32[$R,$N])",
+                                                      "$X", x),
+                                             "$W", w),
+                                    "$Y", y),
+                           "$R", std::to_string(rows)),
+                  "$N", std::to_string(n));
+}
+
+/// Rows whose blocks would keep weights for several of them, had they more than one.
+TEST_F(GpuPacking, RowsWithWeights) {
+  for (const int rows : {301, 77, 130}) {
+    const std::string n = std::to_string(rows);
+    expect_packed("(a: f32[" + n + ",96], w: f32[96], b: f32[" + n + ",96], v: f32[96]) {" +
+                      scaled_rows("a", "w", "y", rows, 96) + scaled_rows("b", "v", "z", rows, 96) +
+                      "\n      } -> (y, z)",
+                  2, true);
+  }
+}
+
 /// One tensor in two shapes is a parameter for each.
 TEST_F(GpuPacking, ATensorInTwoShapes) {
   expect_packed(R"(
