@@ -69,6 +69,7 @@ class ThreadStitch {
                             : axes_.reductions.empty() ? "elementwise"
                             : layout_.resident         ? "rows in registers"
                                                        : "rows in sweeps";
+    if (layout_.together > 1) out.schedule_template += ", what they share by clusters";
     if (layout_.split >= 0) {
       out.schedule_template += layout_.cluster ? " over a cluster" : " over blocks";
     }
