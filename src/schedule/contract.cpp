@@ -386,9 +386,9 @@ ScheduleChoices Contract::choices() const {
   return out;
 }
 
-/// False where the choices name axes or reads that are not there.
+/// False where the choices are not for these axes or reads.
 bool Contract::follow(const ScheduleChoices& choices) {
-  if (choices.vec_strides.size() != reads_.size() || !names_axes(choices, axes_)) return false;
+  if (choices.vec_strides.size() != reads_.size() || !fits_axes(choices, axes_)) return false;
   grid_ = choices.grid;
   reduction_ = choices.inner;
   vec_axis_ = choices.vec_axis;

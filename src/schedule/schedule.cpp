@@ -74,11 +74,29 @@ bool prefers_contract(const TensorProgram& program, const Group& group, const Gr
 
 }  // namespace
 
-bool names_axes(const ScheduleChoices& choices, const GroupAxes& axes) {
-  const auto is_one = [&](int a) { return a < static_cast<int>(axes.axes.size()); };
-  return is_one(choices.vec_axis) && is_one(choices.row_axis) &&
-         std::all_of(choices.grid.begin(), choices.grid.end(), is_one) &&
-         std::all_of(choices.inner.begin(), choices.inner.end(), is_one);
+bool fits_axes(const ScheduleChoices& choices, const GroupAxes& axes) {
+  std::vector<bool> in_grid(axes.axes.size(), false), inner(axes.axes.size(), false);
+  const auto mark = [&](int axis, std::vector<bool>* kind) {
+    if (axis < 0) return true;
+    if (axis >= static_cast<int>(axes.axes.size())) return false;
+    (*kind)[static_cast<size_t>(axis)] = true;
+    return true;
+  };
+  for (const int a : choices.grid) {
+    if (!mark(a, &in_grid)) return false;
+  }
+  for (const int a : choices.inner) {
+    if (!mark(a, &inner)) return false;
+  }
+  if (!mark(choices.row_axis, &in_grid)) return false;
+  const bool swept = choices.vec_axis >= 0 &&
+                     std::ranges::find(choices.inner, choices.vec_axis) != choices.inner.end();
+  if (!swept && !mark(choices.vec_axis, &in_grid)) return false;
+  for (size_t a = 0; a < axes.axes.size(); ++a) {
+    if (axes.axes[a].extent == 1) continue;
+    if (axes.axes[a].reduced ? !inner[a] : !inner[a] && !in_grid[a]) return false;
+  }
+  return true;
 }
 
 bool reduces_behind_product(const TensorProgram& program, const Group& group) {

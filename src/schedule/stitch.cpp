@@ -237,9 +237,9 @@ ScheduleChoices Stitch::choices() const {
   return out;
 }
 
-/// False where the choices name axes or expressions that are not there.
+/// False where the choices are not for these axes or expressions.
 bool Stitch::follow(const ScheduleChoices& choices) {
-  if (choices.kept.size() != static_cast<size_t>(count_) || !names_axes(choices, axes_))
+  if (choices.kept.size() != static_cast<size_t>(count_) || !fits_axes(choices, axes_))
     return false;
   grid_ = choices.grid;
   inner_ = choices.inner;

@@ -7,8 +7,10 @@
 
 namespace weft {
 
-/// Whether every axis that the choices name is one of the group's.
-bool names_axes(const ScheduleChoices& choices, const GroupAxes& axes);
+/// Whether every axis that the choices name is one of the group's, and every axis that the group
+/// runs over (of another extent than 1) is among them, reduced ones as inner ones: at another
+/// binding of the model's dimensions an axis may be longer than 1 that was not here.
+bool fits_axes(const ScheduleChoices& choices, const GroupAxes& axes);
 
 /// Element-wise expressions and reductions over one common set of axes, stitched in one sweep per
 /// level: normalisations, softmax-like chains, any elementwise chain (no reduction at all). Values

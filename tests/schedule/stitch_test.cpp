@@ -101,5 +101,21 @@ TEST(Stitch, SweepsAgainForTheVarianceOfFewRowsOnly) {
   EXPECT_FALSE(has(centred("y, v)"), "if !")) << "an output is made in any case";
 }
 
+/// What was chosen where an axis has the extent 1 says nothing of where it is longer.
+TEST(Stitch, RefusesTheChoicesOfAnotherBinding) {
+  const auto softmax_of = [](int n) {
+    const std::string t = "f32[8," + std::to_string(n) + "]";
+    return expressed("(x: " + t + ") {\n  m = reduce x, axes={1}, combiner=max : f32[8]\n" +
+                     "  b = broadcast m, dims={0} : " + t + "\n  d = sub x, b : " + t +
+                     "\n  e = exp d : " + t + "\n} -> (e)");
+  };
+  const TensorProgram narrow = softmax_of(1), wide = softmax_of(2);
+  const Group group = whole_group(narrow);
+  const auto chosen = schedule_group(narrow, group, machine(), "k");
+  ASSERT_TRUE(chosen.ok()) << chosen.error().message;
+  EXPECT_TRUE(schedule_as_chosen(narrow, group, machine(), "k", chosen->choices).ok());
+  EXPECT_FALSE(schedule_as_chosen(wide, group, machine(), "k", chosen->choices).ok());
+}
+
 }  // namespace
 }  // namespace weft
