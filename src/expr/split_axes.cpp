@@ -320,14 +320,19 @@ class AxisSplitting {
     }
     return vetoed_.size() != before;
   }
+  /// Whether the digits are affine, or at least no longer than an index that has digits as it is:
+  /// (d1 mod 4) * 256 + d2 becomes d1 mod 4 and d2.
   bool can_follow(const Scalar& read, size_t a, const Cuts& cuts, const NewAxes& axes) {
     AffineForm form;
     const IndexExpr index = renewed(read.indices[a], axes);
+    if (index.is_var() && index.var_id() >= kRuntimeIndexBase) return false;
+    bool affine = true;
+    int64_t size = 0;
     for (const IndexExpr& i : digits_at(index, cuts, tensor(read.symbol).type.shape[a], axes)) {
-      if (!as_affine(i, &form)) return false;
-      if (index.is_var() && index.var_id() >= kRuntimeIndexBase) return false;
+      affine = affine && as_affine(i, &form);
+      size += i.tree_size();
     }
-    return true;
+    return affine || (!as_affine(index, &form) && size <= index.tree_size());
   }
 
   void apply() {

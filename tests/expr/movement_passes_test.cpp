@@ -181,6 +181,25 @@ TEST(SplitAxes, TheProducerOfGroupsFollows) {
             "output y as y\n");
 }
 
+TEST(SplitAxes, AReaderThatKeepsItsChannelsTakesThemApart) {
+  // The convolution keeps its channels as one axis, which then is taken apart where groups are
+  // read: c mod 2 and the position rather than (c mod 2) * 5 + the position.
+  const std::string text = after(R"((x: f32[2,6,5], w: f32[3,6,3]) {
+    g = reshape x : f32[2,3,10]
+    s = reduce g, axes={2}, combiner=sum : f32[2,3]
+    b = broadcast s, dims={0,1} : f32[2,3,10]
+    d = sub g, b : f32[2,3,10]
+    r = reshape d : f32[2,6,5]
+    t = tanh r : f32[2,6,5]
+    y = convolution t, w, strides={1}, low={1}, high={1}, lhs_dilations={1}, rhs_dilations={1}, groups=1 : f32[2,3,5]
+  } -> (y))",
+                                 {fold, split_axes});
+  EXPECT_NE(text.find("d: f32[2,3,2,5] declared f32[2,3,10] = x[d0, d1 * 2 + d2, d3] - s[d0, d1]\n"
+                      "t: f32[2,6,5] = tanh(d[d0, d1 floordiv 2, d1 mod 2, d2])\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(SplitAxes, LeavesAxesThatAReaderShifts) {
   const std::string graph = R"((x: f32[2,3]) {
     z = constant 0 : f32[]
