@@ -254,6 +254,38 @@ bool Stitch::follow(const ScheduleChoices& choices) {
   return true;
 }
 
+namespace {
+
+/// A reduction that is made again may take this much more than the largest member of the group, or
+/// than what a launch costs.
+constexpr double kMostRepeated = 2, kFewPoints = 1024;
+
+/// Points that a member walks, its reduction axes included.
+double points_of(const GroupAxes& axes, size_t position) {
+  double points = 1;
+  for (const int a : axes.axis_of[position])
+    points *= static_cast<double>(axes.axes[static_cast<size_t>(a)].extent);
+  return points;
+}
+
+/// The first reduction that would be made again, for each place along axes that it lacks, so often
+/// that this is most of the kernel's work; -1 where there is none.
+int repeated_reduction(const GroupAxes& axes) {
+  double most = kFewPoints;
+  for (size_t p = 0; p < axes.axis_of.size(); ++p) most = std::max(most, points_of(axes, p));
+  for (const int p : axes.reductions) {
+    double points = points_of(axes, static_cast<size_t>(p));
+    for (size_t a = 0; a < axes.axes.size(); ++a) {
+      if (!axes.axes[a].reduced && !has_axis(axes, p, static_cast<int>(a)))
+        points *= static_cast<double>(axes.axes[a].extent);
+    }
+    if (points > kMostRepeated * most) return p;
+  }
+  return -1;
+}
+
+}  // namespace
+
 Decision stitch_applies(const TensorProgram& program, const Group& group, const GroupAxes& axes,
                         const Target& target) {
   (void)target;
@@ -279,6 +311,11 @@ Decision stitch_applies(const TensorProgram& program, const Group& group, const 
     const bool arg = e.combiner == Combiner::kArgMax || e.combiner == Combiner::kArgMin;
     if (arg && e.reduce_extents.size() != 1)
       return Decision::forbid(name(p) + " takes a position over several axes");
+  }
+  if (const int p = repeated_reduction(axes); p >= 0) {
+    return Decision::forbid(name(p) +
+                            " lacks axes that the group runs over and would be reduced "
+                            "again at each of their places");
   }
   for (size_t p = 0; p < group.exprs.size(); ++p) {
     const TensorExpr& e = program.exprs[static_cast<size_t>(group.exprs[p])];

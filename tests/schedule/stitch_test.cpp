@@ -54,6 +54,24 @@ std::string normalised(int64_t rows, int64_t n) {
          "\n  b = broadcast r, dims={0} : " + t + "\n  y = mul x, b : " + t + "\n} -> (y)";
 }
 
+TEST(Stitch, ReducesOnceWhatIsUsedAlongAnotherAxis) {
+  const auto outer = [](int64_t rows, int64_t n, int64_t columns) {
+    const std::string v = "f32[" + std::to_string(rows) + "]";
+    const std::string t = "f32[" + std::to_string(rows) + "," + std::to_string(columns) + "]";
+    const TensorProgram p =
+        expressed("(x: f32[" + std::to_string(rows) + "," + std::to_string(n) + "], w: f32[" +
+                  std::to_string(columns) + "]) {\n  s = reduce x, axes={1}, combiner=sum : " + v +
+                  "\n  b = broadcast s, dims={0} : " + t + "\n  c = broadcast w, dims={1} : " + t +
+                  "\n  y = mul b, c : " + t + "\n} -> (y)");
+    return can_schedule(p, whole_group(p), machine());
+  };
+  const Decision large = outer(64, 1024, 4096);
+  EXPECT_FALSE(large);
+  EXPECT_TRUE(has(large.reason(), "s lacks axes")) << large.reason();
+  EXPECT_TRUE(outer(4, 8, 8)) << "a launch would cost more";
+  EXPECT_TRUE(outer(64, 1024, 1));
+}
+
 TEST(Stitch, TakesSeveralShortRowsAtATime) {
   EXPECT_TRUE(has(scheduled(normalised(512, 64)), "grid a0 in 512 step 4"));
   EXPECT_TRUE(has(scheduled(normalised(512, 768)), "grid a0 in 512 step 2"));
