@@ -318,7 +318,10 @@ void GraphImporter::refuse_unknown(GraphBuilder& builder, ValueId v, std::string
   if (!collect_inputs(builder, v, names)) {
     refuse_unsupported(fmt::format("{} must be known before the model runs", what));
   }
-  if (names.empty()) refuse_unsupported(fmt::format("{} is too large to compute", what));
+  if (names.empty()) {
+    refuse_unsupported(
+        fmt::format("{} must be known before the model runs and is too large to compute", what));
+  }
   refuse_unsupported(
       fmt::format("{} must be known before the model runs, but follows from the "
                   "value of input '{}' (give that input's value)",
