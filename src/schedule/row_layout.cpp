@@ -43,6 +43,7 @@ class LayoutChoice {
                const JoinedGroup& joined, const Target& target)
       : program_(program), group_(group), axes_(axes), joined_(joined), target_(target) {
     choose_vector_axis();
+    if (base_.vec_axis >= 0) read_accesses();
     repeated_ = repeated_reads(program, group, axes, base_.free);
     walked_ = axes_to_walk(repeated_, axes);
   }
@@ -115,7 +116,7 @@ class LayoutChoice {
   }
 
   void choose_vector_axis();
-  int64_t widest_element() const;
+  void read_accesses();
   int64_t vector_elements(const RowLayout& l) const;
   /// How many blocks share a row.
   struct Split {
@@ -162,7 +163,9 @@ class LayoutChoice {
   const GroupAxes& axes_;
   const JoinedGroup& joined_;
   const Target& target_;
-  RowLayout base_;  ///< axes only
+  RowLayout base_;              ///< axes only
+  int64_t widest_element_ = 1;  ///< bytes, of what lies element after element along the vector axis
+  double moved_once_ = 0;       ///< bytes of what comes from and goes to memory
   std::vector<RepeatedRead> repeated_;
   std::set<int> walked_;  ///< axes of the grid along which most of that stays the same
 };
@@ -212,18 +215,19 @@ void LayoutChoice::choose_vector_axis() {
   }
 }
 
-/// Of the tensors that lie one element after another along the vector axis.
-int64_t LayoutChoice::widest_element() const {
-  int64_t bytes = 1;
+/// What all layouts have in common.
+void LayoutChoice::read_accesses() {
+  std::map<TensorId, double> bytes;
   each_access(base_.vec_axis, [&](int64_t stride, TensorId t) {
-    if (stride == 1) bytes = std::max(bytes, byte_size(type_of(t).dtype));
+    if (stride == 1) widest_element_ = std::max(widest_element_, byte_size(type_of(t).dtype));
+    bytes[t] = bytes_of(t);
   });
-  return bytes;
+  for (const auto& [t, b] : bytes) moved_once_ += b;
 }
 
 int64_t LayoutChoice::vector_elements(const RowLayout& l) const {
   const bool alone = l.free.size() + l.row.size() == 1;
-  return access_elements(extent(l.vec_axis), widest_element(), alone);
+  return access_elements(extent(l.vec_axis), widest_element_, alone);
 }
 
 RowLayout LayoutChoice::elementwise() const {
@@ -366,7 +370,7 @@ std::vector<LayoutChoice::Threads> LayoutChoice::thread_shapes() const {
             {32, kMostWarps, kEnoughHeld}};
   }
   std::vector<Threads> out;
-  const int64_t bytes = vector_elements(base_) * widest_element();
+  const int64_t bytes = vector_elements(base_) * widest_element_;
   for (const int64_t lanes : {32, 16, 8}) {
     if (lanes < 32 && lanes * bytes < 128) continue;
     for (const int64_t warps : {8, 16, 32}) out.push_back({lanes, warps, 4});
@@ -554,12 +558,8 @@ double LayoutChoice::partial_bytes(const RowLayout& l, int64_t blocks) const {
 
 /// Sweeps read again what each level needs; about half of that is taken to miss the caches.
 double LayoutChoice::bytes_moved(const RowLayout& l) const {
-  std::map<TensorId, double> bytes;
-  each_access(base_.vec_axis, [&](int64_t, TensorId t) { bytes[t] = bytes_of(t); });
-  double sum = 0;
-  for (const auto& [t, b] : bytes) sum += b;
-  return l.resident || !row_goes_on(l) ? sum
-                                       : sum + sum / 2 * static_cast<double>(levels(l).levels - 1);
+  if (l.resident || !row_goes_on(l)) return moved_once_;
+  return moved_once_ + moved_once_ / 2 * static_cast<double>(levels(l).levels - 1);
 }
 
 /// Levels at which something is reduced.
