@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "fmt/format.h"
 #include "tile/executions.h"
@@ -97,6 +98,7 @@ class Predictor {
         });
       }
       access.copies = warp_copies(structure_, places_, read);
+      if (!program_.cpu && !is_one_to_one(access)) out_.exact = false;
       accesses_.push_back(std::move(access));
     }
     for (size_t i = 0; i < structure_.sites.size(); ++i) {
@@ -109,6 +111,30 @@ class Predictor {
         add_write(static_cast<int32_t>(i), site.carry->target);
       }
     }
+  }
+
+  /// Whether no two points of a box read the same element, as those of a window do: a GPU's warp
+  /// asks once for what its lanes have in common.
+  bool is_one_to_one(const Access& access) const {
+    for (const IndexExpr& e : *access.indices) {
+      std::set<TileVarId> box;
+      add_box_variables(program_, e, &box);
+      AffineForm form;
+      if (box.size() > 1 && !as_affine(e, &form)) return false;
+      // Digits of a number: each beyond what those below it reach.
+      std::vector<std::pair<int64_t, int64_t>> digits;  // coefficient, extent
+      for (const TileVarId v : box) {
+        const int64_t extent = program_.vars[static_cast<size_t>(v)].extent;
+        if (box.size() > 1) digits.emplace_back(std::abs(form.coefficient(v)), extent);
+      }
+      std::sort(digits.begin(), digits.end());
+      int64_t reach = 0;
+      for (const auto& [coefficient, extent] : digits) {
+        if (extent > 1 && coefficient <= reach) return false;
+        reach += coefficient * (extent - 1);
+      }
+    }
+    return true;
   }
 
   void add_write(int32_t site, const TileRef& target) {

@@ -74,8 +74,9 @@ struct Traffic {
   /// enumerate.
   bool exact = true;
 };
-/// Requires: a verified program. Equals what the evaluator counts where `exact`. A number of blocks
-/// that is not bound counts as one block per iteration.
+/// Requires: a verified program. Equals what the evaluator counts where `exact`; of
+/// windows that overlap in a GPU's box it is a bound, since a warp asks once for what its lanes
+/// have in common. A number of blocks that is not bound counts as one block per iteration.
 Result<Traffic> predict_traffic(const TileProgram& program, const ScopeAnalysis& scopes);
 
 /// Rule 3: moves each statement out of the seq loops that it does not depend on; drops loops of one

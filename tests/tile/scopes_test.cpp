@@ -362,6 +362,24 @@ TEST(Scopes, BlocksOfAClusterShareWhatTheyKeep) {
   EXPECT_EQ(traffic->requested_read, 100 * 512 * 4 + 3 * 512 * 4);
 }
 
+/// Lanes of a warp that read the same element of a window ask for it once.
+TEST(Traffic, OfWindowsOnAGpuIsABound) {
+  const auto exact = [](const std::string& index) {
+    const TileProgram program = parsed(
+        "kernel k(x: f32[512], out y: f32[16]) blocks 1 warps 1 gpu {\n  k: 4;\n"
+        "  grid i in 16 step 16 {\n    y[i] = sum[k] x[" +
+        index + "] @[i=LANE_16, k=REG_4];\n  }\n}");
+    const auto traffic = predict_traffic(program, derived(program));
+    EXPECT_TRUE(traffic.ok()) << traffic.error().message;
+    return traffic.ok() && traffic->exact;
+  };
+  EXPECT_FALSE(exact("i+k"));
+  EXPECT_FALSE(exact("3*i+k"));
+  EXPECT_FALSE(exact("i/2+16*k"));
+  EXPECT_TRUE(exact("4*i+k"));
+  EXPECT_TRUE(exact("i+16*k"));
+}
+
 TEST(Scopes, WhatBlocksOfAClusterShareStaysTheSame) {
   const auto message = [](const std::string& blocks, const std::string& loop) {
     const auto scopes = derive_scopes(parsed(weighted_rows(blocks, loop)));
