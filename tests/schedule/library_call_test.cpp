@@ -96,9 +96,9 @@ std::string convolved(const std::string& types, const std::string& how,
   std::istringstream of(types);
   std::string type, x, w, y;
   of >> type >> x >> w >> y;
+  const std::string result = fmt::format("{}[{}]", type, y);
   const auto with = [&](std::string text) {
-    for (size_t at = 0; (at = text.find('$')) != std::string::npos;)
-      text.replace(at, 1, type + "[" + y + "]");
+    for (size_t at = 0; (at = text.find('$')) != std::string::npos;) text.replace(at, 1, result);
     return text;
   };
   std::string text = fmt::format("(x: {0}[{1}], w: {0}[{2}]{3}) {{\n  p = convolution x, w, {4}",
