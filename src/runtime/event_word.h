@@ -39,6 +39,9 @@ class alignas(64) EventWord {
  public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
+  /// Whether a thread sleeps on it, or is about to: a hint.
+  bool has_sleepers() const { return sleepers_.load(std::memory_order_relaxed) != 0; }
+
   /// Only one thread publishes at a time.
   void publish(uint32_t value) {
     // Sequentially consistent with the sleepers' count: either this thread sees a sleeper, or the

@@ -65,6 +65,7 @@ Status ThreadPool::start(const Options& options) {
   region_wait_ = crowded ? WaitPolicy{microseconds(0), microseconds(50)}
                          : WaitPolicy{microseconds(100), microseconds(400)};
   const std::vector<int> cores = cores_of_process();
+  if (!crowded && !options.pin && cores.size() > 1) cores_ = cores;
   const BlockSignals blocked;
   workers_.reserve(static_cast<size_t>(options.threads));
   for (int thread = 1; thread < options.threads; ++thread) {
@@ -101,6 +102,21 @@ void ThreadPool::work(int thread) {
   }
 }
 
+/// The system wakes a thread on its waker's core if it can. The worker would start there, wait for
+/// the caller, which waits for it, and take turns with it until it is moved.
+void ThreadPool::keep_off_callers_core() {
+  const int core = cores_.empty() ? avoided_core_ : sched_getcpu();
+  if (core == avoided_core_) return;
+  avoided_core_ = core;
+  cpu_set_t others;
+  CPU_ZERO(&others);
+  for (const int c : cores_) {
+    if (c != core) CPU_SET(c, &others);
+  }
+  for (std::thread& worker : workers_)
+    pthread_setaffinity_np(worker.native_handle(), sizeof others, &others);
+}
+
 bool ThreadPool::try_run(Body body, void* context) {
   if (taken_.exchange(true, std::memory_order_acquire)) return false;
   if (workers_.empty()) {
@@ -110,6 +126,7 @@ bool ThreadPool::try_run(Body body, void* context) {
     context_ = context;
     running_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
     const uint32_t before = started_.value();
+    if (started_.has_sleepers()) keep_off_callers_core();
     started_.publish(before + 1);
     body(context, 0);
     finished_.wait_while(before, region_wait_);

@@ -42,9 +42,12 @@ class ThreadPool {
  private:
   ThreadPool() = default;
   Status start(const Options& options);
+  void keep_off_callers_core();
   void work(int thread);
 
   std::vector<std::thread> workers_;
+  std::vector<int> cores_;  ///< that workers may be moved among; empty: where they are started
+  int avoided_core_ = -1;
   WaitPolicy idle_wait_, region_wait_;
   Body body_ = nullptr;
   void* context_ = nullptr;

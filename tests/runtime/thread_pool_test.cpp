@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <chrono>
 #include <thread>
@@ -48,6 +49,36 @@ TEST(ThreadPool, WakesSleepingWorkers) {
         [](void* context, int) { ++*static_cast<std::atomic<int>*>(context); }, &calls));
     ASSERT_EQ(calls, 2 * repeat);
   }
+}
+
+TEST(ThreadPool, WakesWorkersOnOtherCoresThanTheCallers) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  if (CPU_COUNT(&before) < 2 || available_cores() < 2) GTEST_SKIP() << "one core";
+  const auto pool = pool_of(2);
+  int asked = 0;
+  for (int core = 0; core < CPU_SETSIZE && asked < 2; ++core) {
+    if (!CPU_ISSET(core, &before)) continue;
+    ++asked;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
+    ASSERT_EQ(sched_setaffinity(0, sizeof own, &own), 0);
+    cpu_set_t of_worker = before;
+    // Until the worker slept when it was asked.
+    for (int repeat = 0; repeat < 200 && CPU_ISSET(core, &of_worker); ++repeat) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ASSERT_TRUE(pool->try_run(
+          [](void* context, int thread) {
+            if (thread == 1)
+              sched_getaffinity(0, sizeof(cpu_set_t), static_cast<cpu_set_t*>(context));
+          },
+          &of_worker));
+    }
+    EXPECT_FALSE(CPU_ISSET(core, &of_worker));
+    EXPECT_EQ(CPU_COUNT(&of_worker), CPU_COUNT(&before) - 1);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 TEST(ThreadPool, IsTakenByOneRunAtATime) {
