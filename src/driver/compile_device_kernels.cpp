@@ -12,6 +12,7 @@
 #include "driver/placed_kernels.h"
 #include "runtime/thread_pool.h"
 #include "support/hash.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "driver/plan_totals.h"
-#include "tile/template_form.h"
+#include "tile/text/template_form.h"
 
 namespace weft {
 

@@ -10,7 +10,7 @@
 #include "lower/lower.h"
 #include "runtime/thread_pool.h"
 #include "support/for_each_in_parallel.h"
-#include "tile/open_sizes.h"
+#include "tile/rewrite/open_sizes.h"
 
 namespace weft {
 

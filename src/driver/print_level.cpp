@@ -2,6 +2,7 @@
 #include "codegen/cuda/emit_cuda.h"
 #include "driver/compiler.h"
 #include "driver/explain_text.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 
@@ -9,7 +10,7 @@ namespace {
 
 void print_tiles(const FusionPlan& plan, std::string* out) {
   for (const PlannedKernel& kernel : plan.kernels) {
-    *out += print(kernel.schedule.program, true);
+    *out += print(kernel.schedule.program, kernel.schedule.scopes);
     for (const std::string& form : template_summary(kernel)) *out += "-- template: " + form + "\n";
     *out += "\n";
   }

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "lower/lowering.h"
-#include "tile/executions.h"
+#include "tile/analysis/executions.h"
 
 namespace weft::lowering {
 

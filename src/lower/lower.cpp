@@ -2,6 +2,7 @@
 
 #include "lower/insert_block_barriers.h"
 #include "lower/lowering.h"
+#include "tile/analysis/derive_scopes.h"
 
 namespace weft::lowering {
 

@@ -2,7 +2,7 @@
 
 #include "kernel/kernel_function.h"
 #include "target/target.h"
-#include "tile/scopes.h"
+#include "tile/scope_analysis.h"
 #include "tile/tile_program.h"
 
 namespace weft {

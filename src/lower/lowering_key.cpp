@@ -3,6 +3,7 @@
 #include <string>
 
 #include "lower/values_in_outputs.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 

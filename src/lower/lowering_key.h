@@ -1,7 +1,7 @@
 #pragma once
 
 #include "support/hash.h"
-#include "tile/scopes.h"
+#include "tile/scope_analysis.h"
 #include "tile/tile_program.h"
 
 namespace weft {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "tile/scopes.h"
+#include "tile/scope_analysis.h"
 #include "tile/tile_program.h"
 
 namespace weft::lowering {

@@ -3,7 +3,7 @@
 
 #include "fmt/format.h"
 #include "plan/fusion_plan.h"
-#include "schedule/pack_kernels.h"
+#include "schedule/gpu/pack_kernels.h"
 
 namespace weft {
 

@@ -1,5 +1,5 @@
+#include "group/group_axes.h"
 #include "plan/grouping.h"
-#include "schedule/group_axes.h"
 
 namespace weft {
 

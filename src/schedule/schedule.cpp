@@ -4,13 +4,16 @@
 #include <numeric>
 
 #include "expr/dependence.h"
-#include "schedule/collapse_axes.h"
-#include "schedule/library_call.h"
-#include "schedule/matrix_product.h"
-#include "schedule/templates.h"
-#include "schedule/tile_builder.h"
-#include "schedule/widen_halves.h"
+#include "group/collapse_axes.h"
+#include "group/strides.h"
+#include "group/widen_halves.h"
+#include "schedule/calls/library_call.h"
+#include "schedule/cpu/templates.h"
+#include "schedule/gpu/matrix_product.h"
+#include "schedule/gpu/templates.h"
+#include "schedule/writer/tile_builder.h"
 #include "support/check.h"
+#include "tile/analysis/derive_scopes.h"
 
 namespace weft {
 

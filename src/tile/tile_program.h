@@ -197,19 +197,4 @@ struct TileProgram {
   IndexExpr index_of(const TileLoop::Dim& dim) const;     ///< origin + offset
 };
 
-/// Names unique and defined before use, boxes cover reads, grid loops outermost, no barrier inside
-/// a condition, each output element written once (enumerated on small extents), places cover their
-/// boxes, reduce axes are box axes.
-Status verify_tile_program(const TileProgram& program);
-
-/// The language of docs/tile_program.md; derived scopes and barriers appear as `--` comments when
-/// `with_scopes`.
-std::string print(const TileProgram& program, bool with_scopes = false);
-Result<TileProgram> parse_tile_program(std::string_view text);
-uint64_t tile_program_hash(const TileProgram& program);  ///< names do not matter
-
-/// The papers' template form, one per statement, e.g. `[GRID_128-WARP_2,WARP,WARP,CTA]S`
-/// (FusionStitching 2019 §5.2).
-std::string template_form(const TileProgram& program, const TileStatement& statement, Scope scope);
-
 }  // namespace weft

@@ -20,6 +20,7 @@
 #include "runtime/artefact.h"
 #include "runtime/load_programs.h"
 #include "support/printable.h"
+#include "tile/check/fits.h"
 
 namespace weft {
 

@@ -3,7 +3,9 @@
 
 #include "lower/lower.h"
 #include "tests/driver/gpu_pipeline.h"
-#include "tile/scopes.h"
+#include "tile/analysis/predict_traffic.h"
+#include "tile/scope_analysis.h"
+#include "tile/text/tile_text.h"
 
 namespace weft::testing {
 namespace {

@@ -4,7 +4,8 @@
 
 #include "lower/lower.h"
 #include "tests/driver/gpu_pipeline.h"
-#include "tile/scopes.h"
+#include "tile/analysis/predict_traffic.h"
+#include "tile/scope_analysis.h"
 
 namespace weft::testing {
 namespace {

@@ -5,7 +5,9 @@
 #include "lower/lower.h"
 #include "tests/driver/emulated_graph.h"
 #include "tests/tile/program_cases.h"
-#include "tile/scopes.h"
+#include "tile/analysis/derive_scopes.h"
+#include "tile/analysis/predict_traffic.h"
+#include "tile/scope_analysis.h"
 
 namespace weft::testing {
 namespace {

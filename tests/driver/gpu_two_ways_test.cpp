@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/driver/emulated_graph.h"
+#include "tile/analysis/predict_traffic.h"
 
 namespace weft::testing {
 namespace {

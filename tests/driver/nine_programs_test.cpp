@@ -9,8 +9,9 @@
 #include "driver/emulated_kernels.h"
 #include "lower/lower.h"
 #include "tests/tile/program_cases.h"
-#include "tile/evaluate.h"
-#include "tile/scopes.h"
+#include "tile/check/evaluate.h"
+#include "tile/scope_analysis.h"
+#include "tile/text/tile_text.h"
 
 namespace weft::tile_test {
 namespace {

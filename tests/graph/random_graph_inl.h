@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "tests/graph/random_graph.h"
+#include "tile/check/fits.h"
 
 namespace weft {
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lower/lower.h"
+#include "tile/text/tile_text.h"
 
 namespace weft::testing {
 

@@ -6,6 +6,8 @@
 #include "lower/lower.h"
 #include "lower/lowering_key.h"
 #include "tests/lower/lowered_program.h"
+#include "tile/analysis/derive_scopes.h"
+#include "tile/text/tile_text.h"
 
 namespace weft::testing {
 namespace {

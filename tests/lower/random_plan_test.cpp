@@ -9,6 +9,7 @@
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
 #include "tests/lower/lowered_program.h"
+#include "tile/text/tile_text.h"
 
 namespace weft::testing {
 namespace {

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "driver/compiler.h"
+#include "tile/check/verify_tile_program.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 namespace {

@@ -3,7 +3,8 @@
 
 #include "plan/fusion_plan.h"
 #include "tests/schedule/expressed.h"
-#include "tile/scopes.h"
+#include "tile/scope_analysis.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 namespace {

@@ -3,6 +3,7 @@
 #include "plan/fusion_plan.h"
 #include "rewrite/fold_constants.h"
 #include "tests/schedule/expressed.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 namespace {
@@ -165,8 +166,8 @@ TEST(PlanText, PrintsAndParses) {
   const auto parsed = parse_plan(kSoftmaxPlan, p, two_cores());
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   EXPECT_EQ(print(*parsed, p), kSoftmaxPlan);
-  EXPECT_EQ(print(parsed->kernels[0].schedule.program, true),
-            print(plan.kernels[0].schedule.program, true));
+  EXPECT_EQ(print(parsed->kernels[0].schedule.program, parsed->kernels[0].schedule.scopes),
+            print(plan.kernels[0].schedule.program, plan.kernels[0].schedule.scopes));
 }
 
 TEST(PlanText, TakesAPartitionMadeByHand) {

@@ -3,6 +3,7 @@
 #include "schedule/schedule.h"
 #include "target/target.h"
 #include "tests/schedule/expressed.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 namespace {

@@ -1,8 +1,8 @@
-#include "schedule/group_axes.h"
+#include "group/group_axes.h"
 
 #include <gtest/gtest.h>
 
-#include "schedule/collapse_axes.h"
+#include "group/collapse_axes.h"
 #include "tests/schedule/expressed.h"
 
 namespace weft {

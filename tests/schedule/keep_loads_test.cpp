@@ -1,4 +1,6 @@
-#include "schedule/keep_loads.h"
+#include "tile/rewrite/keep_loads.h"
+#include "tile/check/verify_tile_program.h"
+#include "tile/text/tile_text.h"
 
 #include <gtest/gtest.h>
 

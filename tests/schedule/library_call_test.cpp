@@ -1,4 +1,4 @@
-#include "schedule/library_call.h"
+#include "schedule/calls/library_call.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

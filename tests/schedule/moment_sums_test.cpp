@@ -1,7 +1,8 @@
-#include "schedule/moment_sums.h"
+#include "schedule/writer/moment_sums.h"
 
 #include <gtest/gtest.h>
 
+#include "group/join_moments.h"
 #include "tests/schedule/expressed.h"
 
 namespace weft {

@@ -1,4 +1,6 @@
-#include "schedule/share_loads.h"
+#include "tile/rewrite/share_loads.h"
+#include "tile/check/verify_tile_program.h"
+#include "tile/text/tile_text.h"
 
 #include <gtest/gtest.h>
 

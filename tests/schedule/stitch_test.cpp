@@ -2,6 +2,8 @@
 
 #include "schedule/schedule.h"
 #include "tests/schedule/expressed.h"
+#include "tile/check/verify_tile_program.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 namespace {

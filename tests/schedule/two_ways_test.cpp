@@ -1,4 +1,4 @@
-#include "schedule/two_ways.h"
+#include "group/two_ways.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

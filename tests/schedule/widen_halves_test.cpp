@@ -1,4 +1,4 @@
-#include "schedule/widen_halves.h"
+#include "group/widen_halves.h"
 
 #include <gtest/gtest.h>
 

@@ -7,6 +7,7 @@
 #include "codegen/cuda/nvrtc.h"
 #include "tests/simt/kernel_cases.h"
 #include "tests/simt/kernel_fixture.h"
+#include "tile/analysis/predict_traffic.h"
 
 namespace weft::simt {
 namespace {

@@ -1,4 +1,5 @@
-#include "tile/open_sizes.h"
+#include "tile/rewrite/open_sizes.h"
+#include "tile/text/tile_text.h"
 
 #include <gtest/gtest.h>
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/tensor.h"
+#include "tile/text/tile_text.h"
 #include "tile/tile_program.h"
 
 namespace weft::tile_test {

@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "tile/evaluate.h"
-#include "tile/scopes.h"
+#include "tile/analysis/derive_scopes.h"
+#include "tile/analysis/predict_traffic.h"
+#include "tile/check/evaluate.h"
+#include "tile/check/fits.h"
+#include "tile/check/verify_tile_program.h"
+#include "tile/rewrite/hoist.h"
+#include "tile/scope_analysis.h"
+#include "tile/text/tile_text.h"
 #include "tile/tile_program.h"
 
 namespace weft {

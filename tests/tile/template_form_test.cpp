@@ -1,9 +1,11 @@
-#include "tile/template_form.h"
+#include "tile/text/template_form.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tile/scopes.h"
+#include "tile/check/verify_tile_program.h"
+#include "tile/scope_analysis.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 namespace {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tile/scopes.h"
+#include "tile/check/verify_tile_program.h"
+#include "tile/scope_analysis.h"
+#include "tile/text/tile_text.h"
 #include "tile/tile_program.h"
 
 namespace weft {

@@ -1,0 +1,237 @@
+#include "group/collapse_axes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "group/group_axes.h"
+
+namespace weft {
+
+namespace {
+
+using Rename = std::vector<IndexExpr>;  ///< by old variable
+
+ScalarRef rename(const ScalarRef& body, const Rename& to,
+                 const std::function<ScalarRef(const ScalarRef&)>& read_of) {
+  return rewrite(
+      body,
+      [&](int var) {
+        return var < kRuntimeIndexBase ? to[static_cast<size_t>(var)] : IndexExpr::var(var);
+      },
+      read_of);
+}
+
+/// Order of the logical axes in memory; the identity for row-major. Empty when the layout is no
+/// permutation.
+std::vector<int> physical_order(const Tensor& t) {
+  std::vector<int> order;
+  if (t.layout.is_row_major()) {
+    for (size_t d = 0; d < t.type.shape.size(); ++d) order.push_back(static_cast<int>(d));
+    return order;
+  }
+  for (const Layout::Axis& a : t.layout.axes) order.push_back(a.axis);
+  return order;
+}
+
+GroupView extract(const TensorProgram& program, const Group& group,
+                  const std::map<TensorId, Layout>& orders) {
+  GroupView view;
+  std::map<TensorId, TensorId> local;
+  std::vector<std::vector<int>> order;
+  const auto tensor = [&](TensorId t) {
+    if (const auto it = local.find(t); it != local.end()) return it->second;
+    const auto id = static_cast<TensorId>(view.program.tensors.size());
+    Tensor copy = program.tensors[static_cast<size_t>(t)];
+    if (const auto it = orders.find(t); it != orders.end()) copy.layout = it->second;
+    order.push_back(physical_order(copy));
+    Shape shape;
+    for (const int d : order.back()) shape.push_back(copy.type.shape[static_cast<size_t>(d)]);
+    copy.type.shape = std::move(shape);
+    copy.layout = {};
+    view.program.tensors.push_back(std::move(copy));
+    view.original.push_back(t);
+    local[t] = id;
+    return id;
+  };
+  const auto permute = [&](TensorId id, const std::vector<IndexExpr>& indices) {
+    std::vector<IndexExpr> out;
+    for (const int d : order[static_cast<size_t>(id)])
+      out.push_back(indices[static_cast<size_t>(d)]);
+    return out;
+  };
+  for (const ExprId e : group.exprs) {
+    TensorExpr expr = program.exprs[static_cast<size_t>(e)];
+    expr.output = tensor(expr.output);
+    // Output axes in the order of memory.
+    Rename to;
+    const std::vector<int>& axes = order[static_cast<size_t>(expr.output)];
+    for (int v = 0; v < expr.axis_count(); ++v) {
+      const auto at = std::find(axes.begin(), axes.end(), v);
+      to.push_back(
+          IndexExpr::var(v < expr.output_rank() ? static_cast<int>(at - axes.begin()) : v));
+    }
+    expr.extents = view.program.tensors[static_cast<size_t>(expr.output)].type.shape;
+    if (!expr.open.empty()) {
+      const std::vector<bool> open = expr.open;
+      for (size_t v = 0; v < axes.size(); ++v) expr.open[v] = open[static_cast<size_t>(axes[v])];
+    }
+    expr.body = rename(expr.body, to, [&](const ScalarRef& read) {
+      auto copy = std::make_shared<Scalar>(*read);
+      copy->symbol = tensor(read->symbol);
+      copy->indices = permute(copy->symbol, read->indices);
+      return ScalarRef(copy);
+    });
+    view.group.exprs.push_back(static_cast<ExprId>(view.program.exprs.size()));
+    view.program.steps.push_back({false, static_cast<int32_t>(view.program.exprs.size())});
+    view.program.exprs.push_back(std::move(expr));
+  }
+  for (const TensorId t : group.outputs) view.group.outputs.push_back(local.at(t));
+  return view;
+}
+
+/// Own axis of an expression for a common axis, -1 if it has none.
+int own_axis(const GroupAxes& axes, size_t position, int axis) {
+  const auto& list = axes.axis_of[position];
+  const auto it = std::find(list.begin(), list.end(), axis);
+  return it == list.end() ? -1 : static_cast<int>(it - list.begin());
+}
+
+/// Merges common axes a (outer) and b wherever they occur; false when some access walks them
+/// otherwise.
+bool merge_pair(GroupView& view, const GroupAxes& axes, int a, int b) {
+  TensorProgram& p = view.program;
+  const int64_t inner = axes.axes[static_cast<size_t>(b)].extent;
+  std::map<TensorId, size_t> merged_dim;  // the first of two dims that become one
+  bool fine = true;
+  const auto claim = [&](TensorId t, size_t dim) {
+    const auto [it, added] = merged_dim.emplace(t, dim);
+    fine &= added || it->second == dim;
+  };
+  for (size_t i = 0; i < p.exprs.size() && fine; ++i) {
+    const TensorExpr& e = p.exprs[i];
+    const int pa = own_axis(axes, i, a), pb = own_axis(axes, i, b);
+    if (pa < 0 && pb < 0) continue;
+    if (pa < 0 || pb < 0) return false;
+    const bool outputs = pa < e.output_rank();
+    if (outputs != (pb < e.output_rank())) return false;
+    if (outputs) {
+      if (pb != pa + 1) return false;
+      claim(e.output, static_cast<size_t>(pa));
+    } else if (e.combiner == Combiner::kArgMax || e.combiner == Combiner::kArgMin) {
+      return false;
+    }
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kIndex) fine &= !uses_var(s.index, pa) && !uses_var(s.index, pb);
+      if (s.kind != Scalar::Kind::kRead) return;
+      int at_a = -1, at_b = -1;
+      for (size_t d = 0; d < s.indices.size(); ++d) {
+        const IndexExpr& index = s.indices[d];
+        if (index.is_var() && index.var_id() == pa && at_a < 0) {
+          at_a = static_cast<int>(d);
+        } else if (index.is_var() && index.var_id() == pb && at_b < 0) {
+          at_b = static_cast<int>(d);
+        } else {
+          fine &= !uses_var(index, pa) && !uses_var(index, pb);
+        }
+      }
+      if (at_a < 0 && at_b < 0) return;
+      if (at_a < 0 || at_b != at_a + 1 ||
+          p.tensors[static_cast<size_t>(s.symbol)].type.shape[static_cast<size_t>(at_b)] != inner) {
+        fine = false;
+        return;
+      }
+      claim(s.symbol, static_cast<size_t>(at_a));
+    });
+  }
+  if (!fine) return false;
+  // An expression that writes a merged tensor along other axes cannot follow.
+  for (size_t i = 0; i < p.exprs.size(); ++i) {
+    const auto it = merged_dim.find(p.exprs[i].output);
+    if (it != merged_dim.end() && own_axis(axes, i, a) != static_cast<int>(it->second))
+      return false;
+  }
+  const auto merge_indices = [&](const ScalarRef& read, int pa, int pb) -> ScalarRef {
+    const auto it = merged_dim.find(read->symbol);
+    if (it == merged_dim.end()) return read;
+    auto copy = std::make_shared<Scalar>(*read);
+    const size_t d = it->second;
+    const int64_t extent = p.tensors[static_cast<size_t>(read->symbol)].type.shape[d + 1];
+    (void)pa;
+    (void)pb;
+    copy->indices[d] = copy->indices[d] * extent + copy->indices[d + 1];
+    copy->indices.erase(copy->indices.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+    return copy;
+  };
+  for (size_t i = 0; i < p.exprs.size(); ++i) {
+    TensorExpr& e = p.exprs[i];
+    const int pa = own_axis(axes, i, a), pb = own_axis(axes, i, b);
+    Rename to;
+    // The pair (pa, pb) becomes (0, merged): index pa*extent + pb is then the merged variable.
+    for (int v = 0; v < e.axis_count(); ++v) {
+      if (pa < 0) {
+        to.push_back(IndexExpr::var(v));
+      } else if (v == pa) {
+        to.emplace_back(0);
+      } else {
+        const int target = v == pb ? pa : v;
+        to.push_back(IndexExpr::var(target > pb ? target - 1 : target));
+      }
+    }
+    // With pb < pa (reductions listed the other way round) removing pb shifts pa.
+    if (pa >= 0 && pb < pa) to[static_cast<size_t>(pb)] = IndexExpr::var(pa - 1);
+    e.body = rename(e.body, to, [&](const ScalarRef& r) { return merge_indices(r, pa, pb); });
+    if (pa < 0) continue;
+    if (!e.open.empty()) {
+      e.open[static_cast<size_t>(pa)] = e.is_open(pa) || e.is_open(pb);
+      e.open.erase(e.open.begin() + pb);
+    }
+    const auto resize = [&](std::vector<int64_t>& extents, int base) {
+      extents[static_cast<size_t>(pa - base)] *= inner;
+      extents.erase(extents.begin() + (pb - base));
+    };
+    if (pa < e.output_rank()) {
+      resize(e.extents, 0);
+    } else {
+      resize(e.reduce_extents, e.output_rank());
+    }
+  }
+  for (const auto& [t, d] : merged_dim) {
+    Shape& shape = p.tensors[static_cast<size_t>(t)].type.shape;
+    shape[d] *= shape[d + 1];
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+  }
+  return true;
+}
+
+}  // namespace
+
+GroupView collapse_axes(const TensorProgram& program, const Group& group,
+                        const std::map<TensorId, Layout>& orders) {
+  GroupView view = extract(program, group, orders);
+  for (bool changed = true; changed;) {
+    changed = false;
+    auto axes = derive_group_axes(view.program, view.group);
+    if (!axes.ok()) return view;
+    // Candidates: axes that stand side by side in some output or read.
+    std::set<std::pair<int, int>> pairs;
+    for (size_t i = 0; i < view.program.exprs.size(); ++i) {
+      const TensorExpr& e = view.program.exprs[i];
+      const auto& own = axes->axis_of[i];
+      for (int v = 0; v + 1 < e.output_rank(); ++v)
+        pairs.emplace(own[static_cast<size_t>(v)], own[static_cast<size_t>(v) + 1]);
+      for (int v = e.output_rank(); v + 1 < e.axis_count(); ++v) {
+        pairs.emplace(own[static_cast<size_t>(v)], own[static_cast<size_t>(v) + 1]);
+      }
+    }
+    for (const auto& [a, b] : pairs) {
+      if (merge_pair(view, *axes, a, b)) {
+        changed = true;
+        break;
+      }
+    }
+  }
+  return view;
+}
+
+}  // namespace weft

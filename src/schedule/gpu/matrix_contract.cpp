@@ -1,0 +1,512 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "fmt/format.h"
+#include "schedule/gpu/matrix_product.h"
+#include "schedule/gpu/templates.h"
+#include "schedule/writer/best_positions.h"
+#include "schedule/writer/tile_builder.h"
+#include "support/rounding.h"
+#include "tile/thread_tile.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kAccessBytes = 16;
+constexpr int64_t kCombinedElements = 4;  ///< partial sums of one access
+
+/// The contraction template through tiles in shared memory, y[m,n] = sum[k] A[m,k] * B[k,n]: every
+/// axis of the group belongs to the rows (A and the result have it), the columns (B and the
+/// result), the depth (A and B) or the batch; axes of one kind that lie behind each other in the
+/// result are one index. A block copies tiles of both operands into shared memory some iterations
+/// ahead and keeps its results in the units' fragments to the end, where the rest of the group runs
+/// on them.
+///     grid m step 128, n step 128 { seq k step 32 stages 3 carry acc[m,n] {
+///       A[m,k] = a[m,k] at block; B[k,n] = b[k,n] at block;
+///       p[m,n] = sum[k] A[m,k]*B[k,n] by mma_m16n8k16; acc' = acc + p } y[m,n] = f(acc[m,n]) }
+/// On plain cores the product is seq q { t' = t + A[m,k+q] * B[k+q,n] }, each thread with results
+/// of its own. Reductions of the results follow where a tile holds all that they run over: a row's
+/// elements are in the registers of its warps. Where tiles make too few blocks, several go through
+/// parts of the depth and leave their sums in a workspace; after a barrier of the grid all blocks
+/// add them up, in the same order every time.
+class MatrixContract {
+ public:
+  MatrixContract(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+                 const Target& target, const TiledProduct& tiled, const std::string& name)
+      : program_(program),
+        group_(group),
+        axes_(axes),
+        target_(target),
+        b_(program, group, axes, name),
+        root_(tiled.product.root),
+        left_(tiled.product.left),
+        right_(tiled.product.right),
+        batch_(tiled.product.batch),
+        rows_(tiled.product.rows),
+        columns_(tiled.product.columns),
+        depth_(tiled.product.depth),
+        type_(tiled.product.type),
+        on_units_(tiled.product.on_units),
+        whole_(tiled.product.problem.whole),
+        tile_(tiled.tile) {}
+
+  ScheduledKernel build();
+
+ private:
+  using Operand = ProductOperand;
+  using Whole = MatrixProblem::Whole;
+
+  int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
+  void add_dim(FlatAxis* flat, const std::string& name, int64_t step);
+  TileBody tile_body();
+  TileLoop product_loop(TileSymbolId acc);
+  void multiply_on_units(TileSymbolId a, TileSymbolId b, TileSymbolId acc, TileBody* body);
+  TileLoop core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId acc);
+  TileStatement update(TileSymbolId carry, ScalarRef value);
+  TileStatement partial_sums(TileSymbolId acc);
+  TileLoop combining_nest();
+  TileSymbolId load_operand(const Operand& operand, const FlatAxis& across, const std::string& name,
+                            TileBody* body);
+  std::vector<IndexExpr> in_memory(const Operand& operand, const FlatAxis& across,
+                                   const IndexExpr& k) const;
+  bool depth_last(const Operand& operand) const;
+  int64_t access_width(const ScalarRef& value, const FlatAxis& along) const;
+  void emit_epilogue(TileBody* body, const ScalarRef& total);
+  ScalarRef emit_value(const std::string& name, const std::vector<IndexExpr>& at, ScalarRef value,
+                       TileBody* body);
+  ScalarRef reduced(int p, const ScalarRef& value, TileBody* body);
+  std::vector<IndexExpr> box_of(int p) const;
+  bool follows_reduction(int p) const;
+  Place fragments() const;
+  const Place& place() const { return place_; }
+  std::vector<IndexExpr> partial_box(const IndexExpr& split) const;
+  std::vector<IndexExpr> box() const { return {index_of(rows_), index_of(columns_)}; }
+  IndexExpr index_of(const FlatAxis& flat) const { return b_.index_of(flat.dim); }
+  TileSymbolId add_symbol(const std::string& name, TileSymbol::Kind kind, DType type) {
+    TileSymbol symbol;
+    symbol.name = b_.unique(name);
+    symbol.kind = kind;
+    symbol.type = type;
+    return b_.program().add_symbol(std::move(symbol));
+  }
+
+  const TensorProgram& program_;
+  const Group& group_;
+  const GroupAxes& axes_;
+  const Target& target_;
+  TileBuilder b_;
+  int root_;
+  Operand left_, right_;
+  std::vector<int> batch_;
+  FlatAxis rows_, columns_, depth_;
+  DType type_;
+  bool on_units_;
+  Whole whole_;
+  MatrixTile tile_;
+  Place place_;  ///< of the results at hand
+  TileVarId split_ = -1;
+  TileSymbolId partials_ = -1, core_sum_ = -1;
+};
+
+void MatrixContract::add_dim(FlatAxis* flat, const std::string& name, int64_t step) {
+  TileProgram& program = b_.program();
+  const std::string unique = b_.unique(name);
+  flat->dim.origin = program.add_var(unique, TileVar::Kind::kOrigin, 0);
+  flat->dim.offset = program.add_var(unique, TileVar::Kind::kOffset, step);
+  flat->dim.begin = 0;
+  flat->dim.end = flat->extent;
+  flat->dim.step = step;
+  const IndexExpr whole = b_.index_of(flat->dim);
+  int64_t below = 1;
+  for (size_t i = flat->axes.size(); i-- > 0;) {
+    const int axis = flat->axes[i];
+    IndexExpr digit = floor_div(whole, below);
+    if (i > 0) digit = mod(digit, extent(axis));
+    b_.bind(axis, digit);
+    below *= extent(axis);
+  }
+}
+
+/// How the results lie in the registers of a block.
+Place MatrixContract::fragments() const {
+  const auto digit = [](PlaceLevel level, int64_t n) { return Place::Digit{level, n}; };
+  Place out;
+  if (!on_units_) {
+    out.axes.push_back({rows_.dim.offset,
+                        {digit(PlaceLevel::kWarp, tile_.warps_m),
+                         digit(PlaceLevel::kReg, tile_.m / tile_.warps_m / kCoreRows),
+                         digit(PlaceLevel::kLane, kCoreRows)}});
+    out.axes.push_back({columns_.dim.offset,
+                        {digit(PlaceLevel::kWarp, tile_.warps_n),
+                         digit(PlaceLevel::kReg, tile_.n / tile_.warps_n / kCoreColumns),
+                         digit(PlaceLevel::kLane, 8), digit(PlaceLevel::kVec, 4)}});
+    return out;
+  }
+  out.axes.push_back(
+      {rows_.dim.offset,
+       {digit(PlaceLevel::kWarp, tile_.warps_m),
+        digit(PlaceLevel::kReg, tile_.m / tile_.warps_m / 8), digit(PlaceLevel::kLane, 8)}});
+  out.axes.push_back({columns_.dim.offset,
+                      {digit(PlaceLevel::kWarp, tile_.warps_n),
+                       digit(PlaceLevel::kReg, tile_.n / tile_.warps_n / 8),
+                       digit(PlaceLevel::kLane, 4), digit(PlaceLevel::kVec, 2)}});
+  return out;
+}
+
+/// Elements along an axis that one access may have: all that the address, apart from the axis, and
+/// the axis's extent are multiples of.
+int64_t MatrixContract::access_width(const ScalarRef& value, const FlatAxis& along) const {
+  int64_t width = std::min(kAccessBytes / byte_size(type_), along.dim.step);
+  visit(value, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead) return;
+    const TileSymbol& symbol = b_.program().symbols[static_cast<size_t>(s.symbol)];
+    Shape shape;
+    for (const IndexExpr& e : symbol.shape) shape.push_back(e.constant());
+    AffineForm form;
+    const IndexExpr offset = element_offset(symbol.layout, shape, s.indices, b_.ranges());
+    if (!as_affine(offset, &form)) {
+      width = 1;
+      return;
+    }
+    int64_t common = std::gcd(form.constant, along.extent);
+    const int64_t c = form.coefficient(along.dim.offset);
+    for (const auto& [id, factor] : form.terms) {
+      const int64_t step = id == along.dim.origin ? along.dim.step : 1;
+      if (id != along.dim.offset) common = std::gcd(common, factor * step);
+    }
+    if (c == 0 && !uses_var(offset, along.dim.offset)) return;
+    if (c != 1) width = 1;
+    while (common % width != 0) width /= 2;
+  });
+  return width;
+}
+
+TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis& across,
+                                          const std::string& name, TileBody* body) {
+  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+  const TileSymbolId symbol = add_symbol(name, TileSymbol::Kind::kValue, type_);
+  const ScalarRef value = rewrite(
+      operand.factor,
+      [&](int var) -> IndexExpr {
+        return var < kRuntimeIndexBase ? b_.index(own[static_cast<size_t>(var)])
+                                       : IndexExpr::var(var);
+      },
+      [&](const ScalarRef& read) -> ScalarRef {
+        auto copy = std::make_shared<Scalar>(*read);
+        copy->symbol = b_.input(read->symbol);
+        return copy;
+      });
+  const FlatAxis &inner = operand.along_depth ? depth_ : across,
+                 &outer = operand.along_depth ? across : depth_;
+  ThreadTile threads(tile_.warps());
+  TileStatement st;
+  const bool turned = operand.along_depth != depth_last(operand);
+  const int64_t width = turned ? 1 : access_width(value, inner);
+  std::vector<Place::Digit> fast = threads.add(inner.dim.step, width, 32, tile_.warps(), 0);
+  std::vector<Place::Digit> slow = threads.add(outer.dim.step, 1, 32, tile_.warps(), 0);
+  if (slow.empty()) slow.push_back({PlaceLevel::kReg, 1});
+  st.targets.push_back({symbol, in_memory(operand, across, index_of(depth_)), false});
+  st.value = value;
+  st.demand = Scope::kBlock;
+  st.place.axes.push_back({outer.dim.offset, std::move(slow)});
+  st.place.axes.push_back({inner.dim.offset, std::move(fast)});
+  body->push_back(TileNode::of(std::move(st)));
+  return symbol;
+}
+
+/// Whether a row of the operand's tile in shared memory runs along the depth. Units of 32-bit
+/// elements take no others; cores read the columns of the right operand as vectors.
+bool MatrixContract::depth_last(const Operand& operand) const {
+  if (on_units_) return operand.along_depth || byte_size(type_) != 2;
+  return operand.along_depth && &operand == &left_;
+}
+
+/// Coordinates of an operand's tile, in the order in which it lies in shared memory.
+std::vector<IndexExpr> MatrixContract::in_memory(const Operand& operand, const FlatAxis& across,
+                                                 const IndexExpr& k) const {
+  const IndexExpr x = index_of(across);
+  return depth_last(operand) ? std::vector<IndexExpr>{x, k} : std::vector<IndexExpr>{k, x};
+}
+
+TileLoop MatrixContract::product_loop(TileSymbolId acc) {
+  TileLoop loop;
+  loop.kind = TileLoop::Kind::kSeq;
+  loop.stages = tile_.stages;
+  add_dim(&depth_, "k", tile_.k);
+  if (split_ >= 0) {
+    const int64_t share = tile_.depth_of_split(depth_.extent);
+    depth_.dim.begin = IndexExpr::var(split_) * share;
+    const IndexExpr end = depth_.dim.begin + share;
+    depth_.dim.end = depth_.extent % share == 0 ? end : min(end, IndexExpr(depth_.extent));
+  }
+  loop.dims.push_back(depth_.dim);
+  TileCarry carry;
+  carry.target = {acc, box(), false};
+  carry.type = DType::kF32;
+  carry.initial = scalar_constant(float_value(DType::kF32, 0));
+  carry.place = place();
+  loop.carries.push_back(std::move(carry));
+  const TileSymbolId a = load_operand(left_, rows_, "A", &loop.body);
+  const TileSymbolId b = load_operand(right_, columns_, "B", &loop.body);
+
+  if (on_units_) {
+    multiply_on_units(a, b, acc, &loop.body);
+  } else {
+    loop.body.push_back(TileNode::of(core_loop(a, b, acc)));
+    loop.body.push_back(TileNode::of(update(acc, scalar_read(core_sum_, DType::kF32, box()))));
+  }
+  return loop;
+}
+
+TileStatement MatrixContract::update(TileSymbolId carry, ScalarRef value) {
+  TileStatement st;
+  st.targets.push_back({carry, box(), true});
+  st.value = std::move(value);
+  st.place = place();
+  return st;
+}
+
+void MatrixContract::multiply_on_units(TileSymbolId a, TileSymbolId b, TileSymbolId acc,
+                                       TileBody* body) {
+  const auto operand = [&](TileSymbolId symbol, const Operand& of, const FlatAxis& across) {
+    return scalar_convert(scalar_read(symbol, type_, in_memory(of, across, index_of(depth_))),
+                          DType::kF32);
+  };
+  const TileSymbolId part = add_symbol("part", TileSymbol::Kind::kValue, DType::kF32);
+  TileStatement product;
+  product.targets.push_back({part, box(), false});
+  product.combiner = TileCombiner::kSum;
+  product.reduce_axes.push_back(depth_.dim.offset);
+  product.value = scalar_apply(
+      ScalarOp::kMul, {operand(a, left_, rows_), operand(b, right_, columns_)}, DType::kF32);
+  product.unit = byte_size(type_) == 2 ? "mma_m16n8k16" : "mma_m16n8k8";
+  product.place = place();
+  body->push_back(TileNode::of(std::move(product)));
+  body->push_back(TileNode::of(update(acc, scalar_apply(ScalarOp::kAdd,
+                                                        {scalar_read(acc, DType::kF32, box()),
+                                                         scalar_read(part, DType::kF32, box())},
+                                                        DType::kF32))));
+}
+
+/// seq q in step carry t[m,n] = acc[m,n] { t' = t + A[m,k+q] * B[k+q,n] }, written out.
+TileLoop MatrixContract::core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId acc) {
+  TileLoop loop;
+  loop.kind = TileLoop::Kind::kSeq;
+  TileLoop::Dim step;
+  step.origin = b_.program().add_var(b_.unique("q"), TileVar::Kind::kOrigin, 0);
+  step.begin = 0;
+  step.end = tile_.k;
+  step.unroll = 0;
+  loop.dims.push_back(step);
+  core_sum_ = add_symbol("part", TileSymbol::Kind::kCarry, DType::kF32);
+  TileCarry carry;
+  carry.target = {core_sum_, box(), false};
+  carry.type = DType::kF32;
+  carry.initial = scalar_read(acc, DType::kF32, box());
+  carry.place = place();
+  loop.carries.push_back(std::move(carry));
+  const IndexExpr at = IndexExpr::var(depth_.dim.origin) + IndexExpr::var(step.origin);
+  const ScalarRef product = scalar_apply(ScalarOp::kMul,
+                                         {scalar_read(a, type_, in_memory(left_, rows_, at)),
+                                          scalar_read(b, type_, in_memory(right_, columns_, at))},
+                                         DType::kF32);
+  loop.body.push_back(TileNode::of(update(
+      core_sum_, scalar_apply(ScalarOp::kAdd, {scalar_read(core_sum_, DType::kF32, box()), product},
+                              DType::kF32))));
+  return loop;
+}
+
+TileBody MatrixContract::tile_body() {
+  TileBody body;
+  const TileSymbolId acc = add_symbol("acc", TileSymbol::Kind::kCarry, DType::kF32);
+  body.push_back(TileNode::of(product_loop(acc)));
+  if (split_ >= 0) {
+    body.push_back(TileNode::of(partial_sums(acc)));
+  } else {
+    emit_epilogue(&body, scalar_read(acc, DType::kF32, box()));
+  }
+  return body;
+}
+
+std::vector<IndexExpr> MatrixContract::partial_box(const IndexExpr& split) const {
+  std::vector<IndexExpr> out{split};
+  for (const int a : batch_) out.push_back(b_.index(a));
+  for (const IndexExpr& e : box()) out.push_back(e);
+  return out;
+}
+
+/// Sums over one part of the depth, for the blocks that combine them.
+TileStatement MatrixContract::partial_sums(TileSymbolId acc) {
+  partials_ = add_symbol("partial", TileSymbol::Kind::kValue, DType::kF32);
+  TileStatement st;
+  st.targets.push_back({partials_, partial_box(IndexExpr::var(split_)), false});
+  st.value = scalar_read(acc, DType::kF32, box());
+  st.place = place();
+  return st;
+}
+
+/// Behind a barrier of the grid: the parts of each result in their order, and the epilogue.
+TileLoop MatrixContract::combining_nest() {
+  TileLoop grid;
+  grid.kind = TileLoop::Kind::kGrid;
+  for (const int a : batch_) grid.dims.push_back(b_.loop_dim(a, 1));
+  ThreadTile threads(tile_.warps());
+  const int64_t width = std::gcd(columns_.extent, kCombinedElements);
+  // A row that is reduced lies on the lanes of one warp, however long.
+  const int64_t rounds = whole_ == Whole::kColumns ? 0 : 1;
+  const auto across = threads.add(columns_.extent, width, 32, 1, rounds);
+  const auto down = threads.add(rows_.extent, 1, 32, tile_.warps(), 1);
+  add_dim(&rows_, "m", std::max<int64_t>(digits_extent(down), 2));
+  add_dim(&columns_, "n", std::max<int64_t>(digits_extent(across), 2));
+  place_ = {{{rows_.dim.offset, down}, {columns_.dim.offset, across}}};
+  for (Place::Axis& a : place_.axes) {
+    if (a.digits.empty()) a.digits.push_back({PlaceLevel::kReg, 2});
+  }
+  grid.dims.push_back(rows_.dim);
+  grid.dims.push_back(columns_.dim);
+  const TileVarId part = b_.program().add_var(b_.unique("t"), TileVar::Kind::kAxis, tile_.splits);
+  const TileSymbolId total = add_symbol("total", TileSymbol::Kind::kValue, DType::kF32);
+  TileStatement sum;
+  sum.targets.push_back({total, box(), false});
+  sum.combiner = TileCombiner::kSum;
+  sum.reduce_axes.push_back(part);
+  sum.value = scalar_read(partials_, DType::kF32, partial_box(IndexExpr::var(part)));
+  sum.place = place_;
+  sum.place.axes.push_back({part, {{PlaceLevel::kReg, tile_.splits}}});
+  grid.body.push_back(TileNode::of(std::move(sum)));
+  emit_epilogue(&grid.body, scalar_read(total, DType::kF32, box()));
+  return grid;
+}
+
+/// The rest of the group on the finished tile, in the places of its fragments. A result of a
+/// reduction, and what is made of such alone, has an element for each row (or column) of the tile,
+/// with copies in all threads that share it.
+void MatrixContract::emit_epilogue(TileBody* body, const ScalarRef& total) {
+  std::map<int, ScalarRef> values;
+  for (size_t i = 0; i < group_.exprs.size(); ++i) {
+    const int p = static_cast<int>(i);
+    const TensorExpr& e = b_.expr(p);
+    const Tensor& tensor = program_.tensors[static_cast<size_t>(e.output)];
+    ScalarRef value = p == root_ ? total : b_.translate(p, [&](int producer, const Scalar&) {
+      return values.at(producer);
+    });
+    if (p != root_ && !e.reduce_extents.empty()) value = reduced(p, value, body);
+    values[p] =
+        emit_value(tensor.name + "_v", box_of(p), scalar_convert(value, tensor.type.dtype), body);
+    if (std::find(group_.outputs.begin(), group_.outputs.end(), e.output) != group_.outputs.end()) {
+      body->push_back(TileNode::of(b_.store(p, values[p], place())));
+    }
+  }
+}
+
+ScalarRef MatrixContract::emit_value(const std::string& name, const std::vector<IndexExpr>& at,
+                                     ScalarRef value, TileBody* body) {
+  const DType type = value->type;
+  const TileSymbolId id = add_symbol(name, TileSymbol::Kind::kValue, type);
+  TileStatement st;
+  st.targets.push_back({id, at, false});
+  st.value = std::move(value);
+  st.place = place();
+  body->push_back(TileNode::of(std::move(st)));
+  return scalar_read(id, type, at);
+}
+
+/// Over the whole columns, or rows, of the tile: one statement, two where a position is asked for.
+ScalarRef MatrixContract::reduced(int p, const ScalarRef& value, TileBody* body) {
+  const TensorExpr& e = b_.expr(p);
+  const FlatAxis& over = whole_ == Whole::kColumns ? columns_ : rows_;
+  const auto reduce = [&](const char* suffix, Combiner combiner, ScalarRef elements) {
+    const ScalarRef made = emit_value(program_.tensors[static_cast<size_t>(e.output)].name + suffix,
+                                      box_of(p), std::move(elements), body);
+    body->back().statement.combiner = tile_combiner(combiner);
+    body->back().statement.reduce_axes = {over.dim.offset};
+    return made;
+  };
+  if (!keeps_position(e)) return reduce("_r", e.combiner, scalar_convert(value, e.accumulator));
+  const int axis = axes_.axis_of[static_cast<size_t>(p)][static_cast<size_t>(e.output_rank())];
+  const ScalarRef best = reduce("_m", best_of(e), value);
+  // In a tile 32 bits number what a thread must hold all of.
+  const ScalarRef none = scalar_constant(
+      int_value(DType::kI32, e.last_on_ties ? -1 : std::numeric_limits<int32_t>::max()));
+  const ScalarRef here = scalar_convert(scalar_index(b_.index(axis)), DType::kI32);
+  return reduce(
+      "_w", pick_of(e),
+      scalar_apply(ScalarOp::kSelect, {same_value(value, best), here, none}, DType::kI32));
+}
+
+/// Coordinates in the tile of what member p makes: without those that a reduction took.
+std::vector<IndexExpr> MatrixContract::box_of(int p) const {
+  if (!follows_reduction(p)) return box();
+  return {index_of(whole_ == Whole::kColumns ? rows_ : columns_)};
+}
+
+/// Whether the member has results of later reductions for its elements, not results of the product.
+bool MatrixContract::follows_reduction(int p) const {
+  if (whole_ == Whole::kNeither || p == root_) return false;
+  const TensorExpr& e = b_.expr(p);
+  const auto& own = axes_.axis_of[static_cast<size_t>(p)];
+  const FlatAxis& over = whole_ == Whole::kColumns ? columns_ : rows_;
+  const auto end = own.begin() + e.output_rank();
+  return std::none_of(over.axes.begin(), over.axes.end(),
+                      [&](int a) { return std::find(own.begin(), end, a) != end; });
+}
+
+ScheduledKernel MatrixContract::build() {
+  TileLoop grid;
+  grid.kind = TileLoop::Kind::kGrid;
+  int64_t items = tile_.splits;
+  if (tile_.splits > 1) {
+    TileLoop::Dim split;
+    split.origin = split_ = b_.program().add_var(b_.unique("s"), TileVar::Kind::kOrigin, 0);
+    split.begin = 0;
+    split.end = tile_.splits;
+    grid.dims.push_back(split);
+  }
+  for (const int a : batch_) {
+    grid.dims.push_back(b_.loop_dim(a, 1));
+    items *= extent(a);
+  }
+  add_dim(&rows_, "m", tile_.m);
+  add_dim(&columns_, "n", tile_.n);
+  place_ = fragments();
+  for (const FlatAxis* flat : {&rows_, &columns_}) {
+    grid.dims.push_back(flat->dim);
+    items *= round_up(flat->extent, flat->dim.step) / flat->dim.step;
+  }
+  grid.body = tile_body();
+  b_.program().body = b_.one_nest(std::move(grid));
+  if (tile_.splits > 1) {
+    b_.program().body.push_back(TileNode::of(combining_nest()));
+    b_.program().per_sm = (items + target_.sm_count - 1) / target_.sm_count;
+  }
+  b_.program().cpu = false;
+  b_.program().blocks = items;
+  b_.program().warps = tile_.warps();
+  ScheduledKernel out;
+  out.program = std::move(b_.program());
+  out.parameters = b_.take_parameters();
+  out.schedule_template =
+      fmt::format("contract on {} {}x{}x{}, {} stages, {}x{} warps, {} B shared",
+                  on_units_ ? "matrix units" : "cores", tile_.m, tile_.n, tile_.k, tile_.stages,
+                  tile_.warps_m, tile_.warps_n, tile_.shared_bytes);
+  if (tile_.splits > 1) {
+    out.schedule_template += fmt::format(", depth over {} blocks", tile_.splits);
+  }
+  out.predicted_us = out.layout_us = tile_.microseconds;
+  return out;
+}
+
+}  // namespace
+
+std::optional<ScheduledKernel> build_matrix_contract(const TensorProgram& program,
+                                                     const Group& group, const GroupAxes& axes,
+                                                     const Target& target,
+                                                     const std::string& name) {
+  const auto tiled = tiled_product(program, group, axes, target);
+  if (!tiled.ok()) return std::nullopt;
+  return MatrixContract(program, group, axes, target, *tiled, name).build();
+}
+
+}  // namespace weft

@@ -1,0 +1,390 @@
+#include "schedule/gpu/matrix_product.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "expr/dependence.h"
+#include "fmt/format.h"
+#include "group/strides.h"
+#include "schedule/gpu/templates.h"
+#include "schedule/writer/best_positions.h"
+#include "schedule/writer/tile_builder.h"
+#include "support/rounding.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kAccessBytes = 16;
+/// Beyond this share of work on padding the plain cores do as well.
+constexpr int64_t kMostPadding = 8;
+constexpr int64_t kCoreDepth = 8;  ///< of the shortest step on plain cores
+
+Error refuse(std::string reason) { return {ErrorCode::kUnsupported, std::move(reason)}; }
+
+/// The narrowest float type that holds every value of the tree, in which it is a conversion of
+/// something or a choice (a pad's) between such and zero; else its own.
+DType narrowest_type(const ScalarRef& s) {
+  if (s->kind != Scalar::Kind::kApply) return s->type;
+  if (s->op == ScalarOp::kConvert && is_float(s->type) && is_float(s->operands[0]->type) &&
+      byte_size(s->operands[0]->type) < byte_size(s->type)) {
+    return narrowest_type(s->operands[0]);
+  }
+  if (s->op != ScalarOp::kSelect) return s->type;
+  for (const size_t kept : {1, 2}) {
+    const ScalarRef& other = s->operands[3 - kept];
+    if (other->kind == Scalar::Kind::kConstant && other->value.f == 0) {
+      return narrowest_type(s->operands[kept]);
+    }
+  }
+  return s->type;
+}
+
+/// The tree in its narrowest type.
+ScalarRef narrowed(const ScalarRef& s) {
+  const DType type = narrowest_type(s);
+  if (type == s->type) return s;
+  if (s->op == ScalarOp::kConvert) return narrowed(s->operands[0]);
+  const auto branch = [&](const ScalarRef& b) {
+    return b->kind == Scalar::Kind::kConstant ? scalar_constant(float_value(type, 0)) : narrowed(b);
+  };
+  return scalar_apply(ScalarOp::kSelect,
+                      {s->operands[0], branch(s->operands[1]), branch(s->operands[2])}, type);
+}
+
+class ProductFinder {
+ public:
+  ProductFinder(const TensorProgram& program, const Group& group, const GroupAxes& axes,
+                const Target& target)
+      : program_(program), group_(group), axes_(axes), target_(target) {
+    product_.root = axes.reductions[0];
+  }
+
+  Result<MatrixProduct> run() {
+    WEFT_RETURN_IF_ERROR(find_operands());
+    WEFT_RETURN_IF_ERROR(sort_axes());
+    WEFT_RETURN_IF_ERROR(find_whole());
+    WEFT_RETURN_IF_ERROR(describe());
+    return std::move(product_);
+  }
+
+ private:
+  const TensorExpr& expr(int p) const {
+    return program_.exprs[static_cast<size_t>(group_.exprs[static_cast<size_t>(p)])];
+  }
+  const std::string& name(int p) const {
+    return program_.tensors[static_cast<size_t>(expr(p).output)].name;
+  }
+  const std::vector<int>& own(int p) const { return axes_.axis_of[static_cast<size_t>(p)]; }
+  int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
+  int64_t stride(const ProductOperand& operand, int axis) const {
+    return stride_along(program_, axes_, product_.root, *operand.read, axis);
+  }
+  int64_t result_stride(int axis) const {
+    return output_stride_along(program_, axes_, group_, product_.root, axis);
+  }
+  Status find_operands();
+  bool find_operand(const ScalarRef& factor, ProductOperand* operand) const;
+  bool depends(const ProductOperand& operand, int axis) const;
+  Status sort_axes();
+  void flatten_result(std::vector<int> axes, FlatAxis* flat);
+  void order_depth();
+  int64_t run_along(const ProductOperand& operand, const FlatAxis& along) const;
+  Status find_whole();
+  Status describe();
+  int64_t epilogue_bytes() const;
+
+  const TensorProgram& program_;
+  const Group& group_;
+  const GroupAxes& axes_;
+  const Target& target_;
+  MatrixProduct product_;
+  MatrixProblem::Whole whole_ = MatrixProblem::Whole::kNeither;
+};
+
+bool ProductFinder::depends(const ProductOperand& operand, int axis) const {
+  const auto& list = own(product_.root);
+  const auto at = std::find(list.begin(), list.end(), axis);
+  if (at == list.end()) return false;
+  const auto var = static_cast<int>(at - list.begin());
+  bool used = false;
+  visit(operand.factor, [&](const Scalar& s) {
+    used |= s.kind == Scalar::Kind::kIndex && uses_var(s.index, var);
+    for (const IndexExpr& e : s.indices) used |= uses_var(e, var);
+  });
+  return used;
+}
+
+bool ProductFinder::find_operand(const ScalarRef& factor, ProductOperand* operand) const {
+  operand->factor = narrowed(factor);
+  int64_t most = 0;
+  visit(operand->factor, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead) return;
+    int64_t reach = 1;
+    const auto& list = own(product_.root);
+    for (size_t v = 0; v < list.size(); ++v) {
+      const bool used = std::any_of(s.indices.begin(), s.indices.end(), [&](const IndexExpr& e) {
+        return uses_var(e, static_cast<int>(v));
+      });
+      if (used) reach *= extent(list[v]);
+    }
+    if (reach <= most) return;
+    most = reach;
+    operand->read = &s;
+  });
+  return operand->read != nullptr;
+}
+
+Status ProductFinder::find_operands() {
+  const TensorExpr& e = expr(product_.root);
+  const ScalarRef& body = e.body;
+  if (e.combiner != Combiner::kSum || e.accumulator != DType::kF32 ||
+      body->kind != Scalar::Kind::kApply || body->op != ScalarOp::kMul ||
+      body->type != DType::kF32 || !find_operand(body->operands[0], &product_.left) ||
+      !find_operand(body->operands[1], &product_.right)) {
+    return refuse(name(product_.root) + " is no product of two matrices");
+  }
+  const DType type = product_.type = product_.left.factor->type;
+  const bool halves = type == DType::kF16 || type == DType::kBF16;
+  product_.on_units = halves || target_.reduced_float32;
+  if (!(halves || type == DType::kF32) || product_.right.factor->type != type) {
+    return refuse("no matrix unit takes the operands of " + name(product_.root));
+  }
+  return {};
+}
+
+Status ProductFinder::sort_axes() {
+  const TensorExpr& e = expr(product_.root);
+  std::vector<int> left, right;
+  for (int d = 0; d < e.axis_count(); ++d) {
+    const int axis = own(product_.root)[static_cast<size_t>(d)];
+    if (extent(axis) == 1) continue;
+    const bool in_left = depends(product_.left, axis), in_right = depends(product_.right, axis);
+    if (d >= e.output_rank()) {
+      if (!in_left || !in_right) return refuse("a factor of the whole sum");
+      product_.depth.axes.push_back(axis);
+    } else if (in_left == in_right) {
+      product_.batch.push_back(axis);
+    } else {
+      (in_left ? left : right).push_back(axis);
+    }
+  }
+  if (left.empty() || right.empty() || product_.depth.axes.empty())
+    return refuse(name(product_.root) + " lacks rows, columns or depth");
+  // Columns are what the result has one element after another.
+  const auto nearest = [&](const std::vector<int>& list) {
+    int64_t least = INT64_MAX;
+    for (const int a : list) least = std::min(least, result_stride(a));
+    return least;
+  };
+  if (nearest(left) < nearest(right)) {
+    std::swap(left, right);
+    std::swap(product_.left, product_.right);
+  }
+  flatten_result(std::move(left), &product_.rows);
+  flatten_result(std::move(right), &product_.columns);
+  order_depth();
+  return {};
+}
+
+/// The innermost axes that lie behind each other in the result become one; the others are walked by
+/// the grid.
+void ProductFinder::flatten_result(std::vector<int> axes, FlatAxis* flat) {
+  std::sort(axes.begin(), axes.end(), [&](int a, int c) {
+    const int64_t x = result_stride(a), y = result_stride(c);
+    return x != y ? x > y : a < c;
+  });
+  size_t first = axes.size() - 1;
+  while (first > 0 &&
+         result_stride(axes[first - 1]) == result_stride(axes[first]) * extent(axes[first])) {
+    --first;
+  }
+  product_.batch.insert(product_.batch.end(), axes.begin(),
+                        axes.begin() + static_cast<ptrdiff_t>(first));
+  flat->axes.assign(axes.begin() + static_cast<ptrdiff_t>(first), axes.end());
+  for (const int a : flat->axes) flat->extent *= extent(a);
+}
+
+/// The order of the operand that is a plain tensor, so that its elements lie behind each other.
+void ProductFinder::order_depth() {
+  FlatAxis& depth = product_.depth;
+  const auto plain = [&](const ProductOperand& o) {
+    return std::all_of(depth.axes.begin(), depth.axes.end(),
+                       [&](int a) { return stride(o, a) > 0; });
+  };
+  const ProductOperand& first =
+      plain(product_.left) || !plain(product_.right) ? product_.left : product_.right;
+  std::sort(depth.axes.begin(), depth.axes.end(), [&](int a, int c) {
+    const int64_t x = stride(first, a), y = stride(first, c);
+    return x != y ? x > y : a < c;
+  });
+  for (const int a : depth.axes) depth.extent *= extent(a);
+  for (auto* operand : {&product_.left, &product_.right}) {
+    const FlatAxis& across = operand == &product_.left ? product_.rows : product_.columns;
+    operand->along_depth = run_along(*operand, depth) >= run_along(*operand, across);
+  }
+}
+
+/// Elements that lie behind each other along an axis.
+int64_t ProductFinder::run_along(const ProductOperand& operand, const FlatAxis& along) const {
+  int64_t elements = 1;
+  for (size_t i = along.axes.size(); i-- > 0;) {
+    if (stride(operand, along.axes[i]) != elements) break;
+    elements *= extent(along.axes[i]);
+  }
+  return elements;
+}
+
+/// All reductions behind the product run over the same axes of its result, and these are one index
+/// of the tile.
+Status ProductFinder::find_whole() {
+  const auto& at = axes_.reductions;
+  const int root = product_.root;
+  std::set<int> reduced;
+  for (size_t r = 1; r < at.size(); ++r) {
+    const int p = at[r];
+    if (axes_.level[static_cast<size_t>(p)] == 0)
+      return refuse(name(p) + " does not reduce a result of " + name(root));
+    std::set<int> here;
+    for (size_t d = static_cast<size_t>(expr(p).output_rank()); d < own(p).size(); ++d) {
+      if (extent(own(p)[d]) > 1) here.insert(own(p)[d]);
+    }
+    if (r > 1 && here != reduced)
+      return refuse(name(p) + " and " + name(at[1]) + " reduce over different axes");
+    if (!keeps_position(expr(p)) && tile_combiner(expr(p).combiner) == TileCombiner::kNone)
+      return refuse(name(p) + " has no form for the threads of a block");
+    reduced = std::move(here);
+  }
+  if (at.size() < 2 || reduced.empty()) return {};
+  const auto is = [&](const FlatAxis& flat) {
+    return std::set<int>(flat.axes.begin(), flat.axes.end()) == reduced;
+  };
+  if (is(product_.columns)) {
+    whole_ = MatrixProblem::Whole::kColumns;
+  } else if (is(product_.rows)) {
+    whole_ = MatrixProblem::Whole::kRows;
+  } else {
+    return refuse(name(at[1]) + " reduces over other axes than the rows or the columns of " +
+                  name(root));
+  }
+  return {};
+}
+
+/// A plain read whose axes are not folded together out of several.
+bool copies_directly(const ProductOperand& operand) {
+  return operand.factor->kind == Scalar::Kind::kRead && operand.factor->operands.empty() &&
+         !operand.factor->fill;
+}
+
+/// Of what is stored, and of what is read beside the operands, for one result.
+int64_t ProductFinder::epilogue_bytes() const {
+  double bytes = 0;
+  for (const TensorId t : group_.outputs) {
+    const TensorType& type = program_.tensors[static_cast<size_t>(t)].type;
+    bytes += static_cast<double>(checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
+  }
+  std::map<TensorId, int64_t> read;
+  for (int p = 0; p < static_cast<int>(group_.exprs.size()); ++p) {
+    if (p == product_.root) continue;
+    for (const auto& [t, n] : bytes_read_by_tensor(program_, expr(p))) {
+      if (axes_.producer(t) < 0) read[t] = std::max(read[t], n);
+    }
+  }
+  for (const auto& [t, n] : read) bytes += static_cast<double>(n);
+  const MatrixProblem& p = product_.problem;
+  const double results =
+      static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
+  constexpr double kMost = 1 << 20;
+  return static_cast<int64_t>(std::min(kMost, bytes / results + 0.5));
+}
+
+Status ProductFinder::describe() {
+  MatrixProblem& p = product_.problem;
+  const DType type = product_.type;
+  for (const int a : product_.batch) p.batch *= extent(a);
+  p.m = product_.rows.extent;
+  p.n = product_.columns.extent;
+  p.k = product_.depth.extent;
+  p.element_bytes = byte_size(type);
+  p.on_units = product_.on_units;
+  p.depth = p.on_units ? 2 * kAccessBytes / p.element_bytes : kCoreDepth;
+  p.gflops = type == DType::kF16    ? target_.peak_f16_gflops
+             : type == DType::kBF16 ? target_.peak_bf16_gflops
+             : p.on_units           ? target_.peak_tf32_gflops
+                                    : target_.peak_gflops;
+  p.registers_on_the_way = !copies_directly(product_.left) || !copies_directly(product_.right);
+  p.whole = whole_;
+  p.epilogue_bytes = epilogue_bytes();
+  // Extents below one instruction's are padding.
+  const int64_t padding = round_up(p.m, 16) / p.m * (round_up(p.n, p.on_units ? 8 : 32) / p.n) *
+                          (round_up(p.k, p.depth) / p.k);
+  if (padding > (p.on_units ? kMostPadding : 1))
+    return refuse(
+        fmt::format("{} is too small for tiles: {} x {} x {}", name(product_.root), p.m, p.n, p.k));
+  return {};
+}
+
+}  // namespace
+
+Result<TiledProduct> tiled_product(const TensorProgram& program, const Group& group,
+                                   const GroupAxes& axes, const Target& target) {
+  WEFT_ASSIGN_OR_RETURN(MatrixProduct product, ProductFinder(program, group, axes, target).run());
+  const MatrixProblem& p = product.problem;
+  MatrixTile tile = choose_matrix_tile(p, target);
+  if (tile.m == 0) {
+    if (p.whole == MatrixProblem::Whole::kNeither) return refuse(target.name + " has no such tile");
+    const bool columns = p.whole == MatrixProblem::Whole::kColumns;
+    return refuse(fmt::format("no tile of {} holds {} {} of the product at once", target.name,
+                              columns ? p.n : p.m, columns ? "columns" : "rows"));
+  }
+  return TiledProduct{std::move(product), tile};
+}
+
+Decision reductions_behind_product(const TensorProgram& program, const Group& group,
+                                   const GroupAxes& axes, const Target& target) {
+  const auto tiled = tiled_product(program, group, axes, target);
+  if (!tiled.ok()) return Decision::forbid(tiled.error().message);
+  const MatrixProduct& product = tiled->product;
+  const auto expr = [&](int p) -> const TensorExpr& {
+    return program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(p)])];
+  };
+  const auto name = [&](int p) {
+    return program.tensors[static_cast<size_t>(expr(p).output)].name;
+  };
+  const auto spanned = [&](int p) {
+    std::set<int> out;
+    for (const int a : axes.axis_of[static_cast<size_t>(p)]) {
+      if (axes.axes[static_cast<size_t>(a)].extent > 1) out.insert(a);
+    }
+    return out;
+  };
+  const FlatAxis& over =
+      product.problem.whole == MatrixProblem::Whole::kColumns ? product.columns : product.rows;
+  std::set<int> space, kept;
+  for (int d = 0; d < expr(product.root).output_rank(); ++d) {
+    const int a = axes.axis_of[static_cast<size_t>(product.root)][static_cast<size_t>(d)];
+    if (axes.axes[static_cast<size_t>(a)].extent == 1) continue;
+    space.insert(a);
+    if (std::find(over.axes.begin(), over.axes.end(), a) == over.axes.end()) kept.insert(a);
+  }
+  for (int p = 0; p < static_cast<int>(group.exprs.size()); ++p) {
+    if (p == product.root) continue;
+    std::set<int> here = spanned(p);
+    if (!std::includes(space.begin(), space.end(), here.begin(), here.end())) {
+      return Decision::forbid(name(p) + " runs along an axis that " + name(product.root) +
+                              " does not have");
+    }
+    if (!expr(p).reduce_extents.empty()) {
+      for (const int a : over.axes) here.erase(a);
+    }
+    const bool stored = std::find(group.outputs.begin(), group.outputs.end(), expr(p).output) !=
+                        group.outputs.end();
+    if (stored && here != space && here != kept)
+      return Decision::forbid(name(p) + " must reach memory but lacks an axis of " +
+                              name(product.root));
+  }
+  return Decision::allow();
+}
+
+}  // namespace weft

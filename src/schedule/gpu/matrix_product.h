@@ -1,0 +1,49 @@
+#pragma once
+
+#include <vector>
+
+#include "group/group_axes.h"
+#include "schedule/gpu/matrix_tile.h"
+#include "tile/tile_program.h"
+
+namespace weft {
+
+/// One operand of a product, A[m,k] or B[k,n].
+struct ProductOperand {
+  ScalarRef factor;              ///< over the expression's own axes, in the units' type
+  const Scalar* read = nullptr;  ///< the largest of its reads
+  bool along_depth = false;      ///< its elements lie along the depth, else across it
+};
+
+/// Axes that one index of the tile program walks, outermost first.
+struct FlatAxis {
+  std::vector<int> axes;
+  int64_t extent = 1;
+  TileLoop::Dim dim;
+};
+
+/// A group as y[m,n] = sum[k] A[m,k] * B[k,n] with what follows on the result: every axis belongs
+/// to the rows (A and the result have it), the columns (B and the result), the depth (A and B) or
+/// the batch; axes of one kind that lie behind each other in the result are one index. Columns are
+/// what the result has one element after another.
+struct MatrixProduct {
+  int root = -1;  ///< position of the product in the group
+  ProductOperand left, right;
+  std::vector<int> batch;
+  FlatAxis rows, columns, depth;
+  DType type = DType::kF16;  ///< of the operands
+  bool on_units = true;      ///< else on plain cores
+  MatrixProblem problem;     ///< for the choice of a tile
+};
+
+/// The product of a group on the target, with a tile that is its best; `problem.whole` names what
+/// the reductions that follow the product run over: exactly its rows, or exactly its columns.
+/// Errors (kUnsupported) say what the group is instead, or that no tile holds such a row.
+struct TiledProduct {
+  MatrixProduct product;
+  MatrixTile tile;
+};
+Result<TiledProduct> tiled_product(const TensorProgram& program, const Group& group,
+                                   const GroupAxes& axes, const Target& target);
+
+}  // namespace weft

@@ -1,0 +1,218 @@
+#include "schedule/gpu/matrix_tile.h"
+#include "support/rounding.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kMostAccumulators = 128;  ///< registers of one thread
+constexpr int64_t kMostReduced = 64;        ///< of them, where the results are reduced
+constexpr int64_t kMostLoaded = 128;        ///< elements of a thread and step beside such results
+constexpr int64_t kOtherRegisters = 56;     ///< fragments, addresses
+constexpr int64_t kMaxUnrolled = 128;       ///< matrix instructions of a warp and iteration
+constexpr int64_t kBanksBytes = 128;        ///< shared memory passes on a cycle
+constexpr double kIterationLatency = 100;   ///< cycles: wait, barrier, first fragments
+constexpr double kIterationIssue = 30;      ///< cycles of a block that others cannot use
+constexpr double kOverlapLoss = 0.15;       ///< of what hides behind the slowest resource
+constexpr double kWorthChanging = 0.999;    ///< of the time: else what was found first stays
+constexpr double kLoadLatency = 700;        ///< cycles from memory
+constexpr double kIssueShare = 0.7;         ///< of the peak that mma.sync reaches
+
+class Pricing {
+ public:
+  Pricing(const MatrixProblem& problem, const Target& target)
+      : p_(problem),
+        target_(target),
+        clock_(static_cast<double>(target.clock_mhz) * 1e6),
+        cached_bytes_(target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e9 / clock_ /
+                      target.sm_count),
+        memory_us_(memory_us()) {}
+
+  /// Microseconds; negative where the tile does not fit.
+  double price(const MatrixTile& t) const {
+    const int64_t warps = t.warps(), sms = target_.sm_count;
+    const int64_t registers = registers_of(t);
+    const int64_t resident = resident_blocks_per_sm(target_, warps * 32, registers, t.shared_bytes);
+    if (resident == 0 || registers > target_.registers_per_thread) return -1;
+    const int64_t tiles = p_.batch * ceil_div(p_.m, t.m) * ceil_div(p_.n, t.n);
+    const int64_t blocks = tiles * t.splits;
+    // Blocks that wait for each other are there at the same time.
+    if (t.splits > 1 && (blocks > sms * resident || !target_.grid_barriers)) return -1;
+    const int64_t each = ceil_div(blocks, sms);  // of the busiest SM
+    const int64_t together = std::min(resident, each);
+    const double steps = static_cast<double>(t.depth_of_split(p_.k) / t.k);
+
+    const double throughput =
+        static_cast<double>(each) * steps * (cycles_of_step(t, together) + kIterationIssue);
+    const double ahead = static_cast<double>(t.stages - 1);
+    const double step_latency =
+        std::max(kIterationLatency + cycles_of_step(t, 1), kLoadLatency / ahead);
+    const double latency = static_cast<double>(ceil_div(each, together)) *
+                           (kLoadLatency + steps * step_latency + epilogue_cycles(t));
+    const double cycles =
+        std::max(throughput, latency) + static_cast<double>(each) * epilogue_cycles(t);
+    double us = cycles / static_cast<double>(target_.clock_mhz);
+    us = std::max(us, memory_us_) + target_.launch_us;
+    if (t.splits > 1) us += target_.barrier_us + partials_us(t);
+    return us;
+  }
+
+ private:
+  /// Results and fragments; where operands pass through registers, what a thread loads in a step
+  /// and three more registers for the address of each 4 bytes of it.
+  int64_t registers_of(const MatrixTile& t) const {
+    const int64_t threads = t.warps() * 32;
+    int64_t out = t.m * t.n / threads + kOtherRegisters;
+    if (p_.registers_on_the_way) {
+      const int64_t loaded = ceil_div(t.m * t.k, threads) + ceil_div(t.n * t.k, threads);
+      out += loaded * p_.element_bytes;
+    }
+    return out;
+  }
+  /// Of one block when `together` share the SM: the slowest of its resources.
+  double cycles_of_step(const MatrixTile& t, int64_t together) const {
+    // Each quarter of an SM has its own unit.
+    const double quarters = std::min(1.0, static_cast<double>(t.warps() * together) / 4);
+    const int64_t filled = (t.m + t.n) * t.k * p_.element_bytes;
+    const double arithmetic = arithmetic_cycles(t) / quarters;
+    const double shared = read_cycles(t) + static_cast<double>(filled) / kBanksBytes;
+    // What all SMs ask of the second-level cache at once.
+    const double slow = p_.registers_on_the_way ? 1.5 : 1.0;
+    const double loads = static_cast<double>(filled) / cached_bytes_ * slow;
+    const double most = std::max({arithmetic, shared, loads});
+    return most + kOverlapLoss * (arithmetic + shared + loads - most);
+  }
+  double arithmetic_cycles(const MatrixTile& t) const {
+    const double share = p_.on_units ? kIssueShare : 1.0;
+    const double flops_a_cycle = p_.gflops * 1e9 / clock_ / target_.sm_count * share;
+    return 2.0 * static_cast<double>(t.m * t.n * t.k) / flops_a_cycle;
+  }
+  /// Of shared memory: units read fragments, cores a row of results and a column a step.
+  double read_cycles(const MatrixTile& t) const {
+    const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
+    if (p_.on_units) {
+      return static_cast<double>(t.warps() * (warp_m + warp_n) * t.k * p_.element_bytes) /
+             kBanksBytes;
+    }
+    return static_cast<double>(t.warps() * t.k * (warp_m / kCoreRows + warp_n / kCoreColumns)) *
+           target_.cycles_per_instruction("shared");
+  }
+  double epilogue_cycles(const MatrixTile& t) const {
+    return static_cast<double>(t.m * t.n * p_.epilogue_bytes) / cached_bytes_;
+  }
+  /// Everything once between memory and the chip.
+  double memory_us() const {
+    const auto d = [](int64_t v) { return static_cast<double>(v); };
+    return bytes_us(d(p_.batch) * ((d(p_.m) + d(p_.n)) * d(p_.k) * d(p_.element_bytes) +
+                                   d(p_.m) * d(p_.n) * d(p_.epilogue_bytes)));
+  }
+  /// Partial sums written and read again.
+  double partials_us(const MatrixTile& t) const {
+    const auto d = [](int64_t v) { return static_cast<double>(v); };
+    return bytes_us(8 * d(t.splits) * d(p_.batch) * d(p_.m) * d(p_.n));
+  }
+  double bytes_us(double bytes) const {
+    constexpr double kMost = 1e18;
+    const auto working_set = static_cast<int64_t>(std::min(bytes, kMost));
+    return bytes / (target_.bandwidth_gb_per_s(working_set) * 1e3);
+  }
+
+  const MatrixProblem& p_;
+  const Target& target_;
+  double clock_;         ///< Hz
+  double cached_bytes_;  ///< a cycle and SM from the second-level cache
+  double memory_us_;
+};
+
+using Whole = MatrixProblem::Whole;
+
+int64_t least_rows(const MatrixProblem& p) { return p.on_units ? 16 : kCoreRows; }
+int64_t least_columns(const MatrixProblem& p) { return p.on_units ? 8 : kCoreColumns; }
+
+/// Whether the results that are reduced together are in one block.
+bool holds_whole(const MatrixProblem& p, const MatrixTile& t) {
+  switch (p.whole) {
+    case Whole::kNeither:
+      return true;
+    case Whole::kRows:
+      return t.splits == 1 && t.m >= p.m;
+    case Whole::kColumns:
+      return t.splits == 1 ? t.n >= p.n : p.n <= 32 * kMostCombined;
+  }
+  return false;
+}
+
+bool sensible(const MatrixProblem& p, const MatrixTile& t) {
+  const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
+  const int64_t rows = least_rows(p), columns = least_columns(p);
+  if (warp_m < rows || warp_n < columns || warp_m % rows != 0 || warp_n % columns != 0)
+    return false;
+  const int64_t results = t.m * t.n / (t.warps() * 32);
+  const int64_t loaded = (t.m + t.n) * t.k / (t.warps() * 32);
+  if (!holds_whole(p, t)) return false;
+  if (p.whole != Whole::kNeither && (results > kMostReduced || loaded > kMostLoaded)) return false;
+  if (results > (p.on_units ? kMostAccumulators : kMostAccumulators / 2)) return false;
+  const int64_t unrolled = warp_m / rows * (warp_n / columns) * (t.k / (p.on_units ? p.depth : 1));
+  if (unrolled > kMaxUnrolled) return false;
+  // More buffers than iterations, and tiles that are mostly padding, only cost memory.
+  const int64_t share = t.depth_of_split(p.k), steps = share / t.k;
+  if (ceil_div(p.k, share) != t.splits) return false;
+  if (t.stages > std::max<int64_t>(steps, 2) || (t.k > p.depth && t.k >= 2 * p.k)) return false;
+  return (t.m == 16 || t.m < 2 * p.m) && (t.n <= 16 || t.n < 2 * p.n);
+}
+
+/// Candidates along the rows or the columns; 0: what is whole, and no more.
+std::vector<int64_t> extents(const MatrixProblem& p, Whole along, int64_t splits) {
+  if (p.whole == along && splits == 1) return {0};
+  return {16, 32, 64, 128, 256};
+}
+
+/// The least extent that holds `whole` on so many warps.
+int64_t fitted(int64_t whole, int64_t warps, int64_t least) {
+  return round_up(ceil_div(whole, warps), least) * warps;
+}
+
+}  // namespace
+
+int64_t MatrixTile::depth_of_split(int64_t depth) const {
+  return ceil_div(ceil_div(depth, splits), k) * k;
+}
+
+MatrixTile choose_matrix_tile(const MatrixProblem& problem, const Target& target) {
+  MatrixTile best;
+  if (problem.gflops <= 0) return best;
+  const Pricing pricing(problem, target);
+  const auto consider = [&](MatrixTile t) {
+    t.shared_bytes = t.stages * (t.m + t.n) * t.k * problem.element_bytes;
+    if (!sensible(problem, t)) return;
+    t.microseconds = pricing.price(t);
+    if (t.microseconds < 0) return;
+    if (best.m == 0 || t.microseconds < best.microseconds * kWorthChanging) best = t;
+  };
+  for (const int64_t splits : {1, 2, 4, 8, 16}) {
+    const std::vector<int64_t> rows = extents(problem, Whole::kRows, splits);
+    const std::vector<int64_t> columns = extents(problem, Whole::kColumns, splits);
+    for (const int64_t m : rows) {
+      for (const int64_t n : columns) {
+        for (const int64_t deep : {1, 2, 4}) {
+          for (const int64_t warps : {1, 2, 4, 8}) {
+            for (int64_t warps_m = 1; warps_m <= warps; warps_m *= 2) {
+              const int64_t warps_n = warps / warps_m;
+              const int64_t tile_m = m > 0 ? m : fitted(problem.m, warps_m, least_rows(problem));
+              const int64_t tile_n = n > 0 ? n : fitted(problem.n, warps_n, least_columns(problem));
+              for (const int64_t stages : {2, 3, 4, 5}) {
+                consider({tile_m, tile_n, deep * problem.depth, warps_m, warps_n, stages, splits});
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace weft

@@ -1,0 +1,115 @@
+#include "schedule/gpu/pack_kernels.h"
+
+#include <algorithm>
+
+#include "cost/estimate.h"
+#include "support/rounding.h"
+#include "tile/analysis/derive_scopes.h"
+#include "tile/rewrite/pack_programs.h"
+
+namespace weft {
+
+namespace {
+
+/// Threads of an SM that keep its share of the memory bandwidth busy.
+constexpr int64_t kBusyThreads = 512;
+
+/// What a kernel takes beyond its launch, in microseconds.
+double work_us(const ScheduledKernel& kernel, const Target& target) {
+  const Estimate& e = kernel.estimate;
+  if (kernel.predicted_us) return std::max(0.0, *kernel.predicted_us - target.launch_us);
+  return roofline_us(e.bytes_read + e.bytes_written, e.flops, target);
+}
+
+const TileSymbol& parameter(const TileProgram& program, size_t i) {
+  return program.symbols[static_cast<size_t>(program.parameters[i])];
+}
+
+/// Iterations of the grid loops of a nest; 0 where their number is not known.
+int64_t grid_items(const TileNode& node) {
+  if (node.kind != TileNode::Kind::kLoop || node.loop->kind != TileLoop::Kind::kGrid) return 1;
+  int64_t items = 1;
+  for (const TileLoop::Dim& dim : node.loop->dims) {
+    if (!dim.begin.is_const() || !dim.end.is_const()) return 0;
+    items *= ceil_div(std::max<int64_t>(dim.end.constant() - dim.begin.constant(), 0), dim.step);
+  }
+  for (const TileNode& inner : node.loop->body) items *= grid_items(inner);
+  return items;
+}
+
+bool has_cluster(const TileBody& body) {
+  return std::ranges::any_of(body, [](const TileNode& node) {
+    return node.kind == TileNode::Kind::kLoop &&
+           (node.loop->kind == TileLoop::Kind::kCluster || has_cluster(node.loop->body));
+  });
+}
+
+}  // namespace
+
+double busy_share(int64_t blocks, int64_t warps, const Target& target) {
+  return static_cast<double>(blocks * warps * 32) /
+         static_cast<double>(kBusyThreads * target.sm_count);
+}
+
+Decision can_pack(const ScheduledKernel& kernel) {
+  const TileProgram& program = kernel.program;
+  if (kernel.library) return Decision::forbid("a library runs it");
+  if (program.cpu || !program.blocks.is_const())
+    return Decision::forbid("its blocks are not counted");
+  const bool waits = std::ranges::any_of(kernel.scopes.barriers, [](const BarrierPoint& b) {
+    return b.scope == Scope::kGrid || b.scope == Scope::kCluster;
+  });
+  // Without that, how many blocks an SM should hold is but a wish.
+  if (program.body.size() != 1 || waits || has_cluster(program.body))
+    return Decision::forbid("its blocks wait for each other");
+  if (program.body[0].kind == TileNode::Kind::kPack) return Decision::forbid("it is packed");
+  if (grid_items(program.body[0]) != program.blocks.constant())
+    return Decision::forbid("a block goes through several of its items");
+  return Decision::allow();
+}
+
+Result<ScheduledKernel> pack_kernels(const std::vector<const ScheduledKernel*>& members,
+                                     const std::string& name, const Target& target) {
+  ScheduledKernel out;
+  std::vector<const TileProgram*> programs;
+  std::vector<std::vector<int32_t>> parameter_of;
+  std::vector<const TileSymbol*> symbols;  // by parameter
+  double longest = 0, work = 0, shared = 0;
+  for (const ScheduledKernel* member : members) {
+    programs.push_back(&member->program);
+    auto& numbers = parameter_of.emplace_back();
+    for (size_t i = 0; i < member->parameters.size(); ++i) {
+      const TileSymbol* symbol = &parameter(member->program, i);
+      // One that members see in different shapes is a parameter for each.
+      size_t at = 0;
+      while (at < symbols.size() &&
+             !(out.parameters[at] == member->parameters[i] && symbols[at]->shape == symbol->shape &&
+               symbols[at]->layout == symbol->layout)) {
+        ++at;
+      }
+      numbers.push_back(static_cast<int32_t>(at));
+      if (at < symbols.size()) continue;
+      symbols.push_back(symbol);
+      out.parameters.push_back(member->parameters[i]);
+    }
+    const Estimate& e = member->estimate;
+    out.estimate.flops += e.flops;
+    out.estimate.bytes_read += e.bytes_read;
+    out.estimate.bytes_written += e.bytes_written;
+    longest = std::max(longest, e.microseconds);
+    work = std::max(work, work_us(*member, target));
+    shared += work_us(*member, target) * std::min(1.0, busy_share(member->program.blocks.constant(),
+                                                                  member->program.warps, target));
+    out.schedule_template +=
+        (out.schedule_template.empty() ? "side by side: " : " | ") + member->schedule_template;
+  }
+  const Estimate& all = out.estimate;
+  const double device =
+      std::max(shared, roofline_us(all.bytes_read + all.bytes_written, all.flops, target));
+  out.estimate.microseconds = longest + std::max(0.0, device - work);
+  out.program = pack_programs(name, programs, parameter_of);
+  WEFT_ASSIGN_OR_RETURN(out.scopes, derive_scopes(out.program));
+  return out;
+}
+
+}  // namespace weft

@@ -1,0 +1,217 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "group/join_moments.h"
+#include "schedule/gpu/thread_stitch.h"
+#include "schedule/writer/best_positions.h"
+#include "schedule/writer/moment_sums.h"
+#include "schedule/writer/tile_builder.h"
+#include "tile/thread_tile.h"
+
+namespace weft {
+
+/// Whether a loop stands at `begin`.
+inline ScalarRef at_origin(TileVarId origin, const IndexExpr& begin) {
+  return scalar_apply(ScalarOp::kEq, {scalar_index(IndexExpr::var(origin)), scalar_index(begin)},
+                      DType::kBool);
+}
+
+/// Writes the tile program of a layout: rows in registers and what blocks do with their parts
+/// (thread_stitch.cpp), or one sweep for each level of reductions (thread_sweeps.cpp).
+class ThreadStitch {
+ public:
+  ThreadStitch(const TensorProgram& program, const Group& group, const JoinedGroup& joined,
+               const RowLayout& layout, const std::string& name)
+      : program_(program),
+        group_(group),
+        joined_(joined),
+        axes_(joined.axes),
+        layout_(layout),
+        b_(program, group, joined.axes, name),
+        count_(static_cast<int>(group.exprs.size())),
+        digits_(layout.digits) {}
+
+  ScheduledKernel build() {
+    TileLoop grid;
+    grid.kind = TileLoop::Kind::kGrid;
+    int64_t items = layout_.parts;
+    for (const int a : layout_.free) {
+      const int64_t step = std::max<int64_t>(digits_extent(digits_of(a)), 1);
+      grid.dims.push_back(b_.loop_dim(a, step));
+      items *= (extent(a) + step - 1) / step;
+      if (step > 1) var_[a] = grid.dims.back().offset;
+    }
+    if (layout_.split >= 0) {
+      split_ = b_.loop_dim(layout_.split, layout_.part);
+      if (!layout_.cluster) grid.dims.push_back(split_);
+    }
+    layout_.resident ? bind_row() : stand_in_for_row();
+    TileBody tail;
+    grid.body = body(&tail);
+    if (layout_.cluster) share_by_cluster(&grid);
+    TileProgram& program = b_.program();
+    program.body = layout_.cluster ? b_.in_grid(std::move(grid)) : b_.one_nest(std::move(grid));
+    for (TileNode& node : tail) program.body.push_back(std::move(node));
+    program.cpu = false;
+    program.blocks = layout_.blocks > 0 ? layout_.blocks : items;
+    program.warps = layout_.warps;
+    program.per_sm = layout_.per_sm;
+    if (layout_.keeps) keep_loads(program, layout_.kept_dims, layout_.together);
+    share_loads(program);
+    ScheduledKernel out;
+    out.program = std::move(program);
+    out.parameters = b_.take_parameters();
+    out.schedule_template = layout_.cross >= 0         ? "tiles across"
+                            : axes_.reductions.empty() ? "elementwise"
+                            : layout_.resident         ? "rows in registers"
+                                                       : "rows in sweeps";
+    if (layout_.together > 1) out.schedule_template += ", what they share by clusters";
+    if (layout_.split >= 0) {
+      out.schedule_template += layout_.cluster ? " over a cluster" : " over blocks";
+    }
+    out.layout_us = layout_.microseconds;
+    return out;
+  }
+
+ private:
+  int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
+  bool is_unused(int p) const { return joined_.unused.count(p) != 0; }
+  bool reduces(int p) const { return !b_.expr(p).reduce_extents.empty(); }
+  double row_terms() const {
+    double terms = 1;
+    for (const int a : layout_.row) terms *= static_cast<double>(extent(a));
+    return terms;
+  }
+  /// Of the part of the split axis that begins there.
+  IndexExpr length_of_part(const IndexExpr& begin) const {
+    if (extent(layout_.split) % layout_.part == 0) return layout_.part;
+    return min(begin + layout_.part, IndexExpr(extent(layout_.split))) - begin;
+  }
+  bool is_row_axis(int a) const {
+    return std::find(layout_.row.begin(), layout_.row.end(), a) != layout_.row.end();
+  }
+  const std::vector<Place::Digit>& digits_of(int a) const { return digits_.at(a); }
+  bool is_row_value(int p) const {
+    const auto& own = axes_.axis_of[static_cast<size_t>(p)];
+    return !reduces(p) &&
+           std::any_of(own.begin(), own.end(), [&](int a) { return is_row_axis(a); });
+  }
+  bool is_output(int p) const {
+    return std::find(group_.outputs.begin(), group_.outputs.end(), b_.expr(p).output) !=
+           group_.outputs.end();
+  }
+  bool output_has(int p, int axis) const {
+    const auto& own = axes_.axis_of[static_cast<size_t>(p)];
+    const auto end = own.begin() + b_.expr(p).output_rank();
+    return std::find(own.begin(), end, axis) != end;
+  }
+
+  /// What one reduction leaves in a block: the total of its part of the row, with a position its
+  /// best value and where it stands.
+  struct Partial {
+    int member = -1;
+    TileSymbolId total = -1, position = -1;
+  };
+
+  void share_by_cluster(TileLoop* grid) const;
+  void bind_row();
+  TileBody body(TileBody* tail);
+  void start_tail(TileLoop* nest);
+  bool row_ends_with(int level) const;
+  std::set<int> needed_in(int level) const;
+  void emit_scalars(int level, TileBody* out);
+  std::vector<Partial> emit_resident(int level, TileBody* out);
+  std::vector<Partial> emit_sweep(int level, TileBody* out);
+  TileLoop row_loop();
+  /// The carries of one reduction in a sweep: its value, with a position where it is; of a sum with
+  /// a second moment the sum of differences from a shift, the shift, and the sum of their squares.
+  struct Carried {
+    int member = -1;
+    TileSymbolId total = -1, position = -1, shift = -1, squares = -1;
+  };
+  Carried carry_reduction(int p, TileLoop* loop);
+  Carried carry_moments(int p, TileLoop* loop);
+  void finish_moments(const Carried& c, TileBody* out, std::vector<Partial>* partials);
+  ScalarRef terms_of_slot(DType type) const;
+  ScalarRef terms_of_part(const IndexExpr& begin, DType type) const;
+  Partial emit_moment(const CentralMoment& pair, const std::vector<Partial>& made, TileBody* out);
+  ScalarRef mean_of(int sum, const ScalarRef& total, const ScalarRef& terms) const {
+    return scalar_apply(ScalarOp::kDiv, {total, terms}, type_of(sum));
+  }
+  void emit_member(int p, TileBody* out);
+  bool lies_across(const Scalar& read) const;
+  ScalarRef turned(const ScalarRef& value, TileBody* out);
+  void emit_store(int p, TileBody* out);
+  Partial emit_reduction(int p, TileBody* out);
+  TileSymbolId emit_carry(TileLoop* loop, int p, const std::string& suffix,
+                          const ScalarRef& initial,
+                          const std::function<ScalarRef(const ScalarRef& old)>& next);
+  TileSymbolId emit_total(TileSymbolId carry, int p, const std::string& suffix, Combiner combiner,
+                          const std::function<ScalarRef(const ScalarRef& kept)>& value,
+                          TileBody* out);
+  void finish_reductions(std::vector<Partial> partials, TileBody* out);
+  void combine_partials(const std::vector<Partial>& partials, TileBody* out);
+  void share_partial(Partial* partial, TileBody* out);
+  /// Whether the parts of one row lie side by side in memory: where rows do.
+  bool parts_last() const { return is_row_axis(layout_.vec_axis); }
+  std::vector<IndexExpr> partial_indices(int p, const IndexExpr& part) const;
+  TileSymbolId combine_parts(int p, const std::string& suffix, Combiner combiner, TileVarId t,
+                             ScalarRef value, TileBody* out);
+  void finish_reduction(int p, TileSymbolId total, TileBody* out);
+  /// Where an element stands along the axis that a reduction keeps a position of.
+  ScalarRef position_along(int p) const {
+    const auto reduced = static_cast<size_t>(b_.expr(p).output_rank());
+    return scalar_index(b_.index(axes_.axis_of[static_cast<size_t>(p)][reduced]));
+  }
+  ScalarRef position_where(int p, const ScalarRef& same) const;
+  ScalarRef translated(int p) const {
+    return b_.translate(p, [this](int producer, const Scalar&) { return read_local(producer); });
+  }
+  ScalarRef contribution(int p) const {
+    const TensorExpr& e = b_.expr(p);
+    return keeps_position(e) ? translated(p) : scalar_convert(translated(p), e.accumulator);
+  }
+  ScalarRef read_local(int producer) const;
+  /// A result of a member, in the block's registers.
+  ScalarRef read_result(int p, TileSymbolId symbol) const {
+    return scalar_read(symbol, b_.type_of(symbol), free_coordinates(p));
+  }
+  std::vector<IndexExpr> coordinates(int p) const;
+  std::vector<IndexExpr> free_coordinates(int p) const;
+  Place full_place() const;
+  void stand_in_for_row();
+  Place free_place() const;
+  Place place_over_parts(TileVarId t) const;
+  TileSymbolId add_value(const std::string& base, DType type,
+                         TileSymbol::Kind kind = TileSymbol::Kind::kValue);
+  static TileStatement assign(TileSymbolId symbol, std::vector<IndexExpr> indices, ScalarRef value,
+                              Place place);
+  DType type_of(int p) const {
+    return program_.tensors[static_cast<size_t>(b_.expr(p).output)].type.dtype;
+  }
+  const std::string& name_of(int p) const {
+    return program_.tensors[static_cast<size_t>(b_.expr(p).output)].name;
+  }
+
+  const TensorProgram& program_;
+  const Group& group_;
+  const JoinedGroup& joined_;
+  const GroupAxes& axes_;
+  const RowLayout& layout_;
+  TileBuilder b_;
+  int count_;
+  std::map<int, std::vector<Place::Digit>> digits_;  ///< of the nest at hand
+  bool in_tail_ = false;
+  TileLoop::Dim split_;              ///< over the parts of a row that blocks share
+  std::map<int, TileVarId> behind_;  ///< by axis of a row: its stand-in outside of sweeps
+  std::map<int, TileVarId> var_;     ///< by axis with digits: its box variable
+  std::vector<std::pair<ScalarRef, ScalarRef>> tiles_;  ///< reads across, and of their tiles
+  std::map<int, TileSymbolId> made_;                    ///< by member: where its value is now
+};
+
+}  // namespace weft

@@ -1,0 +1,189 @@
+#include "schedule/writer/tile_builder.h"
+
+#include <algorithm>
+
+namespace weft {
+
+namespace {
+
+/// Model names may hold any character; a tile program's identifiers are letters, digits and
+/// underscores.
+std::string identifier(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    const bool fine =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    out += fine ? c : '_';
+  }
+  if (out.empty() || (out[0] >= '0' && out[0] <= '9')) out = "t" + out;
+  return out.size() > 24 ? out.substr(out.size() - 24) : out;
+}
+
+}  // namespace
+
+TileBuilder::TileBuilder(const TensorProgram& tensors, const Group& group, const GroupAxes& axes,
+                         const std::string& name)
+    : tensors_(tensors), group_(group), axes_(axes), index_(axes.axes.size(), IndexExpr(0)) {
+  program_.name = identifier(name);
+  program_.cpu = true;
+  const TileVarId p = program_.add_var("P", TileVar::Kind::kSize, 0);
+  program_.blocks = IndexExpr::var(p);
+  names_["P"] = 1;
+}
+
+std::string TileBuilder::unique(const std::string& base) {
+  const std::string clean = identifier(base);
+  // A trailing letter keeps `t_1` and the second `t` apart.
+  for (;;) {
+    const int n = names_[clean]++;
+    const std::string name = n == 0 ? clean : clean + "_" + std::to_string(n) + "n";
+    if (n == 0 || names_.find(name) == names_.end()) {
+      names_[name]++;
+      return name;
+    }
+  }
+}
+
+TileSymbolId TileBuilder::parameter(TensorId t, TileSymbol::Kind kind) {
+  if (const auto it = symbols_.find(t); it != symbols_.end()) return it->second;
+  const Tensor& tensor = tensors_.tensors[static_cast<size_t>(t)];
+  TileSymbol symbol;
+  symbol.name = unique(tensor.name);
+  symbol.kind = kind;
+  symbol.type = tensor.type.dtype;
+  for (const int64_t e : tensor.type.shape) symbol.shape.emplace_back(e);
+  const auto layout = layouts_.find(t);
+  symbol.layout = layout != layouts_.end() ? layout->second : tensor.layout;
+  const TileSymbolId id = program_.add_symbol(std::move(symbol));
+  program_.parameters.push_back(id);
+  parameters_.push_back(t);
+  symbols_[t] = id;
+  return id;
+}
+
+TileSymbolId TileBuilder::input(TensorId t) { return parameter(t, TileSymbol::Kind::kInput); }
+TileSymbolId TileBuilder::output(TensorId t) { return parameter(t, TileSymbol::Kind::kOutput); }
+void TileBuilder::set_layout(TensorId t, Layout layout) { layouts_[t] = std::move(layout); }
+
+TileLoop::Dim TileBuilder::loop_dim(int axis, int64_t step) {
+  const std::string name = unique("a" + std::to_string(axis));
+  TileLoop::Dim dim;
+  dim.origin = program_.add_var(name, TileVar::Kind::kOrigin, 0);
+  if (step > 1) dim.offset = program_.add_var(name, TileVar::Kind::kOffset, step);
+  dim.begin = 0;
+  dim.end = axes_.axes[static_cast<size_t>(axis)].extent;
+  dim.step = step;
+  index_[static_cast<size_t>(axis)] = program_.index_of(dim);
+  return dim;
+}
+
+TileBody TileBuilder::one_nest(TileLoop grid) {
+  if (grid.dims.empty() && grid.body.size() <= 1) return std::move(grid.body);
+  return in_grid(std::move(grid));
+}
+
+TileBody TileBuilder::in_grid(TileLoop grid) {
+  if (grid.dims.empty()) {
+    TileLoop::Dim once;
+    once.origin = program_.add_var(unique("once"), TileVar::Kind::kOrigin, 0);
+    once.end = 1;
+    grid.dims.push_back(once);
+  }
+  TileBody body;
+  body.push_back(TileNode::of(std::move(grid)));
+  return body;
+}
+
+IndexExpr TileBuilder::offset(const TileLoop::Dim& dim) const {
+  return dim.offset >= 0 ? IndexExpr::var(dim.offset) : IndexExpr(0);
+}
+
+const TensorExpr& TileBuilder::expr(int position) const {
+  return tensors_.exprs[static_cast<size_t>(group_.exprs[static_cast<size_t>(position)])];
+}
+
+RangeOf TileBuilder::ranges() const {
+  return [this](int id) -> Interval {
+    if (id >= static_cast<int>(program_.vars.size())) return kUnbounded;
+    const TileVar& var = program_.vars[static_cast<size_t>(id)];
+    return var.kind == TileVar::Kind::kOrigin || var.extent == 0 ? kUnbounded
+                                                                 : Interval{0, var.extent - 1};
+  };
+}
+
+ScalarRef TileBuilder::translate(
+    int position, const std::function<ScalarRef(int producer, const Scalar& read)>& local) const {
+  auto* self = const_cast<TileBuilder*>(this);
+  const std::vector<int>& own = axes_.axis_of[static_cast<size_t>(position)];
+  return rewrite(
+      expr(position).body,
+      [&](int var) -> IndexExpr {
+        return var < kRuntimeIndexBase ? index_[static_cast<size_t>(own[static_cast<size_t>(var)])]
+                                       : IndexExpr::var(var);
+      },
+      [&](const ScalarRef& read) -> ScalarRef {
+        const int producer = axes_.producer(read->symbol);
+        if (producer >= 0) return local(producer, *read);
+        auto copy = std::make_shared<Scalar>(*read);
+        copy->symbol = self->input(read->symbol);
+        return copy;
+      });
+}
+
+std::vector<IndexExpr> TileBuilder::output_indices(int position) const {
+  const TensorExpr& e = expr(position);
+  std::vector<IndexExpr> out;
+  for (int d = 0; d < e.output_rank(); ++d) {
+    out.push_back(index_[static_cast<size_t>(
+        axes_.axis_of[static_cast<size_t>(position)][static_cast<size_t>(d)])]);
+  }
+  return out;
+}
+
+TileStatement TileBuilder::store(int position, ScalarRef value, Place place) {
+  TileStatement st;
+  TileRef target;
+  target.symbol = output(expr(position).output);
+  target.indices = output_indices(position);
+  st.targets.push_back(std::move(target));
+  st.value = std::move(value);
+  st.place = std::move(place);
+  return st;
+}
+
+Place place_of(TileVarId var, int64_t regs, int64_t lanes) {
+  Place place;
+  Place::Axis axis{var, {}};
+  if (regs > 1 || lanes == 1) axis.digits.push_back({PlaceLevel::kReg, regs});
+  if (lanes > 1) axis.digits.push_back({PlaceLevel::kVec, lanes});
+  place.axes.push_back(std::move(axis));
+  return place;
+}
+
+TileCombiner tile_combiner(Combiner c) {
+  switch (c) {
+    case Combiner::kSum:
+      return TileCombiner::kSum;
+    case Combiner::kProd:
+      return TileCombiner::kProd;
+    case Combiner::kMin:
+      return TileCombiner::kMin;
+    case Combiner::kMax:
+      return TileCombiner::kMax;
+    case Combiner::kAnd:
+      return TileCombiner::kAnd;
+    case Combiner::kOr:
+      return TileCombiner::kOr;
+    default:
+      return TileCombiner::kNone;
+  }
+}
+
+ScalarRef combine_scalars(Combiner c, ScalarRef a, ScalarRef b) {
+  const DType type = a->type;
+  const std::optional<ScalarOp> op = combiner_op(c);
+  WEFT_CHECK(op.has_value(), "a combiner of pairs has no scalar form");
+  return scalar_apply(*op, {std::move(a), std::move(b)}, type);
+}
+
+}  // namespace weft

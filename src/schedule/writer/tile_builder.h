@@ -1,0 +1,78 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "group/group_axes.h"
+#include "tile/tile_program.h"
+
+namespace weft {
+
+/// Writes a tile program for a group: parameters, loops over common axes, and bodies translated
+/// from tensor expressions.
+class TileBuilder {
+ public:
+  TileBuilder(const TensorProgram& tensors, const Group& group, const GroupAxes& axes,
+              const std::string& name);
+
+  TileProgram& program() { return program_; }
+  const TileProgram& program() const { return program_; }
+  DType type_of(TileSymbolId s) const { return program_.symbols[static_cast<size_t>(s)].type; }
+  std::vector<TensorId> take_parameters() { return std::move(parameters_); }
+
+  /// The parameter of a tensor, made on first use. A constant may be asked for in a layout.
+  TileSymbolId input(TensorId t);
+  TileSymbolId output(TensorId t);
+  void set_layout(TensorId t, Layout layout);
+
+  /// A loop dimension over common axis `axis` in tiles of `step`; binds the axis's index to it from
+  /// here on.
+  TileLoop::Dim loop_dim(int axis, int64_t step);
+  /// What the axis's index is now: origin + offset of the innermost loop made for it; 0 for an axis
+  /// of extent 1.
+  const IndexExpr& index(int axis) const { return index_[static_cast<size_t>(axis)]; }
+  void bind(int axis, IndexExpr index) { index_[static_cast<size_t>(axis)] = std::move(index); }
+  /// The grid loop as a program's body. Statements that no axis of the grid goes around become one
+  /// nest all the same, of one iteration: as pieces of their own they would hand each other values
+  /// through memory, with barriers between.
+  TileBody one_nest(TileLoop grid);
+  /// The same with a grid loop in any case.
+  TileBody in_grid(TileLoop grid);
+  IndexExpr offset(const TileLoop::Dim& dim) const;
+  IndexExpr index_of(const TileLoop::Dim& dim) const { return program_.index_of(dim); }
+
+  /// The body of expression `position` at the present indices. Reads of tensors made in the group
+  /// go through `local`.
+  ScalarRef translate(
+      int position, const std::function<ScalarRef(int producer, const Scalar& read)>& local) const;
+  /// Indices of the output of expression `position` at the present indices.
+  std::vector<IndexExpr> output_indices(int position) const;
+
+  TileStatement store(int position, ScalarRef value, Place place);
+  const TensorExpr& expr(int position) const;
+  std::string unique(const std::string& base);
+  RangeOf ranges() const;
+
+ private:
+  TileSymbolId parameter(TensorId t, TileSymbol::Kind kind);
+
+  const TensorProgram& tensors_;
+  const Group& group_;
+  const GroupAxes& axes_;
+  TileProgram program_;
+  std::vector<TensorId> parameters_;
+  std::map<TensorId, TileSymbolId> symbols_;
+  std::map<TensorId, Layout> layouts_;
+  std::vector<IndexExpr> index_;
+  std::map<std::string, int> names_;
+};
+
+Place place_of(TileVarId var, int64_t regs, int64_t lanes);
+/// The combiner's form in tile programs; kNone for those that have none (arg forms are written
+/// out).
+TileCombiner tile_combiner(Combiner c);
+ScalarRef combine_scalars(Combiner c, ScalarRef a, ScalarRef b);
+
+}  // namespace weft

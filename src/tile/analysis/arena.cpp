@@ -1,0 +1,255 @@
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "tile/analysis/scope_derivation.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kLargestBuffer = int64_t{1} << 40;
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// Sites that make or read a symbol.
+std::vector<int32_t> accesses(const Derivation& d, TileSymbolId symbol) {
+  std::vector<int32_t> out = d.structure.updates[static_cast<size_t>(symbol)];
+  if (d.structure.definition[static_cast<size_t>(symbol)] >= 0) {
+    out.push_back(d.structure.definition[static_cast<size_t>(symbol)]);
+  }
+  for (const ReadSite& read : d.structure.reads) {
+    if (read.read->symbol == symbol) out.push_back(read.site);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace
+
+std::vector<const TileLoop*> lifetime_loops(const Derivation& d, TileSymbolId symbol) {
+  const int32_t definition = d.structure.definition[static_cast<size_t>(symbol)];
+  std::vector<const TileLoop*> loops = d.structure.sites[static_cast<size_t>(definition)].loops;
+  for (const int32_t site : accesses(d, symbol)) {
+    loops = TileStructure::common(loops, d.structure.sites[static_cast<size_t>(site)].loops);
+  }
+  return loops;
+}
+
+SiteRange live_range(const Derivation& d, TileSymbolId symbol) {
+  const std::vector<int32_t> sites = accesses(d, symbol);
+  if (sites.empty()) return {0, -1};
+  SiteRange range{sites.front(), sites.back()};
+  const int32_t definition = d.structure.definition[static_cast<size_t>(symbol)];
+  if (definition >= 0) {
+    const Site& site = d.structure.sites[static_cast<size_t>(definition)];
+    if (site.kind == Site::Kind::kCarry) {
+      range.last = std::max(range.last, d.structure.loop_sites.at(site.loop).second - 1);
+    }
+    if (is_staged_load(d, site)) {
+      const auto [first, end] = d.structure.loop_sites.at(site.loops.back());
+      range = {std::min(range.first, first), std::max(range.last, end - 1)};
+    }
+  }
+  if (d.kept.count(symbol) != 0) {
+    const Site& site = d.structure.sites[static_cast<size_t>(definition)];
+    const auto [first, end] = d.structure.loop_sites.at(site.loops.front());
+    return {first, end - 1};
+  }
+  const std::vector<const TileLoop*> around = lifetime_loops(d, symbol);
+  for (const int32_t number : sites) {
+    const Site& site = d.structure.sites[static_cast<size_t>(number)];
+    if (site.loops.size() <= around.size()) continue;
+    // The outermost loop around this access that is not around all of them repeats it.
+    const auto [first, end] = d.structure.loop_sites.at(site.loops[around.size()]);
+    range.first = std::min(range.first, first);
+    range.last = std::max(range.last, end - 1);
+  }
+  return range;
+}
+
+Status fill_buffer(const Derivation& d, TileSymbolId symbol,
+                   const std::vector<const TileLoop*>& around, SymbolScope* scope) {
+  const TileSymbol& info = d.program.symbols[static_cast<size_t>(symbol)];
+  const int32_t definition = d.structure.definition[static_cast<size_t>(symbol)];
+  const Site& site = d.structure.sites[static_cast<size_t>(definition)];
+  const std::vector<IndexExpr>* target = nullptr;
+  if (site.kind == Site::Kind::kCarry) {
+    target = &site.carry->target.indices;
+  } else {
+    for (const TileRef& t : site.statement->targets) {
+      if (t.symbol == symbol) target = &t.indices;
+    }
+  }
+  const auto fixed = [&](TileVarId var) {
+    const auto found = d.structure.dim_of.find(var);
+    return found != d.structure.dim_of.end() &&
+           std::find(around.begin(), around.end(), found->second.first) != around.end();
+  };
+  scope->extents.clear();
+  scope->base.clear();
+  for (const IndexExpr& e : *target) {
+    const Coordinate c = coordinate_of(e, d.structure, fixed, {});
+    const int64_t extent = std::max<int64_t>(c.inner.hi - c.inner.lo + 1, 1);
+    if (c.inner.hi >= kLargestBuffer || c.inner.lo <= -kLargestBuffer) {
+      return invalid_input(fmt::format(
+          "tile program {}: {} is kept in memory and a size that it depends on is not bound",
+          d.program.name, info.name));
+    }
+    scope->extents.push_back(extent);
+    scope->base.push_back(simplify(c.outer + c.inner.lo, d.structure.range()));
+  }
+  const auto bytes = checked_byte_size(info.type, scope->extents);
+  if (!bytes.has_value() || *bytes > kLargestBuffer) {
+    return invalid_input(
+        fmt::format("tile program {}: the buffer of {} is too large", d.program.name, info.name));
+  }
+  scope->bytes = *bytes * scope->copies;
+  return {};
+}
+
+Status derive_buffers(Derivation& d) {
+  for (size_t i = 0; i < d.program.symbols.size(); ++i) {
+    SymbolScope& scope = d.out.symbols[i];
+    if (d.structure.definition[i] < 0 || scope.scope < Scope::kBlock) continue;
+    const TileSymbolId id = static_cast<TileSymbolId>(i);
+    // What all blocks share has one address for all of their iterations; of what those of a cluster
+    // share each has its own part.
+    std::vector<const TileLoop*> around =
+        scope.scope == Scope::kGrid ? std::vector<const TileLoop*>{} : lifetime_loops(d, id);
+    const Site& maker = d.structure.sites[static_cast<size_t>(d.structure.definition[i])];
+    if (!maker.loops.empty() && maker.loops.back()->by_cluster) around = maker.loops;
+    WEFT_RETURN_IF_ERROR(fill_buffer(d, id, around, &scope));
+  }
+  return {};
+}
+
+namespace {
+
+/// Registers of one thread (32 bits each), or vector registers of a core, that a symbol occupies.
+int64_t registers_of(const Derivation& d, TileSymbolId symbol) {
+  const size_t i = static_cast<size_t>(symbol);
+  const Site& site = d.structure.sites[static_cast<size_t>(d.structure.definition[i])];
+  std::set<TileVarId> vars;
+  if (site.kind == Site::Kind::kCarry) {
+    for (const IndexExpr& e : site.carry->target.indices) add_box_variables(d.program, e, &vars);
+  } else {
+    for (const TileRef& t : site.statement->targets) {
+      for (const IndexExpr& e : t.indices) add_box_variables(d.program, e, &vars);
+    }
+  }
+  int64_t count = d.out.symbols[i].copies;
+  for (const Place::Axis& axis : d.places.of_symbol[i].axes) {
+    if (vars.count(axis.var) == 0) continue;
+    for (const Place::Digit& digit : axis.digits) {
+      const bool vec = digit.level == PlaceLevel::kVec;
+      if (digit.level == PlaceLevel::kReg || (vec && !d.program.cpu)) count *= digit.extent;
+      if (count > (int64_t{1} << 32)) return int64_t{1} << 32;
+    }
+  }
+  if (d.program.cpu) return count;
+  return (count * byte_size(d.program.symbols[i].type) + 3) / 4;
+}
+
+/// The sites, between the last read of a carry and the first update, at which nothing of it needs a
+/// register.
+SiteRange replaced_range(const Derivation& d, TileSymbolId symbol) {
+  const size_t i = static_cast<size_t>(symbol);
+  const Site& carry = d.structure.sites[static_cast<size_t>(d.structure.definition[i])];
+  const std::vector<int32_t>& updates = d.structure.updates[i];
+  if (carry.kind != Site::Kind::kCarry || updates.size() != 1) return {0, -1};
+  const Site& update = d.structure.sites[static_cast<size_t>(updates[0])];
+  // An update that may not happen, or not for all elements, needs what was there before.
+  if (update.guards != carry.guards || update.loops.size() != carry.loops.size() + 1) {
+    return {0, -1};
+  }
+  SiteRange gap{d.structure.loop_sites.at(carry.loop).first, updates[0] - 1};
+  for (const ReadSite& read : d.structure.reads) {
+    if (read.read->symbol != symbol || read.read->next) continue;
+    const Site& reader = d.structure.sites[static_cast<size_t>(read.site)];
+    const size_t depth = update.loops.size();
+    if (reader.loops.size() < depth || reader.loops[depth - 1] != carry.loop) continue;
+    int32_t last = read.site;
+    if (reader.loops.size() > depth) {
+      last = d.structure.loop_sites.at(reader.loops[depth]).second - 1;
+    }
+    gap.first = std::max(gap.first, last + 1);
+  }
+  return gap;
+}
+
+/// First offset at which `bytes` do not meet what is alive at the same time.
+int64_t first_fit(int64_t bytes, const std::vector<std::pair<int64_t, int64_t>>& occupied) {
+  std::vector<std::pair<int64_t, int64_t>> sorted = occupied;
+  std::sort(sorted.begin(), sorted.end());
+  int64_t offset = 0;
+  for (const auto& [begin, end] : sorted) {
+    if (offset + bytes <= begin) break;
+    offset = std::max(offset, end);
+  }
+  return offset;
+}
+
+}  // namespace
+
+Status place_buffers(Derivation& d) {
+  const size_t n = d.program.symbols.size();
+  std::vector<SiteRange> live(n);
+  std::vector<TileSymbolId> order;
+  for (size_t i = 0; i < n; ++i) {
+    if (d.structure.definition[i] < 0) continue;
+    live[i] = live_range(d, static_cast<TileSymbolId>(i));
+    // What other blocks read has bytes of its own: to use them again would cost a barrier of the
+    // cluster.
+    if (d.out.symbols[i].scope == Scope::kCluster) {
+      live[i] = {0, static_cast<int32_t>(d.structure.sites.size())};
+    }
+    order.push_back(static_cast<TileSymbolId>(i));
+  }
+  // Large buffers first: small ones then fill the gaps.
+  std::sort(order.begin(), order.end(), [&](TileSymbolId a, TileSymbolId b) {
+    const int64_t x = d.out.symbols[static_cast<size_t>(a)].bytes;
+    const int64_t y = d.out.symbols[static_cast<size_t>(b)].bytes;
+    return x != y ? x > y : a < b;
+  });
+  std::vector<TileSymbolId> placed;
+  for (const TileSymbolId id : order) {
+    const size_t i = static_cast<size_t>(id);
+    SymbolScope& scope = d.out.symbols[i];
+    if (scope.scope == Scope::kGrid) {
+      scope.offset = d.out.workspace_bytes;
+      d.out.workspace_bytes += aligned(scope.bytes);
+      continue;
+    }
+    if (scope.scope < Scope::kBlock) continue;
+    std::vector<std::pair<int64_t, int64_t>> occupied;
+    for (const TileSymbolId other : placed) {
+      const size_t o = static_cast<size_t>(other);
+      if (live[o].last < live[i].first || live[i].last < live[o].first) continue;
+      const SymbolScope& there = d.out.symbols[o];
+      occupied.emplace_back(there.offset, there.offset + aligned(there.bytes));
+    }
+    scope.offset = first_fit(aligned(scope.bytes), occupied);
+    d.out.block_bytes = std::max(d.out.block_bytes, scope.offset + aligned(scope.bytes));
+    placed.push_back(id);
+  }
+  std::vector<SiteRange> gaps(n);
+  for (size_t i = 0; i < n; ++i) {
+    if (d.structure.definition[i] >= 0) gaps[i] = replaced_range(d, static_cast<TileSymbolId>(i));
+  }
+  for (size_t at = 0; at < d.structure.sites.size(); ++at) {
+    int64_t registers = 0;
+    for (const TileSymbolId id : order) {
+      const size_t i = static_cast<size_t>(id);
+      if (d.out.symbols[i].scope >= Scope::kBlock) continue;
+      const int32_t site = static_cast<int32_t>(at);
+      if (gaps[i].first <= site && site <= gaps[i].last) continue;
+      // Where a value is made, it takes the registers of what it is made from.
+      if (live[i].first < site && site <= live[i].last) registers += registers_of(d, id);
+    }
+    d.out.registers = std::max(d.out.registers, registers);
+  }
+  return {};
+}
+
+}  // namespace weft

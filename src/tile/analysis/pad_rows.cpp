@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "tile/analysis/scope_derivation.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kBanks = 32, kWordBytes = 4, kWarpLanes = 32;
+/// Bytes behind a row at most: with more, every pattern of banks repeats.
+constexpr int64_t kMostPadBytes = kBanks * kWordBytes;
+
+/// One access of a warp to a buffer: where its lanes begin along each coordinate, and how many
+/// neighbouring elements each takes.
+struct WarpAccess {
+  std::array<std::vector<int64_t>, kWarpLanes> lanes;
+  int64_t width = 1;  ///< a power of two
+};
+
+/// What the lanes of a place add to an index; other variables count as zero, which moves all lanes
+/// alike. `width`: elements of the vector that the index runs along. False for what is not a sum.
+bool lane_coordinates(const TileProgram& program, const IndexExpr& e, const Place& place,
+                      std::array<std::vector<int64_t>, kWarpLanes>* lanes, int64_t* width) {
+  AffineForm form;
+  if (!as_affine(e, &form)) return false;
+  *width = 1;
+  for (auto& lane : *lanes) lane.push_back(0);
+  for (const auto& [id, c] : form.terms) {
+    if (id >= static_cast<int>(program.vars.size())) return false;
+    for (const PlacedDigit& d : placed_digits(place, id)) {
+      if (d.level == PlaceLevel::kVec && c == 1) *width = d.extent;
+      if (d.level != PlaceLevel::kLane) continue;
+      for (int64_t l = 0; l < kWarpLanes; ++l) {
+        (*lanes)[static_cast<size_t>(l)].back() += c * d.divisor * (l / d.stride % d.extent);
+      }
+    }
+  }
+  return true;
+}
+
+/// Passes over the banks, and how many of them are beyond the fewest.
+struct Passes {
+  int64_t extra = 0, all = 0;
+  auto operator<=>(const Passes&) const = default;
+};
+
+/// Of one access of a warp that begins at element `start` and takes `width` elements at a time:
+/// lanes go together as far as 128 bytes reach, and two words of one bank take two passes.
+Passes count_passes(const WarpAccess& access, const std::vector<int64_t>& strides,
+                    int64_t element_bytes, int64_t width, int64_t start) {
+  const int64_t bytes = width * element_bytes;
+  const int64_t together = std::min(kWarpLanes, kBanks * kWordBytes / std::max(bytes, kWordBytes));
+  Passes out;
+  for (int64_t first = 0; first < kWarpLanes; first += together) {
+    std::map<int64_t, std::set<int64_t>> words;  // by bank
+    for (int64_t l = first; l < first + together; ++l) {
+      int64_t element = start;
+      for (size_t a = 0; a < strides.size(); ++a) {
+        element += strides[a] * access.lanes[static_cast<size_t>(l)][a];
+      }
+      for (int64_t b = 0; b < bytes; b += kWordBytes) {
+        const int64_t word = (element * element_bytes + b) / kWordBytes;
+        words[word & (kBanks - 1)].insert(word);
+      }
+    }
+    size_t most = 1;
+    for (const auto& [bank, list] : words) most = std::max(most, list.size());
+    out.all += static_cast<int64_t>(most);
+    out.extra += static_cast<int64_t>(most) - 1;
+  }
+  const int64_t times = access.width / width;
+  return {out.extra * times, out.all * times};
+}
+
+std::vector<int64_t> strides_of(const std::vector<int64_t>& extents, int64_t pad) {
+  std::vector<int64_t> strides(extents.size(), 1);
+  for (size_t a = extents.size() - 1; a-- > 0;) {
+    strides[a] = strides[a + 1] * extents[a + 1] + (a + 2 == extents.size() ? pad : 0);
+  }
+  return strides;
+}
+
+class RowPads {
+ public:
+  explicit RowPads(Derivation& d) : d_(d) {}
+
+  void run() {
+    for (size_t i = 0; i < d_.program.symbols.size(); ++i) {
+      SymbolScope& scope = d_.out.symbols[i];
+      const TileSymbol& symbol = d_.program.symbols[i];
+      const bool own = symbol.kind == TileSymbol::Kind::kValue;
+      if (!own || scope.scope != Scope::kBlock || scope.swizzle) continue;
+      if (scope.extents.size() < 2 || scope.extents.back() < 2) continue;
+      pad(static_cast<TileSymbolId>(i), &scope);
+    }
+  }
+
+ private:
+  /// Every access of the symbol; nothing where one is not understood.
+  std::vector<WarpAccess> accesses(TileSymbolId id) const {
+    std::vector<WarpAccess> out;
+    const auto add = [&](const std::vector<IndexExpr>& indices, const Place& place) {
+      WarpAccess access;
+      for (const IndexExpr& e : indices) {
+        if (!lane_coordinates(d_.program, e, place, &access.lanes, &access.width)) return false;
+      }
+      out.push_back(std::move(access));
+      return true;
+    };
+    const Site& made =
+        d_.structure.sites[static_cast<size_t>(d_.structure.definition[static_cast<size_t>(id)])];
+    for (const TileRef& t : made.statement->targets) {
+      if (t.symbol != id) continue;
+      const auto site = static_cast<size_t>(d_.structure.definition[static_cast<size_t>(id)]);
+      if (!add(t.indices, d_.places.of_site[site])) return {};
+    }
+    for (const ReadSite* read : d_.structure.reads_of(id)) {
+      if (!add(read->read->indices, reader_place(d_.structure, d_.places, *read))) return {};
+    }
+    return out;
+  }
+
+  void pad(TileSymbolId id, SymbolScope* scope) {
+    const std::vector<WarpAccess> all = accesses(id);
+    const int64_t element = byte_size(d_.program.symbols[static_cast<size_t>(id)].type);
+    const auto passes = [&](int64_t pad) {
+      Passes sum;
+      for (const WarpAccess& a : all) {
+        // Rows that begin anywhere leave no wide access.
+        int64_t width = std::min<int64_t>(a.width, 16 / element);
+        while ((scope->extents.back() + pad) % width != 0) width /= 2;
+        // Small elements may begin anywhere within a word.
+        for (int64_t start = 0; start < std::max<int64_t>(kWordBytes / element, 1);
+             start += width) {
+          const Passes one =
+              count_passes(a, strides_of(scope->extents, pad), element, width, start);
+          sum.extra += one.extra;
+          sum.all += one.all;
+        }
+      }
+      return sum;
+    };
+    // Copies behind the threads' backs take 16 bytes at a time: their rows stay at multiples of
+    // that.
+    const int64_t step = scope->staged ? std::max<int64_t>(1, 16 / element) : 1;
+    Passes fewest = passes(0);
+    for (int64_t p = step; fewest.extra > 0 && p * element <= kMostPadBytes; p += step) {
+      const Passes n = passes(p);
+      if (n >= fewest) continue;
+      fewest = n;
+      scope->pad = p;
+    }
+    d_.out.bank_conflicts += fewest.extra;
+    int64_t rows = 1;
+    for (size_t a = 0; a + 1 < scope->extents.size(); ++a) rows *= scope->extents[a];
+    scope->bytes += rows * scope->pad * element * scope->copies;
+  }
+
+  Derivation& d_;
+};
+
+}  // namespace
+
+void pad_rows(Derivation& d) {
+  if (!d.program.cpu) RowPads(d).run();
+}
+
+}  // namespace weft

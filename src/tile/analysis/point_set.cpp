@@ -1,0 +1,302 @@
+#include "tile/analysis/point_set.h"
+
+#include <algorithm>
+#include <map>
+
+namespace weft {
+namespace {
+
+constexpr int64_t kMostPoints = int64_t{1} << 22;
+constexpr int64_t kMostTuples = int64_t{1} << 18;  ///< that are kept
+
+std::set<TileVarId> variables_of(const IndexExpr& e) {
+  const std::vector<int> ids = variables(e);
+  return {ids.begin(), ids.end()};
+}
+
+/// The value of a scalar of index variables alone.
+ScalarValue evaluate_indices(const Scalar& s, const PointSet::Value& value) {
+  switch (s.kind) {
+    case Scalar::Kind::kConstant:
+      return s.value;
+    case Scalar::Kind::kIndex:
+      return convert_value(int_value(DType::kI64, evaluate(s.index, value)), s.type);
+    case Scalar::Kind::kRead:
+      break;
+    case Scalar::Kind::kApply: {
+      std::vector<ScalarValue> operands;
+      for (const ScalarRef& operand : s.operands) {
+        operands.push_back(evaluate_indices(*operand, value));
+      }
+      return evaluate_scalar(s.op, operands, s.type);
+    }
+  }
+  return int_value(DType::kBool, 1);
+}
+
+}  // namespace
+
+PointSet::PointSet(const TileStructure& structure, const std::set<TileVarId>& vars,
+                   const std::set<TileVarId>& free)
+    : structure_(structure), vars_(vars.begin(), vars.end()) {
+  // The set grows while it is walked: bounds depend on outer loops, whose bounds depend on others.
+  for (size_t i = 0; i < vars_.size(); ++i) {  // NOLINT(modernize-loop-convert)
+    if (structure.dim_of.count(vars_[i]) == 0 || free.count(vars_[i]) != 0) continue;
+    const TileLoop::Dim& dim = structure.dim(vars_[i]);
+    add(dim.origin);
+    for (const IndexExpr& e : {dim.begin, dim.end}) {
+      for (const int id : variables(e)) add(id);
+    }
+  }
+  std::sort(vars_.begin(), vars_.end());
+  env_.assign(structure.program->vars.size(), 0);
+  for (size_t i = 0; i < env_.size(); ++i) {
+    const TileVar& var = structure.program->vars[i];
+    if (var.kind == TileVar::Kind::kSize) env_[i] = var.extent;
+  }
+  for (const TileVarId var : vars_) {
+    if (structure.dim_of.count(var) == 0 || free.count(var) != 0) continue;
+    add_loop_bounds(var, structure.dim(var));
+  }
+}
+
+/// Loops of constant bounds need no predicate for their origins, and none for their offsets where
+/// the step divides.
+void PointSet::add_loop_bounds(TileVarId var, const TileLoop::Dim& dim) {
+  const RangeOf range = structure_.range();
+  const IndexExpr begin = simplify(dim.begin, range), end = simplify(dim.end, range);
+  const bool constant = begin.is_const() && end.is_const() && begin.constant() < end.constant();
+  if (constant && (var == dim.origin || (end.constant() - begin.constant()) % dim.step == 0)) {
+    return;
+  }
+  std::set<TileVarId> tied{var, dim.origin};
+  tied.merge(variables_of(begin));
+  tied.merge(variables_of(end));
+  if (var == dim.offset) {
+    tails_[var] = predicates_.size();
+    add_predicate(tied, [dim, end](const Value& value) {
+      return value(dim.origin) + value(dim.offset) < evaluate(end, value);
+    });
+    return;
+  }
+  add_predicate(tied, [dim, begin, end](const Value& value) {
+    const int64_t first = evaluate(begin, value), origin = value(dim.origin);
+    return origin >= first && (origin - first) % dim.step == 0 && origin < evaluate(end, value);
+  });
+}
+
+void PointSet::add(TileVarId var) {
+  if (structure_.program->vars[static_cast<size_t>(var)].kind == TileVar::Kind::kSize) return;
+  if (std::find(vars_.begin(), vars_.end(), var) == vars_.end()) vars_.push_back(var);
+}
+
+void PointSet::add_predicate(const std::set<TileVarId>& vars,
+                             std::function<bool(const Value&)> holds) {
+  Predicate p{{}, std::move(holds)};
+  for (const TileVarId var : vars) {
+    if (std::find(vars_.begin(), vars_.end(), var) != vars_.end()) p.vars.push_back(var);
+  }
+  predicates_.push_back(std::move(p));
+}
+
+void PointSet::add_bounds(const IndexExpr& e, Interval range) {
+  add_predicate(variables_of(e),
+                [e, range](const Value& value) { return range.contains(evaluate(e, value)); });
+}
+
+void PointSet::add_guard(const Guard& guard) {
+  bool of_indices = true;
+  std::set<TileVarId> vars;
+  visit(std::make_shared<const Scalar>(*guard.condition), [&](const Scalar& s) {
+    of_indices = of_indices && s.kind != Scalar::Kind::kRead;
+    if (s.kind == Scalar::Kind::kIndex) vars.merge(variables_of(s.index));
+  });
+  if (of_indices) {
+    return add_predicate(vars, [guard](const Value& value) {
+      return (evaluate_indices(*guard.condition, value).i != 0) == guard.holds;
+    });
+  }
+  for (const Constraint& c : constraints_of({guard})) {
+    if (!c.excluded) add_bounds(c.e, c.range);
+  }
+}
+
+int64_t PointSet::count(const std::set<TileVarId>& shown) const {
+  int64_t product = 1;
+  for (const std::vector<TileVarId>& part : parts({})) {
+    const bool all =
+        std::all_of(part.begin(), part.end(), [&](TileVarId v) { return shown.count(v) != 0; });
+    // An offset that only its own tail restricts is counted, not enumerated.
+    std::vector<TileVarId> walked, counted;
+    for (const TileVarId var : part) (all && only_tail(var) ? counted : walked).push_back(var);
+    std::set<std::vector<int64_t>> projected;
+    int64_t points = 0;
+    const bool done = enumerate(walked, counted, all ? kMostPoints : kMostTuples, [&] {
+      int64_t here = 1;
+      for (const TileVarId var : counted) {
+        const TileLoop::Dim& dim = structure_.dim(var);
+        const int64_t left = evaluate(dim.end, value()) - env_[static_cast<size_t>(dim.origin)];
+        here *= std::clamp<int64_t>(left, 0, dim.step);
+      }
+      points += here;
+      if (all) return;
+      std::vector<int64_t> point;
+      for (const TileVarId var : part) {
+        if (shown.count(var) != 0) point.push_back(env_[static_cast<size_t>(var)]);
+      }
+      projected.insert(std::move(point));
+    });
+    if (!done) return -1;
+    product *= all ? points : static_cast<int64_t>(projected.size());
+  }
+  return product;
+}
+
+int64_t PointSet::bound() const {
+  double points = 1;
+  for (const TileVarId var : vars_) {
+    const Interval r = structure_.ranges[static_cast<size_t>(var)];
+    points *= static_cast<double>((r.hi - r.lo) / step(var) + 1);
+  }
+  return points < 1e15 ? static_cast<int64_t>(points) : int64_t{1000000000000000};
+}
+
+bool PointSet::only_tail(TileVarId var) const {
+  const auto tail = tails_.find(var);
+  if (tail == tails_.end()) return false;
+  for (size_t i = 0; i < predicates_.size(); ++i) {
+    const std::vector<TileVarId>& vars = predicates_[i].vars;
+    if (i != tail->second && std::find(vars.begin(), vars.end(), var) != vars.end()) return false;
+  }
+  return true;
+}
+
+bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>* out) const {
+  std::vector<std::set<TileVarId>> joined;
+  for (const IndexExpr& e : indices) joined.push_back(variables_of(e));
+  for (const std::vector<TileVarId>& part : parts(joined)) {
+    Image image;
+    for (size_t a = 0; a < indices.size(); ++a) {
+      const bool inside = std::any_of(part.begin(), part.end(),
+                                      [&](TileVarId v) { return joined[a].count(v) != 0; });
+      if (inside) image.axes.push_back(a);
+    }
+    const Value at = value();
+    const bool done = enumerate(part, {}, kMostTuples, [&] {
+      std::vector<int64_t> tuple;
+      for (const size_t a : image.axes) tuple.push_back(evaluate(indices[a], at));
+      image.tuples.insert(std::move(tuple));
+    });
+    if (!done) return false;
+    // A part without an axis only says whether there is a point at all.
+    if (!image.axes.empty() || image.tuples.empty()) out->push_back(std::move(image));
+  }
+  for (size_t a = 0; a < indices.size(); ++a) {
+    const bool moves = std::any_of(vars_.begin(), vars_.end(),
+                                   [&](TileVarId v) { return joined[a].count(v) != 0; });
+    if (!moves) out->push_back({{a}, {{evaluate(indices[a], value())}}});
+  }
+  return true;
+}
+
+int64_t PointSet::size(const std::vector<Image>& images) {
+  int64_t n = 1;
+  for (const Image& image : images) n *= static_cast<int64_t>(image.tuples.size());
+  return n;
+}
+
+void PointSet::for_each_offset(const std::vector<Image>& images, const Shape& shape,
+                               const std::vector<int64_t>& base,
+                               const std::function<void(int64_t)>& visit_offset) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t a = shape.size(); a-- > 1;) strides[a - 1] = strides[a] * shape[a];
+  const std::function<void(size_t, int64_t)> descend = [&](size_t next, int64_t offset) {
+    if (next == images.size()) return visit_offset(offset);
+    for (const std::vector<int64_t>& tuple : images[next].tuples) {
+      int64_t at = offset;
+      for (size_t k = 0; k < tuple.size(); ++k) {
+        const size_t a = images[next].axes[k];
+        at += (tuple[k] - base[a]) * strides[a];
+      }
+      descend(next + 1, at);
+    }
+  };
+  descend(0, 0);
+}
+
+/// Variables in classes that predicates and the `joined` sets keep together.
+std::vector<std::vector<TileVarId>> PointSet::parts(
+    const std::vector<std::set<TileVarId>>& joined) const {
+  std::map<TileVarId, TileVarId> root;
+  for (const TileVarId var : vars_) root[var] = var;
+  const auto find = [&](TileVarId var) {
+    while (root.at(var) != var) var = root.at(var);
+    return var;
+  };
+  const auto unite = [&](const auto& vars) {
+    TileVarId first = -1;
+    for (const TileVarId var : vars) {
+      if (root.count(var) == 0) continue;
+      if (first < 0) first = var;
+      root[find(var)] = find(first);
+    }
+  };
+  for (const Predicate& p : predicates_) unite(p.vars);
+  for (const auto& vars : joined) unite(vars);
+  std::map<TileVarId, std::vector<TileVarId>> classes;
+  for (const TileVarId var : vars_) classes[find(var)].push_back(var);
+  std::vector<std::vector<TileVarId>> out;
+  for (auto& [key, members] : classes) out.push_back(std::move(members));
+  return out;
+}
+
+/// Origins stand a step apart where their first one is a constant; elsewhere every integer is
+/// tried.
+int64_t PointSet::step(TileVarId var) const {
+  if (structure_.program->vars[static_cast<size_t>(var)].kind != TileVar::Kind::kOrigin) return 1;
+  const TileLoop::Dim& dim = structure_.dim(var);
+  return dim.begin.is_const() ? dim.step : 1;
+}
+
+bool PointSet::enumerate(const std::vector<TileVarId>& part, const std::vector<TileVarId>& left_out,
+                         int64_t limit, const std::function<void()>& visit_point) const {
+  std::vector<const Predicate*> predicates;
+  for (const Predicate& p : predicates_) {
+    const auto in = [&](const std::vector<TileVarId>& vars) {
+      return std::any_of(p.vars.begin(), p.vars.end(), [&](TileVarId v) {
+        return std::find(vars.begin(), vars.end(), v) != vars.end();
+      });
+    };
+    // One without variables of the set says the same everywhere.
+    if (p.vars.empty() || (in(part) && !in(left_out))) predicates.push_back(&p);
+  }
+  double points = 1;
+  for (const TileVarId var : part) {
+    const Interval r = structure_.ranges[static_cast<size_t>(var)];
+    points *= static_cast<double>((r.hi - r.lo) / step(var) + 1);
+    env_[static_cast<size_t>(var)] = r.lo;
+  }
+  if (points > static_cast<double>(limit)) return false;
+  const Value at = value();
+  while (true) {
+    const bool holds = std::all_of(predicates.begin(), predicates.end(),
+                                   [&](const Predicate* p) { return p->holds(at); });
+    if (holds) visit_point();
+    size_t i = part.size();
+    while (i > 0) {
+      int64_t& v = env_[static_cast<size_t>(part[i - 1])];
+      v += step(part[i - 1]);
+      const Interval r = structure_.ranges[static_cast<size_t>(part[i - 1])];
+      if (v <= r.hi) break;
+      v = r.lo;
+      --i;
+    }
+    if (i == 0) return true;
+  }
+}
+
+PointSet::Value PointSet::value() const {
+  return [this](int id) { return env_[static_cast<size_t>(id)]; };
+}
+
+}  // namespace weft

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "tile/scope_analysis.h"
+
+namespace weft {
+
+/// Bytes that the program moves between parameters (and workspaces) and the chip. Requested =
+/// in-bounds elements × executions; unique = distinct elements per tensor.
+struct Traffic {
+  int64_t requested_read = 0, requested_written = 0;
+  int64_t unique_read = 0, unique_written = 0;
+  /// False: a bound from above, where indices depend on data or there are too many points to
+  /// enumerate.
+  bool exact = true;
+};
+/// Requires: a verified program. Equals what the evaluator counts where `exact`; of
+/// windows that overlap in a GPU's box it is a bound, since a warp asks once for what its lanes
+/// have in common. A number of blocks that is not bound counts as one block per iteration.
+Result<Traffic> predict_traffic(const TileProgram& program, const ScopeAnalysis& scopes);
+
+}  // namespace weft

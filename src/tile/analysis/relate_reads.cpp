@@ -1,0 +1,215 @@
+#include "tile/analysis/relate_reads.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fmt/format.h"
+
+namespace weft {
+
+std::string loop_name(const TileProgram& program, const TileLoop& loop) {
+  std::string out = loop.kind == TileLoop::Kind::kGrid      ? "grid "
+                    : loop.kind == TileLoop::Kind::kCluster ? "cluster "
+                                                            : "seq ";
+  for (size_t d = 0; d < loop.dims.size(); ++d) {
+    if (d > 0) out += ", ";
+    out += program.vars[static_cast<size_t>(loop.dims[d].origin)].name;
+  }
+  return out;
+}
+
+std::vector<int32_t> nest_of(const Site& site) {
+  const size_t length = site.pack_member >= 0 ? 3 : 1;
+  return {site.path.begin(),
+          site.path.begin() + static_cast<std::ptrdiff_t>(std::min(length, site.path.size()))};
+}
+
+namespace {
+
+bool contains(const std::vector<const TileLoop*>& loops, const TileLoop* loop) {
+  return std::find(loops.begin(), loops.end(), loop) != loops.end();
+}
+
+bool uses_loop(const std::vector<IndexExpr>& indices, const TileLoop& loop, bool offsets) {
+  for (const IndexExpr& e : indices) {
+    for (const TileLoop::Dim& dim : loop.dims) {
+      if (uses_var(e, dim.origin)) return true;
+      if (offsets && dim.offset >= 0 && uses_var(e, dim.offset)) return true;
+    }
+  }
+  return false;
+}
+
+class Relation {
+ public:
+  Relation(const TileStructure& structure, const ReadSite& read)
+      : structure_(structure),
+        program_(*structure.program),
+        read_(read),
+        reader_(structure.sites[static_cast<size_t>(read.site)]),
+        constraints_(constraints_of(read.guards)) {}
+
+  ReadRelation run() {
+    find_producer();
+    const Site& producer = structure_.sites[static_cast<size_t>(out_.producer)];
+    if (producer.pack_member != reader_.pack_member) {
+      out_.reach = Reach::kNowhere;
+      out_.why = "made in another member of the pack";
+      return std::move(out_);
+    }
+    if (nest_of(producer) != nest_of(reader_)) {
+      out_.reach = Reach::kGrid;
+      out_.why = "read in another nest";
+      return std::move(out_);
+    }
+    out_.common = TileStructure::common(out_.producer_loops, reader_.loops);
+    for (size_t i = out_.common.size(); i < out_.producer_loops.size(); ++i) {
+      const TileLoop* loop = out_.producer_loops[i];
+      if (loop->kind != TileLoop::Kind::kSeq) {
+        out_.reach = Reach::kGrid;
+        out_.why = "read outside " + loop_name(program_, *loop);
+        return std::move(out_);
+      }
+      (uses_loop(*out_.made, *loop, false) ? out_.kept : out_.lost).push_back(loop);
+    }
+    for (size_t i = out_.common.size(); i < reader_.loops.size(); ++i) {
+      if (uses_loop(read_.read->indices, *reader_.loops[i], false)) {
+        out_.picked.push_back(reader_.loops[i]);
+      }
+    }
+    find_reach();
+    return std::move(out_);
+  }
+
+ private:
+  void find_producer() {
+    const size_t symbol = static_cast<size_t>(read_.read->symbol);
+    out_.producer = structure_.definition[symbol];
+    if (read_.read->next && !structure_.updates[symbol].empty()) {
+      // The next value is what the last update before the reader made; all of them lie alike.
+      out_.producer = structure_.updates[symbol][0];
+      for (const int32_t update : structure_.updates[symbol]) {
+        if (update < read_.site) out_.producer = update;
+      }
+    }
+    const Site& site = structure_.sites[static_cast<size_t>(out_.producer)];
+    out_.producer_loops = site.loops;
+    if (site.kind == Site::Kind::kCarry) {
+      out_.made = &site.carry->target.indices;
+      if (contains(reader_.loops, site.loop)) {
+        out_.producer_loops.push_back(site.loop);
+        out_.carried = true;
+      }
+      return;
+    }
+    out_.made = &site.statement->targets[0].indices;
+    for (const TileRef& target : site.statement->targets) {
+      if (target.symbol == read_.read->symbol) out_.made = &target.indices;
+    }
+  }
+
+  /// Whether what is made while the `fixed` origins keep their values holds what is read: yes, no,
+  /// not known.
+  enum class Cover : uint8_t { kYes, kNo, kUnknown };
+  Cover covered(const std::function<bool(TileVarId)>& fixed) {
+    Cover result = Cover::kYes;
+    const std::vector<IndexExpr>& read = read_.read->indices;
+    for (size_t a = 0; a < out_.made->size() && a < read.size(); ++a) {
+      const Coordinate made = coordinate_of((*out_.made)[a], structure_, fixed, {});
+      const Coordinate wanted = coordinate_of(read[a], structure_, fixed, constraints_);
+      if (wanted.dynamic) {
+        out_.dynamic = true;
+        if (!made.outer.is_const(0) || !made.separable) result = Cover::kUnknown;
+        continue;
+      }
+      const Interval direct = bounded(read[a] - made.outer, structure_, constraints_);
+      const Interval apart = bounded(wanted.outer - made.outer, structure_, constraints_);
+      const Interval reach{std::max(direct.lo, apart.lo + wanted.inner.lo),
+                           std::min(direct.hi, apart.hi + wanted.inner.hi)};
+      if (reach.empty()) continue;
+      if (reach.lo >= made.inner.lo && reach.hi <= made.inner.hi) continue;
+      const bool exact = made.separable && wanted.separable && read_.guards.empty();
+      if (exact || reach.lo > made.inner.hi || reach.hi < made.inner.lo) {
+        why_ = fmt::format("coordinate {} reaches [{}, {}], made is [{}, {}]", a, reach.lo,
+                           reach.hi, made.inner.lo, made.inner.hi);
+        return Cover::kNo;
+      }
+      result = Cover::kUnknown;
+    }
+    return result;
+  }
+
+  using Kinds = std::set<TileLoop::Kind>;
+  /// Whether a variable belongs to a common loop of one of the kinds.
+  bool is_common(TileVarId var, const Kinds& kinds) const {
+    const auto found = structure_.dim_of.find(var);
+    return found != structure_.dim_of.end() && contains(out_.common, found->second.first) &&
+           kinds.count(found->second.first->kind) != 0;
+  }
+
+  /// The common loops of these kinds that tell the elements apart.
+  std::string loops_in_indices(const Kinds& kinds) const {
+    std::string out;
+    for (const TileLoop* loop : out_.common) {
+      if (kinds.count(loop->kind) == 0) continue;
+      if (!uses_loop(*out_.made, *loop, false)) continue;
+      out += (out.empty() ? "" : " and ") + loop_name(program_, *loop);
+    }
+    return out;
+  }
+
+  void find_reach() {
+    using Kind = TileLoop::Kind;
+    const auto within = [&](const Kinds& kinds) {
+      return covered([&](TileVarId var) { return is_common(var, kinds); });
+    };
+    const Cover here = within({Kind::kGrid, Kind::kCluster, Kind::kSeq});
+    if (here == Cover::kYes) return;
+    const std::string clusters = loops_in_indices({Kind::kCluster});
+    if (!program_.cpu && !clusters.empty() && within({Kind::kGrid, Kind::kSeq}) == Cover::kYes) {
+      out_.reach = Reach::kCluster;
+      out_.why = "read in another iteration of " + clusters;
+      return;
+    }
+    const std::string grids = loops_in_indices({Kind::kGrid, Kind::kCluster}),
+                      seqs = loops_in_indices({Kind::kSeq});
+    if (!grids.empty()) {
+      const Cover across = within({Kind::kSeq});
+      if (across != Cover::kNo) {
+        out_.reach = Reach::kGrid;
+        out_.why = "read in another iteration of " + grids;
+        return;
+      }
+    }
+    if (here == Cover::kUnknown) {
+      out_.reach = Reach::kUnproven;
+      return;
+    }
+    if (!seqs.empty()) {
+      const Cover across = covered([&](TileVarId) { return false; });
+      if (across != Cover::kNo) {
+        out_.reach = Reach::kSeq;
+        out_.why = "made in another iteration of " + seqs + " and not carried";
+        return;
+      }
+    }
+    out_.reach = Reach::kNowhere;
+    out_.why = why_;
+  }
+
+  const TileStructure& structure_;
+  const TileProgram& program_;
+  const ReadSite& read_;
+  const Site& reader_;
+  std::vector<Constraint> constraints_;
+  ReadRelation out_;
+  std::string why_;
+};
+
+}  // namespace
+
+ReadRelation relate_read(const TileStructure& structure, const ReadSite& read) {
+  return Relation(structure, read).run();
+}
+
+}  // namespace weft

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "tile/analysis/relate_reads.h"
+#include "tile/places.h"
+#include "tile/scope_analysis.h"
+
+namespace weft {
+
+/// What the steps of derive_scopes share.
+struct Derivation {
+  const TileProgram& program;
+  TileStructure structure;
+  PlaceTable places;
+  std::vector<std::optional<ReadRelation>> relations;  ///< by read; none for parameters
+  std::vector<Scope>
+      read_scopes;  ///< by read: what it alone asks for; kRegister: its thread made the element
+  ScopeAnalysis out;
+  /// Values that a block keeps over its iterations of a grid loop.
+  std::set<TileSymbolId> kept;
+};
+
+/// Joins rules 1a to 1d over the reads of every value and carry.
+void derive_symbol_scopes(Derivation& d);
+
+/// Extents, bases and sizes of what lies in memory. Error: an extent that no bound size gives.
+Status derive_buffers(Derivation& d);
+
+/// Orders of the block's buffers that matrix units read rows from.
+void derive_swizzles(Derivation& d);
+
+/// Pads rows of the block's other buffers of two and more axes, where the lanes of a warp would
+/// meet in one bank without: as few elements as leave the fewest such meetings. Rows that do not
+/// begin at whole vectors are accessed element by element.
+void pad_rows(Derivation& d);
+
+/// Offsets in the block's arena, shared by liveness, and the totals.
+Status place_buffers(Derivation& d);
+
+/// Barriers of grid scope. What an iteration keeps across one goes to memory on a CPU; on a GPU it
+/// has one slot per iteration of the block. Error: a barrier would stand inside a condition.
+Status derive_grid_barriers(Derivation& d);
+
+/// Barriers of cluster and block scope, on a GPU: needs the arena's offsets.
+Status derive_block_barriers(Derivation& d);
+
+/// Whether a statement fills block memory from inputs alone, in a loop that does so ahead of its
+/// iterations: its buffers are in use all the time.
+bool is_staged_load(const Derivation& d, const Site& site);
+
+/// Sites first to last during which a symbol is alive: a loop around some of its accesses but not
+/// all counts whole.
+struct SiteRange {
+  int32_t first = 0, last = -1;
+};
+SiteRange live_range(const Derivation& d, TileSymbolId symbol);
+
+/// Loops around every access of a symbol, those of its carry's own loop aside.
+std::vector<const TileLoop*> lifetime_loops(const Derivation& d, TileSymbolId symbol);
+
+/// Extents and bases over the loops of the lifetime, or over none of them.
+Status fill_buffer(const Derivation& d, TileSymbolId symbol,
+                   const std::vector<const TileLoop*>& around, SymbolScope* scope);
+
+}  // namespace weft

@@ -1,0 +1,622 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "fmt/format.h"
+#include "tile/analysis/derive_scopes.h"
+#include "tile/analysis/point_set.h"
+#include "tile/analysis/relate_reads.h"
+#include "tile/check/verify_tile_program.h"
+#include "tile/scope_analysis.h"
+#include "tile/text/tile_printer.h"
+#include "tile/tile_structure.h"
+
+namespace weft {
+
+/// Whether every output element is written by exactly one statement, once; in verify_stores.cpp.
+Status verify_stores(const TileProgram& program, const TileStructure& structure);
+
+namespace {
+
+constexpr int kDeepestNest = 64;
+
+class Verifier {
+ public:
+  explicit Verifier(const TileProgram& program) : program_(program) {}
+
+  Status run() {
+    check_tables();
+    if (!error_) check_body(program_.body, {});
+    if (error_) return *error_;
+    // From here on every id is in range and every loop well formed.
+    structure_ = structure_of(program_);
+    printer_.emplace(program_);
+    check_definitions();
+    for (const Site& site : structure_.sites) {
+      if (!error_) check_site(site);
+    }
+    for (const ReadSite& read : structure_.reads) {
+      if (!error_) check_read(read);
+    }
+    if (error_) return *error_;
+    auto scopes = derive_scopes(program_);
+    if (!scopes.ok()) return scopes.take_error();
+    return verify_stores(program_, structure_);
+  }
+
+ private:
+  void fail(std::string what) {
+    if (!error_) {
+      error_ = invalid_input(fmt::format("tile program {}: {}", program_.name, what));
+    }
+  }
+  const std::string& name(TileSymbolId id) const {
+    return program_.symbols[static_cast<size_t>(id)].name;
+  }
+  TileSymbol::Kind kind(TileSymbolId id) const {
+    return program_.symbols[static_cast<size_t>(id)].kind;
+  }
+  std::string shown(const Site& site) const {
+    if (site.kind == Site::Kind::kStatement)
+      return "`" + printer_->statement(*site.statement) + "`";
+    if (site.kind == Site::Kind::kCarry) return "carry " + name(site.carry->target.symbol);
+    return "`if " + printer_->scalar(site.value, DType::kBool) + "`";
+  }
+  std::string shown(const Scalar& read) const {
+    return printer_->scalar(std::make_shared<const Scalar>(read), std::nullopt);
+  }
+
+  // Tables.
+  bool is_var(int id) const { return id >= 0 && id < static_cast<int>(program_.vars.size()); }
+  bool is_symbol(int id) const { return id >= 0 && id < static_cast<int>(program_.symbols.size()); }
+
+  void check_tables() {
+    for (const TileVar& var : program_.vars) {
+      const bool sized = var.kind == TileVar::Kind::kOffset || var.kind == TileVar::Kind::kAxis;
+      if (sized && var.extent < 1) fail(fmt::format("{} has extent {}", var.name, var.extent));
+      if (var.extent < 0 || var.extent > kUnbounded.hi) fail(fmt::format("extent of {}", var.name));
+    }
+    if (program_.warps < 1) fail("warps below 1");
+    std::set<std::string> names;
+    std::set<TileSymbolId> parameters;
+    for (const TileSymbolId id : program_.parameters) {
+      if (!is_symbol(id) || !parameters.insert(id).second)
+        return fail("a parameter is named twice");
+      if (!names.insert(name(id)).second)
+        fail(fmt::format("two parameters are called {}", name(id)));
+      for (const IndexExpr& e : program_.symbols[static_cast<size_t>(id)].shape) check_sizes(e);
+    }
+    for (size_t i = 0; i < program_.symbols.size(); ++i) {
+      const TileSymbolId id = static_cast<TileSymbolId>(i);
+      const bool parameter =
+          kind(id) == TileSymbol::Kind::kInput || kind(id) == TileSymbol::Kind::kOutput;
+      if (parameter != (parameters.count(id) != 0)) {
+        fail(fmt::format("{} is not in the list of parameters", name(id)));
+      }
+    }
+    check_sizes(program_.blocks);
+  }
+
+  /// A bound on every number that evaluating the index meets: index arithmetic must not overflow.
+  double magnitude(const IndexExpr& e) const {
+    switch (e.op()) {
+      case IndexOp::kConst:
+        return std::abs(static_cast<double>(e.constant()));
+      case IndexOp::kVar: {
+        const auto origin = origin_magnitude_.find(e.var_id());
+        if (origin != origin_magnitude_.end()) return origin->second;
+        return is_var(e.var_id())
+                   ? static_cast<double>(program_.vars[static_cast<size_t>(e.var_id())].extent) + 1
+                   : 1;
+      }
+      case IndexOp::kMul:
+        return magnitude(e.lhs()) * magnitude(e.rhs());
+      default:
+        return magnitude(e.lhs()) + magnitude(e.rhs());
+    }
+  }
+  static constexpr double kLargestIndex = 1.2e15;
+
+  void check_sizes(const IndexExpr& e) {
+    if (magnitude(e) > kLargestIndex) fail("a size beyond 2^50");
+    for (const int id : variables(e)) {
+      if (!is_var(id) || program_.vars[static_cast<size_t>(id)].kind != TileVar::Kind::kSize) {
+        fail("a shape or the number of blocks names something else than a size");
+      }
+    }
+  }
+
+  // Nesting.
+  struct Around {
+    int depth = 0;
+    bool in_grid = false, in_seq = false, in_condition = false, in_pack = false;
+  };
+
+  void check_body(const TileBody& body, Around around) {
+    if (++around.depth > kDeepestNest) return fail("loops are nested too deeply");
+    int grids = 0;
+    for (const TileNode& node : body) {
+      if (error_) return;
+      switch (node.kind) {
+        case TileNode::Kind::kStatement:
+          check_ids(node.statement);
+          break;
+        case TileNode::Kind::kLoop:
+          if (node.loop->kind != TileLoop::Kind::kSeq) ++grids;
+          check_loop(*node.loop, around);
+          break;
+        case TileNode::Kind::kCondition: {
+          check_ids(node.condition->condition);
+          Around inside = around;
+          inside.in_condition = true;
+          check_body(node.condition->body, inside);
+          break;
+        }
+        case TileNode::Kind::kPack: {
+          if (around.in_grid || around.in_seq || around.in_condition || around.in_pack) {
+            return fail("a pack stands inside a loop, a condition or another pack");
+          }
+          Around inside = around;
+          inside.in_pack = true;
+          for (const TilePack::Member& member : node.pack->members) {
+            if (member.share < 1) fail("a member of a pack has no blocks");
+            check_body(member.body, inside);
+          }
+          break;
+        }
+      }
+    }
+    if (grids > 1 && around.in_grid) {
+      fail("two grid loops stand side by side inside a grid loop: write two nests");
+    }
+  }
+
+  void check_loop(const TileLoop& loop, Around around) {
+    if (loop.dims.empty()) return fail("a loop has no variable");
+    const std::string what = is_var(loop.dims[0].origin) ? loop_name(program_, loop) : "a loop";
+    if (loop.kind != TileLoop::Kind::kSeq) {
+      if (around.in_seq) return fail(fmt::format("{} stands inside a seq loop", what));
+      if (around.in_condition) return fail(fmt::format("{} stands inside a condition", what));
+      if (!loop.carries.empty()) return fail(fmt::format("{} carries values", what));
+      if (loop.kind == TileLoop::Kind::kCluster && !around.in_grid) {
+        return fail(fmt::format("{} stands outside a grid loop", what));
+      }
+      around.in_grid = true;
+    } else {
+      around.in_seq = true;
+    }
+    if (loop.by_cluster) check_by_cluster(loop, around, what);
+    if (loop.stages < 1) fail(fmt::format("{} has {} stages", what, loop.stages));
+    for (const TileLoop::Dim& dim : loop.dims) check_dim(dim);
+    for (const TileCarry& carry : loop.carries) {
+      check_ids(carry.initial);
+      if (!is_symbol(carry.target.symbol)) return fail("a carry has no symbol");
+      if (kind(carry.target.symbol) != TileSymbol::Kind::kCarry) {
+        return fail(fmt::format("{} is carried and not of that kind", name(carry.target.symbol)));
+      }
+      for (const IndexExpr& e : carry.target.indices) check_ids(e);
+      check_ids(carry.place);
+    }
+    if (!error_) check_body(loop.body, around);
+  }
+
+  /// `around`: with the loop itself.
+  void check_by_cluster(const TileLoop& loop, const Around& around, const std::string& what) {
+    constexpr int kInGridLoop = 2;
+    if (program_.cpu || loop.kind != TileLoop::Kind::kSeq || !around.in_grid ||
+        around.depth != kInGridLoop) {
+      return fail(what + " is made by a cluster and does not stand directly in a GPU's grid loop");
+    }
+    if (loop.dims.size() != 1 || !loop.carries.empty() || loop.stages != 1) {
+      return fail(what + " is made by a cluster and has several variables, carries or stages");
+    }
+    for (const TileNode& node : loop.body) {
+      if (node.kind != TileNode::Kind::kStatement) {
+        return fail(what + " is made by a cluster and holds more than statements");
+      }
+      for (const TileRef& target : node.statement.targets) {
+        const auto along = [&](const IndexExpr& e) { return uses_var(e, loop.dims[0].origin); };
+        if (std::ranges::none_of(target.indices, along)) {
+          return fail(what + " is made by a cluster and makes one value in all iterations");
+        }
+      }
+    }
+  }
+
+  void check_dim(const TileLoop::Dim& dim) {
+    const bool origin = is_var(dim.origin) && program_.vars[static_cast<size_t>(dim.origin)].kind ==
+                                                  TileVar::Kind::kOrigin;
+    const bool offset = dim.offset < 0 || (is_var(dim.offset) &&
+                                           program_.vars[static_cast<size_t>(dim.offset)].kind ==
+                                               TileVar::Kind::kOffset);
+    if (!origin || !offset) return fail("a loop's variables are of another kind");
+    const std::string& called = program_.vars[static_cast<size_t>(dim.origin)].name;
+    if (!loop_vars_.insert(dim.origin).second) {
+      return fail(fmt::format("two loops share the variable {}", called));
+    }
+    if (dim.step < 1 || (dim.step > 1) != (dim.offset >= 0)) {
+      return fail(fmt::format("loop {} of step {} {} an offset", called, dim.step,
+                              dim.offset >= 0 ? "has" : "lacks"));
+    }
+    if (dim.offset >= 0 && program_.vars[static_cast<size_t>(dim.offset)].extent != dim.step) {
+      fail(fmt::format("the offset of loop {} does not run over its step", called));
+    }
+    if (dim.unroll < 0) fail(fmt::format("loop {} is unrolled {} times", called, dim.unroll));
+    for (const IndexExpr& e : {dim.begin, dim.end}) check_ids(e);
+    origin_magnitude_[dim.origin] = std::max(magnitude(dim.begin), magnitude(dim.end));
+  }
+
+  // Ids.
+  void check_ids(const IndexExpr& e, size_t runtime = 0) {
+    for (const int id : variables(e)) {
+      const bool at_runtime =
+          id >= kRuntimeIndexBase && id - kRuntimeIndexBase < static_cast<int>(runtime);
+      if (!is_var(id) && !at_runtime) fail("an index names a variable that does not exist");
+    }
+    if (magnitude(e) > kLargestIndex) fail("an index beyond 2^50");
+  }
+  void check_ids(const ScalarRef& s) {
+    if (s == nullptr) return fail("an expression is missing");
+    visit(s, [&](const Scalar& node) {
+      if (node.kind == Scalar::Kind::kIndex) check_ids(node.index);
+      for (const IndexExpr& e : node.indices) check_ids(e, node.operands.size());
+      if (node.kind == Scalar::Kind::kRead && !is_symbol(node.symbol)) {
+        fail("a read names a symbol that does not exist");
+      }
+    });
+  }
+  void check_ids(const Place& place) {
+    for (const Place::Axis& axis : place.axes) {
+      if (!is_var(axis.var)) return fail("a place names a variable that does not exist");
+      for (const Place::Digit& digit : axis.digits) {
+        if (digit.extent < 1) fail("a place has an empty digit");
+      }
+    }
+  }
+  void check_ids(const TileStatement& s) {
+    check_ids(s.value);
+    check_ids(s.place);
+    const bool pair = s.combiner == TileCombiner::kArgMax || s.combiner == TileCombiner::kWelford;
+    if (s.targets.size() != (pair ? 2U : 1U)) return fail("a statement has the wrong targets");
+    for (const TileRef& target : s.targets) {
+      if (!is_symbol(target.symbol)) return fail("a statement makes a symbol that does not exist");
+      for (const IndexExpr& e : target.indices) check_ids(e);
+    }
+    for (const TileVarId axis : s.reduce_axes) {
+      const bool box = is_var(axis) && program_.vars[static_cast<size_t>(axis)].extent > 0 &&
+                       (program_.vars[static_cast<size_t>(axis)].kind == TileVar::Kind::kAxis ||
+                        program_.vars[static_cast<size_t>(axis)].kind == TileVar::Kind::kOffset);
+      if (!box) return fail("a reduced axis is no axis of a tile");
+    }
+  }
+
+  // Names.
+  void check_definitions() {
+    std::vector<int> makers(program_.symbols.size(), 0);
+    for (const Site& site : structure_.sites) {
+      if (site.kind == Site::Kind::kCarry) ++makers[static_cast<size_t>(site.carry->target.symbol)];
+      if (site.kind != Site::Kind::kStatement) continue;
+      for (const TileRef& target : site.statement->targets) {
+        if (kind(target.symbol) == TileSymbol::Kind::kValue) {
+          ++makers[static_cast<size_t>(target.symbol)];
+        }
+      }
+    }
+    for (size_t i = 0; i < makers.size(); ++i) {
+      const TileSymbolId id = static_cast<TileSymbolId>(i);
+      if (makers[i] > 1) fail(fmt::format("{} is made by {} statements", name(id), makers[i]));
+      const bool needs =
+          kind(id) == TileSymbol::Kind::kValue || kind(id) == TileSymbol::Kind::kCarry;
+      if (needs && makers[i] == 0 && !structure_.reads_of(id).empty()) {
+        fail(fmt::format("{} is read and never made", name(id)));
+      }
+    }
+  }
+
+  /// Loop variables may stand inside their loops only; a carry's box may use its own loop's
+  /// offsets.
+  void check_scope(const IndexExpr& e, const Site& site, const std::string& where) {
+    for (const int id : variables(e)) {
+      const TileVar::Kind var_kind = id < kRuntimeIndexBase
+                                         ? program_.vars[static_cast<size_t>(id)].kind
+                                         : TileVar::Kind::kSize;
+      if (var_kind != TileVar::Kind::kOrigin && var_kind != TileVar::Kind::kOffset) continue;
+      const auto loop = structure_.dim_of.find(id);
+      const bool inside =
+          loop != structure_.dim_of.end() &&
+          std::find(site.loops.begin(), site.loops.end(), loop->second.first) != site.loops.end();
+      const bool own = loop != structure_.dim_of.end() && site.kind == Site::Kind::kCarry &&
+                       loop->second.first == site.loop && var_kind == TileVar::Kind::kOffset;
+      if (!inside && !own) {
+        fail(fmt::format("{} uses {} outside its loop", where,
+                         program_.vars[static_cast<size_t>(id)].name));
+      }
+    }
+  }
+
+  void check_site(const Site& site) {
+    const std::string where = shown(site);
+    visit(site.value, [&](const Scalar& node) {
+      if (node.kind == Scalar::Kind::kIndex) check_scope(node.index, site, where);
+      for (const IndexExpr& e : node.indices) check_scope(e, site, where);
+    });
+    switch (site.kind) {
+      case Site::Kind::kStatement:
+        return check_statement(site, where);
+      case Site::Kind::kCarry:
+        for (const IndexExpr& e : site.carry->target.indices) check_scope(e, site, where);
+        check_carry(site, where);
+        return;
+      case Site::Kind::kCondition:
+        if (site.value->type != DType::kBool) fail(fmt::format("{} is no bool", where));
+        std::set<TileVarId> vars;
+        add_box_variables(program_, site.value, &vars);
+        if (!vars.empty()) {
+          fail(fmt::format("{} depends on {}, which runs within a tile", where,
+                           program_.vars[static_cast<size_t>(*vars.begin())].name));
+        }
+        return;
+    }
+  }
+
+  void check_carry(const Site& site, const std::string& where) {
+    const TileCarry& carry = *site.carry;
+    const DType type = program_.symbols[static_cast<size_t>(carry.target.symbol)].type;
+    if (carry.type != type || carry.initial->type != type) {
+      fail(fmt::format("{} is {} and begins as {}", where, dtype_name(type),
+                       dtype_name(carry.initial->type)));
+    }
+    if (carry.target.next) fail(fmt::format("{} begins with its next value", where));
+    std::set<TileVarId> box;
+    for (const IndexExpr& e : carry.target.indices) add_box_variables(program_, e, &box);
+    std::set<TileVarId> of_initial;
+    add_box_variables(program_, carry.initial, &of_initial);
+    for (const TileVarId var : of_initial) {
+      if (box.count(var) == 0) {
+        fail(fmt::format("{} begins with {}, which is no axis of its box", where,
+                         program_.vars[static_cast<size_t>(var)].name));
+      }
+    }
+    check_place(carry.place, box, where);
+  }
+
+  void check_statement(const Site& site, const std::string& where) {
+    const TileStatement& s = *site.statement;
+    std::set<TileVarId> result;
+    for (const TileRef& target : s.targets) {
+      std::set<TileVarId> own;
+      for (const IndexExpr& e : target.indices) {
+        check_scope(e, site, where);
+        add_box_variables(program_, e, &own);
+      }
+      if (&target != &s.targets[0] && own != result) {
+        fail(fmt::format("the two results of {} differ in their axes", where));
+      }
+      result = own;
+      check_target(site, s, target, where);
+    }
+    std::set<TileVarId> box = result;
+    for (const TileVarId axis : s.reduce_axes) {
+      if (!box.insert(axis).second) {
+        fail(fmt::format("{} reduces {} and keeps it", where,
+                         program_.vars[static_cast<size_t>(axis)].name));
+      }
+      check_scope(IndexExpr::var(axis), site, where);
+    }
+    if ((s.combiner == TileCombiner::kNone) != s.reduce_axes.empty()) {
+      fail(fmt::format("{} reduces over nothing", where));
+    }
+    if (s.combiner == TileCombiner::kArgMax && s.reduce_axes.size() != 1) {
+      fail(fmt::format("{} finds a position along more than one axis", where));
+    }
+    if (s.combiner == TileCombiner::kWelford && !is_float(s.value->type)) {
+      fail(fmt::format("{} takes mean and variance of {}", where, dtype_name(s.value->type)));
+    }
+    std::set<TileVarId> of_value;
+    add_box_variables(program_, s.value, &of_value);
+    for (const TileVarId var : of_value) {
+      if (box.count(var) == 0) {
+        fail(fmt::format("{} reads along {}, which it neither keeps nor reduces", where,
+                         program_.vars[static_cast<size_t>(var)].name));
+      }
+    }
+    check_place(s.place, box, where);
+  }
+
+  void check_target(const Site& site, const TileStatement& s, const TileRef& target,
+                    const std::string& where) {
+    const TileSymbol& symbol = program_.symbols[static_cast<size_t>(target.symbol)];
+    if (s.assign != AssignOp::kAssign && symbol.kind != TileSymbol::Kind::kOutput) {
+      fail(fmt::format("{} scatters into something else than an output", where));
+    }
+    if (target.next != (symbol.kind == TileSymbol::Kind::kCarry)) {
+      fail(fmt::format("{} must assign the next value of a carry, and only that", where));
+    }
+    if (symbol.kind == TileSymbol::Kind::kInput) fail(fmt::format("{} assigns an input", where));
+    const size_t rank = rank_of(target.symbol);
+    if (target.indices.size() != rank) {
+      fail(fmt::format("{} gives {} of {} coordinates of {}", where, target.indices.size(), rank,
+                       symbol.name));
+    }
+    if (symbol.kind != TileSymbol::Kind::kCarry || error_) return;
+    const Site& carry =
+        structure_
+            .sites[static_cast<size_t>(structure_.definition[static_cast<size_t>(target.symbol)])];
+    if (std::find(site.loops.begin(), site.loops.end(), carry.loop) == site.loops.end()) {
+      fail(fmt::format("{} stands outside the loop that carries {}", where, symbol.name));
+    }
+    check_update_box(carry, target, where);
+  }
+
+  /// What an update makes lies within the carry's box.
+  void check_update_box(const Site& carry, const TileRef& target, const std::string& where) {
+    const auto fixed = [&](TileVarId var) {
+      const auto loop = structure_.dim_of.find(var);
+      return loop != structure_.dim_of.end() && std::find(carry.loops.begin(), carry.loops.end(),
+                                                          loop->second.first) != carry.loops.end();
+    };
+    for (size_t a = 0; a < target.indices.size(); ++a) {
+      const Coordinate box = coordinate_of(carry.carry->target.indices[a], structure_, fixed, {});
+      const Coordinate own = coordinate_of(target.indices[a], structure_, fixed, {});
+      const Interval apart = bounded(own.outer - box.outer, structure_, {});
+      const bool inside =
+          apart.lo + own.inner.lo >= box.inner.lo && apart.hi + own.inner.hi <= box.inner.hi;
+      if (!inside && box.separable && own.separable) {
+        fail(fmt::format("{} leaves the box of {} along coordinate {}", where, name(target.symbol),
+                         a));
+      }
+    }
+  }
+
+  size_t rank_of(TileSymbolId id) const {
+    const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
+    if (symbol.kind == TileSymbol::Kind::kInput || symbol.kind == TileSymbol::Kind::kOutput) {
+      return symbol.shape.size();
+    }
+    const Site& site =
+        structure_.sites[static_cast<size_t>(structure_.definition[static_cast<size_t>(id)])];
+    if (site.kind == Site::Kind::kCarry) return site.carry->target.indices.size();
+    for (const TileRef& target : site.statement->targets) {
+      if (target.symbol == id) return target.indices.size();
+    }
+    return 0;
+  }
+
+  void check_place(const Place& place, const std::set<TileVarId>& box, const std::string& where) {
+    std::set<TileVarId> placed;
+    int64_t products[4] = {1, 1, 1, 1};
+    int vectors = 0;
+    for (const Place::Axis& axis : place.axes) {
+      const TileVar& var = program_.vars[static_cast<size_t>(axis.var)];
+      if (box.count(axis.var) == 0 || !placed.insert(axis.var).second) {
+        return fail(fmt::format("{} places {}, which is not one axis of its box", where, var.name));
+      }
+      int64_t covered = 1;
+      for (const Place::Digit& digit : axis.digits) {
+        covered *= digit.extent;
+        products[static_cast<size_t>(digit.level)] *= digit.extent;
+        vectors += digit.level == PlaceLevel::kVec ? 1 : 0;
+        if (covered > kUnbounded.hi) return fail(fmt::format("{} has too large a place", where));
+      }
+      if (covered < var.extent) {
+        fail(fmt::format("{} places {} of the {} elements along {}", where, covered, var.extent,
+                         var.name));
+      }
+    }
+    const int64_t warps = products[static_cast<size_t>(PlaceLevel::kWarp)];
+    const int64_t lanes = products[static_cast<size_t>(PlaceLevel::kLane)];
+    if (program_.cpu && (warps > 1 || lanes > 1)) {
+      fail(fmt::format("{} places something on warps or lanes of a CPU", where));
+    }
+    if (program_.cpu && vectors > 1) fail(fmt::format("{} has two vector axes", where));
+    if (warps > program_.warps) {
+      fail(fmt::format("{} needs {} warps of {}", where, warps, program_.warps));
+    }
+    if (lanes > 32) fail(fmt::format("{} needs {} lanes of 32", where, lanes));
+  }
+
+  // Reads.
+  void check_read(const ReadSite& read) {
+    const Site& site = structure_.sites[static_cast<size_t>(read.site)];
+    const Scalar& r = *read.read;
+    const TileSymbol& symbol = program_.symbols[static_cast<size_t>(r.symbol)];
+    const std::string where = shown(site);
+    if (r.type != symbol.type) fail(fmt::format("{} reads {} as another type", where, symbol.name));
+    if (r.indices.size() != rank_of(r.symbol)) {
+      return fail(fmt::format("{} names {} of {} coordinates of {}", where, r.indices.size(),
+                              rank_of(r.symbol), symbol.name));
+    }
+    if (symbol.kind == TileSymbol::Kind::kOutput) {
+      return fail(fmt::format("{} reads the output {}", where, symbol.name));
+    }
+    if (symbol.kind == TileSymbol::Kind::kInput) return check_inside(read, where);
+    if (r.fill)
+      return fail(fmt::format("{} fills around {}, which is no parameter", where, symbol.name));
+    check_order(read, site, where);
+    if (error_) return;
+    const ReadRelation relation = relate_read(structure_, read);
+    if (relation.reach == Reach::kSeq || relation.reach == Reach::kNowhere) {
+      return fail(fmt::format("{} reads {}: {}", where, shown(r), relation.why));
+    }
+    for (const TileLoop* loop : relation.lost) {
+      fail(fmt::format("{} reads {} behind {}, whose iterations overwrite it", where, shown(r),
+                       loop_name(program_, *loop)));
+    }
+  }
+
+  /// Made before it is read, on every way there; current and next values of a carry where they
+  /// exist.
+  void check_order(const ReadSite& read, const Site& site, const std::string& where) {
+    const Scalar& r = *read.read;
+    const size_t id = static_cast<size_t>(r.symbol);
+    const int32_t definition = structure_.definition[id];
+    const Site& maker = structure_.sites[static_cast<size_t>(definition)];
+    if (maker.kind == Site::Kind::kStatement) {
+      if (r.next) return fail(fmt::format("{} reads a next value of {}", where, name(r.symbol)));
+      if (definition >= read.site) {
+        return fail(fmt::format("{} reads {} before it is made", where, name(r.symbol)));
+      }
+      return check_guards(maker, site, where, r.symbol);
+    }
+    const bool inside =
+        std::find(site.loops.begin(), site.loops.end(), maker.loop) != site.loops.end();
+    if (definition >= read.site ||
+        (!inside && site.kind == Site::Kind::kCarry && site.loop == maker.loop)) {
+      return fail(fmt::format("{} reads {} before its loop", where, name(r.symbol)));
+    }
+    check_guards(maker, site, where, r.symbol);
+    if (!r.next) return;
+    bool updated = false;
+    for (const int32_t update : structure_.updates[id]) updated = updated || update < read.site;
+    if (!inside || !updated) {
+      fail(fmt::format("{} reads {}' before it is assigned", where, name(r.symbol)));
+    }
+  }
+
+  void check_guards(const Site& maker, const Site& reader, const std::string& where,
+                    TileSymbolId id) {
+    const size_t n = maker.guards.size();
+    const bool within = reader.guards.size() >= n &&
+                        std::equal(maker.guards.begin(), maker.guards.end(), reader.guards.begin());
+    if (!within) {
+      fail(fmt::format("{} reads {}, which is made under a condition only", where, name(id)));
+    }
+  }
+
+  /// A parameter's element lies within it, where bounds decide that.
+  void check_inside(const ReadSite& read, const std::string& where) {
+    const Scalar& r = *read.read;
+    if (r.next) return fail(fmt::format("{} reads a next value of {}", where, name(r.symbol)));
+    if (r.fill) return;
+    const std::vector<Constraint> constraints = constraints_of(read.guards);
+    const TileSymbol& symbol = program_.symbols[static_cast<size_t>(r.symbol)];
+    for (size_t a = 0; a < r.indices.size(); ++a) {
+      const Coordinate c =
+          coordinate_of(r.indices[a], structure_, [](TileVarId) { return false; }, constraints);
+      if (c.dynamic || c.inner.empty()) continue;
+      const Interval extent = range_of(symbol.shape[a], structure_.range());
+      const bool exact = read.guards.empty() && c.inner.hi < kUnbounded.hi / 2;
+      AffineForm form;
+      const bool affine = as_affine(r.indices[a], &form);
+      const bool beyond = extent.hi < kUnbounded.hi && c.inner.hi >= extent.hi;
+      if ((exact && affine && (c.inner.lo < 0 || beyond)) || c.inner.hi < 0 ||
+          c.inner.lo >= extent.hi) {
+        return fail(fmt::format("{} reads {} at [{}, {}] along coordinate {} of extent {}", where,
+                                shown(r), c.inner.lo, c.inner.hi, a, extent.hi));
+      }
+    }
+  }
+
+  const TileProgram& program_;
+  TileStructure structure_;
+  std::optional<TilePrinter> printer_;
+  std::set<TileVarId> loop_vars_;
+  std::map<TileVarId, double> origin_magnitude_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Status verify_tile_program(const TileProgram& program) { return Verifier(program).run(); }
+
+}  // namespace weft
