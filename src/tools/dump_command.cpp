@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "driver/explain_json.h"
 #include "driver/round_trip.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
@@ -10,28 +13,49 @@ namespace {
 
 struct DumpCommand {
   ModelOptions model;
-  std::string stage;
+  std::vector<std::string> stages;
   bool check = false;
 };
 
+/// What `weft explain --json` prints; beside the levels, it is of a plan.
+constexpr const char* kExplanation = "explanation";
+
 /// The last pass that a level needs.
 std::string last_pass_of(const std::string& stage) {
+  const bool of_plan = stage == "tile-program" || stage == kExplanation;
   std::string last;
   for (const Pass& pass : pipeline()) {
-    if (stage == pass.level || (stage == "tile-program" && std::string(pass.name) == "plan"))
-      last = pass.name;
+    if (stage == pass.level || (of_plan && std::string(pass.name) == "plan")) last = pass.name;
   }
   return last;
+}
+
+/// Which of two passes runs later.
+std::string later(const std::string& a, const std::string& b) {
+  const auto place = [](const std::string& name) {
+    return std::ranges::find(pipeline(), name, &Pass::name);
+  };
+  return place(a) < place(b) ? b : a;
 }
 
 Status dump(const DumpCommand& o) {
   WEFT_RETURN_IF_ERROR(check_target(o.model.target));
   WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
-  options.stop_after = last_pass_of(o.check ? "kernel" : o.stage);
+  options.stop_after = last_pass_of(o.check ? "kernel" : o.stages.front());
+  for (const std::string& stage : o.stages) {
+    if (!o.check) options.stop_after = later(options.stop_after, last_pass_of(stage));
+  }
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
-  WEFT_ASSIGN_OR_RETURN(const std::string text, print_level(*c, o.stage));
-  fmt::print("{}", text);
+  for (const std::string& stage : o.stages) {
+    if (o.stages.size() > 1) fmt::print("==== {}\n", stage);
+    if (stage == kExplanation) {
+      fmt::print("{}\n", explain_json(*c));
+      continue;
+    }
+    WEFT_ASSIGN_OR_RETURN(const std::string text, print_level(*c, stage));
+    fmt::print("{}", text);
+  }
   if (o.check) WEFT_RETURN_IF_ERROR(check_round_trips(*c));
   if (o.model.timings) print_timings(c->timings, c->kernels_from_cache, c->unique_kernels);
   return {};
@@ -44,9 +68,13 @@ void add_dump_command(CLI::App& app, Status& status) {
   CLI::App* command = app.add_subcommand("dump", "Print one level");
   add_model_options(*command, o->model);
   command
-      ->add_option("--stage", o->stage, "graph, tensor-program, plan, tile-program, kernel or code")
+      ->add_option("--stage", o->stages,
+                   "graph, tensor-program, plan, tile-program, kernel, code or explanation (what "
+                   "explain --json prints); given several times, each behind a line '==== STAGE'")
       ->required()
-      ->check(CLI::IsMember({"graph", "tensor-program", "plan", "tile-program", "kernel", "code"}));
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(
+          {"graph", "tensor-program", "plan", "tile-program", "kernel", "code", kExplanation}));
   command->add_flag("--check", o->check,
                     "Parse what every level prints, and fail where it does not print the same");
   command->callback([o, &status] { status = dump(*o); });
