@@ -94,8 +94,8 @@ def worker(engine, model, inputs, threads, outputs):
     return [sys.executable, script, engine, model, inputs, str(threads), outputs]
 
 
-def call(command, cores, timeout=900):
-    """stdout of a command on these cores."""
+def call(command, cores, timeout=900, stream="stdout"):
+    """What a command on these cores writes to stdout, or to stderr."""
     pin = lambda: os.sched_setaffinity(0, cores)
     try:
         done = subprocess.run(
@@ -112,7 +112,7 @@ def call(command, cores, timeout=900):
         raise Failed(f"over {timeout} s") from None
     if done.returncode:
         raise Failed(f"failed ({done.returncode}): {last_line(done.stderr)}")
-    return done.stdout
+    return getattr(done, stream)
 
 
 def written_outputs(directory, names):
