@@ -17,7 +17,7 @@ void Lowering::emit_body(const TileBody& body) {
       continue;
     }
     const TileStatement& product = body[n].statement;
-    emit_matrix_product(product, *matrix_product(program_, product), carry);
+    emit_matrix_product(product, *unit_product(program_, product), carry);
     ++n;  // the sum is the unit's own
   }
 }

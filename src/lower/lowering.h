@@ -283,15 +283,13 @@ class Lowering {
 
   // matrix_units.cpp
   /// `carry` (-1: none) is the accumulator that the product is added to.
-  void emit_matrix_product(const TileStatement& statement, const MatrixProduct& product,
+  void emit_matrix_product(const TileStatement& statement, const UnitProduct& product,
                            TileSymbolId carry);
   /// The carry that `next` adds the product to, which nothing else reads; -1.
   TileSymbolId accumulates(const TileNode& product, const TileNode& next) const;
   using Fragments = std::vector<std::vector<Reg>>;  ///< by tile: the words of one lane
-  Fragments load_fragments(const Scalar& read, const MatrixProduct& product, bool left,
-                           int64_t step);
-  Fragments pack_fragments(const Scalar& read, const MatrixProduct& product, bool left,
-                           int64_t step);
+  Fragments load_fragments(const Scalar& read, const UnitProduct& product, bool left, int64_t step);
+  Fragments pack_fragments(const Scalar& read, const UnitProduct& product, bool left, int64_t step);
   Reg pack_word(Reg elements);
   bool fills_matrix_rows(TileSymbolId symbol) const {
     return scopes_.symbols[static_cast<size_t>(symbol)].swizzle.has_value();

@@ -59,7 +59,7 @@ TileSymbolId Lowering::accumulates(const TileNode& product, const TileNode& next
       sum.value->op != ScalarOp::kAdd) {
     return -1;
   }
-  const auto product_of = matrix_product(program_, p);
+  const auto product_of = unit_product(program_, p);
   if (!product_of) return -1;
   const TileRef &carry = sum.targets[0], &made = p.targets[0];
   const auto reads = [](const Scalar& s, const TileRef& of) {
@@ -79,7 +79,7 @@ TileSymbolId Lowering::accumulates(const TileNode& product, const TileNode& next
   return adds && once && same && here ? carry.symbol : -1;
 }
 
-void Lowering::emit_matrix_product(const TileStatement& statement, const MatrixProduct& product,
+void Lowering::emit_matrix_product(const TileStatement& statement, const UnitProduct& product,
                                    TileSymbolId carry) {
   const TileRef& target = statement.targets[0];
   std::vector<TileVarId> vars;
@@ -139,7 +139,7 @@ void Lowering::emit_matrix_product(const TileStatement& statement, const MatrixP
 
 /// Out of rows in shared memory, by the addresses that the lanes give: a tile of A at a time, two
 /// of B.
-Lowering::Fragments Lowering::load_fragments(const Scalar& read, const MatrixProduct& product,
+Lowering::Fragments Lowering::load_fragments(const Scalar& read, const UnitProduct& product,
                                              bool left, int64_t step) {
   const TileVarId across = left ? product.m : product.n;
   const bool transposed = axis_of(program_, read.indices.back()) != product.k;
@@ -186,7 +186,7 @@ Lowering::Fragments Lowering::load_fragments(const Scalar& read, const MatrixPro
 }
 
 /// Of values in registers, or loaded one by one: zeros where the box is predicated off.
-Lowering::Fragments Lowering::pack_fragments(const Scalar& read, const MatrixProduct& product,
+Lowering::Fragments Lowering::pack_fragments(const Scalar& read, const UnitProduct& product,
                                              bool left, int64_t step) {
   const TileVarId across = left ? product.m : product.n;
   const Box box = make_box({across, product.k}, left ? product.left() : product.right());

@@ -124,7 +124,7 @@ Box Lowering::make_box(const std::vector<TileVarId>& vars, const Place& place) {
 
 void Lowering::emit_statement(const TileStatement& statement) {
   ++emitted_statements_;
-  if (const auto product = matrix_product(program_, statement)) {
+  if (const auto product = unit_product(program_, statement)) {
     return emit_matrix_product(statement, *product, -1);
   }
   std::vector<TileVarId> vars;

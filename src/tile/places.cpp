@@ -85,7 +85,7 @@ int64_t even_share(int64_t warps, int64_t parts) {
 }
 
 /// How warps share 16 x 8 tiles: as the statement's place says, else rows first.
-void share_tiles(const TileProgram& program, const Place& place, MatrixProduct* out) {
+void share_tiles(const TileProgram& program, const Place& place, UnitProduct* out) {
   const auto extent = [&](TileVarId var) { return program.vars[static_cast<size_t>(var)].extent; };
   const auto tiles = [](int64_t n, int64_t of) { return std::max<int64_t>((n + of - 1) / of, 1); };
   out->lane_k = byte_size(out->a->type) == 2 ? 2 : 1;
@@ -106,12 +106,12 @@ void share_tiles(const TileProgram& program, const Place& place, MatrixProduct* 
 
 }  // namespace
 
-std::optional<MatrixProduct> matrix_product(const TileProgram& program, const TileStatement& s) {
+std::optional<UnitProduct> unit_product(const TileProgram& program, const TileStatement& s) {
   if (program.cpu || s.unit.empty() || s.reduce_axes.size() != 1 ||
       s.value->kind != Scalar::Kind::kApply || s.value->op != ScalarOp::kMul) {
     return std::nullopt;
   }
-  MatrixProduct out;
+  UnitProduct out;
   out.a = as_read(s.value->operands[0]);
   out.b = as_read(s.value->operands[1]);
   out.k = s.reduce_axes[0];
@@ -137,16 +137,16 @@ std::optional<MatrixProduct> matrix_product(const TileProgram& program, const Ti
   return out;
 }
 
-Place MatrixProduct::result() const {
+Place UnitProduct::result() const {
   return {{{m, {{kWarp, warps_m}, {kReg, tiles_m * 2}, {kLane, 8}}},
            {n, {{kWarp, warps_n}, {kReg, tiles_n}, {kLane, 4}, {kVec, 2}}}}};
 }
-Place MatrixProduct::left() const {
+Place UnitProduct::left() const {
   return {{{m, {{kWarp, warps_m}, {kReg, tiles_m * 2}, {kLane, 8}}},
            {-1, {{kWarp, warps_n}}},
            {k, {{kReg, halves_k}, {kLane, 4}, {kVec, lane_k}}}}};
 }
-Place MatrixProduct::right() const {
+Place UnitProduct::right() const {
   return {{{-1, {{kWarp, warps_m}}},
            {n, {{kWarp, warps_n}, {kReg, tiles_n}, {kLane, 8}}},
            {k, {{kReg, halves_k}, {kLane, 4}, {kVec, lane_k}}}}};
@@ -209,7 +209,7 @@ class Resolver {
     const TileStatement& s = *site.statement;
     const std::set<TileVarId> vars = box(site);
     if (!s.place.empty()) return completed(s.place, vars);
-    if (const auto product = matrix_product(program_, s)) {
+    if (const auto product = unit_product(program_, s)) {
       return completed(product->result(), vars);
     }
     Place place = inherited(number, vars, depth);
@@ -335,7 +335,7 @@ class Resolver {
         const Site& site = structure_.sites[static_cast<size_t>(read->site)];
         if (site.kind != Site::Kind::kStatement) continue;
         Place wanted;
-        const auto product = matrix_product(program_, *site.statement);
+        const auto product = unit_product(program_, *site.statement);
         if (product && (read->read == product->a || read->read == product->b)) {
           wanted = read->read == product->a ? product->left() : product->right();
         } else {
@@ -440,7 +440,7 @@ PlaceTable resolve_places(const TileStructure& structure) { return Resolver(stru
 Place reader_place(const TileStructure& structure, const PlaceTable& places, const ReadSite& read) {
   const Site& site = structure.sites[static_cast<size_t>(read.site)];
   if (site.kind == Site::Kind::kStatement) {
-    if (const auto product = matrix_product(*structure.program, *site.statement)) {
+    if (const auto product = unit_product(*structure.program, *site.statement)) {
       if (read.read == product->a) return product->left();
       if (read.read == product->b) return product->right();
     }

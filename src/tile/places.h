@@ -27,7 +27,7 @@ PlaceTable resolve_places(const TileStructure& structure);
 /// results, rows over REG_2 and LANE_8, columns over LANE_4 and VEC_2; the left operand has its
 /// columns over REG_2, LANE_4, VEC_2, the right one its columns over LANE_8 (32-bit elements:
 /// without VEC_2). Without a place of the statement warps split rows first.
-struct MatrixProduct {
+struct UnitProduct {
   const Scalar* a = nullptr;
   const Scalar* b = nullptr;
   TileVarId m = -1, n = -1, k = -1;
@@ -41,8 +41,7 @@ struct MatrixProduct {
   Place right() const;
 };
 /// Nothing where the statement names no unit, or is not of this form.
-std::optional<MatrixProduct> matrix_product(const TileProgram& program,
-                                            const TileStatement& statement);
+std::optional<UnitProduct> unit_product(const TileProgram& program, const TileStatement& statement);
 
 /// In which place the statement wants what `read` names: its own, or that of a unit's operand.
 Place reader_place(const TileStructure& structure, const PlaceTable& places, const ReadSite& read);

@@ -314,7 +314,7 @@ bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<u
 bool reads_rows(const Derivation& d, const ReadSite& read) {
   const Site& site = d.structure.sites[static_cast<size_t>(read.site)];
   if (site.kind != Site::Kind::kStatement || read.read->indices.empty()) return false;
-  const auto product = matrix_product(d.program, *site.statement);
+  const auto product = unit_product(d.program, *site.statement);
   if (!product || (read.read != product->a && read.read != product->b)) return false;
   const TileVarId other = read.read == product->a ? product->m : product->n;
   const TileVarId last = axis_of(d.program, read.read->indices.back());
@@ -329,7 +329,7 @@ bool reads_rows(const Derivation& d, const ReadSite& read) {
 /// Whether the buffer holds whole steps of the unit along the depth: two rows of 16 bytes.
 bool holds_whole_steps(const Derivation& d, const ReadSite& read, const SymbolScope& scope) {
   const auto product =
-      matrix_product(d.program, *d.structure.sites[static_cast<size_t>(read.site)].statement);
+      unit_product(d.program, *d.structure.sites[static_cast<size_t>(read.site)].statement);
   const int64_t step = 2 * kRowBytes / byte_size(read.read->type);
   for (size_t c = 0; c < read.read->indices.size(); ++c) {
     if (axis_of(d.program, read.read->indices[c]) != product->k) continue;
