@@ -1,10 +1,10 @@
-// The shape of the sources: every #include under src/ follows src/LAYERS.
+// The shape of the sources: every #include under src/ follows src/LAYERS, and the headers of a
+// folder stand on levels, too.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -13,13 +13,12 @@
 #include <string>
 #include <vector>
 
-namespace fs = std::filesystem;
+#include "tests/structure/source_files.h"
 
+namespace weft {
 namespace {
 
 using ::testing::IsEmpty;
-
-const fs::path kRoot = WEFT_SOURCE_DIR;
 
 /// folder -> what it may include, itself and all that its dependencies bring along.
 using Layers = std::map<std::string, std::set<std::string>>;
@@ -42,20 +41,6 @@ Layers read_layers() {
   return layers;
 }
 
-std::vector<fs::path> files_below(const fs::path& root) {
-  std::vector<fs::path> files;
-  if (!fs::exists(root)) return files;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root)) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-bool is_source(const fs::path& file) {
-  return file.extension() == ".h" || file.extension() == ".cpp" || file.extension() == ".def";
-}
-
 struct Include {
   fs::path file;
   int line = 0;
@@ -75,7 +60,7 @@ std::vector<Include> includes_of_src() {
       ++number;
       std::smatch match;
       if (std::regex_search(line, match, kPattern)) {
-        includes.push_back({fs::relative(file, kRoot), number, folder, match[1]});
+        includes.push_back({name_of(file), number, folder, match[1]});
       }
     }
   }
@@ -110,6 +95,44 @@ TEST(IncludeLayers, IncludesFollowLayers) {
                                           : layers.at(include.folder).contains(target);
     if ((layers.contains(target) || target == "weft" || target.starts_with("tests")) && !allowed) {
       wrong.push_back(at(include));
+    }
+  }
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
+/// header -> the headers of its own folder that it includes
+using Headers = std::map<std::string, std::set<std::string>>;
+
+Headers headers_of_folders() {
+  Headers headers;
+  for (const Include& include : includes_of_src()) {
+    const fs::path included = include.included;
+    const bool inside = included.parent_path().generic_string() == include.folder;
+    if (!inside || include.file.extension() != ".h" || included.extension() != ".h") continue;
+    headers[include.folder + "/" + include.file.filename().string()].insert(include.included);
+    headers[include.included];
+  }
+  return headers;
+}
+
+/// Takes away, level by level, the headers that include none that is left. Those that remain
+/// include each other, or include some that do.
+void remove_levels(Headers* headers) {
+  while (std::erase_if(*headers, [](const auto& header) { return header.second.empty(); }) > 0) {
+    for (auto& [header, included] : *headers) {
+      std::erase_if(included, [&](const std::string& other) { return !headers->contains(other); });
+    }
+  }
+}
+
+TEST(IncludeLayers, HeadersOfAFolderStandOnLevels) {
+  Headers headers = headers_of_folders();
+  EXPECT_GT(headers.size(), 50U);
+  remove_levels(&headers);
+  std::vector<std::string> wrong;
+  for (const auto& [header, included] : headers) {
+    for (const std::string& other : included) {
+      wrong.push_back("src/" + header + " includes " + other);
     }
   }
   EXPECT_THAT(wrong, IsEmpty());
@@ -156,3 +179,4 @@ TEST(IncludeLayers, NoFileIsCalledUtils) {
 }
 
 }  // namespace
+}  // namespace weft
