@@ -69,12 +69,12 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
 
 /// Written under a name of its own, then renamed. Not forced to the disk: a file that a crash of
 /// the system left short has the wrong size.
-int write_file(const std::string& path, const FileHeader& header,
+int write_file(int folder, const std::string& name, const FileHeader& header,
                std::span<const std::span<const std::byte>> parts) {
   const auto thread = std::hash<std::thread::id>()(std::this_thread::get_id());
   const std::string temporary =
-      path + "." + std::to_string(getpid()) + "." + std::to_string(thread) + kUnfinished;
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+      name + "." + std::to_string(getpid()) + "." + std::to_string(thread) + kUnfinished;
+  const int fd = openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return errno;
   errno = 0;
   bool written = write_all(fd, std::as_bytes(std::span(&header, 1)));
@@ -84,14 +84,53 @@ int write_file(const std::string& path, const FileHeader& header,
   const timespec times[2] = {kNow, time_of(header.written)};
   futimens(fd, times);
   if (close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) unlink(temporary.c_str());
+  if (error == 0 && renameat(folder, temporary.c_str(), folder, name.c_str()) != 0) error = errno;
+  if (error != 0) unlinkat(folder, temporary.c_str(), 0);
   return error;
+}
+
+/// The folder for its owner alone, its parents as the process makes folders.
+std::error_code make_folder(fs::path folder) {
+  if (!folder.has_filename()) folder = folder.parent_path();
+  std::error_code error;
+  if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
+  if (!error && mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    error.assign(errno, std::generic_category());
+  }
+  return error;
+}
+
+/// Who else than this user and root could have written it, as a clause; "" where nobody could.
+std::string other_writers(const struct stat& info) {
+  if (info.st_uid != 0 && info.st_uid != geteuid()) {
+    return "user " + std::to_string(info.st_uid) + " owns it";
+  }
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return "others may write to it (chmod go-w makes it this user's)";
+  }
+  return {};
+}
+
+Result<FileDescriptor> open_folder(const std::string& directory) {
+  const std::error_code error = make_folder(directory);
+  if (error) return invalid_input("cannot make it: " + error.message());
+  FileDescriptor folder(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat info{};
+  if (!folder.is_open() || fstat(folder.get(), &info) != 0) {
+    return invalid_input(std::string("cannot open it: ") + std::strerror(errno));
+  }
+  const std::string others = other_writers(info);
+  if (!others.empty()) return invalid_input("not used, as it holds machine code and " + others);
+  return folder;
+}
+
+std::string name_of(const Hash128& key, std::string_view kind) {
+  return to_hex(key) + "." + std::string(kind);
 }
 
 struct CachedFile {
   uint64_t used;
-  std::string path;
+  std::string name;
   int64_t bytes = 0;
 };
 
@@ -104,11 +143,11 @@ bool is_entry(const std::string& name) {
 }  // namespace
 
 CacheFolder::CacheFolder(Options options) : options_(std::move(options)) {
-  std::error_code error;
-  fs::create_directories(options_.directory, error);
-  if (error || !fs::is_directory(options_.directory, error)) {
-    usable_ = false;
-    warn_once("cannot make it: " + error.message());
+  Result<FileDescriptor> folder = open_folder(options_.directory);
+  if (folder.ok()) {
+    folder_ = std::move(*folder);
+  } else {
+    warn_once(folder.error().message);
   }
 }
 
@@ -119,16 +158,15 @@ void CacheFolder::warn_once(const std::string& message) {
   if (options_.warn) options_.warn("cache folder " + options_.directory + ": " + message);
 }
 
-std::string CacheFolder::path_of(const Hash128& key, std::string_view kind) const {
-  return options_.directory + "/" + to_hex(key) + "." + std::string(kind);
-}
-
 std::optional<MappedFile> CacheFolder::find(const Hash128& key, std::string_view kind) const {
-  if (!usable_) return std::nullopt;
-  const std::string path = path_of(key, kind);
+  if (!folder_.is_open()) return std::nullopt;
+  const std::string name = name_of(key, kind);
+  const FileDescriptor entry(
+      openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info{};
-  if (stat(path.c_str(), &info) != 0) return std::nullopt;
-  Result<MappedFile> file = map_file(path);
+  if (!entry.is_open() || fstat(entry.get(), &info) != 0) return std::nullopt;
+  if (!other_writers(info).empty()) return std::nullopt;
+  Result<MappedFile> file = map_file(entry, name);
   FileHeader header;
   if (!file.ok() || file->bytes.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, file->bytes.data(), sizeof header);
@@ -143,13 +181,13 @@ std::optional<MappedFile> CacheFolder::find(const Hash128& key, std::string_view
   }
   // The time of access is that of the last use, for trim(). Where it cannot be set, age decides.
   const timespec times[2] = {kNow, left_alone ? kUnchanged : time_of(header.written)};
-  utimensat(AT_FDCWD, path.c_str(), times, 0);
+  futimens(entry.get(), times);
   return MappedFile{std::move(file->owner), bytes};
 }
 
 bool CacheFolder::insert(const Hash128& key, std::string_view kind,
                          std::span<const std::span<const std::byte>> parts) {
-  if (!usable_) return false;
+  if (!folder_.is_open()) return false;
   FileHeader header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.key = key;
@@ -160,13 +198,13 @@ bool CacheFolder::insert(const Hash128& key, std::string_view kind,
   clock_gettime(CLOCK_REALTIME, &now);
   header.written = nanoseconds(now);
   header.own = header_hash(header);
-  const int error = write_file(path_of(key, kind), header, parts);
+  const int error = write_file(folder_.get(), name_of(key, kind), header, parts);
   if (error != 0) warn_once(std::string("cannot write to it: ") + std::strerror(error));
   return error == 0;
 }
 
 int64_t CacheFolder::trim() {
-  if (!usable_) return 0;
+  if (!folder_.is_open()) return 0;
   std::vector<CachedFile> files;
   int64_t total = 0;
   std::error_code error;
@@ -175,25 +213,28 @@ int64_t CacheFolder::trim() {
   constexpr uint64_t kHour = uint64_t{3600} * 1000000000;
   for (fs::directory_iterator it(options_.directory, error), last; !error && it != last;
        it.increment(error)) {
-    const std::string path = it->path().string(), name = it->path().filename().string();
+    const std::string name = it->path().filename().string();
     struct stat info{};  // another process may delete it meanwhile
-    if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (fstatat(folder_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode)) {
+      continue;
+    }
     if (name.ends_with(kUnfinished) && nanoseconds(now) > nanoseconds(info.st_mtim) + kHour) {
-      unlink(path.c_str());
+      unlinkat(folder_.get(), name.c_str(), 0);
     }
     if (!is_entry(name)) continue;
-    files.push_back({nanoseconds(info.st_atim), path, info.st_size});
+    files.push_back({nanoseconds(info.st_atim), name, info.st_size});
     total += info.st_size;
   }
   if (total <= options_.max_bytes) return total;
   std::sort(files.begin(), files.end(), [](const CachedFile& a, const CachedFile& b) {
-    return a.used != b.used ? a.used < b.used : a.path < b.path;
+    return a.used != b.used ? a.used < b.used : a.name < b.name;
   });
   // Some way below the bound, so that not every compilation has to delete.
   const int64_t goal = options_.max_bytes - options_.max_bytes / 10;
   for (const CachedFile& file : files) {
     if (total <= goal) break;
-    unlink(file.path.c_str());
+    unlinkat(folder_.get(), file.name.c_str(), 0);
     total -= file.bytes;
   }
   return total;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "support/file_descriptor.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
 
@@ -23,10 +24,16 @@ namespace weft {
 /// time of modification. Small entries are checked whenever they are found; larger ones when that
 /// time has changed (somebody wrote to the file or copied it) and under `verify`, so that weights
 /// are not read before they are used.
+///
+/// Checksums find damage, not intent, and entries hold machine code. So a folder serves only if it
+/// (a symbolic link: what that leads to) belongs to this user or root and nobody else may write to
+/// it; otherwise it is told to `warn` and not used. Entries that others own or may write to are
+/// ignored and replaced. Folders above it may be open to all, as /tmp is: the folder is opened
+/// once.
 class CacheFolder {
  public:
   struct Options {
-    std::string directory;  ///< made when missing, its parents too
+    std::string directory;  ///< made when missing, for its owner alone; its parents too
     /// Bound on the files' sizes together; trim() deletes those used longest ago.
     int64_t max_bytes = int64_t{4} << 30;
     bool verify = false;  ///< check large entries too, each time
@@ -46,12 +53,11 @@ class CacheFolder {
 
  private:
   void warn_once(const std::string& message);
-  std::string path_of(const Hash128& key, std::string_view kind) const;
 
   Options options_;
+  FileDescriptor folder_;  ///< none: the folder is not used
   std::mutex mutex_;
   bool warned_ = false;
-  bool usable_ = true;
 };
 
 }  // namespace weft

@@ -18,20 +18,6 @@ Error file_error(const std::string& path, const char* reason) {
   return invalid_input("cannot read '" + path + "': " + reason);
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 /// The first `size` bytes, or as many as there are by now.
 Result<MappedFile> read_small(int fd, size_t size, const std::string& path) {
   const size_t capacity = (size + 64) / 64 * 64;
@@ -53,8 +39,12 @@ Result<MappedFile> read_small(int fd, size_t size, const std::string& path) {
 
 Result<MappedFile> map_file(const std::string& path) {
   // Non-blocking, so that a pipe without a writer is refused below instead of waited for.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return file_error(path, std::strerror(errno));
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) return file_error(path, std::strerror(errno));
+  return map_file(file, path);
+}
+
+Result<MappedFile> map_file(const FileDescriptor& file, const std::string& path) {
   struct stat info{};
   if (fstat(file.get(), &info) != 0) return file_error(path, std::strerror(errno));
   if (S_ISDIR(info.st_mode)) return file_error(path, "it is a directory");

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "support/file_descriptor.h"
 #include "support/result.h"
 
 namespace weft {
@@ -20,5 +21,8 @@ struct MappedFile {
 /// kInvalidInput, with the path and the system's reason, when it cannot be read or is not a regular
 /// file.
 Result<MappedFile> map_file(const std::string& path);
+
+/// The same of an open file, which may be closed afterwards; errors call it `path`.
+Result<MappedFile> map_file(const FileDescriptor& file, const std::string& path);
 
 }  // namespace weft

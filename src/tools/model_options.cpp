@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "driver/device_target.h"
 #include "driver/emulated_kernels.h"
@@ -104,6 +106,19 @@ Result<std::map<std::string, HostTensor>> load_given_inputs(const ModelOptions& 
   return given;
 }
 
+namespace {
+
+/// Once for all steps and threads of a compilation that meet the same trouble.
+void print_warning(const std::string& message) {
+  static std::mutex mutex;
+  static std::set<std::string> printed;
+  const std::lock_guard lock(mutex);
+  if (!printed.insert(message).second) return;
+  std::fputs(("weft: warning: " + printable(message) + "\n").c_str(), stderr);
+}
+
+}  // namespace
+
 Result<CompileOptions> compile_options(const ModelOptions& o,
                                        const std::map<std::string, HostTensor>& given) {
   CompileOptions c;
@@ -135,9 +150,7 @@ Result<CompileOptions> compile_options(const ModelOptions& o,
   if (!o.no_cache) c.cache_dir = o.cache.empty() ? default_cache_dir() : o.cache;
   std::error_code failed;
   c.reproducer_dir = std::filesystem::temp_directory_path(failed).string();
-  c.warn = [](const std::string& message) {
-    std::fputs(("weft: warning: " + printable(message) + "\n").c_str(), stderr);
-  };
+  c.warn = print_warning;
   return c;
 }
 

@@ -146,5 +146,89 @@ TEST_F(CacheFolderTest, WarnsOnceWithoutAFolder) {
   EXPECT_EQ(warnings, 1);
 }
 
+class SharedCacheFolderTest : public CacheFolderTest {
+ protected:
+  static constexpr uid_t kOtherUser = 12345;
+
+  void SetUp() override {
+    CacheFolderTest::SetUp();
+    CacheFolder cache(options());
+    ASSERT_TRUE(insert(cache, kKey, "code"));
+  }
+  void TearDown() override {
+    unlink(link_.c_str());
+    CacheFolderTest::TearDown();
+  }
+  /// What is told when the folder, and a link to it, are opened; neither may serve.
+  void expect_unused(const std::string& why) {
+    unlink(link_.c_str());
+    ASSERT_EQ(symlink(directory_.c_str(), link_.c_str()), 0);
+    for (const std::string& name : {directory_, link_}) {
+      std::vector<std::string> warnings;
+      CacheFolder cache(
+          {name, 1 << 20, false, [&](const std::string& message) { warnings.push_back(message); }});
+      EXPECT_EQ(find(cache, kKey), "(none)");
+      EXPECT_FALSE(insert(cache, Hash128{3, 4}, "more"));
+      ASSERT_EQ(warnings.size(), 1U);
+      EXPECT_NE(warnings[0].find(name), std::string::npos) << warnings[0];
+      EXPECT_NE(warnings[0].find(why), std::string::npos) << warnings[0];
+    }
+    EXPECT_FALSE(fs::exists(path({3, 4})));
+  }
+  std::string found() {
+    const CacheFolder cache(options());
+    return find(cache, kKey);
+  }
+
+  const std::string link_ = ::testing::TempDir() + "weft_cache_link_" + std::to_string(getpid());
+};
+
+TEST_F(SharedCacheFolderTest, OneThatOthersMayWriteToIsNotUsed) {
+  for (const mode_t mode : {0777, 0770, 0702, 01777}) {
+    ASSERT_EQ(chmod(directory_.c_str(), mode), 0);
+    expect_unused("others may write to it");
+  }
+  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+  EXPECT_EQ(found(), "code");
+}
+
+TEST_F(SharedCacheFolderTest, OneOfAnotherUserIsNotUsed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  ASSERT_EQ(chown(directory_.c_str(), kOtherUser, static_cast<gid_t>(-1)), 0);
+  expect_unused("user 12345 owns it");
+}
+
+TEST_F(SharedCacheFolderTest, EntriesThatOthersMayWriteToAreReplaced) {
+  ASSERT_EQ(chmod(path(kKey).c_str(), 0666), 0);
+  EXPECT_EQ(found(), "(none)");
+  CacheFolder cache(options());
+  EXPECT_TRUE(insert(cache, kKey, "mine"));
+  EXPECT_EQ(found(), "mine");
+}
+
+TEST_F(SharedCacheFolderTest, EntriesOfAnotherUserAreReplaced) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  ASSERT_EQ(chown(path(kKey).c_str(), kOtherUser, static_cast<gid_t>(-1)), 0);
+  EXPECT_EQ(found(), "(none)");
+  CacheFolder cache(options());
+  EXPECT_TRUE(insert(cache, kKey, "mine"));
+  EXPECT_EQ(found(), "mine");
+}
+
+TEST_F(SharedCacheFolderTest, IsMadeForItsOwnerInAParentOpenToAll) {
+  fs::remove_all(directory_);
+  fs::create_directories(directory_);
+  ASSERT_EQ(chmod(directory_.c_str(), 01777), 0);
+  const std::string inside = directory_ + "/cache/";
+  const mode_t mask = umask(0);
+  CacheFolder cache({inside, 1 << 20, false, {}});
+  umask(mask);
+  EXPECT_TRUE(insert(cache, kKey, "code"));
+  EXPECT_EQ(find(cache, kKey), "code");
+  struct stat info{};
+  ASSERT_EQ(stat(inside.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700U);
+}
+
 }  // namespace
 }  // namespace weft

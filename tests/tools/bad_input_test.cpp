@@ -199,6 +199,20 @@ TEST_F(BadInput, ACacheThatCannotBeUsedIsAWarning) {
   }
 }
 
+TEST_F(BadInput, ACacheThatOthersMayWriteToIsNotUsed) {
+  const std::string model = folder_.write("m.onnx", small_model());
+  const std::string cache = folder_.path("cache");
+  std::filesystem::create_directory(cache);
+  std::filesystem::permissions(cache, std::filesystem::perms::all);
+  const CommandRun run = run_weft({"run", model, "--bind", "N=2", "--cache", cache});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("y f32[2,4]"));
+  EXPECT_EQ(run.err, "weft: warning: cache folder " + cache +
+                         ": not used, as it holds machine code and others may write to it (chmod "
+                         "go-w makes it this user's)\n");
+  EXPECT_THAT(folder_.files("cache"), IsEmpty());
+}
+
 TEST_F(BadInput, AFullDiskLeavesNoPartOfAResult) {
   const std::string model = folder_.write("m.onnx", small_model());
   CommandOptions full;
