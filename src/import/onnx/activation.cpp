@@ -1,4 +1,4 @@
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {

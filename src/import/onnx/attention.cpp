@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 
 namespace weft::onnx {
 

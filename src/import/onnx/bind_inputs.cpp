@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "import/onnx/refusal.h"
+#include "import/builder/refusal.h"
 
 namespace weft::onnx {
 namespace {

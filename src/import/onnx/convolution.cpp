@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 
 namespace weft::onnx {
 

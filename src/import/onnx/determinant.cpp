@@ -1,6 +1,6 @@
 #include "import/onnx/determinant.h"
 
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 
 namespace weft::onnx {
 namespace {

@@ -4,8 +4,8 @@
 #include <cctype>
 #include <map>
 
+#include "import/builder/precision.h"
 #include "import/onnx/contraction.h"
-#include "import/onnx/precision.h"
 
 namespace weft::onnx {
 namespace {

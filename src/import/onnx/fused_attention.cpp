@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include "import/builder/precision.h"
 #include "import/onnx/attention.h"
-#include "import/onnx/precision.h"
 #include "import/onnx/quantization.h"
 
 namespace weft::onnx {

@@ -1,6 +1,6 @@
+#include "import/builder/precision.h"
 #include "import/onnx/contraction.h"
 #include "import/onnx/convolution.h"
-#include "import/onnx/precision.h"
 #include "import/onnx/recurrent_activation.h"
 #include "import/onnx/translator.h"
 

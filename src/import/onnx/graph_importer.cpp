@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "import/onnx/collect_inputs.h"
+#include "import/builder/collect_inputs.h"
 #include "import/onnx/function_attributes.h"
 #include "import/onnx/node_order.h"
 #include "import/onnx/translator.h"

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "import/onnx/graph_builder.h"
+#include "import/builder/graph_builder.h"
 #include "import/onnx/import_onnx.h"
 #include "import/onnx/model.h"
 #include "import/onnx/tensor_proto.h"

@@ -1,6 +1,6 @@
+#include "import/builder/precision.h"
+#include "import/builder/sampling.h"
 #include "import/onnx/interpolation.h"
-#include "import/onnx/precision.h"
-#include "import/onnx/sampling.h"
 
 namespace weft::onnx {
 namespace {

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <protozero/exception.hpp>
 
+#include "import/builder/prune_graph.h"
 #include "import/onnx/bind_inputs.h"
 #include "import/onnx/graph_importer.h"
 #include "import/onnx/infer_input_ranges.h"
-#include "import/onnx/prune_graph.h"
 #include "import/onnx/read_model.h"
 
 namespace weft {

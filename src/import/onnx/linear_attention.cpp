@@ -1,7 +1,7 @@
 #include <cmath>
 
+#include "import/builder/precision.h"
 #include "import/onnx/attention.h"
-#include "import/onnx/precision.h"
 
 namespace weft::onnx {
 namespace {

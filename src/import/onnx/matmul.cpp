@@ -1,5 +1,5 @@
+#include "import/builder/precision.h"
 #include "import/onnx/contraction.h"
-#include "import/onnx/precision.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {

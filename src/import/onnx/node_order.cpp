@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "import/onnx/refusal.h"
+#include "import/builder/refusal.h"
 
 namespace weft::onnx {
 namespace {

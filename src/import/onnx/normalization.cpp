@@ -1,7 +1,7 @@
 #include <numeric>
 
+#include "import/builder/precision.h"
 #include "import/onnx/convolution.h"
-#include "import/onnx/precision.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {

@@ -1,8 +1,8 @@
 #include <array>
 #include <string>
 
+#include "import/builder/refusal.h"
 #include "import/onnx/model.h"
-#include "import/onnx/refusal.h"
 
 namespace weft::onnx {
 

@@ -2,7 +2,7 @@
 #include <limits>
 #include <numeric>
 
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 #include "import/onnx/roi_pooling.h"
 #include "import/onnx/windows.h"
 

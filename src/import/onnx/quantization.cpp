@@ -1,8 +1,8 @@
 #include <limits>
 
+#include "import/builder/precision.h"
 #include "import/onnx/contraction.h"
 #include "import/onnx/convolution.h"
-#include "import/onnx/precision.h"
 #include "import/onnx/quantization.h"
 #include "import/onnx/translator.h"
 

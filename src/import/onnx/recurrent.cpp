@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 #include "import/onnx/quantization.h"
 #include "import/onnx/recurrent_activation.h"
 #include "import/onnx/translator.h"

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "import/builder/precision.h"
 #include "import/onnx/interpolation.h"
-#include "import/onnx/precision.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {

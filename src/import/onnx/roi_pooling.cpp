@@ -5,7 +5,7 @@
 #include <limits>
 #include <tuple>
 
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 
 namespace weft::onnx {
 namespace {

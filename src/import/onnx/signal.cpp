@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {

@@ -1,6 +1,6 @@
 #include <numeric>
 
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {

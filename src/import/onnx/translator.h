@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "import/onnx/graph_builder.h"
+#include "import/builder/graph_builder.h"
 #include "import/onnx/model.h"
 
 namespace weft::onnx {

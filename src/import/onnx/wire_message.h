@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "import/onnx/refusal.h"
+#include "import/builder/refusal.h"
 
 namespace weft::onnx {
 

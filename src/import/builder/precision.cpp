@@ -1,4 +1,4 @@
-#include "import/onnx/precision.h"
+#include "import/builder/precision.h"
 
 namespace weft::onnx {
 

@@ -1,11 +1,11 @@
 // Building primitives: broadcasting, folding, regions.
 
-#include "import/onnx/graph_builder.h"
+#include "import/builder/graph_builder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "import/onnx/prune_graph.h"
+#include "import/builder/prune_graph.h"
 
 namespace weft::onnx {
 namespace {

@@ -1,4 +1,4 @@
-#include "import/onnx/prune_graph.h"
+#include "import/builder/prune_graph.h"
 
 #include <algorithm>
 #include <map>

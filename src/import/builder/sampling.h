@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "import/onnx/graph_builder.h"
+#include "import/builder/graph_builder.h"
 
 namespace weft::onnx {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "import/onnx/graph_builder.h"
-#include "import/onnx/prune_graph.h"
+#include "import/builder/graph_builder.h"
+#include "import/builder/prune_graph.h"
 
 namespace weft::onnx {
 namespace {

@@ -1,4 +1,4 @@
-#include "import/onnx/refusal.h"
+#include "import/builder/refusal.h"
 
 namespace weft::onnx {
 

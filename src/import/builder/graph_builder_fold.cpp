@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "import/onnx/graph_builder.h"
+#include "import/builder/graph_builder.h"
 #include "interp/interpreter.h"
 
 // Folding while importing. Small results are computed at once; larger ones only when a translator

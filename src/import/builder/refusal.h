@@ -8,9 +8,10 @@
 
 namespace weft::onnx {
 
-/// How a reader or a translator gives up. Thrown only inside src/import/onnx and src/io, next to
-/// protozero's own exceptions, and turned into an Error before anything leaves them: a translator
-/// is forty helper calls that can each meet a hostile model, and stays readable this way.
+/// How a builder, a reader or a translator gives up. Thrown only inside src/import and src/io, next
+/// to protozero's own exceptions, and turned into an Error before anything leaves them: a
+/// translator is forty helper calls that can each meet a hostile model, and stays readable this
+/// way.
 class Refusal : public std::exception {
  public:
   explicit Refusal(Error error) : error_(std::move(error)) {}
@@ -21,7 +22,7 @@ class Refusal : public std::exception {
   Error error_;
 };
 
-/// The model breaks ONNX's rules (kInvalidInput).
+/// The model breaks the rules of its format, or of an operation (kInvalidInput).
 [[noreturn]] void refuse_invalid(std::string message);
 /// The model is right, but beyond what weft does (kUnsupported).
 [[noreturn]] void refuse_unsupported(std::string message);

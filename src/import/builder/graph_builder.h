@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "import/onnx/refusal.h"
+#include "import/builder/refusal.h"
 
 namespace weft::onnx {
 

@@ -1,4 +1,4 @@
-#include "import/onnx/collect_inputs.h"
+#include "import/builder/collect_inputs.h"
 
 #include <vector>
 

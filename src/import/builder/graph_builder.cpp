@@ -1,4 +1,4 @@
-#include "import/onnx/graph_builder.h"
+#include "import/builder/graph_builder.h"
 
 #include <fmt/format.h>
 

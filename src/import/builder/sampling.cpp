@@ -1,4 +1,4 @@
-#include "import/onnx/sampling.h"
+#include "import/builder/sampling.h"
 
 namespace weft::onnx {
 

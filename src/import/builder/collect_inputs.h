@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "import/onnx/graph_builder.h"
+#include "import/builder/graph_builder.h"
 
 namespace weft::onnx {
 

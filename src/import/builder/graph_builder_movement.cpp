@@ -4,7 +4,7 @@
 #include <numeric>
 #include <ranges>
 
-#include "import/onnx/graph_builder.h"
+#include "import/builder/graph_builder.h"
 
 namespace weft::onnx {
 namespace {
