@@ -1,6 +1,8 @@
 #pragma once
 
-#include "import/onnx/import_onnx.h"
+#include <vector>
+
+#include "import/builder/imported_input.h"
 
 namespace weft::onnx {
 
@@ -8,7 +10,7 @@ namespace weft::onnx {
 /// of a gather or scatter along an axis of n unchanged but for its shape and type (and the wrapping
 /// of negative indices) is in [0, n-1].
 ///
-/// Requires: the finished graph. Inputs of regions are not followed.
-void infer_input_ranges(ImportedModel& model);
+/// Requires: the finished graph, which `inputs` point into. Inputs of regions are not followed.
+void infer_input_ranges(const Graph& graph, std::vector<ImportedInput>& inputs);
 
 }  // namespace weft::onnx

@@ -1,4 +1,4 @@
-#include "import/onnx/infer_input_ranges.h"
+#include "import/builder/infer_input_ranges.h"
 
 #include <algorithm>
 #include <map>
@@ -91,8 +91,7 @@ std::optional<int64_t> indexed_extent(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-void infer_input_ranges(ImportedModel& model) {
-  const Graph& graph = model.graph;
+void infer_input_ranges(const Graph& graph, std::vector<ImportedInput>& inputs) {
   const SourceFinder finder(graph);
   std::map<ValueId, int64_t> least;
   for (const Node& node : graph.nodes) {
@@ -103,7 +102,7 @@ void infer_input_ranges(ImportedModel& model) {
       if (!fresh) found->second = std::min(found->second, *extent);
     }
   }
-  for (ImportedInput& input : model.inputs) {
+  for (ImportedInput& input : inputs) {
     if (input.graph_input < 0 || !is_integer(input.type.dtype)) continue;
     const auto found = least.find(graph.inputs[static_cast<size_t>(input.graph_input)]);
     if (found == least.end() || found->second < 1) continue;
