@@ -27,6 +27,11 @@ class Refusal : public std::exception {
 /// The model is right, but beyond what weft does (kUnsupported).
 [[noreturn]] void refuse_unsupported(std::string message);
 
+/// Refuses (kInvalidInput) unless `condition`.
+inline void require(bool condition, std::string_view message) {
+  if (!condition) refuse_invalid(std::string(message));
+}
+
 /// The value of a Result, or its error as a Refusal.
 template <typename T>
 T take(Result<T> result) {

@@ -1,49 +1,31 @@
+#include "import/builder/activation.h"
 #include "import/builder/precision.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
 namespace {
 
-// Each activation computes in the working type of its input and rounds once. Where the ONNX
-// definition chooses by a comparison, so does the graph: a NaN then takes the side that it takes
-// there.
+// Each activation computes in the working type of its input and rounds once.
 
 /// The input in its working type, and the way back.
 struct Activation {
   explicit Activation(OpContext& context)
       : n(context), type(n.b.dtype(n.input(0))), x(widen(n.b, n.input(0))) {}
   void finish(ValueId y) { n.set_output(0, n.b.convert(y, type)); }
-  ValueId number(double value) { return n.b.scalar(n.b.dtype(x), value); }
-  ValueId positive() { return n.b.binary(ScalarOp::kGt, x, number(0)); }
-  ValueId negative() { return n.b.binary(ScalarOp::kLt, x, number(0)); }
 
   OpContext& n;
   DType type;
   ValueId x;
 };
 
-/// log(1 + exp(x)), without overflow for large x and without losing small results.
-ValueId softplus(GraphBuilder& b, ValueId x) {
-  ValueId tail = b.unary(ScalarOp::kLog1p, b.exp(b.neg(b.unary(ScalarOp::kAbs, x))));
-  return b.add(b.max(x, 0.0), tail);
-}
-
-/// alpha * (exp(x) - 1)
-ValueId scaled_expm1(GraphBuilder& b, ValueId x, double alpha) {
-  ValueId e = b.sub(b.exp(x), 1.0);
-  return alpha == 1.0 ? e : b.mul(e, alpha);
-}
-
 void translate_elu(OpContext& n) {
   Activation a(n);
-  ValueId below = scaled_expm1(n.b, a.x, n.float_attr("alpha", 1.0f));
-  a.finish(n.b.select(a.positive(), a.x, below));
+  a.finish(elu(n.b, a.x, n.float_attr("alpha", 1.0f)));
 }
 
 void translate_selu(OpContext& n) {
   Activation a(n);
-  ValueId below = scaled_expm1(n.b, a.x, n.float_attr("alpha", 1.67326319217681884765625f));
-  ValueId y = n.b.select(a.positive(), a.x, below);
+  ValueId y = elu(n.b, a.x, n.float_attr("alpha", 1.67326319217681884765625f));
   a.finish(n.b.mul(y, double{n.float_attr("gamma", 1.05070102214813232421875f)}));
 }
 
@@ -51,26 +33,24 @@ void translate_celu(OpContext& n) {
   Activation a(n);
   double alpha = n.float_attr("alpha", 1.0f);
   n.require(alpha != 0, "alpha must not be zero");
-  ValueId below = scaled_expm1(n.b, alpha == 1.0 ? a.x : n.b.div(a.x, alpha), alpha);
-  a.finish(n.b.add(n.b.max(a.x, 0.0), n.b.min(below, 0.0)));
+  a.finish(celu(n.b, a.x, alpha));
 }
 
 void translate_leaky_relu(OpContext& n) {
   Activation a(n);
-  ValueId below = n.b.mul(a.x, double{n.float_attr("alpha", 0.01f)});
-  a.finish(n.b.select(a.negative(), below, a.x));
+  a.finish(leaky_relu(n.b, a.x, n.float_attr("alpha", 0.01f)));
 }
 
 void translate_prelu(OpContext& n) {
   Activation a(n);
   ValueId slope = n.b.broadcast_to(widen(n.b, n.input(1)), n.b.shape(a.x));
-  a.finish(n.b.select(a.negative(), n.b.mul(a.x, slope), a.x));
+  ValueId zero = n.b.scalar(n.b.dtype(a.x), 0);
+  a.finish(n.b.select(n.b.binary(ScalarOp::kLt, a.x, zero), n.b.mul(a.x, slope), a.x));
 }
 
 void translate_thresholded_relu(OpContext& n) {
   Activation a(n);
-  ValueId above = n.b.binary(ScalarOp::kGt, a.x, a.number(n.float_attr("alpha", 1.0f)));
-  a.finish(n.b.select(above, a.x, a.number(0)));
+  a.finish(thresholded_relu(n.b, a.x, n.float_attr("alpha", 1.0f)));
 }
 
 void translate_softplus(OpContext& n) {
@@ -80,34 +60,21 @@ void translate_softplus(OpContext& n) {
 
 void translate_softsign(OpContext& n) {
   Activation a(n);
-  a.finish(n.b.div(a.x, n.b.add(n.b.unary(ScalarOp::kAbs, a.x), 1.0)));
+  a.finish(softsign(n.b, a.x));
 }
 
 void translate_mish(OpContext& n) {
   Activation a(n);
-  a.finish(n.b.mul(a.x, n.b.unary(ScalarOp::kTanh, softplus(n.b, a.x))));
+  a.finish(mish(n.b, a.x));
 }
 
 void translate_gelu(OpContext& n) {
   Activation a(n);
-  GraphBuilder& b = n.b;
   std::string approximate = n.string_attr("approximate", "none");
-  ValueId inner = kNoValue;
-  if (approximate == "none") {
-    inner = b.unary(ScalarOp::kErf, b.mul(a.x, 0.70710678118654752440));
-  } else if (approximate == "tanh") {
-    ValueId cube = b.mul(b.mul(a.x, a.x), a.x);
-    inner = b.mul(b.add(a.x, b.mul(cube, 0.044715)), 0.79788456080286535588);
-    inner = b.unary(ScalarOp::kTanh, inner);
-  } else {
+  if (approximate != "none" && approximate != "tanh") {
     n.invalid("approximate must be \"none\" or \"tanh\", not \"" + approximate + "\"");
   }
-  a.finish(b.mul(b.mul(a.x, 0.5), b.add(inner, 1.0)));
-}
-
-/// clamp(alpha * x + beta, 0, 1)
-ValueId hard_sigmoid(GraphBuilder& b, ValueId x, double alpha, double beta) {
-  return b.max(b.min(b.add(b.mul(x, alpha), beta), 1.0), 0.0);
+  a.finish(approximate == "tanh" ? tanh_gelu(n.b, a.x) : gelu(n.b, a.x));
 }
 
 void translate_hard_sigmoid(OpContext& n) {
@@ -118,11 +85,6 @@ void translate_hard_sigmoid(OpContext& n) {
 void translate_hard_swish(OpContext& n) {
   Activation a(n);
   a.finish(n.b.mul(a.x, hard_sigmoid(n.b, a.x, 1.0 / 6.0, 0.5)));
-}
-
-/// x * sigmoid(alpha * x)
-ValueId swish(GraphBuilder& b, ValueId x, double alpha) {
-  return b.mul(x, b.unary(ScalarOp::kSigmoid, alpha == 1.0 ? x : b.mul(x, alpha)));
 }
 
 void translate_swish(OpContext& n) {

@@ -3,21 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "import/builder/heads.h"
 #include "import/builder/precision.h"
 
 namespace weft::onnx {
-
-ValueId split_heads(GraphBuilder& b, ValueId x, int64_t heads) {
-  const Shape shape = b.shape(x);
-  if (shape.size() != 3) refuse_invalid("packed heads need three axes");
-  if (heads <= 0 || shape[2] % heads != 0) refuse_invalid("the heads do not divide the last axis");
-  return b.swap_axes(b.reshape(x, {shape[0], shape[1], heads, shape[2] / heads}), 1, 2);
-}
-
-ValueId join_heads(GraphBuilder& b, ValueId x) {
-  const Shape shape = b.shape(x);
-  return b.reshape(b.swap_axes(x, 1, 2), {shape[0], shape[2], shape[1] * shape[3]});
-}
 
 namespace {
 

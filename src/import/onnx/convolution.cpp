@@ -2,16 +2,10 @@
 
 #include <algorithm>
 
+#include "import/builder/normalization.h"
 #include "import/builder/precision.h"
 
 namespace weft::onnx {
-
-ValueId per_channel(GraphBuilder& b, ValueId values, int64_t rank) {
-  Shape shape(static_cast<size_t>(rank), 1);
-  if (rank < 2) refuse_invalid("a channel axis is missing");
-  shape[1] = b.size(values);
-  return b.reshape(values, shape);
-}
 
 ConvolutionAttrs read_convolution(OpContext& n, ValueId x, ValueId w) {
   GraphBuilder& b = n.b;

@@ -1,3 +1,4 @@
+#include "import/builder/normalization.h"
 #include "import/builder/precision.h"
 #include "import/builder/sampling.h"
 #include "import/onnx/convolution.h"

@@ -1,70 +1,12 @@
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
+#include "import/builder/heads.h"
 #include "import/builder/precision.h"
-#include "import/onnx/attention.h"
-#include "import/onnx/quantization.h"
+#include "import/builder/quantize.h"
+#include "import/onnx/translator.h"
 
 namespace weft::onnx {
 namespace {
-
-constexpr double kLowest = std::numeric_limits<float>::lowest();
-
-/// What the attention operators of onnxruntime share. Values are in the working type, heads the
-/// second axis: [B, heads, S, head size].
-struct Heads {
-  ValueId query = kNoValue, key = kNoValue, value = kNoValue;
-  double scale = 0;            ///< 0: one over the root of the head size
-  double softcap = 0;          ///< 0: none
-  ValueId bias = kNoValue;     ///< added to the scores [B, heads, S, T]
-  ValueId allowed = kNoValue;  ///< where a key is seen; elsewhere its score is the lowest number
-};
-
-/// softmax(scale * Q K' + bias) V as [B, S, heads * size]. Each key head serves its group of query
-/// heads, which the products see as more rows.
-ValueId attend(OpContext& n, const Heads& h) {
-  GraphBuilder& b = n.b;
-  const Shape q = b.shape(h.query), k = b.shape(h.key), v = b.shape(h.value);
-  n.require(k[1] > 0 && q[1] % k[1] == 0, "the query heads must be a multiple of the key heads");
-  n.require(k[0] == q[0] && v[0] == q[0] && v[1] == k[1] && v[2] == k[2] && k[3] == q[3],
-            "queries, keys and values do not fit");
-  const DType type = b.dtype(h.query);
-  DotAttrs with_keys;
-  with_keys.lhs_batch = with_keys.rhs_batch = {0, 1};
-  with_keys.lhs_contract = with_keys.rhs_contract = {3};
-  const int64_t rows = q[1] / k[1] * q[2];
-  ValueId scores =
-      b.dot_general(b.reshape(h.query, {q[0], k[1], rows, q[3]}), h.key, with_keys, type);
-  scores = b.reshape(scores, {q[0], q[1], q[2], k[2]});
-  scores = b.mul(scores, h.scale != 0 ? h.scale : 1 / std::sqrt(static_cast<double>(q[3])));
-  if (h.softcap > 0) {
-    scores = b.mul(b.unary(ScalarOp::kTanh, b.div(scores, h.softcap)), h.softcap);
-  }
-  if (h.bias != kNoValue) {
-    scores = b.add(scores, b.broadcast_to(b.convert(h.bias, type), b.shape(scores)));
-  }
-  if (h.allowed != kNoValue) {
-    ValueId allowed = b.broadcast_to(h.allowed, b.shape(scores));
-    scores = b.select(allowed, scores, b.scalar(type, kLowest));
-  }
-  ValueId e = b.exp(b.sub(scores, b.reduce(Combiner::kMax, scores, {-1}, true)));
-  ValueId weights = b.div(e, b.reduce(Combiner::kSum, e, {-1}, true));
-  DotAttrs with_values;
-  with_values.lhs_batch = with_values.rhs_batch = {0, 1};
-  with_values.lhs_contract = {3};
-  with_values.rhs_contract = {2};
-  ValueId grouped = b.reshape(weights, {q[0], k[1], rows, k[2]});
-  ValueId y = b.dot_general(grouped, h.value, with_values, type);
-  return join_heads(b, b.reshape(y, {q[0], q[1], q[2], v[3]}));
-}
-
-/// Where key j is not ahead of query i, which stands at position `past` + i: [S, T].
-ValueId causal_mask(GraphBuilder& b, int64_t rows, int64_t keys, int64_t past) {
-  const Shape plane = {rows, keys};
-  ValueId row = b.add(b.iota(DType::kI64, plane, 0), b.scalar_int(DType::kI64, past));
-  return b.binary(ScalarOp::kGe, row, b.iota(DType::kI64, plane, 1));
-}
 
 /// A mask of integers (1: seen) as what is added to the scores: lengths [B], or flags [B, T],
 /// [B, S, T] or [B, 1, S, T].
@@ -134,7 +76,7 @@ void project_and_attend(OpContext& n, const Projection& p, ValueId score_bias, D
   if (n.bool_attr("unidirectional", false)) {
     h.allowed = causal_mask(b, b.extent(p.x, 1), keys, past);
   }
-  n.set_output(0, b.convert(attend(n, h), type));
+  n.set_output(0, b.convert(attend(b, h), type));
   if (!n.wants_output(1)) return;
   ValueId present = b.concat({b.unsqueeze(h.key, {0}), b.unsqueeze(h.value, {0})}, 0);
   n.set_output(1, b.convert(present, type));
@@ -205,7 +147,7 @@ void translate_multi_head_attention(OpContext& n) {
     h.allowed = causal_mask(b, b.extent(n.input(0), 1), keys, past);
   }
   if (n.wants_output(3)) n.unsupported("the scores as an output");
-  n.set_output(0, b.convert(attend(n, h), type));
+  n.set_output(0, b.convert(attend(b, h), type));
   n.set_output(1, b.convert(h.key, type));
   n.set_output(2, b.convert(h.value, type));
 }
@@ -229,7 +171,7 @@ class GroupQueryAttention {
     h.softcap = n_.float_attr("softcap", 0.0f);
     if (n_.has_input(10)) h.bias = n_.input(10);
     h.allowed = seen_keys();
-    n_.set_output(0, b_.convert(attend(n_, h), type_));
+    n_.set_output(0, b_.convert(attend(b_, h), type_));
     n_.set_output(1, b_.convert(h.key, type_));
     n_.set_output(2, b_.convert(h.value, type_));
   }
@@ -288,7 +230,7 @@ class GroupQueryAttention {
     const Rotation r{widen(b_, n_.input(7)), widen(b_, n_.input(8)), positions, 0,
                      n_.bool_attr("rotary_interleaved", false)};
     const auto turned = [&](ValueId v) {
-      return b_.swap_axes(rotate_heads(n_, b_.swap_axes(v, 1, 2), r), 1, 2);
+      return b_.swap_axes(rotate_heads(b_, b_.swap_axes(v, 1, 2), r), 1, 2);
     };
     query_ = turned(query_);
     key_ = turned(key_);
@@ -365,7 +307,7 @@ void translate_early_rotary_embedding(OpContext& n) {
   if (dimension == 0) dimension = 2 * b.extent(n.input(2), -1);
   if (scale != 1.0) x = b.mul(x, scale);
   ValueId y = rotate_heads(
-      n, x, {n.input(2), n.input(3), positions, dimension, n.bool_attr("interleaved", false)});
+      b, x, {n.input(2), n.input(3), positions, dimension, n.bool_attr("interleaved", false)});
   n.set_output(0, packed ? b.reshape(y, original) : b.swap_axes(y, 1, 2));
 }
 

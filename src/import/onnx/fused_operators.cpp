@@ -1,3 +1,5 @@
+#include "import/builder/activation.h"
+#include "import/builder/numpy_matmul.h"
 #include "import/builder/precision.h"
 #include "import/onnx/contraction.h"
 #include "import/onnx/convolution.h"
@@ -71,22 +73,12 @@ ValueId biased_input(OpContext& n) {
   return b.add(x, b.broadcast_to(widen(b, n.input(1)), b.shape(x)));
 }
 
-/// x * (1 + f) / 2
-void finish_gelu(OpContext& n, ValueId x, ValueId f) {
-  ValueId y = n.b.mul(n.b.mul(x, 0.5), n.b.add(f, 1.0));
-  n.set_output(0, n.b.convert(y, n.b.dtype(n.input(0))));
-}
-
 void translate_bias_gelu(OpContext& n) {
-  ValueId x = biased_input(n);
-  finish_gelu(n, x, n.b.unary(ScalarOp::kErf, n.b.mul(x, 0.70710678118654752440)));
+  n.set_output(0, n.b.convert(gelu(n.b, biased_input(n)), n.b.dtype(n.input(0))));
 }
 
 void translate_fast_gelu(OpContext& n) {
-  GraphBuilder& b = n.b;
-  ValueId x = biased_input(n);
-  ValueId inner = b.add(x, b.mul(b.mul(b.mul(x, x), x), 0.044715));
-  finish_gelu(n, x, b.unary(ScalarOp::kTanh, b.mul(inner, 0.79788456080286535588)));
+  n.set_output(0, n.b.convert(tanh_gelu(n.b, biased_input(n)), n.b.dtype(n.input(0))));
 }
 
 /// Numbers of 2, 4 or 8 bits, `per_row` in each row of bytes [rows, bytes], lowest bits first:

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "import/builder/taps.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -21,20 +22,9 @@ struct AxisSampling {
   double roi_begin = 0, roi_end = 1;  ///< tf_crop_and_resize
 };
 
-/// Output position o is the sum over t of weights[t][o] * input[indices[t][o]].
-struct Taps {
-  std::vector<std::vector<int64_t>> indices;
-  std::vector<std::vector<double>> weights;  ///< empty: one tap of weight 1
-  std::vector<bool> outside;                 ///< tf_crop_and_resize: positions to extrapolate
-};
-
 /// Refuses modes that ONNX does not have, and more taps than a kernel should unroll.
 ///     linear, half_pixel, extent 2, out 4   ->   indices {0,0,0,1} {0,1,1,1}, weights …
 Taps make_taps(const AxisSampling& axis, const InterpolationRule& rule);
-
-/// The weighted sum along one axis of x; without weights a movement of elements, which repeats,
-/// slices or copies x where the indices allow it and gathers otherwise.
-ValueId apply_taps(GraphBuilder& b, ValueId x, int64_t axis, const Taps& taps);
 
 void translate_grid_sample(OpContext& n);
 void translate_affine_grid(OpContext& n);

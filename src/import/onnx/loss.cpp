@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "import/builder/precision.h"
+#include "import/builder/softmax.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -57,9 +58,7 @@ void translate_softmax_cross_entropy_loss(OpContext& n) {
   GraphBuilder& b = n.b;
   ValueId scores = widen(b, n.input(0));
   n.require(b.rank(scores) >= 2, "the scores must have a class axis");
-  ValueId shifted = b.sub(scores, b.reduce(Combiner::kMax, scores, {1}, true));
-  ValueId sum = b.reduce(Combiner::kSum, b.exp(shifted), {1}, true);
-  ValueId log_probability = b.sub(shifted, b.log(sum));
+  ValueId log_probability = log_softmax(b, scores, {1});
   DType type = b.dtype(n.input(0));
   n.set_output(0, b.convert(class_loss(n, log_probability), type));
   if (n.wants_output(1)) n.set_output(1, b.convert(log_probability, type));

@@ -1,7 +1,7 @@
 #include <numeric>
 
+#include "import/builder/normalization.h"
 #include "import/builder/precision.h"
-#include "import/onnx/convolution.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -11,21 +11,6 @@ std::vector<int64_t> axes_from(int64_t first, int64_t rank) {
   std::vector<int64_t> axes(static_cast<size_t>(rank - first));
   std::iota(axes.begin(), axes.end(), first);
   return axes;
-}
-
-/// Mean and variance over some axes, which keep extent 1, and x without its mean.
-struct Moments {
-  Moments(GraphBuilder& b, ValueId x, const std::vector<int64_t>& axes)
-      : mean(b.reduce_mean(x, axes, true)),
-        centred(b.sub(x, mean)),
-        variance(b.reduce_mean(b.mul(centred, centred), axes, true)) {}
-
-  ValueId mean, centred, variance;
-};
-
-/// 1 / sqrt(variance + epsilon)
-ValueId inverse_deviation(GraphBuilder& b, ValueId variance, double epsilon) {
-  return b.unary(ScalarOp::kRsqrt, b.add(variance, epsilon));
 }
 
 /// The type of the statistics: stash_type where that is wider than the input's type.

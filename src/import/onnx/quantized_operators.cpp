@@ -1,7 +1,10 @@
 #include <numeric>
 
+#include "import/builder/activation.h"
+#include "import/builder/numpy_matmul.h"
+#include "import/builder/quantize.h"
+#include "import/builder/softmax.h"
 #include "import/onnx/contraction.h"
-#include "import/onnx/quantization.h"
 #include "import/onnx/windows.h"
 
 namespace weft::onnx {
@@ -44,8 +47,7 @@ void translate_sigmoid(OpContext& n) {
 void translate_leaky_relu(OpContext& n) {
   GraphBuilder& b = n.b;
   ValueId x = dequantized(n, 0);
-  ValueId below = b.mul(x, double{n.float_attr("alpha", 0.01f)});
-  ValueId y = b.select(b.binary(ScalarOp::kLt, x, b.scalar(DType::kF32, 0)), below, x);
+  ValueId y = leaky_relu(b, x, n.float_attr("alpha", 0.01f));
   set_quantized(n, y, 3, b.dtype(n.input(0)));
 }
 
@@ -58,8 +60,7 @@ void translate_softmax(OpContext& n) {
     axes.resize(static_cast<size_t>(b.rank(x) - axis));
     std::iota(axes.begin(), axes.end(), axis);
   }
-  ValueId e = b.exp(b.sub(x, b.reduce(Combiner::kMax, x, axes, true)));
-  set_quantized(n, b.div(e, b.reduce(Combiner::kSum, e, axes, true)), 3, b.dtype(n.input(0)));
+  set_quantized(n, softmax(b, x, axes), 3, b.dtype(n.input(0)));
 }
 
 /// Calls `pool` with the channels as the second axis, wherever the operator has them.

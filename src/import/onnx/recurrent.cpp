@@ -3,7 +3,7 @@
 #include <span>
 
 #include "import/builder/precision.h"
-#include "import/onnx/quantization.h"
+#include "import/builder/quantize.h"
 #include "import/onnx/recurrent_activation.h"
 #include "import/onnx/translator.h"
 

@@ -2,32 +2,10 @@
 
 #include <vector>
 
+#include "import/builder/recurrent_activation.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
-
-/// One entry of the `activations` of an RNN, GRU or LSTM, or what a fused operator names.
-struct RecurrentActivation {
-  enum class Kind : uint8_t {
-    kRelu,
-    kTanh,
-    kSigmoid,
-    kAffine,
-    kLeakyRelu,
-    kThresholdedRelu,
-    kScaledTanh,
-    kHardSigmoid,
-    kElu,
-    kSelu,
-    kSoftsign,
-    kSoftplus,
-  };
-  Kind kind = Kind::kTanh;
-  double alpha = 0, beta = 0;
-  double clip = 0;  ///< bounds the input to [-clip, clip]; 0: not at all
-
-  ValueId apply(GraphBuilder& b, ValueId x) const;
-};
 
 /// The activation of a name (in any case) with its parameters, defaults where `parameters` ends.
 RecurrentActivation find_recurrent_activation(std::string_view name,

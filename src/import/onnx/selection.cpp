@@ -1,7 +1,8 @@
 #include <algorithm>
 
+#include "import/builder/determinant.h"
+#include "import/builder/precision.h"
 #include "import/onnx/data_dependent.h"
-#include "import/onnx/determinant.h"
 #include "import/onnx/ngram_counts.h"
 #include "import/onnx/translator.h"
 
@@ -105,6 +106,11 @@ void translate_space_to_depth(OpContext& n) {
 
 void refuse_random(OpContext& n) {
   n.unsupported("random numbers: a compiled model gives the same result for the same inputs");
+}
+
+void translate_det(OpContext& n) {
+  ValueId y = determinant(n.b, widen(n.b, n.input(0)));
+  n.set_output(0, n.b.convert(y, n.b.dtype(n.input(0))));
 }
 
 const Translator kRows[] = {

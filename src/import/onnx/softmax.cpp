@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "import/builder/precision.h"
+#include "import/builder/softmax.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -18,26 +19,14 @@ std::vector<int64_t> normalised_axes(OpContext& n) {
   return axes;
 }
 
-/// x minus the largest element of its row, in the working type.
-ValueId shifted(GraphBuilder& b, ValueId x, const std::vector<int64_t>& axes) {
-  x = widen(b, x);
-  return b.sub(x, b.reduce(Combiner::kMax, x, axes, true));
-}
-
 void translate_softmax(OpContext& n) {
-  GraphBuilder& b = n.b;
-  std::vector<int64_t> axes = normalised_axes(n);
-  ValueId e = b.exp(shifted(b, n.input(0), axes));
-  ValueId y = b.div(e, b.reduce(Combiner::kSum, e, axes, true));
-  n.set_output(0, b.convert(y, b.dtype(n.input(0))));
+  ValueId y = softmax(n.b, widen(n.b, n.input(0)), normalised_axes(n));
+  n.set_output(0, n.b.convert(y, n.b.dtype(n.input(0))));
 }
 
 void translate_log_softmax(OpContext& n) {
-  GraphBuilder& b = n.b;
-  std::vector<int64_t> axes = normalised_axes(n);
-  ValueId d = shifted(b, n.input(0), axes);
-  ValueId y = b.sub(d, b.log(b.reduce(Combiner::kSum, b.exp(d), axes, true)));
-  n.set_output(0, b.convert(y, b.dtype(n.input(0))));
+  ValueId y = log_softmax(n.b, widen(n.b, n.input(0)), normalised_axes(n));
+  n.set_output(0, n.b.convert(y, n.b.dtype(n.input(0))));
 }
 
 /// 1 at the first largest element of each row, 0 elsewhere.

@@ -99,7 +99,7 @@ class OpContext {
   [[noreturn]] void invalid(std::string reason) const { refuse_invalid(std::move(reason)); }
   /// Refuses (kInvalidInput) unless `condition`.
   void require(bool condition, std::string_view message) const {
-    if (!condition) refuse_invalid(std::string(message));
+    weft::onnx::require(condition, message);
   }
 
   GraphImporter& importer() { return importer_; }

@@ -1,21 +1,9 @@
 #pragma once
 
+#include "import/builder/windows.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
-
-/// How a window slides over the spatial axes of a convolution or pooling: one entry per axis. The
-/// taps of output position o lie at o * stride - low + t * dilation, t in [0, kernel).
-struct Windows {
-  std::vector<int64_t> extent;  ///< of the input
-  std::vector<int64_t> kernel, strides, dilations;
-  std::vector<int64_t> low;       ///< padding before the first element
-  std::vector<int64_t> high;      ///< padding after the last that the model declares
-  std::vector<int64_t> overhang;  ///< further positions that the last window of ceil_mode reaches
-  std::vector<int64_t> out;       ///< extent of the output
-
-  size_t rank() const { return extent.size(); }
-};
 
 /// Reads strides, dilations, pads, auto_pad and ceil_mode. Refuses negative or absurdly large
 /// numbers, lists of a wrong length, and windows that do not fit.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "import/onnx/translator.h"
+#include "import/builder/graph_builder.h"
 
 namespace weft::onnx {
 

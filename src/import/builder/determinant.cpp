@@ -1,6 +1,4 @@
-#include "import/onnx/determinant.h"
-
-#include "import/builder/precision.h"
+#include "import/builder/determinant.h"
 
 namespace weft::onnx {
 namespace {
@@ -61,18 +59,16 @@ ValueId eliminate(GraphBuilder& b, ValueId x, int64_t size) {
 
 }  // namespace
 
-void translate_det(OpContext& n) {
-  GraphBuilder& b = n.b;
-  ValueId x = widen(b, n.input(0));
-  n.require(b.rank(x) >= 2 && b.extent(x, -1) == b.extent(x, -2),
-            "the input must hold square matrices");
+ValueId determinant(GraphBuilder& b, ValueId x) {
+  require(b.rank(x) >= 2 && b.extent(x, -1) == b.extent(x, -2),
+          "the input must hold square matrices");
   int64_t size = b.extent(x, -1);
   Shape outer(b.shape(x).begin(), b.shape(x).end() - 2);
   auto batch = element_count(outer);
-  n.require(batch.has_value(), "the input is too large");
+  require(batch.has_value(), "the input is too large");
   x = b.reshape(x, {*batch, size, size});
   ValueId y = size <= 3 ? closed_form(b, x, size) : eliminate(b, x, size);
-  n.set_output(0, b.convert(b.reshape(y, outer), b.dtype(n.input(0))));
+  return b.reshape(y, outer);
 }
 
 }  // namespace weft::onnx

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "import/builder/graph_builder.h"
+
+namespace weft::onnx {
+
+/// Mean and variance over some axes, which keep extent 1, and x without its mean.
+struct Moments {
+  Moments(GraphBuilder& b, ValueId x, const std::vector<int64_t>& axes);
+
+  ValueId mean, centred, variance;
+};
+
+/// 1 / sqrt(variance + epsilon)
+ValueId inverse_deviation(GraphBuilder& b, ValueId variance, double epsilon);
+
+/// A value per channel as a tensor that broadcasts along the channel axis of `rank` axes.
+///     f32[8], rank 4   ->   f32[1,8,1,1]
+ValueId per_channel(GraphBuilder& b, ValueId values, int64_t rank);
+
+}  // namespace weft::onnx
