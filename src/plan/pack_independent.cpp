@@ -4,6 +4,7 @@
 #include "fmt/format.h"
 #include "plan/fusion_plan.h"
 #include "schedule/gpu/pack_kernels.h"
+#include "tile/check/fits.h"
 
 namespace weft {
 
@@ -73,24 +74,29 @@ class Pack {
 
  private:
   /// Whether all blocks are on the device at once, each with the most that one of them needs, and
-  /// leave it room. Warps that a narrower member leaves over compute copies: not of what passes
-  /// through shared memory, which they would write, too.
+  /// leave it room. Warps that a narrower member leaves over compute copies: not of what the block
+  /// keeps in its arena, which they would write, too.
   bool fits_beside(const ScheduledKernel& kernel) const {
-    constexpr int64_t kOtherRegisters = 64;  // addresses, operands on their way
-    int64_t most = kernel.program.warps, least = most, bytes = kernel.scopes.block_bytes,
-            registers = kernel.scopes.registers;
+    constexpr int64_t kOperandRegisters = 48;  // of products: on their way to the arithmetic
+    Residency most = residency(kernel.program, kernel.scopes, target_);
+    int64_t least_warps = kernel.program.warps, most_warps = least_warps,
+            arena = kernel.scopes.block_bytes;
     for (const ScheduledKernel& k : members_) {
-      most = std::max(most, k.program.warps);
-      least = std::min(least, k.program.warps);
-      bytes = std::max(bytes, k.scopes.block_bytes);
-      registers = std::max(registers, k.scopes.registers);
+      const Residency own = residency(k.program, k.scopes, target_);
+      most.threads = std::max(most.threads, own.threads);
+      most.registers = std::max(most.registers, own.registers);
+      most.shared_bytes = std::max(most.shared_bytes, own.shared_bytes);
+      least_warps = std::min(least_warps, k.program.warps);
+      most_warps = std::max(most_warps, k.program.warps);
+      arena = std::max(arena, k.scopes.block_bytes);
     }
-    if (most != least && bytes > 0) return false;
-    registers = std::min<int64_t>(registers + kOtherRegisters, target_.registers_per_thread);
+    if (most_warps != least_warps && arena > 0) return false;
+    const int64_t registers =
+        std::min<int64_t>(most.registers + kOperandRegisters, target_.registers_per_thread);
     const int64_t blocks = blocks_ + kernel.program.blocks.constant();
-    return busy_share(blocks, most, target_) <= 1 &&
-           blocks <=
-               target_.sm_count * resident_blocks_per_sm(target_, most * 32, registers, bytes);
+    return busy_share(blocks, most_warps, target_) <= 1 &&
+           blocks <= target_.sm_count * resident_blocks_per_sm(target_, most.threads, registers,
+                                                               most.shared_bytes);
   }
 
   const Target& target_;

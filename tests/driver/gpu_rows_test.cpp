@@ -436,5 +436,30 @@ TEST_F(GpuRows, WeightsThatLackAnAxis) {
   }
 }
 
+/// Rows of a sum that are normalised with weights: 16 warps take two rows at a time, so that a
+/// block keeps three weights of 16 KB in shared memory.
+TEST_F(GpuRows, KeepWeightsInAllTheSharedMemoryOfABlock) {
+  Target few = with_sms(h100_, 2);
+  few.grid_barriers = false;
+  few.cluster_blocks = 0;
+  const EmulatedRun run = run_and_compare(R"(
+      (x: f32[64,4096], a: f32[4096], g: f32[4096], b: f32[4096]) {
+        ab = broadcast a, dims={1} : f32[64,4096]
+        h = add x, ab : f32[64,4096]
+        s = reduce h, axes={1}, combiner=max : f32[64]
+        sb = broadcast s, dims={0} : f32[64,4096]
+        d = sub h, sb : f32[64,4096]
+        gb = broadcast g, dims={1} : f32[64,4096]
+        m = mul d, gb : f32[64,4096]
+        bb = broadcast b, dims={1} : f32[64,4096]
+        y = add m, bb : f32[64,4096]
+      } -> (y))",
+                                          few);
+  ASSERT_NE(run.compilation, nullptr);
+  ASSERT_EQ(run.launches.size(), 1u);
+  EXPECT_GT(run.launches[0].kernel.shared_bytes, 48 << 10);
+  expect_no_spills(run);
+}
+
 }  // namespace
 }  // namespace weft::testing

@@ -295,6 +295,36 @@ kernel k(x: f32[40,64], out y: f32[40,64]) blocks P warps 1 {
             "k is a program for a CPU, small is a GPU");
 }
 
+/// What a block keeps in its arena, and two places in which eight warps leave parts of the maximum.
+TEST(Fits, TakesABlockOfAGpuByWhatTheTargetSays) {
+  const TileProgram program = parsed(R"(
+kernel k(x: f32[64,16384], out y: f32[64,16384]) blocks 64 warps 8 per_sm 2 gpu {
+  j: 16384;
+  grid i in 64 {
+    X[j] = x[i,j] at block @[j=REG_16-WARP_8-LANE_32-VEC_4];
+    m = max[j] X[j] @[j=REG_16-WARP_8-LANE_32-VEC_4];
+    y[i,j] = x[i,j] - m @[j=REG_16-WARP_8-LANE_32-VEC_4];
+  }
+})");
+  const ScopeAnalysis scopes = derived(program);
+  Target target = *find_target("h100-sxm");
+  const Residency block = residency(program, scopes, target);
+  EXPECT_EQ(block.threads, 256);
+  EXPECT_EQ(block.shared_bytes, 16384 * 4 + 2 * 8 * 4);
+  EXPECT_GT(block.registers, scopes.registers);
+  EXPECT_EQ(block.blocks_per_sm, 3);
+  EXPECT_TRUE(fits(program, scopes, target));
+  target.shared_bytes_per_sm = 100 << 10;
+  EXPECT_EQ(fits(program, scopes, target).reason(),
+            "an SM of h100-sxm holds 1 such blocks, 2 have to be on it");
+  target.shared_bytes_per_block = 64 << 10;
+  EXPECT_EQ(fits(program, scopes, target).reason(),
+            "65600 B of shared memory, h100-sxm has 65536 for a block");
+  target.registers_per_thread = 16;
+  EXPECT_EQ(fits(program, scopes, target).reason(),
+            std::to_string(block.registers) + " registers of a thread, h100-sxm has 16");
+}
+
 /// y[i,j] = x[i,j] + the maximum of the cluster's parts of row i.
 std::string shifted_rows(const std::string& blocks, const std::string& loops,
                          const std::string& part) {

@@ -380,15 +380,6 @@ void TwoWayStitch::finish(int p, TileSymbolId total, TileBody* out) {
       TileNode::of(b_.store(p, scalar_read(made_.at(p), type, coordinates(p)), place())));
 }
 
-/// Whether an SM holds as many blocks as the barrier asks for. Some registers go to addresses.
-bool holds_blocks(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {
-  constexpr int64_t kAddressRegisters = 16;
-  const int64_t registers = scopes.registers + kAddressRegisters;
-  return registers <= target.registers_per_thread && fits(program, scopes, target) &&
-         resident_blocks_per_sm(target, program.warps * 32, registers, scopes.block_bytes) >=
-             program.per_sm;
-}
-
 }  // namespace
 
 Decision two_ways_apply(const TensorProgram& program, const Group& group, const GroupAxes& axes,
@@ -423,7 +414,7 @@ Result<ScheduledKernel> build_two_way_stitch(const TensorProgram& program, const
     ScheduledKernel kernel = TwoWayStitch(program, group, axes, ways, target, per_sm, name).build();
     if (per_sm == 1) return kernel;
     WEFT_ASSIGN_OR_RETURN(const ScopeAnalysis scopes, derive_scopes(kernel.program));
-    if (holds_blocks(kernel.program, scopes, target)) return kernel;
+    if (fits(kernel.program, scopes, target)) return kernel;
   }
 }
 

@@ -7,39 +7,98 @@
 namespace weft {
 namespace {
 
-/// Registers that one thread may have, and the part of the second-level cache that scratch may
-/// fill: streams pass through the rest.
-constexpr int64_t kGpuRegisters = 255;
+/// The part of the second-level cache that scratch may fill: streams pass through the rest.
 constexpr int64_t kScratchShare = 2;
 
-}  // namespace
+/// Registers of a GPU's thread that hold addresses and counters, beside the program's values.
+constexpr int64_t kAddressRegisters = 16;
 
-Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {
-  const bool cpu = target.kind == Target::Kind::kCpu;
-  if (cpu != program.cpu) {
-    return Decision::forbid(fmt::format("{} is a program for a {}, {} is a {}", program.name,
-                                        program.cpu ? "CPU" : "GPU", target.name,
-                                        cpu ? "CPU" : "GPU"));
+/// Of one place in which warps leave their parts of a reduction: each leaves what its lanes hold.
+int64_t exchanged_bytes(const TileProgram& program, const TileStatement& statement,
+                        const Place& place) {
+  int64_t results = 1, lanes = 1;
+  bool spans_warps = false;
+  for (const Place::Axis& axis : place.axes) {
+    const auto& reduce_axes = statement.reduce_axes;
+    const bool reduced = std::ranges::find(reduce_axes, axis.var) != reduce_axes.end();
+    for (const Place::Digit& d : axis.digits) {
+      if (reduced) {
+        spans_warps |= d.level == PlaceLevel::kWarp;
+      } else if (d.level == PlaceLevel::kLane) {
+        lanes = 32;
+      } else if (d.level != PlaceLevel::kWarp) {
+        results *= d.extent;
+      }
+    }
   }
-  const int64_t registers = cpu ? target.vector_registers : kGpuRegisters;
-  if (scopes.registers > registers) {
-    return Decision::forbid(fmt::format("{} {}registers alive at once, {} has {}", scopes.registers,
-                                        cpu ? "vector " : "", target.name, registers));
+  return spans_warps ? results * lanes * program.warps * byte_size(statement.value->type) : 0;
+}
+
+Decision fits_cpu(const ScopeAnalysis& scopes, const Target& target) {
+  if (scopes.registers > target.vector_registers) {
+    return Decision::forbid(fmt::format("{} vector registers alive at once, {} has {}",
+                                        scopes.registers, target.name, target.vector_registers));
   }
-  // A GPU's first level is the shared memory of a block.
-  const int64_t memory = cpu ? target.l2_bytes / kScratchShare : target.l1_bytes;
+  const int64_t memory = target.l2_bytes / kScratchShare;
   if (scopes.block_bytes > memory) {
-    return Decision::forbid(fmt::format("{} B of {}, {} has {} for it", scopes.block_bytes,
-                                        scope_name(Scope::kBlock, program.cpu), target.name,
-                                        memory));
+    return Decision::forbid(
+        fmt::format("{} B of scratch, {} has {} for it", scopes.block_bytes, target.name, memory));
   }
+  return Decision::allow(
+      fmt::format("{} registers, {} B of scratch", scopes.registers, scopes.block_bytes));
+}
+
+Decision fits_gpu(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {
   if (scopes.cluster_blocks > std::max(target.cluster_blocks, 1)) {
     return Decision::forbid(fmt::format(
         "clusters of {} blocks, {} has {}", scopes.cluster_blocks, target.name,
         target.cluster_blocks > 0 ? fmt::format("up to {}", target.cluster_blocks) : "none"));
   }
-  return Decision::allow(fmt::format("{} registers, {} B of {}", scopes.registers,
-                                     scopes.block_bytes, scope_name(Scope::kBlock, program.cpu)));
+  const Residency block = residency(program, scopes, target);
+  if (block.registers > target.registers_per_thread) {
+    return Decision::forbid(fmt::format("{} registers of a thread, {} has {}", block.registers,
+                                        target.name, target.registers_per_thread));
+  }
+  if (block.shared_bytes > target.shared_bytes_per_block) {
+    return Decision::forbid(fmt::format("{} B of shared memory, {} has {} for a block",
+                                        block.shared_bytes, target.name,
+                                        target.shared_bytes_per_block));
+  }
+  const int64_t wanted = std::max<int64_t>(program.per_sm, 1);
+  if (block.blocks_per_sm < wanted) {
+    return Decision::forbid(fmt::format("an SM of {} holds {} such blocks, {} have to be on it",
+                                        target.name, block.blocks_per_sm, wanted));
+  }
+  return Decision::allow(
+      fmt::format("{} registers of a thread, {} B of shared memory, {} blocks on an SM",
+                  block.registers, block.shared_bytes, block.blocks_per_sm));
+}
+
+}  // namespace
+
+Residency residency(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {
+  Residency out;
+  out.threads = program.warps * 32;
+  out.registers = scopes.registers + kAddressRegisters;
+  int64_t exchanged = 0;
+  size_t number = 0;
+  for_each_statement(program.body, [&](const TileStatement& statement) {
+    const Place& place = scopes.statement_places[number++];
+    exchanged = std::max(exchanged, exchanged_bytes(program, statement, place));
+  });
+  // Reductions take two such places in turns.
+  out.shared_bytes = scopes.block_bytes + 2 * exchanged;
+  out.blocks_per_sm = resident_blocks_per_sm(target, out.threads, out.registers, out.shared_bytes);
+  return out;
+}
+
+Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {
+  if (program.cpu == target.is_gpu()) {
+    return Decision::forbid(fmt::format("{} is a program for a {}, {} is a {}", program.name,
+                                        program.cpu ? "CPU" : "GPU", target.name,
+                                        target.is_gpu() ? "GPU" : "CPU"));
+  }
+  return program.cpu ? fits_cpu(scopes, target) : fits_gpu(program, scopes, target);
 }
 
 }  // namespace weft

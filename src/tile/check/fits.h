@@ -5,7 +5,18 @@
 
 namespace weft {
 
-/// Whether the program fits the target; otherwise what overflows, by how much (rule 4).
+/// What a block of a GPU's program takes of an SM.
+struct Residency {
+  int64_t threads = 0;
+  int64_t registers = 0;      ///< of a thread: values alive at once, addresses
+  int64_t shared_bytes = 0;   ///< the block's arena, and where warps leave parts of reductions
+  int64_t blocks_per_sm = 0;  ///< that an SM holds at once; 0 where one alone does not fit
+};
+/// Estimated before there is code.
+Residency residency(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
+
+/// Whether the program fits the target, on a GPU with as many blocks on an SM as it asks for
+/// (TileProgram::per_sm); otherwise what overflows, by how much (rule 4).
 Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
 
 }  // namespace weft
