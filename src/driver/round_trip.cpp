@@ -94,6 +94,8 @@ Status check_tiles(const FusionPlan& plan) {
     const std::string text = print(kernel.schedule.program);
     const auto parsed = parse_tile_program(text);
     if (!parsed.ok()) return unread(level, parsed.error());
+    if (Status status = verify_tile_program(*parsed); !status.ok())
+      return unread(level, status.error());
     WEFT_RETURN_IF_ERROR(same_text(level, text, print(*parsed)));
   }
   for (const auto& regions : plan.regions) {

@@ -87,7 +87,8 @@ Partition partition_xla(const TensorProgram& program, const Target& target);
 Partition partition_auto(const TensorProgram& program, const Target& target);
 
 /// Every expression in one kernel, every kernel and opaque step once in an order that respects the
-/// dependences, every output and opaque operand stored; regions likewise.
+/// dependences, every output and opaque operand stored, every tile program verified; regions
+/// likewise.
 Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 
 /// Kernels and opaque steps in the order in which they run, then the edges. A kernel names the

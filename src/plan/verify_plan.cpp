@@ -74,12 +74,25 @@ Status verify_stored(const TensorProgram& program, const FusionPlan& plan) {
   return {};
 }
 
+/// Layers that repeat have one program but for names.
+Status verify_tile_programs(const FusionPlan& plan) {
+  std::set<uint64_t> verified;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    const TileProgram& program = kernel.schedule.program;
+    if (!verified.insert(tile_program_hash(program)).second) continue;
+    if (const Status status = verify_tile_program(program); !status.ok())
+      return broken(status.error().message);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status verify_plan(const TensorProgram& program, const FusionPlan& plan) {
   WEFT_RETURN_IF_ERROR(verify_partition(program, plan));
   WEFT_RETURN_IF_ERROR(verify_order(program, plan));
   WEFT_RETURN_IF_ERROR(verify_stored(program, plan));
+  WEFT_RETURN_IF_ERROR(verify_tile_programs(plan));
   if (plan.regions.size() != program.opaques.size())
     return broken("the opaque steps' regions are not all planned");
   for (size_t o = 0; o < plan.regions.size(); ++o) {

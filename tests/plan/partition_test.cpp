@@ -56,6 +56,20 @@ TEST(Partition, XlaCutsBehindEveryReduction) {
   EXPECT_TRUE(cut) << print(plan, p);
 }
 
+TEST(VerifyPlan, LooksAtTheTilePrograms) {
+  const TensorProgram p = expressed(kSoftmax);
+  FusionPlan plan = plan_of(p, "auto");
+  TileProgram& tiles = plan.kernels.at(0).schedule.program;
+  tiles.body = cloned(tiles.body);
+  std::vector<TileNode>& grid = tiles.body.back().loop->body;
+  grid.pop_back();  // the sweep that stores y
+  const Status status = verify_plan(p, plan);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("6400 of 6400 elements of y are not written"),
+            std::string::npos)
+      << status.error().message;
+}
+
 TEST(Partition, AutoStitchesAcrossReductions) {
   const TensorProgram p = expressed(kSoftmax);
   const FusionPlan plan = plan_of(p, "auto");

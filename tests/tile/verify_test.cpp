@@ -252,5 +252,20 @@ TEST(ParseTileProgram, EndsDeepNestsWithAnError) {
             std::string::npos);
 }
 
+/// Outputs of more elements than are gone through one by one.
+TEST(VerifyTileProgram, CountsTheElementsOfLargeOutputs) {
+  constexpr std::string_view kCopy = R"(
+kernel k(x: f32[50000003], out y: f32[50000003]) blocks P warps 1 {
+  grid i in 50000003 step 64 { y[i] = x[i]; }
+}
+)";
+  EXPECT_EQ(refusal(std::string(kCopy)), "accepted");
+  expect_refused(kCopy, "grid i in 50000003", "grid i in 50000001",
+                 "2 of 50000003 elements of y are not written");
+  expect_refused(kCopy, "grid i in 50000003", "grid i in 50000004", "reads x[i] at [0, 50000003]");
+  const std::string twice = changed(kCopy, "i in 50000003 step 64", "i in 50000002, k in 2");
+  expect_refused(twice, "y[i] = x[i]", "y[i+k] = x[i+k]", "writes elements of y more than once");
+}
+
 }  // namespace
 }  // namespace weft

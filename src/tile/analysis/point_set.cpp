@@ -126,6 +126,10 @@ int64_t PointSet::count(const std::set<TileVarId>& shown) const {
   for (const std::vector<TileVarId>& part : parts({})) {
     const bool all =
         std::all_of(part.begin(), part.end(), [&](TileVarId v) { return shown.count(v) != 0; });
+    if (const auto points = all ? points_of_loop(part) : std::nullopt) {
+      product *= *points;
+      continue;
+    }
     // An offset that only its own tail restricts is counted, not enumerated.
     std::vector<TileVarId> walked, counted;
     for (const TileVarId var : part) (all && only_tail(var) ? counted : walked).push_back(var);
@@ -171,6 +175,99 @@ bool PointSet::only_tail(TileVarId var) const {
   return true;
 }
 
+/// Of a variable that nothing restricts, or of one loop's origin and offset: iterations times their
+/// elements. Nothing where predicates say more than where the loop ends.
+std::optional<int64_t> PointSet::points_of_loop(const std::vector<TileVarId>& part) const {
+  const TileVarId v = part[0];
+  if (part.size() == 1 && is_free(v)) {
+    const Interval r = structure_.ranges[static_cast<size_t>(v)];
+    return (r.hi - r.lo) / step(v) + 1;
+  }
+  if (part.size() != 2 || structure_.dim_of.count(v) == 0) return std::nullopt;
+  const TileLoop::Dim& dim = structure_.dim(v);
+  const bool pair = std::minmax(part[0], part[1]) == std::minmax(dim.origin, dim.offset);
+  const auto run = pair ? run_of(dim) : std::nullopt;
+  if (!run) return std::nullopt;
+  return run->second;
+}
+
+/// Whether no predicate restricts the variable.
+bool PointSet::is_free(TileVarId var) const {
+  return std::ranges::none_of(predicates_, [&](const Predicate& p) {
+    return p.vars.empty() || std::ranges::find(p.vars, var) != p.vars.end();
+  });
+}
+
+/// Begin and length of a loop of constant bounds whose origin and offset only its tail restricts.
+std::optional<std::pair<int64_t, int64_t>> PointSet::run_of(const TileLoop::Dim& dim) const {
+  const RangeOf range = structure_.range();
+  const IndexExpr begin = simplify(dim.begin, range), end = simplify(dim.end, range);
+  if (!begin.is_const() || !end.is_const() || begin.constant() >= end.constant()) {
+    return std::nullopt;
+  }
+  const auto tail = dim.offset < 0 ? tails_.end() : tails_.find(dim.offset);
+  for (size_t i = 0; i < predicates_.size(); ++i) {
+    if (tail != tails_.end() && i == tail->second) continue;
+    const std::vector<TileVarId>& vars = predicates_[i].vars;
+    const auto restricts = [&](TileVarId v) {
+      return v >= 0 && std::ranges::find(vars, v) != vars.end();
+    };
+    if (vars.empty() || restricts(dim.origin) || restricts(dim.offset)) return std::nullopt;
+  }
+  return std::pair(begin.constant(), end.constant() - begin.constant());
+}
+
+/// The values of an index that is a sum of digits, each of which fills the gaps of those above it;
+/// empty where it is not, or predicates say more than where loops end.
+///     i-.i + .i of `seq i in 100 step 64`, 2 * h + w with w < 2   ->  [0, 99], [0, 2h + 1]
+Interval PointSet::dense_image(const IndexExpr& e, const std::vector<TileVarId>& part) const {
+  constexpr Interval kNone{0, -1};
+  const IndexExpr bound = substitute(e, [&](int id) {
+    const bool size =
+        structure_.program->vars[static_cast<size_t>(id)].kind == TileVar::Kind::kSize;
+    return size ? IndexExpr(env_[static_cast<size_t>(id)]) : IndexExpr::var(id);
+  });
+  AffineForm form;
+  if (!as_affine(bound, &form)) return kNone;
+  std::vector<std::pair<int64_t, int64_t>> digits;  // coefficient, extent
+  int64_t lo = form.constant;
+  for (const TileVarId v : part) {
+    const auto found = structure_.dim_of.find(v);
+    const int64_t c = form.coefficient(v);
+    if (found == structure_.dim_of.end()) {
+      if (!is_free(v)) return kNone;
+      digits.emplace_back(c, structure_.program->vars[static_cast<size_t>(v)].extent);
+      continue;
+    }
+    const TileLoop::Dim& dim = structure_.dim(v);
+    const auto run = run_of(dim);
+    if (!run) return kNone;
+    if (dim.offset < 0) {
+      digits.emplace_back(c, run->second);
+    } else if (std::ranges::find(part, dim.origin) == part.end() ||
+               std::ranges::find(part, dim.offset) == part.end() ||
+               form.coefficient(dim.origin) != form.coefficient(dim.offset)) {
+      return kNone;
+    } else if (v == dim.offset) {
+      continue;  // the origin stands for both
+    } else {
+      digits.emplace_back(c, run->second);
+    }
+    lo += c * run->first;
+  }
+  for (auto& [c, extent] : digits) {
+    if (c < 0) lo += c * (extent - 1);
+    c = std::abs(c);
+  }
+  std::ranges::sort(digits);
+  int64_t reach = 0;
+  for (const auto& [c, extent] : digits) {
+    if (extent < 1 || c > reach + 1) return kNone;
+    reach += c * (extent - 1);
+  }
+  return {lo, lo + reach};
+}
+
 bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>* out) const {
   std::vector<std::set<TileVarId>> joined;
   for (const IndexExpr& e : indices) joined.push_back(variables_of(e));
@@ -180,6 +277,11 @@ bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>*
       const bool inside = std::any_of(part.begin(), part.end(),
                                       [&](TileVarId v) { return joined[a].count(v) != 0; });
       if (inside) image.axes.push_back(a);
+    }
+    if (image.axes.size() == 1) image.dense = dense_image(indices[image.axes[0]], part);
+    if (!image.dense.empty()) {
+      out->push_back(std::move(image));
+      continue;
     }
     const Value at = value();
     const bool done = enumerate(part, {}, kMostTuples, [&] {
@@ -194,14 +296,16 @@ bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>*
   for (size_t a = 0; a < indices.size(); ++a) {
     const bool moves = std::any_of(vars_.begin(), vars_.end(),
                                    [&](TileVarId v) { return joined[a].count(v) != 0; });
-    if (!moves) out->push_back({{a}, {{evaluate(indices[a], value())}}});
+    if (moves) continue;
+    const int64_t at = evaluate(indices[a], value());
+    out->push_back({{a}, {at, at}, {}});
   }
   return true;
 }
 
 int64_t PointSet::size(const std::vector<Image>& images) {
   int64_t n = 1;
-  for (const Image& image : images) n *= static_cast<int64_t>(image.tuples.size());
+  for (const Image& image : images) n *= image.size();
   return n;
 }
 
@@ -212,6 +316,11 @@ void PointSet::for_each_offset(const std::vector<Image>& images, const Shape& sh
   for (size_t a = shape.size(); a-- > 1;) strides[a - 1] = strides[a] * shape[a];
   const std::function<void(size_t, int64_t)> descend = [&](size_t next, int64_t offset) {
     if (next == images.size()) return visit_offset(offset);
+    const Interval& dense = images[next].dense;
+    for (int64_t i = dense.lo; i <= dense.hi; ++i) {
+      const size_t a = images[next].axes[0];
+      descend(next + 1, offset + (i - base[a]) * strides[a]);
+    }
     for (const std::vector<int64_t>& tuple : images[next].tuples) {
       int64_t at = offset;
       for (size_t k = 0; k < tuple.size(); ++k) {

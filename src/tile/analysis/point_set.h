@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -39,7 +40,13 @@ class PointSet {
   /// together: the image is the product of the groups.
   struct Image {
     std::vector<size_t> axes;
+    /// Of one axis: all integers from lo to hi; empty where the tuples are listed.
+    Interval dense{0, -1};
     std::set<std::vector<int64_t>> tuples;
+
+    int64_t size() const {
+      return dense.empty() ? static_cast<int64_t>(tuples.size()) : dense.hi - dense.lo + 1;
+    }
     friend bool operator==(const Image&, const Image&) = default;
   };
   /// False: too many points to enumerate.
@@ -65,6 +72,10 @@ class PointSet {
   bool enumerate(const std::vector<TileVarId>& part, const std::vector<TileVarId>& left_out,
                  int64_t limit, const std::function<void()>& visit_point) const;
   bool only_tail(TileVarId var) const;
+  bool is_free(TileVarId var) const;
+  std::optional<int64_t> points_of_loop(const std::vector<TileVarId>& part) const;
+  std::optional<std::pair<int64_t, int64_t>> run_of(const TileLoop::Dim& dim) const;
+  Interval dense_image(const IndexExpr& e, const std::vector<TileVarId>& part) const;
   int64_t step(TileVarId var) const;
   Value value() const;
 

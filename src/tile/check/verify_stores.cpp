@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kLargestBitmap = int64_t{1} << 26;
+constexpr int64_t kLargestBitmap = int64_t{1} << 22;  ///< elements of an output
 
 struct Store {
   const Site* site = nullptr;
@@ -43,26 +43,101 @@ std::optional<Store> enumerate_store(const TileProgram& program, const TileStruc
   return store;
 }
 
-}  // namespace
+bool is_within(const std::vector<PointSet::Image>& images, const Shape& shape) {
+  return std::ranges::all_of(images, [&](const PointSet::Image& image) {
+    const auto inside = [&](int64_t at, size_t k) { return at >= 0 && at < shape[image.axes[k]]; };
+    if (!image.dense.empty()) return inside(image.dense.lo, 0) && inside(image.dense.hi, 0);
+    return std::ranges::all_of(image.tuples, [&](const std::vector<int64_t>& tuple) {
+      for (size_t k = 0; k < tuple.size(); ++k) {
+        if (!inside(tuple[k], k)) return false;
+      }
+      return true;
+    });
+  });
+}
 
-/// Each store reaches as many elements as it has points, and the stores of an output together cover
-/// it without meeting.
-Status verify_stores(const TileProgram& program, const TileStructure& structure) {
-  for (const TileVar& var : program.vars) {
-    if (var.kind == TileVar::Kind::kSize && var.extent == 0) {
-      const TileVarId id = static_cast<TileVarId>(&var - program.vars.data());
-      for (const TileSymbol& symbol : program.symbols) {
-        for (const IndexExpr& e : symbol.shape) {
-          if (uses_var(e, id)) return {};  // sizes are not bound: nothing to enumerate
-        }
-      }
-      for (const auto& [loop, path] : structure.loop_path) {
-        for (const TileLoop::Dim& dim : loop->dims) {
-          if (uses_var(dim.begin, id) || uses_var(dim.end, id)) return {};
-        }
-      }
+/// Whether a shape or a loop depends on a size that is not bound: there is nothing to enumerate.
+bool has_open_sizes(const TileProgram& program, const TileStructure& structure) {
+  const auto open = [&](const IndexExpr& e) {
+    return std::ranges::any_of(variables(e), [&](int id) {
+      const TileVar& var = program.vars[static_cast<size_t>(id)];
+      return var.kind == TileVar::Kind::kSize && var.extent == 0;
+    });
+  };
+  for (const TileSymbol& symbol : program.symbols) {
+    if (std::ranges::any_of(symbol.shape, open)) return true;
+  }
+  for (const auto& [loop, path] : structure.loop_path) {
+    for (const TileLoop::Dim& dim : loop->dims) {
+      if (open(dim.begin) || open(dim.end)) return true;
     }
   }
+  return false;
+}
+
+/// The stores of an output, nothing where one cannot be enumerated.
+std::optional<std::vector<Store>> enumerate_stores(const TileProgram& program,
+                                                   const TileStructure& structure,
+                                                   TileSymbolId output) {
+  std::vector<Store> stores;
+  for (const int32_t number : structure.updates[static_cast<size_t>(output)]) {
+    const Site& site = structure.sites[static_cast<size_t>(number)];
+    if (site.statement->assign != AssignOp::kAssign) return std::nullopt;  // a scatter
+    for (const TileRef& target : site.statement->targets) {
+      if (target.symbol != output) continue;
+      auto store = enumerate_store(program, structure, site, target);
+      if (!store.has_value()) return std::nullopt;
+      stores.push_back(std::move(*store));
+    }
+  }
+  return stores;
+}
+
+/// Elements that the stores reach together: fewer than the sum of theirs where they meet.
+int64_t covered_elements(const std::vector<Store>& stores, const Shape& shape, int64_t total) {
+  std::vector<bool> marked(static_cast<size_t>(total), false);
+  const std::vector<int64_t> base(shape.size(), 0);
+  for (const Store& store : stores) {
+    PointSet::for_each_offset(store.images, shape, base,
+                              [&](int64_t offset) { marked[static_cast<size_t>(offset)] = true; });
+  }
+  return std::ranges::count(marked, true);
+}
+
+/// Each store reaches as many elements as it has points, and together they cover the output without
+/// meeting. The error says what, not of which program.
+std::optional<std::string> store_mistake(const TilePrinter& printer, const TileSymbol& symbol,
+                                         const std::vector<Store>& stores, const Shape& shape,
+                                         int64_t total) {
+  int64_t sum = 0;
+  for (const Store& store : stores) {
+    const int64_t reached = PointSet::size(store.images);
+    if (reached != store.points) {
+      return fmt::format("`{}` writes elements of {} more than once",
+                         printer.statement(*store.site->statement), symbol.name);
+    }
+    if (!is_within(store.images, shape)) {
+      return fmt::format("`{}` writes outside of {}", printer.statement(*store.site->statement),
+                         symbol.name);
+    }
+    sum += reached;
+  }
+  const bool marks = stores.size() > 1 && total <= kLargestBitmap;
+  const int64_t covered = marks ? covered_elements(stores, shape, total) : sum;
+  if (sum > covered || sum > total) {
+    return fmt::format("two statements write the same elements of {}", symbol.name);
+  }
+  if (covered < total) {
+    return fmt::format("{} of {} elements of {} are not written", total - covered, total,
+                       symbol.name);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Status verify_stores(const TileProgram& program, const TileStructure& structure) {
+  if (has_open_sizes(program, structure)) return {};
   const TilePrinter printer(program);
   const auto value = [&](int id) { return program.vars[static_cast<size_t>(id)].extent; };
   for (const TileSymbolId output : program.parameters) {
@@ -75,58 +150,10 @@ Status verify_stores(const TileProgram& program, const TileStructure& structure)
       return invalid_input(
           fmt::format("tile program {}: the shape of {} is impossible", program.name, symbol.name));
     }
-    std::vector<Store> stores;
-    bool known = true, scatter = false;
-    for (const int32_t number : structure.updates[static_cast<size_t>(output)]) {
-      const Site& site = structure.sites[static_cast<size_t>(number)];
-      scatter = scatter || site.statement->assign != AssignOp::kAssign;
-      for (const TileRef& target : site.statement->targets) {
-        if (target.symbol != output) continue;
-        auto store = enumerate_store(program, structure, site, target);
-        known = known && store.has_value();
-        if (store.has_value()) stores.push_back(std::move(*store));
-      }
-    }
-    if (!known || scatter) continue;
-    int64_t sum = 0;
-    for (const Store& store : stores) {
-      const int64_t reached = PointSet::size(store.images);
-      if (reached != store.points) {
-        return invalid_input(
-            fmt::format("tile program {}: `{}` writes elements of {} more than once", program.name,
-                        printer.statement(*store.site->statement), symbol.name));
-      }
-      for (const PointSet::Image& image : store.images) {
-        for (const std::vector<int64_t>& tuple : image.tuples) {
-          for (size_t k = 0; k < tuple.size(); ++k) {
-            if (tuple[k] >= 0 && tuple[k] < shape[image.axes[k]]) continue;
-            return invalid_input(
-                fmt::format("tile program {}: `{}` writes outside of {}", program.name,
-                            printer.statement(*store.site->statement), symbol.name));
-          }
-        }
-      }
-      sum += reached;
-    }
-    int64_t covered = sum;
-    if (stores.size() > 1 && *total <= kLargestBitmap) {
-      std::vector<bool> marked(static_cast<size_t>(*total), false);
-      const std::vector<int64_t> base(shape.size(), 0);
-      for (const Store& store : stores) {
-        PointSet::for_each_offset(store.images, shape, base, [&](int64_t offset) {
-          marked[static_cast<size_t>(offset)] = true;
-        });
-      }
-      covered = std::count(marked.begin(), marked.end(), true);
-    }
-    if (sum > covered || sum > *total) {
-      return invalid_input(
-          fmt::format("tile program {}: two statements write the same elements of {}", program.name,
-                      symbol.name));
-    }
-    if (covered < *total) {
-      return invalid_input(fmt::format("tile program {}: {} of {} elements of {} are not written",
-                                       program.name, *total - covered, *total, symbol.name));
+    const auto stores = enumerate_stores(program, structure, output);
+    if (!stores) continue;
+    if (const auto mistake = store_mistake(printer, symbol, *stores, shape, *total)) {
+      return invalid_input(fmt::format("tile program {}: {}", program.name, *mistake));
     }
   }
   return {};

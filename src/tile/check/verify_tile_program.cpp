@@ -315,7 +315,7 @@ class Verifier {
 
   /// Loop variables may stand inside their loops only; a carry's box may use its own loop's
   /// offsets.
-  void check_scope(const IndexExpr& e, const Site& site, const std::string& where) {
+  void check_scope(const IndexExpr& e, const Site& site) {
     for (const int id : variables(e)) {
       const TileVar::Kind var_kind = id < kRuntimeIndexBase
                                          ? program_.vars[static_cast<size_t>(id)].kind
@@ -328,128 +328,127 @@ class Verifier {
       const bool own = loop != structure_.dim_of.end() && site.kind == Site::Kind::kCarry &&
                        loop->second.first == site.loop && var_kind == TileVar::Kind::kOffset;
       if (!inside && !own) {
-        fail(fmt::format("{} uses {} outside its loop", where,
+        fail(fmt::format("{} uses {} outside its loop", shown(site),
                          program_.vars[static_cast<size_t>(id)].name));
       }
     }
   }
 
   void check_site(const Site& site) {
-    const std::string where = shown(site);
     visit(site.value, [&](const Scalar& node) {
-      if (node.kind == Scalar::Kind::kIndex) check_scope(node.index, site, where);
-      for (const IndexExpr& e : node.indices) check_scope(e, site, where);
+      if (node.kind == Scalar::Kind::kIndex) check_scope(node.index, site);
+      for (const IndexExpr& e : node.indices) check_scope(e, site);
     });
     switch (site.kind) {
       case Site::Kind::kStatement:
-        return check_statement(site, where);
+        return check_statement(site);
       case Site::Kind::kCarry:
-        for (const IndexExpr& e : site.carry->target.indices) check_scope(e, site, where);
-        check_carry(site, where);
+        for (const IndexExpr& e : site.carry->target.indices) check_scope(e, site);
+        check_carry(site);
         return;
       case Site::Kind::kCondition:
-        if (site.value->type != DType::kBool) fail(fmt::format("{} is no bool", where));
+        if (site.value->type != DType::kBool) fail(fmt::format("{} is no bool", shown(site)));
         std::set<TileVarId> vars;
         add_box_variables(program_, site.value, &vars);
         if (!vars.empty()) {
-          fail(fmt::format("{} depends on {}, which runs within a tile", where,
+          fail(fmt::format("{} depends on {}, which runs within a tile", shown(site),
                            program_.vars[static_cast<size_t>(*vars.begin())].name));
         }
         return;
     }
   }
 
-  void check_carry(const Site& site, const std::string& where) {
+  void check_carry(const Site& site) {
     const TileCarry& carry = *site.carry;
     const DType type = program_.symbols[static_cast<size_t>(carry.target.symbol)].type;
     if (carry.type != type || carry.initial->type != type) {
-      fail(fmt::format("{} is {} and begins as {}", where, dtype_name(type),
+      fail(fmt::format("{} is {} and begins as {}", shown(site), dtype_name(type),
                        dtype_name(carry.initial->type)));
     }
-    if (carry.target.next) fail(fmt::format("{} begins with its next value", where));
+    if (carry.target.next) fail(fmt::format("{} begins with its next value", shown(site)));
     std::set<TileVarId> box;
     for (const IndexExpr& e : carry.target.indices) add_box_variables(program_, e, &box);
     std::set<TileVarId> of_initial;
     add_box_variables(program_, carry.initial, &of_initial);
     for (const TileVarId var : of_initial) {
       if (box.count(var) == 0) {
-        fail(fmt::format("{} begins with {}, which is no axis of its box", where,
+        fail(fmt::format("{} begins with {}, which is no axis of its box", shown(site),
                          program_.vars[static_cast<size_t>(var)].name));
       }
     }
-    check_place(carry.place, box, where);
+    check_place(carry.place, box, site);
   }
 
-  void check_statement(const Site& site, const std::string& where) {
+  void check_statement(const Site& site) {
     const TileStatement& s = *site.statement;
     std::set<TileVarId> result;
     for (const TileRef& target : s.targets) {
       std::set<TileVarId> own;
       for (const IndexExpr& e : target.indices) {
-        check_scope(e, site, where);
+        check_scope(e, site);
         add_box_variables(program_, e, &own);
       }
       if (&target != &s.targets[0] && own != result) {
-        fail(fmt::format("the two results of {} differ in their axes", where));
+        fail(fmt::format("the two results of {} differ in their axes", shown(site)));
       }
       result = own;
-      check_target(site, s, target, where);
+      check_target(site, s, target);
     }
     std::set<TileVarId> box = result;
     for (const TileVarId axis : s.reduce_axes) {
       if (!box.insert(axis).second) {
-        fail(fmt::format("{} reduces {} and keeps it", where,
+        fail(fmt::format("{} reduces {} and keeps it", shown(site),
                          program_.vars[static_cast<size_t>(axis)].name));
       }
-      check_scope(IndexExpr::var(axis), site, where);
+      check_scope(IndexExpr::var(axis), site);
     }
     if ((s.combiner == TileCombiner::kNone) != s.reduce_axes.empty()) {
-      fail(fmt::format("{} reduces over nothing", where));
+      fail(fmt::format("{} reduces over nothing", shown(site)));
     }
     if (s.combiner == TileCombiner::kArgMax && s.reduce_axes.size() != 1) {
-      fail(fmt::format("{} finds a position along more than one axis", where));
+      fail(fmt::format("{} finds a position along more than one axis", shown(site)));
     }
     if (s.combiner == TileCombiner::kWelford && !is_float(s.value->type)) {
-      fail(fmt::format("{} takes mean and variance of {}", where, dtype_name(s.value->type)));
+      fail(fmt::format("{} takes mean and variance of {}", shown(site), dtype_name(s.value->type)));
     }
     std::set<TileVarId> of_value;
     add_box_variables(program_, s.value, &of_value);
     for (const TileVarId var : of_value) {
       if (box.count(var) == 0) {
-        fail(fmt::format("{} reads along {}, which it neither keeps nor reduces", where,
+        fail(fmt::format("{} reads along {}, which it neither keeps nor reduces", shown(site),
                          program_.vars[static_cast<size_t>(var)].name));
       }
     }
-    check_place(s.place, box, where);
+    check_place(s.place, box, site);
   }
 
-  void check_target(const Site& site, const TileStatement& s, const TileRef& target,
-                    const std::string& where) {
+  void check_target(const Site& site, const TileStatement& s, const TileRef& target) {
     const TileSymbol& symbol = program_.symbols[static_cast<size_t>(target.symbol)];
     if (s.assign != AssignOp::kAssign && symbol.kind != TileSymbol::Kind::kOutput) {
-      fail(fmt::format("{} scatters into something else than an output", where));
+      fail(fmt::format("{} scatters into something else than an output", shown(site)));
     }
     if (target.next != (symbol.kind == TileSymbol::Kind::kCarry)) {
-      fail(fmt::format("{} must assign the next value of a carry, and only that", where));
+      fail(fmt::format("{} must assign the next value of a carry, and only that", shown(site)));
     }
-    if (symbol.kind == TileSymbol::Kind::kInput) fail(fmt::format("{} assigns an input", where));
+    if (symbol.kind == TileSymbol::Kind::kInput)
+      fail(fmt::format("{} assigns an input", shown(site)));
     const size_t rank = rank_of(target.symbol);
     if (target.indices.size() != rank) {
-      fail(fmt::format("{} gives {} of {} coordinates of {}", where, target.indices.size(), rank,
-                       symbol.name));
+      fail(fmt::format("{} gives {} of {} coordinates of {}", shown(site), target.indices.size(),
+                       rank, symbol.name));
     }
     if (symbol.kind != TileSymbol::Kind::kCarry || error_) return;
     const Site& carry =
         structure_
             .sites[static_cast<size_t>(structure_.definition[static_cast<size_t>(target.symbol)])];
     if (std::find(site.loops.begin(), site.loops.end(), carry.loop) == site.loops.end()) {
-      fail(fmt::format("{} stands outside the loop that carries {}", where, symbol.name));
+      fail(fmt::format("{} stands outside the loop that carries {}", shown(site), symbol.name));
     }
-    check_update_box(carry, target, where);
+    check_update_box(site, carry, target);
   }
 
   /// What an update makes lies within the carry's box.
-  void check_update_box(const Site& carry, const TileRef& target, const std::string& where) {
+  void check_update_box(const Site& site, const Site& carry, const TileRef& target) {
     const auto fixed = [&](TileVarId var) {
       const auto loop = structure_.dim_of.find(var);
       return loop != structure_.dim_of.end() && std::find(carry.loops.begin(), carry.loops.end(),
@@ -462,8 +461,8 @@ class Verifier {
       const bool inside =
           apart.lo + own.inner.lo >= box.inner.lo && apart.hi + own.inner.hi <= box.inner.hi;
       if (!inside && box.separable && own.separable) {
-        fail(fmt::format("{} leaves the box of {} along coordinate {}", where, name(target.symbol),
-                         a));
+        fail(fmt::format("{} leaves the box of {} along coordinate {}", shown(site),
+                         name(target.symbol), a));
       }
     }
   }
@@ -482,37 +481,39 @@ class Verifier {
     return 0;
   }
 
-  void check_place(const Place& place, const std::set<TileVarId>& box, const std::string& where) {
+  void check_place(const Place& place, const std::set<TileVarId>& box, const Site& site) {
     std::set<TileVarId> placed;
     int64_t products[4] = {1, 1, 1, 1};
     int vectors = 0;
     for (const Place::Axis& axis : place.axes) {
       const TileVar& var = program_.vars[static_cast<size_t>(axis.var)];
       if (box.count(axis.var) == 0 || !placed.insert(axis.var).second) {
-        return fail(fmt::format("{} places {}, which is not one axis of its box", where, var.name));
+        return fail(
+            fmt::format("{} places {}, which is not one axis of its box", shown(site), var.name));
       }
       int64_t covered = 1;
       for (const Place::Digit& digit : axis.digits) {
         covered *= digit.extent;
         products[static_cast<size_t>(digit.level)] *= digit.extent;
         vectors += digit.level == PlaceLevel::kVec ? 1 : 0;
-        if (covered > kUnbounded.hi) return fail(fmt::format("{} has too large a place", where));
+        if (covered > kUnbounded.hi)
+          return fail(fmt::format("{} has too large a place", shown(site)));
       }
       if (covered < var.extent) {
-        fail(fmt::format("{} places {} of the {} elements along {}", where, covered, var.extent,
-                         var.name));
+        fail(fmt::format("{} places {} of the {} elements along {}", shown(site), covered,
+                         var.extent, var.name));
       }
     }
     const int64_t warps = products[static_cast<size_t>(PlaceLevel::kWarp)];
     const int64_t lanes = products[static_cast<size_t>(PlaceLevel::kLane)];
     if (program_.cpu && (warps > 1 || lanes > 1)) {
-      fail(fmt::format("{} places something on warps or lanes of a CPU", where));
+      fail(fmt::format("{} places something on warps or lanes of a CPU", shown(site)));
     }
-    if (program_.cpu && vectors > 1) fail(fmt::format("{} has two vector axes", where));
+    if (program_.cpu && vectors > 1) fail(fmt::format("{} has two vector axes", shown(site)));
     if (warps > program_.warps) {
-      fail(fmt::format("{} needs {} warps of {}", where, warps, program_.warps));
+      fail(fmt::format("{} needs {} warps of {}", shown(site), warps, program_.warps));
     }
-    if (lanes > 32) fail(fmt::format("{} needs {} lanes of 32", where, lanes));
+    if (lanes > 32) fail(fmt::format("{} needs {} lanes of 32", shown(site), lanes));
   }
 
   // Reads.
@@ -520,73 +521,76 @@ class Verifier {
     const Site& site = structure_.sites[static_cast<size_t>(read.site)];
     const Scalar& r = *read.read;
     const TileSymbol& symbol = program_.symbols[static_cast<size_t>(r.symbol)];
-    const std::string where = shown(site);
-    if (r.type != symbol.type) fail(fmt::format("{} reads {} as another type", where, symbol.name));
+    if (r.type != symbol.type)
+      fail(fmt::format("{} reads {} as another type", shown(site), symbol.name));
     if (r.indices.size() != rank_of(r.symbol)) {
-      return fail(fmt::format("{} names {} of {} coordinates of {}", where, r.indices.size(),
+      return fail(fmt::format("{} names {} of {} coordinates of {}", shown(site), r.indices.size(),
                               rank_of(r.symbol), symbol.name));
     }
     if (symbol.kind == TileSymbol::Kind::kOutput) {
-      return fail(fmt::format("{} reads the output {}", where, symbol.name));
+      return fail(fmt::format("{} reads the output {}", shown(site), symbol.name));
     }
-    if (symbol.kind == TileSymbol::Kind::kInput) return check_inside(read, where);
+    if (symbol.kind == TileSymbol::Kind::kInput) return check_inside(read, site);
     if (r.fill)
-      return fail(fmt::format("{} fills around {}, which is no parameter", where, symbol.name));
-    check_order(read, site, where);
+      return fail(
+          fmt::format("{} fills around {}, which is no parameter", shown(site), symbol.name));
+    check_order(read, site);
     if (error_) return;
     const ReadRelation relation = relate_read(structure_, read);
     if (relation.reach == Reach::kSeq || relation.reach == Reach::kNowhere) {
-      return fail(fmt::format("{} reads {}: {}", where, shown(r), relation.why));
+      return fail(fmt::format("{} reads {}: {}", shown(site), shown(r), relation.why));
     }
     for (const TileLoop* loop : relation.lost) {
-      fail(fmt::format("{} reads {} behind {}, whose iterations overwrite it", where, shown(r),
-                       loop_name(program_, *loop)));
+      fail(fmt::format("{} reads {} behind {}, whose iterations overwrite it", shown(site),
+                       shown(r), loop_name(program_, *loop)));
     }
   }
 
   /// Made before it is read, on every way there; current and next values of a carry where they
   /// exist.
-  void check_order(const ReadSite& read, const Site& site, const std::string& where) {
+  void check_order(const ReadSite& read, const Site& site) {
     const Scalar& r = *read.read;
     const size_t id = static_cast<size_t>(r.symbol);
     const int32_t definition = structure_.definition[id];
     const Site& maker = structure_.sites[static_cast<size_t>(definition)];
     if (maker.kind == Site::Kind::kStatement) {
-      if (r.next) return fail(fmt::format("{} reads a next value of {}", where, name(r.symbol)));
+      if (r.next)
+        return fail(fmt::format("{} reads a next value of {}", shown(site), name(r.symbol)));
       if (definition >= read.site) {
-        return fail(fmt::format("{} reads {} before it is made", where, name(r.symbol)));
+        return fail(fmt::format("{} reads {} before it is made", shown(site), name(r.symbol)));
       }
-      return check_guards(maker, site, where, r.symbol);
+      return check_guards(maker, site, r.symbol);
     }
     const bool inside =
         std::find(site.loops.begin(), site.loops.end(), maker.loop) != site.loops.end();
     if (definition >= read.site ||
         (!inside && site.kind == Site::Kind::kCarry && site.loop == maker.loop)) {
-      return fail(fmt::format("{} reads {} before its loop", where, name(r.symbol)));
+      return fail(fmt::format("{} reads {} before its loop", shown(site), name(r.symbol)));
     }
-    check_guards(maker, site, where, r.symbol);
+    check_guards(maker, site, r.symbol);
     if (!r.next) return;
     bool updated = false;
     for (const int32_t update : structure_.updates[id]) updated = updated || update < read.site;
     if (!inside || !updated) {
-      fail(fmt::format("{} reads {}' before it is assigned", where, name(r.symbol)));
+      fail(fmt::format("{} reads {}' before it is assigned", shown(site), name(r.symbol)));
     }
   }
 
-  void check_guards(const Site& maker, const Site& reader, const std::string& where,
-                    TileSymbolId id) {
+  void check_guards(const Site& maker, const Site& reader, TileSymbolId id) {
     const size_t n = maker.guards.size();
     const bool within = reader.guards.size() >= n &&
                         std::equal(maker.guards.begin(), maker.guards.end(), reader.guards.begin());
     if (!within) {
-      fail(fmt::format("{} reads {}, which is made under a condition only", where, name(id)));
+      fail(fmt::format("{} reads {}, which is made under a condition only", shown(reader),
+                       name(id)));
     }
   }
 
   /// A parameter's element lies within it, where bounds decide that.
-  void check_inside(const ReadSite& read, const std::string& where) {
+  void check_inside(const ReadSite& read, const Site& site) {
     const Scalar& r = *read.read;
-    if (r.next) return fail(fmt::format("{} reads a next value of {}", where, name(r.symbol)));
+    if (r.next)
+      return fail(fmt::format("{} reads a next value of {}", shown(site), name(r.symbol)));
     if (r.fill) return;
     const std::vector<Constraint> constraints = constraints_of(read.guards);
     const TileSymbol& symbol = program_.symbols[static_cast<size_t>(r.symbol)];
@@ -601,8 +605,8 @@ class Verifier {
       const bool beyond = extent.hi < kUnbounded.hi && c.inner.hi >= extent.hi;
       if ((exact && affine && (c.inner.lo < 0 || beyond)) || c.inner.hi < 0 ||
           c.inner.lo >= extent.hi) {
-        return fail(fmt::format("{} reads {} at [{}, {}] along coordinate {} of extent {}", where,
-                                shown(r), c.inner.lo, c.inner.hi, a, extent.hi));
+        return fail(fmt::format("{} reads {} at [{}, {}] along coordinate {} of extent {}",
+                                shown(site), shown(r), c.inner.lo, c.inner.hi, a, extent.hi));
       }
     }
   }
