@@ -16,6 +16,8 @@ struct Estimate {
   int64_t flops = 0;       ///< scalar operations; a multiply-add counts 2
   int64_t bytes_read = 0;  ///< of distinct elements
   int64_t bytes_written = 0;
+  /// That threads ask the caches for, reads and writes; 0 before there is a tile program.
+  int64_t bytes_requested = 0;
 };
 
 /// max(bytes / bandwidth, flops / peak), with the target's bandwidth at that working set.

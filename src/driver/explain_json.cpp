@@ -63,6 +63,7 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int6
   j["roofline_us"] = roofline_us(e.bytes_read + e.bytes_written, e.flops, target);
   j["bytes_read"] = e.bytes_read;
   j["bytes_written"] = e.bytes_written;
+  j["bytes_requested"] = e.bytes_requested;
   j["times"] = times;
   return j;
 }

@@ -15,8 +15,8 @@ namespace weft {
 ///      "bytes_written", "flops", "predicted_us",
 ///      "kernels": [{"name", "kind": "memory" | "compute" | "library", "ops": [names of the model's
 ///                   nodes], "template", "scopes", "shared_bytes", "registers", "predicted_us",
-///                   "roofline_us", "bytes_read", "bytes_written", "times"; "library_call" where
-///                   a library does it}],
+///                   "roofline_us", "bytes_read", "bytes_written", "bytes_requested" (of caches),
+///                   "times"; "library_call" where a library does it}],
 ///      "edges": [{"from", "to", "verdict", "reason"}]}
 std::string explain_json(const Compilation& c);
 

@@ -7,7 +7,7 @@
 namespace weft {
 
 /// How one element of an expression depends on a tensor that it reads (Souffle §4,
-/// "one-relies-on-one/many").
+/// "one-relies-on-one/many"). Awaited by the planner `subprogram`.
 enum class DependenceClass : uint8_t { kOneToOne, kOneToMany };
 DependenceClass dependence_class(const TensorExpr& expr, TensorId read);
 
@@ -34,14 +34,15 @@ std::map<TensorId, int64_t> bytes_read_by_tensor(const TensorProgram& program,
 int64_t distinct_elements(const TensorProgram& program, const TensorExpr& expr, const Scalar& read);
 
 /// Expressions that read the same tensor (reuse sets), keyed by tensor; only those of two members
-/// or more.
+/// or more. Awaited by the planner `subprogram`.
 struct ReuseSet {
   TensorId tensor = -1;
   std::vector<int32_t> readers;  ///< positions in steps
 };
 std::vector<ReuseSet> reuse_sets(const TensorProgram& program);
 
-/// First and last step at which each tensor is alive; outputs live to the end.
+/// First and last step at which each tensor is alive; outputs live to the end. Awaited by the
+/// planner `subprogram`.
 struct LiveRange {
   int32_t first = 0, last = 0;
 };

@@ -158,11 +158,9 @@ PlannedKernel packed(const std::vector<PlannedKernel>& kernels,
   return out;
 }
 
-}  // namespace
-
-Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const PlannedKernel& kernel,
-                                        const Target& target) {
-  if (kernel.members.empty()) return schedule_group(program, kernel.group, target, kernel.name);
+/// The members side by side.
+Result<ScheduledKernel> schedule_members(const TensorProgram& program, const PlannedKernel& kernel,
+                                         const Target& target) {
   std::vector<ScheduledKernel> schedules;
   for (const Group& member : kernel.members) {
     WEFT_ASSIGN_OR_RETURN(const ScheduledKernel best,
@@ -185,6 +183,17 @@ Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const Plan
   std::vector<const ScheduledKernel*> members;
   for (const ScheduledKernel& s : schedules) members.push_back(&s);
   return pack_kernels(members, kernel.name, target);
+}
+
+}  // namespace
+
+Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const PlannedKernel& kernel,
+                                        const Target& target) {
+  auto schedule = kernel.members.empty()
+                      ? schedule_group(program, kernel.group, target, kernel.name)
+                      : schedule_members(program, kernel, target);
+  if (schedule.ok()) estimate_traffic(*schedule);
+  return schedule;
 }
 
 namespace {

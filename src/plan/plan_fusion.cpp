@@ -103,6 +103,27 @@ Status schedule_kernels(const TensorProgram& program, const Target& target, Fusi
   return {};
 }
 
+/// Traffic of the tile programs that were chosen. Those that differ in names only have the same.
+void estimate_kernels(FusionPlan& plan) {
+  std::map<uint64_t, size_t> first;
+  std::vector<size_t> distinct, like;
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    const uint64_t hash = tile_program_hash(plan.kernels[k].schedule.program);
+    const auto [at, is_new] = first.emplace(hash, k);
+    if (is_new) distinct.push_back(k);
+    like.push_back(at->second);
+  }
+  for_each_in_parallel(distinct.size(), usable_threads(),
+                       [&](size_t i) { estimate_traffic(plan.kernels[distinct[i]].schedule); });
+  for (size_t k = 0; k < like.size(); ++k) {
+    const Estimate& known = plan.kernels[like[k]].schedule.estimate;
+    Estimate& own = plan.kernels[k].schedule.estimate;
+    own.bytes_read = known.bytes_read;
+    own.bytes_written = known.bytes_written;
+    own.bytes_requested = known.bytes_requested;
+  }
+}
+
 /// `prefix` tells the kernels of a region from those around it.
 Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
                                 const PlanOptions& options, const std::string& prefix) {
@@ -123,6 +144,7 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
   }
   WEFT_RETURN_IF_ERROR(schedule_kernels(program, target, plan));
   if (options.planner == "auto") WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
+  estimate_kernels(plan);
   for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;
     for (const auto& region : program.opaques[o].regions) {

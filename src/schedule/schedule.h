@@ -35,6 +35,10 @@ Decision can_reduce_both_ways(const TensorProgram& program, const Group& group,
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name);
 
+/// Puts the traffic of the kernel's tile program in the place of what the cost model says about its
+/// bytes. Microseconds stay: they are those by which kernels were chosen.
+void estimate_traffic(ScheduledKernel& kernel);
+
 /// The tile program of a CPU with choices made for the same group at another binding. The error
 /// says what does not fit.
 Result<TileProgram> schedule_as_chosen(const TensorProgram& program, const Group& group,

@@ -31,6 +31,8 @@ TEST(ExplainJson, ListsKernelsAndEdges) {
   EXPECT_EQ(j["kernels"][0]["kind"], "compute");
   EXPECT_EQ(j["kernels"][0]["bytes_read"], (16 * 32 + 32 * 8) * 4);
   EXPECT_EQ(j["kernels"][0]["bytes_written"], 16 * 8 * 4);
+  // Each tile of rows asks for all weights.
+  EXPECT_GT(j["kernels"][0]["bytes_requested"], (16 * 32 + 32 * 8 + 16 * 8) * 4);
   EXPECT_EQ(j["kernels"][0]["times"], 1);
   ASSERT_EQ(j["edges"].size(), 2U);
   EXPECT_EQ(j["edges"][0]["verdict"], "fused");

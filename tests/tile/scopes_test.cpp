@@ -398,6 +398,28 @@ TEST(Scopes, BlocksOfAClusterShareWhatTheyKeep) {
   EXPECT_EQ(traffic->requested_read, 100 * 512 * 4 + 3 * 512 * 4);
 }
 
+/// Loops too long to go through element by element, and a table of which few rows are read.
+TEST(Traffic, OfLongLoopsIsCountedWithoutEnumeratingThem) {
+  const TileProgram copy = parsed(R"(
+kernel k(x: f32[100000001], w: f32[2], out y: f32[100000001]) blocks P warps 1 {
+  grid i in 100000001 step 64 { y[i] = x[i] * w[i%2] @[i=REG_4-VEC_16]; }
+})");
+  const auto traffic = predict_traffic(copy, derived(copy));
+  ASSERT_TRUE(traffic.ok()) << traffic.error().message;
+  EXPECT_EQ(traffic->requested_written, 400000004);
+  EXPECT_EQ(traffic->unique_written, 400000004);
+  EXPECT_EQ(traffic->unique_read, 400000004 + 8);
+  const TileProgram rows = parsed(R"(
+kernel k(t: f32[1000000,64], n: i64[8], out y: f32[8,64]) blocks P warps 1 {
+  j: 64;
+  grid i in 8 { y[i,j] = t[n[i],j] @[j=REG_4-VEC_16]; }
+})");
+  const auto gathered = predict_traffic(rows, derived(rows));
+  ASSERT_TRUE(gathered.ok()) << gathered.error().message;
+  EXPECT_EQ(gathered->unique_read, 8 * 64 * 4 + 8 * 8);
+  EXPECT_FALSE(gathered->exact);
+}
+
 /// Lanes of a warp that read the same element of a window ask for it once.
 TEST(Traffic, OfWindowsOnAGpuIsABound) {
   const auto exact = [](const std::string& index) {

@@ -11,8 +11,9 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kMostIterations = int64_t{1} << 22;
-constexpr int64_t kLargestBitmap = int64_t{1} << 26;
+/// Beyond these, traffic is a bound: planning predicts it for every kernel.
+constexpr int64_t kMostIterations = int64_t{1} << 16;
+constexpr int64_t kLargestBitmap = int64_t{1} << 22;
 
 /// One read or write of something in memory.
 struct Access {
@@ -54,7 +55,7 @@ class Predictor {
       }
     }
     collect();
-    for (const Access& access : accesses_) WEFT_RETURN_IF_ERROR(request(access));
+    for (const Access& access : accesses_) request(access);
     unique();
     return out_;
   }
@@ -186,7 +187,7 @@ class Predictor {
     return evaluate(e, [&](int id) { return program_.vars[static_cast<size_t>(id)].extent; });
   }
 
-  Status request(const Access& access) {
+  void request(const Access& access) {
     const Site& site = structure_.sites[static_cast<size_t>(access.site)];
     std::vector<TileVarId> around;
     std::set<TileVarId> shown = access.vars;
@@ -200,38 +201,78 @@ class Predictor {
     const bool all_used =
         std::all_of(around.begin(), around.end(), [&](TileVarId v) { return used.count(v) != 0; });
     const std::set<TileVarId> inner = inner_grid_origins(site);
-    const bool one_block_each = site.pack_member < 0 && extent(program_.blocks) < 1;
-    if (one_block_each) shown.insert(inner.begin(), inner.end());
     int64_t elements = 0;
-    if (one_block_each || (all_used && inner.empty())) {
+    if (is_one_block_each(site, around, inner)) {
+      shown.insert(inner.begin(), inner.end());
       elements = count(points(access, {}, shown), shown);
+    } else if (all_used && inner.empty()) {
+      elements = count(points(access, {}, shown), shown);
+    } else if (const auto iterations = grid_iterations(structure_, site, kMostIterations);
+               iterations.ok()) {
+      elements = counted_by_block(access, *iterations, around, shown);
     } else {
-      WEFT_ASSIGN_OR_RETURN(const GridIterations iterations,
-                            grid_iterations(structure_, site, kMostIterations));
-      const auto counts =
-          execution_counts(iterations, around, used, blocks_together(structure_, site));
-      // The points do not depend on what is not used: count them once for each of the values that
-      // are.
-      std::map<std::vector<int64_t>, int64_t> known;
-      for (const auto& [values, times] : counts) {
-        std::map<TileVarId, int64_t> fixed;
-        std::vector<int64_t> key;
-        for (size_t o = 0; o < around.size(); ++o) {
-          fixed[around[o]] = value_of(iterations, around, values, o);
-          if (used.count(around[o]) != 0) key.push_back(fixed[around[o]]);
-        }
-        auto found = known.find(key);
-        if (found == known.end()) {
-          found = known.emplace(key, count(points(access, fixed, {}), shown)).first;
-        }
-        elements += times * found->second;
-      }
+      // As if no block kept anything.
+      out_.exact = false;
+      shown.insert(inner.begin(), inner.end());
+      elements = count(points(access, {}, shown), shown);
     }
     const int64_t bytes = elements *
                           byte_size(program_.symbols[static_cast<size_t>(access.symbol)].type) *
                           access.copies;
     (access.write ? out_.requested_written : out_.requested_read) += bytes;
-    return {};
+  }
+
+  /// Elements of an access, each block's share of the iterations gone through.
+  int64_t counted_by_block(const Access& access, const GridIterations& iterations,
+                           const std::vector<TileVarId>& around, const std::set<TileVarId>& shown) {
+    const Site& site = structure_.sites[static_cast<size_t>(access.site)];
+    const std::set<TileVarId>& used = used_[static_cast<size_t>(access.site)];
+    const auto counts =
+        execution_counts(iterations, around, used, blocks_together(structure_, site));
+    // The points do not depend on what is not used: count them once for each of the values that
+    // are.
+    std::map<std::vector<int64_t>, int64_t> known;
+    int64_t elements = 0;
+    for (const auto& [values, times] : counts) {
+      std::map<TileVarId, int64_t> fixed;
+      std::vector<int64_t> key;
+      for (size_t o = 0; o < around.size(); ++o) {
+        fixed[around[o]] = value_of(iterations, around, values, o);
+        if (used.count(around[o]) != 0) key.push_back(fixed[around[o]]);
+      }
+      auto found = known.find(key);
+      if (found == known.end()) {
+        found = known.emplace(key, count(points(access, fixed, {}), shown)).first;
+      }
+      elements += times * found->second;
+    }
+    return elements;
+  }
+
+  /// Whether no block goes through two iterations of the nest, whose loops are `around` the site
+  /// and `inner` to them, and none makes something for others.
+  bool is_one_block_each(const Site& site, const std::vector<TileVarId>& around,
+                         const std::set<TileVarId>& inner) const {
+    if (blocks_together(structure_, site) > 1) return false;
+    const int64_t blocks = site.pack_member >= 0
+                               ? structure_.pack_shares[static_cast<size_t>(site.pack_member)]
+                               : extent(program_.blocks);
+    if (blocks < 1) return true;
+    int64_t items = 1;
+    for (const auto& origins : {around, std::vector<TileVarId>(inner.begin(), inner.end())}) {
+      for (const TileVarId origin : origins) {
+        const TileLoop::Dim& dim = structure_.dim(origin);
+        for (const IndexExpr& e : {dim.begin, dim.end}) {
+          for (const int id : variables(e)) {
+            if (program_.vars[static_cast<size_t>(id)].kind != TileVar::Kind::kSize) return false;
+          }
+        }
+        const int64_t length = extent(dim.end) - extent(dim.begin);
+        items *= std::max<int64_t>((length + dim.step - 1) / dim.step, 0);
+        if (items > blocks) return false;
+      }
+    }
+    return true;
   }
 
   /// Keys of execution_counts hold the values of `around` in the order of the nest's origins.
@@ -305,6 +346,16 @@ class Predictor {
     return scope.extents;
   }
 
+  /// Data-dependent indices reach an element at each point, for all that is known.
+  int64_t bound_of(const std::vector<const Access*>& own) const {
+    int64_t sum = 0;
+    for (const Access* access : own) {
+      const int64_t most = points(*access, {}, {}).bound();
+      if (__builtin_add_overflow(sum, most, &sum)) return INT64_MAX;
+    }
+    return sum;
+  }
+
   int64_t distinct(const std::vector<const Access*>& own) {
     std::vector<int64_t> base;
     const std::vector<int64_t> shape = shape_of(own[0]->symbol, &base);
@@ -312,10 +363,10 @@ class Predictor {
     std::vector<std::vector<PointSet::Image>> different;
     for (const Access* access : own) {
       std::vector<PointSet::Image> images;
-      // Data-dependent indices reach all of the tensor, for all that is known.
-      if (access->dynamic || !points(*access, {}, {}).images(*access->indices, &images)) {
+      const PointSet own_points = points(*access, {}, {});
+      if (access->dynamic || !own_points.images(*access->indices, &images)) {
         out_.exact = false;
-        return total;
+        return std::min(total, bound_of(own));
       }
       if (std::find(different.begin(), different.end(), images) == different.end()) {
         different.push_back(std::move(images));
@@ -328,6 +379,7 @@ class Predictor {
     if (total > kLargestBitmap) {
       int64_t sum = 0;
       for (const auto& images : different) sum += PointSet::size(images);
+      out_.exact = false;
       return std::min(sum, total);
     }
     std::vector<bool> marked(static_cast<size_t>(total), false);
