@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <limits>
 
 #include "fmt/format.h"
@@ -449,15 +448,6 @@ class Evaluator {
     }
   }
 
-  static Combiner combiner_of(TileCombiner c) {
-    return c == TileCombiner::kSum    ? Combiner::kSum
-           : c == TileCombiner::kProd ? Combiner::kProd
-           : c == TileCombiner::kMin  ? Combiner::kMin
-           : c == TileCombiner::kAnd  ? Combiner::kAnd
-           : c == TileCombiner::kOr   ? Combiner::kOr
-                                      : Combiner::kMax;
-  }
-
   void reduce(const TileStatement& s, Context& context) {
     std::vector<ScalarValue> values;
     std::vector<int64_t> positions;
@@ -468,44 +458,9 @@ class Evaluator {
     });
     if (error_) return;
     const DType type = widened_ ? DType::kF32 : s.value->type;
-    switch (s.combiner) {
-      case TileCombiner::kWelford: {
-        double mean = 0, variance = 0;
-        for (const ScalarValue& v : values) mean += v.f;
-        mean /= static_cast<double>(values.size());
-        for (const ScalarValue& v : values) variance += (v.f - mean) * (v.f - mean);
-        variance /= static_cast<double>(values.size());
-        store(s.targets[0], s.assign, float_value(DType::kF64, mean), context);
-        store(s.targets[1], s.assign, float_value(DType::kF64, variance), context);
-        return;
-      }
-      case TileCombiner::kArgMax: {
-        size_t best = 0;
-        for (size_t i = 1; i < values.size(); ++i) {
-          const bool nan = std::isnan(values[best].f);
-          const bool greater =
-              is_float(type) ? values[i].f > values[best].f : values[i].i > values[best].i;
-          if (!nan && (greater || std::isnan(values[i].f))) best = i;
-        }
-        if (values.empty()) return fail("argmax over nothing");
-        store(s.targets[0], s.assign, values[best], context);
-        store(s.targets[1], s.assign, int_value(DType::kI64, positions[best]), context);
-        return;
-      }
-      case TileCombiner::kSum:
-        if (is_float(type)) {
-          // In double, rounded once: what every order of adding tends to.
-          double sum = 0;
-          for (const ScalarValue& v : values) sum += v.f;
-          return store(s.targets[0], s.assign, float_value(DType::kF64, sum), context);
-        }
-        [[fallthrough]];
-      default: {
-        ScalarValue all = combiner_identity(combiner_of(s.combiner), type);
-        for (const ScalarValue& v : values) all = combine(combiner_of(s.combiner), all, v);
-        return store(s.targets[0], s.assign, all, context);
-      }
-    }
+    const std::vector<ScalarValue> results = reduce_values(s.combiner, type, values, positions);
+    if (results.empty()) return fail("argmax over nothing");
+    for (size_t r = 0; r < results.size(); ++r) store(s.targets[r], s.assign, results[r], context);
   }
 
   /// What the name of a reduced axis means in an index.

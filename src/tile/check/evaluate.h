@@ -22,4 +22,11 @@ Result<TileEvaluation> evaluate_tile_program(const TileProgram& program,
                                              const std::map<std::string, HostTensor>& inputs,
                                              const std::map<std::string, int64_t>& sizes = {});
 
+/// What a combiner makes of the values of one reduction, in their order, one for each target of the
+/// statement. argmax gives the position, among `positions`, too, and nothing where there are no
+/// values. Sums of floats are double, what every order of adding tends to: the target rounds once.
+std::vector<ScalarValue> reduce_values(TileCombiner combiner, DType type,
+                                       const std::vector<ScalarValue>& values,
+                                       const std::vector<int64_t>& positions);
+
 }  // namespace weft

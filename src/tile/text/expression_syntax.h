@@ -38,6 +38,11 @@ struct SyntaxExpr {
   int line = 1, column = 1;
 };
 
+class TileTokens;
+
+/// The expression at hand; after an error, which the tokens keep, any expression.
+SyntaxRef parse_expression(TileTokens& tokens);
+
 /// What the names mean where an expression stands.
 class NameScope {
  public:

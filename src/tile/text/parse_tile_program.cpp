@@ -12,23 +12,23 @@
 namespace weft {
 namespace {
 
-constexpr int kDeepestExpression = 400;
-constexpr int kDeepestTree = 1000;
 constexpr int kDeepestNest = 64;
 
-/// Recursive descent. The first error is kept in `error_` and the tokens end there, so that every
-/// rule runs out quickly.
+/// Recursive descent over TileTokens, which end at the first error.
 class Parser final : public NameScope {
  public:
   explicit Parser(std::vector<TileToken> tokens) : tokens_(std::move(tokens)) {}
 
   Result<TileProgram> run() {
     parse_header();
-    while (!failed() && (peek().is("size") || (is_name(peek()) && peek(1).is(":")))) parse_axis();
+    while (!failed() && (tokens_.peek().is("size") ||
+                         (TileTokens::is_name(tokens_.peek()) && tokens_.peek(1).is(":"))))
+      parse_axis();
     program_.body = parse_body();
-    expect("}");
-    if (!failed() && peek().kind != TileToken::Kind::kEnd) fail(peek(), "text after the kernel");
-    if (error_) return *error_;
+    tokens_.expect("}");
+    if (!failed() && tokens_.peek().kind != TileToken::Kind::kEnd)
+      fail(tokens_.peek(), "text after the kernel");
+    if (tokens_.error()) return *tokens_.error();
     program_.cpu = states_cpu_.value_or(program_.warps == 1 && !uses_threads_);
     WEFT_RETURN_IF_ERROR(place_by_forms(program_, forms_));
     return std::move(program_);
@@ -58,76 +58,8 @@ class Parser final : public NameScope {
     TileVarId offset = -1;
   };
 
-  // Tokens.
-  const TileToken& peek(size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
-  TileToken take() {
-    const TileToken token = peek();
-    if (at_ + 1 < tokens_.size()) ++at_;
-    return token;
-  }
-  bool accept(std::string_view text) {
-    if (failed() || !peek().is(text)) return false;
-    take();
-    return true;
-  }
-  static std::string shown(const TileToken& token) {
-    switch (token.kind) {
-      case TileToken::Kind::kEnd:
-        return "the end of the text";
-      case TileToken::Kind::kReal:
-        return token.text.empty() ? "a number" : fmt::format("`{}`", token.text);
-      default:
-        return fmt::format("`{}`", token.text);
-    }
-  }
-  void expect(std::string_view text) {
-    if (failed() || accept(text)) return;
-    fail(peek(), fmt::format("expected `{}`, found {}", text, shown(peek())));
-  }
-  bool failed() const { return error_.has_value(); }
-  void fail(const TileToken& at, std::string_view what) {
-    if (!failed()) error_ = invalid_input(fmt::format("{}:{}: {}", at.line, at.column, what));
-    at_ = tokens_.size() - 1;
-  }
-  void fail(Error error) {
-    if (!failed()) error_ = std::move(error);
-    at_ = tokens_.size() - 1;
-  }
-  static bool is_name(const TileToken& token) {
-    return token.kind == TileToken::Kind::kName && !is_reserved_tile_word(token.text);
-  }
-  std::string_view expect_name(std::string_view what) {
-    if (failed()) return {};
-    if (is_name(peek())) return take().text;
-    if (peek().kind == TileToken::Kind::kName) {
-      fail(peek(), fmt::format("`{}` is a word of the language, not a name", peek().text));
-    } else {
-      fail(peek(), fmt::format("expected {}, found {}", what, shown(peek())));
-    }
-    return {};
-  }
-  int64_t expect_positive(std::string_view what) {
-    if (failed()) return 1;
-    if (peek().kind == TileToken::Kind::kInteger && peek().integer > 0 &&
-        peek().integer <= (int64_t{1} << 40)) {
-      return take().integer;
-    }
-    fail(peek(), fmt::format("expected {}, a positive integer, found {}", what, shown(peek())));
-    return 1;
-  }
-  DType expect_type() {
-    if (failed()) return DType::kF32;
-    if (peek().kind == TileToken::Kind::kName) {
-      if (const auto type = parse_dtype(peek().text)) {
-        take();
-        return *type;
-      }
-    }
-    fail(peek(), fmt::format("expected an element type, found {}", shown(peek())));
-    return DType::kF32;
-  }
+  bool failed() const { return tokens_.failed(); }
+  void fail(const TileToken& at, std::string_view what) { tokens_.fail(at, what); }
 
   // Names.
   bool is_free(const TileToken& at, std::string_view name) {
@@ -143,47 +75,47 @@ class Parser final : public NameScope {
   // kernel = "kernel" ID "(" param {"," param} ")" "blocks" expr "warps" INT ["per_sm" INT]
   // ["cpu"|"gpu"] "{"
   void parse_header() {
-    expect("kernel");
-    program_.name = std::string(expect_name("the kernel's name"));
-    expect("(");
+    tokens_.expect("kernel");
+    program_.name = std::string(tokens_.expect_name("the kernel's name"));
+    tokens_.expect("(");
     sizes_appear_ = true;
     do {
       parse_parameter();
-    } while (accept(","));
-    expect(")");
-    expect("blocks");
+    } while (tokens_.accept(","));
+    tokens_.expect(")");
+    tokens_.expect("blocks");
     program_.blocks = parse_index();
     sizes_appear_ = false;
-    expect("warps");
-    program_.warps = expect_positive("the number of warps");
-    if (accept("per_sm")) program_.per_sm = expect_positive("blocks per SM");
-    if (accept("cpu")) {
+    tokens_.expect("warps");
+    program_.warps = tokens_.expect_positive("the number of warps");
+    if (tokens_.accept("per_sm")) program_.per_sm = tokens_.expect_positive("blocks per SM");
+    if (tokens_.accept("cpu")) {
       states_cpu_ = true;
-    } else if (accept("gpu")) {
+    } else if (tokens_.accept("gpu")) {
       states_cpu_ = false;
     }
-    expect("{");
+    tokens_.expect("{");
   }
 
   // param = ["out"] ID ":" TYPE "[" [expr {"," expr}] "]" ["layout" {"{" INT "," INT "," INT "}"}]
   void parse_parameter() {
     TileSymbol symbol;
-    symbol.kind = accept("out") ? TileSymbol::Kind::kOutput : TileSymbol::Kind::kInput;
-    const TileToken at = peek();
-    symbol.name = std::string(expect_name("a parameter"));
-    expect(":");
-    symbol.type = expect_type();
-    expect("[");
-    if (!peek().is("]")) {
+    symbol.kind = tokens_.accept("out") ? TileSymbol::Kind::kOutput : TileSymbol::Kind::kInput;
+    const TileToken at = tokens_.peek();
+    symbol.name = std::string(tokens_.expect_name("a parameter"));
+    tokens_.expect(":");
+    symbol.type = tokens_.expect_type();
+    tokens_.expect("[");
+    if (!tokens_.peek().is("]")) {
       do {
         symbol.shape.push_back(parse_index());
-      } while (accept(","));
+      } while (tokens_.accept(","));
     }
-    expect("]");
-    if (accept("layout")) {
+    tokens_.expect("]");
+    if (tokens_.accept("layout")) {
       do {
         symbol.layout.axes.push_back(parse_layout_axis(symbol.shape.size()));
-      } while (!failed() && peek().is("{"));
+      } while (!failed() && tokens_.peek().is("{"));
     }
     if (failed()) return;
     declare_symbol(at, std::move(symbol));
@@ -192,29 +124,29 @@ class Parser final : public NameScope {
 
   Layout::Axis parse_layout_axis(size_t rank) {
     Layout::Axis axis;
-    expect("{");
-    const TileToken at = peek();
+    tokens_.expect("{");
+    const TileToken at = tokens_.peek();
     if (!failed() && at.kind == TileToken::Kind::kInteger &&
         at.integer < static_cast<int64_t>(rank)) {
-      axis.axis = static_cast<int32_t>(take().integer);
+      axis.axis = static_cast<int32_t>(tokens_.take().integer);
     } else {
       fail(at, "expected an axis of the tensor");
     }
-    expect(",");
-    axis.divisor = expect_positive("a divisor");
-    expect(",");
-    axis.extent = expect_positive("an extent");
-    expect("}");
+    tokens_.expect(",");
+    axis.divisor = tokens_.expect_positive("a divisor");
+    tokens_.expect(",");
+    axis.extent = tokens_.expect_positive("an extent");
+    tokens_.expect("}");
     return axis;
   }
 
   // axis = ID ":" INT ";" | "size" ID ["=" INT] ";"
   void parse_axis() {
-    if (accept("size")) {
-      const TileToken at = peek();
-      const std::string name(expect_name("a size"));
-      const int64_t value = accept("=") ? expect_positive("the size") : 0;
-      expect(";");
+    if (tokens_.accept("size")) {
+      const TileToken at = tokens_.peek();
+      const std::string name(tokens_.expect_name("a size"));
+      const int64_t value = tokens_.accept("=") ? tokens_.expect_positive("the size") : 0;
+      tokens_.expect(";");
       if (failed()) return;
       const auto known = indices_.find(at.text);
       if (known == indices_.end()) {
@@ -231,10 +163,10 @@ class Parser final : public NameScope {
       }
       return;
     }
-    const TileToken at = take();
-    expect(":");
-    const int64_t extent = expect_positive("the axis' extent");
-    expect(";");
+    const TileToken at = tokens_.take();
+    tokens_.expect(":");
+    const int64_t extent = tokens_.expect_positive("the axis' extent");
+    tokens_.expect(";");
     if (failed() || !is_free(at, at.text)) return;
     const TileVarId id = program_.add_var(std::string(at.text), TileVar::Kind::kAxis, extent);
     indices_[at.text] = {IndexExpr::var(id), -1};
@@ -242,13 +174,13 @@ class Parser final : public NameScope {
 
   TileBody parse_body() {
     TileBody body;
-    if (++nest_ > kDeepestNest) fail(peek(), "loops are nested too deeply");
-    while (!failed() && !peek().is("}") && peek().kind != TileToken::Kind::kEnd) {
-      if (peek().is("grid") || peek().is("cluster") || peek().is("seq")) {
+    if (++nest_ > kDeepestNest) fail(tokens_.peek(), "loops are nested too deeply");
+    while (!failed() && !tokens_.peek().is("}") && tokens_.peek().kind != TileToken::Kind::kEnd) {
+      if (tokens_.peek().is("grid") || tokens_.peek().is("cluster") || tokens_.peek().is("seq")) {
         body.push_back(TileNode::of(parse_loop()));
-      } else if (peek().is("if")) {
+      } else if (tokens_.peek().is("if")) {
         body.push_back(TileNode::of(parse_condition()));
-      } else if (peek().is("pack")) {
+      } else if (tokens_.peek().is("pack")) {
         body.push_back(TileNode::of(parse_pack()));
       } else {
         body.push_back(TileNode::of(parse_statement()));
@@ -261,23 +193,23 @@ class Parser final : public NameScope {
   // loop = KIND dim {"," dim} ["by" "cluster"] ["carry" carry {"," carry}] "{" body "}"
   TileLoop parse_loop() {
     TileLoop loop;
-    const std::string_view kind = take().text;
+    const std::string_view kind = tokens_.take().text;
     loop.kind = kind == "grid"      ? TileLoop::Kind::kGrid
                 : kind == "cluster" ? TileLoop::Kind::kCluster
                                     : TileLoop::Kind::kSeq;
     std::vector<std::string_view> names;
     do {
       names.push_back(parse_dim(loop));
-    } while (accept(","));
-    if (peek().is("by")) {
-      take();
-      expect("cluster");
+    } while (tokens_.accept(","));
+    if (tokens_.peek().is("by")) {
+      tokens_.take();
+      tokens_.expect("cluster");
       loop.by_cluster = true;
     }
-    if (accept("carry")) parse_carries(loop);
-    expect("{");
+    if (tokens_.accept("carry")) parse_carries(loop);
+    tokens_.expect("{");
     loop.body = parse_body();
-    expect("}");
+    tokens_.expect("}");
     for (const TileCarry& carry : loop.carries) open_carries_.erase(carry.target.symbol);
     for (const std::string_view name : names) indices_.erase(name);
     return loop;
@@ -286,23 +218,25 @@ class Parser final : public NameScope {
   // dim = ID "in" [expr ".."] expr ["step" INT] { "unroll" [INT] | "stages" INT }
   std::string_view parse_dim(TileLoop& loop) {
     TileLoop::Dim dim;
-    const TileToken at = peek();
-    const std::string_view name = expect_name("a loop variable");
+    const TileToken at = tokens_.peek();
+    const std::string_view name = tokens_.expect_name("a loop variable");
     if (failed() || !is_free(at, name)) return name;
-    expect("in");
+    tokens_.expect("in");
     dim.begin = 0;
     dim.end = parse_index();
-    if (accept("..")) {
+    if (tokens_.accept("..")) {
       dim.begin = dim.end;
       dim.end = parse_index();
     }
-    if (accept("step")) dim.step = expect_positive("the step");
-    while (!failed() && (peek().is("unroll") || peek().is("stages"))) {
-      if (accept("unroll")) {
-        dim.unroll = peek().kind == TileToken::Kind::kInteger ? expect_positive("unroll") : 0;
+    if (tokens_.accept("step")) dim.step = tokens_.expect_positive("the step");
+    while (!failed() && (tokens_.peek().is("unroll") || tokens_.peek().is("stages"))) {
+      if (tokens_.accept("unroll")) {
+        dim.unroll = tokens_.peek().kind == TileToken::Kind::kInteger
+                         ? tokens_.expect_positive("unroll")
+                         : 0;
       } else {
-        take();
-        loop.stages = expect_positive("the number of stages");
+        tokens_.take();
+        loop.stages = tokens_.expect_positive("the number of stages");
       }
     }
     if (failed()) return name;
@@ -319,15 +253,15 @@ class Parser final : public NameScope {
   void parse_carries(TileLoop& loop) {
     std::vector<std::pair<TileToken, TileSymbol>> pending;
     do {
-      const TileToken at = peek();
+      const TileToken at = tokens_.peek();
       TileCarry carry;
       TileSymbol symbol;
       symbol.kind = TileSymbol::Kind::kCarry;
-      symbol.name = std::string(expect_name("a carried value"));
+      symbol.name = std::string(tokens_.expect_name("a carried value"));
       carry.target.indices = parse_subscripts();
-      expect(":");
-      symbol.type = carry.type = expect_type();
-      expect("=");
+      tokens_.expect(":");
+      symbol.type = carry.type = tokens_.expect_type();
+      tokens_.expect("=");
       carry.initial = parse_scalar(carry.type);
       if (!failed() && carry.initial->type != carry.type) {
         fail(at, fmt::format("`{}` is {} and begins as {}", symbol.name, dtype_name(carry.type),
@@ -336,7 +270,7 @@ class Parser final : public NameScope {
       carry.place = parse_place();
       pending.emplace_back(at, std::move(symbol));
       loop.carries.push_back(std::move(carry));
-    } while (accept(","));
+    } while (tokens_.accept(","));
     // The initial values do not see the carries of their own header.
     for (size_t i = 0; i < pending.size() && !failed(); ++i) {
       declare_symbol(pending[i].first, std::move(pending[i].second));
@@ -349,30 +283,30 @@ class Parser final : public NameScope {
   // cond = "if" expr "{" body "}"
   TileCondition parse_condition() {
     TileCondition condition;
-    const TileToken at = take();
+    const TileToken at = tokens_.take();
     condition.condition = parse_scalar(DType::kBool);
     if (!failed() && condition.condition->type != DType::kBool)
       fail(at, "the condition is no bool");
-    expect("{");
+    tokens_.expect("{");
     condition.body = parse_body();
-    expect("}");
+    tokens_.expect("}");
     return condition;
   }
 
   // pack = "pack" "{" { "share" INT "{" body "}" } "}"
   TilePack parse_pack() {
     TilePack pack;
-    take();
-    expect("{");
-    while (accept("share")) {
+    tokens_.take();
+    tokens_.expect("{");
+    while (tokens_.accept("share")) {
       TilePack::Member member;
-      member.share = expect_positive("the number of blocks");
-      expect("{");
+      member.share = tokens_.expect_positive("the number of blocks");
+      tokens_.expect("{");
       member.body = parse_body();
-      expect("}");
+      tokens_.expect("}");
       pack.members.push_back(std::move(member));
     }
-    expect("}");
+    tokens_.expect("}");
     return pack;
   }
 
@@ -395,28 +329,28 @@ class Parser final : public NameScope {
     TileStatement s;
     std::vector<TileToken> names;
     do {
-      names.push_back(peek());
-      expect_name("a statement");
+      names.push_back(tokens_.peek());
+      tokens_.expect_name("a statement");
       TileRef target;
-      target.next = accept("'");
+      target.next = tokens_.accept("'");
       target.indices = parse_subscripts();
       s.targets.push_back(std::move(target));
-    } while (accept(","));
+    } while (tokens_.accept(","));
     parse_assignment(s);
-    if (peek(1).is("[") && peek().kind == TileToken::Kind::kName) {
-      s.combiner = combiner(peek().text);
+    if (tokens_.peek(1).is("[") && tokens_.peek().kind == TileToken::Kind::kName) {
+      s.combiner = combiner(tokens_.peek().text);
       if (s.combiner != TileCombiner::kNone) parse_reduction(s);
     }
     s.value = parse_scalar(expected_type(names[0]));
-    if (accept("by")) s.unit = std::string(expect_name("a matrix unit"));
-    if (accept(":")) s.type = expect_type();
-    if (accept("at")) s.demand = parse_scope();
+    if (tokens_.accept("by")) s.unit = std::string(tokens_.expect_name("a matrix unit"));
+    if (tokens_.accept(":")) s.type = tokens_.expect_type();
+    if (tokens_.accept("at")) s.demand = parse_scope();
     if (at_template_form()) {
       parse_form();
     } else {
       s.place = parse_place();
     }
-    expect(";");
+    tokens_.expect(";");
     ++statements_;
     if (!failed()) define_targets(s, names);
     return s;
@@ -430,32 +364,32 @@ class Parser final : public NameScope {
   }
 
   void parse_assignment(TileStatement& s) {
-    if (accept("=")) return;
-    if (accept("+=")) {
+    if (tokens_.accept("=")) return;
+    if (tokens_.accept("+=")) {
       s.assign = AssignOp::kAdd;
-    } else if (accept("max=")) {
+    } else if (tokens_.accept("max=")) {
       s.assign = AssignOp::kMax;
-    } else if (accept("min=")) {
+    } else if (tokens_.accept("min=")) {
       s.assign = AssignOp::kMin;
     } else {
-      expect("=");
+      tokens_.expect("=");
     }
   }
 
   void parse_reduction(TileStatement& s) {
-    take();
-    expect("[");
+    tokens_.take();
+    tokens_.expect("[");
     do {
-      const TileToken at = peek();
-      const std::string_view name = expect_name("an axis");
+      const TileToken at = tokens_.peek();
+      const std::string_view name = tokens_.expect_name("an axis");
       if (failed()) return;
       const TileVarId axis = tile_axis(at, name);
       for (const TileVarId other : s.reduce_axes) {
         if (other == axis) fail(at, fmt::format("`{}` is reduced twice", name));
       }
       s.reduce_axes.push_back(axis);
-    } while (accept(","));
-    expect("]");
+    } while (tokens_.accept(","));
+    tokens_.expect("]");
   }
 
   /// The variable that a name stands for in a reduction or a place: an axis, or the offset of a
@@ -476,13 +410,13 @@ class Parser final : public NameScope {
   }
 
   Scope parse_scope() {
-    const TileToken at = take();
+    const TileToken at = tokens_.take();
     if (at.is("register")) return Scope::kRegister;
     if (at.is("warp")) return Scope::kWarp;
     if (at.is("block") || at.is("scratch")) return Scope::kBlock;
     if (at.is("cluster")) return Scope::kCluster;
     if (at.is("grid")) return Scope::kGrid;
-    fail(at, fmt::format("expected a scope, found {}", shown(at)));
+    fail(at, fmt::format("expected a scope, found {}", TileTokens::shown(at)));
     return Scope::kRegister;
   }
 
@@ -537,18 +471,20 @@ class Parser final : public NameScope {
   // place = "@" "[" ID "=" LEVEL "_" INT { "-" LEVEL "_" INT } {"," …} "]"
   //       | "@" FORM            a template form, [GRID_4-WARP_2,CTA]S
   bool at_template_form() const {
-    if (!peek().is("@") || !peek(1).is("[") || peek(3).is("=")) return false;
-    const std::string_view level = peek(2).text.substr(0, peek(2).text.find('_'));
+    if (!tokens_.peek().is("@") || !tokens_.peek(1).is("[") || tokens_.peek(3).is("="))
+      return false;
+    const std::string_view level = tokens_.peek(2).text.substr(0, tokens_.peek(2).text.find('_'));
     return level == "GRID" || level == "WARP" || level == "CTA" || level == "THREAD";
   }
 
   void parse_form() {
-    expect("@");
-    const TileToken at = peek();
+    tokens_.expect("@");
+    const TileToken at = tokens_.peek();
     std::string text;
-    while (!failed() && !peek().is("]") && !peek().is(";")) text += take().text;
-    expect("]");
-    text += accept("S") ? "]S" : "]";
+    while (!failed() && !tokens_.peek().is("]") && !tokens_.peek().is(";"))
+      text += tokens_.take().text;
+    tokens_.expect("]");
+    text += tokens_.accept("S") ? "]S" : "]";
     auto form = parse_template_form(text);
     if (!form.ok()) return fail(at, form.error().message);
     uses_threads_ = true;
@@ -557,30 +493,30 @@ class Parser final : public NameScope {
 
   Place parse_place() {
     Place place;
-    if (!accept("@")) return place;
-    expect("[");
+    if (!tokens_.accept("@")) return place;
+    tokens_.expect("[");
     do {
       Place::Axis axis;
-      const TileToken at = peek();
-      const std::string_view name = expect_name("an axis");
+      const TileToken at = tokens_.peek();
+      const std::string_view name = tokens_.expect_name("an axis");
       if (failed()) return place;
       axis.var = tile_axis(at, name);
       for (const Place::Axis& other : place.axes) {
         if (other.var == axis.var) fail(at, fmt::format("`{}` is placed twice", name));
       }
-      expect("=");
+      tokens_.expect("=");
       do {
         axis.digits.push_back(parse_digit());
-      } while (accept("-"));
+      } while (tokens_.accept("-"));
       place.axes.push_back(std::move(axis));
-    } while (accept(","));
-    expect("]");
+    } while (tokens_.accept(","));
+    tokens_.expect("]");
     return place;
   }
 
   Place::Digit parse_digit() {
     Place::Digit digit;
-    const TileToken at = take();
+    const TileToken at = tokens_.take();
     const size_t bar = at.text.find('_');
     const std::string_view level = at.text.substr(0, bar);
     bool known = at.kind == TileToken::Kind::kName && bar != std::string_view::npos;
@@ -606,7 +542,8 @@ class Parser final : public NameScope {
       }
     }
     if (!known || digit.extent == 0) {
-      fail(at, fmt::format("expected WARP_n, LANE_n, REG_n or VEC_n, found {}", shown(at)));
+      fail(at,
+           fmt::format("expected WARP_n, LANE_n, REG_n or VEC_n, found {}", TileTokens::shown(at)));
       digit.extent = 1;
     }
     uses_threads_ =
@@ -616,178 +553,37 @@ class Parser final : public NameScope {
 
   // Expressions.
   IndexExpr parse_index() {
-    const SyntaxRef syntax = parse_expression();
+    const SyntaxRef syntax = parse_expression(tokens_);
     if (failed()) return 0;
     auto index = elaborate_index(syntax, *this, nullptr);
     if (index.ok()) return *index;
-    fail(index.take_error());
+    tokens_.fail(index.take_error());
     return 0;
   }
 
   ScalarRef parse_scalar(std::optional<DType> expected) {
-    const SyntaxRef syntax = parse_expression();
+    const SyntaxRef syntax = parse_expression(tokens_);
     if (!failed()) {
       auto scalar = elaborate_scalar(syntax, expected, *this);
       if (scalar.ok()) return *scalar;
-      fail(scalar.take_error());
+      tokens_.fail(scalar.take_error());
     }
     return scalar_constant(float_value(DType::kF32, 0));
   }
 
   std::vector<IndexExpr> parse_subscripts() {
     std::vector<IndexExpr> indices;
-    if (!accept("[")) return indices;
-    if (!peek().is("]")) {
+    if (!tokens_.accept("[")) return indices;
+    if (!tokens_.peek().is("]")) {
       do {
         indices.push_back(parse_index());
-      } while (accept(","));
+      } while (tokens_.accept(","));
     }
-    expect("]");
+    tokens_.expect("]");
     return indices;
   }
 
-  std::shared_ptr<SyntaxExpr> node_at(const TileToken& at, SyntaxExpr::Kind kind) {
-    auto node = std::make_shared<SyntaxExpr>();
-    node->kind = kind;
-    node->line = at.line;
-    node->column = at.column;
-    return node;
-  }
-  SyntaxRef call_of(const TileToken& op, std::string_view name, std::vector<SyntaxRef> arguments) {
-    auto node = node_at(op, SyntaxExpr::Kind::kCall);
-    node->name = name;
-    node->arguments = std::move(arguments);
-    check_depth(op, *node);
-    return node;
-  }
-  /// What follows walks the tree recursively, and long chains of one operator nest as brackets do.
-  void check_depth(const TileToken& at, SyntaxExpr& node) {
-    for (const SyntaxRef& argument : node.arguments) {
-      node.depth = std::max(node.depth, argument->depth + 1);
-    }
-    if (node.fill) node.depth = std::max(node.depth, node.fill->depth + 1);
-    if (node.depth > kDeepestTree) fail(at, "the expression is too deep");
-  }
-
-  // expr = or ["?" expr ":" expr]
-  SyntaxRef parse_expression() {
-    if (++depth_ > kDeepestExpression) fail(peek(), "the expression is nested too deeply");
-    SyntaxRef result = parse_binary(0);
-    if (!failed() && peek().is("?")) {
-      const TileToken op = take();
-      SyntaxRef yes = parse_expression();
-      expect(":");
-      SyntaxRef no = parse_expression();
-      result = call_of(op, "?", {result, yes, no});
-    }
-    --depth_;
-    return result;
-  }
-
-  /// Level of a binary operator, from the loosest; -1 for others.
-  static int level_of(const TileToken& token) {
-    if (token.kind != TileToken::Kind::kSymbol) return -1;
-    const std::string_view s = token.text;
-    if (s == "||") return 0;
-    if (s == "&&") return 1;
-    if (s == "<" || s == "<=" || s == ">" || s == ">=" || s == "==" || s == "!=") return 2;
-    if (s == "+" || s == "-") return 3;
-    if (s == "*" || s == "/" || s == "%") return 4;
-    return -1;
-  }
-
-  /// Long chains of one level are folded in a loop, so that only brackets nest.
-  SyntaxRef parse_binary(int level) {
-    if (level > 4) return parse_unary();
-    SyntaxRef lhs = parse_binary(level + 1);
-    while (!failed() && level_of(peek()) == level) {
-      const TileToken op = take();
-      SyntaxRef rhs = parse_binary(level + 1);
-      lhs = call_of(op, op.text, {lhs, rhs});
-    }
-    return lhs;
-  }
-
-  SyntaxRef parse_unary() {
-    if (peek().is("-") || peek().is("!")) {
-      const TileToken op = take();
-      if (++depth_ > kDeepestExpression) fail(op, "the expression is nested too deeply");
-      SyntaxRef operand = parse_unary();
-      --depth_;
-      return call_of(op, op.text, {operand});
-    }
-    return parse_primary();
-  }
-
-  SyntaxRef parse_primary() {
-    const TileToken at = peek();
-    if (at.kind == TileToken::Kind::kInteger || at.kind == TileToken::Kind::kReal) {
-      take();
-      auto node = node_at(at, at.kind == TileToken::Kind::kInteger ? SyntaxExpr::Kind::kInteger
-                                                                   : SyntaxExpr::Kind::kReal);
-      node->integer = at.integer;
-      node->real = at.real;
-      if (at.typed) node->type = at.type;
-      return node;
-    }
-    if (at.is("true") || at.is("false")) {
-      take();
-      auto node = node_at(at, SyntaxExpr::Kind::kBool);
-      node->integer = at.is("true") ? 1 : 0;
-      return node;
-    }
-    if (accept("(")) {
-      SyntaxRef inner = parse_expression();
-      expect(")");
-      return inner;
-    }
-    if (accept(".")) {
-      auto node = node_at(at, SyntaxExpr::Kind::kOffset);
-      node->name = expect_name("a loop");
-      return node;
-    }
-    if (at.kind == TileToken::Kind::kName && peek(1).is("(")) return parse_call();
-    return parse_reference();
-  }
-
-  SyntaxRef parse_call() {
-    const TileToken name = take();
-    std::vector<SyntaxRef> arguments;
-    expect("(");
-    do {
-      arguments.push_back(parse_expression());
-    } while (accept(","));
-    expect(")");
-    return call_of(name, name.text, std::move(arguments));
-  }
-
-  // ref = ID ["'"] ["[" expr {"," expr} "]"] ["fill" unary]
-  SyntaxRef parse_reference() {
-    const TileToken at = peek();
-    auto node = node_at(at, SyntaxExpr::Kind::kName);
-    node->name = expect_name("an expression");
-    node->next = accept("'");
-    if (accept("[")) {
-      node->has_indices = true;
-      if (!peek().is("]")) {
-        do {
-          node->arguments.push_back(parse_expression());
-        } while (accept(","));
-      }
-      expect("]");
-    }
-    if (accept("fill")) {
-      if (++depth_ > kDeepestExpression) fail(at, "the expression is nested too deeply");
-      node->fill = parse_unary();
-      --depth_;
-    }
-    check_depth(at, *node);
-    return node;
-  }
-
-  std::vector<TileToken> tokens_;
-  size_t at_ = 0;
-  std::optional<Error> error_;
+  TileTokens tokens_;
   TileProgram program_;
   std::map<std::string_view, TileSymbolId> symbols_;
   std::map<std::string_view, Index> indices_;
@@ -798,7 +594,6 @@ class Parser final : public NameScope {
   std::vector<std::pair<size_t, TemplateForm>> forms_;  ///< by number of the statement
   size_t statements_ = 0;
   bool sizes_appear_ = false;
-  int depth_ = 0;
   int nest_ = 0;
 };
 

@@ -166,6 +166,81 @@ Result<std::vector<TileToken>> tokenize_tile_program(std::string_view text) {
   return Lexer(text).run();
 }
 
+TileToken TileTokens::take() {
+  const TileToken token = peek();
+  if (at_ + 1 < tokens_.size()) ++at_;
+  return token;
+}
+
+bool TileTokens::accept(std::string_view text) {
+  if (failed() || !peek().is(text)) return false;
+  take();
+  return true;
+}
+
+void TileTokens::expect(std::string_view text) {
+  if (failed() || accept(text)) return;
+  fail(peek(), fmt::format("expected `{}`, found {}", text, shown(peek())));
+}
+
+std::string_view TileTokens::expect_name(std::string_view what) {
+  if (failed()) return {};
+  if (is_name(peek())) return take().text;
+  if (peek().kind == TileToken::Kind::kName) {
+    fail(peek(), fmt::format("`{}` is a word of the language, not a name", peek().text));
+  } else {
+    fail(peek(), fmt::format("expected {}, found {}", what, shown(peek())));
+  }
+  return {};
+}
+
+int64_t TileTokens::expect_positive(std::string_view what) {
+  if (failed()) return 1;
+  if (peek().kind == TileToken::Kind::kInteger && peek().integer > 0 &&
+      peek().integer <= (int64_t{1} << 40)) {
+    return take().integer;
+  }
+  fail(peek(), fmt::format("expected {}, a positive integer, found {}", what, shown(peek())));
+  return 1;
+}
+
+DType TileTokens::expect_type() {
+  if (failed()) return DType::kF32;
+  if (peek().kind == TileToken::Kind::kName) {
+    if (const auto type = parse_dtype(peek().text)) {
+      take();
+      return *type;
+    }
+  }
+  fail(peek(), fmt::format("expected an element type, found {}", shown(peek())));
+  return DType::kF32;
+}
+
+void TileTokens::fail(const TileToken& at, std::string_view what) {
+  if (!failed()) error_ = invalid_input(fmt::format("{}:{}: {}", at.line, at.column, what));
+  at_ = tokens_.size() - 1;
+}
+
+void TileTokens::fail(Error error) {
+  if (!failed()) error_ = std::move(error);
+  at_ = tokens_.size() - 1;
+}
+
+bool TileTokens::is_name(const TileToken& token) {
+  return token.kind == TileToken::Kind::kName && !is_reserved_tile_word(token.text);
+}
+
+std::string TileTokens::shown(const TileToken& token) {
+  switch (token.kind) {
+    case TileToken::Kind::kEnd:
+      return "the end of the text";
+    case TileToken::Kind::kReal:
+      return token.text.empty() ? "a number" : fmt::format("`{}`", token.text);
+    default:
+      return fmt::format("`{}`", token.text);
+  }
+}
+
 bool is_reserved_tile_word(std::string_view word) {
   return std::find(kWords.begin(), kWords.end(), word) != kWords.end() ||
          parse_scalar_op(word).has_value() || parse_dtype(word).has_value();

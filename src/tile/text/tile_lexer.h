@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,41 @@ struct TileToken {
 
 /// The tokens of `text` and one kEnd. The tokens refer to `text`. Error: "line:column: …".
 Result<std::vector<TileToken>> tokenize_tile_program(std::string_view text);
+
+/// Tokens taken one after another. The first error is kept and the tokens end there, so that every
+/// rule of a parser runs out quickly; what is expected then is a default.
+class TileTokens {
+ public:
+  explicit TileTokens(std::vector<TileToken> tokens) : tokens_(std::move(tokens)) {}
+
+  const TileToken& peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  TileToken take();
+  /// Takes the token if it is the one named.
+  bool accept(std::string_view text);
+  void expect(std::string_view text);
+  /// `what` is said in the error: "a loop variable".
+  std::string_view expect_name(std::string_view what);
+  int64_t expect_positive(std::string_view what);
+  DType expect_type();
+
+  bool failed() const { return error_.has_value(); }
+  const std::optional<Error>& error() const { return error_; }
+  /// "line:column: what".
+  void fail(const TileToken& at, std::string_view what);
+  void fail(Error error);
+
+  /// A name that is no word of the language.
+  static bool is_name(const TileToken& token);
+  /// As errors show it.
+  static std::string shown(const TileToken& token);
+
+ private:
+  std::vector<TileToken> tokens_;
+  size_t at_ = 0;
+  std::optional<Error> error_;
+};
 
 /// Words that no symbol, loop or axis may be called.
 bool is_reserved_tile_word(std::string_view word);
