@@ -64,20 +64,14 @@ Reg append(KernelFunction& kernel, std::vector<KernelInstruction>& body,
 
 Reg append_apply(KernelFunction& kernel, std::vector<KernelInstruction>& body, ScalarOp op,
                  std::vector<Reg> operands, DType type) {
-  KernelInstruction in;
-  in.op = KernelOp::kApply;
-  in.scalar_op = op;
   const int32_t lanes = kernel.type(operands.back()).lanes;
-  in.operands = std::move(operands);
-  return append(kernel, body, std::move(in), {type, lanes});
+  return append(kernel, body, {KernelOp::kApply, ApplyPayload{op}, std::move(operands)},
+                {type, lanes});
 }
 
 Reg append_constant(KernelFunction& kernel, std::vector<KernelInstruction>& body, KernelType type,
                     ScalarValue value) {
-  KernelInstruction in;
-  in.op = KernelOp::kConst;
-  in.value = value;
-  return append(kernel, body, std::move(in), type);
+  return append(kernel, body, {KernelOp::kConst, ConstPayload{value}}, type);
 }
 
 }  // namespace weft

@@ -42,7 +42,9 @@ class Divider {
   void find_divisors(const KernelBlock& block) {
     for (const KernelInstruction& in : block.body) {
       if (in.op == KernelOp::kBroadcast) divisors_[in.results[0]] = {in.operands[0], {}};
-      if (in.op == KernelOp::kConst) divisors_[in.results[0]] = {in.results[0], in.value.f};
+      if (in.op == KernelOp::kConst) {
+        divisors_[in.results[0]] = {in.results[0], in.as<ConstPayload>().value.f};
+      }
       for (const KernelBlock& region : in.regions) find_divisors(region);
     }
   }
@@ -69,7 +71,7 @@ class Divider {
   }
 
   bool is_division(const KernelInstruction& in) const {
-    if (in.op != KernelOp::kApply || in.scalar_op != ScalarOp::kDiv) return false;
+    if (in.op != KernelOp::kApply || in.as<ApplyPayload>().op != ScalarOp::kDiv) return false;
     const KernelType type = kernel_.type(in.results[0]);
     return is_float(type.dtype) && type.dtype != DType::kF64 && type.lanes > 1;
   }
@@ -116,9 +118,7 @@ class Divider {
       fits = fits == kNoReg ? one
                             : append_apply(kernel_, out, ScalarOp::kAnd, {fits, one}, DType::kBool);
     }
-    KernelInstruction choice;
-    choice.op = KernelOp::kIf;
-    choice.operands = {fits};
+    KernelInstruction choice{KernelOp::kIf, NoPayload{}, {fits}};
     choice.results = loop.results;
     choice.regions.resize(2);
     std::map<Reg, Reg> renamed;
@@ -161,10 +161,8 @@ class Divider {
           append_apply(kernel_, out, ScalarOp::kDiv, {number(1, out), r.divisor}, DType::kF32);
     }
     const auto spread = [&](Reg scalar) {
-      KernelInstruction in;
-      in.op = KernelOp::kBroadcast;
-      in.operands = {scalar};
-      return append(kernel_, out, std::move(in), {DType::kF32, lanes});
+      return append(kernel_, out, {KernelOp::kBroadcast, NoPayload{}, {scalar}},
+                    {DType::kF32, lanes});
     };
     Vectors v{spread(r.divisor), spread(r.scalar), kNoReg};
     v.negated = append_apply(kernel_, out, ScalarOp::kNeg, {v.reciprocal}, DType::kF32);
@@ -187,10 +185,7 @@ class Divider {
         return append_apply(kernel_, body, op, std::move(operands), result);
       };
       const auto fused = [&](Reg x, Reg y, Reg z) {
-        KernelInstruction f;
-        f.op = KernelOp::kFma;
-        f.operands = {x, y, z};
-        return append(kernel_, body, std::move(f), type);
+        return append(kernel_, body, {KernelOp::kFma, NoPayload{}, {x, y, z}}, type);
       };
       ++replaced_;
       const Reg q = apply(ScalarOp::kMul, {a, v.reciprocal}, type.dtype);
@@ -209,7 +204,7 @@ class Divider {
   /// `quotient` in the place of a division.
   void finish(KernelInstruction division, Reg quotient, std::vector<KernelInstruction>& body) {
     KernelInstruction& in = body.emplace_back(std::move(division));
-    in.scalar_op = ScalarOp::kConvert;
+    in.payload = ApplyPayload{ScalarOp::kConvert};
     in.operands = {quotient};
   }
 

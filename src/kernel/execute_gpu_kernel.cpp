@@ -12,13 +12,31 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kWarpThreads = 32;
+constexpr int64_t kWarpThreads = 32;  ///< CUDA's warpSize
 
 float half_bits_to_float(uint32_t word, bool high, DType type) {
   const auto bits = static_cast<uint16_t>(high ? word >> 16 : word & 0xFFFF);
   std::byte raw[2];
   std::memcpy(raw, &bits, 2);
   return static_cast<float>(read_element(type, raw).f);
+}
+
+/// Whether an instruction that `is` accepts stands anywhere in the kernel.
+template <typename F>
+bool contains(const KernelBlock& block, F&& is) {
+  return std::any_of(block.body.begin(), block.body.end(), [&](const KernelInstruction& in) {
+    return is(in) || std::any_of(in.regions.begin(), in.regions.end(),
+                                 [&](const KernelBlock& r) { return contains(r, is); });
+  });
+}
+template <typename F>
+bool contains(const KernelFunction& kernel, F&& is) {
+  return std::any_of(kernel.phases.begin(), kernel.phases.end(),
+                     [&](const KernelPhase& p) { return contains(p.body, is); });
+}
+
+bool is_grid_barrier(const KernelInstruction& in) {
+  return in.op == KernelOp::kBarrier && in.as<BarrierPayload>().scope == KernelBarrier::kGrid;
 }
 
 /// Threads in step: each instruction runs for all of them that are active before the next one does.
@@ -49,7 +67,8 @@ class GpuExecutor {
 
   Status run() {
     for (const KernelPhase& phase : kernel_.phases) {
-      const int64_t together = barrier_of_grid(phase.body) ? kernel_.blocks : kernel_.cluster;
+      const int64_t together =
+          contains(phase.body, is_grid_barrier) ? kernel_.blocks : kernel_.cluster;
       for (int64_t b = 0; b < kernel_.blocks; b += together) {
         WEFT_RETURN_IF_ERROR(run_blocks(phase, b, together));
       }
@@ -59,14 +78,6 @@ class GpuExecutor {
 
  private:
   static bool is_shared(const KernelBuffer& b) { return b.kind == KernelBuffer::Kind::kShared; }
-
-  static bool barrier_of_grid(const KernelBlock& block) {
-    return std::any_of(block.body.begin(), block.body.end(), [](const KernelInstruction& in) {
-      const bool here = in.op == KernelOp::kBarrier &&
-                        static_cast<KernelBarrier>(in.index) == KernelBarrier::kGrid;
-      return here || std::any_of(in.regions.begin(), in.regions.end(), barrier_of_grid);
-    });
-  }
 
   Status run_blocks(const KernelPhase& phase, int64_t first, int64_t count) {
     first_block_ = first;
@@ -140,14 +151,7 @@ class GpuExecutor {
       case KernelOp::kWaitAsync:
         return converged(in);
       case KernelOp::kPosition:
-        make(in.results[0]);
-        for_active([&](int64_t t) {
-          const int64_t local = t % kernel_.threads();
-          const int64_t where[] = {local % kWarpThreads, local / kWarpThreads, block_of(t)};
-          of(in.results[0])[static_cast<size_t>(t)] = {
-              int_value(DType::kI64, where[static_cast<size_t>(in.index)])};
-        });
-        return {};
+        return run_position(in);
       case KernelOp::kWarpXor:
       case KernelOp::kWarpPick:
         return run_exchange(in);
@@ -163,6 +167,18 @@ class GpuExecutor {
         });
         return {};
     }
+  }
+
+  Status run_position(const KernelInstruction& in) {
+    const KernelPosition position = in.as<PositionPayload>().position;
+    make(in.results[0]);
+    for_active([&](int64_t t) {
+      const int64_t local = t % kernel_.threads();
+      const int64_t where[] = {local % kWarpThreads, local / kWarpThreads, block_of(t)};
+      of(in.results[0])[static_cast<size_t>(t)] = {
+          int_value(DType::kI64, where[static_cast<size_t>(position)])};
+    });
+    return {};
   }
 
   Status run_if(const KernelInstruction& in) {
@@ -219,7 +235,7 @@ class GpuExecutor {
   /// a warp.
   Status converged(const KernelInstruction& in) {
     if (in.op != KernelOp::kBarrier) return {};
-    const auto scope = static_cast<KernelBarrier>(in.index);
+    const KernelBarrier scope = in.as<BarrierPayload>().scope;
     const int64_t block = kernel_.threads();
     const int64_t group = scope == KernelBarrier::kWarp      ? kWarpThreads
                           : scope == KernelBarrier::kBlock   ? block
@@ -243,7 +259,7 @@ class GpuExecutor {
     for_active([&](int64_t t) {
       const int64_t lane = t % kWarpThreads;
       const int64_t other = in.op == KernelOp::kWarpXor
-                                ? lane ^ in.index
+                                ? lane ^ in.as<WarpXorPayload>().lane_bits
                                 : int_of(in.operands[1], t) & (kWarpThreads - 1);
       of(in.results[0])[static_cast<size_t>(t)] = from[static_cast<size_t>(t - lane + other)];
     });
@@ -289,21 +305,23 @@ class GpuExecutor {
   }
 
   Status copy(const KernelInstruction& in, int64_t t) {
-    const DType type = kernel_.buffers[static_cast<size_t>(in.buffer)].dtype;
+    const auto& [to_buffer, from_buffer, elements] = in.as<CopyAsyncPayload>();
+    const DType type = kernel_.buffers[static_cast<size_t>(to_buffer)].dtype;
     const bool on = in.operands.size() < 3 || int_of(in.operands[2], t) != 0;
-    for (int64_t i = 0; i < in.count; ++i) {
+    for (int64_t i = 0; i < elements; ++i) {
       WEFT_ASSIGN_OR_RETURN(std::byte * to,
-                            element(in, in.buffer, int_of(in.operands[0], t) + i, t));
+                            element(in, to_buffer, int_of(in.operands[0], t) + i, t));
       std::memset(to, 0, static_cast<size_t>(byte_size(type)));
       if (!on) continue;
       WEFT_ASSIGN_OR_RETURN(const std::byte* from,
-                            element(in, in.index, int_of(in.operands[1], t) + i, t));
+                            element(in, from_buffer, int_of(in.operands[1], t) + i, t));
       std::memcpy(to, from, static_cast<size_t>(byte_size(type)));
     }
     return {};
   }
 
   Status load_from_cluster(const KernelInstruction& in, int64_t t) {
+    const auto& payload = in.as<LoadClusterPayload>();
     const int64_t rank = int_of(in.operands[0], t), block = t / kernel_.threads();
     const auto mask = mask_operand(in);
     const DType type = kernel_.type(in.results[0]).dtype;
@@ -311,14 +329,14 @@ class GpuExecutor {
     ScalarLanes loaded;
     for (int32_t l = 0; l < kernel_.type(in.results[0]).lanes; ++l) {
       if (mask && lanes(in.operands[*mask], t)[static_cast<size_t>(l)].i == 0) {
-        loaded.push_back(in.value);
+        loaded.push_back(payload.filler);
         continue;
       }
       if (rank < 0 || rank >= kernel_.cluster) {
         return fail(in, fmt::format("block {} of a cluster of {}", rank, kernel_.cluster));
       }
       WEFT_ASSIGN_OR_RETURN(const std::byte* at,
-                            element(in, in.buffer, int_of(in.operands[1], t) + l, from));
+                            element(in, payload.buffer, int_of(in.operands[1], t) + l, from));
       loaded.push_back(read_element(type, at));
     }
     of(in.results[0])[static_cast<size_t>(t)] = std::move(loaded);
@@ -329,17 +347,18 @@ class GpuExecutor {
     const bool stores = in.op == KernelOp::kStore || in.op == KernelOp::kScatter;
     const bool indexed = in.op == KernelOp::kGather || in.op == KernelOp::kScatter;
     const auto mask = mask_operand(in);
-    const DType type = kernel_.buffers[static_cast<size_t>(in.buffer)].dtype;
+    const int32_t buffer = *buffer_of(in);
+    const DType type = kernel_.buffers[static_cast<size_t>(buffer)].dtype;
     const int32_t width = kernel_.type(stores ? in.operands[1] : in.results[0]).lanes;
     ScalarLanes loaded;
     for (int32_t l = 0; l < width; ++l) {
       const auto lane = static_cast<size_t>(l);
       if (mask && lanes(in.operands[*mask], t)[lane].i == 0) {
-        if (!stores) loaded.push_back(in.value);
+        if (!stores) loaded.push_back(in.as<LoadPayload>().filler);
         continue;
       }
       const int64_t base = lanes(in.operands[0], t)[indexed ? lane : 0].i;
-      WEFT_ASSIGN_OR_RETURN(std::byte * at, element(in, in.buffer, indexed ? base : base + l, t));
+      WEFT_ASSIGN_OR_RETURN(std::byte * at, element(in, buffer, indexed ? base : base + l, t));
       if (stores) {
         write_element(type, lanes(in.operands[1], t)[lane], at);
       } else {
@@ -355,12 +374,13 @@ class GpuExecutor {
   Status load_matrix(const KernelInstruction& in, int64_t t) {
     if (!whole_groups(kWarpThreads)) return fail(in, "not all lanes come");
     const int64_t lane = t % kWarpThreads, warp = t - lane;
-    const bool words = byte_size(kernel_.buffers[static_cast<size_t>(in.buffer)].dtype) == 4;
-    for (int32_t m = 0; m < in.index; ++m) {
+    const auto& [buffer, matrices, transposed] = in.as<LoadMatrixPayload>();
+    const bool words = byte_size(kernel_.buffers[static_cast<size_t>(buffer)].dtype) == 4;
+    for (int32_t m = 0; m < matrices; ++m) {
       uint32_t word = 0;
       if (words) {
         const int64_t at = int_of(in.operands[0], warp + 8 * m + lane / 4) + lane % 4;
-        WEFT_ASSIGN_OR_RETURN(const std::byte* from, element(in, in.buffer, at, t));
+        WEFT_ASSIGN_OR_RETURN(const std::byte* from, element(in, buffer, at, t));
         std::memcpy(&word, from, 4);
         of(in.results[static_cast<size_t>(m)])[static_cast<size_t>(t)] = {
             int_value(DType::kU32, word)};
@@ -368,9 +388,9 @@ class GpuExecutor {
       }
       for (int64_t half = 0; half < 2; ++half) {
         int64_t row = lane / 4, column = 2 * (lane % 4) + half;
-        if (in.transposed) std::swap(row, column);
+        if (transposed) std::swap(row, column);
         const int64_t start = int_of(in.operands[0], warp + 8 * m + row);
-        WEFT_ASSIGN_OR_RETURN(const std::byte* at, element(in, in.buffer, start + column, t));
+        WEFT_ASSIGN_OR_RETURN(const std::byte* at, element(in, buffer, start + column, t));
         uint16_t bits = 0;
         std::memcpy(&bits, at, 2);
         word |= static_cast<uint32_t>(bits) << (16 * half);
@@ -392,7 +412,7 @@ class GpuExecutor {
 
   /// Fragments as PTX lays them out, with group g = lane / 4 and t = lane % 4.
   void multiply_warp(const KernelInstruction& in, int64_t warp) {
-    const auto unit = static_cast<KernelUnit>(in.index);
+    const KernelUnit unit = in.as<MatrixMultiplyPayload>().unit;
     const bool tf32 = unit == KernelUnit::kM16N8K8TF32;
     const DType half = unit == KernelUnit::kM16N8K16F16 ? DType::kF16 : DType::kBF16;
     const auto word = [&](size_t operand, int64_t lane) {
@@ -435,34 +455,13 @@ class GpuExecutor {
 
 }  // namespace
 
-namespace {
-
-/// Whether an instruction that `is` accepts stands anywhere in the kernel.
-template <typename F>
-bool contains(const KernelBlock& block, F&& is) {
-  return std::any_of(block.body.begin(), block.body.end(), [&](const KernelInstruction& in) {
-    return is(in) || std::any_of(in.regions.begin(), in.regions.end(),
-                                 [&](const KernelBlock& r) { return contains(r, is); });
-  });
-}
-template <typename F>
-bool contains(const KernelFunction& kernel, F&& is) {
-  return std::any_of(kernel.phases.begin(), kernel.phases.end(),
-                     [&](const KernelPhase& p) { return contains(p.body, is); });
-}
-
-}  // namespace
-
 bool has_grid_barrier(const KernelFunction& kernel) {
-  return kernel.phases.size() > 1 || contains(kernel, [](const KernelInstruction& in) {
-           return in.op == KernelOp::kBarrier &&
-                  static_cast<KernelBarrier>(in.index) == KernelBarrier::kGrid;
-         });
+  return kernel.phases.size() > 1 || contains(kernel, is_grid_barrier);
 }
 
 bool multiplies_by(const KernelFunction& kernel, KernelUnit unit) {
   return contains(kernel, [&](const KernelInstruction& in) {
-    return in.op == KernelOp::kMatrixMultiply && static_cast<KernelUnit>(in.index) == unit;
+    return in.op == KernelOp::kMatrixMultiply && in.as<MatrixMultiplyPayload>().unit == unit;
   });
 }
 

@@ -106,7 +106,7 @@ class KernelExecutor {
   }
 
   Status run_access(const KernelInstruction& in) {
-    const auto number = static_cast<size_t>(in.buffer);
+    const auto number = static_cast<size_t>(*buffer_of(in));
     const KernelBuffer& buffer = kernel_.buffers[number];
     const bool stores = in.op == KernelOp::kStore || in.op == KernelOp::kScatter;
     const bool indexed = in.op == KernelOp::kGather || in.op == KernelOp::kScatter;
@@ -118,7 +118,7 @@ class KernelExecutor {
     for (int32_t l = 0; l < width; ++l) {
       const auto lane = static_cast<size_t>(l);
       if (mask && lanes(in.operands[*mask])[lane].i == 0) {
-        if (!stores) loaded.push_back(in.value);
+        if (!stores) loaded.push_back(in.as<LoadPayload>().filler);
         continue;
       }
       const int64_t base = lanes(in.operands[0])[indexed ? lane : 0].i;

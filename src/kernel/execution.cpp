@@ -65,15 +65,17 @@ ScalarLanes evaluate_pure(const KernelInstruction& in, KernelType type,
   for (size_t l = 0; l < out.size(); ++l) {
     switch (in.op) {
       case KernelOp::kConst:
-        out[l] = in.value;
+        out[l] = in.as<ConstPayload>().value;
         break;
       case KernelOp::kArgument:
-        out[l] = int_value(DType::kI64, arguments[static_cast<size_t>(in.index)]);
+        out[l] =
+            int_value(DType::kI64, arguments[static_cast<size_t>(in.as<ArgumentPayload>().number)]);
         break;
       case KernelOp::kApply: {
         ScalarValue values[3];
         for (size_t i = 0; i < in.operands.size(); ++i) values[i] = operand(i)[l];
-        out[l] = evaluate_scalar(in.scalar_op, {values, in.operands.size()}, type.dtype);
+        out[l] =
+            evaluate_scalar(in.as<ApplyPayload>().op, {values, in.operands.size()}, type.dtype);
         break;
       }
       case KernelOp::kFma:
@@ -89,13 +91,13 @@ ScalarLanes evaluate_pure(const KernelInstruction& in, KernelType type,
         out[l] = int_value(DType::kBool, static_cast<int64_t>(l) < operand(0)[0].i ? 1 : 0);
         break;
       case KernelOp::kReduceLanes:
-        out[l] = reduced(in.combiner, operand(0));
+        out[l] = reduced(in.as<ReduceLanesPayload>().combiner, operand(0));
         break;
       case KernelOp::kExtract:
-        out[l] = operand(0)[static_cast<size_t>(in.index)];
+        out[l] = operand(0)[static_cast<size_t>(in.as<ExtractPayload>().lane)];
         break;
       case KernelOp::kShuffle: {
-        const auto pick = static_cast<size_t>(in.lanes_picked[l]);
+        const auto pick = static_cast<size_t>(in.as<ShufflePayload>().lanes[l]);
         const size_t width = operand(0).size();
         out[l] = pick < width ? operand(0)[pick] : operand(1)[pick - width];
         break;

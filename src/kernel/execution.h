@@ -16,7 +16,8 @@ using ScalarLanes = std::vector<ScalarValue>;
 ScalarValue read_element(DType type, const std::byte* at);
 void write_element(DType type, const ScalarValue& value, std::byte* at);
 
-/// Requires an instruction of one result that is_pure and no warp operation nor position.
+/// Requires an instruction of one result that touches no memory, no other lanes and no regions, and
+/// is no position.
 ScalarLanes evaluate_pure(const KernelInstruction& in, KernelType type,
                           const std::vector<const ScalarLanes*>& operands,
                           const std::vector<int64_t>& arguments);

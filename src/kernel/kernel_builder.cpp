@@ -16,27 +16,15 @@ uint64_t mix(uint64_t hash, uint64_t value) {
 }
 
 uint64_t hash_of(const KernelInstruction& in, KernelType type) {
-  uint64_t h = mix(static_cast<uint64_t>(in.op), static_cast<uint64_t>(in.scalar_op));
-  h = mix(h, static_cast<uint64_t>(in.combiner) << 1 | (in.exponent_nonpositive ? 1 : 0));
-  h = mix(h, static_cast<uint64_t>(type.dtype) << 32 | static_cast<uint64_t>(type.lanes));
-  h = mix(h, static_cast<uint64_t>(in.value.i) ^ std::bit_cast<uint64_t>(in.value.f));
-  h = mix(h, static_cast<uint64_t>(in.index));
+  uint64_t h = mix(static_cast<uint64_t>(in.op),
+                   static_cast<uint64_t>(type.dtype) << 32 | static_cast<uint64_t>(type.lanes));
+  for_each_word(in.payload, [&](uint64_t word) { h = mix(h, word); });
   for (const Reg r : in.operands) h = mix(h, static_cast<uint64_t>(r));
-  for (const int32_t lane : in.lanes_picked) h = mix(h, static_cast<uint64_t>(lane));
   return h ^ h >> 32;
 }
 
-/// -0.0 and 0.0 are different constants; NaN is equal to itself.
-bool same_value(const ScalarValue& a, const ScalarValue& b) {
-  return a.type == b.type && a.i == b.i &&
-         std::bit_cast<uint64_t>(a.f) == std::bit_cast<uint64_t>(b.f);
-}
-
 bool same_instruction(const KernelInstruction& a, const KernelInstruction& b) {
-  return a.op == b.op && a.scalar_op == b.scalar_op && a.combiner == b.combiner &&
-         a.exponent_nonpositive == b.exponent_nonpositive && a.index == b.index &&
-         a.operands == b.operands && a.lanes_picked == b.lanes_picked &&
-         same_value(a.value, b.value);
+  return a.op == b.op && a.operands == b.operands && same_payload(a.payload, b.payload);
 }
 
 bool is_commutative(ScalarOp op) {
@@ -55,13 +43,6 @@ bool is_commutative(ScalarOp op) {
 bool is_number(const ScalarValue* value, int64_t number) {
   if (value == nullptr || value->type == DType::kBool) return false;
   return is_float(value->type) ? value->f == static_cast<double>(number) : value->i == number;
-}
-
-KernelInstruction instruction(KernelOp op, std::vector<Reg> operands) {
-  KernelInstruction in;
-  in.op = op;
-  in.operands = std::move(operands);
-  return in;
 }
 
 }  // namespace
@@ -135,9 +116,7 @@ const ScalarValue* KernelBuilder::constant_of(Reg r) const {
 
 Reg KernelBuilder::constant(KernelType type, ScalarValue value) {
   if (value.type != type.dtype) value = convert_value(value, type.dtype);
-  KernelInstruction in = instruction(KernelOp::kConst, {});
-  in.value = value;
-  const Reg r = emit_pure(std::move(in), type);
+  const Reg r = emit_pure({KernelOp::kConst, ConstPayload{value}}, type);
   facts_[static_cast<size_t>(r)] = {Fact::Kind::kConstant, kNoReg, value, kNoReg};
   return r;
 }
@@ -147,10 +126,8 @@ Reg KernelBuilder::int_constant(int64_t value) {
 }
 
 Reg KernelBuilder::argument(int32_t index) {
-  KernelInstruction in = instruction(KernelOp::kArgument, {});
-  in.index = index;
   kernel_.argument_count = std::max(kernel_.argument_count, index + 1);
-  return emit_pure(std::move(in), {DType::kI64, 1});
+  return emit_pure({KernelOp::kArgument, ArgumentPayload{index}}, {DType::kI64, 1});
 }
 
 Reg KernelBuilder::apply(ScalarOp op, std::vector<Reg> operands, DType result_type) {
@@ -164,11 +141,9 @@ Reg KernelBuilder::apply(ScalarOp op, std::vector<Reg> operands, DType result_ty
     std::swap(operands[0], operands[1]);
   }
   const KernelType t{result_type, lanes};
-  if (const Reg r = fold_constants(op, operands, t); r != kNoReg) return r;
-  if (const Reg r = fold_identity(op, operands, t); r != kNoReg) return r;
-  KernelInstruction in = instruction(KernelOp::kApply, operands);
-  in.scalar_op = op;
-  const Reg r = emit_pure(std::move(in), t);
+  if (const auto folded = fold_constants(op, operands, t)) return *folded;
+  if (const auto folded = fold_identity(op, operands, t)) return *folded;
+  const Reg r = emit_pure({KernelOp::kApply, ApplyPayload{op}, operands}, t);
   const bool is_sum = op == ScalarOp::kAdd && !is_float(result_type);
   if (const ScalarValue* c = is_sum ? constant_of(operands[1]) : nullptr) {
     facts_[static_cast<size_t>(r)] = {Fact::Kind::kSum, operands[0], *c, kNoReg};
@@ -179,69 +154,73 @@ Reg KernelBuilder::apply(ScalarOp op, std::vector<Reg> operands, DType result_ty
   return r;
 }
 
-Reg KernelBuilder::fold_constants(ScalarOp op, const std::vector<Reg>& operands, KernelType t) {
+std::optional<Reg> KernelBuilder::fold_constants(ScalarOp op, const std::vector<Reg>& operands,
+                                                 KernelType t) {
   ScalarValue values[3];
   for (size_t i = 0; i < operands.size(); ++i) {
     const ScalarValue* c = constant_of(operands[i]);
-    if (c == nullptr) return kNoReg;
+    if (c == nullptr) return std::nullopt;
     values[i] = *c;
   }
   const ScalarValue result = evaluate_scalar(op, {values, operands.size()}, t.dtype);
   // Which of the NaNs an operation yields is the machine's choice.
-  return is_float(result.type) && std::isnan(result.f) ? kNoReg : constant(t, result);
+  if (is_float(result.type) && std::isnan(result.f)) return std::nullopt;
+  return constant(t, result);
 }
 
-Reg KernelBuilder::fold_identity(ScalarOp op, const std::vector<Reg>& operands, KernelType t) {
+std::optional<Reg> KernelBuilder::fold_identity(ScalarOp op, const std::vector<Reg>& operands,
+                                                KernelType t) {
   const Reg a = operands[0];
-  if (op == ScalarOp::kConvert) return type(a) == t ? a : kNoReg;
+  if (op == ScalarOp::kConvert) return type(a) == t ? std::optional(a) : std::nullopt;
   if (op == ScalarOp::kSelect) return fold_select(operands);
-  if (operands.size() < 2) return kNoReg;
+  if (operands.size() < 2) return std::nullopt;
   const Reg b = operands[1];
   const ScalarValue* right = constant_of(b);
   const bool is_exact = !is_float(type(a).dtype);
   switch (op) {
     case ScalarOp::kMul:
       if (is_number(right, 1)) return a;
-      return is_exact && is_number(right, 0) ? b : kNoReg;
+      return is_exact && is_number(right, 0) ? std::optional(b) : std::nullopt;
     case ScalarOp::kDiv:
-      return is_number(right, 1) ? a : kNoReg;
+      return is_number(right, 1) ? std::optional(a) : std::nullopt;
     case ScalarOp::kRem:
-      return is_exact && is_number(right, 1) ? constant(t, int_value(t.dtype, 0)) : kNoReg;
+      if (!is_exact || !is_number(right, 1)) return std::nullopt;
+      return constant(t, int_value(t.dtype, 0));
     case ScalarOp::kAdd:
     case ScalarOp::kSub:
-      return is_exact ? fold_sum(op, a, b, t) : kNoReg;
+      return is_exact ? fold_sum(op, a, b, t) : std::nullopt;
     case ScalarOp::kMin:
     case ScalarOp::kMax:
-      return a == b ? a : kNoReg;
+      return a == b ? std::optional(a) : std::nullopt;
     case ScalarOp::kAnd:
     case ScalarOp::kOr:
       return fold_logic(op, a, b);
     default:
-      return kNoReg;
+      return std::nullopt;
   }
 }
 
-Reg KernelBuilder::fold_select(const std::vector<Reg>& operands) {
+std::optional<Reg> KernelBuilder::fold_select(const std::vector<Reg>& operands) {
   if (operands[1] == operands[2]) return operands[1];
   const ScalarValue* condition = constant_of(operands[0]);
-  if (condition == nullptr) return kNoReg;
+  if (condition == nullptr) return std::nullopt;
   return operands[condition->i != 0 ? 1 : 2];
 }
 
-Reg KernelBuilder::fold_logic(ScalarOp op, Reg a, Reg b) {
+std::optional<Reg> KernelBuilder::fold_logic(ScalarOp op, Reg a, Reg b) {
   if (a == b) return a;
   const ScalarValue* right = constant_of(b);
-  if (right == nullptr || right->type != DType::kBool) return kNoReg;
+  if (right == nullptr || right->type != DType::kBool) return std::nullopt;
   const bool absorbs = (right->i != 0) == (op == ScalarOp::kOr);
   return absorbs ? b : a;
 }
 
 /// x + 0, x - x, x - c as x + -c, and (x + c) + d as x + (c + d): offsets that differ by a constant
 /// then share their variable part.
-Reg KernelBuilder::fold_sum(ScalarOp op, Reg a, Reg b, KernelType t) {
+std::optional<Reg> KernelBuilder::fold_sum(ScalarOp op, Reg a, Reg b, KernelType t) {
   if (op == ScalarOp::kSub && a == b) return constant(t, int_value(t.dtype, 0));
   const ScalarValue* right = constant_of(b);
-  if (right == nullptr) return kNoReg;
+  if (right == nullptr) return std::nullopt;
   if (right->i == 0) return a;
   const ScalarValue zero = int_value(t.dtype, 0), amount = *right;
   if (op == ScalarOp::kSub) {
@@ -250,7 +229,7 @@ Reg KernelBuilder::fold_sum(ScalarOp op, Reg a, Reg b, KernelType t) {
     return apply(ScalarOp::kAdd, {a, negated}, t.dtype);
   }
   const Fact left = fact(a);
-  if (left.kind != Fact::Kind::kSum) return kNoReg;
+  if (left.kind != Fact::Kind::kSum) return std::nullopt;
   const ScalarValue parts[2] = {left.value, amount};
   const ScalarValue sum = evaluate_scalar(ScalarOp::kAdd, parts, t.dtype);
   return apply(ScalarOp::kAdd, {left.base, constant(t, sum)}, t.dtype);
@@ -259,9 +238,10 @@ Reg KernelBuilder::fold_sum(ScalarOp op, Reg a, Reg b, KernelType t) {
 Reg KernelBuilder::fma(Reg a, Reg b, Reg c) {
   const int32_t lanes = std::max({type(a).lanes, type(b).lanes, type(c).lanes});
   const KernelType t{type(a).dtype, lanes};
-  return emit_pure(
-      instruction(KernelOp::kFma, {broadcast(a, lanes), broadcast(b, lanes), broadcast(c, lanes)}),
-      t);
+  return emit_pure({KernelOp::kFma,
+                    NoPayload{},
+                    {broadcast(a, lanes), broadcast(b, lanes), broadcast(c, lanes)}},
+                   t);
 }
 
 Reg KernelBuilder::broadcast(Reg scalar, int32_t lanes) {
@@ -269,44 +249,39 @@ Reg KernelBuilder::broadcast(Reg scalar, int32_t lanes) {
   if (from.lanes == lanes) return scalar;
   WEFT_CHECK(from.lanes == 1, "a broadcast of a vector");
   if (const ScalarValue* c = constant_of(scalar)) return constant({from.dtype, lanes}, *c);
-  const Reg r = emit_pure(instruction(KernelOp::kBroadcast, {scalar}), {from.dtype, lanes});
+  const Reg r = emit_pure({KernelOp::kBroadcast, NoPayload{}, {scalar}}, {from.dtype, lanes});
   facts_[static_cast<size_t>(r)] = {Fact::Kind::kBroadcast, scalar, {}, kNoReg};
   return r;
 }
 
 Reg KernelBuilder::ramp(DType dtype, int32_t lanes) {
   if (lanes == 1) return constant({dtype, 1}, int_value(dtype, 0));
-  return emit_pure(instruction(KernelOp::kRamp, {}), {dtype, lanes});
+  return emit_pure({KernelOp::kRamp, NoPayload{}}, {dtype, lanes});
 }
 
 Reg KernelBuilder::lane_mask(Reg count, int32_t lanes) {
   if (const ScalarValue* c = constant_of(count); c != nullptr && (c->i <= 0 || c->i >= lanes)) {
     return constant({DType::kBool, lanes}, int_value(DType::kBool, c->i > 0 ? 1 : 0));
   }
-  return emit_pure(instruction(KernelOp::kLaneMask, {count}), {DType::kBool, lanes});
+  return emit_pure({KernelOp::kLaneMask, NoPayload{}, {count}}, {DType::kBool, lanes});
 }
 
 Reg KernelBuilder::reduce_lanes(Combiner combiner, Reg vector) {
   if (type(vector).lanes == 1) return vector;
-  KernelInstruction in = instruction(KernelOp::kReduceLanes, {vector});
-  in.combiner = combiner;
-  return emit_pure(std::move(in), {type(vector).dtype, 1});
+  return emit_pure({KernelOp::kReduceLanes, ReduceLanesPayload{combiner}, {vector}},
+                   {type(vector).dtype, 1});
 }
 
 Reg KernelBuilder::extract(Reg vector, int32_t lane) {
   if (type(vector).lanes == 1) return vector;
   if (fact(vector).kind == Fact::Kind::kBroadcast) return fact(vector).base;
   if (const ScalarValue* c = constant_of(vector)) return constant({c->type, 1}, *c);
-  KernelInstruction in = instruction(KernelOp::kExtract, {vector});
-  in.index = lane;
-  return emit_pure(std::move(in), {type(vector).dtype, 1});
+  return emit_pure({KernelOp::kExtract, ExtractPayload{lane}, {vector}}, {type(vector).dtype, 1});
 }
 
 Reg KernelBuilder::shuffle(Reg a, Reg b, std::vector<int32_t> lanes_picked) {
   const KernelType t{type(a).dtype, static_cast<int32_t>(lanes_picked.size())};
-  KernelInstruction in = instruction(KernelOp::kShuffle, {a, b});
-  in.lanes_picked = std::move(lanes_picked);
-  return emit_pure(std::move(in), t);
+  return emit_pure({KernelOp::kShuffle, ShufflePayload{std::move(lanes_picked)}, {a, b}}, t);
 }
 
 const KernelBuffer& KernelBuilder::buffer(int32_t number) const {
@@ -320,103 +295,86 @@ ScalarValue KernelBuilder::filler(int32_t number, const ScalarValue& other) cons
   return other.type == dtype ? other : convert_value(other, dtype);
 }
 
+/// With a mask, the filler becomes one of the buffer's type; without one there is none.
+template <typename P>
+Reg KernelBuilder::emit_load(KernelOp op, P payload, std::vector<Reg> operands, Reg mask,
+                             KernelType type) {
+  if (mask == kNoReg) {
+    payload.filler = {};
+  } else {
+    operands.push_back(broadcast(mask, type.lanes));
+    payload.filler = filler(payload.buffer, payload.filler);
+  }
+  return emit_result({op, payload, std::move(operands)}, type);
+}
+
 Reg KernelBuilder::load(int32_t number, Reg offset, int32_t lanes, Reg mask, ScalarValue other) {
-  KernelInstruction in = instruction(KernelOp::kLoad, {offset});
-  in.buffer = number;
   const KernelType t{buffer(number).dtype, lanes};
   if (const ScalarValue* all = mask == kNoReg ? nullptr : constant_of(mask)) {
     if (all->i == 0) return constant(t, filler(number, other));
     mask = kNoReg;
   }
-  if (mask != kNoReg) {
-    in.operands.push_back(broadcast(mask, lanes));
-    in.value = filler(number, other);
-  }
-  return emit_result(std::move(in), t);
+  return emit_load(KernelOp::kLoad, LoadPayload{number, other}, {offset}, mask, t);
 }
 
 Reg KernelBuilder::gather(int32_t number, Reg offsets, Reg mask, ScalarValue other) {
   const int32_t lanes = type(offsets).lanes;
   if (lanes == 1) return load(number, offsets, 1, mask, other);
-  KernelInstruction in = instruction(KernelOp::kGather, {offsets});
-  in.buffer = number;
   const KernelType t{buffer(number).dtype, lanes};
-  if (mask != kNoReg) {
-    in.operands.push_back(broadcast(mask, lanes));
-    in.value = filler(number, other);
-  }
-  return emit_result(std::move(in), t);
+  return emit_load(KernelOp::kGather, LoadPayload{number, other}, {offsets}, mask, t);
 }
 
 void KernelBuilder::store(int32_t number, Reg offset, Reg value, Reg mask, bool non_temporal) {
-  KernelInstruction in = instruction(KernelOp::kStore, {offset, value});
-  in.buffer = number;
   if (const ScalarValue* all = mask == kNoReg ? nullptr : constant_of(mask)) {
     if (all->i == 0) return;
     mask = kNoReg;
   }
-  in.non_temporal = non_temporal && mask == kNoReg;
-  if (mask != kNoReg) in.operands.push_back(broadcast(mask, type(value).lanes));
-  emit(std::move(in));
+  std::vector<Reg> operands{offset, value};
+  if (mask != kNoReg) operands.push_back(broadcast(mask, type(value).lanes));
+  const StorePayload payload{number, non_temporal && mask == kNoReg};
+  emit({KernelOp::kStore, payload, std::move(operands)});
 }
 
 void KernelBuilder::scatter(int32_t number, Reg offsets, Reg value, Reg mask) {
   const int32_t lanes = type(offsets).lanes;
   if (lanes == 1) return store(number, offsets, value, mask);
-  KernelInstruction in = instruction(KernelOp::kScatter, {offsets, broadcast(value, lanes)});
-  in.buffer = number;
-  if (mask != kNoReg) in.operands.push_back(broadcast(mask, lanes));
-  emit(std::move(in));
+  std::vector<Reg> operands{offsets, broadcast(value, lanes)};
+  if (mask != kNoReg) operands.push_back(broadcast(mask, lanes));
+  emit({KernelOp::kScatter, StorePayload{number}, std::move(operands)});
 }
 
 Reg KernelBuilder::position(KernelPosition position) {
-  KernelInstruction in = instruction(KernelOp::kPosition, {});
-  in.index = static_cast<int32_t>(position);
-  return emit_pure(std::move(in), {DType::kI64, 1});
+  return emit_pure({KernelOp::kPosition, PositionPayload{position}}, {DType::kI64, 1});
 }
 
 Reg KernelBuilder::warp_xor(Reg scalar, int32_t mask) {
-  KernelInstruction in = instruction(KernelOp::kWarpXor, {scalar});
-  in.index = mask;
-  return emit_pure(std::move(in), type(scalar));
+  return emit_pure({KernelOp::kWarpXor, WarpXorPayload{mask}, {scalar}}, type(scalar));
 }
 
 Reg KernelBuilder::warp_pick(Reg scalar, Reg lane) {
-  return emit_pure(instruction(KernelOp::kWarpPick, {scalar, lane}), type(scalar));
+  return emit_pure({KernelOp::kWarpPick, NoPayload{}, {scalar, lane}}, type(scalar));
 }
 
 void KernelBuilder::barrier(KernelBarrier scope) {
-  KernelInstruction in = instruction(KernelOp::kBarrier, {});
-  in.index = static_cast<int32_t>(scope);
-  emit(std::move(in));
+  emit({KernelOp::kBarrier, BarrierPayload{scope}});
 }
 
 Reg KernelBuilder::load_cluster(int32_t shared, Reg rank, Reg offset, int32_t lanes, Reg mask) {
-  KernelInstruction in = instruction(KernelOp::kLoadCluster, {rank, offset});
-  in.buffer = shared;
-  if (mask != kNoReg) {
-    in.operands.push_back(broadcast(mask, lanes));
-    in.value = filler(shared, {});
-  }
-  return emit_result(std::move(in), {buffer(shared).dtype, lanes});
+  return emit_load(KernelOp::kLoadCluster, LoadClusterPayload{shared, {}}, {rank, offset}, mask,
+                   {buffer(shared).dtype, lanes});
 }
 
 void KernelBuilder::copy_async(int32_t shared, Reg to, int32_t from_buffer, Reg from, int32_t count,
                                Reg mask) {
-  KernelInstruction in = instruction(KernelOp::kCopyAsync, {to, from});
-  in.buffer = shared;
-  in.index = from_buffer;
-  in.count = count;
-  if (mask != kNoReg) in.operands.push_back(mask);
-  emit(std::move(in));
+  std::vector<Reg> operands{to, from};
+  if (mask != kNoReg) operands.push_back(mask);
+  emit({KernelOp::kCopyAsync, CopyAsyncPayload{shared, from_buffer, count}, std::move(operands)});
 }
 
-void KernelBuilder::commit_async() { emit(instruction(KernelOp::kCommitAsync, {})); }
+void KernelBuilder::commit_async() { emit({KernelOp::kCommitAsync, NoPayload{}}); }
 
 void KernelBuilder::wait_async(int32_t groups_left) {
-  KernelInstruction in = instruction(KernelOp::kWaitAsync, {});
-  in.index = groups_left;
-  emit(std::move(in));
+  emit({KernelOp::kWaitAsync, WaitAsyncPayload{groups_left}});
 }
 
 std::vector<Reg> KernelBuilder::emit_results(KernelInstruction in, size_t count, KernelType type) {
@@ -428,28 +386,24 @@ std::vector<Reg> KernelBuilder::emit_results(KernelInstruction in, size_t count,
 
 std::vector<Reg> KernelBuilder::load_matrix(int32_t shared, Reg row_offset, int32_t matrices,
                                             bool transposed) {
-  KernelInstruction in = instruction(KernelOp::kLoadMatrix, {row_offset});
-  in.buffer = shared;
-  in.index = matrices;
-  in.transposed = transposed;
-  return emit_results(std::move(in), static_cast<size_t>(matrices), {DType::kU32, 1});
+  const LoadMatrixPayload payload{shared, matrices, transposed};
+  return emit_results({KernelOp::kLoadMatrix, payload, {row_offset}}, static_cast<size_t>(matrices),
+                      {DType::kU32, 1});
 }
 
 std::vector<Reg> KernelBuilder::matrix_multiply(KernelUnit unit, const std::vector<Reg>& a,
                                                 const std::vector<Reg>& b,
                                                 const std::vector<Reg>& c) {
-  KernelInstruction in = instruction(KernelOp::kMatrixMultiply, a);
-  in.operands.insert(in.operands.end(), b.begin(), b.end());
-  in.operands.insert(in.operands.end(), c.begin(), c.end());
-  in.index = static_cast<int32_t>(unit);
-  return emit_results(std::move(in), 4, {DType::kF32, 1});
+  std::vector<Reg> operands = a;
+  operands.insert(operands.end(), b.begin(), b.end());
+  operands.insert(operands.end(), c.begin(), c.end());
+  return emit_results({KernelOp::kMatrixMultiply, MatrixMultiplyPayload{unit}, std::move(operands)},
+                      4, {DType::kF32, 1});
 }
 
 Reg KernelBuilder::exp_nonpositive(Reg x) {
-  KernelInstruction in = instruction(KernelOp::kApply, {x});
-  in.scalar_op = ScalarOp::kExp;
-  in.exponent_nonpositive = true;
-  return emit_pure(std::move(in), type(x));
+  const ApplyPayload payload{ScalarOp::kExp, /*exponent_nonpositive=*/true};
+  return emit_pure({KernelOp::kApply, payload, {x}}, type(x));
 }
 
 std::vector<Reg> KernelBuilder::for_loop(
@@ -464,7 +418,7 @@ std::vector<Reg> KernelBuilder::for_loop(
     const uint64_t extent = static_cast<uint64_t>(last->i) - static_cast<uint64_t>(first->i);
     if (extent <= static_cast<uint64_t>(step)) return body(begin, carries);
   }
-  KernelInstruction in = instruction(KernelOp::kFor, {begin, end, int_constant(step)});
+  KernelInstruction in{KernelOp::kFor, NoPayload{}, {begin, end, int_constant(step)}};
   in.operands.insert(in.operands.end(), carries.begin(), carries.end());
   open_scope();
   std::vector<Reg> parameters{new_reg({DType::kI64, 1})};
@@ -487,7 +441,7 @@ std::vector<Reg> KernelBuilder::if_then_else(Reg condition,
     if (c->i != 0) return then_body();
     return else_body ? else_body() : std::vector<Reg>{};
   }
-  KernelInstruction in = instruction(KernelOp::kIf, {condition});
+  KernelInstruction in{KernelOp::kIf, NoPayload{}, {condition}};
   const auto add_region = [&](const std::function<std::vector<Reg>()>& write) {
     open_scope();
     std::vector<Reg> yields;

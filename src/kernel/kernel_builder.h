@@ -1,7 +1,7 @@
 #pragma once
 
 #include <functional>
-#include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -96,6 +96,8 @@ class KernelBuilder {
   Reg new_reg(KernelType type);
   Reg emit_pure(KernelInstruction instruction, KernelType type);
   Reg emit_result(KernelInstruction instruction, KernelType type);
+  template <typename P>
+  Reg emit_load(KernelOp op, P payload, std::vector<Reg> operands, Reg mask, KernelType type);
   std::vector<Reg> emit_results(KernelInstruction instruction, size_t count, KernelType type);
   void emit(KernelInstruction instruction) {
     scopes_.back().block.body.push_back(std::move(instruction));
@@ -105,11 +107,12 @@ class KernelBuilder {
 
   const Fact& fact(Reg r) const { return facts_[static_cast<size_t>(r)]; }
   const ScalarValue* constant_of(Reg r) const;
-  Reg fold_constants(ScalarOp op, const std::vector<Reg>& operands, KernelType type);
-  Reg fold_identity(ScalarOp op, const std::vector<Reg>& operands, KernelType type);
-  Reg fold_select(const std::vector<Reg>& operands);
-  Reg fold_logic(ScalarOp op, Reg a, Reg b);
-  Reg fold_sum(ScalarOp op, Reg a, Reg b, KernelType type);
+  // What an instruction would make, where none is needed.
+  std::optional<Reg> fold_constants(ScalarOp op, const std::vector<Reg>& operands, KernelType type);
+  std::optional<Reg> fold_identity(ScalarOp op, const std::vector<Reg>& operands, KernelType type);
+  std::optional<Reg> fold_select(const std::vector<Reg>& operands);
+  std::optional<Reg> fold_logic(ScalarOp op, Reg a, Reg b);
+  std::optional<Reg> fold_sum(ScalarOp op, Reg a, Reg b, KernelType type);
   ScalarValue filler(int32_t buffer, const ScalarValue& other) const;
   const KernelBuffer& buffer(int32_t number) const;
 

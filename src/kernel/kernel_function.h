@@ -6,9 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "graph/scalar_op.h"
+#include "kernel/kernel_payload.h"
 #include "support/dtype.h"
 #include "support/hash.h"
 #include "support/result.h"
@@ -27,57 +28,15 @@ struct KernelType {
 using Reg = int32_t;
 inline constexpr Reg kNoReg = -1;
 
-/// Instructions of a kernel. Operands in order; every offset counts elements of the buffer's dtype
-/// and is an i64.
+/// The instructions of a kernel, from kernel/ops.def, which says what each takes and gives.
 enum class KernelOp : uint8_t {
-  kConst,      ///< `value` in every lane
-  kArgument,   ///< launch argument number `index`, i64
-  kApply,      ///< `scalar_op` lane by lane; operands of one lane count (conditions are bool of the
-               ///< same lane count)
-  kFma,        ///< a * b + c, rounded once
-  kBroadcast,  ///< scalar -> every lane
-  kRamp,       ///< 0, 1, 2, … in the integer type
-  kLaneMask,   ///< n: i64 -> bool vector, lane < n
-  kReduceLanes,  ///< vector -> scalar by `combiner`, pairwise (halves first): a fixed order
-  kExtract,      ///< vector, lane `index` -> scalar
-  kShuffle,      ///< a, b (same type) -> lanes picked by `lanes_picked` from a's then b's
-  kLoad,      ///< buffer[offset + 0..lanes-1]; with a mask operand, masked-off lanes yield `value`
-  kGather,    ///< buffer[offsets lane by lane] (offsets i64 vector); with a mask as for kLoad
-  kStore,     ///< offset, value [, mask] -> buffer
-  kScatter,   ///< offsets (vector), value [, mask] -> buffer
-  kPrefetch,  ///< offset: the line there is wanted soon, to be written if `index` is 1; any offset
-              ///< will do
-  // Of a GPU's kernels only.
-  kPosition,     ///< i64: the thread's lane, warp or block, by `index` (KernelPosition)
-  kWarpXor,      ///< scalar of the lane whose number differs in the bits of `index`; all lanes take
-                 ///< part
-  kWarpPick,     ///< scalar, lane: i64 -> the scalar of that lane; all lanes take part
-  kBarrier,      ///< of the scope `index` (KernelBarrier): everything before it happens before what
-                 ///< follows
-  kLoadCluster,  ///< rank: i64, offset: as kLoad, from the shared buffer of block `rank` of the
-                 ///< cluster
-  kCopyAsync,    ///< offset in shared buffer `buffer`, offset in buffer `index` [, mask: bool]:
-               ///< copies `count` elements (4, 8 or 16 bytes) behind the thread's back; zeros where
-               ///< masked off
-  kCommitAsync,     ///< closes the group of the copies since the last one
-  kWaitAsync,       ///< until all groups of this thread but the newest `index` have arrived
-  kLoadMatrix,      ///< offset of this lane's row of 16 bytes in shared buffer `buffer`: `index`
-                    ///< (1, 2, 4) matrices of 8 rows as u32 fragments, `transposed` (16-bit
-                    ///< elements) or not (PTX ldmatrix)
-  kMatrixMultiply,  ///< a (4 u32), b (2 u32), c (4 f32) -> 4 f32 by unit `index` (KernelUnit)
-  kFor,  ///< begin, end, step, [carry inits]; region 0 (iv, carries) yields next carries; results:
-         ///< last carries
-  kIf,   ///< condition (scalar bool); region 0 / region 1 yield the results (region 1 may be empty
-         ///< without results)
+#define WEFT_KERNEL_OP(id, name, operands, result, place, Payload) id,
+#include "kernel/ops.def"
+#undef WEFT_KERNEL_OP
 };
 
-enum class KernelPosition : uint8_t { kLane, kWarp, kBlock };
-/// Blocks of a cluster, at most.
+/// Blocks of a cluster, at most (CUDA's limit with non-portable sizes).
 inline constexpr int32_t kMostClusterBlocks = 16;
-
-enum class KernelBarrier : uint8_t { kWarp, kBlock, kCluster, kGrid };
-/// mma.sync of PTX, rows x columns x depth: A row by row, B column by column, float32 accumulation.
-enum class KernelUnit : uint8_t { kM16N8K16F16, kM16N8K16BF16, kM16N8K8TF32 };
 
 struct KernelInstruction;
 
@@ -89,24 +48,24 @@ struct KernelBlock {
 };
 
 struct KernelInstruction {
-  KernelOp op = KernelOp::kConst;
+  KernelInstruction(KernelOp op, KernelPayload payload, std::vector<Reg> operands = {})
+      : op(op), payload(std::move(payload)), operands(std::move(operands)) {}
+
+  KernelOp op;
+  KernelPayload payload;  ///< the alternative that ops.def gives for `op`
   std::vector<Reg> operands;
   std::vector<Reg> results;
-  ScalarOp scalar_op = ScalarOp::kAdd;
-  Combiner combiner = Combiner::kSum;
-  ScalarValue value;
-  int32_t index = 0;    ///< kArgument, kExtract, kPrefetch and those of a GPU that name it
-  int32_t count = 0;    ///< kCopyAsync: elements
-  int32_t buffer = -1;  ///< kLoad, kGather, kStore, kScatter, kPrefetch and those of a GPU
-  std::vector<int32_t> lanes_picked;
-  /// kApply of kExp: the argument is known to be <= 0 or -inf or NaN, and 1e-6 relative is enough
-  /// (a max-subtracted exponent).
-  bool exponent_nonpositive = false;
-  bool transposed = false;  ///< kLoadMatrix
-  bool non_temporal =
-      false;  ///< kStore of a full vector that is not read again soon, at a multiple
-              ///< of its lanes; as any other where the buffer is not aligned to 64
   std::vector<KernelBlock> regions;
+
+  /// The payload of an instruction that holds a P: as<LoadPayload>() of a kLoad.
+  template <typename P>
+  const P& as() const {
+    return std::get<P>(payload);
+  }
+  template <typename P>
+  P& as() {
+    return std::get<P>(payload);
+  }
 };
 
 /// A pointer parameter, per-thread scratch, or shared memory of a block.

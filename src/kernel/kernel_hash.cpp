@@ -1,5 +1,3 @@
-#include <bit>
-
 #include "kernel/kernel_function.h"
 #include "support/hash.h"
 
@@ -17,20 +15,10 @@ void add_numbers(Hasher& hasher, const std::vector<T>& values) {
 void add_block(Hasher& hasher, const KernelBlock& block);
 
 void add_instruction(Hasher& hasher, const KernelInstruction& in) {
-  add_number(hasher, static_cast<int64_t>(in.op) | static_cast<int64_t>(in.scalar_op) << 8 |
-                         static_cast<int64_t>(in.combiner) << 16 |
-                         static_cast<int64_t>(in.exponent_nonpositive) << 24 |
-                         static_cast<int64_t>(in.non_temporal) << 25 |
-                         static_cast<int64_t>(in.transposed) << 26 |
-                         static_cast<int64_t>(in.value.type) << 32);
+  hasher.add_value(static_cast<uint64_t>(in.op));
+  for_each_word(in.payload, [&](uint64_t word) { hasher.add_value(word); });
   add_numbers(hasher, in.operands);
   add_numbers(hasher, in.results);
-  hasher.add_value(std::bit_cast<uint64_t>(in.value.f));
-  add_number(hasher, in.value.i);
-  add_number(hasher, in.index);
-  add_number(hasher, in.buffer);
-  if (in.count != 0) add_number(hasher, in.count);
-  add_numbers(hasher, in.lanes_picked);
   add_number(hasher, static_cast<int64_t>(in.regions.size()));
   for (const KernelBlock& region : in.regions) add_block(hasher, region);
 }

@@ -1,17 +1,23 @@
 #include "kernel/kernel_op.h"
 
 #include <array>
+#include <iterator>
+
+#include "support/check.h"
 
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 27> kOps = {
-    "const",           "argument",     "apply",      "fma",          "broadcast",  "ramp",
-    "lane_mask",       "reduce_lanes", "extract",    "shuffle",      "load",       "gather",
-    "store",           "scatter",      "prefetch",   "position",     "warp_xor",   "warp_pick",
-    "barrier",         "load_cluster", "copy_async", "commit_async", "wait_async", "load_matrix",
-    "matrix_multiply", "for",          "if"};
-static_assert(kOps.size() == static_cast<size_t>(KernelOp::kIf) + 1);
+constexpr KernelOperands exactly(size_t n) { return {n, KernelOperands::Beyond::kNothing}; }
+constexpr KernelOperands maskable(size_t n) { return {n, KernelOperands::Beyond::kMask}; }
+constexpr KernelOperands at_least(size_t n) { return {n, KernelOperands::Beyond::kAnything}; }
+
+constexpr KernelOpInfo kOps[] = {
+#define WEFT_KERNEL_OP(id, name, operands, result, place, Payload) \
+  {name, operands, KernelResult::result, KernelPlace::place},
+#include "kernel/ops.def"
+#undef WEFT_KERNEL_OP
+};
 
 constexpr std::array<std::string_view, 5> kKinds = {"input", "output", "workspace", "scratch",
                                                     "shared"};
@@ -31,10 +37,41 @@ std::optional<E> find_name(const std::array<std::string_view, kCount>& names,
 
 }  // namespace
 
-std::string_view kernel_op_name(KernelOp op) { return kOps[static_cast<size_t>(op)]; }
+const KernelOpInfo& kernel_op_info(KernelOp op) {
+  const auto index = static_cast<size_t>(op);
+  WEFT_CHECK(index < std::size(kOps), "instruction out of range");
+  return kOps[index];
+}
+
+std::string_view kernel_op_name(KernelOp op) { return kernel_op_info(op).name; }
 
 std::optional<KernelOp> parse_kernel_op(std::string_view name) {
-  return find_name<KernelOp>(kOps, name);
+  for (size_t i = 0; i < std::size(kOps); ++i) {
+    if (kOps[i].name == name) return static_cast<KernelOp>(i);
+  }
+  return std::nullopt;
+}
+
+KernelPayload default_payload(KernelOp op) {
+  switch (op) {
+#define WEFT_KERNEL_OP(id, name, operands, result, place, Payload) \
+  case KernelOp::id:                                               \
+    return Payload{};
+#include "kernel/ops.def"
+#undef WEFT_KERNEL_OP
+  }
+  throw_internal_error(__FILE__, __LINE__, "instruction", "out of range");
+}
+
+bool payload_matches(KernelOp op, const KernelPayload& payload) {
+  switch (op) {
+#define WEFT_KERNEL_OP(id, name, operands, result, place, Payload) \
+  case KernelOp::id:                                               \
+    return std::holds_alternative<Payload>(payload);
+#include "kernel/ops.def"
+#undef WEFT_KERNEL_OP
+  }
+  return false;
 }
 
 std::string_view position_name(KernelPosition p) { return kPositions[static_cast<size_t>(p)]; }
@@ -50,41 +87,27 @@ std::optional<KernelUnit> parse_unit(std::string_view name) {
   return find_name<KernelUnit>(kUnits, name);
 }
 
-bool is_warp_operation(KernelOp op) {
-  return op == KernelOp::kWarpXor || op == KernelOp::kWarpPick || op == KernelOp::kLoadMatrix ||
-         op == KernelOp::kMatrixMultiply;
-}
-
-bool is_pure(KernelOp op) {
-  switch (op) {
-    case KernelOp::kLoad:
-    case KernelOp::kGather:
-    case KernelOp::kStore:
-    case KernelOp::kScatter:
-    case KernelOp::kPrefetch:
-    case KernelOp::kBarrier:
-    case KernelOp::kLoadCluster:
-    case KernelOp::kCopyAsync:
-    case KernelOp::kCommitAsync:
-    case KernelOp::kWaitAsync:
-    case KernelOp::kLoadMatrix:
-    case KernelOp::kFor:
-    case KernelOp::kIf:
-      return false;
-    default:
-      return true;
-  }
-}
+bool is_warp_operation(KernelOp op) { return kernel_op_info(op).place == KernelPlace::kWarp; }
 
 std::optional<size_t> mask_operand(const KernelInstruction& in) {
-  size_t position = 0;
-  if (in.op == KernelOp::kLoad || in.op == KernelOp::kGather) position = 1;
-  if (in.op == KernelOp::kStore || in.op == KernelOp::kScatter || in.op == KernelOp::kCopyAsync ||
-      in.op == KernelOp::kLoadCluster) {
-    position = 2;
-  }
-  if (position == 0 || in.operands.size() <= position) return std::nullopt;
-  return position;
+  const KernelOperands& operands = kernel_op_info(in.op).operands;
+  const bool masked =
+      operands.beyond == KernelOperands::Beyond::kMask && in.operands.size() > operands.least;
+  return masked ? std::optional(operands.least) : std::nullopt;
+}
+
+std::optional<int32_t> buffer_of(const KernelInstruction& in) {
+  return std::visit(
+      [](const auto& payload) -> std::optional<int32_t> {
+        if constexpr (requires { payload.buffer; }) {
+          return payload.buffer;
+        } else if constexpr (requires { payload.to; }) {
+          return payload.to;
+        } else {
+          return std::nullopt;
+        }
+      },
+      in.payload);
 }
 
 std::string_view buffer_kind_name(KernelBuffer::Kind kind) {

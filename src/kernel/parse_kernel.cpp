@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-constexpr int kMaxDepth = 200;
+constexpr int kMaxDepth = 200;  ///< of blocks, as verify_kernel has it
 /// Registers are dense, so a text cannot name one far beyond the number of its characters.
 constexpr int64_t kMaxListed = int64_t{1} << 24;
 
@@ -141,12 +141,7 @@ class KernelParser {
     position_ += 2;
   }
 
-  DType dtype() {
-    const std::string_view w = word();
-    const auto type = parse_dtype(w);
-    if (!type) fail(fmt::format("'{}' is not an element type", w));
-    return type.value_or(DType::kF32);
-  }
+  DType dtype() { return named(parse_dtype, "an element type"); }
 
   /// f32, or f32x16. Element types have no 'x' in their names.
   KernelType type() {
@@ -238,12 +233,7 @@ class KernelParser {
     KernelBuffer b;
     if (number() != static_cast<int64_t>(kernel_.buffers.size())) fail("buffers count from 0");
     b.name = quoted();
-    const std::string_view kind = word();
-    if (const auto known = parse_buffer_kind(kind)) {
-      b.kind = *known;
-    } else {
-      fail(fmt::format("'{}' is not a kind of buffer", kind));
-    }
+    b.kind = named(parse_buffer_kind, "a kind of buffer");
     b.dtype = dtype();
     expect('[');
     b.elements = number(0);
@@ -272,19 +262,18 @@ class KernelParser {
   }
 
   KernelInstruction parse_instruction(int depth) {
-    KernelInstruction in;
     // Results of a loop or an if are numbered after what is inside: types first, then the body.
+    std::vector<Reg> results;
     if (peek() == '%') {
       do {
-        in.results.push_back(typed_reg());
+        results.push_back(typed_reg());
       } while (accept(','));
       expect('=');
     }
-    const std::string_view name = word();
-    const auto op = parse_kernel_op(name);
-    if (!op) fail(fmt::format("'{}' is not an instruction", name));
-    if (!ok()) return in;
-    in.op = *op;
+    const auto op = named(parse_kernel_op, "an instruction");
+    if (!ok()) return {KernelOp::kConst, ConstPayload{}};
+    KernelInstruction in{op, default_payload(op)};
+    in.results = std::move(results);
     if (in.op == KernelOp::kFor) {
       parse_for(in, depth);
     } else if (in.op == KernelOp::kIf) {
@@ -292,7 +281,7 @@ class KernelParser {
       in.regions.push_back(block(depth + 1));
       in.regions.push_back(accept_word("else") ? block(depth + 1) : KernelBlock{});
     } else {
-      parse_operands(in);
+      std::visit([&](auto& payload) { read(in, payload); }, in.payload);
     }
     return in;
   }
@@ -320,105 +309,113 @@ class KernelParser {
     return in.results.empty() ? KernelType{} : kernel_.type(in.results[0]);
   }
 
-  void parse_operands(KernelInstruction& in) {
-    switch (in.op) {
-      case KernelOp::kConst:
-        in.value = value(result_type(in).dtype);
-        return;
-      case KernelOp::kArgument:
-        in.index = small_number();
-        return;
-      case KernelOp::kApply:
-        parse_scalar_op(in);
-        break;
-      case KernelOp::kReduceLanes: {
-        const std::string_view name = word();
-        const auto combiner = parse_combiner(name);
-        if (!combiner) fail(fmt::format("'{}' is not a combiner", name));
-        in.combiner = combiner.value_or(Combiner::kSum);
-        break;
-      }
-      case KernelOp::kLoad:
-      case KernelOp::kGather:
-      case KernelOp::kStore:
-      case KernelOp::kScatter:
-        parse_access(in);
-        return;
-      case KernelOp::kLoadCluster:
-        parse_cluster_load(in);
-        return;
-      case KernelOp::kPrefetch:
-        in.buffer = small_number();
-        expect('[');
-        in.operands = {reg()};
-        expect(']');
-        in.index = accept_word("write") ? 1 : 0;
-        return;
-      case KernelOp::kPosition:
-        in.index = named(parse_position, "a position");
-        return;
-      case KernelOp::kBarrier:
-        in.index = named(parse_barrier, "a scope of barriers");
-        return;
-      case KernelOp::kWaitAsync:
-        in.index = small_number();
-        return;
-      case KernelOp::kMatrixMultiply:
-        in.index = named(parse_unit, "a matrix unit");
-        break;
-      case KernelOp::kLoadMatrix:
-        in.buffer = small_number();
-        in.operands = {element()};
-        in.index = times();
-        in.transposed = accept_word("transposed");
-        return;
-      case KernelOp::kCopyAsync:
-        in.buffer = small_number();
-        in.operands = {element()};
-        expect(',');
-        in.index = small_number();
-        in.operands.push_back(element());
-        in.count = times();
-        if (accept_word("mask")) in.operands.push_back(reg());
-        return;
-      default:
-        break;
-    }
+  /// %3, %4: as many as there are.
+  void read_operands(KernelInstruction& in) {
     while (ok() && peek() == '%' && !starts_next_instruction()) {
       in.operands.push_back(reg());
       if (!accept(',')) break;
     }
-    if (in.op == KernelOp::kExtract || in.op == KernelOp::kWarpXor) {
-      expect('[');
-      in.index = small_number();
-      expect(']');
-    }
-    if (in.op == KernelOp::kShuffle) {
-      expect('[');
-      do {
-        in.lanes_picked.push_back(small_number());
-      } while (accept(','));
-      expect(']');
-    }
+  }
+  void read_mask(KernelInstruction& in) {
+    if (accept_word("mask")) in.operands.push_back(reg());
+  }
+  /// What masked-off lanes hold, of the result's type; behind a mask only.
+  void read_filler(KernelInstruction& in, ScalarValue& filler) {
+    if (!mask_operand(in)) return;
+    expect_word("else");
+    filler = value(result_type(in).dtype);
   }
 
-  void parse_cluster_load(KernelInstruction& in) {
-    in.buffer = small_number();
+  // What follows the name, by what the instruction holds, as print() writes it.
+  void read(KernelInstruction& in, NoPayload&) { read_operands(in); }
+  void read(KernelInstruction& in, ConstPayload& p) { p.value = value(result_type(in).dtype); }
+  void read(KernelInstruction&, ArgumentPayload& p) { p.number = small_number(); }
+  void read(KernelInstruction& in, ApplyPayload& p) {
+    p.op = named(parse_scalar_op, "a scalar operation");
+    p.exponent_nonpositive = accept_word("nonpositive");
+    read_operands(in);
+  }
+  void read(KernelInstruction& in, ReduceLanesPayload& p) {
+    p.combiner = named(parse_combiner, "a combiner");
+    read_operands(in);
+  }
+  void read(KernelInstruction& in, ExtractPayload& p) {
+    read_operands(in);
+    p.lane = bracketed_number();
+  }
+  void read(KernelInstruction& in, ShufflePayload& p) {
+    read_operands(in);
+    expect('[');
+    do {
+      p.lanes.push_back(small_number());
+    } while (accept(','));
+    expect(']');
+  }
+  void read(KernelInstruction& in, LoadPayload& p) {
+    p.buffer = small_number();
+    in.operands = {element()};
+    read_mask(in);
+    read_filler(in, p.filler);
+  }
+  void read(KernelInstruction& in, StorePayload& p) {
+    p.buffer = small_number();
+    in.operands = {element()};
+    expect(',');
+    in.operands.push_back(reg());
+    read_mask(in);
+    p.non_temporal = accept_word("non_temporal");
+  }
+  void read(KernelInstruction& in, PrefetchPayload& p) {
+    p.buffer = small_number();
+    in.operands = {element()};
+    p.for_write = accept_word("write");
+  }
+  void read(KernelInstruction&, PositionPayload& p) {
+    p.position = named(parse_position, "a position");
+  }
+  void read(KernelInstruction& in, WarpXorPayload& p) {
+    read_operands(in);
+    p.lane_bits = bracketed_number();
+  }
+  void read(KernelInstruction&, BarrierPayload& p) {
+    p.scope = named(parse_barrier, "a scope of barriers");
+  }
+  void read(KernelInstruction& in, LoadClusterPayload& p) {
+    p.buffer = small_number();
     const Reg offset = element();
     expect_word("of");
     in.operands = {reg(), offset};
-    if (!accept_word("mask")) return;
-    in.operands.push_back(reg());
-    expect_word("else");
-    in.value = value(result_type(in).dtype);
+    read_mask(in);
+    read_filler(in, p.filler);
+  }
+  void read(KernelInstruction& in, CopyAsyncPayload& p) {
+    p.to = small_number();
+    in.operands = {element()};
+    expect(',');
+    p.from = small_number();
+    in.operands.push_back(element());
+    p.elements = times();
+    read_mask(in);
+  }
+  void read(KernelInstruction&, WaitAsyncPayload& p) { p.groups_left = small_number(); }
+  void read(KernelInstruction& in, LoadMatrixPayload& p) {
+    p.buffer = small_number();
+    in.operands = {element()};
+    p.matrices = times();
+    p.transposed = accept_word("transposed");
+  }
+  void read(KernelInstruction& in, MatrixMultiplyPayload& p) {
+    p.unit = named(parse_unit, "a matrix unit");
+    read_operands(in);
   }
 
-  template <typename Parse>
-  int32_t named(Parse parse, std::string_view what) {
+  /// The value that a word names.
+  template <typename E>
+  E named(std::optional<E> (*parse)(std::string_view), std::string_view what) {
     const std::string_view name = word();
-    const auto value = parse(name);
+    const std::optional<E> value = parse(name);
     if (!value) fail(fmt::format("'{}' is not {}", name, what));
-    return value ? static_cast<int32_t>(*value) : 0;
+    return value.value_or(E{});
   }
   /// [%3]
   Reg element() {
@@ -426,6 +423,13 @@ class KernelParser {
     const Reg r = reg();
     expect(']');
     return r;
+  }
+  /// [3]
+  int32_t bracketed_number() {
+    expect('[');
+    const int32_t n = small_number();
+    expect(']');
+    return n;
   }
   /// x4
   int32_t times() {
@@ -444,34 +448,6 @@ class KernelParser {
     size_t p = position_ + 1;
     while (p < text_.size() && text_[p] >= '0' && text_[p] <= '9') ++p;
     return p < text_.size() && text_[p] == ':';
-  }
-
-  void parse_scalar_op(KernelInstruction& in) {
-    const std::string_view name = word();
-    const auto op = weft::parse_scalar_op(name);
-    if (!op) fail(fmt::format("'{}' is not a scalar operation", name));
-    in.scalar_op = op.value_or(ScalarOp::kAdd);
-    in.exponent_nonpositive = accept_word("nonpositive");
-  }
-
-  void parse_access(KernelInstruction& in) {
-    const bool stores = in.op == KernelOp::kStore || in.op == KernelOp::kScatter;
-    in.buffer = small_number();
-    expect('[');
-    in.operands = {reg()};
-    expect(']');
-    if (stores) {
-      expect(',');
-      in.operands.push_back(reg());
-    }
-    if (accept_word("mask")) {
-      in.operands.push_back(reg());
-      if (!stores) {
-        expect_word("else");
-        in.value = value(result_type(in).dtype);
-      }
-    }
-    in.non_temporal = accept_word("non_temporal");
   }
 
   std::string_view text_;

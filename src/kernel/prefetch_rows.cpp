@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "kernel/clone_block.h"
+#include "kernel/kernel_op.h"
 
 namespace weft {
 
 namespace {
 
-constexpr int64_t kLineBytes = 64;
+constexpr int64_t kLineBytes = 64;  ///< of a cache line on x86-64
 
 bool is_innermost(const KernelInstruction& loop) {
   const auto& body = loop.regions[0].body;
@@ -57,7 +58,7 @@ class Prefetcher {
   std::optional<int64_t> number(Reg r) const {
     const auto it = definitions_.find(r);
     if (it == definitions_.end() || it->second.op != KernelOp::kConst) return std::nullopt;
-    return it->second.value.i;
+    return it->second.as<ConstPayload>().value.i;
   }
 
   bool same_range(const KernelInstruction& a, const KernelInstruction& b) const {
@@ -81,6 +82,10 @@ class Prefetcher {
     if (same_range(last, *sweeps.front())) request_next_row(rows, *sweeps.front(), last);
   }
 
+  KernelBuffer::Kind kind_of(int32_t buffer) const {
+    return kernel_.buffers[static_cast<size_t>(buffer)].kind;
+  }
+
   /// Elements of `access` that one request for a line covers; 0 where the access is none of whole
   /// vectors.
   int64_t elements_a_line(const KernelInstruction& access) const {
@@ -97,21 +102,18 @@ class Prefetcher {
     std::map<int32_t, int64_t> elements;  // by buffer, so far
     std::set<std::pair<int32_t, Reg>> met;
     for (const KernelInstruction* access : accesses) {
-      if (!met.emplace(access->buffer, access->operands[0]).second) continue;
+      const int32_t buffer = *buffer_of(*access);
+      if (!met.emplace(buffer, access->operands[0]).second) continue;
       const int64_t line = elements_a_line(*access);
       const Reg value = access->op == KernelOp::kLoad ? access->results[0] : access->operands[1];
-      int64_t& done = elements[access->buffer];
+      int64_t& done = elements[buffer];
       const bool fresh = done % line == 0;
       done += kernel_.type(value).lanes;
       if (!fresh) continue;
-      const Reg offset = copy(access->operands[0], renamed, requests);
-      if (offset == kNoReg) return;
-      KernelInstruction in;
-      in.op = KernelOp::kPrefetch;
-      in.buffer = access->buffer;
-      in.index = write ? 1 : 0;
-      in.operands = {offset};
-      requests.push_back(std::move(in));
+      const std::optional<Reg> offset = copy(access->operands[0], renamed, requests);
+      if (!offset) return;
+      requests.emplace_back(KernelOp::kPrefetch, PrefetchPayload{buffer, write},
+                            std::vector<Reg>{*offset});
     }
     changed_ |= !requests.empty();
     body.insert(body.begin(), std::make_move_iterator(requests.begin()),
@@ -119,13 +121,15 @@ class Prefetcher {
   }
 
   /// The register at other loop variables: arithmetic is written again, variables of loops around
-  /// stay. kNoReg where it is anything else.
-  Reg copy(Reg r, std::map<Reg, Reg>& renamed, std::vector<KernelInstruction>& out) {
+  /// stay. nullopt where it is anything else.
+  std::optional<Reg> copy(Reg r, std::map<Reg, Reg>& renamed, std::vector<KernelInstruction>& out) {
     if (const auto it = renamed.find(r); it != renamed.end()) return it->second;
     const auto definition = definitions_.find(r);
-    if (definition == definitions_.end()) return visible_.count(r) != 0 ? r : kNoReg;
+    if (definition == definitions_.end()) {
+      return visible_.count(r) != 0 ? std::optional(r) : std::nullopt;
+    }
     for (const Reg operand : definition->second.operands) {
-      if (copy(operand, renamed, out) == kNoReg) return kNoReg;
+      if (!copy(operand, renamed, out)) return std::nullopt;
     }
     out.push_back(clone_instruction(kernel_, definition->second, renamed));
     return renamed.at(r);
@@ -144,15 +148,18 @@ class Prefetcher {
     std::set<int32_t> touched;  // already by earlier sweeps
     for (const KernelInstruction* sweep : sweeps) {
       if (sweep == &last) continue;
-      for (const KernelInstruction& in : sweep->regions[0].body) touched.insert(in.buffer);
+      for (const KernelInstruction& in : sweep->regions[0].body) {
+        if (const auto buffer = buffer_of(in)) touched.insert(*buffer);
+      }
     }
     std::vector<const KernelInstruction*> stores;
     for (const KernelInstruction& in : last.regions[0].body) {
-      if (in.op != KernelOp::kStore || in.non_temporal || touched.count(in.buffer) != 0 ||
-          elements_a_line(in) == 0)
-        continue;
-      if (kernel_.buffers[static_cast<size_t>(in.buffer)].kind != KernelBuffer::Kind::kScratch)
+      if (in.op != KernelOp::kStore || elements_a_line(in) == 0) continue;
+      const auto& store = in.as<StorePayload>();
+      if (!store.non_temporal && touched.count(store.buffer) == 0 &&
+          kind_of(store.buffer) != KernelBuffer::Kind::kScratch) {
         stores.push_back(&in);
+      }
     }
     const Reg iv = last.regions[0].parameters[0];
     request(stores, {{iv, before.regions[0].parameters[0]}}, true, before.regions[0].body);
@@ -165,8 +172,9 @@ class Prefetcher {
     for (const KernelInstruction& in : first.regions[0].body) {
       const bool whole = in.op == KernelOp::kLoad && elements_a_line(in) != 0;
       if (whole && depends_on(in.operands[0], row) &&
-          kernel_.buffers[static_cast<size_t>(in.buffer)].kind == KernelBuffer::Kind::kInput)
+          kind_of(in.as<LoadPayload>().buffer) == KernelBuffer::Kind::kInput) {
         loads.push_back(&in);
+      }
     }
     if (loads.empty()) return;
     std::vector<KernelInstruction>& body = last.regions[0].body;

@@ -107,7 +107,7 @@ class KernelPrinter {
       }
       out_ += indent + "}";
     } else {
-      add_operands(in);
+      std::visit([&](const auto& payload) { add(in, payload); }, in.payload);
     }
     out_ += '\n';
   }
@@ -125,74 +125,81 @@ class KernelPrinter {
   }
 
   void add_operands(const KernelInstruction& in) {
-    switch (in.op) {
-      case KernelOp::kConst:
-        out_ += " " + value_text(in.value);
-        return;
-      case KernelOp::kArgument:
-        out_ += fmt::format(" {}", in.index);
-        return;
-      case KernelOp::kApply:
-        out_ += fmt::format(" {}{}", scalar_op_name(in.scalar_op),
-                            in.exponent_nonpositive ? " nonpositive" : "");
-        break;
-      case KernelOp::kReduceLanes:
-        out_ += fmt::format(" {}", combiner_name(in.combiner));
-        break;
-      case KernelOp::kLoad:
-      case KernelOp::kGather:
-      case KernelOp::kStore:
-      case KernelOp::kScatter:
-        add_access(in);
-        return;
-      case KernelOp::kLoadCluster:
-        out_ += fmt::format(" {}[%{}] of %{}", in.buffer, in.operands[1], in.operands[0]);
-        if (mask_operand(in)) {
-          out_ += fmt::format(" mask %{} else {}", in.operands[2], value_text(in.value));
-        }
-        return;
-      case KernelOp::kPrefetch:
-        out_ += fmt::format(" {}[%{}]{}", in.buffer, in.operands[0], in.index == 1 ? " write" : "");
-        return;
-      case KernelOp::kPosition:
-        out_ += fmt::format(" {}", position_name(static_cast<KernelPosition>(in.index)));
-        return;
-      case KernelOp::kBarrier:
-        out_ += fmt::format(" {}", barrier_name(static_cast<KernelBarrier>(in.index)));
-        return;
-      case KernelOp::kWaitAsync:
-        out_ += fmt::format(" {}", in.index);
-        return;
-      case KernelOp::kMatrixMultiply:
-        out_ += fmt::format(" {}", unit_name(static_cast<KernelUnit>(in.index)));
-        break;
-      case KernelOp::kLoadMatrix:
-        out_ += fmt::format(" {}[%{}] x{}{}", in.buffer, in.operands[0], in.index,
-                            in.transposed ? " transposed" : "");
-        return;
-      case KernelOp::kCopyAsync:
-        out_ += fmt::format(" {}[%{}], {}[%{}] x{}", in.buffer, in.operands[0], in.index,
-                            in.operands[1], in.count);
-        if (mask_operand(in)) out_ += fmt::format(" mask %{}", in.operands[2]);
-        return;
-      default:
-        break;
-    }
     if (!in.operands.empty()) out_ += " " + list(in.operands);
-    if (in.op == KernelOp::kExtract || in.op == KernelOp::kWarpXor)
-      out_ += fmt::format(" [{}]", in.index);
-    if (in.op == KernelOp::kShuffle) out_ += fmt::format(" [{}]", fmt::join(in.lanes_picked, ", "));
+  }
+  void add_mask(const KernelInstruction& in) {
+    if (const auto mask = mask_operand(in)) out_ += fmt::format(" mask %{}", in.operands[*mask]);
+  }
+  void add_filler(const KernelInstruction& in, const ScalarValue& filler) {
+    if (mask_operand(in)) out_ += " else " + value_text(filler);
   }
 
-  void add_access(const KernelInstruction& in) {
-    out_ += fmt::format(" {}[%{}]", in.buffer, in.operands[0]);
-    const bool stores = in.op == KernelOp::kStore || in.op == KernelOp::kScatter;
-    if (stores) out_ += fmt::format(", %{}", in.operands[1]);
-    if (const auto mask = mask_operand(in)) {
-      out_ += fmt::format(" mask %{}", in.operands[*mask]);
-      if (!stores) out_ += " else " + value_text(in.value);
-    }
-    if (in.non_temporal) out_ += " non_temporal";
+  // What follows the name, by what the instruction holds; parse_kernel reads it in the same order.
+  void add(const KernelInstruction& in, const NoPayload&) { add_operands(in); }
+  void add(const KernelInstruction&, const ConstPayload& p) { out_ += " " + value_text(p.value); }
+  void add(const KernelInstruction&, const ArgumentPayload& p) {
+    out_ += fmt::format(" {}", p.number);
+  }
+  void add(const KernelInstruction& in, const ApplyPayload& p) {
+    out_ +=
+        fmt::format(" {}{}", scalar_op_name(p.op), p.exponent_nonpositive ? " nonpositive" : "");
+    add_operands(in);
+  }
+  void add(const KernelInstruction& in, const ReduceLanesPayload& p) {
+    out_ += fmt::format(" {}", combiner_name(p.combiner));
+    add_operands(in);
+  }
+  void add(const KernelInstruction& in, const ExtractPayload& p) {
+    add_operands(in);
+    out_ += fmt::format(" [{}]", p.lane);
+  }
+  void add(const KernelInstruction& in, const ShufflePayload& p) {
+    add_operands(in);
+    out_ += fmt::format(" [{}]", fmt::join(p.lanes, ", "));
+  }
+  void add(const KernelInstruction& in, const LoadPayload& p) {
+    out_ += fmt::format(" {}[%{}]", p.buffer, in.operands[0]);
+    add_mask(in);
+    add_filler(in, p.filler);
+  }
+  void add(const KernelInstruction& in, const StorePayload& p) {
+    out_ += fmt::format(" {}[%{}], %{}", p.buffer, in.operands[0], in.operands[1]);
+    add_mask(in);
+    if (p.non_temporal) out_ += " non_temporal";
+  }
+  void add(const KernelInstruction& in, const PrefetchPayload& p) {
+    out_ += fmt::format(" {}[%{}]{}", p.buffer, in.operands[0], p.for_write ? " write" : "");
+  }
+  void add(const KernelInstruction&, const PositionPayload& p) {
+    out_ += fmt::format(" {}", position_name(p.position));
+  }
+  void add(const KernelInstruction& in, const WarpXorPayload& p) {
+    add_operands(in);
+    out_ += fmt::format(" [{}]", p.lane_bits);
+  }
+  void add(const KernelInstruction&, const BarrierPayload& p) {
+    out_ += fmt::format(" {}", barrier_name(p.scope));
+  }
+  void add(const KernelInstruction& in, const LoadClusterPayload& p) {
+    out_ += fmt::format(" {}[%{}] of %{}", p.buffer, in.operands[1], in.operands[0]);
+    add_mask(in);
+    add_filler(in, p.filler);
+  }
+  void add(const KernelInstruction& in, const CopyAsyncPayload& p) {
+    out_ += fmt::format(" {}[%{}], {}[%{}] x{}", p.to, in.operands[0], p.from, in.operands[1],
+                        p.elements);
+    add_mask(in);
+  }
+  void add(const KernelInstruction&, const WaitAsyncPayload& p) {
+    out_ += fmt::format(" {}", p.groups_left);
+  }
+  void add(const KernelInstruction& in, const LoadMatrixPayload& p) {
+    out_ += fmt::format(" {}[%{}] x{}{}", p.buffer, in.operands[0], p.matrices,
+                        p.transposed ? " transposed" : "");
+  }
+  void add(const KernelInstruction& in, const MatrixMultiplyPayload& p) {
+    out_ += fmt::format(" {}", unit_name(p.unit));
+    add_operands(in);
   }
 
   const KernelFunction& kernel_;

@@ -10,11 +10,12 @@ int shorten(const KernelFunction& kernel, KernelBlock& block) {
   int shortened = 0;
   for (KernelInstruction& in : block.body) {
     for (KernelBlock& region : in.regions) shortened += shorten(kernel, region);
-    if (in.op != KernelOp::kApply || in.scalar_op != ScalarOp::kExp || in.exponent_nonpositive)
-      continue;
+    if (in.op != KernelOp::kApply) continue;
+    auto& apply = in.as<ApplyPayload>();
+    if (apply.op != ScalarOp::kExp || apply.exponent_nonpositive) continue;
     const KernelType type = kernel.type(in.results[0]);
     if (type.dtype != DType::kF32 || type.lanes < 4) continue;
-    in.exponent_nonpositive = true;
+    apply.exponent_nonpositive = true;
     ++shortened;
   }
   return shortened;

@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kLineBytes = 64;
+constexpr int64_t kLineBytes = 64;  ///< of a cache line on x86-64
 
 class Streamer {
  public:
@@ -23,13 +23,14 @@ class Streamer {
     }
     bool changed = false;
     for (KernelInstruction* store : stores_) {
-      const auto number = static_cast<size_t>(store->buffer);
+      auto& payload = store->as<StorePayload>();
+      const auto number = static_cast<size_t>(payload.buffer);
       const KernelType type = kernel_.type(store->operands[1]);
       if (!streamed[number] || loaded_[number]) continue;
       if (type.lanes * byte_size(type.dtype) != kLineBytes ||
           divisor_of(store->operands[0]) % type.lanes != 0)
         continue;
-      store->non_temporal = true;
+      payload.non_temporal = true;
       changed = true;
     }
     return changed;
@@ -44,11 +45,13 @@ class Streamer {
 
   void collect(KernelBlock& block) {
     for (KernelInstruction& in : block.body) {
-      if (in.op == KernelOp::kConst && !is_float(in.value.type))
-        divisor_[in.results[0]] = std::abs(in.value.i);
+      if (in.op == KernelOp::kConst) {
+        const ScalarValue& value = in.as<ConstPayload>().value;
+        if (!is_float(value.type)) divisor_[in.results[0]] = std::abs(value.i);
+      }
       if (in.op == KernelOp::kApply) divisor_[in.results[0]] = divisor_of_result(in);
       if (in.op == KernelOp::kLoad || in.op == KernelOp::kGather)
-        loaded_[static_cast<size_t>(in.buffer)] = true;
+        loaded_[static_cast<size_t>(in.as<LoadPayload>().buffer)] = true;
       if (in.op == KernelOp::kFor) {
         divisor_[in.regions[0].parameters[0]] =
             std::gcd(divisor_of(in.operands[0]), divisor_of(in.operands[2]));
@@ -60,7 +63,7 @@ class Streamer {
 
   int64_t divisor_of_result(const KernelInstruction& in) const {
     const int64_t a = divisor_of(in.operands[0]);
-    switch (in.scalar_op) {
+    switch (in.as<ApplyPayload>().op) {
       case ScalarOp::kMul: {
         int64_t product = 1;
         return __builtin_mul_overflow(a, divisor_of(in.operands[1]), &product) ? 1 : product;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernel/kernel_op.h"
+
 namespace weft {
 namespace {
 
@@ -44,7 +46,7 @@ class UniformityWalk {
       Uniformity made = around;
       for (const Reg r : in.operands) made = std::max(made, at(r));
       if (in.op == KernelOp::kPosition) {
-        const auto position = static_cast<KernelPosition>(in.index);
+        const KernelPosition position = in.as<PositionPayload>().position;
         if (position == KernelPosition::kLane) made = Uniformity::kThread;
         if (position == KernelPosition::kWarp) made = std::max(made, Uniformity::kWarp);
         if (position == KernelPosition::kBlock) {
@@ -52,9 +54,12 @@ class UniformityWalk {
           is_block_[static_cast<size_t>(in.results[0])] = true;
         }
       }
-      if (in.op == KernelOp::kConst) constants_[static_cast<size_t>(in.results[0])] = in.value.i;
+      if (in.op == KernelOp::kConst) {
+        constants_[static_cast<size_t>(in.results[0])] = in.as<ConstPayload>().value.i;
+      }
       if (in.op == KernelOp::kApply && of_cluster(in)) made = around;
-      if (in.buffer >= 0 && in.op != KernelOp::kLoadCluster && is_own(in.buffer)) {
+      const auto buffer = buffer_of(in);
+      if (buffer && in.op != KernelOp::kLoadCluster && is_own(*buffer)) {
         made = std::max(made, Uniformity::kBlock);
       }
       if (in.op == KernelOp::kLoadMatrix || in.op == KernelOp::kMatrixMultiply) {
@@ -90,8 +95,9 @@ class UniformityWalk {
         *divisor % kernel_.cluster != 0) {
       return false;
     }
-    if (in.scalar_op == ScalarOp::kRem) is_block_[static_cast<size_t>(in.results[0])] = true;
-    return in.scalar_op == ScalarOp::kDiv;
+    const ScalarOp op = in.as<ApplyPayload>().op;
+    if (op == ScalarOp::kRem) is_block_[static_cast<size_t>(in.results[0])] = true;
+    return op == ScalarOp::kDiv;
   }
 
   void walk_for(const KernelInstruction& in, Uniformity around) {

@@ -9,8 +9,10 @@
 namespace weft {
 namespace {
 
-constexpr int32_t kMaxLanes = 64;
-constexpr int kMaxDepth = 200;
+constexpr int32_t kMaxLanes = 64;  ///< of the narrowest elements in the widest (512-bit) registers
+constexpr int kMaxDepth =
+    200;  ///< of blocks: the recursions over them stay far from the stack's end
+constexpr KernelType kIndex{DType::kI64, 1};
 
 std::string type_name(KernelType t) {
   return t.lanes == 1 ? std::string(dtype_name(t.dtype))
@@ -30,7 +32,8 @@ class KernelVerifier {
     for (const KernelPhase& phase : kernel_.phases) {
       if (phase.work_items < 0) return fail("a phase of a negative number of items");
       if (phase.body.parameters.size() != 2) return fail("a phase takes (begin, end)");
-      WEFT_RETURN_IF_ERROR(check_block(phase.body, {{DType::kI64, 1}, {DType::kI64, 1}}, 0));
+      WEFT_RETURN_IF_ERROR(check_block(phase.body, {kIndex, kIndex}, 0));
+      at_ = nullptr;
       if (!phase.body.yields.empty()) return fail("a phase yields nothing");
     }
     if (kernel_.is_gpu()) WEFT_RETURN_IF_ERROR(check_convergence());
@@ -44,9 +47,14 @@ class KernelVerifier {
   }
 
  private:
-  Error fail(std::string message) const {
-    return invalid_input(fmt::format("kernel '{}': {}{}", kernel_.name,
-                                     where_.empty() ? "" : where_ + ": ", message));
+  /// "kernel 'k': %4 = load: …", with the instruction at hand.
+  Error fail(const std::string& message) const {
+    std::string where;
+    if (at_ != nullptr) {
+      if (!at_->results.empty()) where = fmt::format("%{} = ", at_->results[0]);
+      where += std::string(kernel_op_name(at_->op)) + ": ";
+    }
+    return invalid_input(fmt::format("kernel '{}': {}{}", kernel_.name, where, message));
   }
 
   Status check_declarations() {
@@ -142,9 +150,7 @@ class KernelVerifier {
     std::vector<Reg> opened;
     WEFT_RETURN_IF_ERROR(define(block.parameters, parameters, opened));
     for (const KernelInstruction& in : block.body) {
-      where_ =
-          fmt::format("%{} = {}", in.results.empty() ? -1 : in.results[0], kernel_op_name(in.op));
-      if (in.results.empty()) where_ = kernel_op_name(in.op);
+      at_ = &in;
       WEFT_RETURN_IF_ERROR(check_uses(in.operands));
       std::vector<KernelType> types;
       WEFT_RETURN_IF_ERROR(check_instruction(in, types, depth));
@@ -168,26 +174,56 @@ class KernelVerifier {
     if (in.operands.size() == count) return {};
     return fail(fmt::format("{} operands, not {}", in.operands.size(), count));
   }
+  Status check_count(const KernelInstruction& in, const KernelOperands& operands) const {
+    const size_t count = in.operands.size();
+    if (count == operands.least) return {};
+    switch (operands.beyond) {
+      case KernelOperands::Beyond::kAnything:
+        return count > operands.least ? Status{} : expect_operands(in, operands.least);
+      case KernelOperands::Beyond::kMask:
+        return expect_operands(in, operands.least + 1);
+      default:
+        return expect_operands(in, operands.least);
+    }
+  }
+  /// What kernel/ops.def says of the results' types; of kOther nothing yet.
+  std::vector<KernelType> listed_types(const KernelInstruction& in, KernelResult result) const {
+    switch (result) {
+      case KernelResult::kIndex:
+        return {kIndex};
+      case KernelResult::kSame:
+        return {operand(in, 0)};
+      case KernelResult::kElement:
+        return {{operand(in, 0).dtype, 1}};
+      case KernelResult::kClaimed:
+        return {claimed(in)};
+      default:
+        return {};
+    }
+  }
 
   /// Sets the types of the results.
   Status check_instruction(const KernelInstruction& in, std::vector<KernelType>& types, int depth) {
+    if (!payload_matches(in.op, in.payload)) return fail("holds what another instruction does");
     if (in.op != KernelOp::kFor && in.op != KernelOp::kIf && !in.regions.empty()) {
       return fail("no place for a region");
     }
+    const KernelOpInfo& info = kernel_op_info(in.op);
+    if (info.place != KernelPlace::kAnywhere && !kernel_.is_gpu()) return fail("in a CPU's kernel");
+    WEFT_RETURN_IF_ERROR(check_count(in, info.operands));
+    types = listed_types(in, info.result);
     switch (in.op) {
       case KernelOp::kConst:
       case KernelOp::kArgument:
       case KernelOp::kRamp:
-        return check_leaf(in, types);
+        return check_leaf(in, types[0]);
       case KernelOp::kApply:
         return check_apply(in, types);
-      case KernelOp::kFma:
-        WEFT_RETURN_IF_ERROR(expect_operands(in, 3));
-        types = {operand(in, 0)};
-        if (operand(in, 1) != types[0] || operand(in, 2) != types[0] || !is_float(types[0].dtype)) {
-          return fail("needs three floats of one type");
-        }
-        return {};
+      case KernelOp::kFma: {
+        const bool alike = operand(in, 1) == types[0] && operand(in, 2) == types[0];
+        return alike && is_float(types[0].dtype) ? Status{}
+                                                 : fail("needs three floats of one type");
+      }
       case KernelOp::kBroadcast:
       case KernelOp::kLaneMask:
       case KernelOp::kReduceLanes:
@@ -198,20 +234,30 @@ class KernelVerifier {
       case KernelOp::kGather:
       case KernelOp::kStore:
       case KernelOp::kScatter:
-        return check_access(in, types);
+        return check_access(in);
       case KernelOp::kPrefetch:
         return check_prefetch(in);
-      case KernelOp::kPosition:
       case KernelOp::kWarpXor:
       case KernelOp::kWarpPick:
-      case KernelOp::kBarrier:
+        return check_exchange(in);
+      case KernelOp::kBarrier: {
+        const bool waits_for_cluster = in.as<BarrierPayload>().scope == KernelBarrier::kCluster;
+        return waits_for_cluster && kernel_.cluster == 1 ? fail("no such scope") : Status{};
+      }
       case KernelOp::kLoadCluster:
-      case KernelOp::kCopyAsync:
-      case KernelOp::kCommitAsync:
+        return check_cluster_load(in, types[0]);
       case KernelOp::kWaitAsync:
+        return in.as<WaitAsyncPayload>().groups_left >= 0 ? Status{}
+                                                          : fail("a negative number of groups");
+      case KernelOp::kCopyAsync:
+        return check_copy(in);
       case KernelOp::kLoadMatrix:
+        return check_load_matrix(in, types);
       case KernelOp::kMatrixMultiply:
-        return check_gpu(in, types);
+        return check_multiply(in, types);
+      case KernelOp::kPosition:
+      case KernelOp::kCommitAsync:
+        return {};
       case KernelOp::kFor:
         return check_for(in, types, depth);
       case KernelOp::kIf:
@@ -226,102 +272,77 @@ class KernelVerifier {
   }
 
   Status check_prefetch(const KernelInstruction& in) const {
-    WEFT_RETURN_IF_ERROR(expect_operands(in, 1));
-    if (buffer(in.buffer) == nullptr || in.index < 0 || in.index > 1)
-      return fail("names no buffer or no kind of access");
-    if (operand(in, 0) != KernelType{DType::kI64, 1}) return fail("an offset that is no i64");
+    if (buffer(in.as<PrefetchPayload>().buffer) == nullptr) return fail("names no buffer");
+    return operand(in, 0) == kIndex ? Status{} : fail("an offset that is no i64");
+  }
+
+  Status check_exchange(const KernelInstruction& in) const {
+    if (operand(in, 0).lanes != 1) return fail("of a vector");
+    if (in.op == KernelOp::kWarpPick) {
+      return operand(in, 1) == kIndex ? Status{} : fail("takes a scalar and a lane");
+    }
+    const int32_t apart = in.as<WarpXorPayload>().lane_bits;
+    return apart >= 1 && apart <= 31 ? Status{} : fail(fmt::format("lanes {} apart", apart));
+  }
+
+  Status check_load_matrix(const KernelInstruction& in, std::vector<KernelType>& types) const {
+    const auto& [number, matrices, transposed] = in.as<LoadMatrixPayload>();
+    const KernelBuffer* from = buffer(number);
+    const bool counted = matrices == 1 || matrices == 2 || matrices == 4;
+    const bool shared = from != nullptr && from->kind == KernelBuffer::Kind::kShared;
+    const int64_t width = shared ? byte_size(from->dtype) : 0;
+    if (!counted || (width != 2 && (width != 4 || transposed)) || operand(in, 0) != kIndex) {
+      return fail(
+          "loads 1, 2 or 4 matrices of 16-bit elements, or of 32-bit ones that are not "
+          "transposed, from a shared buffer");
+    }
+    types.assign(static_cast<size_t>(matrices), {DType::kU32, 1});
     return {};
   }
 
-  Status check_gpu(const KernelInstruction& in, std::vector<KernelType>& types) {
-    if (!kernel_.is_gpu()) return fail("in a CPU's kernel");
-    const KernelType offset{DType::kI64, 1};
-    switch (in.op) {
-      case KernelOp::kPosition:
-        types = {offset};
-        if (in.index < 0 || in.index > 2) return fail("no such position");
-        return expect_operands(in, 0);
-      case KernelOp::kWarpXor:
-        WEFT_RETURN_IF_ERROR(expect_operands(in, 1));
-        types = {operand(in, 0)};
-        if (in.index < 1 || in.index > 31) return fail(fmt::format("lanes {} apart", in.index));
-        return types[0].lanes == 1 ? Status{} : fail("of a vector");
-      case KernelOp::kWarpPick:
-        WEFT_RETURN_IF_ERROR(expect_operands(in, 2));
-        types = {operand(in, 0)};
-        return types[0].lanes == 1 && operand(in, 1) == offset ? Status{}
-                                                               : fail("takes a scalar and a lane");
-      case KernelOp::kBarrier:
-        if (in.index < 0 || in.index > static_cast<int32_t>(KernelBarrier::kGrid) ||
-            (static_cast<KernelBarrier>(in.index) == KernelBarrier::kCluster &&
-             kernel_.cluster == 1)) {
-          return fail("no such scope");
-        }
-        return expect_operands(in, 0);
-      case KernelOp::kLoadCluster:
-        return check_cluster_load(in, types);
-      case KernelOp::kCommitAsync:
-      case KernelOp::kWaitAsync:
-        return in.index >= 0 ? expect_operands(in, 0) : fail("a negative number of groups");
-      case KernelOp::kCopyAsync:
-        return check_copy(in);
-      case KernelOp::kLoadMatrix: {
-        WEFT_RETURN_IF_ERROR(expect_operands(in, 1));
-        const KernelBuffer* from = buffer(in.buffer);
-        types.assign(static_cast<size_t>(std::max(in.index, 0)), {DType::kU32, 1});
-        const bool fits = in.index == 1 || in.index == 2 || in.index == 4;
-        return fits && from != nullptr && from->kind == KernelBuffer::Kind::kShared &&
-                       (byte_size(from->dtype) == 2 ||
-                        (byte_size(from->dtype) == 4 && !in.transposed)) &&
-                       operand(in, 0) == offset
-                   ? Status{}
-                   : fail(
-                         "loads 1, 2 or 4 matrices of 16-bit elements, or of 32-bit ones that are "
-                         "not transposed, from a shared buffer");
-      }
-      default: {
-        WEFT_RETURN_IF_ERROR(expect_operands(in, 10));
-        for (size_t i = 0; i < 10; ++i) {
-          const KernelType wanted{i < 6 ? DType::kU32 : DType::kF32, 1};
-          if (operand(in, i) != wanted) return fail("takes four, two u32 and four f32");
-        }
-        types.assign(4, {DType::kF32, 1});
-        return in.index >= 0 && in.index <= 2 ? Status{} : fail("no such unit");
-      }
+  Status check_multiply(const KernelInstruction& in, std::vector<KernelType>& types) const {
+    for (size_t i = 0; i < in.operands.size(); ++i) {
+      const KernelType wanted{i < 6 ? DType::kU32 : DType::kF32, 1};
+      if (operand(in, i) != wanted) return fail("takes four, two u32 and four f32");
     }
+    types.assign(4, {DType::kF32, 1});
+    return {};
   }
 
-  Status check_cluster_load(const KernelInstruction& in, std::vector<KernelType>& types) {
-    if (in.operands.size() != 2) WEFT_RETURN_IF_ERROR(expect_operands(in, 3));
-    const KernelBuffer* from = buffer(in.buffer);
+  Status check_cluster_load(const KernelInstruction& in, KernelType type) const {
+    const auto& payload = in.as<LoadClusterPayload>();
+    const KernelBuffer* from = buffer(payload.buffer);
     if (from == nullptr || from->kind != KernelBuffer::Kind::kShared || kernel_.cluster == 1) {
       return fail("takes a shared buffer of a block of the cluster");
     }
-    types = {{from->dtype, claimed(in).lanes}};
-    const KernelType offset{DType::kI64, 1};
-    const bool typed =
-        operand(in, 0) == offset && operand(in, 1) == offset &&
-        (in.operands.size() == 2 || operand(in, 2) == KernelType{DType::kBool, types[0].lanes});
+    const bool masked = mask_operand(in).has_value();
+    const bool typed = operand(in, 0) == kIndex && operand(in, 1) == kIndex &&
+                       (!masked || operand(in, 2) == KernelType{DType::kBool, type.lanes});
     if (!typed) return fail("takes a rank, an offset and a mask of as many lanes");
-    if (in.operands.size() == 3 && in.value.type != from->dtype) {
-      return fail("a filler of another type");
-    }
-    return {};
+    WEFT_RETURN_IF_ERROR(check_element(type, *from));
+    return masked ? check_filler(payload.filler, *from) : Status{};
   }
 
-  Status check_copy(const KernelInstruction& in) {
-    if (in.operands.size() != 2) WEFT_RETURN_IF_ERROR(expect_operands(in, 3));
-    const KernelBuffer* to = buffer(in.buffer);
-    const KernelBuffer* from = buffer(in.index);
+  Status check_element(KernelType value, const KernelBuffer& of) const {
+    if (value.dtype == of.dtype) return {};
+    return fail(fmt::format("{} in a buffer of {}", type_name(value), dtype_name(of.dtype)));
+  }
+  Status check_filler(const ScalarValue& filler, const KernelBuffer& of) const {
+    return filler.type == of.dtype ? Status{} : fail("a filler of another type");
+  }
+
+  Status check_copy(const KernelInstruction& in) const {
+    const auto& payload = in.as<CopyAsyncPayload>();
+    const KernelBuffer* to = buffer(payload.to);
+    const KernelBuffer* from = buffer(payload.from);
     if (to == nullptr || from == nullptr || to->kind != KernelBuffer::Kind::kShared ||
         from->kind == KernelBuffer::Kind::kShared || to->dtype != from->dtype) {
       return fail("copies from global into shared memory of one type");
     }
-    const int64_t bytes = in.count * byte_size(to->dtype);
+    const int64_t bytes = payload.elements * byte_size(to->dtype);
     if (bytes != 4 && bytes != 8 && bytes != 16) return fail(fmt::format("copies {} bytes", bytes));
-    const bool typed = operand(in, 0) == KernelType{DType::kI64, 1} &&
-                       operand(in, 1) == KernelType{DType::kI64, 1} &&
-                       (in.operands.size() == 2 || operand(in, 2) == KernelType{DType::kBool, 1});
+    const bool typed = operand(in, 0) == kIndex && operand(in, 1) == kIndex &&
+                       (!mask_operand(in) || operand(in, 2) == KernelType{DType::kBool, 1});
     return typed ? Status{} : fail("takes two offsets and a scalar mask");
   }
 
@@ -339,13 +360,13 @@ class KernelVerifier {
       Uniformity needed = Uniformity::kThread;
       if (is_warp_operation(in.op)) needed = Uniformity::kWarp;
       if (in.op == KernelOp::kBarrier) {
-        const auto scope = static_cast<KernelBarrier>(in.index);
+        const KernelBarrier scope = in.as<BarrierPayload>().scope;
         needed = scope == KernelBarrier::kWarp      ? Uniformity::kWarp
                  : scope == KernelBarrier::kCluster ? Uniformity::kCluster
                                                     : Uniformity::kBlock;
       }
       if (around > needed) {
-        where_ = kernel_op_name(in.op);
+        at_ = &in;
         return fail("stands where not all threads come");
       }
       Uniformity inside = around;
@@ -360,34 +381,32 @@ class KernelVerifier {
     return {};
   }
 
-  Status check_leaf(const KernelInstruction& in, std::vector<KernelType>& types) {
-    WEFT_RETURN_IF_ERROR(expect_operands(in, 0));
-    types = {claimed(in)};
-    if (in.op == KernelOp::kConst) {
-      if (in.value.type != types[0].dtype) return fail("a value of another type");
-      if (types[0] == KernelType{DType::kI64, 1} && !in.results.empty()) {
-        step_[static_cast<size_t>(in.results[0])] = in.value.i;
-      }
-      return {};
+  Status check_leaf(const KernelInstruction& in, KernelType type) {
+    if (in.op == KernelOp::kRamp) {
+      return is_integer(type.dtype) ? Status{} : fail("a ramp counts in an integer type");
     }
     if (in.op == KernelOp::kArgument) {
-      types = {{DType::kI64, 1}};
-      return in.index >= 0 && in.index < kernel_.argument_count
+      const int32_t number = in.as<ArgumentPayload>().number;
+      return number >= 0 && number < kernel_.argument_count
                  ? Status{}
-                 : fail(fmt::format("argument {} of {}", in.index, kernel_.argument_count));
+                 : fail(fmt::format("argument {} of {}", number, kernel_.argument_count));
     }
-    return is_integer(types[0].dtype) ? Status{} : fail("a ramp counts in an integer type");
+    const ScalarValue& value = in.as<ConstPayload>().value;
+    if (value.type != type.dtype) return fail("a value of another type");
+    // Only of a register that exists is the type an i64.
+    if (type == kIndex) step_[static_cast<size_t>(in.results[0])] = value.i;
+    return {};
   }
 
   Status check_apply(const KernelInstruction& in, std::vector<KernelType>& types) {
-    const ScalarOp op = in.scalar_op;
+    const auto& [op, exponent_nonpositive] = in.as<ApplyPayload>();
     WEFT_RETURN_IF_ERROR(expect_operands(in, static_cast<size_t>(scalar_op_arity(op))));
     const KernelType a = operand(in, 0);
     for (size_t i = 1; i < in.operands.size(); ++i) {
       if (operand(in, i).lanes != a.lanes) return fail("operands of different lanes");
     }
     types = {a};
-    if (in.exponent_nonpositive && op != ScalarOp::kExp) return fail("is not an exponential");
+    if (exponent_nonpositive && op != ScalarOp::kExp) return fail("is not an exponential");
     switch (op) {
       case ScalarOp::kSelect:
         types = {operand(in, 1)};
@@ -415,8 +434,7 @@ class KernelVerifier {
     return {};
   }
 
-  Status check_lanes(const KernelInstruction& in, std::vector<KernelType>& types) {
-    WEFT_RETURN_IF_ERROR(expect_operands(in, in.op == KernelOp::kShuffle ? 2 : 1));
+  Status check_lanes(const KernelInstruction& in, std::vector<KernelType>& types) const {
     const KernelType a = operand(in, 0);
     switch (in.op) {
       case KernelOp::kBroadcast:
@@ -424,58 +442,52 @@ class KernelVerifier {
         return a.lanes == 1 ? Status{} : fail("of a vector");
       case KernelOp::kLaneMask:
         types = {{DType::kBool, claimed(in).lanes}};
-        return a == KernelType{DType::kI64, 1} ? Status{} : fail("of something else than an i64");
+        return a == kIndex ? Status{} : fail("of something else than an i64");
       case KernelOp::kReduceLanes: {
-        types = {{a.dtype, 1}};
-        const auto op = combiner_op(in.combiner);
+        const auto op = combiner_op(in.as<ReduceLanesPayload>().combiner);
         return op && scalar_op_accepts(*op, a.dtype) ? Status{}
                                                      : fail("by a combiner that does not fit");
       }
-      case KernelOp::kExtract:
-        types = {{a.dtype, 1}};
-        return in.index >= 0 && in.index < a.lanes ? Status{} : fail("of a lane that is not there");
+      case KernelOp::kExtract: {
+        const int32_t lane = in.as<ExtractPayload>().lane;
+        return lane >= 0 && lane < a.lanes ? Status{} : fail("of a lane that is not there");
+      }
       default:
         break;
     }
     if (operand(in, 1) != a) return fail("operands of different types");
-    types = {{a.dtype, static_cast<int32_t>(in.lanes_picked.size())}};
-    for (const int32_t lane : in.lanes_picked) {
+    const std::vector<int32_t>& lanes = in.as<ShufflePayload>().lanes;
+    types = {{a.dtype, static_cast<int32_t>(lanes.size())}};
+    for (const int32_t lane : lanes) {
       if (lane < 0 || lane >= 2 * a.lanes) return fail(fmt::format("lane {}", lane));
     }
     return {};
   }
 
-  Status check_access(const KernelInstruction& in, std::vector<KernelType>& types) {
-    if (in.buffer < 0 || static_cast<size_t>(in.buffer) >= kernel_.buffers.size()) {
-      return fail(fmt::format("buffer {} of {}", in.buffer, kernel_.buffers.size()));
+  Status check_access(const KernelInstruction& in) {
+    const int32_t number = *buffer_of(in);
+    const KernelBuffer* touched = buffer(number);
+    if (touched == nullptr) {
+      return fail(fmt::format("buffer {} of {}", number, kernel_.buffers.size()));
     }
     const bool stores = in.op == KernelOp::kStore || in.op == KernelOp::kScatter;
-    const size_t plain = stores ? 2 : 1;
-    if (in.operands.size() != plain) WEFT_RETURN_IF_ERROR(expect_operands(in, plain + 1));
-    const KernelBuffer& buffer = kernel_.buffers[static_cast<size_t>(in.buffer)];
     const bool indexed = in.op == KernelOp::kGather || in.op == KernelOp::kScatter;
     const KernelType offset = operand(in, 0);
     if (offset.dtype != DType::kI64 || (!indexed && offset.lanes != 1)) {
       return fail(fmt::format("an offset of type {}", type_name(offset)));
     }
-    KernelType value = stores ? operand(in, 1) : claimed(in);
+    const KernelType value = stores ? operand(in, 1) : claimed(in);
     if (indexed && value.lanes != offset.lanes) return fail("as many offsets as values");
-    if (value.dtype != buffer.dtype) {
-      return fail(fmt::format("{} in a buffer of {}", type_name(value), dtype_name(buffer.dtype)));
-    }
-    if (const auto mask = mask_operand(in)) {
-      if (operand(in, *mask) != KernelType{DType::kBool, value.lanes}) {
-        return fail("a mask that does not fit");
-      }
-      if (!stores && in.value.type != buffer.dtype) return fail("a filler of another type");
+    WEFT_RETURN_IF_ERROR(check_element(value, *touched));
+    const auto mask = mask_operand(in);
+    if (mask && operand(in, *mask) != KernelType{DType::kBool, value.lanes}) {
+      return fail("a mask that does not fit");
     }
     if (!stores) {
-      types = {value};
-    } else if (buffer.kind == KernelBuffer::Kind::kInput) {
-      return fail("stores to an input");
-    } else {
-      stored_[static_cast<size_t>(in.buffer)] = true;
+      return mask ? check_filler(in.as<LoadPayload>().filler, *touched) : Status{};
     }
+    if (touched->kind == KernelBuffer::Kind::kInput) return fail("stores to an input");
+    stored_[static_cast<size_t>(number)] = true;
     return {};
   }
 
@@ -491,29 +503,26 @@ class KernelVerifier {
   }
 
   Status check_for(const KernelInstruction& in, std::vector<KernelType>& types, int depth) {
-    if (in.operands.size() < 3 || in.regions.size() != 1) return fail("needs bounds and a body");
-    std::vector<KernelType> parameters{{DType::kI64, 1}};
+    if (in.regions.size() != 1) return fail("needs bounds and a body");
+    std::vector<KernelType> parameters{kIndex};
     for (size_t i = 0; i < in.operands.size(); ++i) {
-      if (i < 3 && operand(in, i) != parameters[0]) return fail("bounds are i64");
+      if (i < 3 && operand(in, i) != kIndex) return fail("bounds are i64");
       if (i >= 3) types.push_back(operand(in, i));
     }
     if (step_[static_cast<size_t>(in.operands[2])] <= 0)
       return fail("a step is a positive constant");
     parameters.insert(parameters.end(), types.begin(), types.end());
-    const std::string where = where_;
     WEFT_RETURN_IF_ERROR(check_block(in.regions[0], parameters, depth + 1));
-    where_ = where;
+    at_ = &in;
     return check_yields(in.regions[0], types);
   }
 
   Status check_if(const KernelInstruction& in, std::vector<KernelType>& types, int depth) {
-    WEFT_RETURN_IF_ERROR(expect_operands(in, 1));
     if (in.regions.size() != 2) return fail("needs two branches");
     if (operand(in, 0) != KernelType{DType::kBool, 1}) return fail("needs a scalar condition");
-    const std::string where = where_;
     for (const KernelBlock& region : in.regions) {
       WEFT_RETURN_IF_ERROR(check_block(region, {}, depth + 1));
-      where_ = where;
+      at_ = &in;
     }
     for (const Reg r : in.regions[0].yields) types.push_back(kernel_.type(r));
     return check_yields(in.regions[1], types);
@@ -521,8 +530,8 @@ class KernelVerifier {
 
   const KernelFunction& kernel_;
   std::vector<bool> visible_, ever_defined_, stored_;
-  std::vector<int64_t> step_;  ///< value of an i64 constant, by register
-  std::string where_;
+  std::vector<int64_t> step_;              ///< value of an i64 constant, by register
+  const KernelInstruction* at_ = nullptr;  ///< what errors name
 };
 
 }  // namespace

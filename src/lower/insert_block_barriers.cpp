@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "kernel/kernel_op.h"
 #include "kernel/uniformity.h"
 #include "support/check.h"
 
@@ -65,7 +66,6 @@ class BlockBarriers {
  private:
   /// What the threads of a block exchange: workspaces too, between barriers of the grid.
   bool is_shared(int32_t b) const {
-    if (b < 0) return false;
     const KernelBuffer::Kind kind = kernel_.buffers[static_cast<size_t>(b)].kind;
     return kind == KernelBuffer::Kind::kShared || kind == KernelBuffer::Kind::kWorkspace;
   }
@@ -87,24 +87,25 @@ class BlockBarriers {
 
   /// The barrier that has to stand before the instruction.
   Wanted conflict(const KernelInstruction& in, const Pending& pending) const {
-    if (!is_shared(in.buffer)) return std::nullopt;
+    const auto buffer = buffer_of(in);
+    if (!buffer || !is_shared(*buffer)) return std::nullopt;
     const auto block = [](bool wanted) {
       return wanted ? Wanted(KernelBarrier::kBlock) : Wanted();
     };
     switch (in.op) {
       case KernelOp::kLoadCluster:
-        return meets(in.buffer, pending.left) ? Wanted(KernelBarrier::kCluster) : Wanted();
+        return meets(*buffer, pending.left) ? Wanted(KernelBarrier::kCluster) : Wanted();
       case KernelOp::kLoad:
       case KernelOp::kGather:
       case KernelOp::kLoadMatrix:
-        return block(meets(in.buffer, pending.written));
+        return block(meets(*buffer, pending.written));
       case KernelOp::kStore:
       case KernelOp::kScatter:
       case KernelOp::kCopyAsync: {
-        const bool itself = rotating_.count(in.buffer) == 0;
-        if (meets(in.buffer, pending.fetched, itself)) return KernelBarrier::kCluster;
-        return block(meets(in.buffer, pending.read, itself) ||
-                     meets(in.buffer, pending.written, false));
+        const bool itself = rotating_.count(*buffer) == 0;
+        if (meets(*buffer, pending.fetched, itself)) return KernelBarrier::kCluster;
+        return block(meets(*buffer, pending.read, itself) ||
+                     meets(*buffer, pending.written, false));
       }
       default:
         return std::nullopt;
@@ -113,25 +114,25 @@ class BlockBarriers {
   void note(const KernelInstruction& in, Pending& pending) const {
     switch (in.op) {
       case KernelOp::kLoadCluster:
-        pending.fetched.insert(in.buffer);
+        pending.fetched.insert(in.as<LoadClusterPayload>().buffer);
         return;
       case KernelOp::kLoad:
       case KernelOp::kGather:
       case KernelOp::kLoadMatrix:
-        if (is_shared(in.buffer)) pending.read.insert(in.buffer);
+        if (is_shared(*buffer_of(in))) pending.read.insert(*buffer_of(in));
         return;
       case KernelOp::kStore:
       case KernelOp::kScatter:
-        if (is_shared(in.buffer)) note_write(in.buffer, pending);
+        if (is_shared(*buffer_of(in))) note_write(*buffer_of(in), pending);
         return;
       case KernelOp::kCopyAsync:
-        pending.copied.insert(in.buffer);
+        pending.copied.insert(in.as<CopyAsyncPayload>().to);
         return;
       case KernelOp::kWaitAsync:
         for (const int32_t b : pending.copied) note_write(b, pending);
         return;
       case KernelOp::kBarrier:
-        pending.clear(static_cast<KernelBarrier>(in.index));
+        pending.clear(in.as<BarrierPayload>().scope);
         return;
       default:
         return;
@@ -154,10 +155,7 @@ class BlockBarriers {
   }
 
   static KernelInstruction barrier(KernelBarrier scope) {
-    KernelInstruction in;
-    in.op = KernelOp::kBarrier;
-    in.index = static_cast<int32_t>(scope);
-    return in;
+    return {KernelOp::kBarrier, BarrierPayload{scope}};
   }
 
   /// Passes a block, with `insert` putting barriers in. Returns how many it needs.

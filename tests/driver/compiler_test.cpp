@@ -234,7 +234,8 @@ TEST(Bisect, FindsNothingInARightProgram) {
 /// Makes the first hyperbolic tangent of a kernel an exponential.
 void plant(KernelBlock& block) {
   for (KernelInstruction& i : block.body) {
-    if (i.op == KernelOp::kApply && i.scalar_op == ScalarOp::kTanh) i.scalar_op = ScalarOp::kExp;
+    auto* apply = std::get_if<ApplyPayload>(&i.payload);
+    if (apply != nullptr && apply->op == ScalarOp::kTanh) apply->op = ScalarOp::kExp;
     for (KernelBlock& region : i.regions) plant(region);
   }
 }

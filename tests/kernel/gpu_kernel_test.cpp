@@ -46,6 +46,30 @@ TEST(GpuKernelText, PrintsWhatItParses) {
   EXPECT_TRUE(has_grid_barrier(*kernel));
 }
 
+TEST(GpuKernelText, HashSeesWhatInstructionsHold) {
+  const auto hash_with = [](std::string_view from, std::string_view to) {
+    std::string text = kEverything;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    const auto kernel = parse_kernel(text);
+    EXPECT_TRUE(kernel.ok()) << to;
+    return kernel_hash(*kernel);
+  };
+  const uint64_t hash = hash_with("everything", "another");
+  EXPECT_EQ(hash, hash_with("everything", "everything"));
+  EXPECT_NE(hash, hash_with("position lane", "position warp"));
+  EXPECT_NE(hash, hash_with("copy_async 2", "copy_async 1"));
+  EXPECT_NE(hash, hash_with("0[%2] x8", "1[%2] x8"));
+  EXPECT_NE(hash, hash_with("0[%2] x8", "0[%2] x4"));
+  EXPECT_NE(hash, hash_with("wait_async 1", "wait_async 0"));
+  EXPECT_NE(hash, hash_with("barrier block", "barrier warp"));
+  EXPECT_NE(hash, hash_with(" transposed", ""));
+  EXPECT_NE(hash, hash_with("2[%2] x4", "2[%2] x2"));
+  EXPECT_NE(hash, hash_with("m16n8k16_f16", "m16n8k16_bf16"));
+  EXPECT_NE(hash, hash_with("[16]", "[8]"));
+}
+
 std::string in_block_of_64(const std::string& body) {
   return R"(kernel "k" {
     gpu blocks 1 warps 2 per_sm 0 shared 256

@@ -110,6 +110,7 @@ std::string message_with(const Fault& fault) {
 TEST(KernelText, NamesTheFault) {
   const Fault faults[] = {
       {"fma %9", "fmla %9", "20:19: 'fmla' is not an instruction"},
+      {"fma %9, %11, %12", "fma %9, %11", "%13 = fma: 2 operands, not 3"},
       {"f32x16 = fma", "f33x16 = fma", "is not a type"},
       {"fma %9, %11", "fma %9, %10", "fma: needs three floats of one type"},
       {"broadcast %15", "broadcast %18", "%18 is used where it is not defined"},

@@ -58,9 +58,7 @@ KernelFunction cut_phases(const KernelFunction& kernel, int parts) {
       part.body = phase.body;
       const int64_t bounds[2] = {from, to};
       for (size_t k = 0; k < 2; ++k) {
-        KernelInstruction c;
-        c.op = KernelOp::kConst;
-        c.value = int_value(DType::kI64, bounds[k]);
+        KernelInstruction c{KernelOp::kConst, ConstPayload{int_value(DType::kI64, bounds[k])}};
         c.results = {phase.body.parameters[k]};
         part.body.body.insert(part.body.body.begin(), c);
         part.body.parameters[k] = static_cast<Reg>(cut.types.size());

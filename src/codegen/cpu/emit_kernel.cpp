@@ -116,17 +116,20 @@ class KernelEmitter {
 
   static void find_streamed(const KernelBlock& block, std::vector<bool>& streamed) {
     for (const KernelInstruction& in : block.body) {
-      if (in.non_temporal) streamed[static_cast<size_t>(in.buffer)] = true;
+      const auto* store = std::get_if<StorePayload>(&in.payload);
+      if (store != nullptr && store->non_temporal) {
+        streamed[static_cast<size_t>(store->buffer)] = true;
+      }
       for (const KernelBlock& region : in.regions) find_streamed(region, streamed);
     }
   }
 
   void emit_prefetch(const KernelInstruction& in) {
     constexpr uint32_t kKeepInAllCaches = 3, kData = 1;
-    b_.CreateIntrinsic(
-        llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-        {address(in.buffer, in.operands[0]), b_.getInt32(static_cast<uint32_t>(in.index)),
-         b_.getInt32(kKeepInAllCaches), b_.getInt32(kData)});
+    const auto& [number, for_write] = in.as<PrefetchPayload>();
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                       {address(number, in.operands[0]), b_.getInt32(for_write ? 1 : 0),
+                        b_.getInt32(kKeepInAllCaches), b_.getInt32(kData)});
   }
 
   void set_attributes() {
@@ -150,7 +153,7 @@ class KernelEmitter {
 
   static void find_buffers(const KernelBlock& block, std::vector<bool>& used) {
     for (const KernelInstruction& in : block.body) {
-      if (in.buffer >= 0) used[static_cast<size_t>(in.buffer)] = true;
+      if (const auto number = buffer_of(in)) used[static_cast<size_t>(*number)] = true;
       for (const KernelBlock& region : in.regions) find_buffers(region, used);
     }
   }
@@ -209,9 +212,9 @@ class KernelEmitter {
     const KernelType type = kernel_.type(in.results[0]);
     switch (in.op) {
       case KernelOp::kConst:
-        return constant_of(k, in.value);
+        return constant_of(k, in.as<ConstPayload>().value);
       case KernelOp::kArgument:
-        return emit_argument(in.index);
+        return emit_argument(in.as<ArgumentPayload>().number);
       case KernelOp::kApply:
         return emit_apply(in, k);
       case KernelOp::kFma:
@@ -232,7 +235,7 @@ class KernelEmitter {
         return kernel_.type(in.operands[0]).lanes == 1
                    ? value(in.operands[0])
                    : b_.CreateExtractElement(value(in.operands[0]),
-                                             static_cast<uint64_t>(in.index));
+                                             static_cast<uint64_t>(in.as<ExtractPayload>().lane));
       case KernelOp::kShuffle:
         return emit_shuffle(in);
       default:
@@ -253,9 +256,10 @@ class KernelEmitter {
     for (const Reg r : in.operands) operands.push_back(value(r));
     const DType from = kernel_.type(in.operands.back()).dtype;
     const DType to = kernel_.type(in.results[0]).dtype;
-    if (in.exponent_nonpositive && from != DType::kF64)
+    const auto& [op, exponent_nonpositive] = in.as<ApplyPayload>();
+    if (exponent_nonpositive && from != DType::kF64)
       return round_to(k, to, exp_nonpositive(k, operands[0]));
-    return emit_scalar_op(k, in.scalar_op, from, to, operands);
+    return emit_scalar_op(k, op, from, to, operands);
   }
 
   V ramp(llvm::Type* element, int32_t count) {
@@ -280,7 +284,7 @@ class KernelEmitter {
   /// Halves first, as execute_kernel does it.
   V emit_reduction(const KernelInstruction& in) {
     const KernelType type = kernel_.type(in.operands[0]);
-    const ScalarOp op = *combiner_op(in.combiner);
+    const ScalarOp op = *combiner_op(in.as<ReduceLanesPayload>().combiner);
     V v = value(in.operands[0]);
     for (int32_t count = type.lanes; count > 1; count /= 2) {
       const int32_t half = count / 2;
@@ -299,16 +303,17 @@ class KernelEmitter {
   V emit_shuffle(const KernelInstruction& in) {
     const int32_t width = kernel_.type(in.operands[0]).lanes;
     V a = value(in.operands[0]), c = value(in.operands[1]);
+    const std::vector<int32_t>& from = in.as<ShufflePayload>().lanes;
     if (width == 1) {
       V out = llvm::PoisonValue::get(
           register_type(lanes_of(in.results[0]), kernel_.type(in.results[0]).dtype));
-      if (in.lanes_picked.size() == 1) return in.lanes_picked[0] == 0 ? a : c;
-      for (size_t l = 0; l < in.lanes_picked.size(); ++l) {
-        out = b_.CreateInsertElement(out, in.lanes_picked[l] == 0 ? a : c, l);
+      if (from.size() == 1) return from[0] == 0 ? a : c;
+      for (size_t l = 0; l < from.size(); ++l) {
+        out = b_.CreateInsertElement(out, from[l] == 0 ? a : c, l);
       }
       return out;
     }
-    const std::vector<int> picked(in.lanes_picked.begin(), in.lanes_picked.end());
+    const std::vector<int> picked(from.begin(), from.end());
     if (picked.size() == 1) {
       const int lane = picked[0];
       return b_.CreateExtractElement(lane < width ? a : c, static_cast<uint64_t>(lane % width));
@@ -320,7 +325,7 @@ class KernelEmitter {
   const KernelInstruction* sum_of(Reg r) const {
     const KernelInstruction* in = definitions_[static_cast<size_t>(r)];
     const bool is_sum =
-        in != nullptr && in->op == KernelOp::kApply && in->scalar_op == ScalarOp::kAdd;
+        in != nullptr && in->op == KernelOp::kApply && in->as<ApplyPayload>().op == ScalarOp::kAdd;
     return is_sum ? in : nullptr;
   }
 
@@ -388,57 +393,59 @@ class KernelEmitter {
   }
 
   void emit_load(const KernelInstruction& in) {
-    const DType dtype = buffer(in.buffer).dtype;
+    const auto& [number, fill] = in.as<LoadPayload>();
+    const DType dtype = buffer(number).dtype;
     const LaneBuilder k = lanes_of(in.results[0]);
     llvm::Type* type = memory_type(k, dtype);
     const auto mask = mask_operand(in);
-    const llvm::Align align = element_alignment(in.buffer);
-    V filler = mask ? to_memory(k, dtype, constant_of(k, in.value)) : nullptr;
+    const llvm::Align align = element_alignment(number);
+    V filler = mask ? to_memory(k, dtype, constant_of(k, fill)) : nullptr;
     const bool indexed = in.op == KernelOp::kGather && k.lanes() > 1;
-    V at = indexed ? lane_addresses(in.buffer, in.operands[0]) : address(in.buffer, in.operands[0]);
+    V at = indexed ? lane_addresses(number, in.operands[0]) : address(number, in.operands[0]);
     V loaded = nullptr;
     const auto plain = [&] { return b_.CreateAlignedLoad(type, at, align); };
     if (indexed) {
       llvm::CallInst* gather = b_.CreateMaskedGather(
           type, at, align, mask ? value(in.operands[*mask]) : nullptr, filler);
-      annotate(gather, in.buffer);
+      annotate(gather, number);
       loaded = gather;
     } else if (!mask) {
       llvm::LoadInst* load = plain();
-      annotate(load, in.buffer);
+      annotate(load, number);
       loaded = load;
     } else if (k.lanes() == 1) {
       loaded = k.branch(value(in.operands[*mask]), filler, [&] {
         llvm::LoadInst* load = plain();
-        annotate(load, in.buffer);
+        annotate(load, number);
         return load;
       });
     } else {
       llvm::CallInst* load =
           b_.CreateMaskedLoad(type, at, align, value(in.operands[*mask]), filler);
-      annotate(load, in.buffer);
+      annotate(load, number);
       loaded = load;
     }
     define(in.results[0], to_register(k, dtype, loaded));
   }
 
   void emit_store(const KernelInstruction& in) {
-    const DType dtype = buffer(in.buffer).dtype;
+    const auto& [number, non_temporal] = in.as<StorePayload>();
+    const DType dtype = buffer(number).dtype;
     const LaneBuilder k = lanes_of(in.operands[1]);
     const auto mask = mask_operand(in);
     V stored = to_memory(k, dtype, value(in.operands[1]));
     const bool indexed = in.op == KernelOp::kScatter && k.lanes() > 1;
-    V at = indexed ? lane_addresses(in.buffer, in.operands[0]) : address(in.buffer, in.operands[0]);
-    llvm::Align align = element_alignment(in.buffer);
+    V at = indexed ? lane_addresses(number, in.operands[0]) : address(number, in.operands[0]);
+    llvm::Align align = element_alignment(number);
     llvm::Instruction* store = nullptr;
     if (indexed) {
       store = b_.CreateMaskedScatter(stored, at, align, mask ? value(in.operands[*mask]) : nullptr);
     } else if (mask && k.lanes() > 1) {
       store = b_.CreateMaskedStore(stored, at, align, value(in.operands[*mask]));
     } else if (mask) {
-      return emit_guarded_store(stored, at, align, value(in.operands[*mask]), in.buffer);
+      return emit_guarded_store(stored, at, align, value(in.operands[*mask]), number);
     } else {
-      const bool stream = in.non_temporal && streams_;
+      const bool stream = non_temporal && streams_;
       if (stream) align = natural_alignment(k, dtype);
       store = b_.CreateAlignedStore(stored, at, align);
       if (stream) {
@@ -447,7 +454,7 @@ class KernelEmitter {
             llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(b_.getInt32(1))}));
       }
     }
-    annotate(store, in.buffer);
+    annotate(store, number);
   }
 
   static llvm::Align natural_alignment(const LaneBuilder& k, DType dtype) {

@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kWidestAccess = 16;
+constexpr int64_t kWidestAccess = 16;  ///< bytes of one thread's load or store
 constexpr int64_t kNarrowestCopy = 4;  ///< bytes of an asynchronous copy
 
 std::string identifier(const std::string& name) {
@@ -170,7 +170,7 @@ class CudaEmitter {
       case KernelOp::kBarrier: {
         constexpr std::string_view kCalls[] = {"wf_sync_warp(WF_FULL);", "wf_sync_block();",
                                                "wf_sync_cluster();", "wf_sync_grid(barrier);"};
-        return line(std::string(kCalls[static_cast<size_t>(in.index)]));
+        return line(std::string(kCalls[static_cast<size_t>(in.as<BarrierPayload>().scope)]));
       }
       case KernelOp::kLoadCluster:
         return emit_load_cluster(in);
@@ -181,7 +181,7 @@ class CudaEmitter {
       case KernelOp::kCommitAsync:
         return line("wf_cp_commit();");
       case KernelOp::kWaitAsync:
-        return line(fmt::format("wf_cp_wait<{}>();", in.index));
+        return line(fmt::format("wf_cp_wait<{}>();", in.as<WaitAsyncPayload>().groups_left));
       case KernelOp::kLoadMatrix:
         return emit_load_matrix(in);
       case KernelOp::kMatrixMultiply:
@@ -200,10 +200,11 @@ class CudaEmitter {
                                               constant(in));
         return;
       case KernelOp::kArgument:
-        return define(r, fmt::format("a{}", in.index));
+        return define(r, fmt::format("a{}", in.as<ArgumentPayload>().number));
       case KernelOp::kPosition: {
         constexpr std::string_view kCalls[] = {"wf_lane()", "wf_warp()", "wf_block_x()"};
-        return define(r, fmt::format("(s32){}", kCalls[static_cast<size_t>(in.index)]));
+        const auto position = static_cast<size_t>(in.as<PositionPayload>().position);
+        return define(r, fmt::format("(s32){}", kCalls[position]));
       }
       case KernelOp::kBroadcast:
         names_[static_cast<size_t>(r)].assign(static_cast<size_t>(kernel_.type(r).lanes),
@@ -216,12 +217,15 @@ class CudaEmitter {
         return;
       }
       case KernelOp::kExtract:
-        names_[static_cast<size_t>(r)] = {lanes(in.operands[0])[static_cast<size_t>(in.index)]};
+        names_[static_cast<size_t>(r)] = {
+            lanes(in.operands[0])[static_cast<size_t>(in.as<ExtractPayload>().lane)]};
         return;
       case KernelOp::kShuffle: {
         std::vector<std::string> both = lanes(in.operands[0]), picked;
         both.insert(both.end(), lanes(in.operands[1]).begin(), lanes(in.operands[1]).end());
-        for (const int32_t l : in.lanes_picked) picked.push_back(both[static_cast<size_t>(l)]);
+        for (const int32_t l : in.as<ShufflePayload>().lanes) {
+          picked.push_back(both[static_cast<size_t>(l)]);
+        }
         names_[static_cast<size_t>(r)] = std::move(picked);
         return;
       }
@@ -231,8 +235,8 @@ class CudaEmitter {
         }
         return;
       case KernelOp::kWarpXor:
-        return define(r,
-                      fmt::format("wf_shfl_xor(WF_FULL, {}, {})", name(in.operands[0]), in.index));
+        return define(r, fmt::format("wf_shfl_xor(WF_FULL, {}, {})", name(in.operands[0]),
+                                     in.as<WarpXorPayload>().lane_bits));
       case KernelOp::kWarpPick:
         return define(r, fmt::format("wf_shfl(WF_FULL, {}, (u32){})", name(in.operands[0]),
                                      name(in.operands[1])));
@@ -251,9 +255,10 @@ class CudaEmitter {
 
   std::string constant(const KernelInstruction& in) const {
     const Reg r = in.results[0];
+    const ScalarValue& value = in.as<ConstPayload>().value;
     std::string text = kernel_.type(r).dtype == DType::kI64 && narrow(r)
-                           ? fmt::format("{}", in.value.i)
-                           : cuda_literal(in.value);
+                           ? fmt::format("{}", value.i)
+                           : cuda_literal(value);
     return text.starts_with('-') ? "(" + text + ")" : text;
   }
 
@@ -274,25 +279,26 @@ class CudaEmitter {
   std::string applied(const KernelInstruction& in, size_t lane) {
     std::vector<std::string> operands;
     for (const Reg r : in.operands) operands.push_back(lanes(r)[lane]);
-    const size_t values = in.scalar_op == ScalarOp::kSelect ? 1 : 0;
+    const ScalarOp op = in.as<ApplyPayload>().op;
+    const size_t values = op == ScalarOp::kSelect ? 1 : 0;
     const DType operand = kernel_.type(in.operands[values]).dtype;
     const DType result = kernel_.type(in.results[0]).dtype;
     if (operand == DType::kI64 && result == DType::kI64) return index_text(in, operands);
-    if (operand == DType::kI64 && scalar_op_is_comparison(in.scalar_op)) {
-      return cuda_scalar_text(in.scalar_op, operands, operand, result);
+    if (operand == DType::kI64 && scalar_op_is_comparison(op)) {
+      return cuda_scalar_text(op, operands, operand, result);
     }
-    if (result == DType::kI64 && in.scalar_op == ScalarOp::kConvert && narrow(in.results[0])) {
+    if (result == DType::kI64 && op == ScalarOp::kConvert && narrow(in.results[0])) {
       return fmt::format("(s32){}", operands[0]);  // of a narrower integer or a truth value
     }
-    if (operand == DType::kI64 && in.scalar_op == ScalarOp::kBitcast) {
+    if (operand == DType::kI64 && op == ScalarOp::kBitcast) {
       operands[0] = fmt::format("(s64){}", operands[0]);
     }
-    return cuda_scalar_text(in.scalar_op, operands, operand, result);
+    return cuda_scalar_text(op, operands, operand, result);
   }
 
   /// i64 arithmetic in 32 bits where all that it touches fits there; nothing then overflows.
   std::string index_text(const KernelInstruction& in, std::vector<std::string> operands) {
-    const ScalarOp op = in.scalar_op;
+    const ScalarOp op = in.as<ApplyPayload>().op;
     const size_t first = op == ScalarOp::kSelect ? 1 : 0;
     bool small = narrow(in.results[0]);
     bool negative = false;
@@ -331,13 +337,13 @@ class CudaEmitter {
   void emit_reduce_lanes(const KernelInstruction& in) {
     const Reg r = in.results[0];
     const DType type = kernel_.type(r).dtype;
+    const ScalarOp op = *combiner_op(in.as<ReduceLanesPayload>().combiner);
     std::vector<std::string> parts = lanes(in.operands[0]);
     fresh(r);
     const std::string base = name(r);
     for (size_t half = parts.size() / 2; half >= 1; half /= 2) {
       for (size_t l = 0; l < half; ++l) {
-        const std::string value =
-            cuda_scalar_text(*combiner_op(in.combiner), {parts[l], parts[l + half]}, type, type);
+        const std::string value = cuda_scalar_text(op, {parts[l], parts[l + half]}, type, type);
         const std::string part = half == 1 ? base : fmt::format("{}_{}_{}", base, half, l);
         line(fmt::format("const {} {} = {};", type_name(r), part, value));
         parts[l] = part;
@@ -373,18 +379,19 @@ class CudaEmitter {
 
   void emit_load(const KernelInstruction& in) {
     const Reg r = in.results[0];
-    const DType type = buffer(in.buffer).dtype;
+    const auto& [number, fill] = in.as<LoadPayload>();
+    const DType type = buffer(number).dtype;
     const auto mask = mask_operand(in);
     const bool gathers = in.op == KernelOp::kGather;
     const auto count = static_cast<int64_t>(kernel_.type(r).lanes);
-    const int64_t width = gathers ? 1 : access_width(in.buffer, in.operands[0], count);
+    const int64_t width = gathers ? 1 : access_width(number, in.operands[0], count);
     if (!mask) {
       fresh(r);
       for (int64_t l = 0; l < count; l += width) load_part(in, l, width, true);
       return;
     }
     declare(r);
-    const std::string filler = cuda_literal(in.value);
+    const std::string filler = cuda_literal(fill);
     for (int64_t l = 0; l < count; l += width) {
       open(fmt::format("if ({})", all_of(in.operands[*mask], l, width)));
       load_part(in, l, width, false);
@@ -421,27 +428,29 @@ class CudaEmitter {
 
   std::string element(const KernelInstruction& in, int64_t lane) {
     const bool indexed = in.op == KernelOp::kGather || in.op == KernelOp::kScatter;
+    const int32_t number = *buffer_of(in);
     if (indexed) {
-      return fmt::format("b{}[{}]", in.buffer, lanes(in.operands[0])[static_cast<size_t>(lane)]);
+      return fmt::format("b{}[{}]", number, lanes(in.operands[0])[static_cast<size_t>(lane)]);
     }
-    return lane == 0 ? fmt::format("b{}[{}]", in.buffer, name(in.operands[0]))
-                     : fmt::format("b{}[{} + {}]", in.buffer, name(in.operands[0]), lane);
+    return lane == 0 ? fmt::format("b{}[{}]", number, name(in.operands[0]))
+                     : fmt::format("b{}[{} + {}]", number, name(in.operands[0]), lane);
   }
 
   void load_part(const KernelInstruction& in, int64_t first, int64_t width, bool defines) {
     const Reg r = in.results[0];
-    const DType type = buffer(in.buffer).dtype;
+    const int32_t number = in.as<LoadPayload>().buffer;
+    const DType type = buffer(number).dtype;
     const auto assign = [&](int64_t lane, const std::string& value) {
       const std::string& target = lanes(r)[static_cast<size_t>(lane)];
       line(defines ? fmt::format("const {} {} = {};", type_name(r), target, value)
                    : fmt::format("{} = {};", target, value));
     };
     if (width == 1) return assign(first, from_storage(type, element(in, first)));
-    const bool input = buffer(in.buffer).kind == KernelBuffer::Kind::kInput;
+    const bool input = buffer(number).kind == KernelBuffer::Kind::kInput;
     const std::string loaded = fmt::format("t{}_{}", r, first);
     line(fmt::format("const vec<{}, {}> {} = {}<{}>({});", cuda_storage_name(type), width, loaded,
                      input ? "wf_load_ro" : "wf_load", width,
-                     address(in.buffer, in.operands[0], first)));
+                     address(number, in.operands[0], first)));
     for (int64_t i = 0; i < width; ++i) {
       assign(first + i, from_storage(type, fmt::format("{}[{}]", loaded, i)));
     }
@@ -452,7 +461,8 @@ class CudaEmitter {
     const auto mask = mask_operand(in);
     const auto count = static_cast<int64_t>(kernel_.type(value).lanes);
     const bool scatters = in.op == KernelOp::kScatter;
-    const int64_t width = scatters ? 1 : access_width(in.buffer, in.operands[0], count);
+    const int32_t number = in.as<StorePayload>().buffer;
+    const int64_t width = scatters ? 1 : access_width(number, in.operands[0], count);
     for (int64_t l = 0; l < count; l += width) {
       if (!mask) {
         store_part(in, l, width);
@@ -477,7 +487,8 @@ class CudaEmitter {
   }
 
   void store_part(const KernelInstruction& in, int64_t first, int64_t width) {
-    const DType type = buffer(in.buffer).dtype;
+    const auto& [number, non_temporal] = in.as<StorePayload>();
+    const DType type = buffer(number).dtype;
     const std::vector<std::string>& values = lanes(in.operands[1]);
     if (width == 1) {
       return line(fmt::format("{} = {};", element(in, first),
@@ -489,20 +500,21 @@ class CudaEmitter {
       line(fmt::format("{}[{}] = {};", stored, i,
                        to_storage(type, values[static_cast<size_t>(first + i)])));
     }
-    line(fmt::format("{}({}, {});", in.non_temporal ? "wf_store_stream" : "wf_store",
-                     address(in.buffer, in.operands[0], first), stored));
+    line(fmt::format("{}({}, {});", non_temporal ? "wf_store_stream" : "wf_store",
+                     address(number, in.operands[0], first), stored));
   }
 
   void emit_copy(const KernelInstruction& in) {
-    const int64_t size = byte_size(buffer(in.buffer).dtype), bytes = in.count * size;
+    const auto& [to_buffer, from_buffer, elements] = in.as<CopyAsyncPayload>();
+    const int64_t size = byte_size(buffer(to_buffer).dtype), bytes = elements * size;
     // As many copies as alignment asks for.
-    const int64_t width = std::gcd(access_width(in.buffer, in.operands[0], in.count),
-                                   access_width(in.index, in.operands[1], in.count));
+    const int64_t width = std::gcd(access_width(to_buffer, in.operands[0], elements),
+                                   access_width(from_buffer, in.operands[1], elements));
     const int64_t step = width * size;
     if (step < kNarrowestCopy) return copy_elements(in);
     for (int64_t at = 0; at < bytes; at += step) {
-      const std::string to = address(in.buffer, in.operands[0], at / size);
-      const std::string from = address(in.index, in.operands[1], at / size);
+      const std::string to = address(to_buffer, in.operands[0], at / size);
+      const std::string from = address(from_buffer, in.operands[1], at / size);
       line(mask_operand(in) ? fmt::format("wf_cp_async_{}_fill({}, {}, {} ? {} : 0);", step, to,
                                           from, name(in.operands[2]), step)
                             : fmt::format("wf_cp_async_{}({}, {});", step, to, from));
@@ -511,12 +523,13 @@ class CudaEmitter {
 
   /// Where no alignment is known, at once: whoever waits for it finds it there.
   void copy_elements(const KernelInstruction& in) {
-    const DType type = buffer(in.buffer).dtype;
+    const auto& [to_buffer, from_buffer, elements] = in.as<CopyAsyncPayload>();
+    const DType type = buffer(to_buffer).dtype;
     const std::string zero =
         cuda_literal(is_float(type) ? float_value(type, 0) : int_value(type, 0));
-    for (int64_t i = 0; i < in.count; ++i) {
-      const std::string to = fmt::format("b{}[{} + {}]", in.buffer, name(in.operands[0]), i);
-      const std::string from = fmt::format("b{}[{} + {}]", in.index, name(in.operands[1]), i);
+    for (int64_t i = 0; i < elements; ++i) {
+      const std::string to = fmt::format("b{}[{} + {}]", to_buffer, name(in.operands[0]), i);
+      const std::string from = fmt::format("b{}[{} + {}]", from_buffer, name(in.operands[1]), i);
       if (!mask_operand(in)) {
         line(fmt::format("{} = {};", to, from));
         continue;
@@ -532,14 +545,15 @@ class CudaEmitter {
 
   void emit_load_cluster(const KernelInstruction& in) {
     const Reg r = in.results[0];
-    const DType type = buffer(in.buffer).dtype;
+    const auto& [number, filler] = in.as<LoadClusterPayload>();
+    const DType type = buffer(number).dtype;
     // Where it is masked off, the rank may be none.
     const std::string from = fmt::format("wf_cluster_map({}, (u32){})",
-                                         address(in.buffer, in.operands[1]), name(in.operands[0]));
+                                         address(number, in.operands[1]), name(in.operands[0]));
     const auto mask = mask_operand(in);
     mask ? declare(r) : static_cast<void>(fresh(r));
     const auto count = static_cast<int64_t>(lanes(r).size());
-    int64_t width = access_width(in.buffer, in.operands[1], count);
+    int64_t width = access_width(number, in.operands[1], count);
     // Lanes that are masked apart are loaded apart.
     if (mask && all_of(in.operands[*mask], 0, width).find(" && ") != std::string::npos) width = 1;
     for (int64_t l = 0; l < count; l += width) {
@@ -550,7 +564,7 @@ class CudaEmitter {
       --depth_;
       open("} else");
       for (int64_t i = l; i < l + width; ++i) {
-        line(fmt::format("{} = {};", lanes(r)[static_cast<size_t>(i)], cuda_literal(in.value)));
+        line(fmt::format("{} = {};", lanes(r)[static_cast<size_t>(i)], cuda_literal(filler)));
       }
       close();
     }
@@ -573,9 +587,10 @@ class CudaEmitter {
 
   void emit_load_matrix(const KernelInstruction& in) {
     const std::string fragment = fmt::format("m{}", in.results[0]);
-    line(fmt::format("u32 {}[{}];", fragment, in.index));
-    line(fmt::format("wf_ldmatrix{}({}, {});", in.transposed ? "_trans" : "", fragment,
-                     address(in.buffer, in.operands[0])));
+    const auto& [number, matrices, transposed] = in.as<LoadMatrixPayload>();
+    line(fmt::format("u32 {}[{}];", fragment, matrices));
+    line(fmt::format("wf_ldmatrix{}({}, {});", transposed ? "_trans" : "", fragment,
+                     address(number, in.operands[0])));
     for (size_t i = 0; i < in.results.size(); ++i) {
       names_[static_cast<size_t>(in.results[i])] = {fmt::format("{}[{}]", fragment, i)};
     }
@@ -592,8 +607,8 @@ class CudaEmitter {
     line(fmt::format("const u32 ma{}[4] = {{{}}};", first, list(0, 4)));
     line(fmt::format("const u32 mb{}[2] = {{{}}};", first, list(4, 6)));
     line(fmt::format("float m{}[4] = {{{}}};", first, list(6, 10)));
-    line(fmt::format("{}(m{}, ma{}, mb{});", kCalls[static_cast<size_t>(in.index)], first, first,
-                     first));
+    const auto unit = static_cast<size_t>(in.as<MatrixMultiplyPayload>().unit);
+    line(fmt::format("{}(m{}, ma{}, mb{});", kCalls[unit], first, first, first));
     for (size_t i = 0; i < in.results.size(); ++i) {
       names_[static_cast<size_t>(in.results[i])] = {fmt::format("m{}[{}]", first, i)};
     }

@@ -61,11 +61,11 @@ class FactWalk {
   IndexFact made(const KernelInstruction& in) const {
     switch (in.op) {
       case KernelOp::kConst:
-        return {{in.value.i, in.value.i},
-                in.value.i == std::numeric_limits<int64_t>::min() ? 1 : std::abs(in.value.i)};
+        return of_constant(in.as<ConstPayload>().value.i);
       case KernelOp::kPosition: {
         const int64_t counts[] = {32, kernel_.warps, kernel_.blocks};
-        return {{0, counts[static_cast<size_t>(in.index)] - 1}, 1};
+        const auto position = static_cast<size_t>(in.as<PositionPayload>().position);
+        return {{0, counts[position] - 1}, 1};
       }
       case KernelOp::kRamp:
         return {{0, kernel_.type(in.results[0]).lanes - 1}, 0};
@@ -82,19 +82,25 @@ class FactWalk {
     }
   }
 
+  static IndexFact of_constant(int64_t value) {
+    constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+    return {{value, value}, value == kLowest ? 1 : std::abs(value)};
+  }
+
   IndexFact applied(const KernelInstruction& in) const {
+    const ScalarOp op = in.as<ApplyPayload>().op;
     const IndexFact a = of(in.operands[0]);
     if (in.operands.size() == 1) {
-      if (in.scalar_op == ScalarOp::kConvert) return converted(in);
-      if (in.scalar_op != ScalarOp::kNeg || !is_bounded(a.range)) return {};
+      if (op == ScalarOp::kConvert) return converted(in);
+      if (op != ScalarOp::kNeg || !is_bounded(a.range)) return {};
       return {{-a.range.hi, -a.range.lo}, a.divisor};
     }
-    if (in.scalar_op == ScalarOp::kSelect) {
+    if (op == ScalarOp::kSelect) {
       const IndexFact &x = of(in.operands[1]), &y = of(in.operands[2]);
       return {{std::min(x.range.lo, y.range.lo), std::max(x.range.hi, y.range.hi)},
               std::gcd(x.divisor, y.divisor)};
     }
-    return combined(in.scalar_op, a, of(in.operands[1]));
+    return combined(op, a, of(in.operands[1]));
   }
 
   /// Of a narrow integer or a truth value.

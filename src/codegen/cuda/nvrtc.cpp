@@ -12,7 +12,7 @@ namespace weft {
 namespace {
 
 using Program = void*;
-constexpr int kSuccess = 0;
+constexpr int kSuccess = 0;  ///< NVRTC_SUCCESS of nvrtc.h
 /// NVRTC 13 compiles for no older architecture.
 constexpr int kOldestOfNewest = 75;
 
