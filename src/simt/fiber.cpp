@@ -9,6 +9,7 @@
 namespace weft::simt {
 namespace {
 
+/// At a stack's end: overwritten by what runs over it.
 constexpr uint64_t kCanary = 0x5eed'c0de'57ac'4e4d;
 
 }  // namespace

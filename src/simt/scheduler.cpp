@@ -363,13 +363,13 @@ void Machine::complete_collective(Warp& warp, PendingCollective& pending) {
   const PendingCollective complete = pending;
   warp.pending.erase(warp.pending.begin() + (&pending - warp.pending.data()));
   warp.ready |= complete.mask;
-  const int wrong = compute_collective(complete.mask, complete.lanes);
-  if (wrong >= 0) {
+  const std::optional<int> wrong = compute_collective(complete.mask, complete.lanes);
+  if (wrong) {
     const Site here = Site::call(complete.site);
     if (builder_.count(IssueKind::kInvalidCollective, here, Site::none())) {
       report(IssueKind::kInvalidCollective, here, Site::none(),
              fmt::format("{}: lane {} takes the value of a lane outside the mask {:08x}", kHere,
-                         wrong, complete.mask));
+                         *wrong, complete.mask));
     }
   }
   if (complete.kind == wf_collective_sync) order_warp(warp, complete.mask);

@@ -8,7 +8,7 @@
 namespace weft::simt {
 namespace {
 
-constexpr uint64_t kSectorBytes = 32;
+constexpr uint64_t kSectorBytes = 32;  ///< of a GPU's L2, what memory moves at least
 
 /// An access and its number among those of its site and lane.
 struct Numbered {

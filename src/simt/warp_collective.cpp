@@ -10,8 +10,8 @@ namespace {
 
 using namespace simt_abi;
 
-int shuffle(uint32_t mask, const LaneArguments& lanes) {
-  int wrong = -1;
+std::optional<int> shuffle(uint32_t mask, const LaneArguments& lanes) {
+  std::optional<int> wrong;
   for (int lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
     const u32 source = lanes[lane]->count;
@@ -122,26 +122,26 @@ void load_matrices(const LaneArguments& lanes) {
 
 }  // namespace
 
-int compute_collective(uint32_t mask, const LaneArguments& lanes) {
+std::optional<int> compute_collective(uint32_t mask, const LaneArguments& lanes) {
   switch (lanes[__builtin_ctz(mask)]->kind) {
     case wf_collective_shuffle:
       return shuffle(mask, lanes);
     case wf_collective_ballot:
       ballot(mask, lanes);
-      return -1;
+      return std::nullopt;
     case wf_collective_sync:
-      return -1;
+      return std::nullopt;
     case wf_collective_mma_f16:
     case wf_collective_mma_bf16:
       multiply_16_bit(lanes);
-      return -1;
+      return std::nullopt;
     case wf_collective_mma_tf32:
       multiply_tf32(lanes);
-      return -1;
+      return std::nullopt;
     case wf_collective_ldmatrix:
     case wf_collective_ldmatrix_trans:
       load_matrices(lanes);
-      return -1;
+      return std::nullopt;
   }
   WEFT_CHECK(false, "a collective of the emulator's own prelude");
 }
