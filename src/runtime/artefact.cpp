@@ -17,8 +17,8 @@ namespace weft {
 namespace {
 
 constexpr char kMagic[8] = {'\x7f', 'w', 'e', 'f', 't', 'a', 'r', '\n'};
-constexpr uint32_t kByteOrder = 0x01020304;
-constexpr uint64_t kConstantAlignment = 64;
+constexpr uint32_t kByteOrder = 0x01020304;  ///< reads otherwise on a machine of the other order
+constexpr uint64_t kConstantAlignment = 64;  ///< bytes: a cache line, the widest vector
 /// The constants start on a page, so that they share none with what is read at load.
 constexpr uint64_t kPartAlignment = 4096;
 

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kConstantAlignment = 256;
+constexpr int64_t kConstantAlignment = 256;  ///< bytes, as cuMemAlloc gives
 
 int64_t rounded(int64_t bytes) {
   return (bytes + kConstantAlignment - 1) / kConstantAlignment * kConstantAlignment;

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = ProgramBuffer::Kind;
 
-constexpr int64_t kTensorAlignment = 256;
+constexpr int64_t kTensorAlignment = 256;  ///< bytes, as cuMemAlloc gives
 /// More than any device has; keeps sums of sizes that verify_program allows from overflow.
 constexpr int64_t kMostBytes = int64_t{1} << 50;
 /// Apart, so that blocks that wait at one kernel's barrier do not slow another's.

@@ -12,7 +12,7 @@ namespace {
 
 using Work = std::function<Status(CudaStream&)>;
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 5;  ///< of which the median counts
 /// Runs in one graph: as many as take about this long, so that events and starts do not count.
 constexpr double kGraphMicroseconds = 400;
 constexpr int kMostRuns = 20;

@@ -14,6 +14,7 @@ namespace {
 using Op = HostStep::Op;
 using Operands = std::span<const HostOperand>;
 
+/// HostStep::combiner.
 constexpr uint8_t kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAnd = 4, kOr = 5;
 
 int64_t extent(const HostOperand& x, size_t axis) { return (*x.shape)[axis]; }

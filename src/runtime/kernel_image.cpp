@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-constexpr size_t kMaxCodeBytes = size_t{1} << 32;
+constexpr size_t kMaxCodeBytes = size_t{1} << 32;  ///< beyond any program: a damaged file
 
 /// Offsets of the images in one block, and the size of the block. The first image does not start at
 /// the block's first byte: code may be preceded by data that a checking caller looks at.

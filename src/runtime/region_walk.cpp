@@ -268,7 +268,7 @@ bool RegionWalk::run_large_copy(const HostStep& step) {
 
 /// This thread's part of a copy: all of it on the first, or whole cache lines.
 void RegionWalk::copy_share(int32_t from, int32_t to, int64_t bytes, bool shared) {
-  constexpr int64_t kLine = 64;
+  constexpr int64_t kLine = 64;  // bytes of a cache line on x86-64
   const auto* source = static_cast<const std::byte*>(address(from));
   auto* target = static_cast<std::byte*>(address(to));
   if (source != target && (shared || is_first())) {

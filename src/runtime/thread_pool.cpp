@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr int kMaxThreads = 1024;
+constexpr int kMaxThreads = 1024;  ///< of one pool: more is a mistake
 
 std::vector<int> cores_of_process() {
   cpu_set_t set;

@@ -50,7 +50,7 @@ V scale_by_power(const LaneBuilder& k, const Scalef& scalef, V p, V n) {
 
 /// x - floor(x).
 V fraction(const LaneBuilder& k, const Scalef& scalef, V x) {
-  constexpr int kFloorQuietly = 9;
+  constexpr int kFloorQuietly = 9;  // immediate of VREDUCEPS: towards -inf, no exception
   std::vector<V> operands{x, k.b.getInt32(kFloorQuietly), k.f32(0), all_lanes(k)};
   if (scalef.has_rounding) operands.push_back(k.b.getInt32(4));
   return k.b.CreateIntrinsic(scalef.reduce, {}, operands);

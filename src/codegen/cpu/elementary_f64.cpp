@@ -13,6 +13,7 @@ constexpr double kLog2E = 0x1.71547652b82fep+0;
 // ln 2; the high part has 32 bits, so that its product with an exponent is exact.
 constexpr double kLn2High = 0x1.62e42feep-1, kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+/// Adding it rounds to a whole number and leaves that in the low bits.
 constexpr double kWhole = 0x1.8p52;
 
 /// x = n ln 2 + r, |r| <= ln(2)/2.

@@ -15,7 +15,7 @@ using llvm::object::ELFSectionRef;
 using llvm::object::SectionRef;
 using llvm::object::SymbolRef;
 
-constexpr uint64_t kMaxAlignment = 64;
+constexpr uint64_t kMaxAlignment = 64;  ///< bytes, of a section: kKernelImageAlignment
 
 Error internal(std::string message) { return {ErrorCode::kInternal, std::move(message)}; }
 

@@ -7,6 +7,7 @@ namespace weft {
 namespace {
 
 constexpr const char* kKind = "kernel";
+/// Of one image: far beyond any kernel, so that a damaged entry asks for little memory.
 constexpr size_t kMaxPhases = 1 << 16;
 
 /// What stands at the start of an entry; the image's entry points and bytes follow.

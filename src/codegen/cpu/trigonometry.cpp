@@ -30,7 +30,7 @@ struct Angle {
 
 /// Cody and Waite: pi/2 taken off in parts, with the rounding of the last step kept.
 Angle reduce_near(const LaneBuilder& k, V x) {
-  constexpr double kWhole = 0x1.8p52;
+  constexpr double kWhole = 0x1.8p52;  // adding it rounds to a whole number
   V shifted = k.mul_add(x, k.f64(0x1.45f306dc9c883p-1), k.f64(kWhole));
   V n = k.sub(shifted, k.f64(kWhole));
   V r = k.sub(x, k.mul(n, k.f64(0x1.921fb544p+0)));

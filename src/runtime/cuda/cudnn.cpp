@@ -20,8 +20,9 @@ constexpr int kCrossCorrelation = 1;
 constexpr int kTensorOpMath = 1, kFmaMath = 3;
 constexpr int kRelu = 1, kIdentity = 5, kPropagateNan = 1;
 constexpr int kImplicitPrecompGemm = 1, kLastThatMultiplies = 3;  // implicit GEMMs, GEMM, direct
-constexpr int kMostAlgorithms = 8;
+constexpr int kMostAlgorithms = 8;  // CUDNN_CONVOLUTION_FWD_ALGO_COUNT
 
+/// As cudnnGetVersion counts: 9.0.0 and the first that may break with it.
 constexpr size_t kOldestVersion = 90000, kFirstOfNext = 100000;
 constexpr size_t kMostWorkspaceBytes = size_t{256} << 20;
 

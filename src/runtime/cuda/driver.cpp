@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-constexpr int kOldestVersion = 12000;
+constexpr int kOldestVersion = 12000;  ///< as cuDriverGetVersion counts: CUDA 12.0
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);

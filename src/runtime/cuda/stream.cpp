@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-constexpr unsigned int kNonBlocking = 1;
+constexpr unsigned int kNonBlocking = 1;  ///< CU_STREAM_NON_BLOCKING
 /// Relaxed: libraries may load their code when they are first asked.
 constexpr int kCaptureMode = 2;
 
