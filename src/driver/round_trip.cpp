@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "support/hash.h"
+#include "tile/check/verify_tile_program.h"
 #include "tile/text/tile_text.h"
 
 namespace weft {

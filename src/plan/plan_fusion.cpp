@@ -5,6 +5,7 @@
 
 #include "plan/fusion_plan.h"
 #include "support/for_each_in_parallel.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 

@@ -1,6 +1,8 @@
 #include <set>
 
 #include "plan/fusion_plan.h"
+#include "tile/check/verify_tile_program.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 

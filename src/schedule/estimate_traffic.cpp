@@ -1,4 +1,5 @@
 #include "schedule/schedule.h"
+#include "tile/analysis/predict_traffic.h"
 
 namespace weft {
 

@@ -6,9 +6,6 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kMostPoints = int64_t{1} << 22;
-constexpr int64_t kMostTuples = int64_t{1} << 18;  ///< that are kept
-
 std::set<TileVarId> variables_of(const IndexExpr& e) {
   const std::vector<int> ids = variables(e);
   return {ids.begin(), ids.end()};
@@ -121,7 +118,7 @@ void PointSet::add_guard(const Guard& guard) {
   }
 }
 
-int64_t PointSet::count(const std::set<TileVarId>& shown) const {
+int64_t PointSet::count(const std::set<TileVarId>& shown, int64_t most) const {
   int64_t product = 1;
   for (const std::vector<TileVarId>& part : parts({})) {
     const bool all =
@@ -135,7 +132,7 @@ int64_t PointSet::count(const std::set<TileVarId>& shown) const {
     for (const TileVarId var : part) (all && only_tail(var) ? counted : walked).push_back(var);
     std::set<std::vector<int64_t>> projected;
     int64_t points = 0;
-    const bool done = enumerate(walked, counted, all ? kMostPoints : kMostTuples, [&] {
+    const bool done = enumerate(walked, counted, all ? most : std::min(most, kMostTuples), [&] {
       int64_t here = 1;
       for (const TileVarId var : counted) {
         const TileLoop::Dim& dim = structure_.dim(var);
@@ -268,7 +265,8 @@ Interval PointSet::dense_image(const IndexExpr& e, const std::vector<TileVarId>&
   return {lo, lo + reach};
 }
 
-bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>* out) const {
+bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>* out,
+                      int64_t most) const {
   std::vector<std::set<TileVarId>> joined;
   for (const IndexExpr& e : indices) joined.push_back(variables_of(e));
   for (const std::vector<TileVarId>& part : parts(joined)) {
@@ -284,7 +282,7 @@ bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>*
       continue;
     }
     const Value at = value();
-    const bool done = enumerate(part, {}, kMostTuples, [&] {
+    const bool done = enumerate(part, {}, most, [&] {
       std::vector<int64_t> tuple;
       for (const size_t a : image.axes) tuple.push_back(evaluate(indices[a], at));
       image.tuples.insert(std::move(tuple));

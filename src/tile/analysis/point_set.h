@@ -19,6 +19,8 @@ namespace weft {
 class PointSet {
  public:
   using Value = std::function<int64_t(int)>;
+  static constexpr int64_t kMostPoints = int64_t{1} << 22;
+  static constexpr int64_t kMostTuples = int64_t{1} << 18;  ///< that are kept
 
   /// The variables, those that the bounds of their loops depend on, and the bounds themselves.
   /// `free` offsets run over their whole step: a carry's box, outside of its loop.
@@ -32,9 +34,9 @@ class PointSet {
 
   /// The number of points without any predicate: a bound from above.
   int64_t bound() const;
-  /// Distinct values that the `shown` variables take; the others only have to exist. -1: too many
-  /// points to enumerate.
-  int64_t count(const std::set<TileVarId>& shown) const;
+  /// Distinct values that the `shown` variables take; the others only have to exist. -1: more
+  /// points to enumerate than `most`.
+  int64_t count(const std::set<TileVarId>& shown, int64_t most = kMostPoints) const;
 
   /// Groups of index expressions that share variables, each with the distinct tuples that they take
   /// together: the image is the product of the groups.
@@ -49,8 +51,9 @@ class PointSet {
     }
     friend bool operator==(const Image&, const Image&) = default;
   };
-  /// False: too many points to enumerate.
-  bool images(const std::vector<IndexExpr>& indices, std::vector<Image>* out) const;
+  /// False: more points to enumerate than `most`.
+  bool images(const std::vector<IndexExpr>& indices, std::vector<Image>* out,
+              int64_t most = kMostTuples) const;
   /// Elements of the product of groups, and a call with each element's row-major offset within
   /// `shape` from `base`.
   static int64_t size(const std::vector<Image>& images);

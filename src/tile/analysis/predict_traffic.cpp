@@ -12,8 +12,10 @@ namespace weft {
 namespace {
 
 /// Beyond these, traffic is a bound: planning predicts it for every kernel.
-constexpr int64_t kMostIterations = int64_t{1} << 16;
-constexpr int64_t kLargestBitmap = int64_t{1} << 22;
+constexpr int64_t kMostIterations = int64_t{1} << 14;
+constexpr int64_t kMostPoints = int64_t{1} << 16;
+constexpr int64_t kMostTuples = int64_t{1} << 13;
+constexpr int64_t kLargestBitmap = int64_t{1} << 18;
 
 /// One read or write of something in memory.
 struct Access {
@@ -288,7 +290,7 @@ class Predictor {
   }
 
   int64_t count(const PointSet& set, const std::set<TileVarId>& shown) {
-    const int64_t counted = set.count(shown);
+    const int64_t counted = set.count(shown, kMostPoints);
     if (counted >= 0) return counted;
     out_.exact = false;
     return set.bound();
@@ -364,7 +366,7 @@ class Predictor {
     for (const Access* access : own) {
       std::vector<PointSet::Image> images;
       const PointSet own_points = points(*access, {}, {});
-      if (access->dynamic || !own_points.images(*access->indices, &images)) {
+      if (access->dynamic || !own_points.images(*access->indices, &images, kMostTuples)) {
         out_.exact = false;
         return std::min(total, bound_of(own));
       }

@@ -487,10 +487,12 @@ class Verifier {
     int vectors = 0;
     for (const Place::Axis& axis : place.axes) {
       const TileVar& var = program_.vars[static_cast<size_t>(axis.var)];
-      if (box.count(axis.var) == 0 || !placed.insert(axis.var).second) {
+      const bool of_box = box.count(axis.var) != 0;
+      if (!placed.insert(axis.var).second || (program_.cpu && !of_box)) {
         return fail(
             fmt::format("{} places {}, which is not one axis of its box", shown(site), var.name));
       }
+      if (!of_box) check_scope(IndexExpr::var(axis.var), site);
       int64_t covered = 1;
       for (const Place::Digit& digit : axis.digits) {
         covered *= digit.extent;
@@ -499,7 +501,7 @@ class Verifier {
         if (covered > kUnbounded.hi)
           return fail(fmt::format("{} has too large a place", shown(site)));
       }
-      if (covered < var.extent) {
+      if (of_box && covered < var.extent) {
         fail(fmt::format("{} places {} of the {} elements along {}", shown(site), covered,
                          var.extent, var.name));
       }

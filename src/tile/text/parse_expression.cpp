@@ -1,6 +1,6 @@
 #include "fmt/format.h"
-#include "tile/expression_syntax.h"
-#include "tile/tile_lexer.h"
+#include "tile/text/expression_syntax.h"
+#include "tile/text/tile_lexer.h"
 
 namespace weft {
 namespace {

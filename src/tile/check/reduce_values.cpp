@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "tile/evaluate.h"
+#include "tile/check/evaluate.h"
 
 namespace weft {
 namespace {
