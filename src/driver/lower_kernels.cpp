@@ -53,10 +53,10 @@ OpenTileProgram opened(const Planned& planned, const Target& target) {
   const PlannedKernel& kernel = *planned.kernel;
   const TileProgram& here = kernel.schedule.program;
   if (planned.other == nullptr) return {here, {}};
-  const auto there = schedule_as_chosen(*planned.other, kernel.group, target, kernel.name,
-                                        kernel.schedule.choices);
+  const auto there =
+      build_leaf(*planned.other, kernel.group, kernel.schedule.composition, target, kernel.name);
   if (!there.ok()) return {here, {}};
-  auto open = open_sizes(here, *there);
+  auto open = open_sizes(here, there->program);
   return open ? std::move(*open) : OpenTileProgram{here, {}};
 }
 

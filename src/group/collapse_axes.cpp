@@ -5,6 +5,7 @@
 #include <set>
 
 #include "group/group_axes.h"
+#include "group/group_key.h"
 
 namespace weft {
 
@@ -35,7 +36,7 @@ std::vector<int> physical_order(const Tensor& t) {
 }
 
 GroupView extract(const TensorProgram& program, const Group& group,
-                  const std::map<TensorId, Layout>& orders) {
+                  const std::map<TensorId, Layout>& orders, const GroupKey* key) {
   GroupView view;
   std::map<TensorId, TensorId> local;
   std::vector<std::vector<int>> order;
@@ -49,6 +50,10 @@ GroupView extract(const TensorProgram& program, const Group& group,
     for (const int d : order.back()) shape.push_back(copy.type.shape[static_cast<size_t>(d)]);
     copy.type.shape = std::move(shape);
     copy.layout = {};
+    if (key != nullptr) {
+      const auto number = std::ranges::find(key->tensors, t) - key->tensors.begin();
+      copy.name = numbered_name(static_cast<size_t>(number));
+    }
     view.program.tensors.push_back(std::move(copy));
     view.original.push_back(t);
     local[t] = id;
@@ -207,12 +212,16 @@ bool merge_pair(GroupView& view, const GroupAxes& axes, int a, int b) {
 }  // namespace
 
 GroupView collapse_axes(const TensorProgram& program, const Group& group,
-                        const std::map<TensorId, Layout>& orders) {
-  GroupView view = extract(program, group, orders);
+                        const std::map<TensorId, Layout>& orders, const GroupKey* key,
+                        Result<GroupAxes>* out) {
+  GroupView view = extract(program, group, orders, key);
   for (bool changed = true; changed;) {
     changed = false;
     auto axes = derive_group_axes(view.program, view.group);
-    if (!axes.ok()) return view;
+    if (!axes.ok()) {
+      if (out != nullptr) *out = axes.take_error();
+      return view;
+    }
     // Candidates: axes that stand side by side in some output or read.
     std::set<std::pair<int, int>> pairs;
     for (size_t i = 0; i < view.program.exprs.size(); ++i) {
@@ -230,6 +239,7 @@ GroupView collapse_axes(const TensorProgram& program, const Group& group,
         break;
       }
     }
+    if (!changed && out != nullptr) *out = std::move(axes);
   }
   return view;
 }

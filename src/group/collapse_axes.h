@@ -3,7 +3,8 @@
 #include <map>
 #include <vector>
 
-#include "group/group.h"
+#include "group/group_axes.h"
+#include "group/group_key.h"
 
 namespace weft {
 
@@ -19,8 +20,11 @@ struct GroupView {
 
 /// Requires: layouts of intermediates are permutations. Establishes: the same meaning element by
 /// element in physical order. `orders` are those that constants are to have, instead of their own:
-/// permutations, too.
+/// permutations, too. With a `key` tensors are called by
+/// their numbers in it.
+/// `axes` (may be null) is given the common axes of the view.
 GroupView collapse_axes(const TensorProgram& program, const Group& group,
-                        const std::map<TensorId, Layout>& orders = {});
+                        const std::map<TensorId, Layout>& orders = {},
+                        const GroupKey* key = nullptr, Result<GroupAxes>* axes = nullptr);
 
 }  // namespace weft

@@ -35,6 +35,11 @@ struct PlannedKernel {
 Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const PlannedKernel& kernel,
                                         const Target& target);
 
+/// The same as it was composed, without choosing anything again. Errors (kInvalidInput) say what
+/// does not fit the kernel.
+Result<ScheduledKernel> build_kernel(const TensorProgram& program, const PlannedKernel& kernel,
+                                     const Composition& composition, const Target& target);
+
 /// Puts independent kernels of a GPU that each leave most of the device idle side by side in one
 /// launch, in the place of the first (FusionStitching 2019 §3.1, kernel packing). A kernel joins if
 /// all that it reads is made before that place and what it makes is small, as it lives longer then;
@@ -91,16 +96,18 @@ Partition partition_auto(const TensorProgram& program, const Target& target);
 /// likewise.
 Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 
-/// Kernels and opaque steps in the order in which they run, then the edges. A kernel names the
-/// tensors that it makes and, behind the arrow, those that reach memory:
+/// Kernels and opaque steps in the order in which they run, then the edges. A kernel names its
+/// composition, the tensors that it makes and, behind the arrow, those that reach memory:
 ///     plan auto {
-///       kernel k0_y memory rows: m, d, e, s, y -> y
-///       kernel k1_u memory "side by side: rows | elementwise" because "…": t, u | v -> u, v
+///       kernel k0_y memory rows by leaf(sweep grid [0] inner [1] …): m, d, e, s, y -> y
+///       kernel k1_u memory "side by side: rows | elementwise" by pack { leaf(…); leaf(…) }
+///         because "…": t, u | v -> u, v
 ///       edge 0 -> 1 m: fused "saves a round trip through memory"
 ///     }
 std::string print(const FusionPlan& plan, const TensorProgram& program);
-/// The plan that prints as `text`, of the same program and target; tile programs are built anew, as
-/// plan_fusion does. A text edited by hand (expressions moved to another kernel) is a plan if it
+/// The plan that prints as `text`, of the same program. Kernels are built as they were composed;
+/// where a text leaves the composition out, or names templates that the target does not have, it is
+/// chosen anew. A text edited by hand (expressions moved to another kernel) is a plan if it
 /// verifies. Errors (kInvalidInput) begin with "line:column: ".
 Result<FusionPlan> parse_plan(std::string_view text, const TensorProgram& program,
                               const Target& target);

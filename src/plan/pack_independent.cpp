@@ -22,17 +22,22 @@ bool is_small(const ScheduledKernel& kernel, const Target& target) {
          kernel.estimate.bytes_written * kShareOfCache <= target.l2_bytes;
 }
 
+/// The target for a kernel that shares its launch: no block waits for others.
+Target without_waiting(Target target) {
+  target.grid_barriers = false;
+  target.cluster_blocks = 0;
+  target.libraries.clear();
+  return target;
+}
+
 /// The group's kernel for a launch that it shares: one whose blocks wait for each other gives that
 /// up, for what its template says that it costs.
 Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
                                  const std::string& name, const Target& target,
                                  const ScheduledKernel& best) {
   if (can_pack(best)) return best;
-  Target apart = target;
-  apart.grid_barriers = false;
-  apart.cluster_blocks = 0;
-  apart.libraries.clear();
-  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, schedule_group(program, group, apart, name));
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
+                        schedule_group(program, group, without_waiting(target), name));
   kernel.estimate.microseconds =
       best.estimate.microseconds + std::max(0.0, kernel.layout_us - best.layout_us);
   if (kernel.predicted_us) kernel.predicted_us = kernel.estimate.microseconds;
@@ -158,7 +163,29 @@ PlannedKernel packed(const std::vector<PlannedKernel>& kernels,
   return out;
 }
 
-/// The members side by side.
+/// The members of a kernel in one launch. Errors (kInvalidInput) say why they cannot share it.
+Result<ScheduledKernel> beside_each_other(const TensorProgram& program, const PlannedKernel& kernel,
+                                          std::vector<ScheduledKernel> schedules,
+                                          const Target& target) {
+  for (size_t m = 0; m < schedules.size(); ++m) {
+    if (Decision alone = can_pack(schedules[m]); !alone)
+      return invalid_input(kernel.name + ": a member shares no launch: " + alone.reason());
+    for (const TensorId t : schedules[m].parameters) {
+      const auto makes = [&](const Group& g) {
+        return std::ranges::find(g.outputs, t) != g.outputs.end();
+      };
+      if (!makes(kernel.members[m]) && makes(kernel.group))
+        return invalid_input(kernel.name + ": a member reads " +
+                             program.tensors[static_cast<size_t>(t)].name +
+                             ", which another one makes");
+    }
+  }
+  std::vector<const ScheduledKernel*> members;
+  for (const ScheduledKernel& s : schedules) members.push_back(&s);
+  return pack_kernels(members, kernel.name, target);
+}
+
+/// The members side by side, each as it is best.
 Result<ScheduledKernel> schedule_members(const TensorProgram& program, const PlannedKernel& kernel,
                                          const Target& target) {
   std::vector<ScheduledKernel> schedules;
@@ -167,22 +194,27 @@ Result<ScheduledKernel> schedule_members(const TensorProgram& program, const Pla
                           schedule_group(program, member, target, kernel.name));
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel schedule,
                           packable(program, member, kernel.name, target, best));
-    if (Decision alone = can_pack(schedule); !alone)
-      return invalid_input(kernel.name + ": a member shares no launch: " + alone.reason());
-    for (const TensorId t : schedule.parameters) {
-      const auto makes = [&](const Group& g) {
-        return std::ranges::find(g.outputs, t) != g.outputs.end();
-      };
-      if (!makes(member) && makes(kernel.group))
-        return invalid_input(kernel.name + ": a member reads " +
-                             program.tensors[static_cast<size_t>(t)].name +
-                             ", which another one makes");
-    }
     schedules.push_back(std::move(schedule));
   }
-  std::vector<const ScheduledKernel*> members;
-  for (const ScheduledKernel& s : schedules) members.push_back(&s);
-  return pack_kernels(members, kernel.name, target);
+  return beside_each_other(program, kernel, std::move(schedules), target);
+}
+
+/// The members side by side, as they were composed.
+Result<ScheduledKernel> build_members(const TensorProgram& program, const PlannedKernel& kernel,
+                                      const Composition& composition, const Target& target) {
+  if (composition.members.size() != kernel.members.size())
+    return invalid_input(kernel.name + " is composed of " +
+                         std::to_string(composition.members.size()) + " members, and has " +
+                         std::to_string(kernel.members.size()));
+  const Target apart = without_waiting(target);
+  std::vector<ScheduledKernel> schedules;
+  for (size_t m = 0; m < kernel.members.size(); ++m) {
+    WEFT_ASSIGN_OR_RETURN(
+        ScheduledKernel schedule,
+        build_leaf(program, kernel.members[m], composition.members[m], apart, kernel.name));
+    schedules.push_back(std::move(schedule));
+  }
+  return beside_each_other(program, kernel, std::move(schedules), target);
 }
 
 }  // namespace
@@ -192,6 +224,17 @@ Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const Plan
   auto schedule = kernel.members.empty()
                       ? schedule_group(program, kernel.group, target, kernel.name)
                       : schedule_members(program, kernel, target);
+  if (schedule.ok()) estimate_traffic(*schedule);
+  return schedule;
+}
+
+Result<ScheduledKernel> build_kernel(const TensorProgram& program, const PlannedKernel& kernel,
+                                     const Composition& composition, const Target& target) {
+  const bool packed = composition.kind == Composition::Kind::kPack;
+  if (!packed && !kernel.members.empty())
+    return invalid_input(kernel.name + " has members, and is composed as one group");
+  auto schedule = packed ? build_members(program, kernel, composition, target)
+                         : build_leaf(program, kernel.group, composition, target, kernel.name);
   if (schedule.ok()) estimate_traffic(*schedule);
   return schedule;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "expr/text_cursor.h"
 #include "graph/graph_text.h"
@@ -72,6 +73,10 @@ class PlanReader {
     kernel.is_compute = cursor_.take("compute");
     if (!kernel.is_compute) WEFT_RETURN_IF_ERROR(cursor_.expect("memory"));
     WEFT_ASSIGN_OR_RETURN(const std::string schedule_template, cursor_.name());
+    std::optional<Composition> composition;
+    if (cursor_.take("by")) {
+      WEFT_ASSIGN_OR_RETURN(composition, parse_composition(cursor_));
+    }
     if (cursor_.take("because")) {
       if (cursor_.peek() != '"') return cursor_.error("expected the reason in quotes");
       WEFT_ASSIGN_OR_RETURN(kernel.packed_because, cursor_.name());
@@ -109,10 +114,12 @@ class PlanReader {
         return cursor_.error("no template holds this kernel: " + legal.reason());
     }
     if (kernel.members.size() == 1) kernel.members.clear();
-    auto scheduled = schedule_kernel(program, kernel, target_);
+    const bool as_composed = composition && is_for(*composition, target_);
+    auto scheduled = as_composed ? build_kernel(program, kernel, *composition, target_)
+                                 : schedule_kernel(program, kernel, target_);
     if (!scheduled.ok()) return cursor_.error(scheduled.error().message);
     kernel.schedule = std::move(*scheduled);
-    if (kernel.schedule.schedule_template != schedule_template) {
+    if ((as_composed || !composition) && kernel.schedule.schedule_template != schedule_template) {
       return cursor_.error("this kernel is made by the template '" +
                            kernel.schedule.schedule_template + "' on the target, not '" +
                            schedule_template + "'");
@@ -120,6 +127,17 @@ class PlanReader {
     plan.order.push_back({false, static_cast<int32_t>(plan.kernels.size())});
     plan.kernels.push_back(std::move(kernel));
     return {};
+  }
+
+  /// Whether the target has the templates that chose.
+  static bool is_for(const Composition& composition, const Target& target) {
+    if (composition.kind == Composition::Kind::kPack) {
+      return std::ranges::all_of(composition.members,
+                                 [&](const Composition& m) { return is_for(m, target); });
+    }
+    return std::ranges::any_of(templates_of(target), [&](const Template& t) {
+      return t.name == choice_name(composition.choice);
+    });
   }
 
   static bool makes(const TensorProgram& program, const Group& group, TensorId t) {

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <initializer_list>
-#include <map>
-#include <utility>
 
 #include "cost/estimate.h"
 #include "fmt/format.h"
 #include "plan/grouping.h"
+#include "plan/known_groups.h"
 
 namespace weft {
 
@@ -18,8 +17,8 @@ constexpr size_t kMaxExpressions = 48;
 /// Predicts kernels of one program, and what merging them saves.
 class Profit {
  public:
-  Profit(const TensorProgram& program, const Target& target)
-      : program_(program), target_(target), cost_(program, target) {}
+  Profit(const TensorProgram& program, const Target& target, KnownGroups& known)
+      : program_(program), target_(target), cost_(program, target), known_(known) {}
 
   /// Whether one kernel is predicted to be quicker than two.
   Decision saves_time(const Group& a, const Group& b, const Group& merged) {
@@ -58,9 +57,7 @@ class Profit {
   /// As a library call; nothing where it is none.
   std::optional<double> of_library(const Group& group) {
     if (target_.libraries.empty() || !holds_product(group)) return std::nullopt;
-    const auto [it, added] = calls_.try_emplace(std::pair(group.exprs, group.outputs));
-    if (added) it->second = predicted_library_us(program_, group, target_);
-    return it->second;
+    return known_.library_us(group);
   }
 
   /// Whether one of the groups is a library call, and of all that hold a product a model says what
@@ -79,17 +76,13 @@ class Profit {
   std::optional<double> of_product(const Group& group) {
     if (const auto us = of_library(group)) return us;
     if (!holds_product(group)) return std::nullopt;
-    const auto [it, added] = products_.try_emplace(std::pair(group.exprs, group.outputs));
-    if (added) it->second = predicted_product_us(program_, group, target_);
-    return it->second;
+    return known_.product_us(group);
   }
 
   const TensorProgram& program_;
   const Target& target_;
   CostModel cost_;
-  using Times =
-      std::map<std::pair<std::vector<ExprId>, std::vector<TensorId>>, std::optional<double>>;
-  Times products_, calls_;
+  KnownGroups& known_;
 };
 
 }  // namespace
@@ -98,15 +91,14 @@ class Profit {
 /// with what feeds and follows them, contractions with what follows them; reductions of one tensor
 /// along its rows and across them. Scopes are derived when the tile program is built.
 Partition partition_auto(const TensorProgram& program, const Target& target) {
-  Profit profit(program, target);
+  KnownGroups known(program, target);
+  Profit profit(program, target, known);
   FusionRule rule;
-  rule.legal = [&](const Group& merged) { return can_schedule(program, merged, target); };
+  rule.legal = [&](const Group& merged) { return known.can_schedule(merged); };
   rule.profitable = [&](const Group& a, const Group& b, const Group& merged) {
     return profit.saves_time(a, b, merged);
   };
-  rule.legal_beside = [&](const Group& merged) {
-    return can_reduce_both_ways(program, merged, target);
-  };
+  rule.legal_beside = [&](const Group& merged) { return known.can_reduce_both_ways(merged); };
   return merge_greedily(program, target, rule);
 }
 

@@ -1,11 +1,13 @@
 #include "group/group_axes.h"
 #include "plan/grouping.h"
+#include "plan/known_groups.h"
 
 namespace weft {
 
 /// Thread composition only, the baseline of the papers (FusionStitching 2019 §2.1): elementwise
 /// chains, and a reduction at the end of one. Contractions stand alone, as library calls would.
 Partition partition_xla(const TensorProgram& program, const Target& target) {
+  KnownGroups known(program, target);
   FusionRule rule;
   rule.legal = [&](const Group& merged) -> Decision {
     auto axes = derive_group_axes(program, merged);
@@ -18,7 +20,7 @@ Partition partition_xla(const TensorProgram& program, const Target& target) {
       return Decision::forbid("two reductions in one kernel need more than thread composition");
     if (axes->levels > 1)
       return Decision::forbid("a reduction's result is shared by more than its thread");
-    return can_schedule(program, merged, target);
+    return known.can_schedule(merged);
   };
   rule.profitable = [](const Group&, const Group&, const Group&) {
     return Decision::allow("saves a round trip through memory");

@@ -3,9 +3,9 @@
 #include <optional>
 #include <set>
 
+#include "group/group_key.h"
 #include "plan/fusion_plan.h"
 #include "support/for_each_in_parallel.h"
-#include "tile/text/tile_text.h"
 
 namespace weft {
 
@@ -26,9 +26,9 @@ Result<Partition> partition(const TensorProgram& program, const Target& target,
 }
 
 /// Kernels and opaque steps in dependence order; among those that are ready, the one whose first
-/// step comes first.
-std::vector<FusionPlan::Step> order_kernels(const TensorProgram& program,
-                                            const std::vector<Group>& groups) {
+/// step comes first. Error (kInternal): groups that wait for each other.
+Result<std::vector<FusionPlan::Step>> order_kernels(const TensorProgram& program,
+                                                    const std::vector<Group>& groups) {
   const TensorUses uses = tensor_uses(program);
   const size_t n = program.steps.size();
   std::vector<int> unit_of(n, -1);
@@ -80,8 +80,17 @@ std::vector<FusionPlan::Step> order_kernels(const TensorProgram& program,
       if (--waits[static_cast<size_t>(v)] == 0) ready.emplace(first[static_cast<size_t>(v)], v);
     }
   }
-  WEFT_CHECK(order.size() == units.size(), "the partition is cyclic");
-  return order;
+  if (order.size() == units.size()) return order;
+  std::string waiting;
+  for (size_t u = 0; u < units.size(); ++u) {
+    if (waits[u] == 0 || units[u].opaque) continue;
+    const Group& group = groups[static_cast<size_t>(units[u].index)];
+    const TensorExpr& last = program.exprs[static_cast<size_t>(group.exprs.back())];
+    waiting +=
+        (waiting.empty() ? "" : ", ") + program.tensors[static_cast<size_t>(last.output)].name;
+  }
+  return Error{ErrorCode::kInternal,
+               "the partition is cyclic: the kernels of " + waiting + " wait for each other"};
 }
 
 /// Kernels do not depend on each other's schedules, so they are made side by side.
@@ -104,15 +113,19 @@ Status schedule_kernels(const TensorProgram& program, const Target& target, Fusi
   return {};
 }
 
-/// Traffic of the tile programs that were chosen. Those that differ in names only have the same.
-void estimate_kernels(FusionPlan& plan) {
-  std::map<uint64_t, size_t> first;
+/// Traffic of the tile programs that were chosen. Groups of one key have the same; what shares a
+/// launch is looked at alone.
+void estimate_kernels(const TensorProgram& program, FusionPlan& plan) {
+  GroupKeys keys(program);
+  std::map<Hash128, size_t> first;
   std::vector<size_t> distinct, like;
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    const uint64_t hash = tile_program_hash(plan.kernels[k].schedule.program);
-    const auto [at, is_new] = first.emplace(hash, k);
+    const PlannedKernel& kernel = plan.kernels[k];
+    const bool alone = kernel.members.empty();
+    const auto [at, is_new] =
+        alone ? first.emplace(keys.of(kernel.group).hash, k) : std::pair(first.end(), true);
     if (is_new) distinct.push_back(k);
-    like.push_back(at->second);
+    like.push_back(is_new ? k : at->second);
   }
   for_each_in_parallel(distinct.size(), usable_threads(),
                        [&](size_t i) { estimate_traffic(plan.kernels[distinct[i]].schedule); });
@@ -132,7 +145,7 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
   FusionPlan plan;
   plan.planner = options.planner;
   plan.edges = std::move(parts.edges);
-  plan.order = order_kernels(program, parts.groups);
+  WEFT_ASSIGN_OR_RETURN(plan.order, order_kernels(program, parts.groups));
   for (size_t g = 0; g < parts.groups.size(); ++g) {
     PlannedKernel kernel;
     kernel.group = std::move(parts.groups[g]);
@@ -145,7 +158,7 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
   }
   WEFT_RETURN_IF_ERROR(schedule_kernels(program, target, plan));
   if (options.planner == "auto") WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
-  estimate_kernels(plan);
+  estimate_kernels(program, plan);
   for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;
     for (const auto& region : program.opaques[o].regions) {

@@ -53,9 +53,9 @@ class PlanPrinter {
   }
 
   void kernel(const PlannedKernel& kernel, const TensorProgram& program) {
-    out_ += "kernel " + print_name(kernel.name) + ' ' +
-            (kernel.is_compute ? "compute " : "memory ") +
-            print_name(kernel.schedule.schedule_template);
+    out_ +=
+        "kernel " + print_name(kernel.name) + ' ' + (kernel.is_compute ? "compute " : "memory ") +
+        print_name(kernel.schedule.schedule_template) + " by " + print(kernel.schedule.composition);
     if (!kernel.members.empty()) out_ += " because \"" + escape(kernel.packed_because) + '"';
     out_ += ":";
     const std::vector<Group> alone{kernel.group};

@@ -7,7 +7,7 @@
 namespace weft {
 
 /// A node of one result that may not come to be.
-struct Candidate {
+struct CandidateNode {
   GraphOp op;
   Attributes attrs;
   std::vector<ValueId> operands;
@@ -28,27 +28,27 @@ class Simplifier {
   using Rewrite = std::optional<ValueId>;
 
   /// The value of a candidate: what a rule gives, else a new node.
-  ValueId make(Candidate candidate);
-  Rewrite simplify(const Candidate& c);
+  ValueId make(CandidateNode candidate);
+  Rewrite simplify(const CandidateNode& c);
 
-  Rewrite simplify_broadcast(const Candidate& c);
-  Rewrite simplify_reshape(const Candidate& c);
-  Rewrite simplify_transpose(const Candidate& c);
-  Rewrite simplify_slice(const Candidate& c);
-  Rewrite slice_of_concat(const Candidate& c, const Node& concat);
-  Rewrite slice_of_pad(const Candidate& c, const Node& pad);
-  Rewrite simplify_pad(const Candidate& c);
-  Rewrite simplify_concat(const Candidate& c);
-  Rewrite simplify_gather(const Candidate& c);
-  Rewrite simplify_reduce(const Candidate& c);
+  Rewrite simplify_broadcast(const CandidateNode& c);
+  Rewrite simplify_reshape(const CandidateNode& c);
+  Rewrite simplify_transpose(const CandidateNode& c);
+  Rewrite simplify_slice(const CandidateNode& c);
+  Rewrite slice_of_concat(const CandidateNode& c, const Node& concat);
+  Rewrite slice_of_pad(const CandidateNode& c, const Node& pad);
+  Rewrite simplify_pad(const CandidateNode& c);
+  Rewrite simplify_concat(const CandidateNode& c);
+  Rewrite simplify_gather(const CandidateNode& c);
+  Rewrite simplify_reduce(const CandidateNode& c);
 
-  Rewrite simplify_elementwise(const Candidate& c);
-  Rewrite simplify_unary(ScalarOp op, const Candidate& c);
-  Rewrite simplify_binary(ScalarOp op, const Candidate& c);
+  Rewrite simplify_elementwise(const CandidateNode& c);
+  Rewrite simplify_unary(ScalarOp op, const CandidateNode& c);
+  Rewrite simplify_binary(ScalarOp op, const CandidateNode& c);
   Rewrite simplify_by_constant(ScalarOp op, ValueId x, const HostTensor& element,
-                               const Candidate& c);
-  Rewrite simplify_select(const Candidate& c);
-  Rewrite simplify_convert(const Candidate& c);
+                               const CandidateNode& c);
+  Rewrite simplify_select(const CandidateNode& c);
+  Rewrite simplify_convert(const CandidateNode& c);
 
   /// The node that makes `v` when it is of this op, else null. Valid until the next node is made.
   const Node* made_by(ValueId v, GraphOp op) const;

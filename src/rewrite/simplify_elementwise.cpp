@@ -77,7 +77,7 @@ bool widens(DType from, DType to) {
 
 }  // namespace
 
-Simplifier::Rewrite Simplifier::simplify_elementwise(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_elementwise(const CandidateNode& c) {
   const ScalarOp op = std::get<ElementwiseAttrs>(c.attrs).op;
   switch (op) {
     case ScalarOp::kSelect:
@@ -90,7 +90,7 @@ Simplifier::Rewrite Simplifier::simplify_elementwise(const Candidate& c) {
   }
 }
 
-Simplifier::Rewrite Simplifier::simplify_unary(ScalarOp op, const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_unary(ScalarOp op, const CandidateNode& c) {
   const Node* inner = made_by(c.operands[0], GraphOp::kElementwise);
   if (inner == nullptr) return std::nullopt;
   const ScalarOp inner_op = std::get<ElementwiseAttrs>(inner->attrs).op;
@@ -110,7 +110,7 @@ Simplifier::Rewrite Simplifier::simplify_unary(ScalarOp op, const Candidate& c) 
   return std::nullopt;
 }
 
-Simplifier::Rewrite Simplifier::simplify_binary(ScalarOp op, const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_binary(ScalarOp op, const CandidateNode& c) {
   const ValueId a = c.operands[0];
   const ValueId b = c.operands[1];
   if (a == b && is_idempotent(op)) return a;
@@ -128,7 +128,7 @@ Simplifier::Rewrite Simplifier::simplify_binary(ScalarOp op, const Candidate& c)
 
 Simplifier::Rewrite Simplifier::simplify_by_constant(ScalarOp op, ValueId x,
                                                      const HostTensor& element,
-                                                     const Candidate& c) {
+                                                     const CandidateNode& c) {
   if (is_neutral(op, element)) return x;
   const auto multiply = [&](ValueId by) {
     return make(
@@ -150,7 +150,7 @@ Simplifier::Rewrite Simplifier::simplify_by_constant(ScalarOp op, ValueId x,
   return std::nullopt;
 }
 
-Simplifier::Rewrite Simplifier::simplify_select(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_select(const CandidateNode& c) {
   const ValueId condition = c.operands[0];
   const ValueId then = c.operands[1];
   const ValueId otherwise = c.operands[2];
@@ -173,7 +173,7 @@ Simplifier::Rewrite Simplifier::simplify_select(const Candidate& c) {
   return std::nullopt;
 }
 
-Simplifier::Rewrite Simplifier::simplify_convert(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_convert(const CandidateNode& c) {
   const ValueId x = c.operands[0];
   if (type(x) == c.type) return x;
   const ScalarOp op = std::get<ElementwiseAttrs>(c.attrs).op;

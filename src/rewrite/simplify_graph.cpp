@@ -15,8 +15,8 @@ bool Simplifier::run() {
   for (Node& node : rebuild_.take_nodes()) {
     rebuild_.forward_operands(node);
     if (node.results.size() == 1 && node.regions.empty() && node.op != GraphOp::kConstant) {
-      const Candidate candidate{node.op, node.attrs, node.operands, type(node.results[0]),
-                                node.origin};
+      const CandidateNode candidate{node.op, node.attrs, node.operands, type(node.results[0]),
+                                    node.origin};
       if (const Rewrite value = simplify(candidate)) {
         rebuild_.replace(node, {&*value, 1});
         continue;
@@ -27,7 +27,7 @@ bool Simplifier::run() {
   return rebuild_.finish();
 }
 
-ValueId Simplifier::make(Candidate candidate) {
+ValueId Simplifier::make(CandidateNode candidate) {
   if (const Rewrite value = simplify(candidate)) return *value;
   const ValueId result =
       rebuild_.add(candidate.op, std::move(candidate.attrs), std::move(candidate.operands),
@@ -36,7 +36,7 @@ ValueId Simplifier::make(Candidate candidate) {
   return result;
 }
 
-Simplifier::Rewrite Simplifier::simplify(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify(const CandidateNode& c) {
   switch (c.op) {
     case GraphOp::kElementwise:
       return simplify_elementwise(c);

@@ -41,7 +41,7 @@ std::optional<std::vector<int64_t>> dims_past_reshape(const Shape& x, const Shap
 
 }  // namespace
 
-Simplifier::Rewrite Simplifier::simplify_broadcast(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_broadcast(const CandidateNode& c) {
   const ValueId x = c.operands[0];
   if (type(x) == c.type) return x;
   const std::vector<int64_t>& dims = std::get<BroadcastAttrs>(c.attrs).dims;
@@ -66,7 +66,7 @@ Simplifier::Rewrite Simplifier::simplify_broadcast(const Candidate& c) {
   return std::nullopt;
 }
 
-Simplifier::Rewrite Simplifier::simplify_reshape(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_reshape(const CandidateNode& c) {
   const ValueId x = c.operands[0];
   if (type(x) == c.type) return x;
   if (const Node* inner = made_by(x, GraphOp::kReshape)) {
@@ -78,7 +78,7 @@ Simplifier::Rewrite Simplifier::simplify_reshape(const Candidate& c) {
   return std::nullopt;
 }
 
-Simplifier::Rewrite Simplifier::simplify_transpose(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_transpose(const CandidateNode& c) {
   const ValueId x = c.operands[0];
   const std::vector<int64_t>& permutation = std::get<TransposeAttrs>(c.attrs).permutation;
   std::vector<int64_t> wide;
@@ -102,7 +102,7 @@ Simplifier::Rewrite Simplifier::simplify_transpose(const Candidate& c) {
   return std::nullopt;
 }
 
-Simplifier::Rewrite Simplifier::simplify_slice(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_slice(const CandidateNode& c) {
   const ValueId x = c.operands[0];
   const auto& attrs = std::get<SliceAttrs>(c.attrs);
   const size_t rank = attrs.start.size();
@@ -132,7 +132,7 @@ Simplifier::Rewrite Simplifier::simplify_slice(const Candidate& c) {
   return std::nullopt;
 }
 
-Simplifier::Rewrite Simplifier::slice_of_concat(const Candidate& c, const Node& concat) {
+Simplifier::Rewrite Simplifier::slice_of_concat(const CandidateNode& c, const Node& concat) {
   SliceAttrs attrs = std::get<SliceAttrs>(c.attrs);
   const auto axis = static_cast<size_t>(std::get<ConcatAttrs>(concat.attrs).axis);
   const int64_t first = attrs.start[axis];
@@ -150,7 +150,7 @@ Simplifier::Rewrite Simplifier::slice_of_concat(const Candidate& c, const Node& 
   return std::nullopt;
 }
 
-Simplifier::Rewrite Simplifier::slice_of_pad(const Candidate& c, const Node& pad) {
+Simplifier::Rewrite Simplifier::slice_of_pad(const CandidateNode& c, const Node& pad) {
   SliceAttrs attrs = std::get<SliceAttrs>(c.attrs);
   const ValueId x = pad.operands[0];
   for (size_t i = 0; i < attrs.start.size(); ++i) {
@@ -164,7 +164,7 @@ Simplifier::Rewrite Simplifier::slice_of_pad(const Candidate& c, const Node& pad
   return make({GraphOp::kSlice, attrs, {x}, c.type, c.origin});
 }
 
-Simplifier::Rewrite Simplifier::simplify_pad(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_pad(const CandidateNode& c) {
   const ValueId x = c.operands[0];
   const auto& attrs = std::get<PadAttrs>(c.attrs);
   const auto all = [](const std::vector<int64_t>& values, auto holds) {
@@ -193,7 +193,7 @@ Simplifier::Rewrite Simplifier::simplify_pad(const Candidate& c) {
   return make({GraphOp::kPad, joined, inner->operands, c.type, c.origin});
 }
 
-Simplifier::Rewrite Simplifier::simplify_concat(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_concat(const CandidateNode& c) {
   const int64_t axis = std::get<ConcatAttrs>(c.attrs).axis;
   if (c.operands.size() == 1) return c.operands[0];
   std::vector<ValueId> operands;
@@ -214,7 +214,7 @@ Simplifier::Rewrite Simplifier::simplify_concat(const Candidate& c) {
   return make({GraphOp::kConcat, c.attrs, std::move(operands), c.type, c.origin});
 }
 
-Simplifier::Rewrite Simplifier::simplify_gather(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_gather(const CandidateNode& c) {
   constexpr int64_t kMaxIndices = 4096;
   const auto& attrs = std::get<GatherAttrs>(c.attrs);
   const ValueId data = c.operands[0];
@@ -243,7 +243,7 @@ Simplifier::Rewrite Simplifier::simplify_gather(const Candidate& c) {
   return make({GraphOp::kReshape, ReshapeAttrs{}, {picked}, c.type, c.origin});
 }
 
-Simplifier::Rewrite Simplifier::simplify_reduce(const Candidate& c) {
+Simplifier::Rewrite Simplifier::simplify_reduce(const CandidateNode& c) {
   const ValueId x = c.operands[0];
   const auto& attrs = std::get<ReduceAttrs>(c.attrs);
   // A sum starts from +0, which turns -0 into +0 even when nothing is added.

@@ -1,20 +1,24 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
-#include "group/group.h"
+#include "group/group_space.h"
 #include "schedule/writer/scheduled_kernel.h"
+#include "schedule/writer/template.h"
 
 namespace weft {
 
-/// Whether some template can hold the group in one kernel: cheap, decides legality while planning.
-/// The reason names the two expressions and the axes that do not agree.
-Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target);
+/// The templates of a target, in the order in which a group is offered to them.
+std::span<const Template> templates_of(const Target& target);
 
-/// Whether the group holds a contraction and reductions of its results: how quick the product is
-/// depends on the tile that these leave it.
-bool reduces_behind_product(const TensorProgram& program, const Group& group);
+/// Whether some template builds the group as one kernel: decides legality while planning. The
+/// reason names the expressions and the axes that do not agree. What is allowed here,
+/// rank_candidates builds.
+Decision can_schedule(const GroupSpace& space, const Target& target);
+Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target);
 
 /// What the group takes by the model that a GPU's product is tiled by; nothing where it holds no
 /// product that goes through tiles.
@@ -28,10 +32,10 @@ std::optional<double> predicted_library_us(const TensorProgram& program, const G
 
 /// Whether the template that reduces rows along themselves and across each other holds the group:
 /// then one kernel reads the rows once, though its reductions hand each other nothing.
-Decision can_reduce_both_ways(const TensorProgram& program, const Group& group,
-                              const Target& target);
+Decision can_reduce_both_ways(const GroupSpace& space, const Target& target);
 
-/// The best tile program among the templates' candidates for a group that can_schedule allows.
+/// The best tile program among the templates' candidates. Error (kUnsupported): no template holds
+/// the group, and why.
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name);
 
@@ -39,10 +43,21 @@ Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group
 /// bytes. Microseconds stay: they are those by which kernels were chosen.
 void estimate_traffic(ScheduledKernel& kernel);
 
-/// The tile program of a CPU with choices made for the same group at another binding. The error
-/// says what does not fit.
-Result<TileProgram> schedule_as_chosen(const TensorProgram& program, const Group& group,
-                                       const Target& target, const std::string& name,
-                                       const ScheduleChoices& choices);
+/// The tile program of a group as it was composed, for the same program or one that binds the
+/// model's dimensions otherwise: nothing is chosen again. Error (kInvalidInput): what does not fit.
+Result<ScheduledKernel> build_leaf(const TensorProgram& program, const Group& group,
+                                   const Composition& composition, const Target& target,
+                                   const std::string& name);
+
+/// What was considered for a group, in the order of the templates and of their candidates.
+struct Considered {
+  std::string template_name;
+  std::optional<Choice> choice;  ///< none: the template does not apply
+  std::optional<double> predicted_us;
+  bool chosen = false;
+  std::string why_not;  ///< of those that were not chosen
+};
+Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,
+                                                      const Group& group, const Target& target);
 
 }  // namespace weft

@@ -133,8 +133,8 @@ TEST(Stitch, RefusesTheChoicesOfAnotherBinding) {
   const Group group = whole_group(narrow);
   const auto chosen = schedule_group(narrow, group, machine(), "k");
   ASSERT_TRUE(chosen.ok()) << chosen.error().message;
-  EXPECT_TRUE(schedule_as_chosen(narrow, group, machine(), "k", chosen->choices).ok());
-  EXPECT_FALSE(schedule_as_chosen(wide, group, machine(), "k", chosen->choices).ok());
+  EXPECT_TRUE(build_leaf(narrow, group, chosen->composition, machine(), "k").ok());
+  EXPECT_FALSE(build_leaf(wide, group, chosen->composition, machine(), "k").ok());
 }
 
 }  // namespace

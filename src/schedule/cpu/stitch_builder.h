@@ -6,39 +6,42 @@
 #include <string>
 #include <vector>
 
+#include "choice/choice.h"
 #include "group/central_moments.h"
-#include "schedule/cpu/templates.h"
+#include "group/group_space.h"
+#include "schedule/cpu/choose_sweep.h"
+#include "schedule/writer/scheduled_kernel.h"
 #include "schedule/writer/tile_builder.h"
 
 namespace weft {
 
-/// Elements of one chunk when a long axis is cut for the threads.
-constexpr int64_t kStitchChunk = 4096;
-
-/// Chooses the loops of a CPU's stitched kernel (stitch.cpp) and writes them: a sweep over the
-/// inner axes for each level of reductions (stitch_sweeps.cpp), those of second moments only where
-/// they are needed (guarded_moments.cpp).
+/// Writes a CPU's stitched kernel as it was chosen: a sweep over the inner axes for each level of
+/// reductions (stitch_sweeps.cpp), those of second moments only where they are needed
+/// (guarded_moments.cpp).
 class Stitch {
  public:
-  Stitch(const TensorProgram& program, const Group& group, const GroupAxes& axes,
-         const Target& target, const std::string& name)
-      : program_(program),
-        group_(group),
-        axes_(axes),
-        target_(target),
-        b_(program, group, axes, name),
-        count_(static_cast<int>(group.exprs.size())) {}
+  Stitch(const GroupSpace& space, const SweepChoice& choice, const std::string& name)
+      : program_(space.program()),
+        group_(space.group()),
+        axes_(space.axes()),
+        space_(space),
+        choice_(choice),
+        b_(space, name),
+        count_(space.size()),
+        grid_(choice.grid),
+        inner_(choice.inner),
+        vec_axis_(choice.vec_axis),
+        row_vector_(choice.row_vector),
+        cross_axis_(choice.cross_axis),
+        rows_(choice.rows),
+        lanes_(choice.lanes),
+        regs_(choice.vectors),
+        chunked_(choice.chunked),
+        kept_(choice.kept) {}
 
-  Result<ScheduledKernel> build(const ScheduleChoices* as_chosen) {
-    if (as_chosen == nullptr) {
-      choose_axes();
-      decide_kept();
-    } else if (!follow(*as_chosen)) {
-      return invalid_input("a stitched kernel's choices are not those of " + b_.program().name);
-    }
+  ScheduledKernel build() {
     find_moments();
     ScheduledKernel out;
-    out.choices = choices();
     TileBody body = grid_loops();
     b_.program().body = std::move(body);
     out.program = std::move(b_.program());
@@ -50,36 +53,11 @@ class Stitch {
   }
 
  private:
-  bool reduces(int p) const { return !b_.expr(p).reduce_extents.empty(); }
-  bool is_inner(int axis) const {
-    return std::find(inner_.begin(), inner_.end(), axis) != inner_.end();
-  }
-  /// Whether the value of a member differs along the inner axes: it lives inside the sweeps.
-  bool is_row_value(int p) const {
-    if (reduces(p)) return false;
-    for (const int a : axes_.axis_of[static_cast<size_t>(p)]) {
-      if (is_inner(a)) return true;
-    }
-    return false;
-  }
-  /// Whether the output of a member runs along an axis (its reduction axes do not count).
-  bool output_has_axis(int p, int axis) const {
-    const auto& list = axes_.axis_of[static_cast<size_t>(p)];
-    const auto end = list.begin() + b_.expr(p).output_rank();
-    return std::find(list.begin(), end, axis) != end;
-  }
-  bool is_output(int p) const {
-    return std::find(group_.outputs.begin(), group_.outputs.end(), b_.expr(p).output) !=
-           group_.outputs.end();
-  }
+  bool reduces(int p) const { return space_.reduces(p); }
+  bool is_row_value(int p) const { return is_value_of_row(space_, choice_, p); }
+  bool output_has_axis(int p, int axis) const { return space_.output_has_axis(p, axis); }
+  bool is_output(int p) const { return space_.is_output(p); }
 
-  void choose_axes();
-  int choose_cross_axis() const;
-  void choose_rows();
-  void decide_kept();
-  bool follow(const ScheduleChoices& choices);
-  ScheduleChoices choices() const;
-  std::vector<int> physical_order(std::vector<int> list) const;
   TileBody grid_loops();
   TileBody row_body();
   void emit_row_scalars(int level, TileBody* body);
@@ -107,17 +85,18 @@ class Stitch {
   const TensorProgram& program_;
   const Group& group_;
   const GroupAxes& axes_;
-  const Target& target_;
+  const GroupSpace& space_;
+  const SweepChoice& choice_;
   TileBuilder b_;
   int count_;
 
   std::vector<int> grid_, inner_;  ///< common axes of extent > 1, outermost first
-  int vec_axis_ = -1;
-  bool row_vector_ = true;  ///< the vector axis is an inner one
-  int cross_axis_ = -1;     ///< of the grid: rows that are in the tile together
-  int64_t rows_ = 1;        ///< how many
-  int64_t lanes_ = 1, regs_ = 1;
-  bool chunked_ = false;
+  int vec_axis_;
+  bool row_vector_;  ///< the vector axis is an inner one
+  int cross_axis_;   ///< of the grid: rows that are in the tile together
+  int64_t rows_;     ///< how many
+  int64_t lanes_, regs_;
+  bool chunked_;
   TileVarId vec_var_ = -1;  ///< offset variable of the vector axis in the loop at hand
   TileVarId cross_var_ = -1;
 

@@ -1,3 +1,5 @@
+#include "schedule/cpu/stitch.h"
+
 #include <limits>
 
 #include "schedule/cpu/stitch_builder.h"
@@ -353,6 +355,11 @@ void Stitch::emit_arg_carry(int p, TileLoop* loop, TileBody* update, TileBody* a
   scalars_[p] = value;
   if (is_output(p))
     after->push_back(TileNode::of(b_.store(p, scalar_read(value, type, coords), result_place)));
+}
+
+ScheduledKernel build_stitch(const GroupSpace& space, const SweepChoice& choice,
+                             const std::string& name) {
+  return Stitch(space, choice, name).build();
 }
 
 }  // namespace weft

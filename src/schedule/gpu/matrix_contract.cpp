@@ -1,11 +1,15 @@
+#include "schedule/gpu/matrix_contract.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
 #include "fmt/format.h"
 #include "schedule/gpu/matrix_product.h"
-#include "schedule/gpu/templates.h"
 #include "schedule/writer/best_positions.h"
+#include "schedule/writer/epilogue.h"
+#include "schedule/writer/one_reduction.h"
+#include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
 #include "support/rounding.h"
 #include "tile/thread_tile.h"
@@ -33,24 +37,26 @@ constexpr int64_t kCombinedElements = 4;  ///< partial sums of one access
 /// add them up, in the same order every time.
 class MatrixContract {
  public:
-  MatrixContract(const TensorProgram& program, const Group& group, const GroupAxes& axes,
-                 const Target& target, const TiledProduct& tiled, const std::string& name)
-      : program_(program),
-        group_(group),
-        axes_(axes),
+  MatrixContract(const GroupSpace& space, const MatrixProduct& product, const PricedTile& priced,
+                 const Target& target, const std::string& name)
+      : space_(space),
+        axes_(space.axes()),
         target_(target),
-        b_(program, group, axes, name),
-        root_(tiled.product.root),
-        left_(tiled.product.left),
-        right_(tiled.product.right),
-        batch_(tiled.product.batch),
-        rows_(tiled.product.rows),
-        columns_(tiled.product.columns),
-        depth_(tiled.product.depth),
-        type_(tiled.product.type),
-        on_units_(tiled.product.on_units),
-        whole_(tiled.product.problem.whole),
-        tile_(tiled.tile) {}
+        b_(space, name),
+        root_(product.root),
+        left_(product.left),
+        right_(product.right),
+        batch_(product.batch),
+        rows_(product.rows),
+        columns_(product.columns),
+        depth_(product.depth),
+        problem_(product.problem),
+        type_(product.type),
+        on_units_(product.on_units),
+        whole_(product.problem.whole),
+        tile_(priced.tile),
+        warps_(warps_of(priced.tile)),
+        microseconds_(priced.microseconds) {}
 
   ScheduledKernel build();
 
@@ -64,7 +70,9 @@ class MatrixContract {
   TileLoop product_loop(TileSymbolId acc);
   void multiply_on_units(TileSymbolId a, TileSymbolId b, TileSymbolId acc, TileBody* body);
   TileLoop core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId acc);
-  TileStatement update(TileSymbolId carry, ScalarRef value);
+  TileStatement update(TileSymbolId carry, ScalarRef value) const {
+    return assign_next(carry, box(), std::move(value), place());
+  }
   TileStatement partial_sums(TileSymbolId acc);
   TileLoop combining_nest();
   TileSymbolId load_operand(const Operand& operand, const FlatAxis& across, const std::string& name,
@@ -73,9 +81,7 @@ class MatrixContract {
                                    const IndexExpr& k) const;
   bool depth_last(const Operand& operand) const;
   int64_t access_width(const ScalarRef& value, const FlatAxis& along) const;
-  void emit_epilogue(TileBody* body, const ScalarRef& total);
-  ScalarRef emit_value(const std::string& name, const std::vector<IndexExpr>& at, ScalarRef value,
-                       TileBody* body);
+  void emit_rest(TileBody* body, const ScalarRef& total);
   ScalarRef reduced(int p, const ScalarRef& value, TileBody* body);
   std::vector<IndexExpr> box_of(int p) const;
   bool follows_reduction(int p) const;
@@ -84,16 +90,8 @@ class MatrixContract {
   std::vector<IndexExpr> partial_box(const IndexExpr& split) const;
   std::vector<IndexExpr> box() const { return {index_of(rows_), index_of(columns_)}; }
   IndexExpr index_of(const FlatAxis& flat) const { return b_.index_of(flat.dim); }
-  TileSymbolId add_symbol(const std::string& name, TileSymbol::Kind kind, DType type) {
-    TileSymbol symbol;
-    symbol.name = b_.unique(name);
-    symbol.kind = kind;
-    symbol.type = type;
-    return b_.program().add_symbol(std::move(symbol));
-  }
 
-  const TensorProgram& program_;
-  const Group& group_;
+  const GroupSpace& space_;
   const GroupAxes& axes_;
   const Target& target_;
   TileBuilder b_;
@@ -101,10 +99,13 @@ class MatrixContract {
   Operand left_, right_;
   std::vector<int> batch_;
   FlatAxis rows_, columns_, depth_;
+  MatrixProblem problem_;
   DType type_;
   bool on_units_;
   Whole whole_;
-  MatrixTile tile_;
+  TilesChoice tile_;
+  int64_t warps_;
+  double microseconds_;
   Place place_;  ///< of the results at hand
   TileVarId split_ = -1;
   TileSymbolId partials_ = -1, core_sum_ = -1;
@@ -186,7 +187,7 @@ int64_t MatrixContract::access_width(const ScalarRef& value, const FlatAxis& alo
 TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis& across,
                                           const std::string& name, TileBody* body) {
   const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
-  const TileSymbolId symbol = add_symbol(name, TileSymbol::Kind::kValue, type_);
+  const TileSymbolId symbol = b_.add_value(name, type_);
   const ScalarRef value = rewrite(
       operand.factor,
       [&](int var) -> IndexExpr {
@@ -200,12 +201,12 @@ TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis
       });
   const FlatAxis &inner = operand.along_depth ? depth_ : across,
                  &outer = operand.along_depth ? across : depth_;
-  ThreadTile threads(tile_.warps());
+  ThreadTile threads(warps_);
   TileStatement st;
   const bool turned = operand.along_depth != depth_last(operand);
   const int64_t width = turned ? 1 : access_width(value, inner);
-  std::vector<Place::Digit> fast = threads.add(inner.dim.step, width, 32, tile_.warps(), 0);
-  std::vector<Place::Digit> slow = threads.add(outer.dim.step, 1, 32, tile_.warps(), 0);
+  std::vector<Place::Digit> fast = threads.add(inner.dim.step, width, 32, warps_, 0);
+  std::vector<Place::Digit> slow = threads.add(outer.dim.step, 1, 32, warps_, 0);
   if (slow.empty()) slow.push_back({PlaceLevel::kReg, 1});
   st.targets.push_back({symbol, in_memory(operand, across, index_of(depth_)), false});
   st.value = value;
@@ -236,18 +237,14 @@ TileLoop MatrixContract::product_loop(TileSymbolId acc) {
   loop.stages = tile_.stages;
   add_dim(&depth_, "k", tile_.k);
   if (split_ >= 0) {
-    const int64_t share = tile_.depth_of_split(depth_.extent);
+    const int64_t share = depth_of_split(tile_, depth_.extent);
     depth_.dim.begin = IndexExpr::var(split_) * share;
     const IndexExpr end = depth_.dim.begin + share;
     depth_.dim.end = depth_.extent % share == 0 ? end : min(end, IndexExpr(depth_.extent));
   }
   loop.dims.push_back(depth_.dim);
-  TileCarry carry;
-  carry.target = {acc, box(), false};
-  carry.type = DType::kF32;
-  carry.initial = scalar_constant(float_value(DType::kF32, 0));
-  carry.place = place();
-  loop.carries.push_back(std::move(carry));
+  loop.carries.push_back(
+      carried(acc, box(), scalar_constant(float_value(DType::kF32, 0)), place()));
   const TileSymbolId a = load_operand(left_, rows_, "A", &loop.body);
   const TileSymbolId b = load_operand(right_, columns_, "B", &loop.body);
 
@@ -260,29 +257,19 @@ TileLoop MatrixContract::product_loop(TileSymbolId acc) {
   return loop;
 }
 
-TileStatement MatrixContract::update(TileSymbolId carry, ScalarRef value) {
-  TileStatement st;
-  st.targets.push_back({carry, box(), true});
-  st.value = std::move(value);
-  st.place = place();
-  return st;
-}
-
 void MatrixContract::multiply_on_units(TileSymbolId a, TileSymbolId b, TileSymbolId acc,
                                        TileBody* body) {
   const auto operand = [&](TileSymbolId symbol, const Operand& of, const FlatAxis& across) {
     return scalar_convert(scalar_read(symbol, type_, in_memory(of, across, index_of(depth_))),
                           DType::kF32);
   };
-  const TileSymbolId part = add_symbol("part", TileSymbol::Kind::kValue, DType::kF32);
-  TileStatement product;
-  product.targets.push_back({part, box(), false});
-  product.combiner = TileCombiner::kSum;
-  product.reduce_axes.push_back(depth_.dim.offset);
-  product.value = scalar_apply(
-      ScalarOp::kMul, {operand(a, left_, rows_), operand(b, right_, columns_)}, DType::kF32);
+  const TileSymbolId part = b_.add_value("part", DType::kF32);
+  TileStatement product = assign_reduced(
+      part, box(), Combiner::kSum, {depth_.dim.offset},
+      scalar_apply(ScalarOp::kMul, {operand(a, left_, rows_), operand(b, right_, columns_)},
+                   DType::kF32),
+      place());
   product.unit = byte_size(type_) == 2 ? "mma_m16n8k16" : "mma_m16n8k8";
-  product.place = place();
   body->push_back(TileNode::of(std::move(product)));
   body->push_back(TileNode::of(update(acc, scalar_apply(ScalarOp::kAdd,
                                                         {scalar_read(acc, DType::kF32, box()),
@@ -300,13 +287,8 @@ TileLoop MatrixContract::core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId 
   step.end = tile_.k;
   step.unroll = 0;
   loop.dims.push_back(step);
-  core_sum_ = add_symbol("part", TileSymbol::Kind::kCarry, DType::kF32);
-  TileCarry carry;
-  carry.target = {core_sum_, box(), false};
-  carry.type = DType::kF32;
-  carry.initial = scalar_read(acc, DType::kF32, box());
-  carry.place = place();
-  loop.carries.push_back(std::move(carry));
+  core_sum_ = b_.add_value("part", DType::kF32, TileSymbol::Kind::kCarry);
+  loop.carries.push_back(carried(core_sum_, box(), scalar_read(acc, DType::kF32, box()), place()));
   const IndexExpr at = IndexExpr::var(depth_.dim.origin) + IndexExpr::var(step.origin);
   const ScalarRef product = scalar_apply(ScalarOp::kMul,
                                          {scalar_read(a, type_, in_memory(left_, rows_, at)),
@@ -320,12 +302,12 @@ TileLoop MatrixContract::core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId 
 
 TileBody MatrixContract::tile_body() {
   TileBody body;
-  const TileSymbolId acc = add_symbol("acc", TileSymbol::Kind::kCarry, DType::kF32);
+  const TileSymbolId acc = b_.add_value("acc", DType::kF32, TileSymbol::Kind::kCarry);
   body.push_back(TileNode::of(product_loop(acc)));
   if (split_ >= 0) {
     body.push_back(TileNode::of(partial_sums(acc)));
   } else {
-    emit_epilogue(&body, scalar_read(acc, DType::kF32, box()));
+    emit_rest(&body, scalar_read(acc, DType::kF32, box()));
   }
   return body;
 }
@@ -339,12 +321,9 @@ std::vector<IndexExpr> MatrixContract::partial_box(const IndexExpr& split) const
 
 /// Sums over one part of the depth, for the blocks that combine them.
 TileStatement MatrixContract::partial_sums(TileSymbolId acc) {
-  partials_ = add_symbol("partial", TileSymbol::Kind::kValue, DType::kF32);
-  TileStatement st;
-  st.targets.push_back({partials_, partial_box(IndexExpr::var(split_)), false});
-  st.value = scalar_read(acc, DType::kF32, box());
-  st.place = place();
-  return st;
+  partials_ = b_.add_value("partial", DType::kF32);
+  return assign(partials_, partial_box(IndexExpr::var(split_)),
+                scalar_read(acc, DType::kF32, box()), place());
 }
 
 /// Behind a barrier of the grid: the parts of each result in their order, and the epilogue.
@@ -352,12 +331,12 @@ TileLoop MatrixContract::combining_nest() {
   TileLoop grid;
   grid.kind = TileLoop::Kind::kGrid;
   for (const int a : batch_) grid.dims.push_back(b_.loop_dim(a, 1));
-  ThreadTile threads(tile_.warps());
+  ThreadTile threads(warps_);
   const int64_t width = std::gcd(columns_.extent, kCombinedElements);
   // A row that is reduced lies on the lanes of one warp, however long.
   const int64_t rounds = whole_ == Whole::kColumns ? 0 : 1;
   const auto across = threads.add(columns_.extent, width, 32, 1, rounds);
-  const auto down = threads.add(rows_.extent, 1, 32, tile_.warps(), 1);
+  const auto down = threads.add(rows_.extent, 1, 32, warps_, 1);
   add_dim(&rows_, "m", std::max<int64_t>(digits_extent(down), 2));
   add_dim(&columns_, "n", std::max<int64_t>(digits_extent(across), 2));
   place_ = {{{rows_.dim.offset, down}, {columns_.dim.offset, across}}};
@@ -367,50 +346,25 @@ TileLoop MatrixContract::combining_nest() {
   grid.dims.push_back(rows_.dim);
   grid.dims.push_back(columns_.dim);
   const TileVarId part = b_.program().add_var(b_.unique("t"), TileVar::Kind::kAxis, tile_.splits);
-  const TileSymbolId total = add_symbol("total", TileSymbol::Kind::kValue, DType::kF32);
-  TileStatement sum;
-  sum.targets.push_back({total, box(), false});
-  sum.combiner = TileCombiner::kSum;
-  sum.reduce_axes.push_back(part);
-  sum.value = scalar_read(partials_, DType::kF32, partial_box(IndexExpr::var(part)));
-  sum.place = place_;
+  const TileSymbolId total = b_.add_value("total", DType::kF32);
+  TileStatement sum = assign_reduced(
+      total, box(), Combiner::kSum, {part},
+      scalar_read(partials_, DType::kF32, partial_box(IndexExpr::var(part))), place_);
   sum.place.axes.push_back({part, {{PlaceLevel::kReg, tile_.splits}}});
   grid.body.push_back(TileNode::of(std::move(sum)));
-  emit_epilogue(&grid.body, scalar_read(total, DType::kF32, box()));
+  emit_rest(&grid.body, scalar_read(total, DType::kF32, box()));
   return grid;
 }
 
 /// The rest of the group on the finished tile, in the places of its fragments. A result of a
 /// reduction, and what is made of such alone, has an element for each row (or column) of the tile,
 /// with copies in all threads that share it.
-void MatrixContract::emit_epilogue(TileBody* body, const ScalarRef& total) {
-  std::map<int, ScalarRef> values;
-  for (size_t i = 0; i < group_.exprs.size(); ++i) {
-    const int p = static_cast<int>(i);
-    const TensorExpr& e = b_.expr(p);
-    const Tensor& tensor = program_.tensors[static_cast<size_t>(e.output)];
-    ScalarRef value = p == root_ ? total : b_.translate(p, [&](int producer, const Scalar&) {
-      return values.at(producer);
-    });
-    if (p != root_ && !e.reduce_extents.empty()) value = reduced(p, value, body);
-    values[p] =
-        emit_value(tensor.name + "_v", box_of(p), scalar_convert(value, tensor.type.dtype), body);
-    if (std::find(group_.outputs.begin(), group_.outputs.end(), e.output) != group_.outputs.end()) {
-      body->push_back(TileNode::of(b_.store(p, values[p], place())));
-    }
-  }
-}
-
-ScalarRef MatrixContract::emit_value(const std::string& name, const std::vector<IndexExpr>& at,
-                                     ScalarRef value, TileBody* body) {
-  const DType type = value->type;
-  const TileSymbolId id = add_symbol(name, TileSymbol::Kind::kValue, type);
-  TileStatement st;
-  st.targets.push_back({id, at, false});
-  st.value = std::move(value);
-  st.place = place();
-  body->push_back(TileNode::of(std::move(st)));
-  return scalar_read(id, type, at);
+void MatrixContract::emit_rest(TileBody* body, const ScalarRef& total) {
+  const auto where = [this](int) { return place(); };
+  const EpilogueBoxes boxes{
+      [this](int p) { return box_of(p); }, where, where,
+      [this](int p, const ScalarRef& value, TileBody* out) { return reduced(p, value, out); }};
+  emit_epilogue(&b_, root_, total, boxes, body);
 }
 
 /// Over the whole columns, or rows, of the tile: one statement, two where a position is asked for.
@@ -418,11 +372,11 @@ ScalarRef MatrixContract::reduced(int p, const ScalarRef& value, TileBody* body)
   const TensorExpr& e = b_.expr(p);
   const FlatAxis& over = whole_ == Whole::kColumns ? columns_ : rows_;
   const auto reduce = [&](const char* suffix, Combiner combiner, ScalarRef elements) {
-    const ScalarRef made = emit_value(program_.tensors[static_cast<size_t>(e.output)].name + suffix,
-                                      box_of(p), std::move(elements), body);
-    body->back().statement.combiner = tile_combiner(combiner);
-    body->back().statement.reduce_axes = {over.dim.offset};
-    return made;
+    const DType type = elements->type;
+    const TileSymbolId made = b_.add_value(space_.name_of(p) + suffix, type);
+    body->push_back(TileNode::of(assign_reduced(made, box_of(p), combiner, {over.dim.offset},
+                                                std::move(elements), place())));
+    return scalar_read(made, type, box_of(p));
   };
   if (!keeps_position(e)) return reduce("_r", e.combiner, scalar_convert(value, e.accumulator));
   const int axis = axes_.axis_of[static_cast<size_t>(p)][static_cast<size_t>(e.output_rank())];
@@ -445,12 +399,8 @@ std::vector<IndexExpr> MatrixContract::box_of(int p) const {
 /// Whether the member has results of later reductions for its elements, not results of the product.
 bool MatrixContract::follows_reduction(int p) const {
   if (whole_ == Whole::kNeither || p == root_) return false;
-  const TensorExpr& e = b_.expr(p);
-  const auto& own = axes_.axis_of[static_cast<size_t>(p)];
   const FlatAxis& over = whole_ == Whole::kColumns ? columns_ : rows_;
-  const auto end = own.begin() + e.output_rank();
-  return std::none_of(over.axes.begin(), over.axes.end(),
-                      [&](int a) { return std::find(own.begin(), end, a) != end; });
+  return std::ranges::none_of(over.axes, [&](int a) { return space_.output_has_axis(p, a); });
 }
 
 ScheduledKernel MatrixContract::build() {
@@ -483,30 +433,34 @@ ScheduledKernel MatrixContract::build() {
   }
   b_.program().cpu = false;
   b_.program().blocks = items;
-  b_.program().warps = tile_.warps();
+  b_.program().warps = warps_;
   ScheduledKernel out;
   out.program = std::move(b_.program());
   out.parameters = b_.take_parameters();
   out.schedule_template =
       fmt::format("contract on {} {}x{}x{}, {} stages, {}x{} warps, {} B shared",
                   on_units_ ? "matrix units" : "cores", tile_.m, tile_.n, tile_.k, tile_.stages,
-                  tile_.warps_m, tile_.warps_n, tile_.shared_bytes);
+                  tile_.warps_m, tile_.warps_n, shared_bytes(problem_, tile_));
   if (tile_.splits > 1) {
     out.schedule_template += fmt::format(", depth over {} blocks", tile_.splits);
   }
-  out.predicted_us = out.layout_us = tile_.microseconds;
+  out.predicted_us = out.layout_us = microseconds_;
   return out;
 }
 
 }  // namespace
 
-std::optional<ScheduledKernel> build_matrix_contract(const TensorProgram& program,
-                                                     const Group& group, const GroupAxes& axes,
-                                                     const Target& target,
-                                                     const std::string& name) {
-  const auto tiled = tiled_product(program, group, axes, target);
-  if (!tiled.ok()) return std::nullopt;
-  return MatrixContract(program, group, axes, target, *tiled, name).build();
+Result<ScheduledKernel> build_matrix_contract(const GroupSpace& space, const TilesChoice& tile,
+                                              const Target& target, const std::string& name) {
+  if (!space.reduces_behind_product()) {
+    if (const Decision one = holds_one_reduction(space); !one) return invalid_input(one.reason());
+  }
+  WEFT_ASSIGN_OR_RETURN(const MatrixProduct product, find_product(space, target));
+  if (const Decision follows = follows_on_tile(space, product); !follows) {
+    return invalid_input(follows.reason());
+  }
+  WEFT_ASSIGN_OR_RETURN(const double us, tile_microseconds(product.problem, tile, target));
+  return MatrixContract(space, product, {tile, us}, target, name).build();
 }
 
 }  // namespace weft

@@ -7,7 +7,6 @@
 #include "expr/dependence.h"
 #include "fmt/format.h"
 #include "group/strides.h"
-#include "schedule/gpu/templates.h"
 #include "schedule/writer/best_positions.h"
 #include "schedule/writer/tile_builder.h"
 #include "support/rounding.h"
@@ -55,10 +54,9 @@ ScalarRef narrowed(const ScalarRef& s) {
 
 class ProductFinder {
  public:
-  ProductFinder(const TensorProgram& program, const Group& group, const GroupAxes& axes,
-                const Target& target)
-      : program_(program), group_(group), axes_(axes), target_(target) {
-    product_.root = axes.reductions[0];
+  ProductFinder(const GroupSpace& space, const Target& target)
+      : space_(space), axes_(space.axes()), target_(target) {
+    product_.root = axes_.reductions[0];
   }
 
   Result<MatrixProduct> run() {
@@ -70,19 +68,15 @@ class ProductFinder {
   }
 
  private:
-  const TensorExpr& expr(int p) const {
-    return program_.exprs[static_cast<size_t>(group_.exprs[static_cast<size_t>(p)])];
-  }
-  const std::string& name(int p) const {
-    return program_.tensors[static_cast<size_t>(expr(p).output)].name;
-  }
+  const TensorExpr& expr(int p) const { return space_.expr(p); }
+  const std::string& name(int p) const { return space_.name_of(p); }
   const std::vector<int>& own(int p) const { return axes_.axis_of[static_cast<size_t>(p)]; }
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
   int64_t stride(const ProductOperand& operand, int axis) const {
-    return stride_along(program_, axes_, product_.root, *operand.read, axis);
+    return stride_along(space_.program(), axes_, product_.root, *operand.read, axis);
   }
   int64_t result_stride(int axis) const {
-    return output_stride_along(program_, axes_, group_, product_.root, axis);
+    return output_stride_along(space_.program(), axes_, space_.group(), product_.root, axis);
   }
   Status find_operands();
   bool find_operand(const ScalarRef& factor, ProductOperand* operand) const;
@@ -95,8 +89,7 @@ class ProductFinder {
   Status describe();
   int64_t epilogue_bytes() const;
 
-  const TensorProgram& program_;
-  const Group& group_;
+  const GroupSpace& space_;
   const GroupAxes& axes_;
   const Target& target_;
   MatrixProduct product_;
@@ -280,14 +273,14 @@ bool copies_directly(const ProductOperand& operand) {
 /// Of what is stored, and of what is read beside the operands, for one result.
 int64_t ProductFinder::epilogue_bytes() const {
   double bytes = 0;
-  for (const TensorId t : group_.outputs) {
-    const TensorType& type = program_.tensors[static_cast<size_t>(t)].type;
+  for (const TensorId t : space_.group().outputs) {
+    const TensorType& type = space_.program().tensors[static_cast<size_t>(t)].type;
     bytes += static_cast<double>(checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
   }
   std::map<TensorId, int64_t> read;
-  for (int p = 0; p < static_cast<int>(group_.exprs.size()); ++p) {
+  for (int p = 0; p < space_.size(); ++p) {
     if (p == product_.root) continue;
-    for (const auto& [t, n] : bytes_read_by_tensor(program_, expr(p))) {
+    for (const auto& [t, n] : bytes_read_by_tensor(space_.program(), expr(p))) {
       if (axes_.producer(t) < 0) read[t] = std::max(read[t], n);
     }
   }
@@ -327,62 +320,59 @@ Status ProductFinder::describe() {
 
 }  // namespace
 
-Result<TiledProduct> tiled_product(const TensorProgram& program, const Group& group,
-                                   const GroupAxes& axes, const Target& target) {
-  WEFT_ASSIGN_OR_RETURN(MatrixProduct product, ProductFinder(program, group, axes, target).run());
-  const MatrixProblem& p = product.problem;
-  MatrixTile tile = choose_matrix_tile(p, target);
-  if (tile.m == 0) {
-    if (p.whole == MatrixProblem::Whole::kNeither) return refuse(target.name + " has no such tile");
-    const bool columns = p.whole == MatrixProblem::Whole::kColumns;
-    return refuse(fmt::format("no tile of {} holds {} {} of the product at once", target.name,
-                              columns ? p.n : p.m, columns ? "columns" : "rows"));
-  }
-  return TiledProduct{std::move(product), tile};
+Result<MatrixProduct> find_product(const GroupSpace& space, const Target& target) {
+  return ProductFinder(space, target).run();
 }
 
-Decision reductions_behind_product(const TensorProgram& program, const Group& group,
-                                   const GroupAxes& axes, const Target& target) {
-  const auto tiled = tiled_product(program, group, axes, target);
-  if (!tiled.ok()) return Decision::forbid(tiled.error().message);
-  const MatrixProduct& product = tiled->product;
-  const auto expr = [&](int p) -> const TensorExpr& {
-    return program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(p)])];
-  };
-  const auto name = [&](int p) {
-    return program.tensors[static_cast<size_t>(expr(p).output)].name;
-  };
-  const auto spanned = [&](int p) {
+Result<std::vector<PricedTile>> tiles_of(const MatrixProduct& product, const Target& target,
+                                         size_t most) {
+  const MatrixProblem& p = product.problem;
+  std::vector<PricedTile> tiles = quickest_tiles(p, target, most);
+  if (!tiles.empty()) return tiles;
+  if (p.whole == MatrixProblem::Whole::kNeither) return refuse(target.name + " has no such tile");
+  const bool columns = p.whole == MatrixProblem::Whole::kColumns;
+  return refuse(fmt::format("no tile of {} holds {} {} of the product at once", target.name,
+                            columns ? p.n : p.m, columns ? "columns" : "rows"));
+}
+
+Decision reductions_behind_product(const GroupSpace& space, const Target& target) {
+  const auto product = find_product(space, target);
+  if (!product.ok()) return Decision::forbid(product.error().message);
+  if (const auto tiles = tiles_of(*product, target, 1); !tiles.ok()) {
+    return Decision::forbid(tiles.error().message);
+  }
+  return follows_on_tile(space, *product);
+}
+
+Decision follows_on_tile(const GroupSpace& space, const MatrixProduct& product) {
+  const GroupAxes& axes = space.axes();
+  const auto spanned = [&](const std::vector<int>& own) {
     std::set<int> out;
-    for (const int a : axes.axis_of[static_cast<size_t>(p)]) {
+    for (const int a : own) {
       if (axes.axes[static_cast<size_t>(a)].extent > 1) out.insert(a);
     }
     return out;
   };
   const FlatAxis& over =
       product.problem.whole == MatrixProblem::Whole::kColumns ? product.columns : product.rows;
-  std::set<int> space, kept;
-  for (int d = 0; d < expr(product.root).output_rank(); ++d) {
-    const int a = axes.axis_of[static_cast<size_t>(product.root)][static_cast<size_t>(d)];
-    if (axes.axes[static_cast<size_t>(a)].extent == 1) continue;
-    space.insert(a);
-    if (std::find(over.axes.begin(), over.axes.end(), a) == over.axes.end()) kept.insert(a);
-  }
-  for (int p = 0; p < static_cast<int>(group.exprs.size()); ++p) {
+  const auto& root = axes.axis_of[static_cast<size_t>(product.root)];
+  const std::set<int> results =
+      spanned({root.begin(), root.begin() + space.expr(product.root).output_rank()});
+  std::set<int> kept = results;
+  for (const int a : over.axes) kept.erase(a);
+  for (int p = 0; p < space.size(); ++p) {
     if (p == product.root) continue;
-    std::set<int> here = spanned(p);
-    if (!std::includes(space.begin(), space.end(), here.begin(), here.end())) {
-      return Decision::forbid(name(p) + " runs along an axis that " + name(product.root) +
-                              " does not have");
+    std::set<int> here = spanned(axes.axis_of[static_cast<size_t>(p)]);
+    if (!std::includes(results.begin(), results.end(), here.begin(), here.end())) {
+      return Decision::forbid(space.name_of(p) + " runs along an axis that " +
+                              space.name_of(product.root) + " does not have");
     }
-    if (!expr(p).reduce_extents.empty()) {
+    if (space.reduces(p)) {
       for (const int a : over.axes) here.erase(a);
     }
-    const bool stored = std::find(group.outputs.begin(), group.outputs.end(), expr(p).output) !=
-                        group.outputs.end();
-    if (stored && here != space && here != kept)
-      return Decision::forbid(name(p) + " must reach memory but lacks an axis of " +
-                              name(product.root));
+    if (space.is_output(p) && here != results && here != kept)
+      return Decision::forbid(space.name_of(p) + " must reach memory but lacks an axis of " +
+                              space.name_of(product.root));
   }
   return Decision::allow();
 }

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "group/group_axes.h"
+#include "group/group_space.h"
 #include "schedule/gpu/matrix_tile.h"
 #include "tile/tile_program.h"
 
@@ -36,14 +36,23 @@ struct MatrixProduct {
   MatrixProblem problem;     ///< for the choice of a tile
 };
 
-/// The product of a group on the target, with a tile that is its best; `problem.whole` names what
-/// the reductions that follow the product run over: exactly its rows, or exactly its columns.
-/// Errors (kUnsupported) say what the group is instead, or that no tile holds such a row.
-struct TiledProduct {
-  MatrixProduct product;
-  MatrixTile tile;
-};
-Result<TiledProduct> tiled_product(const TensorProgram& program, const Group& group,
-                                   const GroupAxes& axes, const Target& target);
+/// The product of a group on the target; `problem.whole` names what the reductions that follow the
+/// product run over: exactly its rows, or exactly its columns. Errors (kUnsupported) say what the
+/// group is instead.
+/// Requires: the group reduces.
+Result<MatrixProduct> find_product(const GroupSpace& space, const Target& target);
+
+/// Its quickest tiles, at most so many. Error (kUnsupported): the target has none, or none that
+/// holds what must be whole.
+Result<std::vector<PricedTile>> tiles_of(const MatrixProduct& product, const Target& target,
+                                         size_t most);
+
+/// Whether the other members run on the elements of a product's tile, and on what is reduced of
+/// them.
+Decision follows_on_tile(const GroupSpace& space, const MatrixProduct& product);
+
+/// Whether a product's tile holds what its group reduces behind the product: each such reduction
+/// runs over all columns of the product's rows, or over all rows of its columns.
+Decision reductions_behind_product(const GroupSpace& space, const Target& target);
 
 }  // namespace weft

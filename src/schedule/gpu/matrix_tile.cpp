@@ -1,8 +1,12 @@
 #include "schedule/gpu/matrix_tile.h"
-#include "support/rounding.h"
 
 #include <algorithm>
+#include <bit>
+#include <optional>
 #include <vector>
+
+#include "fmt/format.h"
+#include "support/rounding.h"
 
 namespace weft {
 
@@ -32,10 +36,11 @@ class Pricing {
         memory_us_(memory_us()) {}
 
   /// Microseconds; negative where the tile does not fit.
-  double price(const MatrixTile& t) const {
-    const int64_t warps = t.warps(), sms = target_.sm_count;
+  double price(const TilesChoice& t) const {
+    const int64_t warps = warps_of(t), sms = target_.sm_count;
     const int64_t registers = registers_of(t);
-    const int64_t resident = resident_blocks_per_sm(target_, warps * 32, registers, t.shared_bytes);
+    const int64_t resident =
+        resident_blocks_per_sm(target_, warps * 32, registers, shared_bytes(p_, t));
     if (resident == 0 || registers > target_.registers_per_thread) return -1;
     const int64_t tiles = p_.batch * ceil_div(p_.m, t.m) * ceil_div(p_.n, t.n);
     const int64_t blocks = tiles * t.splits;
@@ -43,7 +48,7 @@ class Pricing {
     if (t.splits > 1 && (blocks > sms * resident || !target_.grid_barriers)) return -1;
     const int64_t each = ceil_div(blocks, sms);  // of the busiest SM
     const int64_t together = std::min(resident, each);
-    const double steps = static_cast<double>(t.depth_of_split(p_.k) / t.k);
+    const double steps = static_cast<double>(depth_of_split(t, p_.k) / t.k);
 
     const double throughput =
         static_cast<double>(each) * steps * (cycles_of_step(t, together) + kIterationIssue);
@@ -63,8 +68,8 @@ class Pricing {
  private:
   /// Results and fragments; where operands pass through registers, what a thread loads in a step
   /// and three more registers for the address of each 4 bytes of it.
-  int64_t registers_of(const MatrixTile& t) const {
-    const int64_t threads = t.warps() * 32;
+  int64_t registers_of(const TilesChoice& t) const {
+    const int64_t threads = warps_of(t) * 32;
     int64_t out = t.m * t.n / threads + kOtherRegisters;
     if (p_.registers_on_the_way) {
       const int64_t loaded = ceil_div(t.m * t.k, threads) + ceil_div(t.n * t.k, threads);
@@ -73,9 +78,9 @@ class Pricing {
     return out;
   }
   /// Of one block when `together` share the SM: the slowest of its resources.
-  double cycles_of_step(const MatrixTile& t, int64_t together) const {
+  double cycles_of_step(const TilesChoice& t, int64_t together) const {
     // Each quarter of an SM has its own unit.
-    const double quarters = std::min(1.0, static_cast<double>(t.warps() * together) / 4);
+    const double quarters = std::min(1.0, static_cast<double>(warps_of(t) * together) / 4);
     const int64_t filled = (t.m + t.n) * t.k * p_.element_bytes;
     const double arithmetic = arithmetic_cycles(t) / quarters;
     const double shared = read_cycles(t) + static_cast<double>(filled) / kBanksBytes;
@@ -85,22 +90,22 @@ class Pricing {
     const double most = std::max({arithmetic, shared, loads});
     return most + kOverlapLoss * (arithmetic + shared + loads - most);
   }
-  double arithmetic_cycles(const MatrixTile& t) const {
+  double arithmetic_cycles(const TilesChoice& t) const {
     const double share = p_.on_units ? kIssueShare : 1.0;
     const double flops_a_cycle = p_.gflops * 1e9 / clock_ / target_.sm_count * share;
     return 2.0 * static_cast<double>(t.m * t.n * t.k) / flops_a_cycle;
   }
   /// Of shared memory: units read fragments, cores a row of results and a column a step.
-  double read_cycles(const MatrixTile& t) const {
+  double read_cycles(const TilesChoice& t) const {
     const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
     if (p_.on_units) {
-      return static_cast<double>(t.warps() * (warp_m + warp_n) * t.k * p_.element_bytes) /
+      return static_cast<double>(warps_of(t) * (warp_m + warp_n) * t.k * p_.element_bytes) /
              kBanksBytes;
     }
-    return static_cast<double>(t.warps() * t.k * (warp_m / kCoreRows + warp_n / kCoreColumns)) *
+    return static_cast<double>(warps_of(t) * t.k * (warp_m / kCoreRows + warp_n / kCoreColumns)) *
            target_.cycles_per_instruction("shared");
   }
-  double epilogue_cycles(const MatrixTile& t) const {
+  double epilogue_cycles(const TilesChoice& t) const {
     return static_cast<double>(t.m * t.n * p_.epilogue_bytes) / cached_bytes_;
   }
   /// Everything once between memory and the chip.
@@ -110,7 +115,7 @@ class Pricing {
                                    d(p_.m) * d(p_.n) * d(p_.epilogue_bytes)));
   }
   /// Partial sums written and read again.
-  double partials_us(const MatrixTile& t) const {
+  double partials_us(const TilesChoice& t) const {
     const auto d = [](int64_t v) { return static_cast<double>(v); };
     return bytes_us(8 * d(t.splits) * d(p_.batch) * d(p_.m) * d(p_.n));
   }
@@ -133,7 +138,7 @@ int64_t least_rows(const MatrixProblem& p) { return p.on_units ? 16 : kCoreRows;
 int64_t least_columns(const MatrixProblem& p) { return p.on_units ? 8 : kCoreColumns; }
 
 /// Whether the results that are reduced together are in one block.
-bool holds_whole(const MatrixProblem& p, const MatrixTile& t) {
+bool holds_whole(const MatrixProblem& p, const TilesChoice& t) {
   switch (p.whole) {
     case Whole::kNeither:
       return true;
@@ -145,21 +150,26 @@ bool holds_whole(const MatrixProblem& p, const MatrixTile& t) {
   return false;
 }
 
-bool sensible(const MatrixProblem& p, const MatrixTile& t) {
-  const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
-  const int64_t rows = least_rows(p), columns = least_columns(p);
-  if (warp_m < rows || warp_n < columns || warp_m % rows != 0 || warp_n % columns != 0)
-    return false;
-  const int64_t results = t.m * t.n / (t.warps() * 32);
-  const int64_t loaded = (t.m + t.n) * t.k / (t.warps() * 32);
-  if (!holds_whole(p, t)) return false;
+/// Whether the tile can be built: its warps have whole instructions, its steps and splits go
+/// through the depth, and what must be whole is.
+bool can_be_built(const MatrixProblem& p, const TilesChoice& t) {
+  const int64_t rows = least_rows(p) * t.warps_m, columns = least_columns(p) * t.warps_n;
+  if (t.m % rows != 0 || t.n % columns != 0 || t.k % p.depth != 0) return false;
+  return holds_whole(p, t) && ceil_div(p.k, depth_of_split(t, p.k)) == t.splits;
+}
+
+/// Whether it may be among the best.
+bool sensible(const MatrixProblem& p, const TilesChoice& t) {
+  if (!can_be_built(p, t)) return false;
+  const int64_t results = t.m * t.n / (warps_of(t) * 32);
+  const int64_t loaded = (t.m + t.n) * t.k / (warps_of(t) * 32);
   if (p.whole != Whole::kNeither && (results > kMostReduced || loaded > kMostLoaded)) return false;
   if (results > (p.on_units ? kMostAccumulators : kMostAccumulators / 2)) return false;
-  const int64_t unrolled = warp_m / rows * (warp_n / columns) * (t.k / (p.on_units ? p.depth : 1));
+  const int64_t unrolled = t.m / t.warps_m / least_rows(p) * (t.n / t.warps_n / least_columns(p)) *
+                           (t.k / (p.on_units ? p.depth : 1));
   if (unrolled > kMaxUnrolled) return false;
   // More buffers than iterations, and tiles that are mostly padding, only cost memory.
-  const int64_t share = t.depth_of_split(p.k), steps = share / t.k;
-  if (ceil_div(p.k, share) != t.splits) return false;
+  const int64_t steps = depth_of_split(t, p.k) / t.k;
   if (t.stages > std::max<int64_t>(steps, 2) || (t.k > p.depth && t.k >= 2 * p.k)) return false;
   return (t.m == 16 || t.m < 2 * p.m) && (t.n <= 16 || t.n < 2 * p.n);
 }
@@ -175,22 +185,62 @@ int64_t fitted(int64_t whole, int64_t warps, int64_t least) {
   return round_up(ceil_div(whole, warps), least) * warps;
 }
 
+/// The quickest tile, and the next ones.
+class Quickest {
+ public:
+  explicit Quickest(size_t most) : most_(most) {}
+
+  void consider(const PricedTile& tile) {
+    if (!best_) {
+      best_ = tile;
+    } else if (tile.microseconds < best_->microseconds * kWorthChanging) {
+      keep_next(*best_);
+      best_ = tile;
+    } else {
+      keep_next(tile);
+    }
+  }
+
+  std::vector<PricedTile> take() {
+    if (best_) next_.insert(next_.begin(), *best_);
+    return std::move(next_);
+  }
+
+ private:
+  void keep_next(const PricedTile& tile) {
+    if (next_.size() + 1 >= most_) {
+      if (next_.empty() || next_.back().microseconds <= tile.microseconds) return;
+      next_.pop_back();
+    }
+    const auto slower = std::ranges::upper_bound(next_, tile.microseconds, {},
+                                                 &PricedTile::microseconds);
+    next_.insert(slower, tile);
+  }
+
+  size_t most_;
+  std::optional<PricedTile> best_;
+  std::vector<PricedTile> next_;  ///< by time
+};
+
 }  // namespace
 
-int64_t MatrixTile::depth_of_split(int64_t depth) const {
-  return ceil_div(ceil_div(depth, splits), k) * k;
+int64_t depth_of_split(const TilesChoice& tile, int64_t depth) {
+  return ceil_div(ceil_div(depth, tile.splits), tile.k) * tile.k;
 }
 
-MatrixTile choose_matrix_tile(const MatrixProblem& problem, const Target& target) {
-  MatrixTile best;
-  if (problem.gflops <= 0) return best;
+int64_t shared_bytes(const MatrixProblem& problem, const TilesChoice& tile) {
+  return tile.stages * (tile.m + tile.n) * tile.k * problem.element_bytes;
+}
+
+std::vector<PricedTile> quickest_tiles(const MatrixProblem& problem, const Target& target,
+                                       size_t most) {
+  Quickest quickest(most);
+  if (problem.gflops <= 0) return {};
   const Pricing pricing(problem, target);
-  const auto consider = [&](MatrixTile t) {
-    t.shared_bytes = t.stages * (t.m + t.n) * t.k * problem.element_bytes;
+  const auto consider = [&](const TilesChoice& t) {
     if (!sensible(problem, t)) return;
-    t.microseconds = pricing.price(t);
-    if (t.microseconds < 0) return;
-    if (best.m == 0 || t.microseconds < best.microseconds * kWorthChanging) best = t;
+    const double microseconds = pricing.price(t);
+    if (microseconds >= 0) quickest.consider({t, microseconds});
   };
   for (const int64_t splits : {1, 2, 4, 8, 16}) {
     const std::vector<int64_t> rows = extents(problem, Whole::kRows, splits);
@@ -212,7 +262,33 @@ MatrixTile choose_matrix_tile(const MatrixProblem& problem, const Target& target
       }
     }
   }
-  return best;
+  return quickest.take();
+}
+
+Result<double> tile_microseconds(const MatrixProblem& problem, const TilesChoice& tile,
+                                 const Target& target) {
+  constexpr int64_t kMostStages = 16, kMostExtent = 1 << 16;
+  const auto between = [](int64_t value, int64_t least, int64_t most) {
+    return value >= least && value <= most;
+  };
+  const auto warps = [&](int64_t n) {
+    return between(n, 1, 32) && std::has_single_bit(static_cast<uint64_t>(n));
+  };
+  const bool numbers = between(tile.m, 1, kMostExtent) && between(tile.n, 1, kMostExtent) &&
+                       between(tile.k, 1, kMostExtent) && warps(tile.warps_m) &&
+                       warps(tile.warps_n) && warps(warps_of(tile)) &&
+                       between(tile.stages, 2, kMostStages) && between(tile.splits, 1, problem.k);
+  const auto refuse = [&](const char* why) {
+    return invalid_input(fmt::format("a tile of {}x{}x{} by {}x{} warps in {} stages, {} splits, {}",
+                                     tile.m, tile.n, tile.k, tile.warps_m, tile.warps_n,
+                                     tile.stages, tile.splits, why));
+  };
+  if (problem.gflops <= 0 || !numbers || !can_be_built(problem, tile)) {
+    return refuse("is none for this product");
+  }
+  const double microseconds = Pricing(problem, target).price(tile);
+  if (microseconds < 0) return refuse("does not fit the target");
+  return microseconds;
 }
 
 }  // namespace weft

@@ -75,7 +75,9 @@ Result<ScheduledKernel> pack_kernels(const std::vector<const ScheduledKernel*>& 
   std::vector<std::vector<int32_t>> parameter_of;
   std::vector<const TileSymbol*> symbols;  // by parameter
   double longest = 0, work = 0, shared = 0;
+  out.composition.kind = Composition::Kind::kPack;
   for (const ScheduledKernel* member : members) {
+    out.composition.members.push_back(member->composition);
     programs.push_back(&member->program);
     auto& numbers = parameter_of.emplace_back();
     for (size_t i = 0; i < member->parameters.size(); ++i) {

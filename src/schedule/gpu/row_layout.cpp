@@ -1,16 +1,16 @@
 #include "schedule/gpu/row_layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 
-#include "cost/estimate.h"
-#include "group/join_moments.h"
 #include "group/repeated_reads.h"
 #include "group/strides.h"
 #include "schedule/gpu/requested_bytes.h"
-#include "schedule/writer/tile_builder.h"
+#include "schedule/gpu/row_time.h"
+#include "support/check.h"
 #include "support/rounding.h"
 #include "tile/thread_tile.h"
 
@@ -25,10 +25,6 @@ constexpr int64_t kEnoughHeld = 16;
 constexpr int64_t kMostWarps = 32;
 /// Warps of a block whose rows or elements need no common memory.
 constexpr int64_t kFreeWarps = 8;
-/// Threads of an SM that keep its share of the memory bandwidth busy.
-constexpr int64_t kBusyThreads = 512;
-/// Threads of an SM that leave each of them 64 registers.
-constexpr int64_t kRoomyThreads = 1024;
 constexpr int64_t kMostParts = 512;
 /// What is read again, beside what is moved once, that does not matter.
 constexpr double kFewRequests = 0.018;
@@ -42,64 +38,74 @@ constexpr int64_t kMostTurns = 16;
 
 class LayoutChoice {
  public:
-  LayoutChoice(const TensorProgram& program, const Group& group, const GroupAxes& axes,
-               const JoinedGroup& joined, const Target& target)
-      : program_(program), group_(group), axes_(axes), joined_(joined), target_(target) {
+  LayoutChoice(const GroupSpace& space, const JoinedGroup& joined, const Target& target)
+      : space_(space),
+        axes_(space.axes()),
+        joined_(joined),
+        target_(target),
+        time_(space, joined, target) {
     choose_vector_axis();
-    if (base_.vec_axis >= 0) read_accesses();
-    repeated_ = repeated_reads(program, group, axes, base_.free);
-    walked_ = axes_to_walk(repeated_, axes);
+    if (base_.vec_axis >= 0) widest_element_ = widest_element();
+    walked_ = axes_to_walk(time_.repeated(), axes_);
   }
 
-  std::vector<RowLayout> run() {
-    if (base_.row.empty()) {
-      std::vector<RowLayout> out = crossing();
-      const RowLayout last = elementwise();
-      if (const auto walking = out.empty() ? walking_elementwise() : std::nullopt;
-          walking && walking->microseconds < elementwise_time(last)) {
-        out.push_back(*walking);
-      }
-      out.push_back(last);
-      return out;
+  std::vector<RankedRows> run() {
+    std::vector<RankedRows> out = base_.row.empty() ? without_rows() : with_rows();
+    for (RankedRows& ranked : out) {
+      std::erase_if(ranked.choice.digits, [](const auto& of_axis) { return of_axis.second.empty(); });
     }
-    std::vector<RowLayout> out;
-    for (const Split& split : splits()) {
-      for (const Threads& threads : thread_shapes()) {
-        for (const bool resident : {true, false}) {
-          RowLayout layout = rows(split, threads, resident);
-          if (layout.warps == 0) continue;
-          if (resident && split.parts == 1) add_walking(threads, &out);
-          out.push_back(std::move(layout));
-        }
-      }
-    }
-    // Of equals the one that splits less, keeps rows, and has wider accesses and smaller blocks.
-    for (size_t i = 0; i < out.size(); ++i) out[i].number = i;
-    std::sort(out.begin(), out.end(), [](const RowLayout& a, const RowLayout& b) {
-      return std::tuple(a.microseconds, a.parts, b.resident, a.number) <
-             std::tuple(b.microseconds, b.parts, a.resident, b.number);
-    });
-    // Rows that no warps share need no shared memory.
-    Threads alone = thread_shapes().front();
-    alone.most_warps = 1;
-    out.push_back(rows({}, alone, false));
     return out;
   }
 
  private:
+  std::vector<RankedRows> without_rows() const {
+    std::vector<RankedRows> out = crossing();
+    RowsChoice last = elementwise();
+    if (auto walking = out.empty() ? walking_elementwise() : std::nullopt) {
+      const double us = time_.elementwise_time(*walking);
+      if (us < time_.elementwise_time(last)) out.push_back({std::move(*walking), us});
+    }
+    out.push_back({std::move(last), std::nullopt});
+    return out;
+  }
+
+  /// Of equals the one that splits less, keeps rows, and has wider accesses and smaller blocks.
+  std::vector<RankedRows> with_rows() const {
+    std::vector<RankedRows> out;
+    for (const Split& split : splits()) {
+      for (const Threads& threads : thread_shapes()) {
+        for (const bool resident : {true, false}) {
+          auto layout = rows(split, threads, resident);
+          if (!layout) continue;
+          if (resident && split.parts == 1) add_walking(threads, &out);
+          out.push_back(std::move(*layout));
+        }
+      }
+    }
+    std::vector<size_t> order(out.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&](size_t i) {
+      return std::tuple(*out[i].microseconds, out[i].choice.parts, !out[i].choice.resident, i);
+    });
+    std::vector<RankedRows> ranked;
+    for (const size_t i : order) ranked.push_back(std::move(out[i]));
+    // Rows that no warps share need no shared memory.
+    Threads alone = thread_shapes().front();
+    alone.most_warps = 1;
+    auto last = rows({}, alone, false);
+    WEFT_CHECK(last.has_value(), "sweeps of one block lie on any device");
+    ranked.push_back(std::move(*last));
+    return ranked;
+  }
+
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
-  const TensorExpr& expr(int p) const {
-    return program_.exprs[static_cast<size_t>(group_.exprs[static_cast<size_t>(p)])];
-  }
-  int count() const { return static_cast<int>(group_.exprs.size()); }
-  bool is_output(int p) const {
-    return std::find(group_.outputs.begin(), group_.outputs.end(), expr(p).output) !=
-           group_.outputs.end();
-  }
+  const TensorExpr& expr(int p) const { return space_.expr(p); }
+  int count() const { return space_.size(); }
+  bool is_output(int p) const { return space_.is_output(p); }
   const TensorType& type_of(TensorId t) const {
-    return program_.tensors[static_cast<size_t>(t)].type;
+    return space_.program().tensors[static_cast<size_t>(t)].type;
   }
-  static int64_t product(const std::vector<int>& list, const RowLayout& l, const GroupAxes& axes) {
+  static int64_t product(const std::vector<int>& list, const RowsChoice& l, const GroupAxes& axes) {
     int64_t n = 1;
     for (const int a : list) n *= a == l.split ? l.part : axes.axes[static_cast<size_t>(a)].extent;
     return n;
@@ -112,24 +118,24 @@ class LayoutChoice {
     for (int p = 0; p < count(); ++p) {
       visit(expr(p).body, [&](const Scalar& s) {
         if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0)
-          f(stride_along(program_, axes_, p, s, axis), s.symbol);
+          f(stride_along(space_.program(), axes_, p, s, axis), s.symbol);
       });
-      if (is_output(p)) f(output_stride_along(program_, axes_, group_, p, axis), expr(p).output);
+      if (is_output(p)) f(output_stride_along(space_.program(), axes_, space_.group(), p, axis), expr(p).output);
     }
   }
 
   void choose_vector_axis();
-  void read_accesses();
-  int64_t vector_elements(const RowLayout& l) const;
+  int64_t widest_element() const;
+  int64_t vector_elements(const RowsChoice& l) const;
   /// How many blocks share a row.
   struct Split {
     int64_t parts = 1;
     bool cluster = false;
   };
   std::vector<Split> splits() const;
-  RowLayout elementwise() const;
-  std::vector<RowLayout> crossing() const;
-  static void lay_out_tile(int64_t loaded, int64_t stored, RowLayout* l);
+  RowsChoice elementwise() const;
+  std::vector<RankedRows> crossing() const;
+  static void lay_out_tile(int64_t loaded, int64_t stored, RowsChoice* l);
   int cross_axis() const;
   /// How many threads a row gets.
   struct Threads {
@@ -140,36 +146,25 @@ class LayoutChoice {
   };
   std::vector<Threads> thread_shapes() const;
   bool row_vector() const { return axes_.axes[static_cast<size_t>(base_.vec_axis)].reduced; }
-  RowLayout rows(const Split& split, const Threads& threads, bool resident, bool walks = false,
-                 int64_t together = 1) const;
-  void add_walking(Threads threads, std::vector<RowLayout>* out) const;
-  bool walk(bool rows_span_warps, RowLayout* l) const;
-  std::optional<RowLayout> walking_elementwise() const;
-  double elementwise_time(const RowLayout& l) const;
-  double request_time(const RowLayout& l) const;
-  double busy_part(int64_t blocks, int64_t warps) const;
-  bool choose_parts(const Split& split, RowLayout* l) const;
-  double barriers_us(const RowLayout& l, int64_t blocks) const;
-  void lay_out_rows(const Threads& threads, RowLayout* l) const;
-  double partial_bytes(const RowLayout& l, int64_t blocks) const;
+  std::optional<RankedRows> rows(const Split& split, const Threads& threads, bool resident,
+                                 bool walks = false, int64_t together = 1) const;
+  void add_walking(Threads threads, std::vector<RankedRows>* out) const;
+  bool walk(bool rows_span_warps, RowsChoice* l) const;
+  std::optional<RowsChoice> walking_elementwise() const;
+  bool choose_parts(const Split& split, RowsChoice* l) const;
+  void lay_out_rows(const Threads& threads, RowsChoice* l) const;
   double bytes_of(TensorId t) const {
     const TensorType& type = type_of(t);
     return static_cast<double>(checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
   }
-  double bytes_moved(const RowLayout& l) const;
-  int64_t reduction_levels(const RowLayout& l) const;
-  const GroupAxes& levels(const RowLayout& l) const { return l.joins ? joined_.axes : axes_; }
-  bool row_goes_on(const RowLayout& l) const;
 
-  const TensorProgram& program_;
-  const Group& group_;
+  const GroupSpace& space_;
   const GroupAxes& axes_;
   const JoinedGroup& joined_;
   const Target& target_;
-  RowLayout base_;              ///< axes only
-  int64_t widest_element_ = 1;  ///< bytes, of what lies element after element along the vector axis
-  double moved_once_ = 0;       ///< bytes of what comes from and goes to memory
-  std::vector<RepeatedRead> repeated_;
+  RowTime time_;
+  RowsChoice base_;             ///< axes only
+  int64_t widest_element_ = 1;  ///< bytes
   std::set<int> walked_;  ///< axes of the grid along which most of that stays the same
 };
 
@@ -190,7 +185,7 @@ void LayoutChoice::choose_vector_axis() {
     });
     // Of reads and stores that lie across each other, the stores are in order.
     for (int p = 0; p < count(); ++p) {
-      if (is_output(p) && output_stride_along(program_, axes_, group_, p, a) == 1) {
+      if (is_output(p) && output_stride_along(space_.program(), axes_, space_.group(), p, a) == 1) {
         score += bytes_of(expr(p).output) / 2;
       }
     }
@@ -209,8 +204,8 @@ void LayoutChoice::choose_vector_axis() {
   }
   std::sort(all.begin(), all.end(), [&](int a, int c) {
     if ((a == base_.vec_axis) != (c == base_.vec_axis)) return c == base_.vec_axis;
-    const int64_t sa = output_stride_along(program_, axes_, group_, main, a);
-    const int64_t sc = output_stride_along(program_, axes_, group_, main, c);
+    const int64_t sa = output_stride_along(space_.program(), axes_, space_.group(), main, a);
+    const int64_t sc = output_stride_along(space_.program(), axes_, space_.group(), main, c);
     return sa != sc ? sa > sc : a < c;
   });
   for (const int a : all) {
@@ -218,23 +213,22 @@ void LayoutChoice::choose_vector_axis() {
   }
 }
 
-/// What all layouts have in common.
-void LayoutChoice::read_accesses() {
-  std::map<TensorId, double> bytes;
+/// Of what lies element after element along the vector axis.
+int64_t LayoutChoice::widest_element() const {
+  int64_t widest = 1;
   each_access(base_.vec_axis, [&](int64_t stride, TensorId t) {
-    if (stride == 1) widest_element_ = std::max(widest_element_, byte_size(type_of(t).dtype));
-    bytes[t] = bytes_of(t);
+    if (stride == 1) widest = std::max(widest, byte_size(type_of(t).dtype));
   });
-  for (const auto& [t, b] : bytes) moved_once_ += b;
+  return widest;
 }
 
-int64_t LayoutChoice::vector_elements(const RowLayout& l) const {
+int64_t LayoutChoice::vector_elements(const RowsChoice& l) const {
   const bool alone = l.free.size() + l.row.size() == 1;
   return access_elements(extent(l.vec_axis), widest_element_, alone);
 }
 
-RowLayout LayoutChoice::elementwise() const {
-  RowLayout l = base_;
+RowsChoice LayoutChoice::elementwise() const {
+  RowsChoice l = base_;
   l.warps = 1;
   if (l.vec_axis < 0) return l;
   const int64_t vec = vector_elements(l);
@@ -264,7 +258,7 @@ int LayoutChoice::cross_axis() const {
     for (int p = 0; p < count(); ++p) {
       visit(expr(p).body, [&](const Scalar& s) {
         if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0 &&
-            crosses(program_, axes_, p, s, base_.vec_axis, b)) {
+            crosses(space_.program(), axes_, p, s, base_.vec_axis, b)) {
           bytes += bytes_of(s.symbol);
         }
       });
@@ -278,29 +272,29 @@ int LayoutChoice::cross_axis() const {
 
 /// Tiles with wide accesses on both sides, narrower ones where those would meet in the banks of
 /// shared memory.
-std::vector<RowLayout> LayoutChoice::crossing() const {
+std::vector<RankedRows> LayoutChoice::crossing() const {
   const int cross = cross_axis();
   if (cross < 0) return {};
   int64_t widest = 1;
   for (int p = 0; p < count(); ++p) {
     visit(expr(p).body, [&](const Scalar& s) {
       if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0 &&
-          crosses(program_, axes_, p, s, base_.vec_axis, cross)) {
+          crosses(space_.program(), axes_, p, s, base_.vec_axis, cross)) {
         widest = std::max(widest, byte_size(s.type));
       }
     });
   }
   const int64_t loaded = std::min<int64_t>(access_elements(extent(cross), widest, false), 8);
   const int64_t stored = std::min<int64_t>(vector_elements(base_), 8);
-  std::vector<RowLayout> out;
+  std::vector<RankedRows> out;
   for (int64_t narrower = 1; narrower <= std::max(loaded, stored); narrower *= 2) {
     for (const auto& [l, s] : {std::pair(loaded / narrower, stored / narrower),
                                {loaded / narrower, stored / narrower / 2},
                                {loaded / narrower / 2, stored / narrower}}) {
       if (l < 1 || s < 1) continue;
-      out.push_back(base_);
-      out.back().cross = cross;
-      lay_out_tile(l, s, &out.back());
+      out.push_back({base_, std::nullopt});
+      out.back().choice.cross = cross;
+      lay_out_tile(l, s, &out.back().choice);
     }
   }
   return out;
@@ -308,7 +302,7 @@ std::vector<RowLayout> LayoutChoice::crossing() const {
 
 /// Lanes of 16 bytes each lie beside each other for 128 bytes, single elements over a whole warp;
 /// the other lanes and the warps take further rows of the tile.
-void LayoutChoice::lay_out_tile(int64_t loaded, int64_t stored, RowLayout* l) {
+void LayoutChoice::lay_out_tile(int64_t loaded, int64_t stored, RowsChoice* l) {
   constexpr int64_t kRowsBeside = 4;
   const auto lanes = [](int64_t vec) { return std::max<int64_t>(32 / vec, 32 / kRowsBeside); };
   const int64_t along = lanes(stored) * stored, across = lanes(loaded) * loaded;
@@ -333,7 +327,6 @@ void LayoutChoice::lay_out_tile(int64_t loaded, int64_t stored, RowLayout* l) {
   l->digits[l->cross] = digits(across, 32 / lanes(stored), l->warps);
   l->cross_digits[l->cross] = vectors(lanes(loaded), loaded);
   l->cross_digits[l->vec_axis] = digits(along, 32 / lanes(loaded), l->warps);
-  for (const int a : l->free) l->digits.try_emplace(a);
 }
 
 /// How many blocks may share a row: powers of two, and what fills the device.
@@ -351,7 +344,7 @@ std::vector<LayoutChoice::Split> LayoutChoice::splits() const {
 }
 
 /// Cuts the longest axis of a row. False where it is too short for so many parts.
-bool LayoutChoice::choose_parts(const Split& split, RowLayout* l) const {
+bool LayoutChoice::choose_parts(const Split& split, RowsChoice* l) const {
   const int64_t parts = split.parts;
   if (parts == 1) return true;
   l->cluster = split.cluster;
@@ -384,34 +377,34 @@ std::vector<LayoutChoice::Threads> LayoutChoice::thread_shapes() const {
 /// Layouts whose blocks take several boxes of the grid, few of them resident with as many threads
 /// as keep the device busy: each asks once for what its rows have in common. Where that is much
 /// beside what is moved, clusters of them do, if that is predicted to take about as long.
-void LayoutChoice::add_walking(Threads threads, std::vector<RowLayout>* out) const {
+void LayoutChoice::add_walking(Threads threads, std::vector<RankedRows>* out) const {
   if (walked_.empty() || !row_vector()) return;
   for (const int64_t warps : {kFreeWarps, 2 * kFreeWarps, 4 * kFreeWarps}) {
     threads.free_warps = warps;
-    RowLayout layout = rows(Split{}, threads, true, true);
-    if (layout.warps == 0) continue;
+    auto layout = rows(Split{}, threads, true, true);
+    if (!layout) continue;
     // A prediction is not that sharp.
-    const double at_most = kAlike * layout.microseconds;
-    const double few = kFewRequests * bytes_moved(layout);
+    const double at_most = kAlike * *layout->microseconds;
+    const double few = kFewRequests * time_.bytes_moved(layout->choice);
     for (int64_t together = 2; together <= target_.cluster_blocks; together *= 2) {
-      if (requested_bytes(repeated_, layout, axes_) <= few) break;
-      RowLayout shares = rows(Split{}, threads, true, true, together);
-      if (shares.warps > 0 && shares.microseconds <= at_most) layout = std::move(shares);
+      if (requested_bytes(time_.repeated(), layout->choice, axes_) <= few) break;
+      auto shares = rows(Split{}, threads, true, true, together);
+      if (shares && *shares->microseconds <= at_most) layout = std::move(shares);
     }
-    out->push_back(std::move(layout));
+    out->push_back(std::move(*layout));
   }
 }
 
 /// Makes a layout's blocks walk. Axes along which they do come last in the grid. False where an SM
 /// has one block alone that waits for all of its warps with each row: nothing hides that.
-bool LayoutChoice::walk(bool rows_span_warps, RowLayout* l) const {
+bool LayoutChoice::walk(bool rows_span_warps, RowsChoice* l) const {
   const int64_t per_sm = kRoomyThreads / (l->warps * 32);
   if (per_sm < (rows_span_warps ? 2 : 1)) return false;
   int64_t resident = target_.sm_count * per_sm;
   if (l->together > 2) resident = resident * kClusteredOf16 / 16;
   std::vector<int> kept, walked;
   for (const int a : l->free) (walked_.count(a) != 0 ? walked : kept).push_back(a);
-  l->kept_dims = kept.size();
+  l->kept_dims = static_cast<int64_t>(kept.size());
   l->free = kept;
   l->free.insert(l->free.end(), walked.begin(), walked.end());
   l->keeps = true;
@@ -423,34 +416,11 @@ bool LayoutChoice::walk(bool rows_span_warps, RowLayout* l) const {
   return true;
 }
 
-/// What is read again comes out of the second-level cache.
-double LayoutChoice::request_time(const RowLayout& l) const {
-  double rate = 1;
-  for (const auto& point : target_.bandwidth) rate = std::max(rate, point.gb_per_s);
-  return requested_bytes(repeated_, l, axes_) / (rate * 1e3);
-}
-
-double LayoutChoice::busy_part(int64_t blocks, int64_t warps) const {
-  return std::min({1.0,
-                   static_cast<double>(blocks * warps * 32) /
-                       static_cast<double>(target_.sm_count * kBusyThreads),
-                   static_cast<double>(blocks) / target_.sm_count});
-}
-
-double LayoutChoice::elementwise_time(const RowLayout& l) const {
-  const double bytes = bytes_moved(l);
-  const int64_t boxes = boxes_of(l, axes_), blocks = l.blocks > 0 ? l.blocks : boxes;
-  // All blocks take as many boxes as the one with the most.
-  const double turns =
-      static_cast<double>(ceil_div(boxes, blocks) * blocks) / static_cast<double>(boxes);
-  return memory_us(bytes, busy_part(blocks, l.warps) / turns, target_) + request_time(l);
-}
-
 /// A thread has several elements along the axis on which operands stay the same.
-std::optional<RowLayout> LayoutChoice::walking_elementwise() const {
+std::optional<RowsChoice> LayoutChoice::walking_elementwise() const {
   constexpr int64_t kElementsBeside = 4, kMostElements = 16;
   if (walked_.empty()) return std::nullopt;
-  RowLayout l = base_;
+  RowsChoice l = base_;
   const int64_t vec = vector_elements(l);
   ThreadTile tile(kFreeWarps);
   bool first = true;
@@ -463,18 +433,16 @@ std::optional<RowLayout> LayoutChoice::walking_elementwise() const {
   }
   l.warps = kFreeWarps / tile.warps_left();
   if (!walk(false, &l)) return std::nullopt;
-  l.microseconds = elementwise_time(l);
   return l;
 }
 
-RowLayout LayoutChoice::rows(const Split& split, const Threads& threads, bool resident, bool walks,
-                             int64_t together) const {
-  RowLayout l = base_;
+std::optional<RankedRows> LayoutChoice::rows(const Split& split, const Threads& threads,
+                                             bool resident, bool walks, int64_t together) const {
+  RowsChoice l = base_;
   l.resident = resident;
   l.together = together;
   l.joins = !joined_.moments.empty() && (!resident || split.parts > 1);
-  l.warps = 0;
-  if (!choose_parts(split, &l)) return l;
+  if (!choose_parts(split, &l)) return std::nullopt;
   lay_out_rows(threads, &l);
   int64_t held = 1, combining = 1;
   bool rows_span_warps = false;
@@ -487,92 +455,23 @@ RowLayout LayoutChoice::rows(const Split& split, const Threads& threads, bool re
       rows_span_warps |= reduced && d.level == PlaceLevel::kWarp;
     }
   }
-  int64_t blocks = boxes_of(l, axes_);
-  const auto refuse = [&] {
-    l.warps = 0;
-    return l;
-  };
   // What nothing reads again need not be kept.
-  const int64_t most_held = row_goes_on(l) ? kMostHeld : kEnoughHeld;
-  if (held > most_held && resident) return refuse();
+  const int64_t most_held = time_.row_goes_on(l) ? kMostHeld : kEnoughHeld;
+  if (held > most_held && resident) return std::nullopt;
   if (l.parts > 1 && !l.cluster) {
     // A barrier of the grid: all blocks are on the device at once.
-    l.per_sm = ceil_div(blocks, target_.sm_count);
+    l.per_sm = ceil_div(boxes_of(l, axes_), target_.sm_count);
     if (l.per_sm * l.warps * 32 > std::min<int64_t>(kRoomyThreads, target_.threads_per_sm)) {
-      return refuse();
+      return std::nullopt;
     }
   }
-  if (l.parts > 1) {
-    if (l.parts > combining * kMostTurns) return refuse();
-  }
-  double turns = 1;
-  if (walks) {
-    if (!walk(rows_span_warps, &l)) return refuse();
-    turns =
-        static_cast<double>(ceil_div(blocks, l.blocks) * l.blocks) / static_cast<double>(blocks);
-    blocks = l.blocks;
-  }
-  const double busy = busy_part(blocks, l.warps);
-  const double bytes = bytes_moved(l) + partial_bytes(l, blocks);
-  l.microseconds =
-      memory_us(bytes, busy / turns, target_) + request_time(l) + barriers_us(l, blocks);
-  return l;
+  if (l.parts > 1 && l.parts > combining * kMostTurns) return std::nullopt;
+  if (walks && !walk(rows_span_warps, &l)) return std::nullopt;
+  const std::optional<double> us = time_.microseconds(l);
+  return RankedRows{std::move(l), us};
 }
 
-/// One for each level of reductions, or behind what blocks load together; blocks of a cluster also
-/// wait for each other at the end, and come in rounds where the device does not hold them all.
-double LayoutChoice::barriers_us(const RowLayout& l, int64_t blocks) const {
-  if (l.together > 1) return 2 * target_.cluster_barrier_us;
-  if (l.parts == 1) return 0;
-  const auto levels = static_cast<double>(reduction_levels(l));
-  if (!l.cluster) return target_.barrier_us * levels;
-  const int64_t rounds = ceil_div(blocks * l.warps * 32, target_.sm_count * kRoomyThreads);
-  return target_.cluster_barrier_us * (levels + 1) * static_cast<double>(rounds);
-}
-
-/// Whether a row is needed again behind a reduction of it.
-bool LayoutChoice::row_goes_on(const RowLayout& l) const {
-  for (int p = 0; p < count(); ++p) {
-    const auto& own = axes_.axis_of[static_cast<size_t>(p)];
-    const bool row = std::any_of(own.begin(), own.end(), [&](int a) {
-      return axes_.axes[static_cast<size_t>(a)].reduced && extent(a) > 1;
-    });
-    if (l.joins && joined_.unused.count(p) != 0) continue;
-    if (row && levels(l).level[static_cast<size_t>(p)] > 0) return true;
-  }
-  return false;
-}
-
-/// What blocks leave for each other and read: all of them where the row goes on behind the
-/// reduction, else each part once.
-double LayoutChoice::partial_bytes(const RowLayout& l, int64_t blocks) const {
-  if (l.parts == 1 || l.cluster) return 0;
-  const bool goes_on = row_goes_on(l);
-  const int64_t results = goes_on ? blocks / l.parts : 1;
-  int64_t own = 1;
-  for (const int a : l.free) {
-    own *= goes_on ? std::max<int64_t>(digits_extent(l.digits.at(a)), 1) : extent(a);
-  }
-  constexpr double kResultBytes = 4;
-  return kResultBytes * static_cast<double>(axes_.reductions.size()) *
-         static_cast<double>(l.parts) * static_cast<double>(own) *
-         static_cast<double>(goes_on ? results * l.parts : 2);
-}
-
-/// Sweeps read again what each level needs; about half of that is taken to miss the caches.
-double LayoutChoice::bytes_moved(const RowLayout& l) const {
-  if (l.resident || !row_goes_on(l)) return moved_once_;
-  return moved_once_ + moved_once_ / 2 * static_cast<double>(levels(l).levels - 1);
-}
-
-/// Levels at which something is reduced.
-int64_t LayoutChoice::reduction_levels(const RowLayout& l) const {
-  std::set<int> own;
-  for (const int p : axes_.reductions) own.insert(levels(l).level[static_cast<size_t>(p)]);
-  return static_cast<int64_t>(own.size());
-}
-
-void LayoutChoice::lay_out_rows(const Threads& threads, RowLayout* l) const {
+void LayoutChoice::lay_out_rows(const Threads& threads, RowsChoice* l) const {
   const int64_t vec = vector_elements(*l);
   const auto length = [&](int a) { return a == l->split ? l->part : extent(a); };
   const int64_t row_elements = product(l->row, *l, axes_);
@@ -588,7 +487,7 @@ void LayoutChoice::lay_out_rows(const Threads& threads, RowLayout* l) const {
     if (row_warps > 1 && threads.free_warps == kFreeWarps) tile = ThreadTile(row_warps);
     for (auto a = l->row.rbegin(); a != l->row.rend(); ++a) {
       const bool first = *a == l->vec_axis;
-      const int64_t regs = l->resident ? 0 : !first ? 1 : row_goes_on(*l) ? 2 : 4;
+      const int64_t regs = l->resident ? 0 : !first ? 1 : time_.row_goes_on(*l) ? 2 : 4;
       l->digits[*a] = tile.add(length(*a), first ? vec : 1, 32, row_warps, regs);
     }
     for (auto a = l->free.rbegin(); a != l->free.rend(); ++a) {
@@ -614,10 +513,9 @@ void LayoutChoice::lay_out_rows(const Threads& threads, RowLayout* l) const {
 
 }  // namespace
 
-std::vector<RowLayout> row_layouts(const TensorProgram& program, const Group& group,
-                                   const GroupAxes& axes, const JoinedGroup& joined,
-                                   const Target& target) {
-  return LayoutChoice(program, group, axes, joined, target).run();
+std::vector<RankedRows> row_layouts(const GroupSpace& space, const JoinedGroup& joined,
+                                    const Target& target) {
+  return LayoutChoice(space, joined, target).run();
 }
 
 }  // namespace weft

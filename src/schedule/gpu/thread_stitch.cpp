@@ -7,10 +7,52 @@
 #include "expr/dependence.h"
 #include "group/join_moments.h"
 #include "schedule/gpu/thread_stitch_builder.h"
+#include "schedule/writer/statements.h"
 #include "tile/rewrite/keep_loads.h"
 #include "tile/rewrite/share_loads.h"
 
 namespace weft {
+
+ScheduledKernel ThreadStitch::build() {
+  TileLoop grid;
+  grid.kind = TileLoop::Kind::kGrid;
+  int64_t items = layout_.parts;
+  for (const int a : layout_.free) {
+    const int64_t step = std::max<int64_t>(digits_extent(digits_of(a)), 1);
+    grid.dims.push_back(b_.loop_dim(a, step));
+    items *= (extent(a) + step - 1) / step;
+    if (step > 1) var_[a] = grid.dims.back().offset;
+  }
+  if (layout_.split >= 0) {
+    split_ = b_.loop_dim(layout_.split, layout_.part);
+    if (!layout_.cluster) grid.dims.push_back(split_);
+  }
+  layout_.resident ? bind_row() : stand_in_for_row();
+  TileBody tail;
+  grid.body = body(&tail);
+  if (layout_.cluster) share_by_cluster(&grid);
+  TileProgram& program = b_.program();
+  program.body = layout_.cluster ? b_.in_grid(std::move(grid)) : b_.one_nest(std::move(grid));
+  for (TileNode& node : tail) program.body.push_back(std::move(node));
+  program.cpu = false;
+  program.blocks = layout_.blocks > 0 ? layout_.blocks : items;
+  program.warps = layout_.warps;
+  program.per_sm = layout_.per_sm;
+  if (layout_.keeps) keep_loads(program, static_cast<size_t>(layout_.kept_dims), layout_.together);
+  share_loads(program);
+  ScheduledKernel out;
+  out.program = std::move(program);
+  out.parameters = b_.take_parameters();
+  out.schedule_template = layout_.cross >= 0         ? "tiles across"
+                          : axes_.reductions.empty() ? "elementwise"
+                          : layout_.resident         ? "rows in registers"
+                                                     : "rows in sweeps";
+  if (layout_.together > 1) out.schedule_template += ", what they share by clusters";
+  if (layout_.split >= 0) {
+    out.schedule_template += layout_.cluster ? " over a cluster" : " over blocks";
+  }
+  return out;
+}
 
 /// A row in registers has one variable for each of its axes; a part of one has its loop's.
 void ThreadStitch::bind_row() {
@@ -104,7 +146,7 @@ void ThreadStitch::start_tail(TileLoop* nest) {
 std::vector<IndexExpr> ThreadStitch::free_coordinates(int p) const {
   std::vector<IndexExpr> out;
   for (const int a : layout_.free) {
-    if (var_.count(a) != 0 && output_has(p, a)) out.push_back(b_.index(a));
+    if (var_.count(a) != 0 && space_.output_has_axis(p, a)) out.push_back(b_.index(a));
   }
   return out;
 }
@@ -180,29 +222,12 @@ Place ThreadStitch::place_over_parts(TileVarId t) const {
   return place;
 }
 
-TileSymbolId ThreadStitch::add_value(const std::string& base, DType type, TileSymbol::Kind kind) {
-  TileSymbol symbol;
-  symbol.name = b_.unique(base);
-  symbol.kind = kind;
-  symbol.type = type;
-  return b_.program().add_symbol(std::move(symbol));
-}
-
-TileStatement ThreadStitch::assign(TileSymbolId symbol, std::vector<IndexExpr> indices,
-                                   ScalarRef value, Place place) {
-  TileStatement st;
-  st.targets.push_back({symbol, std::move(indices), false});
-  st.value = std::move(value);
-  st.place = std::move(place);
-  return st;
-}
-
 ScalarRef ThreadStitch::read_local(int producer) const {
   return scalar_read(made_.at(producer), type_of(producer), coordinates(producer));
 }
 
 void ThreadStitch::emit_member(int p, TileBody* out) {
-  const TileSymbolId symbol = add_value(name_of(p) + "_v", type_of(p));
+  const TileSymbolId symbol = add_value(p, "_v", type_of(p));
   ScalarRef value = translated(p);
   if (layout_.cross >= 0) value = turned(value, out);
   out->push_back(TileNode::of(assign(symbol, coordinates(p), std::move(value), full_place())));
@@ -236,7 +261,7 @@ ScalarRef ThreadStitch::turned(const ScalarRef& value, TileBody* out) {
       place.axes.push_back({var_.at(a), layout_.cross_digits.at(a)});
     }
     const TileSymbolId tile =
-        add_value(b_.program().symbols[static_cast<size_t>(read->symbol)].name + "_t", read->type);
+        b_.add_value(b_.program().symbols[static_cast<size_t>(read->symbol)].name + "_t", read->type);
     TileStatement fill = assign(tile, at, read, std::move(place));
     fill.demand = Scope::kBlock;
     out->push_back(TileNode::of(std::move(fill)));
@@ -294,18 +319,23 @@ ScalarRef ThreadStitch::position_where(int p, const ScalarRef& same) const {
   return scalar_apply(ScalarOp::kSelect, {same, position_along(p), no_position(e)}, DType::kI64);
 }
 
+/// The variables of a row's axes that a member reduces over.
+std::vector<TileVarId> ThreadStitch::row_axes_of(int p) const {
+  std::vector<TileVarId> out;
+  for (const int a : layout_.row) {
+    if (has_axis(axes_, p, a)) out.push_back(var_.at(a));
+  }
+  return out;
+}
+
 /// One statement over the whole row; two where a position is asked for: the best value, and the
 /// first (or last) position that holds it. NaN is the best.
 ThreadStitch::Partial ThreadStitch::emit_reduction(int p, TileBody* out) {
   const TensorExpr& e = b_.expr(p);
   const auto reduce = [&](const std::string& suffix, Combiner combiner, ScalarRef value) {
-    const TileSymbolId symbol = add_value(name_of(p) + suffix, value->type);
-    TileStatement st = assign(symbol, free_coordinates(p), std::move(value), full_place());
-    st.combiner = tile_combiner(combiner);
-    for (const int a : layout_.row) {
-      if (has_axis(axes_, p, a)) st.reduce_axes.push_back(var_.at(a));
-    }
-    out->push_back(TileNode::of(std::move(st)));
+    const TileSymbolId symbol = add_value(p, suffix, value->type);
+    out->push_back(TileNode::of(assign_reduced(symbol, free_coordinates(p), combiner, row_axes_of(p),
+                                               std::move(value), full_place())));
     return symbol;
   };
   if (!keeps_position(e)) return {p, reduce("_r", e.combiner, contribution(p)), -1};
@@ -363,7 +393,7 @@ void ThreadStitch::combine_partials(const std::vector<Partial>& partials, TileBo
 std::vector<IndexExpr> ThreadStitch::partial_indices(int p, const IndexExpr& part) const {
   std::vector<IndexExpr> at;
   for (const int a : layout_.free) {
-    if (output_has(p, a)) at.push_back(b_.index(a));
+    if (space_.output_has_axis(p, a)) at.push_back(b_.index(a));
   }
   at.insert(parts_last() ? at.end() : at.begin(), part);
   return at;
@@ -374,7 +404,7 @@ void ThreadStitch::share_partial(Partial* partial, TileBody* out) {
   for (TileSymbolId* own : {&partial->total, &partial->position}) {
     if (*own < 0) continue;
     const TileSymbol symbol = b_.program().symbols[static_cast<size_t>(*own)];
-    const TileSymbolId shared = add_value(symbol.name + "_part", symbol.type);
+    const TileSymbolId shared = b_.add_value(symbol.name + "_part", symbol.type);
     out->push_back(TileNode::of(assign(
         shared,
         partial_indices(partial->member, floor_div(IndexExpr::var(split_.origin), layout_.part)),
@@ -385,19 +415,16 @@ void ThreadStitch::share_partial(Partial* partial, TileBody* out) {
 
 TileSymbolId ThreadStitch::combine_parts(int p, const std::string& suffix, Combiner combiner,
                                          TileVarId t, ScalarRef value, TileBody* out) {
-  const TileSymbolId symbol = add_value(name_of(p) + suffix, value->type);
-  TileStatement st = assign(symbol, free_coordinates(p), std::move(value),
-                            in_tail_ ? full_place() : place_over_parts(t));
-  st.combiner = tile_combiner(combiner);
-  st.reduce_axes = {t};
-  out->push_back(TileNode::of(std::move(st)));
+  const TileSymbolId symbol = add_value(p, suffix, value->type);
+  out->push_back(
+      TileNode::of(assign_reduced(symbol, free_coordinates(p), combiner, {t}, std::move(value),
+                                  in_tail_ ? full_place() : place_over_parts(t))));
   return symbol;
 }
 
-ScheduledKernel stitch_threads(const TensorProgram& program, const Group& group,
-                               const JoinedGroup& joined, const RowLayout& layout,
-                               const std::string& name) {
-  return ThreadStitch(program, group, joined, layout, name).build();
+ScheduledKernel stitch_threads(const GroupSpace& space, const JoinedGroup& joined,
+                               const RowsChoice& choice, const std::string& name) {
+  return ThreadStitch(space, joined, choice, name).build();
 }
 
 }  // namespace weft

@@ -2,8 +2,9 @@
 
 #include <string>
 
+#include "choice/choice.h"
+#include "group/group_space.h"
 #include "group/join_moments.h"
-#include "schedule/gpu/row_layout.h"
 #include "schedule/writer/scheduled_kernel.h"
 
 namespace weft {
@@ -12,8 +13,8 @@ namespace weft {
 /// of it or of several blocks, and stays in registers from its load to its last use; where it is
 /// too long for that, each level of reductions is a sweep over it that computes again what it
 /// needs. `joined`: the pairs of sums that the layout makes together, else none.
-ScheduledKernel stitch_threads(const TensorProgram& program, const Group& group,
-                               const JoinedGroup& joined, const RowLayout& layout,
-                               const std::string& name);
+/// Requires: the choice is one for the space (schedule/gpu/rows.cpp).
+ScheduledKernel stitch_threads(const GroupSpace& space, const JoinedGroup& joined,
+                               const RowsChoice& choice, const std::string& name);
 
 }  // namespace weft

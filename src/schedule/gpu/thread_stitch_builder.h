@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "group/join_moments.h"
+#include "schedule/gpu/check_choice.h"
 #include "schedule/gpu/thread_stitch.h"
 #include "schedule/writer/best_positions.h"
 #include "schedule/writer/moment_sums.h"
 #include "schedule/writer/tile_builder.h"
+#include "tile/rewrite/keep_loads.h"
+#include "tile/rewrite/share_loads.h"
 #include "tile/thread_tile.h"
 
 namespace weft {
@@ -25,63 +28,22 @@ inline ScalarRef at_origin(TileVarId origin, const IndexExpr& begin) {
 /// (thread_stitch.cpp), or one sweep for each level of reductions (thread_sweeps.cpp).
 class ThreadStitch {
  public:
-  ThreadStitch(const TensorProgram& program, const Group& group, const JoinedGroup& joined,
-               const RowLayout& layout, const std::string& name)
-      : program_(program),
-        group_(group),
+  ThreadStitch(const GroupSpace& space, const JoinedGroup& joined, const RowsChoice& choice,
+               const std::string& name)
+      : space_(space),
         joined_(joined),
         axes_(joined.axes),
-        layout_(layout),
-        b_(program, group, joined.axes, name),
-        count_(static_cast<int>(group.exprs.size())),
-        digits_(layout.digits) {}
+        layout_(choice),
+        b_(space, name),
+        count_(space.size()),
+        digits_(choice.digits) {}
 
-  ScheduledKernel build() {
-    TileLoop grid;
-    grid.kind = TileLoop::Kind::kGrid;
-    int64_t items = layout_.parts;
-    for (const int a : layout_.free) {
-      const int64_t step = std::max<int64_t>(digits_extent(digits_of(a)), 1);
-      grid.dims.push_back(b_.loop_dim(a, step));
-      items *= (extent(a) + step - 1) / step;
-      if (step > 1) var_[a] = grid.dims.back().offset;
-    }
-    if (layout_.split >= 0) {
-      split_ = b_.loop_dim(layout_.split, layout_.part);
-      if (!layout_.cluster) grid.dims.push_back(split_);
-    }
-    layout_.resident ? bind_row() : stand_in_for_row();
-    TileBody tail;
-    grid.body = body(&tail);
-    if (layout_.cluster) share_by_cluster(&grid);
-    TileProgram& program = b_.program();
-    program.body = layout_.cluster ? b_.in_grid(std::move(grid)) : b_.one_nest(std::move(grid));
-    for (TileNode& node : tail) program.body.push_back(std::move(node));
-    program.cpu = false;
-    program.blocks = layout_.blocks > 0 ? layout_.blocks : items;
-    program.warps = layout_.warps;
-    program.per_sm = layout_.per_sm;
-    if (layout_.keeps) keep_loads(program, layout_.kept_dims, layout_.together);
-    share_loads(program);
-    ScheduledKernel out;
-    out.program = std::move(program);
-    out.parameters = b_.take_parameters();
-    out.schedule_template = layout_.cross >= 0         ? "tiles across"
-                            : axes_.reductions.empty() ? "elementwise"
-                            : layout_.resident         ? "rows in registers"
-                                                       : "rows in sweeps";
-    if (layout_.together > 1) out.schedule_template += ", what they share by clusters";
-    if (layout_.split >= 0) {
-      out.schedule_template += layout_.cluster ? " over a cluster" : " over blocks";
-    }
-    out.layout_us = layout_.microseconds;
-    return out;
-  }
+  ScheduledKernel build();
 
  private:
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
   bool is_unused(int p) const { return joined_.unused.count(p) != 0; }
-  bool reduces(int p) const { return !b_.expr(p).reduce_extents.empty(); }
+  bool reduces(int p) const { return space_.reduces(p); }
   double row_terms() const {
     double terms = 1;
     for (const int a : layout_.row) terms *= static_cast<double>(extent(a));
@@ -95,21 +57,13 @@ class ThreadStitch {
   bool is_row_axis(int a) const {
     return std::find(layout_.row.begin(), layout_.row.end(), a) != layout_.row.end();
   }
-  const std::vector<Place::Digit>& digits_of(int a) const { return digits_.at(a); }
+  const std::vector<Place::Digit>& digits_of(int a) const { return digits_along(digits_, a); }
   bool is_row_value(int p) const {
     const auto& own = axes_.axis_of[static_cast<size_t>(p)];
     return !reduces(p) &&
            std::any_of(own.begin(), own.end(), [&](int a) { return is_row_axis(a); });
   }
-  bool is_output(int p) const {
-    return std::find(group_.outputs.begin(), group_.outputs.end(), b_.expr(p).output) !=
-           group_.outputs.end();
-  }
-  bool output_has(int p, int axis) const {
-    const auto& own = axes_.axis_of[static_cast<size_t>(p)];
-    const auto end = own.begin() + b_.expr(p).output_rank();
-    return std::find(own.begin(), end, axis) != end;
-  }
+  bool is_output(int p) const { return space_.is_output(p); }
 
   /// What one reduction leaves in a block: the total of its part of the row, with a position its
   /// best value and where it stands.
@@ -168,6 +122,7 @@ class ThreadStitch {
     const auto reduced = static_cast<size_t>(b_.expr(p).output_rank());
     return scalar_index(b_.index(axes_.axis_of[static_cast<size_t>(p)][reduced]));
   }
+  std::vector<TileVarId> row_axes_of(int p) const;
   ScalarRef position_where(int p, const ScalarRef& same) const;
   ScalarRef translated(int p) const {
     return b_.translate(p, [this](int producer, const Scalar&) { return read_local(producer); });
@@ -187,25 +142,19 @@ class ThreadStitch {
   void stand_in_for_row();
   Place free_place() const;
   Place place_over_parts(TileVarId t) const;
-  TileSymbolId add_value(const std::string& base, DType type,
-                         TileSymbol::Kind kind = TileSymbol::Kind::kValue);
-  static TileStatement assign(TileSymbolId symbol, std::vector<IndexExpr> indices, ScalarRef value,
-                              Place place);
-  DType type_of(int p) const {
-    return program_.tensors[static_cast<size_t>(b_.expr(p).output)].type.dtype;
+  TileSymbolId add_value(int p, const std::string& suffix, DType type,
+                         TileSymbol::Kind kind = TileSymbol::Kind::kValue) {
+    return b_.add_value(space_.name_of(p) + suffix, type, kind);
   }
-  const std::string& name_of(int p) const {
-    return program_.tensors[static_cast<size_t>(b_.expr(p).output)].name;
-  }
+  DType type_of(int p) const { return b_.result_type(p); }
 
-  const TensorProgram& program_;
-  const Group& group_;
+  const GroupSpace& space_;
   const JoinedGroup& joined_;
   const GroupAxes& axes_;
-  const RowLayout& layout_;
+  const RowsChoice& layout_;
   TileBuilder b_;
   int count_;
-  std::map<int, std::vector<Place::Digit>> digits_;  ///< of the nest at hand
+  AxisDigits digits_;  ///< of the nest at hand
   bool in_tail_ = false;
   TileLoop::Dim split_;              ///< over the parts of a row that blocks share
   std::map<int, TileVarId> behind_;  ///< by axis of a row: its stand-in outside of sweeps

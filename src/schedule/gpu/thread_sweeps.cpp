@@ -2,8 +2,7 @@
 
 #include "expr/dependence.h"
 #include "schedule/gpu/thread_stitch_builder.h"
-#include "tile/rewrite/keep_loads.h"
-#include "tile/rewrite/share_loads.h"
+#include "schedule/writer/statements.h"
 
 namespace weft {
 
@@ -12,7 +11,7 @@ void ThreadStitch::finish_reduction(int p, TileSymbolId total, TileBody* out) {
   const DType type = type_of(p);
   made_[p] = total;
   if (b_.type_of(total) != type) {
-    const TileSymbolId value = add_value(name_of(p) + "_v", type);
+    const TileSymbolId value = add_value(p, "_v", type);
     out->push_back(TileNode::of(assign(value, free_coordinates(p),
                                        scalar_convert(read_result(p, total), type), full_place())));
     made_[p] = value;
@@ -140,7 +139,7 @@ ThreadStitch::Carried ThreadStitch::carry_reduction(int p, TileLoop* loop) {
 ThreadStitch::Carried ThreadStitch::carry_moments(int p, TileLoop* loop) {
   std::vector<IndexExpr> box = free_coordinates(p);
   for (const int a : layout_.row) box.push_back(b_.index(a));
-  const TileSymbolId value = add_value(name_of(p) + "_x", b_.expr(p).accumulator);
+  const TileSymbolId value = add_value(p, "_x", b_.expr(p).accumulator);
   loop->body.push_back(TileNode::of(assign(value, box, contribution(p), full_place())));
   const ScalarRef x = scalar_read(value, b_.type_of(value), box);
   const ScalarRef zero = scalar_constant(float_value(x->type, 0));
@@ -224,14 +223,10 @@ ThreadStitch::Partial ThreadStitch::emit_moment(const CentralMoment& pair,
   const ScalarRef mean =
       mean_of(pair.sum, read_result(pair.sum, sum->total), terms_of_part(begin, x->type));
   const ScalarRef d = scalar_apply(ScalarOp::kSub, {x, mean}, x->type);
-  const TileSymbolId moment = add_value(name_of(pair.second) + "_r", x->type);
-  TileStatement st = assign(moment, free_coordinates(pair.second),
-                            scalar_apply(ScalarOp::kMul, {d, d}, x->type), full_place());
-  st.combiner = TileCombiner::kSum;
-  for (const int a : layout_.row) {
-    if (has_axis(axes_, pair.sum, a)) st.reduce_axes.push_back(var_.at(a));
-  }
-  out->push_back(TileNode::of(std::move(st)));
+  const TileSymbolId moment = add_value(pair.second, "_r", x->type);
+  out->push_back(TileNode::of(
+      assign_reduced(moment, free_coordinates(pair.second), Combiner::kSum, row_axes_of(pair.sum),
+                     scalar_apply(ScalarOp::kMul, {d, d}, x->type), full_place())));
   return {pair.second, moment, -1};
 }
 
@@ -245,16 +240,10 @@ TileSymbolId ThreadStitch::emit_carry(TileLoop* loop, int p, const std::string& 
   }
   const Place place = full_place();
   const DType type = initial->type;
-  const TileSymbolId carry = add_value(name_of(p) + suffix, type, TileSymbol::Kind::kCarry);
-  TileCarry c;
-  c.target = {carry, box, false};
-  c.type = type;
-  c.initial = initial;
-  c.place = place;
-  loop->carries.push_back(c);
-  TileStatement update = assign(carry, box, next(scalar_read(carry, type, box)), place);
-  update.targets[0].next = true;
-  loop->body.push_back(TileNode::of(std::move(update)));
+  const TileSymbolId carry = add_value(p, suffix, type, TileSymbol::Kind::kCarry);
+  loop->carries.push_back(carried(carry, box, initial, place));
+  loop->body.push_back(
+      TileNode::of(assign_next(carry, box, next(scalar_read(carry, type, box)), place)));
   return carry;
 }
 
@@ -271,13 +260,11 @@ TileSymbolId ThreadStitch::emit_total(TileSymbolId carry, int p, const std::stri
     behind.push_back(IndexExpr::var(reduced.back()));
   }
   const ScalarRef kept = scalar_read(carry, b_.type_of(carry), behind);
-  const TileSymbolId total = add_value(name_of(p) + suffix, kept->type);
-  TileStatement st = assign(total, free_coordinates(p), value(kept), full_place());
-  if (!reduced.empty()) {
-    st.combiner = tile_combiner(combiner);
-    st.reduce_axes = reduced;
-  }
-  out->push_back(TileNode::of(std::move(st)));
+  const TileSymbolId total = add_value(p, suffix, kept->type);
+  out->push_back(TileNode::of(
+      reduced.empty() ? assign(total, free_coordinates(p), value(kept), full_place())
+                      : assign_reduced(total, free_coordinates(p), combiner, std::move(reduced),
+                                       value(kept), full_place())));
   return total;
 }
 

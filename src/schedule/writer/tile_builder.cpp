@@ -21,9 +21,8 @@ std::string identifier(const std::string& name) {
 
 }  // namespace
 
-TileBuilder::TileBuilder(const TensorProgram& tensors, const Group& group, const GroupAxes& axes,
-                         const std::string& name)
-    : tensors_(tensors), group_(group), axes_(axes), index_(axes.axes.size(), IndexExpr(0)) {
+TileBuilder::TileBuilder(const GroupSpace& space, const std::string& name)
+    : space_(space), index_(space.axes().axes.size(), IndexExpr(0)) {
   program_.name = identifier(name);
   program_.cpu = true;
   const TileVarId p = program_.add_var("P", TileVar::Kind::kSize, 0);
@@ -46,7 +45,7 @@ std::string TileBuilder::unique(const std::string& base) {
 
 TileSymbolId TileBuilder::parameter(TensorId t, TileSymbol::Kind kind) {
   if (const auto it = symbols_.find(t); it != symbols_.end()) return it->second;
-  const Tensor& tensor = tensors_.tensors[static_cast<size_t>(t)];
+  const Tensor& tensor = space_.program().tensors[static_cast<size_t>(t)];
   TileSymbol symbol;
   symbol.name = unique(tensor.name);
   symbol.kind = kind;
@@ -71,7 +70,7 @@ TileLoop::Dim TileBuilder::loop_dim(int axis, int64_t step) {
   dim.origin = program_.add_var(name, TileVar::Kind::kOrigin, 0);
   if (step > 1) dim.offset = program_.add_var(name, TileVar::Kind::kOffset, step);
   dim.begin = 0;
-  dim.end = axes_.axes[static_cast<size_t>(axis)].extent;
+  dim.end = space_.axes().axes[static_cast<size_t>(axis)].extent;
   dim.step = step;
   index_[static_cast<size_t>(axis)] = program_.index_of(dim);
   return dim;
@@ -98,8 +97,12 @@ IndexExpr TileBuilder::offset(const TileLoop::Dim& dim) const {
   return dim.offset >= 0 ? IndexExpr::var(dim.offset) : IndexExpr(0);
 }
 
-const TensorExpr& TileBuilder::expr(int position) const {
-  return tensors_.exprs[static_cast<size_t>(group_.exprs[static_cast<size_t>(position)])];
+TileSymbolId TileBuilder::add_value(const std::string& base, DType type, TileSymbol::Kind kind) {
+  TileSymbol symbol;
+  symbol.name = unique(base);
+  symbol.kind = kind;
+  symbol.type = type;
+  return program_.add_symbol(std::move(symbol));
 }
 
 RangeOf TileBuilder::ranges() const {
@@ -114,7 +117,7 @@ RangeOf TileBuilder::ranges() const {
 ScalarRef TileBuilder::translate(
     int position, const std::function<ScalarRef(int producer, const Scalar& read)>& local) const {
   auto* self = const_cast<TileBuilder*>(this);
-  const std::vector<int>& own = axes_.axis_of[static_cast<size_t>(position)];
+  const std::vector<int>& own = space_.axes().axis_of[static_cast<size_t>(position)];
   return rewrite(
       expr(position).body,
       [&](int var) -> IndexExpr {
@@ -122,7 +125,7 @@ ScalarRef TileBuilder::translate(
                                        : IndexExpr::var(var);
       },
       [&](const ScalarRef& read) -> ScalarRef {
-        const int producer = axes_.producer(read->symbol);
+        const int producer = space_.axes().producer(read->symbol);
         if (producer >= 0) return local(producer, *read);
         auto copy = std::make_shared<Scalar>(*read);
         copy->symbol = self->input(read->symbol);
@@ -135,7 +138,7 @@ std::vector<IndexExpr> TileBuilder::output_indices(int position) const {
   std::vector<IndexExpr> out;
   for (int d = 0; d < e.output_rank(); ++d) {
     out.push_back(index_[static_cast<size_t>(
-        axes_.axis_of[static_cast<size_t>(position)][static_cast<size_t>(d)])]);
+        space_.axes().axis_of[static_cast<size_t>(position)][static_cast<size_t>(d)])]);
   }
   return out;
 }

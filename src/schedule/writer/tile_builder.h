@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "group/group_axes.h"
+#include "group/group_space.h"
 #include "tile/tile_program.h"
 
 namespace weft {
@@ -14,9 +14,9 @@ namespace weft {
 /// from tensor expressions.
 class TileBuilder {
  public:
-  TileBuilder(const TensorProgram& tensors, const Group& group, const GroupAxes& axes,
-              const std::string& name);
+  TileBuilder(const GroupSpace& space, const std::string& name);
 
+  const GroupSpace& space() const { return space_; }
   TileProgram& program() { return program_; }
   const TileProgram& program() const { return program_; }
   DType type_of(TileSymbolId s) const { return program_.symbols[static_cast<size_t>(s)].type; }
@@ -51,16 +51,23 @@ class TileBuilder {
   std::vector<IndexExpr> output_indices(int position) const;
 
   TileStatement store(int position, ScalarRef value, Place place);
-  const TensorExpr& expr(int position) const;
+  const TensorExpr& expr(int position) const { return space_.expr(position); }
+
+  /// Of the tensor that expression `position` makes.
+  DType result_type(int position) const {
+    return space_.program().tensors[static_cast<size_t>(expr(position).output)].type.dtype;
+  }
+
+  /// A value of the kernel's own, under a name that nothing else has.
+  TileSymbolId add_value(const std::string& base, DType type,
+                         TileSymbol::Kind kind = TileSymbol::Kind::kValue);
   std::string unique(const std::string& base);
   RangeOf ranges() const;
 
  private:
   TileSymbolId parameter(TensorId t, TileSymbol::Kind kind);
 
-  const TensorProgram& tensors_;
-  const Group& group_;
-  const GroupAxes& axes_;
+  const GroupSpace& space_;
   TileProgram program_;
   std::vector<TensorId> parameters_;
   std::map<TensorId, TileSymbolId> symbols_;

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "expr/text_cursor.h"
+#include "support/hash.h"
+#include "tile/tile_program.h"
+
+/// What a template of src/schedule decided for one group: values over the common axes of the
+/// group's space (group/group_space.h), so that isomorphic groups share them. Each variant lists
+/// its fields once (`fields`); printing, parsing, comparing and hashing follow from that.
+namespace weft {
+
+/// Digits of a box on a GPU's threads, by common axis.
+using AxisDigits = std::map<int, std::vector<Place::Digit>>;
+
+/// A CPU's rows, columns and element-wise chains: a sweep of vectors over the inner axes for each
+/// level of reductions.
+struct SweepChoice {
+  static constexpr std::string_view kName = "sweep";
+  std::vector<int> grid;   ///< axes, outermost first
+  std::vector<int> inner;  ///< axes that a sweep walks, outermost first
+  int vec_axis = -1;
+  bool row_vector = true;  ///< the vector axis is an inner one
+  int cross_axis = -1;     ///< of the grid: rows that are in the tile together
+  int64_t rows = 1;        ///< how many
+  int64_t vectors = 1, lanes = 1;
+  bool chunked = false;    ///< a long vector axis is cut for the threads
+  std::vector<bool> kept;  ///< by expression: stored in scratch for later sweeps
+  friend bool operator==(const SweepChoice&, const SweepChoice&) = default;
+};
+
+/// A CPU's register tile of rows x vectors over two output axes of one reduction.
+struct PanelChoice {
+  static constexpr std::string_view kName = "panel";
+  std::vector<int> grid;   ///< other output axes, outermost first
+  std::vector<int> inner;  ///< reduced axes in loop order
+  int vec_axis = -1, row_axis = -1;
+  int64_t rows = 1, vectors = 1, lanes = 1;
+  std::vector<int64_t> vec_strides;       ///< by read of the reduction's body
+  std::vector<bool> constants_in_panels;  ///< by read
+  int packed_read = -1;                   ///< laid out in scratch panel by panel
+  bool rows_outermost = false;
+  friend bool operator==(const PanelChoice&, const PanelChoice&) = default;
+};
+
+/// A GPU's rows: element-wise expressions and reductions over common axes on lanes, warps, blocks,
+/// clusters or all blocks. The fields are those of RowLayout (schedule/gpu/row_layout.h).
+struct RowsChoice {
+  static constexpr std::string_view kName = "rows";
+  int vec_axis = -1;
+  std::vector<int> free, row;
+  AxisDigits digits;
+  int64_t warps = 1;
+  bool resident = true, joins = false;
+  int split = -1;
+  int64_t part = 0, parts = 1;
+  bool cluster = false;
+  int64_t blocks = 0;
+  bool keeps = false;
+  int64_t kept_dims = 0;
+  int64_t together = 1;
+  int64_t per_sm = 0;
+  int cross = -1;
+  AxisDigits cross_digits;
+  friend bool operator==(const RowsChoice&, const RowsChoice&) = default;
+};
+
+/// A GPU's rows that are reduced along themselves and across each other.
+struct TwoWaysChoice {
+  static constexpr std::string_view kName = "two_ways";
+  std::vector<int> along;  ///< axes of a row, outermost first
+  AxisDigits digits;
+  int64_t warps = 1, blocks = 1, per_sm = 1;
+  int64_t chunk = 1;  ///< rows of a block
+  friend bool operator==(const TwoWaysChoice&, const TwoWaysChoice&) = default;
+};
+
+/// A GPU's product through tiles in shared memory, on matrix units or plain cores.
+struct TilesChoice {
+  static constexpr std::string_view kName = "tiles";
+  int64_t m = 0, n = 0, k = 0;
+  int64_t warps_m = 1, warps_n = 1;
+  int64_t stages = 2;
+  int64_t splits = 1;  ///< of the depth, over blocks
+  friend bool operator==(const TilesChoice&, const TilesChoice&) = default;
+};
+
+/// A GPU's reduction with a tile of results for each thread.
+struct ThreadTilesChoice {
+  static constexpr std::string_view kName = "thread_tiles";
+  std::vector<int> others;  ///< output axes of single steps
+  std::vector<int> inner;   ///< reduced axes in loop order
+  int row_axis = -1, column_axis = -1;
+  std::vector<Place::Digit> row_digits, column_digits;
+  int64_t warps = 1;
+  bool shared = false;  ///< operands pass through tiles in shared memory
+  friend bool operator==(const ThreadTilesChoice&, const ThreadTilesChoice&) = default;
+};
+
+using Choice = std::variant<SweepChoice, PanelChoice, RowsChoice, TwoWaysChoice, TilesChoice,
+                            ThreadTilesChoice>;
+
+/// How one kernel is composed: one iteration space, or members side by side on disjoint blocks.
+///     leaf(rows vec_axis 1 free [0] row [1] digits {0: WARP_8, 1: REG_2-LANE_32-VEC_4} warps 8)
+///     pack { leaf(…); leaf(…) }
+struct Composition {
+  enum class Kind : uint8_t { kLeaf, kPack };
+  Kind kind = Kind::kLeaf;
+  Choice choice;                     ///< kLeaf
+  std::vector<Composition> members;  ///< kPack
+  /// kLeaf: the library whose call runs in its place where there is one; empty: none.
+  std::string library;
+  friend bool operator==(const Composition&, const Composition&) = default;
+};
+
+/// The name of the template that chose: the variant's.
+std::string_view choice_name(const Choice& choice);
+
+/// Fields that have their default are left out.
+std::string print(const Choice& choice);
+std::string print(const Composition& composition);
+/// The inverses of print. Errors (kInvalidInput) begin with "line:column: ".
+Result<Choice> parse_choice(TextCursor& cursor);
+Result<Composition> parse_composition(TextCursor& cursor);
+/// Of the printed text.
+Hash128 choice_hash(const Composition& composition);
+
+}  // namespace weft

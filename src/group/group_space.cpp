@@ -1,0 +1,126 @@
+#include "group/group_space.h"
+
+#include <algorithm>
+
+#include "expr/dependence.h"
+#include "group/strides.h"
+#include "group/widen_halves.h"
+
+namespace weft {
+
+namespace {
+
+/// The read of an expression that covers most elements of a tensor from outside the group.
+const Scalar* largest_input(const TensorProgram& program, const TensorExpr& e,
+                            const GroupAxes& axes, int64_t* elements) {
+  const Scalar* largest = nullptr;
+  *elements = 0;
+  visit(e.body, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead || axes.producer(s.symbol) >= 0) return;
+    const int64_t n = distinct_elements(program, e, s);
+    if (n <= *elements) return;
+    *elements = n;
+    largest = &s;
+  });
+  return largest;
+}
+
+/// Constants are not meant on a CPU, which lays them out along the output instead. On a GPU nothing
+/// is laid out anew, and a matrix along its columns is reduced just as well.
+bool reads_its_matrix_once(const TensorProgram& program, const GroupAxes& axes,
+                           const Target& target) {
+  const int root = axes.reductions[0];
+  const TensorExpr& e = program.exprs[static_cast<size_t>(root)];
+  int64_t most = 0;
+  const Scalar* largest = largest_input(program, e, axes, &most);
+  if (largest == nullptr) return false;
+  // Windows that overlap read elements again; padding alone reads fewer than there are points.
+  int64_t points = 1;
+  for (int a = 0; a < e.axis_count(); ++a) points *= e.range(a).hi + 1;
+  if (target.is_gpu() && most <= points / 2) return false;
+  if (!target.is_gpu() &&
+      program.tensors[static_cast<size_t>(largest->symbol)].kind == Tensor::Kind::kConstant)
+    return false;
+  bool along = false;
+  for (size_t a = 0; a < axes.axes.size(); ++a) {
+    if (axes.axes[a].extent == 1) continue;
+    const int64_t stride = stride_along(program, axes, root, *largest, static_cast<int>(a));
+    if (stride == 0) return false;
+    along |= stride == 1 && axes.axes[a].reduced;
+  }
+  return along || target.is_gpu();
+}
+
+/// Whether some index of the expression adds an output axis and a reduced one.
+bool reads_windows(const TensorExpr& e) {
+  bool window = false;
+  visit(e.body, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead) return;
+    for (const IndexExpr& i : s.indices) {
+      const std::vector<int> used = variables(i);
+      window |= used.size() > 1 && used.front() < e.output_rank() && used.back() >= e.output_rank();
+    }
+  });
+  return window;
+}
+
+}  // namespace
+
+bool reduces_behind_product(const TensorProgram& program, const Group& group) {
+  const auto count = [&](const auto& is) {
+    return std::ranges::count_if(
+        group.exprs, [&](ExprId e) { return is(program.exprs[static_cast<size_t>(e)]); });
+  };
+  return count([](const TensorExpr& e) { return e.is_contraction; }) > 0 &&
+         count([](const TensorExpr& e) { return !e.reduce_extents.empty(); }) > 1;
+}
+
+Result<GroupSpace> GroupSpace::of(const TensorProgram& program, const Group& group,
+                                  const Target& target, const std::map<TensorId, Layout>& orders) {
+  Result<GroupAxes> axes = GroupAxes{};
+  GroupView view = collapse_axes(program, group, orders, nullptr, &axes);
+  if (!axes.ok()) return axes.take_error();
+  return of_view(std::move(view), std::move(*axes), target);
+}
+
+Result<GroupSpace> GroupSpace::of_key(const GroupKey& key, const TensorProgram& program,
+                                      const Group& group, const Target& target) {
+  Result<GroupAxes> axes = GroupAxes{};
+  GroupView view = collapse_axes(program, group, {}, &key, &axes);
+  if (!axes.ok()) return axes.take_error();
+  return of_view(std::move(view), std::move(*axes), target);
+}
+
+Result<GroupSpace> GroupSpace::of_view(GroupView view, GroupAxes axes, const Target& target) {
+  GroupSpace space;
+  space.view_ = std::move(view);
+  space.axes_ = std::move(axes);
+  space.wide_ = space.view_;
+  widen_halves(&space.wide_, target);
+  const TensorProgram& own = space.declared();
+  for (const TensorExpr& e : own.exprs) space.has_contraction_ |= e.is_contraction;
+  space.reduces_behind_product_ = weft::reduces_behind_product(own, space.view_.group);
+  if (space.axes_.reductions.size() == 1) {
+    const TensorExpr& root = own.exprs[static_cast<size_t>(space.axes_.reductions[0])];
+    space.streams_an_operand_ = reads_its_matrix_once(own, space.axes_, target);
+    space.wants_register_tile_ =
+        root.is_contraction ? !space.streams_an_operand_ : reads_windows(root);
+  }
+  return space;
+}
+
+bool GroupSpace::is_output(int position) const {
+  return std::ranges::find(group().outputs, expr(position).output) != group().outputs.end();
+}
+
+bool GroupSpace::output_has_axis(int position, int axis) const {
+  const std::vector<int>& own = axes_.axis_of[static_cast<size_t>(position)];
+  const auto end = own.begin() + expr(position).output_rank();
+  return std::find(own.begin(), end, axis) != end;
+}
+
+Decision GroupSpace::two_ways(TwoWays* out) const {
+  return find_two_ways(program(), group(), axes_, out);
+}
+
+}  // namespace weft

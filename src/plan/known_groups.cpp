@@ -1,0 +1,50 @@
+#include "plan/known_groups.h"
+
+#include <algorithm>
+
+namespace weft {
+
+Decision KnownGroups::named(const Decision& decision, const GroupKey& key) const {
+  return decision ? decision : Decision::forbid(with_names(decision.reason(), key, program_));
+}
+
+Decision KnownGroups::can_schedule(const Group& group) {
+  const GroupKey key = keys_.of(group);
+  std::optional<Decision>& known = known_[key.hash].schedule;
+  if (!known) {
+    const auto space = GroupSpace::of_key(key, program_, group, target_);
+    known =
+        space.ok() ? weft::can_schedule(*space, target_) : Decision::forbid(space.error().message);
+  }
+  return named(*known, key);
+}
+
+Decision KnownGroups::can_reduce_both_ways(const Group& group) {
+  const auto reductions = std::ranges::count_if(group.exprs, [&](ExprId e) {
+    return !program_.exprs[static_cast<size_t>(e)].reduce_extents.empty();
+  });
+  if (reductions < 2 || !target_.is_gpu())
+    return Decision::forbid("the group does not reduce in two ways");
+  const GroupKey key = keys_.of(group);
+  std::optional<Decision>& known = known_[key.hash].both_ways;
+  if (!known) {
+    const auto space = GroupSpace::of_key(key, program_, group, target_);
+    known = space.ok() ? weft::can_reduce_both_ways(*space, target_)
+                       : Decision::forbid(space.error().message);
+  }
+  return named(*known, key);
+}
+
+std::optional<double> KnownGroups::product_us(const Group& group) {
+  std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].product_us;
+  if (!known) known = predicted_product_us(program_, group, target_);
+  return *known;
+}
+
+std::optional<double> KnownGroups::library_us(const Group& group) {
+  std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].library_us;
+  if (!known) known = predicted_library_us(program_, group, target_);
+  return *known;
+}
+
+}  // namespace weft

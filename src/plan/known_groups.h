@@ -1,0 +1,37 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "group/group_key.h"
+#include "schedule/schedule.h"
+
+namespace weft {
+
+/// What planning asked about the groups of one program, by their keys: what holds for one layer of
+/// a model holds for the next.
+class KnownGroups {
+ public:
+  KnownGroups(const TensorProgram& program, const Target& target)
+      : program_(program), target_(target), keys_(program) {}
+
+  Decision can_schedule(const Group& group);
+  Decision can_reduce_both_ways(const Group& group);
+  std::optional<double> product_us(const Group& group);
+  std::optional<double> library_us(const Group& group);
+
+ private:
+  struct Known {
+    std::optional<Decision> schedule, both_ways;  ///< reasons with numbers for names
+    std::optional<std::optional<double>> product_us, library_us;
+  };
+  Decision named(const Decision& decision, const GroupKey& key) const;
+
+  const TensorProgram& program_;
+  const Target& target_;
+  GroupKeys keys_;
+  std::map<Hash128, Known> known_;
+};
+
+}  // namespace weft

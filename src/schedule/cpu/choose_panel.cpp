@@ -1,0 +1,370 @@
+#include "schedule/cpu/choose_panel.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "expr/dependence.h"
+#include "group/strides.h"
+#include "support/rounding.h"
+
+namespace weft {
+
+namespace {
+
+/// A panel of the right operand that is packed on the fly stays below this part of the second-level
+/// cache.
+int64_t panel_budget(const Target& target) { return target.l2_bytes / 2; }
+
+/// Rows and vectors of a register tile, and the time of a step along the reduction in FMA slots for
+/// the whole output.
+struct RegisterTileChoice {
+  int64_t rows = 1, vectors = 1;
+  double cost = 0;
+};
+
+/// What a register tile reads besides its panel: rows that lie `row_stride` bytes apart,
+/// `row_bytes` in all.
+struct RowOperand {
+  int64_t row_stride = 0;
+  int64_t row_bytes = 0;
+  bool per_vector = false;  ///< each vector of the tile reads elements of its own
+};
+
+/// One vector FMA a slot beside one vector load or two broadcasts. Wide tiles read the row operand
+/// less often, tall ones the panel; rows that fall into the same cache sets throw each other out.
+/// Of an open number of rows the rest does not count: the tile stays the same for others.
+RegisterTileChoice choose_register_tile(int64_t rows, bool open_rows, int64_t columns,
+                                        int64_t lanes, int64_t max_vectors,
+                                        const RowOperand& operand, const Target& target) {
+  constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
+  constexpr int64_t kWays = 8;
+  RegisterTileChoice best;
+  const int64_t registers = target.vector_registers;
+  const int64_t column_vectors = ceil_div(columns, lanes);
+  int64_t distinct_sets = kSetStride;
+  if (operand.row_stride > 0) distinct_sets = kSetStride / std::gcd(kSetStride, operand.row_stride);
+  const double row_weight = operand.per_vector                        ? 0
+                            : operand.row_bytes > target.l2_bytes / 2 ? 0.45
+                                                                      : 0.12;
+  for (int64_t v = 1; v <= std::min<int64_t>(4, max_vectors); ++v) {
+    for (int64_t r = 1; r <= 14; ++r) {
+      // Operands of two steps are in flight beside the accumulators.
+      if (r * v > registers * 3 / 4 || r > rows || v > column_vectors) continue;
+      const auto tile = [&](int64_t tr, int64_t tv) {
+        const double fma = static_cast<double>(tr * tv);
+        const double loads =
+            (operand.per_vector ? fma : 0.5 * static_cast<double>(tr)) + static_cast<double>(tv);
+        return std::max({fma, loads, 6.0});  // fewer chains than the FMA latency leave slots empty
+      };
+      const int64_t full_r = rows / r, rest_r = open_rows ? 0 : rows % r;
+      const int64_t panels = ceil_div(column_vectors, v);  // a last panel is computed whole
+      double cost = static_cast<double>(full_r * panels) * tile(r, v);
+      if (open_rows) cost *= static_cast<double>(rows) / static_cast<double>(full_r * r);
+      if (rest_r != 0) cost += static_cast<double>(panels) * tile(rest_r, v);
+      cost *= 1.0 + row_weight / static_cast<double>(v) + 0.3 / static_cast<double>(r);
+      if (ceil_div(r, distinct_sets) > kWays - 2) cost *= 1.5;
+      if (best.cost == 0 || cost < best.cost) best = {r, v, cost};
+    }
+  }
+  return best;
+}
+
+/// Chooses the register tile of a CPU's product or window and the loops around it.
+class PanelChooser {
+ public:
+  PanelChooser(const GroupSpace& space, const Target& target)
+      : space_(space), axes_(space.axes()), target_(target), root_(space.axes().reductions[0]) {}
+
+  PanelChoice run() {
+    collect_reads();
+    choose_axes();
+    order_reduction();
+    choose_packing();
+    c_.rows_outermost = rows_outermost();
+    for (size_t r = 0; r < reads_.size(); ++r) {
+      c_.vec_strides.push_back(reads_[r].vec_stride);
+      c_.constants_in_panels.push_back(reads_[r].in_panels);
+      if (reads_[r].scalar == packed_read_) c_.packed_read = static_cast<int>(r);
+    }
+    return std::move(c_);
+  }
+
+ private:
+  struct Read {
+    const Scalar* scalar = nullptr;
+    bool constant = false;
+    int64_t vec_stride = 0;  ///< along the vector axis, 0 if it does not depend on it
+    bool in_panels = false;  ///< a constant laid out as the loops read it
+  };
+
+  void collect_reads();
+  void choose_axes();
+  int choose_vector_axis(const std::vector<int>& outputs) const;
+  void choose_tile();
+  void choose_row_axis(const std::vector<int>& outputs);
+  void order_reduction();
+  void choose_packing();
+  int64_t reduction_depth() const;
+  int64_t widest_panel() const;
+  bool in_bounds(const Scalar& read) const;
+  bool rows_outermost() const;
+  int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
+  bool is_open(int axis) const { return axes_.axes[static_cast<size_t>(axis)].open; }
+  bool depends(const Scalar& read, int axis) const {
+    return stride_along(space_.program(), axes_, root_, read, axis) != 0;
+  }
+
+  const GroupSpace& space_;
+  const GroupAxes& axes_;
+  const Target& target_;
+  int root_;
+  std::vector<Read> reads_;
+  const Scalar* packed_read_ = nullptr;  ///< non-constant operand packed into scratch
+  PanelChoice c_;
+};
+
+}  // namespace
+
+/// Constant operands are laid out as the loops read them: [other axes][vector blocks][reduction in
+/// loop order][vector].
+std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice,
+                                   const Scalar& s) {
+  const TensorProgram& program = space.program();
+  const GroupAxes& axes = space.axes();
+  const int root = axes.reductions[0];
+  const auto extent = [&](int axis) { return axes.axes[static_cast<size_t>(axis)].extent; };
+  const Tensor& tensor = program.tensors[static_cast<size_t>(s.symbol)];
+  const auto& own = axes.axis_of[static_cast<size_t>(root)];
+  std::vector<int> axis_of_dim;
+  for (size_t d = 0; d < s.indices.size(); ++d) {
+    if (s.indices[d].is_const(0) && tensor.type.shape[d] == 1) {
+      axis_of_dim.push_back(-1);
+      continue;
+    }
+    if (!s.indices[d].is_var() || s.indices[d].var_id() >= kRuntimeIndexBase) return std::nullopt;
+    const int axis = own[static_cast<size_t>(s.indices[d].var_id())];
+    if (extent(axis) != tensor.type.shape[d]) return std::nullopt;
+    axis_of_dim.push_back(axis);
+  }
+  const int64_t panel = choice.vectors * choice.lanes;
+  Layout layout;
+  int vec_dim = -1;
+  std::vector<int> order;  // dims outside the panel that are neither vector nor reduction
+  for (size_t d = 0; d < axis_of_dim.size(); ++d) {
+    const int a = axis_of_dim[d];
+    if (a == choice.vec_axis) {
+      vec_dim = static_cast<int>(d);
+    } else if (a < 0 ||
+               std::find(choice.inner.begin(), choice.inner.end(), a) == choice.inner.end()) {
+      layout.axes.push_back({static_cast<int32_t>(d), 1, tensor.type.shape[d]});
+    }
+  }
+  if (vec_dim < 0) return std::nullopt;
+  layout.axes.push_back({vec_dim, panel, ceil_div(extent(choice.vec_axis), panel)});
+  for (const int a : choice.inner) {
+    for (size_t d = 0; d < axis_of_dim.size(); ++d) {
+      if (axis_of_dim[d] == a) layout.axes.push_back({static_cast<int32_t>(d), 1, extent(a)});
+    }
+  }
+  layout.axes.push_back({vec_dim, 1, panel});
+  return layout;
+}
+
+void PanelChooser::collect_reads() {
+  visit(space_.expr(root_).body, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead) return;
+    const Tensor& tensor = space_.program().tensors[static_cast<size_t>(s.symbol)];
+    reads_.push_back({&s, tensor.kind == Tensor::Kind::kConstant});
+  });
+}
+
+void PanelChooser::choose_axes() {
+  const TensorExpr& e = space_.expr(root_);
+  std::vector<int> outputs;
+  for (int d = 0; d < e.output_rank(); ++d) {
+    const int a = axes_.axis_of[static_cast<size_t>(root_)][static_cast<size_t>(d)];
+    if (extent(a) != 1) outputs.push_back(a);
+  }
+  c_.vec_axis = choose_vector_axis(outputs);
+  c_.lanes = target_.lanes(4);
+  if (c_.vec_axis >= 0) {
+    while (c_.lanes > 4 && c_.lanes / 2 >= extent(c_.vec_axis)) c_.lanes /= 2;
+  }
+  choose_row_axis(outputs);
+  choose_tile();
+  for (const int a : outputs) {
+    if (a != c_.vec_axis && a != c_.row_axis) c_.grid.push_back(a);
+  }
+  std::sort(c_.grid.begin(), c_.grid.end(), [&](int a, int c) {
+    const int64_t sa = output_stride_along(space_.program(), axes_, space_.group(), root_, a);
+    const int64_t sc = output_stride_along(space_.program(), axes_, space_.group(), root_, c);
+    return sa != sc ? sa > sc : a < c;
+  });
+}
+
+/// Contiguous in what is written, long enough to fill a vector.
+int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
+  const auto width = static_cast<double>(target_.lanes(4));
+  int chosen = -1;
+  double best = -1e9;
+  for (const int a : outputs) {
+    // What is written once counts little beside what every step of the reduction reads.
+    double score = 0;
+    for (int p = 0; p < space_.size(); ++p) {
+      if (output_stride_along(space_.program(), axes_, space_.group(), p, a) == 1) score = 2;
+    }
+    for (const Read& r : reads_) {
+      const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, a);
+      if (stride == 1 || (stride != 0 && r.constant)) score += 1;
+      if (stride != 0 && stride != 1 && !r.constant) score -= 6;
+    }
+    score += 3 * std::min(1.0, static_cast<double>(extent(a)) / width);
+    if (score > best) {
+      best = score;
+      chosen = a;
+    }
+  }
+  return chosen;
+}
+
+void PanelChooser::choose_tile() {
+  RowOperand operand;
+  for (const Read& r : reads_) {
+    if (c_.row_axis < 0) continue;
+    if (c_.vec_axis >= 0 && depends(*r.scalar, c_.vec_axis)) {
+      operand.per_vector |= depends(*r.scalar, c_.row_axis);
+      continue;
+    }
+    const int64_t element = byte_size(r.scalar->type);
+    const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, c_.row_axis);
+    operand.row_stride = std::max<int64_t>(0, stride) * element;
+    operand.row_bytes =
+        distinct_elements(space_.program(), space_.expr(root_), *r.scalar) * element;
+  }
+  const RegisterTileChoice tile = choose_register_tile(
+      c_.row_axis >= 0 ? extent(c_.row_axis) : 1, c_.row_axis >= 0 && is_open(c_.row_axis),
+      c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.lanes, widest_panel(), operand, target_);
+  c_.rows = tile.rows;
+  c_.vectors = tile.vectors;
+}
+
+/// Row axis: one along which an operand of the vector axis is read again; the output's next axis
+/// inwards is preferred. Without such an axis rows only save loads of the other operand: a strided
+/// vector operand, which is packed for one row tile after the other, does without.
+void PanelChooser::choose_row_axis(const std::vector<int>& outputs) {
+  double best_row = -1;
+  for (const int a : outputs) {
+    if (a == c_.vec_axis) continue;
+    bool reuses = c_.vec_axis < 0, packable = true;
+    for (const Read& r : reads_) {
+      if (c_.vec_axis < 0 || !depends(*r.scalar, c_.vec_axis)) continue;
+      reuses |= !depends(*r.scalar, a);
+      const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis);
+      packable &= r.constant || stride <= 1 || !depends(*r.scalar, a);
+    }
+    if (!packable) continue;
+    const int64_t n = extent(a);
+    double score = (reuses ? 10.0 : 1.0) + std::min<double>(static_cast<double>(n), 14) / 4;
+    const int64_t stride = output_stride_along(space_.program(), axes_, space_.group(), root_, a);
+    if (c_.vec_axis >= 0 && stride == extent(c_.vec_axis)) score += 1;
+    if (score > best_row) {
+      best_row = score;
+      c_.row_axis = a;
+    }
+  }
+}
+
+void PanelChooser::order_reduction() {
+  const TensorExpr& e = space_.expr(root_);
+  for (int a = e.output_rank(); a < e.axis_count(); ++a) {
+    const int axis = axes_.axis_of[static_cast<size_t>(root_)][static_cast<size_t>(a)];
+    if (extent(axis) != 1) c_.inner.push_back(axis);
+  }
+  // The scalar operand's contiguous axis runs innermost.
+  const auto stride = [&](int axis) {
+    int64_t s = 0;
+    for (const Read& r : reads_) {
+      if (c_.vec_axis >= 0 && depends(*r.scalar, c_.vec_axis) && reads_.size() > 1) continue;
+      s = std::max(s, stride_along(space_.program(), axes_, root_, *r.scalar, axis));
+    }
+    return s;
+  };
+  std::sort(c_.inner.begin(), c_.inner.end(), [&](int a, int c) {
+    const int64_t sa = stride(a), sc = stride(c);
+    return sa != sc ? sa > sc : a < c;
+  });
+}
+
+int64_t PanelChooser::reduction_depth() const {
+  const TensorExpr& e = space_.expr(root_);
+  int64_t depth = 1;
+  for (const int64_t n : e.reduce_extents) depth *= n;
+  return depth;
+}
+
+/// Vectors of the widest panel of a strided operand that fits the budget.
+int64_t PanelChooser::widest_panel() const {
+  int64_t widest = 4;
+  for (const Read& r : reads_) {
+    if (r.constant || c_.vec_axis < 0) continue;
+    if (stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis) <= 1) continue;
+    const int64_t bytes = reduction_depth() * c_.lanes * byte_size(r.scalar->type);
+    widest = std::min(widest, std::max<int64_t>(1, panel_budget(target_) / bytes));
+  }
+  return widest;
+}
+
+/// Whether the read stays inside its tensor for all values of its axes: it may be moved out of the
+/// branch that it stands in.
+bool PanelChooser::in_bounds(const Scalar& read) const {
+  const TensorExpr& e = space_.expr(root_);
+  const Shape& shape = space_.program().tensors[static_cast<size_t>(read.symbol)].type.shape;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const Interval reach = range_of(read.indices[d], [&](int id) { return e.range(id); });
+    if (reach.lo < 0 || reach.hi >= shape[d]) return false;
+  }
+  return true;
+}
+
+void PanelChooser::choose_packing() {
+  if (c_.vec_axis < 0) return;
+  for (Read& r : reads_) {
+    r.vec_stride = stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis);
+    if (r.vec_stride == 0) continue;
+    // A tensor read twice in different ways keeps its order.
+    const bool alone = std::count_if(reads_.begin(), reads_.end(), [&](const Read& o) {
+                         return o.scalar->symbol == r.scalar->symbol;
+                       }) == 1;
+    r.in_panels = r.constant && alone && panel_layout(space_, c_, *r.scalar).has_value();
+    if (r.in_panels) continue;
+    const bool same_for_all_rows = c_.row_axis < 0 || !depends(*r.scalar, c_.row_axis);
+    if (r.vec_stride != 1 && same_for_all_rows && packed_read_ == nullptr &&
+        r.scalar->operands.empty() && in_bounds(*r.scalar) &&
+        reduction_depth() * c_.vectors * c_.lanes * byte_size(r.scalar->type) <=
+            panel_budget(target_)) {
+      packed_read_ = r.scalar;
+    }
+  }
+}
+
+/// Whether all of the vector operand stays in the second-level cache while the rows go by: then
+/// threads divide the rows, so that what a thread writes is what it reads in the next kernel, and
+/// the row operand is read once. A larger operand is walked a panel at a time, each for all rows.
+/// Of an open number of rows it is supposed that they are many.
+bool PanelChooser::rows_outermost() const {
+  if (packed_read_ != nullptr || c_.vec_axis < 0) return false;
+  int64_t panels = 0, rows = 0;
+  for (const Read& r : reads_) {
+    const int64_t bytes = distinct_elements(space_.program(), space_.expr(root_), *r.scalar) *
+                          byte_size(r.scalar->type);
+    (r.vec_stride != 0 ? panels : rows) += bytes;
+  }
+  const bool many_rows = rows > panels || (c_.row_axis >= 0 && is_open(c_.row_axis));
+  return panels <= panel_budget(target_) && many_rows;
+}
+
+PanelChoice choose_panel(const GroupSpace& space, const Target& target) {
+  return PanelChooser(space, target).run();
+}
+
+}  // namespace weft

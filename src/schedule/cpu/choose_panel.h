@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+
+#include "choice/choice.h"
+#include "group/group_space.h"
+#include "target/target.h"
+
+namespace weft {
+
+/// The register tile on two output axes of the one reduction, and the order of the loops around it,
+/// for a group that holds_one_reduction.
+PanelChoice choose_panel(const GroupSpace& space, const Target& target);
+
+/// The layout in which a constant's panels lie as the loops read them, [other axes][vector
+/// blocks][reduction in loop order][vector]; nothing where it is not read along whole axes.
+std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice,
+                                   const Scalar& read);
+
+}  // namespace weft

@@ -1,0 +1,262 @@
+#include "schedule/cpu/choose_sweep.h"
+
+#include <algorithm>
+#include <set>
+
+#include "group/strides.h"
+
+namespace weft {
+
+namespace {
+
+/// Rows longer than this many bytes are computed again rather than kept: they would not stay in a
+/// core's second-level cache.
+int64_t row_budget(const Target& target) { return target.l2_bytes / 2; }
+
+/// Work items that give every thread several.
+constexpr int64_t kItemsPerThread = 4;
+/// Rows that are in a tile together at most.
+constexpr int64_t kMostRows = 4;
+
+/// Operations that take many cycles a vector.
+bool is_costly(const ScalarRef& s) {
+  bool costly = false;
+  visit(s, [&](const Scalar& n) {
+    if (n.kind != Scalar::Kind::kApply) return;
+    costly |= (n.op >= ScalarOp::kExp && n.op <= ScalarOp::kErf) || n.op == ScalarOp::kDiv ||
+              n.op == ScalarOp::kPow;
+  });
+  return costly;
+}
+
+/// Chooses the loops of a CPU's rows.
+class SweepChooser {
+ public:
+  SweepChooser(const GroupSpace& space, const Target& target)
+      : space_(space), axes_(space.axes()), target_(target) {}
+
+  SweepChoice run() {
+    choose_axes();
+    decide_kept();
+    return std::move(c_);
+  }
+
+ private:
+  std::vector<int> physical_order(std::vector<int> list) const;
+  void choose_axes();
+  void choose_vector_axis(const std::vector<int>& all);
+  int choose_cross_axis() const;
+  void choose_rows();
+  void decide_kept();
+  bool is_inner(int axis) const { return std::ranges::find(c_.inner, axis) != c_.inner.end(); }
+  bool is_row_value(int p) const { return is_value_of_row(space_, c_, p); }
+
+  const GroupSpace& space_;
+  const GroupAxes& axes_;
+  const Target& target_;
+  SweepChoice c_;
+};
+
+}  // namespace
+
+bool is_value_of_row(const GroupSpace& space, const SweepChoice& choice, int position) {
+  if (space.reduces(position)) return false;
+  return std::ranges::any_of(space.axes().axis_of[static_cast<size_t>(position)], [&](int a) {
+    return std::ranges::find(choice.inner, a) != choice.inner.end();
+  });
+}
+
+std::vector<int> SweepChooser::physical_order(std::vector<int> list) const {
+  // By the strides of the biggest output, outermost first; axes that it lacks come last.
+  int main = space_.size() - 1;
+  for (int p = 0; p < space_.size(); ++p) {
+    if (space_.is_output(p) && axes_.axis_of[static_cast<size_t>(p)].size() >=
+                                   axes_.axis_of[static_cast<size_t>(main)].size())
+      main = p;
+  }
+  std::sort(list.begin(), list.end(), [&](int a, int c) {
+    const int64_t sa = output_stride_along(space_.program(), axes_, space_.group(), main, a);
+    const int64_t sc = output_stride_along(space_.program(), axes_, space_.group(), main, c);
+    return sa != sc ? sa > sc : a < c;
+  });
+  return list;
+}
+
+void SweepChooser::choose_axes() {
+  std::vector<int> all;
+  for (size_t a = 0; a < axes_.axes.size(); ++a) {
+    if (axes_.axes[a].extent != 1) all.push_back(static_cast<int>(a));
+  }
+  choose_vector_axis(all);
+  for (const int a : all) {
+    const bool reduced = axes_.axes[static_cast<size_t>(a)].reduced;
+    (reduced || (axes_.reductions.empty() && a == c_.vec_axis) ? c_.inner : c_.grid).push_back(a);
+  }
+  c_.grid = physical_order(c_.grid);
+  c_.row_vector = c_.vec_axis >= 0 && is_inner(c_.vec_axis);
+  if (c_.row_vector) {
+    c_.inner.erase(std::find(c_.inner.begin(), c_.inner.end(), c_.vec_axis));
+    c_.inner.push_back(c_.vec_axis);
+  }
+  if (c_.vec_axis < 0) return;
+  const int64_t extent = axes_.axes[static_cast<size_t>(c_.vec_axis)].extent;
+  c_.lanes = target_.lanes(4);
+  while (c_.lanes > 4 && c_.lanes / 2 >= extent) c_.lanes /= 2;
+  c_.vectors = std::clamp<int64_t>((extent + c_.lanes - 1) / c_.lanes, 1, c_.row_vector ? 4 : 2);
+  if (axes_.reductions.empty()) {
+    c_.cross_axis = choose_cross_axis();
+    if (c_.cross_axis >= 0) c_.rows = c_.lanes, c_.vectors = 1;
+  } else {
+    choose_rows();
+  }
+  if (!axes_.reductions.empty() || extent <= 2 * kStitchChunk) return;
+  int64_t items = 1;
+  for (const int a : c_.grid) items *= axes_.axes[static_cast<size_t>(a)].extent;
+  c_.chunked = items < kItemsPerThread * target_.threads;
+}
+
+/// The vector axis is the one along which most bytes are contiguous; ties go to the longer one.
+void SweepChooser::choose_vector_axis(const std::vector<int>& all) {
+  double best = -1;
+  for (const int a : all) {
+    double score = 0;
+    for (int p = 0; p < space_.size(); ++p) {
+      const auto weigh = [&](int64_t stride, DType type) {
+        if (stride == 1) score += 4.0 * static_cast<double>(byte_size(type));
+        if (stride > 1 || stride < 0) score -= 1.0 * static_cast<double>(byte_size(type));
+      };
+      visit(space_.expr(p).body, [&](const Scalar& s) {
+        if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0) {
+          weigh(stride_along(space_.program(), axes_, p, s, a), s.type);
+        }
+      });
+      if (space_.is_output(p)) {
+        // Twice where nothing is reduced: what is read across can be turned in registers then, a
+        // store cannot.
+        for (int times = axes_.reductions.empty() ? 2 : 1; times > 0; --times) {
+          weigh(output_stride_along(space_.program(), axes_, space_.group(), p, a),
+                space_.program().tensors[static_cast<size_t>(space_.expr(p).output)].type.dtype);
+        }
+      }
+    }
+    const auto extent = static_cast<double>(axes_.axes[static_cast<size_t>(a)].extent);
+    const double width = target_.lanes(4);
+    score += std::min(extent, 4 * width) / (8 * width);
+    if (extent < width / 2) score -= 4 * (1 - extent / width);
+    if (score > best || c_.vec_axis < 0) {
+      best = score;
+      c_.vec_axis = a;
+    }
+  }
+}
+
+/// The axis along which something that is read across the vectors is contiguous: with as many rows
+/// of it in registers as a vector has lanes, its loads become whole vectors that are transposed.
+int SweepChooser::choose_cross_axis() const {
+  if (!axes_.reductions.empty() || !c_.row_vector || c_.lanes < 4) return -1;
+  int best = -1;
+  int64_t most = 0;
+  for (const int a : c_.grid) {
+    if (axes_.axes[static_cast<size_t>(a)].extent < c_.lanes) continue;
+    int64_t bytes = 0;
+    for (int p = 0; p < space_.size(); ++p) {
+      visit(space_.expr(p).body, [&](const Scalar& s) {
+        if (s.kind != Scalar::Kind::kRead || axes_.producer(s.symbol) >= 0) return;
+        if (stride_along(space_.program(), axes_, p, s, a) == 1 &&
+            stride_along(space_.program(), axes_, p, s, c_.vec_axis) > 1)
+          bytes += byte_size(s.type);
+      });
+    }
+    if (bytes > most) {
+      most = bytes;
+      best = a;
+    }
+  }
+  return best;
+}
+
+/// Several short rows together: the chains of operations from one sweep of a row to the next run
+/// side by side, and what does not change from row to row is loaded once. The rows of a
+/// tile and the inputs of the next one, which are asked for ahead of time, must stay in two thirds
+/// of the first-level cache, and enough tiles remain for the threads. Long rows from memory are
+/// taken one by one.
+void SweepChooser::choose_rows() {
+  if (!c_.row_vector || c_.grid.empty()) return;
+  const int axis = c_.grid.back();
+  int64_t row_bytes = 0;
+  std::set<TensorId> read;
+  for (int p = 0; p < space_.size(); ++p) {
+    const Combiner c = space_.expr(p).combiner;
+    if (space_.reduces(p) && (c == Combiner::kArgMax || c == Combiner::kArgMin)) return;
+    if (space_.reduces(p) && !space_.output_has_axis(p, axis)) return;
+    visit(space_.expr(p).body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0 &&
+          stride_along(space_.program(), axes_, p, s, axis) != 0 && read.insert(s.symbol).second)
+        row_bytes += 2 * byte_size(s.type);
+    });
+    if (space_.is_output(p) && is_row_value(p)) {
+      row_bytes += byte_size(
+          space_.program().tensors[static_cast<size_t>(space_.expr(p).output)].type.dtype);
+    }
+  }
+  for (const int a : c_.inner) row_bytes *= axes_.axes[static_cast<size_t>(a)].extent;
+  int64_t tiles = 1;
+  for (const int a : c_.grid) tiles *= axes_.axes[static_cast<size_t>(a)].extent;
+  // What comes from memory is bound by it, and its prefetcher follows one row better than several;
+  // rows of a few vectors wait for their chains all the same.
+  const bool from_memory = row_bytes > target_.l3_bytes / std::max<int64_t>(1, tiles);
+  if (from_memory && axes_.axes[static_cast<size_t>(c_.vec_axis)].extent >= 4 * c_.lanes) return;
+  int64_t rows = 1;
+  while (rows < kMostRows && 2 * rows * row_bytes <= target_.l1_bytes / 3 * 2 &&
+         2 * rows <= axes_.axes[static_cast<size_t>(axis)].extent &&
+         tiles / (2 * rows) >= kItemsPerThread * target_.threads) {
+    rows *= 2;
+  }
+  if (rows == 1) return;
+  c_.cross_axis = axis;
+  c_.rows = rows;
+  c_.vectors = std::min(c_.vectors, std::max<int64_t>(1, target_.vector_registers / 4 / rows));
+}
+
+void SweepChooser::decide_kept() {
+  c_.kept.assign(static_cast<size_t>(space_.size()), false);
+  for (int p = space_.size() - 1; p >= 0; --p) {
+    if (!is_row_value(p)) continue;
+    bool later = false;
+    for (int q = p + 1; q < space_.size(); ++q) {
+      visit(space_.expr(q).body, [&](const Scalar& s) {
+        later |= s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) == p &&
+                 axes_.level[static_cast<size_t>(q)] > axes_.level[static_cast<size_t>(p)];
+      });
+    }
+    if (!later) continue;
+    int64_t bytes =
+        byte_size(space_.program().tensors[static_cast<size_t>(space_.expr(p).output)].type.dtype);
+    for (const int a : c_.inner) bytes *= axes_.axes[static_cast<size_t>(a)].extent;
+    bytes *= c_.row_vector ? c_.rows : c_.lanes * c_.vectors;
+    // What is cheap is cheaper to compute again than to store and load.
+    bool costly = is_costly(space_.expr(p).body);
+    std::set<int> seen;
+    std::vector<int> work{p};
+    int64_t operations = 0;
+    while (!work.empty()) {
+      const int q = work.back();
+      work.pop_back();
+      if (!seen.insert(q).second) continue;
+      costly |= is_costly(space_.expr(q).body);
+      operations += operation_count(space_.expr(q).body);
+      visit(space_.expr(q).body, [&](const Scalar& s) {
+        if (s.kind != Scalar::Kind::kRead) return;
+        const int producer = axes_.producer(s.symbol);
+        if (producer >= 0 && is_row_value(producer)) work.push_back(producer);
+      });
+    }
+    c_.kept[static_cast<size_t>(p)] = bytes <= row_budget(target_) && (costly || operations > 4);
+  }
+}
+
+SweepChoice choose_sweep(const GroupSpace& space, const Target& target) {
+  return SweepChooser(space, target).run();
+}
+
+}  // namespace weft

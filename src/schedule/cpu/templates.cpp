@@ -1,0 +1,109 @@
+#include "schedule/cpu/templates.h"
+
+#include <algorithm>
+
+#include "schedule/cpu/choose_panel.h"
+#include "schedule/cpu/choose_sweep.h"
+#include "schedule/cpu/contract.h"
+#include "schedule/cpu/stitch.h"
+#include "schedule/writer/common_rows.h"
+#include "schedule/writer/one_reduction.h"
+
+namespace weft {
+
+namespace {
+
+/// Whether every axis of extent above 1 is walked once where it may be: `grid` axes by the grid
+/// loops, `inner` ones inside, reduced axes inside alone. At another binding of the model's
+/// dimensions an axis may be longer than 1 that was not here.
+bool covers_axes(const GroupAxes& axes, const std::vector<int>& grid,
+                 const std::vector<int>& inner) {
+  std::vector<int> times_in_grid(axes.axes.size(), 0), times_inside(axes.axes.size(), 0);
+  const auto mark = [&](const std::vector<int>& list, std::vector<int>* times) {
+    return std::ranges::all_of(list, [&](int a) {
+      return a >= 0 && a < static_cast<int>(times->size()) &&
+             ++(*times)[static_cast<size_t>(a)] == 1;
+    });
+  };
+  if (!mark(grid, &times_in_grid) || !mark(inner, &times_inside)) return false;
+  for (size_t a = 0; a < axes.axes.size(); ++a) {
+    if (times_in_grid[a] + times_inside[a] > 1) return false;
+    if (axes.axes[a].extent == 1) continue;
+    if (axes.axes[a].reduced ? times_inside[a] == 0 : times_inside[a] + times_in_grid[a] == 0)
+      return false;
+  }
+  return true;
+}
+
+bool is_tile(int64_t rows, int64_t vectors, int64_t lanes) {
+  constexpr int64_t kMost = 1 << 16;
+  const auto positive = [](int64_t n) { return n > 0 && n <= kMost; };
+  return positive(rows) && positive(vectors) && positive(lanes);
+}
+
+Error not_of_space(const std::string& name) {
+  return invalid_input("the choice for " + name + " is not one for its axes");
+}
+
+Fit panel_applies(const GroupSpace& space, const Target&) {
+  if (space.axes().reductions.empty()) return Fit::other_kind("nothing is reduced");
+  if (Decision holds = holds_one_reduction(space); !holds) {
+    return space.has_contraction() ? Fit::of(holds) : Fit::other_kind(holds.reason());
+  }
+  if (space.wants_register_tile() || !holds_common_rows(space)) return Fit::builds();
+  return Fit::other_kind("nothing is read again along an output axis");
+}
+
+std::vector<Candidate> panel_candidates(const GroupSpace& space, const Target& target) {
+  return {{choose_panel(space, target), std::nullopt}};
+}
+
+Result<ScheduledKernel> build_panel(const GroupSpace& space, const Choice& choice, const Target&,
+                                    const std::string& name) {
+  const auto& c = std::get<PanelChoice>(choice);
+  std::vector<int> grid = c.grid;
+  for (const int a : {c.row_axis, c.vec_axis}) {
+    if (a >= 0) grid.push_back(a);
+  }
+  if (space.axes().reductions.size() != 1 || !covers_axes(space.axes(), grid, c.inner) ||
+      !is_tile(c.rows, c.vectors, c.lanes))
+    return not_of_space(name);
+  return build_contract(space, c, name);
+}
+
+Fit sweep_applies(const GroupSpace& space, const Target&) {
+  if (space.has_contraction() && !space.streams_an_operand())
+    return Fit::other_kind("a contraction is not stitched");
+  return Fit::of(holds_common_rows(space));
+}
+
+std::vector<Candidate> sweep_candidates(const GroupSpace& space, const Target& target) {
+  return {{choose_sweep(space, target), std::nullopt}};
+}
+
+Result<ScheduledKernel> build_sweep(const GroupSpace& space, const Choice& choice, const Target&,
+                                    const std::string& name) {
+  const auto& c = std::get<SweepChoice>(choice);
+  const bool inside = c.vec_axis >= 0 && std::ranges::find(c.inner, c.vec_axis) != c.inner.end();
+  const auto in_grid = [&](int axis) {
+    return axis < 0 || std::ranges::find(c.grid, axis) != c.grid.end();
+  };
+  if (c.kept.size() != static_cast<size_t>(space.size()) ||
+      !covers_axes(space.axes(), c.grid, c.inner) || !is_tile(c.rows, c.vectors, c.lanes) ||
+      c.row_vector != inside || (!inside && !in_grid(c.vec_axis)) || !in_grid(c.cross_axis))
+    return not_of_space(name);
+  return build_stitch(space, c, name);
+}
+
+constexpr Template kTemplates[] = {
+    {"panel", "a register tile of one reduction's results, constants laid out in panels",
+     panel_applies, panel_candidates, build_panel},
+    {"sweep", "rows, columns and element-wise chains in a sweep for each level of reductions",
+     sweep_applies, sweep_candidates, build_sweep},
+};
+
+}  // namespace
+
+std::span<const Template> cpu_templates() { return kTemplates; }
+
+}  // namespace weft

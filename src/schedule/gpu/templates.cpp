@@ -1,0 +1,131 @@
+#include "schedule/gpu/templates.h"
+
+#include "schedule/gpu/choose_thread_tile.h"
+#include "schedule/gpu/choose_two_ways.h"
+#include "schedule/gpu/matrix_contract.h"
+#include "schedule/gpu/matrix_product.h"
+#include "schedule/gpu/row_layout.h"
+#include "schedule/gpu/rows.h"
+#include "schedule/gpu/thread_contract.h"
+#include "schedule/gpu/two_way_stitch.h"
+#include "schedule/writer/common_rows.h"
+#include "schedule/writer/one_reduction.h"
+#include "tile/check/fits.h"
+
+namespace weft {
+
+namespace {
+
+/// Tiles that are listed beside the quickest.
+constexpr size_t kMostTiles = 8;
+
+/// Whether the group's one reduction goes through a tile of its results: it wants one, or nothing
+/// else holds it. Which tile is left to the candidates: this is asked for each edge while planning.
+Fit one_reduction_applies(const GroupSpace& space, const Target&) {
+  if (space.axes().reductions.empty()) return Fit::other_kind("nothing is reduced");
+  if (const Decision holds = holds_one_reduction(space); !holds) {
+    return space.has_contraction() ? Fit::of(holds) : Fit::other_kind(holds.reason());
+  }
+  if (space.wants_register_tile() || !holds_common_rows(space)) return Fit::builds();
+  return Fit::other_kind("nothing is read again along an output axis");
+}
+
+Fit tiles_apply(const GroupSpace& space, const Target& target) {
+  if (space.reduces_behind_product()) return Fit::of(reductions_behind_product(space, target));
+  return one_reduction_applies(space, target);
+}
+
+std::vector<Candidate> tiles_candidates(const GroupSpace& space, const Target& target) {
+  const auto product = find_product(space, target);
+  if (!product.ok()) return {};
+  const auto tiles = tiles_of(*product, target, kMostTiles);
+  if (!tiles.ok()) return {};
+  std::vector<Candidate> out;
+  for (const PricedTile& t : *tiles) out.push_back({t.tile, t.microseconds});
+  return out;
+}
+
+Result<ScheduledKernel> build_tiles(const GroupSpace& space, const Choice& choice,
+                                    const Target& target, const std::string& name) {
+  return build_matrix_contract(space, std::get<TilesChoice>(choice), target, name);
+}
+
+Fit thread_tiles_apply(const GroupSpace& space, const Target& target) {
+  if (space.reduces_behind_product()) {
+    return Fit::other_kind("a thread's tile does not hold what is reduced behind a product");
+  }
+  return one_reduction_applies(space, target);
+}
+
+std::vector<Candidate> thread_tiles_candidates(const GroupSpace& space, const Target& target) {
+  return {{choose_thread_tile(space, target), std::nullopt}};
+}
+
+Result<ScheduledKernel> build_thread_tiles(const GroupSpace& space, const Choice& choice,
+                                           const Target&, const std::string& name) {
+  return build_thread_contract(space, std::get<ThreadTilesChoice>(choice), name);
+}
+
+Fit two_ways_apply(const GroupSpace& space, const Target& target) {
+  if (space.axes().reductions.size() < 2) {
+    return Fit::other_kind("the group does not reduce in two ways");
+  }
+  if (space.has_contraction()) return Fit::other_kind("a contraction is not stitched");
+  if (holds_common_rows(space)) return Fit::other_kind("all is reduced along the same axes");
+  const Decision holds = reduces_two_ways(space, target);
+  return holds ? Fit::builds() : Fit::other_kind(holds.reason());
+}
+
+std::vector<Candidate> two_ways_candidates(const GroupSpace& space, const Target& target) {
+  std::vector<Candidate> out;
+  for (TwoWaysChoice& c : two_way_layouts(space, target)) out.push_back({std::move(c), {}});
+  return out;
+}
+
+Result<ScheduledKernel> build_two_ways(const GroupSpace& space, const Choice& choice,
+                                       const Target& target, const std::string& name) {
+  return build_two_way_stitch(space, std::get<TwoWaysChoice>(choice), target, name);
+}
+
+Fit rows_apply(const GroupSpace& space, const Target&) {
+  if (space.has_contraction() && !space.streams_an_operand()) {
+    return Fit::other_kind("a contraction is not stitched");
+  }
+  return Fit::of(holds_common_rows(space));
+}
+
+std::vector<Candidate> rows_candidates(const GroupSpace& space, const Target& target) {
+  const JoinedGroup joined = join_moments(space.program(), space.group(), space.axes());
+  std::vector<Candidate> out;
+  for (RankedRows& r : row_layouts(space, joined, target)) {
+    const bool across = r.choice.cross >= 0;
+    out.push_back({std::move(r.choice), r.microseconds, across});
+  }
+  return out;
+}
+
+Result<ScheduledKernel> build_rows_choice(const GroupSpace& space, const Choice& choice,
+                                          const Target& target, const std::string& name) {
+  return build_rows(space, std::get<RowsChoice>(choice), target, name);
+}
+
+Decision fits_device(const ScheduledKernel& kernel, const Target& target) {
+  return fits(kernel.program, kernel.scopes, target);
+}
+
+constexpr Template kTemplates[] = {
+    {"tiles", "a product through tiles in shared memory, on matrix units or plain cores",
+     tiles_apply, tiles_candidates, build_tiles},
+    {"thread_tiles", "one reduction, a tile of its results in each thread's registers",
+     thread_tiles_apply, thread_tiles_candidates, build_thread_tiles},
+    {"two_ways", "rows reduced along themselves and across each other, read once", two_ways_apply,
+     two_ways_candidates, build_two_ways, fits_device},
+    {"rows", "element-wise chains and reductions over common axes", rows_apply, rows_candidates,
+     build_rows_choice, fits_device},
+};
+
+}  // namespace
+
+std::span<const Template> gpu_templates() { return kTemplates; }
+
+}  // namespace weft
