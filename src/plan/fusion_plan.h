@@ -14,7 +14,7 @@ namespace weft {
 struct FusionPlan;
 
 struct PlanOptions {
-  std::string planner = "auto";  ///< none, xla, auto
+  std::string planner = "auto";  ///< a name of planners.h
   bool fast_math = false;
 };
 
@@ -72,8 +72,8 @@ struct FusionPlan {
   std::vector<std::vector<std::shared_ptr<FusionPlan>>> regions;
 };
 
-/// Plans `program` (and its regions) by the planner named in `options`. Deterministic. Unknown
-/// planners are kInvalidInput; those of a later issue kMissingDevice's sibling kUnsupported.
+/// Plans `program` (and its regions) by the planner named in `options`. Deterministic. Errors for
+/// names of no planner: see find_planner.
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options);
 
@@ -89,7 +89,7 @@ struct Partition {
 };
 Partition partition_none(const TensorProgram& program, const Target& target);
 Partition partition_xla(const TensorProgram& program, const Target& target);
-Partition partition_auto(const TensorProgram& program, const Target& target);
+Partition partition_greedy(const TensorProgram& program, const Target& target);
 
 /// Every expression in one kernel, every kernel and opaque step once in an order that respects the
 /// dependences, every output and opaque operand stored, every tile program verified; regions

@@ -5,25 +5,12 @@
 
 #include "group/group_key.h"
 #include "plan/fusion_plan.h"
+#include "plan/planners.h"
 #include "support/for_each_in_parallel.h"
 
 namespace weft {
 
 namespace {
-
-Result<Partition> partition(const TensorProgram& program, const Target& target,
-                            const PlanOptions& options) {
-  if (options.planner == "none") return partition_none(program, target);
-  if (options.planner == "xla") return partition_xla(program, target);
-  if (options.planner == "auto") return partition_auto(program, target);
-  for (const char* later : {"span", "ilp", "dp", "subprogram", "chain"}) {
-    if (options.planner == later) {
-      return Error{ErrorCode::kMissingDevice,
-                   "planner '" + options.planner + "' is not there yet; use none, xla or auto"};
-    }
-  }
-  return invalid_input("unknown planner '" + options.planner + "'; known: none, xla, auto");
-}
 
 /// Kernels and opaque steps in dependence order; among those that are ready, the one whose first
 /// step comes first. Error (kInternal): groups that wait for each other.
@@ -140,10 +127,10 @@ void estimate_kernels(const TensorProgram& program, FusionPlan& plan) {
 
 /// `prefix` tells the kernels of a region from those around it.
 Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
-                                const PlanOptions& options, const std::string& prefix) {
-  WEFT_ASSIGN_OR_RETURN(Partition parts, partition(program, target, options));
+                                const Planner& planner, const std::string& prefix) {
+  Partition parts = planner.partition(program, target);
   FusionPlan plan;
-  plan.planner = options.planner;
+  plan.planner = planner.name;
   plan.edges = std::move(parts.edges);
   WEFT_ASSIGN_OR_RETURN(plan.order, order_kernels(program, parts.groups));
   for (size_t g = 0; g < parts.groups.size(); ++g) {
@@ -157,7 +144,7 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
     plan.kernels.push_back(std::move(kernel));
   }
   WEFT_RETURN_IF_ERROR(schedule_kernels(program, target, plan));
-  if (options.planner == "auto") WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
+  if (planner.packs_launches) WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
   estimate_kernels(program, plan);
   for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;
@@ -166,7 +153,7 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
           prefix + std::string(graph_op_name(program.opaques[o].node.op)) + std::to_string(o) + ".";
       if (program.opaques[o].regions.size() > 1) inside += std::to_string(regions.size()) + ".";
       WEFT_ASSIGN_OR_RETURN(FusionPlan inner,
-                            plan_program(*region, of_region(target), options, inside));
+                            plan_program(*region, of_region(target), planner, inside));
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
     plan.regions.push_back(std::move(regions));
@@ -183,7 +170,8 @@ Target of_region(Target target) {
 
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options) {
-  return plan_program(program, target, options, {});
+  WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(options.planner));
+  return plan_program(program, target, *planner, {});
 }
 
 }  // namespace weft

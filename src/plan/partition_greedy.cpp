@@ -90,7 +90,7 @@ class Profit {
 /// Stitches everything that a template can hold: elementwise chains, reductions over common axes
 /// with what feeds and follows them, contractions with what follows them; reductions of one tensor
 /// along its rows and across them. Scopes are derived when the tile program is built.
-Partition partition_auto(const TensorProgram& program, const Target& target) {
+Partition partition_greedy(const TensorProgram& program, const Target& target) {
   KnownGroups known(program, target);
   Profit profit(program, target, known);
   FusionRule rule;

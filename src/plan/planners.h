@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plan/fusion_plan.h"
+
+namespace weft {
+
+/// A way to partition a program into kernels, and what goes with it.
+struct Planner {
+  std::string_view name;
+  std::string_view help;  ///< half a line
+  Partition (*partition)(const TensorProgram&, const Target&) = nullptr;
+  /// Products of one input become one before the program is planned (expr: pack_contractions).
+  bool merges_products = false;
+  /// Where merged products raise the peak of the arena above that of no fusion at all, the program
+  /// is planned without them, too, and the lower peak wins: what they make lives until the last of
+  /// their readers.
+  bool unmerges_for_arena = false;
+  /// Independent kernels share launches (pack_independent).
+  bool packs_launches = false;
+};
+
+/// Those that exist.
+std::span<const Planner> planners();
+
+/// Their names, as a sentence has them: "none, xla, greedy or auto".
+std::string planner_names();
+
+/// kUnsupported for one that is not there yet, kInvalidInput for any other name.
+Result<const Planner*> find_planner(std::string_view name);
+
+}  // namespace weft
