@@ -18,6 +18,7 @@
 
 #include "driver/compiler.h"
 #include "driver/emulated_kernels.h"
+#include "driver/print_level.h"
 #include "driver/session.h"
 #include "row_graphs.h"
 
@@ -103,7 +104,7 @@ std::string row_of(const Case& c, const Target& target, bool code) {
   Sum sum;
   EmulationOptions emulation;
   emulation.observe = [&](const CudaKernel& k, const simt::Report& r) { sum.add(k, r); };
-  auto launcher = emulate_kernels(made.kernels, "", emulation);
+  auto launcher = emulate_kernels(functions_of(made), "", emulation);
   if (!launcher.ok()) fail(launcher.error().message);
   auto session = Session::create(made.program, *launcher);
   if (!session.ok()) fail(session.error().message);

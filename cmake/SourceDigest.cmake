@@ -7,7 +7,7 @@ foreach(file IN LISTS files)
   string(APPEND all "${file} ${digest}\n")
 endforeach()
 string(SHA256 digest "${all}")
-file(WRITE "${OUTPUT}" "#include \"driver/source_digest.h\"
+file(WRITE "${OUTPUT}" "#include \"driver/cache/source_digest.h\"
 
 namespace weft {
 

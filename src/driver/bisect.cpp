@@ -4,7 +4,8 @@
 #include <map>
 #include <set>
 
-#include "driver/program_builder.h"
+#include "assemble/build_program.h"
+#include "driver/compiler.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "io/onnx_case.h"
@@ -114,7 +115,7 @@ Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<H
   const Exposed exposed = expose_stored_tensors(*c);
   WEFT_ASSIGN_OR_RETURN(
       BuiltProgram built,
-      build_program(exposed.tensors, c->plan, code_of_plan(*c), c->target, PackingOptions()));
+      build_program(exposed.tensors, c->plan, code_of_plan(*c), c->target, LayoutOptions()));
   Program program = std::move(built.program);
   program.kernels = c->program.kernels;
   program.required_features = c->program.required_features;
@@ -151,6 +152,18 @@ Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<H
     return std::optional<Difference>(std::move(d));
   }
   return std::optional<Difference>();
+}
+
+Result<std::optional<Difference>> bisect_model(const ModelRequest& request, double rtol,
+                                               double atol) {
+  WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
+  options.stop_after = kImportPass;
+  WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(request.model, options));
+  WEFT_ASSIGN_OR_RETURN(
+      const auto inputs,
+      program_inputs(c->imported.inputs, graph_inputs(c->graph), request.inputs));
+  options.stop_after.clear();
+  return bisect(c->graph, inputs, options, rtol, atol);
 }
 
 }  // namespace weft

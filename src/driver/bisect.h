@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "driver/compiler.h"
+#include "driver/compile_options.h"
+#include "driver/prepare_model.h"
 
 namespace weft {
 
@@ -22,5 +23,8 @@ struct Difference {
 /// left. nullopt: no difference.
 Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<HostTensor>& inputs,
                                          const CompileOptions& options, double rtol, double atol);
+/// The same of the graph that is read from a model, on the request's inputs.
+Result<std::optional<Difference>> bisect_model(const ModelRequest& request, double rtol,
+                                               double atol);
 
 }  // namespace weft

@@ -9,7 +9,7 @@
 
 #include "codegen/cuda/compile_cubins.h"
 #include "codegen/cuda/emit_cuda.h"
-#include "driver/placed_kernels.h"
+#include "driver/lower_kernels.h"
 #include "runtime/thread_pool.h"
 #include "support/hash.h"
 #include "tile/text/tile_text.h"
@@ -74,13 +74,14 @@ class CubinCompiler {
 
 /// The kernel with smaller tiles: scheduled for a device with half the registers of a thread, with
 /// fewer where that changes nothing. Nothing where no number of them does.
-std::optional<ScheduledKernel> schedule_smaller(const Target& target, const PlacedKernel& placed) {
+std::optional<ScheduledKernel> schedule_smaller(const Target& target,
+                                                const CompiledKernel& kernel) {
   constexpr int32_t kFewest = 32;
-  const uint64_t own = tile_program_hash(placed.kernel->schedule.program);
+  const uint64_t own = tile_program_hash(kernel.planned->schedule.program);
   Target tight = target;
   for (tight.registers_per_thread /= 2; tight.registers_per_thread >= kFewest;
        tight.registers_per_thread = tight.registers_per_thread * 3 / 4) {
-    auto schedule = schedule_kernel(*placed.tensors, *placed.kernel, tight);
+    auto schedule = schedule_kernel(*kernel.tensors, *kernel.planned, tight);
     if (!schedule.ok()) return std::nullopt;
     if (tile_program_hash(schedule->program) != own) return std::move(*schedule);
   }
@@ -89,15 +90,14 @@ std::optional<ScheduledKernel> schedule_smaller(const Target& target, const Plac
 
 /// Schedules what spills again, and keeps what spills less.
 Status reschedule_spills(Compilation& c, CubinCompiler& compiler, std::vector<DeviceCode>& code) {
-  std::vector<PlacedKernel> placed = placed_kernels(c);
   std::vector<size_t> numbers;
   std::vector<ScheduledKernel> schedules;
   std::vector<KernelFunction> functions;
   for (size_t k = 0; k < code.size(); ++k) {
-    if (code[k].spills() == 0) continue;
-    auto schedule = schedule_smaller(c.target, placed[k]);
+    if (code[k].spills() == 0 || c.kernels[k].planned == nullptr) continue;
+    auto schedule = schedule_smaller(c.target, c.kernels[k]);
     if (!schedule) continue;
-    auto function = lower_planned(c, *schedule, placed[k].in_region);
+    auto function = lower_again(c, c.kernels[k], *schedule);
     if (!function.ok()) continue;
     numbers.push_back(k);
     schedules.push_back(std::move(*schedule));
@@ -111,15 +111,15 @@ Status reschedule_spills(Compilation& c, CubinCompiler& compiler, std::vector<De
     if (smaller[i].spills() >= code[k].spills()) continue;
     c.device_notes.push_back(
         fmt::format("{}: {} bytes of registers spilled; scheduled again with smaller tiles: {}",
-                    c.kernels[k].name, code[k].spills(), smaller[i].spills()));
-    placed[k].kernel->schedule = std::move(schedules[i]);
-    c.kernels[k] = std::move(functions[i]);
+                    c.kernels[k].function.name, code[k].spills(), smaller[i].spills()));
+    c.kernels[k].planned->schedule = std::move(schedules[i]);
+    c.kernels[k].function = std::move(functions[i]);
     code[k] = std::move(smaller[i]);
   }
   for (size_t k = 0; k < code.size(); ++k) {
     if (code[k].spills() == 0) continue;
-    c.device_notes.push_back(
-        fmt::format("{}: {} bytes of registers spilled", c.kernels[k].name, code[k].spills()));
+    c.device_notes.push_back(fmt::format("{}: {} bytes of registers spilled",
+                                         c.kernels[k].function.name, code[k].spills()));
   }
   return {};
 }
@@ -177,18 +177,17 @@ Result<std::vector<KernelImage>> compile_device_kernels(Compilation& c, CacheFol
   std::optional<CubinCache> cubins;
   if (cache != nullptr) cubins.emplace(*cache);
   CubinCompiler compiler(c, std::move(nvrtc), cubins ? &*cubins : nullptr);
-  std::vector<const KernelFunction*> kernels;
-  for (const KernelFunction& kernel : c.kernels) kernels.push_back(&kernel);
-  WEFT_ASSIGN_OR_RETURN(std::vector<DeviceCode> code, compiler.compile(kernels));
+  WEFT_ASSIGN_OR_RETURN(std::vector<DeviceCode> code, compiler.compile(functions_of(c)));
   WEFT_RETURN_IF_ERROR(reschedule_spills(c, compiler, code));
   std::vector<KernelImage> images;
   std::map<std::string, int32_t> numbers;  // by entry point
   for (size_t k = 0; k < code.size(); ++k) {
-    WEFT_RETURN_IF_ERROR(check_promises(c.target, c.kernels[k], code[k]));
+    CompiledKernel& kernel = c.kernels[k];
+    WEFT_RETURN_IF_ERROR(check_promises(c.target, kernel.function, code[k]));
     const auto [at, is_new] =
         numbers.try_emplace(code[k].text.name, static_cast<int32_t>(images.size()));
-    c.image_of.push_back(at->second);
-    if (is_new) images.push_back(image_of(c.kernels[k], std::move(code[k])));
+    kernel.image = at->second;
+    if (is_new) images.push_back(image_of(kernel.function, std::move(code[k])));
   }
   c.unique_kernels = static_cast<int64_t>(images.size());
   c.kernels_from_cache = std::min(compiler.from_cache(), c.unique_kernels);

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "driver/compiler.h"
+#include "driver/compilation.h"
 #include "runtime/kernel_image.h"
 #include "support/cache_folder.h"
 
@@ -12,8 +12,8 @@ namespace weft {
 std::string device_arch(const Target& target);
 
 /// Cubins of the compilation's kernels for its GPU, by NVRTC in helper processes, each distinct one
-/// once: kernels that differ in names alone share one. `cache` may be null. Sets image_of, the
-/// counts and device_notes.
+/// once: kernels that differ in names alone share one. `cache` may be null. Sets the kernels'
+/// images, the counts and device_notes.
 ///
 /// A kernel that spills registers to memory is scheduled once more for a device with half the
 /// registers a thread, which makes templates take smaller tiles; what spills less is kept, in the

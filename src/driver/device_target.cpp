@@ -89,4 +89,36 @@ Result<Target> target_by_name(const std::string& name) {
   return target;
 }
 
+namespace {
+
+std::vector<std::string> parts_of(const std::string& names) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    parts.push_back(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<std::vector<Target>> targets_by_names(const std::string& names) {
+  std::vector<Target> targets;
+  for (const std::string& name : parts_of(names)) {
+    WEFT_ASSIGN_OR_RETURN(targets.emplace_back(), target_by_name(name));
+  }
+  return targets;
+}
+
+Status check_target_names(const std::string& names) {
+  if (names == "cpu" || names == "interp" || names == "simt") return {};
+  for (const std::string& name : parts_of(names)) {
+    if (name == "cuda") continue;
+    const Result<Target> known = find_target(name);
+    if (!known.ok()) return known.error();
+  }
+  return {};
+}
+
 }  // namespace weft

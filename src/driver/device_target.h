@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runtime/cuda/device.h"
 #include "support/result.h"
@@ -18,5 +19,12 @@ Result<Target> target_of_device(const CudaDevice::Properties& device);
 /// kMissingDevice where there is no device, and for a CPU with features that this one lacks: code
 /// for a CPU is made for the one that is here, its description says how fast it is.
 Result<Target> target_by_name(const std::string& name);
+
+/// The same of several, NAME,NAME.
+Result<std::vector<Target>> targets_by_names(const std::string& names);
+
+/// Whether the names are of targets that are known: cpu, interp or simt alone, else as
+/// target_by_name has them. Looks for no device.
+Status check_target_names(const std::string& names);
 
 }  // namespace weft

@@ -101,9 +101,9 @@ class Emulation : public KernelLauncher {
 
 }  // namespace
 
-Result<std::shared_ptr<KernelLauncher>> emulate_kernels(const std::vector<KernelFunction>& kernels,
-                                                        const std::string& cache_directory,
-                                                        const EmulationOptions& options) {
+Result<std::shared_ptr<KernelLauncher>> emulate_kernels(
+    const std::vector<const KernelFunction*>& kernels, const std::string& cache_directory,
+    const EmulationOptions& options) {
   simt::CompileOptions build;
   if (!cache_directory.empty()) build.cache_directory = cache_directory + "/simt";
   std::vector<EmulatedKernel> list(kernels.size());
@@ -111,14 +111,14 @@ Result<std::shared_ptr<KernelLauncher>> emulate_kernels(const std::vector<Kernel
   std::atomic<size_t> next{0};
   const auto compile = [&] {
     for (size_t k = next++; k < kernels.size(); k = next++) {
-      list[k].code = emit_cuda(kernels[k]);
+      list[k].code = emit_cuda(*kernels[k]);
       auto module = simt::Module::compile(list[k].code.text, list[k].code.name + ".cu", build);
       if (module.ok()) {
         list[k].module = std::move(*module);
       } else {
         compiled[k] = module.error();
       }
-      for (const KernelBuffer& b : kernels[k].buffers) {
+      for (const KernelBuffer& b : kernels[k]->buffers) {
         if (b.kind != KernelBuffer::Kind::kShared) list[k].buffers.push_back(b);
       }
     }

@@ -20,8 +20,8 @@ struct EmulationOptions {
 /// The CUDA text of kernels on the emulator of src/simt, numbered as given. Whatever the emulator
 /// reports of a launch (a race, an access outside a buffer, …) is an error of the launch.
 /// kMissingDevice where there is no compiler to build the texts with.
-Result<std::shared_ptr<KernelLauncher>> emulate_kernels(const std::vector<KernelFunction>& kernels,
-                                                        const std::string& cache_directory,
-                                                        const EmulationOptions& options = {});
+Result<std::shared_ptr<KernelLauncher>> emulate_kernels(
+    const std::vector<const KernelFunction*>& kernels, const std::string& cache_directory,
+    const EmulationOptions& options = {});
 
 }  // namespace weft

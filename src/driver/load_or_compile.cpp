@@ -4,10 +4,9 @@
 #include <system_error>
 #include <utility>
 
-#include "driver/generate_kernels.h"
-#include "driver/model_entry.h"
-#include "driver/plan_totals.h"
-#include "driver/source_digest.h"
+#include "driver/cache/model_entry.h"
+#include "driver/cache/source_digest.h"
+#include "driver/compiler.h"
 #include "support/file_identity.h"
 
 namespace weft {
@@ -65,7 +64,7 @@ Result<CompiledModel> compile(const std::string& path, const CompileOptions& opt
   CompiledModel model;
   WEFT_ASSIGN_OR_RETURN(model.compilation, compile_model(path, options));
   Compilation& c = *model.compilation;
-  model.totals = plan_totals(c);
+  model.totals = totals_of(c);
   model.unique_kernels = c.unique_kernels;
   model.kernels_from_cache = c.kernels_from_cache;
   model.timings = c.timings;
@@ -75,9 +74,10 @@ Result<CompiledModel> compile(const std::string& path, const CompileOptions& opt
   return model;
 }
 
-void store(const Compilation& compilation, const PlanTotals& totals, const Hash128& key,
-           CacheFolder& cache) {
-  const std::vector<std::byte> entry = join_model_entry(encode_model_entry(compilation, totals));
+void store(const Compilation& c, const PlanTotals& totals, const Hash128& key, CacheFolder& cache) {
+  const std::vector<std::byte> entry = join_model_entry(
+      encode_model_entry({c.model, c.program, c.imported.inputs, c.imported.metadata, totals,
+                          c.unique_kernels, c.files, c.cached_constants}));
   const std::span<const std::byte> bytes(entry);
   if (cache.insert(key, kModelKind, {&bytes, 1})) cache.trim();
 }
@@ -108,9 +108,16 @@ Result<CompiledModel> load_or_compile(const std::string& path, const CompileOpti
   const Hash128 key = model_key(*file, options);
   const std::shared_ptr<CacheFolder> cache = open_cache(options);
   if (const std::optional<MappedFile> entry = cache->find(key, kModelKind)) {
-    if (auto model = decode_model_entry(*entry, path, options, *cache)) {
-      model->timings.push_back({"load", milliseconds_since(start)});
-      return std::move(*model);
+    const ModelReading reading{path, options.import.known_inputs, options.verify_cache};
+    if (auto stored = decode_model_entry(*entry, reading, *cache)) {
+      CompiledModel model;
+      model.program = std::move(stored->program);
+      model.inputs = std::move(stored->inputs);
+      model.metadata = std::move(stored->metadata);
+      model.totals = stored->totals;
+      model.unique_kernels = model.kernels_from_cache = stored->unique_kernels;
+      model.timings.push_back({"load", milliseconds_since(start)});
+      return model;
     }
   }
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, compile(path, options));

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/compiler.h"
+#include "driver/compilation.h"
 
 namespace weft {
 

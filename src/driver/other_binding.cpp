@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <system_error>
 #include <utility>
-
-#include "driver/compiler.h"
 
 namespace weft {
 
@@ -14,8 +11,6 @@ namespace {
 
 /// Extents beyond this stay as they are.
 constexpr int64_t kLargestExtent = int64_t{1} << 20;
-/// The tensor program stands after this pass.
-constexpr const char* kLastPass = "assign-layouts";
 
 /// The dimension's name in the model, or "x.0" where it has none.
 std::string dimension_name(const ImportedInput& input, size_t axis) {
@@ -39,23 +34,12 @@ std::map<std::string, int64_t> other_extents(const std::vector<ImportedInput>& i
   return std::move(extents);
 }
 
-std::unique_ptr<Compilation> compile_other(const std::string& model,
-                                           const CompileOptions& options) {
-  auto made = compile_model(model, options);
-  return made.ok() ? std::move(*made) : nullptr;
-}
-
 }  // namespace
 
-OtherBinding::OtherBinding(std::future<std::unique_ptr<Compilation>> made)
-    : made_(std::move(made)) {}
-OtherBinding::~OtherBinding() = default;
-
-std::unique_ptr<OtherBinding> OtherBinding::start(const std::string& model,
-                                                  const CompileOptions& as_first,
-                                                  const std::vector<ImportedInput>& inputs) {
+std::optional<CompileOptions> other_binding(const CompileOptions& as_first,
+                                            const std::vector<ImportedInput>& inputs) {
   const std::map<std::string, int64_t> extents = other_extents(inputs);
-  if (extents.empty()) return nullptr;
+  if (extents.empty()) return std::nullopt;
   CompileOptions options;
   options.planner = as_first.planner;
   options.threads = as_first.threads;
@@ -63,7 +47,6 @@ std::unique_ptr<OtherBinding> OtherBinding::start(const std::string& model,
   options.fast_math = as_first.fast_math;
   options.unroll = as_first.unroll;
   options.fixed_sizes = true;
-  options.stop_after = kLastPass;
   for (const ImportedInput& input : inputs) {
     Shape& shape = options.import.shapes[input.name];
     shape = input.type.shape;
@@ -73,19 +56,7 @@ std::unique_ptr<OtherBinding> OtherBinding::start(const std::string& model,
       if (other != extents.end()) shape[axis] = other->second;
     }
   }
-  const auto job = [model, options] { return compile_other(model, options); };
-  std::future<std::unique_ptr<Compilation>> made;
-  try {
-    made = std::async(std::launch::async, job);
-  } catch (const std::system_error&) {  // no thread to be had
-    made = std::async(std::launch::deferred, job);
-  }
-  return std::unique_ptr<OtherBinding>(new OtherBinding(std::move(made)));
-}
-
-Compilation* OtherBinding::get() {
-  if (made_.valid()) compilation_ = made_.get();
-  return compilation_.get();
+  return options;
 }
 
 }  // namespace weft

@@ -1,7 +1,8 @@
+#include "driver/print_level.h"
+
 #include "codegen/cpu/compile_kernel.h"
 #include "codegen/cuda/emit_cuda.h"
-#include "driver/compiler.h"
-#include "driver/explain_text.h"
+#include "driver/explain/kernel_summary.h"
 #include "tile/text/tile_text.h"
 
 namespace weft {
@@ -31,16 +32,16 @@ Result<std::string> print_level(const Compilation& c, const std::string& level) 
     return out;
   }
   if (level == "kernel") {
-    for (const KernelFunction& k : c.kernels) out += print(k) + "\n";
+    for (const CompiledKernel& k : c.kernels) out += print(k.function) + "\n";
     return out;
   }
   if (level == "code") {
-    for (const KernelFunction& k : c.kernels) {
-      if (k.is_gpu()) {
-        out += emit_cuda(k).text + "\n";
+    for (const KernelFunction* f : functions_of(c)) {
+      if (f->is_gpu()) {
+        out += emit_cuda(*f).text + "\n";
         continue;
       }
-      WEFT_ASSIGN_OR_RETURN(const std::string text, kernel_code_text(k, c.target));
+      WEFT_ASSIGN_OR_RETURN(const std::string text, kernel_code_text(*f, c.target));
       out += text + "\n";
     }
     return out;

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "driver/compiler.h"
+#include "driver/compile_options.h"
 
 namespace weft {
 

@@ -105,10 +105,10 @@ Status check_tiles(const FusionPlan& plan) {
   return {};
 }
 
-Status check_kernels(const std::vector<KernelFunction>& kernels) {
-  for (const KernelFunction& kernel : kernels) {
-    const std::string level = "kernel " + kernel.name;
-    const std::string text = print(kernel);
+Status check_kernels(const Compilation& c) {
+  for (const KernelFunction* kernel : functions_of(c)) {
+    const std::string level = "kernel " + kernel->name;
+    const std::string text = print(*kernel);
     const auto parsed = parse_kernel(text);
     if (!parsed.ok()) return unread(level, parsed.error());
     if (Status status = verify_kernel(*parsed); !status.ok()) return unread(level, status.error());
@@ -127,7 +127,7 @@ Status check_round_trips(const Compilation& c) {
   if (!plan.ok()) return unread("plan", plan.error());
   WEFT_RETURN_IF_ERROR(same_text("plan", text, print(*plan, tensors)));
   WEFT_RETURN_IF_ERROR(check_tiles(c.plan));
-  return check_kernels(c.kernels);
+  return check_kernels(c);
 }
 
 }  // namespace weft

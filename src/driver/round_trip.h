@@ -1,6 +1,6 @@
 #pragma once
 
-#include "driver/compiler.h"
+#include "driver/compilation.h"
 #include "support/result.h"
 
 namespace weft {

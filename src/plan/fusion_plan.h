@@ -15,7 +15,6 @@ struct FusionPlan;
 
 struct PlanOptions {
   std::string planner = "auto";  ///< a name of planners.h
-  bool fast_math = false;
 };
 
 /// One kernel of the plan: its expressions and the tile program chosen for them; what was costed is

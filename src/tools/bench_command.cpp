@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "driver/time_runs.h"
 #include "runtime/device_timing.h"
+#include "runtime/thread_pool.h"
 #include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
@@ -24,114 +24,40 @@ struct BenchCommand {
   double seconds = 1.0;
 };
 
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
-struct Times {
-  std::vector<double> ms;
-  double device_us = 0;  ///< median that a GPU takes between the copies of inputs and outputs
-  double median() const { return ms[ms.size() / 2]; }
-  double p95() const { return ms[std::min(ms.size() - 1, ms.size() * 95 / 100)]; }
-};
-
-Result<double> device_time(ReadyModel& model, std::vector<HostTensor>& outputs) {
-  constexpr int kRuns = 25;
-  std::vector<int64_t> ns(kRuns);
-  for (int64_t& sample : ns) {
-    RunOptions options;
-    options.device_nanoseconds = &sample;
-    WEFT_RETURN_IF_ERROR(model.session->run_into(model.inputs, &outputs, options));
-  }
-  std::nth_element(ns.begin(), ns.begin() + kRuns / 2, ns.end());
-  return static_cast<double>(ns[kRuns / 2]) * 1e-3;
-}
-
-Result<Times> time_runs(ReadyModel& model, const BenchCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(std::vector<HostTensor> outputs, run_model(model));
-  const auto once = [&]() -> Status {
-    if (model.session) return model.session->run_into(model.inputs, &outputs);
-    auto result = run_model(model);
-    return result.ok() ? Status() : Status(result.take_error());
-  };
-  const auto warm = std::chrono::steady_clock::now();
-  int warmed = 0;
-  while (warmed < 3 || milliseconds_since(warm) < 50) {
-    WEFT_RETURN_IF_ERROR(once());
-    if (++warmed >= 3 && milliseconds_since(warm) > 300) break;
-  }
-  Times t;
-  const auto begin = std::chrono::steady_clock::now();
-  while (o.runs > 0 ? static_cast<int>(t.ms.size()) < o.runs
-                    : t.ms.size() < 5 ||
-                          (milliseconds_since(begin) < 1e3 * o.seconds && t.ms.size() < 100000)) {
-    const auto start = std::chrono::steady_clock::now();
-    WEFT_RETURN_IF_ERROR(once());
-    t.ms.push_back(milliseconds_since(start));
-  }
-  std::sort(t.ms.begin(), t.ms.end());
-  if (model.session && model.session->executable().device() != nullptr) {
-    WEFT_ASSIGN_OR_RETURN(t.device_us, device_time(model, outputs));
-  }
-  return t;
-}
-
-Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
-  const auto& steps = model.session->executable().steps();
-  std::vector<int64_t> ns(steps.size(), 0);
-  RunOptions options;
-  options.step_nanoseconds = ns;
-  WEFT_ASSIGN_OR_RETURN(std::vector<HostTensor> outputs, model.session->run(model.inputs));
-  constexpr int kRuns = 20;
-  std::vector<std::vector<int64_t>> samples(steps.size());
-  for (int r = 0; r < kRuns; ++r) {
-    std::fill(ns.begin(), ns.end(), 0);
-    WEFT_RETURN_IF_ERROR(model.session->run_into(model.inputs, &outputs, options));
-    for (size_t s = 0; s < ns.size(); ++s) samples[s].push_back(ns[s]);
-  }
-  const auto explanation =
-      nlohmann::json::parse(model.session->program().explanation_json, nullptr, false);
-  std::map<std::string, nlohmann::json> kernels;
-  if (explanation.is_object()) {
-    for (const auto& kernel : explanation.value("kernels", nlohmann::json::array()))
-      kernels[kernel.value("name", "")] = kernel;
-  }
-  fmt::print("{:>10} {:>12} {:>9}  {}\n", "ms", "bytes", "roofline", "kernel");
+Status write_trace(const std::string& path, const std::vector<StepTime>& steps) {
   nlohmann::json events = nlohmann::json::array();
   double at = 0;
-  for (size_t s = 0; s < steps.size(); ++s) {
-    std::nth_element(samples[s].begin(), samples[s].begin() + kRuns / 2, samples[s].end());
-    const double ms = static_cast<double>(samples[s][kRuns / 2]) * 1e-6;
-    const auto it = kernels.find(steps[s].name);
-    const std::string indent(static_cast<size_t>(steps[s].depth) * 2, ' ');
-    if (it == kernels.end()) {
-      fmt::print("{:>10.4f} {:>12} {:>9}  {}{}\n", ms, "", "", indent, printable(steps[s].name));
-    } else {
-      const nlohmann::json& k = it->second;
-      const auto times = static_cast<double>(k.value("times", int64_t{1}));
-      const double bytes = times * (k.value("bytes_read", 0.0) + k.value("bytes_written", 0.0));
-      const double limit = times * k.value("roofline_us", 0.0) * 1e-3;
-      fmt::print("{:>10.4f} {:>12.0f} {:>8.0f}%  {}{} [{}]\n", ms, bytes,
-                 ms > 0 ? 100 * limit / ms : 0, indent, printable(steps[s].name),
-                 k.value("template", ""));
-    }
-    events.push_back({{"name", steps[s].name},
+  for (const StepTime& step : steps) {
+    events.push_back({{"name", step.name},
                       {"ph", "X"},
                       {"pid", 1},
                       {"tid", 1},
                       {"ts", at * 1e3},
-                      {"dur", ms * 1e3}});
-    if (steps[s].depth == 0) at += ms;
+                      {"dur", step.ms * 1e3}});
+    if (step.depth == 0) at += step.ms;
   }
-  if (!o.trace.empty()) {
-    std::ofstream file(o.trace);
-    file << nlohmann::json({{"traceEvents", events}})
-                .dump(1, ' ', false, nlohmann::json::error_handler_t::replace)
-         << "\n";
-    if (!file.flush()) return invalid_input("cannot write " + o.trace);
+  std::ofstream file(path);
+  file << nlohmann::json({{"traceEvents", events}})
+              .dump(1, ' ', false, nlohmann::json::error_handler_t::replace)
+       << "\n";
+  return file.flush() ? Status() : Status(invalid_input("cannot write " + path));
+}
+
+Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
+  WEFT_ASSIGN_OR_RETURN(const std::vector<StepTime> steps, time_steps(model));
+  fmt::print("{:>10} {:>12} {:>9}  {}\n", "ms", "bytes", "roofline", "kernel");
+  for (const StepTime& step : steps) {
+    const std::string name =
+        std::string(static_cast<size_t>(step.depth) * 2, ' ') + printable(step.name);
+    if (!step.kernel) {
+      fmt::print("{:>10.4f} {:>12} {:>9}  {}\n", step.ms, "", "", name);
+      continue;
+    }
+    fmt::print("{:>10.4f} {:>12.0f} {:>8.0f}%  {} [{}]\n", step.ms, step.kernel->bytes,
+               step.ms > 0 ? 100 * step.kernel->roofline_ms / step.ms : 0, name,
+               step.kernel->schedule_template);
   }
-  return {};
+  return o.trace.empty() ? Status() : write_trace(o.trace, steps);
 }
 
 /// Times without the copies of inputs and outputs, beside those of copying as much on the device.
@@ -149,12 +75,12 @@ Status add_device_times(const ReadyModel& model, nlohmann::ordered_json& j) {
 }
 
 Status bench(const BenchCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(ReadyModel model, prepare_model(o.model));
+  WEFT_ASSIGN_OR_RETURN(ReadyModel model, ready_model(o.model));
   if (o.per_kernel || !o.trace.empty()) {
     if (!model.session) return invalid_input("--per-kernel: the interpreter runs no kernels");
     return print_per_kernel(model, o);
   }
-  WEFT_ASSIGN_OR_RETURN(const Times times, time_runs(model, o));
+  WEFT_ASSIGN_OR_RETURN(const RunTimes times, time_runs(model, o.runs, o.seconds));
   const PlanTotals& totals = model.totals;
   int64_t constants = 0;
   if (model.session) {

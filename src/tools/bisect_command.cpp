@@ -17,15 +17,8 @@ struct BisectCommand {
 };
 
 Status run_bisect(const BisectCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
-  WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
-  options.stop_after = kImportPass;
-  WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
-  WEFT_ASSIGN_OR_RETURN(
-      const auto inputs,
-      program_inputs(c->imported.inputs, graph_inputs(c->graph), given, o.model.seed));
-  options.stop_after.clear();
-  WEFT_ASSIGN_OR_RETURN(const auto found, bisect(c->graph, inputs, options, o.rtol, o.atol));
+  WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
+  WEFT_ASSIGN_OR_RETURN(const auto found, bisect_model(request, o.rtol, o.atol));
   if (!found) {
     fmt::print("the plan and the interpreter agree on every value\n");
     return {};

@@ -2,10 +2,8 @@
 
 #include <memory>
 #include <span>
-#include <utility>
 
-#include "driver/calibrate.h"
-#include "driver/device_target.h"
+#include "driver/calibrate/calibrate.h"
 #include "support/atomic_file.h"
 #include "tools/commands.h"
 
@@ -19,21 +17,10 @@ struct CalibrateCommand {
   int64_t most_bytes = 0;
 };
 
-Result<Target> measured(const CalibrateCommand& o) {
+Status run_calibrate(const CalibrateCommand& o) {
   CalibrationOptions options;
-  if (o.most_bytes > 0) options.most_bytes = o.most_bytes;
-  if (o.target == "cpu") return calibrate_cpu(host_cpu_target(o.threads), options);
-  // A device has room for copies that its second-level cache is small beside.
-  if (o.most_bytes == 0) options.most_bytes = int64_t{1} << 30;
-  WEFT_ASSIGN_OR_RETURN(Target target,
-                        o.target == "cuda" ? target_by_name(o.target) : find_target(o.target));
-  if (!target.is_gpu())
-    return invalid_input("'" + o.target + "' describes a CPU; --target cpu measures this one");
-  return calibrate_gpu(std::move(target), options);
-}
-
-Status calibrate(const CalibrateCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(Target target, measured(o));
+  options.most_bytes = o.most_bytes;
+  WEFT_ASSIGN_OR_RETURN(Target target, calibrate(o.target, o.threads, options));
   if (!o.name.empty()) target.name = o.name;
   const std::string text = print(target);
   if (o.output.empty()) {
@@ -62,7 +49,7 @@ void add_calibrate_command(CLI::App& app, Status& status) {
                    "Of the largest copy, read and written together; default 256 MiB, on a GPU "
                    "1 GiB")
       ->check(CLI::Range(int64_t{1} << 12, int64_t{1} << 40));
-  command->callback([o, &status] { status = calibrate(*o); });
+  command->callback([o, &status] { status = run_calibrate(*o); });
 }
 
 }  // namespace weft

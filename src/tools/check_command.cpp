@@ -1,14 +1,9 @@
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
-#include <map>
 #include <nlohmann/json.hpp>
 
-#include "interp/interpreter.h"
-#include "io/onnx_case.h"
+#include "driver/check_cases.h"
+#include "driver/device_target.h"
 #include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
@@ -20,127 +15,15 @@ namespace {
 struct CheckCommand {
   std::vector<std::string> folders;
   std::string target = "cpu";
-  std::string planner = "auto";
-  int vector_bytes = 0;
+  CheckOptions options;
   bool json = false;
-  Tolerance tolerance;
-  int jobs = 0;
 };
-
-ModelRunner make_runner(const CheckCommand& o) {
-  if (o.target == "interp") {
-    return [](const ImportedModel& model, const std::vector<HostTensor>& inputs) {
-      return interpret(model.graph, inputs);
-    };
-  }
-  CompileOptions options;
-  options.planner = o.planner;
-  options.max_vector_bytes = o.vector_bytes;
-  options.threads = 1;
-  options.verify = true;
-  return [options](const ImportedModel& model,
-                   const std::vector<HostTensor>& inputs) -> Result<std::vector<HostTensor>> {
-    WEFT_ASSIGN_OR_RETURN(const auto c, compile_graph(model.graph, options));
-    WEFT_ASSIGN_OR_RETURN(const auto session, Session::create(c->program, 1));
-    return session->run(inputs);
-  };
-}
-
-/// One case in a process of its own: a crash there is a failed case here.
-class Worker {
- public:
-  Worker(std::string folder, const ModelRunner& runner, Tolerance tolerance)
-      : folder_(std::move(folder)) {
-    int ends[2];
-    if (pipe(ends) != 0) return;
-    read_ = ends[0];
-    pid_ = fork();
-    if (pid_ != 0) {
-      close(ends[1]);
-      return;
-    }
-    close(ends[0]);
-    CaseResult r;
-    try {
-      r = check_case(folder_, runner, tolerance);
-    } catch (const std::exception& e) {
-      r = {"", CaseStatus::kFailed, std::string("internal error: ") + e.what()};
-    }
-    const std::string text =
-        std::string(1, static_cast<char>('0' + static_cast<int>(r.status))) + r.reason;
-    size_t written = 0;
-    while (written < text.size()) {
-      const ssize_t n = write(ends[1], text.data() + written, text.size() - written);
-      if (n <= 0) break;
-      written += static_cast<size_t>(n);
-    }
-    _exit(0);
-  }
-  pid_t pid() const { return pid_; }
-
-  CaseResult finish(int wait_status) {
-    CaseResult r;
-    r.name = folder_.substr(folder_.find_last_of('/') + 1);
-    std::string text;
-    char chunk[4096];
-    ssize_t n = 0;
-    while ((n = read(read_, chunk, sizeof chunk)) > 0) text.append(chunk, static_cast<size_t>(n));
-    close(read_);
-    r.status = CaseStatus::kFailed;
-    if (WIFSIGNALED(wait_status)) {
-      r.reason = fmt::format("crashed with signal {}", WTERMSIG(wait_status));
-    } else if (text.empty()) {
-      r.reason = "ended without a result";
-    } else {
-      r.status = static_cast<CaseStatus>(text[0] - '0');
-      r.reason = text.substr(1);
-    }
-    return r;
-  }
-
- private:
-  std::string folder_;
-  pid_t pid_ = -1;
-  int read_ = -1;
-};
-
-constexpr unsigned kCaseSeconds = 120;
-
-std::vector<CaseResult> check_all(const std::vector<std::string>& cases, const CheckCommand& o) {
-  const ModelRunner runner = [inner = make_runner(o)](const ImportedModel& m,
-                                                      const std::vector<HostTensor>& in) {
-    alarm(kCaseSeconds);  // a hang is a crash of this case alone
-    return inner(m, in);
-  };
-  const size_t jobs = static_cast<size_t>(o.jobs > 0 ? o.jobs : available_cores());
-  std::vector<CaseResult> results(cases.size());
-  std::map<pid_t, std::pair<size_t, Worker>> running;
-  size_t next = 0;
-  while (next < cases.size() || !running.empty()) {
-    while (next < cases.size() && running.size() < jobs) {
-      Worker worker(cases[next], runner, o.tolerance);
-      const pid_t pid = worker.pid();
-      running.emplace(pid, std::pair(next++, std::move(worker)));
-    }
-    int wait_status = 0;
-    const pid_t pid = waitpid(-1, &wait_status, 0);
-    const auto it = running.find(pid);
-    if (it == running.end()) continue;
-    results[it->second.first] = it->second.second.finish(wait_status);
-    running.erase(it);
-  }
-  return results;
-}
 
 Status check(const CheckCommand& o) {
-  WEFT_RETURN_IF_ERROR(check_target(o.target));
-  std::vector<std::string> cases;
-  for (const std::string& folder : o.folders) {
-    WEFT_ASSIGN_OR_RETURN(const auto found, find_cases(folder));
-    cases.insert(cases.end(), found.begin(), found.end());
-  }
-  if (cases.empty()) return invalid_input("no folder with a model.onnx in what was given");
-  const std::vector<CaseResult> results = check_all(cases, o);
+  WEFT_RETURN_IF_ERROR(check_target_names(o.target));
+  CheckOptions options = o.options;
+  options.interpreted = o.target == "interp";
+  WEFT_ASSIGN_OR_RETURN(const std::vector<CaseResult> results, check_cases(o.folders, options));
   int64_t count[3] = {0, 0, 0};
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   static constexpr const char* kStatus[] = {"passed", "failed", "skipped"};
@@ -179,14 +62,14 @@ void add_check_command(CLI::App& app, Status& status) {
                    "Folders with model.onnx and test_data_set_*, or folders of such folders")
       ->required();
   command->add_option("--target", o->target, "cpu (default) or interp");
-  command->add_option("--plan", o->planner, "none, xla or auto (default)");
+  command->add_option("--plan", o->options.planner, planner_help());
   command
-      ->add_option("--vector-bytes", o->vector_bytes, "Use vectors of at most 16, 32 or 64 bytes")
+      ->add_option("--vector-bytes", o->options.max_vector_bytes, "Use vectors of at most 16, 32 or 64 bytes")
       ->check(CLI::IsMember({16, 32, 64}));
   command->add_flag("--json", o->json, "One JSON object on stdout");
-  command->add_option("--rtol", o->tolerance.relative, "Relative tolerance (1e-3)");
-  command->add_option("--atol", o->tolerance.absolute, "Absolute tolerance (1e-7)");
-  command->add_option("--jobs", o->jobs, "Cases at a time (default: one a core)");
+  command->add_option("--rtol", o->options.tolerance.relative, "Relative tolerance (1e-3)");
+  command->add_option("--atol", o->options.tolerance.absolute, "Absolute tolerance (1e-7)");
+  command->add_option("--jobs", o->options.jobs, "Cases at a time (default: one a core)");
   command->callback([o, &status] { status = check(*o); });
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "driver/compile_for_targets.h"
 #include "runtime/artefact.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
@@ -16,50 +15,10 @@ struct CompileCommand {
   bool no_fallback = false;
 };
 
-/// Takes away the code that serves in the place of library calls.
-void leave_calls_alone(Program& program) {
-  for (KernelImage& kernel : program.kernels) {
-    if (kernel.device.library_call.empty()) continue;
-    kernel.bytes.clear();
-    kernel.device.cooperative = false;
-  }
-}
-
-/// The program for one GPU and, where it has barriers of the grid, one without them for devices
-/// that hold fewer blocks at a time.
-Status compile_for_device(const CompileCommand& o, CompileOptions options, const Target& device,
-                          std::vector<CompiledModel>* models) {
-  options.device = device;
-  options.device_code = device.is_gpu();
-  WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(o.model.model, options));
-  if (o.no_fallback) leave_calls_alone(model.program);
-  const bool has_barriers = std::ranges::any_of(
-      model.program.kernels, [](const KernelImage& kernel) { return kernel.device.cooperative; });
-  models->push_back(std::move(model));
-  if (!has_barriers || o.no_fallback) return {};
-  options.device->grid_barriers = false;
-  WEFT_ASSIGN_OR_RETURN(models->emplace_back(), load_or_compile(o.model.model, options));
-  return {};
-}
-
 Status compile(const CompileCommand& o) {
-  WEFT_RETURN_IF_ERROR(check_target(o.model.target));
-  if (o.model.target == "interp" || o.model.target == "simt")
-    return invalid_input("target '" + o.model.target +
-                         "' has no artefact; use cpu or a GPU of `weft targets`");
-  WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
-  ModelOptions common = o.model;
-  common.target = "cpu";
-  WEFT_ASSIGN_OR_RETURN(const CompileOptions options, compile_options(common, given));
-  std::vector<CompiledModel> models;
-  if (o.model.target == "cpu") {
-    WEFT_ASSIGN_OR_RETURN(models.emplace_back(), load_or_compile(o.model.model, options));
-  } else {
-    WEFT_ASSIGN_OR_RETURN(const std::vector<Target> devices, device_targets(o.model.target));
-    for (const Target& device : devices) {
-      WEFT_RETURN_IF_ERROR(compile_for_device(o, options, device, &models));
-    }
-  }
+  WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<CompiledModel> models,
+                        compile_for_targets(request, !o.no_fallback));
   std::vector<const Program*> programs;
   for (const CompiledModel& model : models) {
     programs.push_back(&model.program);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
-#include "driver/explain_json.h"
+#include "driver/compiler.h"
+#include "driver/explain/explain_json.h"
+#include "driver/passes.h"
+#include "driver/print_level.h"
 #include "driver/round_trip.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
@@ -20,37 +23,17 @@ struct DumpCommand {
 /// What `weft explain --json` prints; beside the levels, it is of a plan.
 constexpr const char* kExplanation = "explanation";
 
-/// The last pass that a level needs.
-std::string last_pass_of(const std::string& stage) {
-  const bool of_plan = stage == "tile-program" || stage == kExplanation;
-  std::string last;
-  for (const Pass& pass : pipeline()) {
-    if (stage == pass.level || (of_plan && std::string(pass.name) == "plan")) last = pass.name;
-  }
-  return last;
-}
-
-/// Which of two passes runs later.
-std::string later(const std::string& a, const std::string& b) {
-  const auto place = [](const std::string& name) {
-    return std::ranges::find(pipeline(), name, &Pass::name);
-  };
-  return place(a) < place(b) ? b : a;
-}
-
 Status dump(const DumpCommand& o) {
-  WEFT_RETURN_IF_ERROR(check_target(o.model.target));
-  WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
-  WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
-  options.stop_after = last_pass_of(o.check ? "kernel" : o.stages.front());
-  for (const std::string& stage : o.stages) {
-    if (!o.check) options.stop_after = later(options.stop_after, last_pass_of(stage));
-  }
+  WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
+  WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
+  std::vector<std::string> levels = o.check ? std::vector<std::string>{"kernel"} : o.stages;
+  std::ranges::replace(levels, kExplanation, "plan");
+  options.stop_after = last_pass_of(levels);
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
   for (const std::string& stage : o.stages) {
     if (o.stages.size() > 1) fmt::print("==== {}\n", stage);
     if (stage == kExplanation) {
-      fmt::print("{}\n", explain_json(*c));
+      fmt::print("{}\n", explain_json(explained(*c)));
       continue;
     }
     WEFT_ASSIGN_OR_RETURN(const std::string text, print_level(*c, stage));

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "driver/explain_json.h"
-#include "driver/explain_text.h"
+#include "driver/compiler.h"
+#include "driver/device_target.h"
+#include "driver/explain/edge_verdicts.h"
+#include "driver/explain/explain_json.h"
+#include "driver/explain/explain_text.h"
+#include "driver/passes.h"
 #include "runtime/artefact.h"
 #include "support/printable.h"
 #include "tools/commands.h"
@@ -28,51 +31,18 @@ Result<std::pair<std::string, std::string>> edge_asked_for(const std::string& pa
   return std::pair(pair.substr(0, comma), pair.substr(comma + 1));
 }
 
-Error no_edge(const std::string& from, const std::string& to) {
-  return invalid_input("no edge from '" + from + "' to '" + to +
-                       "'; `weft explain --json` lists the edges");
-}
-
-void print_verdict(const std::string& from, const std::string& to, std::string_view verdict,
-                   const std::string& reason) {
-  fmt::print("{} -> {}: {}{}{}\n", printable(from), printable(to), verdict,
-             reason.empty() ? "" : ": ", printable(reason));
-}
-
-Status why(const Compilation& c, const std::string& pair) {
+/// Of the edge between the two names of --why; `explanation` is a compilation's or JSON.
+template <typename Explanation>
+Status why(const Explanation& explanation, const std::string& pair) {
   WEFT_ASSIGN_OR_RETURN(const auto names, edge_asked_for(pair));
   const auto& [from, to] = names;
-  const auto has = [&](int32_t step, const std::string& name) {
-    const auto known = step_names(c.tensors, step);
-    return std::find(known.begin(), known.end(), name) != known.end();
-  };
-  bool found = false;
-  for (const EdgeDecision& e : c.plan.edges) {
-    if (!has(e.producer, from) || !has(e.consumer, to)) continue;
-    found = true;
-    print_verdict(from, to, verdict_name(e.verdict), e.reason);
+  WEFT_ASSIGN_OR_RETURN(const std::vector<EdgeVerdict> verdicts,
+                        edge_verdicts(explanation, from, to));
+  for (const EdgeVerdict& v : verdicts) {
+    fmt::print("{} -> {}: {}{}{}\n", printable(from), printable(to), v.verdict,
+               v.reason.empty() ? "" : ": ", printable(v.reason));
   }
-  if (found) return {};
-  for (size_t s = 0; s < c.tensors.steps.size(); ++s) {
-    if (has(static_cast<int32_t>(s), from) && has(static_cast<int32_t>(s), to)) {
-      fmt::print("{} -> {}: fused: both are one expression\n", printable(from), printable(to));
-      return {};
-    }
-  }
-  return no_edge(from, to);
-}
-
-/// The same from an artefact's explanation, which names each end of an edge by its last node.
-Status why(const nlohmann::ordered_json& explanation, const std::string& pair) {
-  WEFT_ASSIGN_OR_RETURN(const auto names, edge_asked_for(pair));
-  const auto& [from, to] = names;
-  bool found = false;
-  for (const auto& e : explanation.value("edges", nlohmann::ordered_json::array())) {
-    if (e.value("from", "") != from || e.value("to", "") != to) continue;
-    found = true;
-    print_verdict(from, to, e.value("verdict", ""), e.value("reason", ""));
-  }
-  return found ? Status() : Status(no_edge(from, to));
+  return {};
 }
 
 Status explain_artefact(const ExplainCommand& o) {
@@ -92,7 +62,7 @@ Status explain_artefact(const ExplainCommand& o) {
     if (!explanations.back().is_object())
       return invalid_input("'" + o.model.model + "': its explanation does not parse");
   }
-  if (!o.why.empty()) return why(explanations.front(), o.why);
+  if (!o.why.empty()) return why(programs.front().explanation_json, o.why);
   if (!o.json) return {};
   // One object whatever the file holds: programs for other targets or shapes stand inside it.
   nlohmann::ordered_json first = std::move(explanations.front());
@@ -104,19 +74,19 @@ Status explain_artefact(const ExplainCommand& o) {
 }
 
 Status explain(const ExplainCommand& o) {
-  WEFT_RETURN_IF_ERROR(check_target(o.model.target));
+  WEFT_RETURN_IF_ERROR(check_target_names(o.model.target));
   if (is_artefact(o.model.model)) return explain_artefact(o);
-  WEFT_ASSIGN_OR_RETURN(const auto given, load_given_inputs(o.model));
-  WEFT_ASSIGN_OR_RETURN(CompileOptions options, compile_options(o.model, given));
+  WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
+  WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
   // What --fast-math substitutes is known when there are kernels.
-  options.stop_after = options.fast_math ? "shorten-exponentials" : "plan";
+  options.stop_after = last_pass_of({options.fast_math ? "kernel" : "plan"});
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
-  if (!o.why.empty()) return why(*c, o.why);
+  if (!o.why.empty()) return why(explained(*c), o.why);
   if (o.json) {
-    fmt::print("{}\n", explain_json(*c));
+    fmt::print("{}\n", explain_json(explained(*c)));
     return {};
   }
-  fmt::print("{}", printable(explain_text(*c)));
+  fmt::print("{}", printable(explain_text(explained(*c))));
   if (o.model.timings) print_timings(c->timings, c->kernels_from_cache, c->unique_kernels);
   return {};
 }

@@ -55,7 +55,7 @@ Status write_outputs(const std::string& folder, const std::vector<std::string>& 
 }
 
 Status run(const RunCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(ReadyModel model, prepare_model(o.model));
+  WEFT_ASSIGN_OR_RETURN(ReadyModel model, ready_model(o.model));
   WEFT_ASSIGN_OR_RETURN(const std::vector<HostTensor> outputs, run_model(model));
   for (size_t i = 0; i < outputs.size(); ++i) print_output(model.output_names[i], outputs[i]);
   if (!o.output_dir.empty())

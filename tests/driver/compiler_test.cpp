@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "driver/arena.h"
 #include "driver/bisect.h"
 #include "driver/graph_file.h"
+#include "driver/passes.h"
+#include "driver/print_level.h"
 #include "driver/reproducer.h"
 #include "driver/session.h"
 #include "tests/import/onnx/model_writer.h"
@@ -41,27 +42,12 @@ std::vector<HostTensor> inputs_of(const Graph& graph) {
   return inputs;
 }
 
-TEST(Arena, NeverOverlapsBlocksAliveTogether) {
-  const std::vector<ArenaBlock> blocks = {
-      {100, 0, 2}, {300, 1, 3}, {64, 2, 2}, {100, 3, 5}, {300, 4, 5}};
-  const ArenaLayout layout = place_arena(blocks);
-  for (size_t a = 0; a < blocks.size(); ++a) {
-    EXPECT_EQ(layout.offsets[a] % 64, 0);
-    for (size_t b = a + 1; b < blocks.size(); ++b) {
-      if (blocks[a].last < blocks[b].first || blocks[b].last < blocks[a].first) continue;
-      EXPECT_TRUE(layout.offsets[a] + blocks[a].bytes <= layout.offsets[b] ||
-                  layout.offsets[b] + blocks[b].bytes <= layout.offsets[a]);
-    }
-  }
-  EXPECT_LE(layout.bytes, 512);
-}
-
 TEST(CompileGraph, EveryPassIsTimedAndVerified) {
   CompileOptions options;
   options.verify = true;
   auto c = compile_graph(graph_of(kChain), options);
   ASSERT_TRUE(c.ok()) << c.error().message;
-  EXPECT_EQ((*c)->timings.size(), pipeline().size());
+  EXPECT_EQ((*c)->timings.size(), passes().size());
   EXPECT_EQ((*c)->plan.kernels.size(), 2U);
 }
 
@@ -72,6 +58,46 @@ TEST(CompileGraph, StopsAfterAPassByName) {
   ASSERT_TRUE(c.ok());
   EXPECT_FALSE((*c)->plan.kernels.empty());
   EXPECT_TRUE((*c)->kernels.empty());
+}
+
+TEST(RunPasses, ASliceGoesOnWhereAnotherEnded) {
+  CompileOptions options;
+  options.stop_after = "plan";
+  const auto whole = compile_graph(graph_of(kChain), options);
+  options.stop_after = "sink-movement";
+  const auto sliced = compile_graph(graph_of(kChain), options);
+  ASSERT_TRUE(whole.ok() && sliced.ok());
+  EXPECT_TRUE((*sliced)->plan.kernels.empty());
+  ASSERT_TRUE(run_passes(**sliced, passes_between("widen-operands", "plan")).ok());
+  EXPECT_EQ(*print_level(**sliced, "plan"), *print_level(**whole, "plan"));
+  EXPECT_EQ((*sliced)->timings.size(), (*whole)->timings.size());
+}
+
+TEST(RunPasses, TheLastPassOfALevelGivesIt) {
+  EXPECT_EQ(last_pass_of({"plan", "code"}), passes().back().name);
+  EXPECT_EQ(last_pass_of({"tile-program", "graph"}), "plan");
+  EXPECT_EQ(last_pass_of({"none"}), "");
+}
+
+TEST(CompileGraph, AutoMeansGreedy) {
+  std::string texts[2];
+  for (const int greedy : {0, 1}) {
+    CompileOptions options;
+    options.planner = greedy != 0 ? "greedy" : "auto";
+    const auto c = compile_graph(graph_of(kChain), options);
+    ASSERT_TRUE(c.ok()) << c.error().message;
+    const std::string plan = *print_level(**c, "plan");
+    EXPECT_EQ(plan.substr(0, plan.find('\n')), "plan " + options.planner + " {");
+    texts[greedy] = plan.substr(plan.find('\n')) + *print_level(**c, "kernel");
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
+TEST(CompileGraph, PlannersToComeAreUnsupported) {
+  CompileOptions options;
+  options.planner = "ilp";
+  EXPECT_EQ(compile_graph(graph_of(kChain), options).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(compile_model("no such.onnx", options).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(CompileGraph, RunsThatEndBeforeAThreadIsAwakeTakeNone) {
@@ -120,7 +146,7 @@ TEST(CompileGraph, BranchesVanishWhoseConditionsFoldLate) {
   ASSERT_TRUE(c.ok()) << c.error().message;
   ASSERT_EQ((*c)->graph.nodes.size(), 1U) << print((*c)->graph);
   EXPECT_EQ((*c)->graph.nodes[0].op, GraphOp::kElementwise);
-  EXPECT_EQ((*c)->timings.size(), pipeline().size());
+  EXPECT_EQ((*c)->timings.size(), passes().size());
 }
 
 TEST(CompileGraph, StopsBeforeAllPasses) {
@@ -221,7 +247,8 @@ TEST(CompileModel, ReadsAPrintedGraphAndRefusesHlo) {
   ASSERT_TRUE(session.ok());
   EXPECT_TRUE((*session)->run(inputs_of((*c)->graph)).ok());
   std::filesystem::remove(path);
-  EXPECT_EQ(compile_model("model.hlo", {}).error().code, ErrorCode::kMissingDevice);
+  EXPECT_EQ(compile_model("model.hlo", {}).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(compile_model("model.hlo.gz", {}).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(Bisect, FindsNothingInARightProgram) {

@@ -52,7 +52,7 @@ EmulatedRun run(const std::string& text, const Target& target, bool fast_math,
   emulation.observe = [&out](const CudaKernel& kernel, const simt::Report& report) {
     out.launches.push_back({kernel, report});
   };
-  auto launcher = emulate_kernels(c.kernels, "", emulation);
+  auto launcher = emulate_kernels(functions_of(c), "", emulation);
   EXPECT_TRUE(launcher.ok()) << launcher.error().message << levels;
   if (!launcher.ok()) return out;
   auto session = Session::create(c.program, *launcher);
@@ -128,8 +128,8 @@ void expect_no_spills(const EmulatedRun& run) {
   const auto nvrtc = Nvrtc::load();
   if (!nvrtc.ok() || run.compilation == nullptr) return;
   for (const char* arch : {"sm_80", "sm_90", "sm_100"}) {
-    for (const KernelFunction& kernel : run.compilation->kernels) {
-      const CudaKernel code = emit_cuda(kernel);
+    for (const KernelFunction* kernel : functions_of(*run.compilation)) {
+      const CudaKernel code = emit_cuda(*kernel);
       if (code.cluster > 1 && std::string(arch) == "sm_80") continue;  // has no clusters
       const auto binary = nvrtc->compile(code.text, code.name + ".cu", {.arch = arch});
       ASSERT_TRUE(binary.ok()) << binary.error().message << code.text;

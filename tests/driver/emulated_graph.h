@@ -6,6 +6,7 @@
 
 #include "driver/compiler.h"
 #include "driver/emulated_kernels.h"
+#include "driver/print_level.h"
 #include "support/tensor.h"
 
 /// Graphs through the whole pipeline for a GPU: planned for a described device, lowered, written as

@@ -1,8 +1,10 @@
-#include "driver/explain_json.h"
+#include "driver/explain/explain_json.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "driver/compiler.h"
 
 namespace weft {
 namespace {
@@ -24,7 +26,7 @@ TEST(ExplainJson, ListsKernelsAndEdges) {
   t = tanh p : f32[16,8]
   y = reduce t, axes={1}, combiner=sum : f32[16]
 } -> (y))");
-  const auto j = nlohmann::json::parse(explain_json(*c));
+  const auto j = nlohmann::json::parse(explain_json(explained(*c)));
   EXPECT_EQ(j["compute_kernels"], 1);
   EXPECT_EQ(j["memory_kernels"], 1);
   ASSERT_EQ(j["kernels"].size(), 2U);
@@ -42,7 +44,7 @@ TEST(ExplainJson, ListsKernelsAndEdges) {
 
 TEST(ExplainJson, GoesIntoTheProgram) {
   const auto c = compile("(x: f32[16,32]) {\n  y = tanh x : f32[16,32]\n} -> (y)");
-  EXPECT_EQ(c->program.explanation_json, explain_json(*c));
+  EXPECT_EQ(c->program.explanation_json, explain_json(explained(*c)));
   EXPECT_NE(c->program.explanation.find("1 kernels"), std::string::npos) << c->program.explanation;
 }
 

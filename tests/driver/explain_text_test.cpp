@@ -1,6 +1,8 @@
-#include "driver/explain_text.h"
+#include "driver/explain/explain_text.h"
 
 #include <gtest/gtest.h>
+
+#include "driver/compiler.h"
 
 namespace weft {
 namespace {
@@ -22,7 +24,7 @@ std::string explain(int layers) {
   options.threads = 1;
   const auto c = compile_graph(std::move(*graph), options);
   EXPECT_TRUE(c.ok()) << c.error().message;
-  return explain_text(**c);
+  return explain_text(explained(**c));
 }
 
 int count(const std::string& text, const std::string& part) {
@@ -64,7 +66,7 @@ TEST(ExplainText, ProvesThatBlocksBehindABarrierAreResident) {
   options.device = *find_target("h100-sxm");
   const auto c = compile_graph(std::move(*graph), options);
   ASSERT_TRUE(c.ok()) << c.error().message;
-  const std::string text = explain_text(**c);
+  const std::string text = explain_text(explained(**c));
   const auto number_behind = [&](const std::string& part) {
     const size_t at = text.find(part);
     EXPECT_NE(at, std::string::npos) << text;

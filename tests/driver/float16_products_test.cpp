@@ -4,26 +4,10 @@
 #include <cmath>
 
 #include "driver/compiler.h"
-#include "driver/pack_constants.h"
 #include "driver/session.h"
 
 namespace weft {
 namespace {
-
-TEST(PackConstant, WidensSixteenBits) {
-  for (const DType type : {DType::kF16, DType::kBF16}) {
-    HostTensor value(type, {3, 2});
-    for (int64_t i = 0; i < 6; ++i) value.set_double(i, 0.25 * static_cast<double>(i) - 0.5);
-    const HostTensor across = pack_constant(value, permuted_layout({3, 2}, {1, 0}), DType::kF32);
-    ASSERT_EQ(across.dtype(), DType::kF32);
-    for (int64_t i = 0; i < 3; ++i) {
-      for (int64_t j = 0; j < 2; ++j)
-        EXPECT_EQ(across.at_double(j * 3 + i), value.at_double(i * 2 + j));
-    }
-    const HostTensor same = pack_constant(value, Layout(), DType::kF32);
-    for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(same.at_double(i), value.at_double(i));
-  }
-}
 
 /// Two products of 16-bit floats, the weights of the first constants; `rows` of them.
 std::string products(const std::string& type, int64_t rows, bool constant) {

@@ -128,7 +128,7 @@ void take_away_from_graph(const std::string& text, const Target& target, Losses*
   options.device = target;
   auto compiled = compile_graph(*graph, options);
   ASSERT_TRUE(compiled.ok()) << compiled.error().message;
-  for (const KernelFunction& kernel : (*compiled)->kernels) take_away(kernel, losses);
+  for (const KernelFunction* kernel : functions_of(**compiled)) take_away(*kernel, losses);
 }
 
 std::string row_softmax(int64_t rows, int64_t n) {

@@ -62,7 +62,7 @@ Launched only_kernel(const Case& one) {
   }
   // Every one of them loads ahead.
   EXPECT_THAT(*print_level(*c, "tile-program"), ::testing::HasSubstr("stages"));
-  return {emit_cuda(c->kernels[0]), c->kernels[0]};
+  return {emit_cuda(c->kernels[0].function), c->kernels[0].function};
 }
 
 /// The report of a launch on numbers of any kind; empty after a failure.

@@ -169,8 +169,8 @@ TEST_F(GpuRows, ClustersAreChosenByPrediction) {
     options.device = target;
     auto compiled = compile_graph(*parsed, options);
     EXPECT_TRUE(compiled.ok()) << compiled.error().message;
-    for (const KernelFunction& kernel : (*compiled)->kernels) {
-      EXPECT_LE(kernel.cluster, std::max(target.cluster_blocks, 1));
+    for (const KernelFunction* kernel : functions_of(**compiled)) {
+      EXPECT_LE(kernel->cluster, std::max(target.cluster_blocks, 1));
     }
     return (*compiled)->plan.kernels[0].schedule.schedule_template;
   };

@@ -512,8 +512,7 @@ TEST_P(GpuTemplates, AtOddShapes) {
     if (!run.compilation->plan.kernels.empty()) {
       EXPECT_THAT(run.schedule(0).schedule_template, ::testing::HasSubstr(t.expected));
     }
-    const auto& own = run.compilation->kernels;
-    kernels.insert(kernels.end(), own.begin(), own.end());
+    for (const KernelFunction* own : functions_of(*run.compilation)) kernels.push_back(*own);
   }
   expect_no_spills_anywhere(kernels);
 }

@@ -67,7 +67,7 @@ Measured launch(const TileProgram& program, const Target& target) {
   for (auto& bytes : storage) addresses.push_back(bytes.data());
   Measured out;
   const auto launcher = emulate_kernels(
-      {*kernel}, "",
+      {&*kernel}, "",
       {.observe = [&](const CudaKernel&, const simt::Report& r) { out = measured(r); }});
   EXPECT_TRUE(launcher.ok()) << launcher.error().message;
   if (!launcher.ok()) return {};

@@ -116,13 +116,13 @@ TEST_F(LoadOrCompileTest, FindsTheWholeModelAgain) {
 
 TEST_F(LoadOrCompileTest, BindingsShareThePackedWeights) {
   load();
-  ASSERT_EQ(entries(".packed").size(), 1U);
-  const auto written = fs::last_write_time(entries(".packed")[0]);
+  ASSERT_EQ(entries(".constant").size(), 1U);
+  const auto written = fs::last_write_time(entries(".constant")[0]);
   options_.import.bind["N"] = 8;
   const CompiledModel other = load();
   EXPECT_NE(other.compilation, nullptr);
-  ASSERT_EQ(entries(".packed").size(), 1U);
-  EXPECT_EQ(fs::last_write_time(entries(".packed")[0]), written);
+  ASSERT_EQ(entries(".constant").size(), 1U);
+  EXPECT_EQ(fs::last_write_time(entries(".constant")[0]), written);
 }
 
 TEST_F(LoadOrCompileTest, OptionsThatChangeTheProgramAskForAnotherEntry) {
@@ -169,7 +169,7 @@ TEST_F(LoadOrCompileTest, AModelThatMovedWithItsDataIsFound) {
 
 TEST_F(LoadOrCompileTest, DamagedEntriesAreWrittenAgain) {
   const double expected = run(load());
-  for (const char* extension : {".model", ".packed", ".kernel"}) {
+  for (const char* extension : {".model", ".constant", ".kernel"}) {
     for (const fs::path& path : entries(extension)) {
       std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
       file.seekp(static_cast<std::streamoff>(fs::file_size(path) / 2));
@@ -178,9 +178,9 @@ TEST_F(LoadOrCompileTest, DamagedEntriesAreWrittenAgain) {
     EXPECT_EQ(run(load()), expected) << extension;
     EXPECT_EQ(load().compilation, nullptr) << extension;
   }
-  for (const fs::path& path : entries(".packed")) fs::remove(path);
+  for (const fs::path& path : entries(".constant")) fs::remove(path);
   EXPECT_EQ(run(load()), expected);
-  EXPECT_EQ(entries(".packed").size(), 1U);
+  EXPECT_EQ(entries(".constant").size(), 1U);
 }
 
 TEST_F(LoadOrCompileTest, WithoutAFolderTheModelIsCompiled) {

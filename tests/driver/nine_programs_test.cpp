@@ -84,7 +84,7 @@ TEST_P(NinePrograms, RunAsCuda) {
   ASSERT_TRUE(done.ok()) << done.error().message << print(*kernel);
   executed.expect(evaluation->outputs, GetParam().tolerance);
 
-  const auto launcher = emulate_kernels({*kernel}, "");
+  const auto launcher = emulate_kernels({&*kernel}, "");
   if (!launcher.ok() && launcher.error().code == ErrorCode::kMissingDevice) {
     GTEST_SKIP() << launcher.error().message;
   }

@@ -142,7 +142,7 @@ TEST_P(MutatedLevels, TileProgram) {
 
 TEST_P(MutatedLevels, Kernel) {
   ASSERT_FALSE(c_->kernels.empty());
-  try_all(print(c_->kernels.front()), [](const std::string& text) {
+  try_all(print(c_->kernels.front().function), [](const std::string& text) {
     const auto kernel = parse_kernel(text);
     return kernel.ok() && verify_kernel(*kernel).ok();
   });

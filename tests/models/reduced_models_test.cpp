@@ -7,12 +7,13 @@
 
 #include "driver/compiler.h"
 #include "driver/emulated_kernels.h"
+#include "driver/model_inputs.h"
+#include "driver/print_level.h"
 #include "driver/round_trip.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "io/npz.h"
 #include "io/onnx_case.h"
-#include "tools/model_options.h"
 
 namespace weft {
 namespace {
@@ -53,7 +54,7 @@ void expect_outputs(const Compilation& c, const std::string& name, Session* sess
   auto given = load_npz(kFolder + name + ".inputs.npz");
   auto expected = load_npz(kFolder + name + ".expected.npz");
   ASSERT_TRUE(given.ok() && expected.ok());
-  auto inputs = program_inputs(c.imported.inputs, graph_inputs(c.graph), *given, 0);
+  auto inputs = program_inputs(c.imported.inputs, graph_inputs(c.graph), {*given, 0});
   ASSERT_TRUE(inputs.ok()) << inputs.error().message;
   for (int again = 0; again < 2; ++again) {
     auto outputs = session->run(*inputs);
@@ -100,7 +101,7 @@ TEST_P(ReducedModel, AgreesWithNarrowVectorsAndOneThread) {
 TEST_P(ReducedModel, AgreesOnTheEmulator) {
   const auto c = compile(GetParam(), "auto", 0, *find_target("h100-sxm"));
   ASSERT_NE(c, nullptr);
-  auto launcher = emulate_kernels(c->kernels, "");
+  auto launcher = emulate_kernels(functions_of(*c), "");
   if (!launcher.ok() && launcher.error().code == ErrorCode::kMissingDevice) {
     GTEST_SKIP() << launcher.error().message;
   }
@@ -152,7 +153,7 @@ TEST(KernelNames, AreUniqueAcrossRegions) {
     const auto c = compile(name, "auto", 0);
     ASSERT_NE(c, nullptr);
     std::set<std::string> names;
-    for (const KernelFunction& kernel : c->kernels) names.insert(kernel.name);
+    for (const KernelFunction* kernel : functions_of(*c)) names.insert(kernel->name);
     EXPECT_EQ(names.size(), c->kernels.size()) << name;
   }
 }

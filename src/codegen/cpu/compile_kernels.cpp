@@ -34,21 +34,19 @@ Hash128 kernel_cache_key(const KernelFunction& kernel, const Target& target) {
   return hasher.digest128();
 }
 
-Result<CompiledKernels> compile_kernels(std::span<const KernelFunction> kernels,
-                                        const Target& target, int threads, KernelCache* cache,
-                                        std::span<const std::optional<KnownCode>> known) {
-  CompiledKernels out;
+Result<GeneratedCode> compile_kernels(const std::vector<KernelToCompile>& kernels,
+                                      const Target& target, int threads, KernelCache* cache) {
+  GeneratedCode out;
   std::map<Hash128, int32_t> numbers;
   std::vector<const KernelFunction*> distinct;
   std::vector<const KernelImage*> found;
   std::vector<Hash128> keys;
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    const KnownCode* code = k < known.size() && known[k] ? &*known[k] : nullptr;
-    out.keys.push_back(code != nullptr ? code->key : kernel_cache_key(kernels[k], target));
+  for (const auto& [function, code] : kernels) {
+    out.keys.push_back(code != nullptr ? code->key : kernel_cache_key(*function, target));
     const auto [it, added] =
         numbers.emplace(out.keys.back(), static_cast<int32_t>(distinct.size()));
     if (added) {
-      distinct.push_back(&kernels[k]);
+      distinct.push_back(function);
       found.push_back(code != nullptr ? &code->image : nullptr);
       keys.push_back(out.keys.back());
     }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <optional>
-#include <span>
 #include <vector>
 
 #include "codegen/cpu/compile_kernel.h"
@@ -15,7 +13,13 @@ struct KnownCode {
   KernelImage image;
 };
 
-struct CompiledKernels {
+struct KernelToCompile {
+  const KernelFunction* function = nullptr;
+  /// Code that is there already, or null; the function's instructions are not looked at then.
+  const KnownCode* known = nullptr;
+};
+
+struct GeneratedCode {
   std::vector<KernelImage> images;  ///< of the distinct kernels, in order of first use
   std::vector<int32_t> image_of;    ///< by kernel given
   std::vector<Hash128> keys;        ///< by kernel given: kernel_cache_key
@@ -25,13 +29,9 @@ struct CompiledKernels {
 /// Compiles each distinct kernel once (names apart), on up to `threads` threads, and takes from
 /// `cache`, when there is one, what was compiled before. The result does not depend on either.
 /// The first error in the order of the kernels.
-///
-/// `known`, by kernel or empty: code that is there already; the instructions of such a kernel are
-/// not looked at.
-Result<CompiledKernels> compile_kernels(std::span<const KernelFunction> kernels,
-                                        const Target& target, int threads,
-                                        KernelCache* cache = nullptr,
-                                        std::span<const std::optional<KnownCode>> known = {});
+Result<GeneratedCode> compile_kernels(const std::vector<KernelToCompile>& kernels,
+                                      const Target& target, int threads,
+                                      KernelCache* cache = nullptr);
 
 /// Under which a kernel's code is cached: the kernel but for names, what the target gives the
 /// generator, the version of LLVM and of the generator.

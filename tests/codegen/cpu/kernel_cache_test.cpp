@@ -30,6 +30,12 @@ KernelFunction scale_kernel(float factor, const std::string& name = "scale") {
   return k;
 }
 
+std::vector<KernelToCompile> all_of(const std::vector<KernelFunction>& kernels) {
+  std::vector<KernelToCompile> all;
+  for (const KernelFunction& kernel : kernels) all.push_back({&kernel});
+  return all;
+}
+
 class KernelCacheTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -60,14 +66,14 @@ TEST_F(KernelCacheTest, CompilesEqualKernelsOnceAndFindsThemAgain) {
                                                scale_kernel(2, "again")};
   CacheFolder folder(options());
   KernelCache cache(folder);
-  const auto cold = compile_kernels(kernels, target_, 2, &cache);
+  const auto cold = compile_kernels(all_of(kernels), target_, 2, &cache);
   ASSERT_TRUE(cold.ok()) << cold.error().message;
   EXPECT_EQ(cold->image_of, (std::vector<int32_t>{0, 1, 0}));
   EXPECT_EQ(cold->from_cache, 0);
   EXPECT_EQ(files().size(), 2u);
   CacheFolder same(options());
   KernelCache later(same);
-  const auto warm = compile_kernels(kernels, target_, 2, &later);
+  const auto warm = compile_kernels(all_of(kernels), target_, 2, &later);
   ASSERT_TRUE(warm.ok());
   EXPECT_EQ(warm->from_cache, 2);
   for (size_t i = 0; i < 2; ++i) {
@@ -97,7 +103,7 @@ TEST_F(KernelCacheTest, IgnoresAndReplacesWhatIsDamaged) {
   const std::vector<KernelFunction> kernels = {scale_kernel(5)};
   CacheFolder folder(options());
   KernelCache cache(folder);
-  ASSERT_TRUE(compile_kernels(kernels, target_, 1, &cache).ok());
+  ASSERT_TRUE(compile_kernels(all_of(kernels), target_, 1, &cache).ok());
   ASSERT_EQ(files().size(), 1u);
   const std::string path = files()[0];
   std::ifstream in(path, std::ios::binary);
@@ -112,7 +118,7 @@ TEST_F(KernelCacheTest, IgnoresAndReplacesWhatIsDamaged) {
     std::ofstream(path, std::ios::binary) << good.substr(0, length);
     EXPECT_FALSE(cache.find(kernel_cache_key(kernels[0], target_)).has_value()) << length;
   }
-  const auto again = compile_kernels(kernels, target_, 1, &cache);
+  const auto again = compile_kernels(all_of(kernels), target_, 1, &cache);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->from_cache, 0);
   EXPECT_TRUE(cache.find(kernel_cache_key(kernels[0], target_)).has_value());
@@ -124,7 +130,7 @@ TEST_F(KernelCacheTest, WarnsOnceAndGoesOnWithoutAFolder) {
   CacheFolder folder(options());
   KernelCache cache(folder);
   const std::vector<KernelFunction> kernels = {scale_kernel(2), scale_kernel(3)};
-  const auto compiled = compile_kernels(kernels, target_, 2, &cache);
+  const auto compiled = compile_kernels(all_of(kernels), target_, 2, &cache);
   ASSERT_TRUE(compiled.ok());
   EXPECT_EQ(compiled->images.size(), 2u);
   ASSERT_EQ(warnings_.size(), 1u);
@@ -134,17 +140,17 @@ TEST_F(KernelCacheTest, WarnsOnceAndGoesOnWithoutAFolder) {
 TEST_F(KernelCacheTest, ServesManyThreadsAtOnce) {
   const std::vector<KernelFunction> kernels = {scale_kernel(2), scale_kernel(3), scale_kernel(4)};
   std::vector<std::thread> threads;
-  std::vector<CompiledKernels> results(4);
-  for (CompiledKernels& result : results) {
+  std::vector<GeneratedCode> results(4);
+  for (GeneratedCode& result : results) {
     threads.emplace_back([&] {
       CacheFolder folder(options());
       KernelCache cache(folder);
-      auto compiled = compile_kernels(kernels, target_, 2, &cache);
+      auto compiled = compile_kernels(all_of(kernels), target_, 2, &cache);
       if (compiled.ok()) result = std::move(*compiled);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const CompiledKernels& result : results) {
+  for (const GeneratedCode& result : results) {
     ASSERT_EQ(result.images.size(), 3u);
     for (size_t i = 0; i < 3; ++i) EXPECT_EQ(result.images[i].bytes, results[0].images[i].bytes);
   }

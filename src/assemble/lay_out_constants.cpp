@@ -1,0 +1,152 @@
+#include "assemble/lay_out_constants.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "graph/graph.h"
+#include "support/for_each_in_parallel.h"
+#include "support/release_pages.h"
+
+namespace weft {
+
+namespace {
+
+template <typename T>
+class LayoutWriter {
+ public:
+  LayoutWriter(const HostTensor& value, const Layout& layout, T* out)
+      : from_(value.data<T>()),
+        shape_(value.shape()),
+        layout_(layout),
+        to_(out),
+        coordinate_(shape_.size(), 0) {
+    stride_.assign(shape_.size(), 1);
+    for (size_t d = shape_.size(); d-- > 1;) stride_[d - 1] = stride_[d] * shape_[d];
+  }
+  void run() { axis(0, 0); }
+
+ private:
+  void axis(size_t p, int64_t offset) {
+    const Layout::Axis& a = layout_.axes[p];
+    const auto d = static_cast<size_t>(a.axis);
+    const int64_t step = a.divisor * stride_[d];
+    if (p + 1 == layout_.axes.size()) {
+      const int64_t room = (shape_[d] - coordinate_[d] + a.divisor - 1) / a.divisor;
+      const int64_t count = std::clamp<int64_t>(inside_ ? room : 0, 0, a.extent);
+      for (int64_t i = 0; i < count; ++i) to_[i] = from_[offset + i * step];
+      std::memset(static_cast<void*>(to_ + count), 0,
+                  static_cast<size_t>(a.extent - count) * sizeof(T));
+      to_ += a.extent;
+      return;
+    }
+    const bool outer_inside = inside_;
+    for (int64_t i = 0; i < a.extent; ++i) {
+      inside_ = outer_inside && coordinate_[d] < shape_[d];
+      axis(p + 1, offset + i * step);
+      coordinate_[d] += a.divisor;
+    }
+    coordinate_[d] -= a.divisor * a.extent;
+    inside_ = outer_inside;
+  }
+
+  const T* from_;
+  const Shape& shape_;
+  const Layout& layout_;
+  T* to_;
+  std::vector<int64_t> coordinate_, stride_;
+  bool inside_ = true;
+};
+
+/// 16-bit floats as float32.
+HostTensor widened(const HostTensor& halves) {
+  HostTensor out(DType::kF32, halves.shape());
+  const uint16_t* from = halves.data<uint16_t>();
+  auto* to = out.mutable_data<float>();
+  const int64_t size = halves.size();
+  if (halves.dtype() == DType::kF16) {
+    for (int64_t i = 0; i < size; ++i) to[i] = half_to_float(from[i]);
+  } else {
+    for (int64_t i = 0; i < size; ++i) to[i] = bfloat16_to_float(from[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+HostTensor lay_out_constant(const HostTensor& value, const Layout& layout, DType type) {
+  if (type != value.dtype()) return widened(lay_out_constant(value, layout, value.dtype()));
+  if (layout.is_row_major()) return value.reshaped({value.size()});
+  HostTensor out(value.dtype(), {physical_size(layout, value.shape())});
+  switch (byte_size(value.dtype())) {
+    case 1:
+      LayoutWriter<uint8_t>(value, layout, out.mutable_data<uint8_t>()).run();
+      break;
+    case 2:
+      LayoutWriter<uint16_t>(value, layout, out.mutable_data<uint16_t>()).run();
+      break;
+    case 4:
+      LayoutWriter<uint32_t>(value, layout, out.mutable_data<uint32_t>()).run();
+      break;
+    default:
+      LayoutWriter<uint64_t>(value, layout, out.mutable_data<uint64_t>()).run();
+      break;
+  }
+  return out;
+}
+
+namespace {
+
+Hash128 laid_out_key(const LayoutJob& job, const LayoutOptions& options) {
+  const HostTensor& value = job.value;
+  const Hash128 content = options.content_key
+                              ? options.content_key(value)
+                              : hash128(std::span(value.raw(), static_cast<size_t>(value.bytes())));
+  Hasher hasher;
+  hasher.add_text("constant 1");
+  hasher.add_value(content.high);
+  hasher.add_value(content.low);
+  hasher.add_text(print(TensorType{value.dtype(), value.shape()}));
+  hasher.add_text(print(job.layout));
+  hasher.add_text(dtype_name(job.type));
+  return hasher.digest128();
+}
+
+/// The cache's view of a laid out constant of this type and size.
+std::optional<HostTensor> view_laid_out(const CacheFolder& cache, const Hash128& key, DType type,
+                                      const Shape& shape, int64_t bytes) {
+  std::optional<MappedFile> file = cache.find(key, kLaidOutKind);
+  if (!file || file->bytes.size() != static_cast<size_t>(bytes)) return std::nullopt;
+  return HostTensor(type, shape, file->owner, file->bytes);
+}
+
+LaidOutConstant lay_out_one(const LayoutJob& job, const LayoutOptions& options) {
+  const DType type = job.type;
+  const Shape shape{physical_size(job.layout, job.value.shape())};
+  const int64_t bytes = shape[0] * byte_size(type);
+  if (options.cache == nullptr || bytes < kLaidOutFileBytes)
+    return {lay_out_constant(job.value, job.layout, type), std::nullopt};
+  const Hash128 key = laid_out_key(job, options);
+  if (auto found = view_laid_out(*options.cache, key, type, shape, bytes))
+    return {std::move(*found), key};
+  HostTensor made = lay_out_constant(job.value, job.layout, type);
+  // From here on the laid out form is what is read: the two need not both stay in memory.
+  release_pages({job.value.raw(), static_cast<size_t>(job.value.bytes())});
+  const std::span<const std::byte> content(made.raw(), static_cast<size_t>(bytes));
+  if (!options.cache->insert(key, kLaidOutKind, {&content, 1})) return {std::move(made), {}};
+  if (auto mapped = view_laid_out(*options.cache, key, type, shape, bytes))
+    return {std::move(*mapped), key};
+  return {std::move(made), std::nullopt};
+}
+
+}  // namespace
+
+std::vector<LaidOutConstant> lay_out_constants(std::span<const LayoutJob> jobs,
+                                               const LayoutOptions& options) {
+  std::vector<LaidOutConstant> out(jobs.size());
+  for_each_in_parallel(jobs.size(), options.threads,
+                       [&](size_t i) { out[i] = lay_out_one(jobs[i], options); });
+  return out;
+}
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+#include "driver/cache/kernel_notes.h"
+
+#include <cstring>
+#include <span>
+
+#include "driver/cache/source_digest.h"
+#include "kernel/prefetch_rows.h"
+#include "kernel/stream_outputs.h"
+#include "lower/lowering_key.h"
+
+namespace weft {
+
+namespace {
+
+constexpr const char* kKind = "lowered";
+
+}  // namespace
+
+Hash128 KernelNotes::key(const TileProgram& program, const ScopeAnalysis& scopes,
+                         const KernelFunction& outline, const Target& target) {
+  Hasher hasher;
+  hasher.add_text(source_digest());
+  hasher.add_text(print(target));
+  const Hash128 lowered = lowering_key(program, scopes);
+  hasher.add_value(lowered.high);
+  hasher.add_value(lowered.low);
+  hasher.add_value(is_prefetched(outline, target) ? 1 : 0);
+  for (const bool streamed : streamed_buffers(outline, target)) hasher.add_value(streamed ? 1 : 0);
+  return hasher.digest128();
+}
+
+std::optional<KnownCode> KernelNotes::find(const Hash128& key) const {
+  const std::optional<MappedFile> note = folder_.find(key, kKind);
+  KnownCode code;
+  if (!note || note->bytes.size() != sizeof code.key) return std::nullopt;
+  std::memcpy(&code.key, note->bytes.data(), sizeof code.key);
+  std::optional<KernelImage> image = KernelCache(folder_).find(code.key);
+  if (!image) return std::nullopt;
+  code.image = std::move(*image);
+  return code;
+}
+
+void KernelNotes::insert(const Hash128& key, const Hash128& code) {
+  const std::span<const std::byte> part = std::as_bytes(std::span(&code, 1));
+  folder_.insert(key, kKind, {&part, 1});
+}
+
+}  // namespace weft

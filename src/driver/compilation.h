@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "assemble/build_program.h"
+#include "codegen/cpu/compile_kernels.h"
+#include "driver/cache/model_files.h"
+#include "driver/compile_options.h"
+#include "driver/explain/explained.h"
+#include "driver/explain/plan_totals.h"
+#include "expr/tensor_program.h"
+#include "import/onnx/import_onnx.h"
+#include "kernel/kernel_function.h"
+#include "plan/fusion_plan.h"
+#include "plan/planners.h"
+#include "runtime/program.h"
+#include "target/target.h"
+
+namespace weft {
+
+/// A kernel of the plan, or of the plan of a region, on its way from tile program to code.
+struct CompiledKernel {
+  PlannedKernel* planned = nullptr;        ///< null for one that is of no plan
+  const TensorProgram* tensors = nullptr;  ///< what it was planned from
+  bool in_region = false;
+  KernelFunction function;
+  std::vector<int64_t> arguments;  ///< of its launches
+  /// With a cache on disk: under which key its code is noted there (driver/cache/kernel_notes.h),
+  /// and the code, if it was found. `function` has no instructions then.
+  std::optional<Hash128> note_key;
+  std::optional<KnownCode> known_code;
+  int32_t image = -1;  ///< number of its code in the program
+};
+
+struct PassTiming {
+  std::string name;
+  double milliseconds = 0;
+};
+
+/// A model on its way: every level that has been reached. What a later pass replaces stays as it
+/// was for printing.
+struct Compilation {
+  std::string model;
+  CompileOptions options;
+  Target target;
+  const Planner* planner = nullptr;
+  /// Whether products of one input become one before the model is planned, as the planner has it.
+  bool merges_products = false;
+  ImportedModel imported;
+  Graph graph;            ///< after the rewrites
+  TensorProgram tensors;  ///< after vertical and horizontal transformation
+  /// Of a model that leaves dimensions open: the same at other extents up to its tensor program,
+  /// for comparison (driver/other_binding.h), made on a thread of its own. Not valid where nothing
+  /// is open; null where the model does not allow that binding.
+  std::shared_future<std::shared_ptr<Compilation>> other;
+  FusionPlan plan;
+  /// Peak of the arena between kernels, as planned and with every expression a kernel of its own.
+  int64_t planned_arena_bytes = 0, unfused_arena_bytes = 0;
+  /// Of the plan and its regions' plans, in order of first use.
+  std::vector<CompiledKernel> kernels;
+  /// What --fast-math put in the place of exact operations, kernel by kernel: "k0_y: 2 divisions…".
+  std::vector<std::string> substitutions;
+  /// What became of kernels whose code spills registers.
+  std::vector<std::string> device_notes;
+  Program program;
+  ModelFiles files;  ///< of the model, with a cache on disk
+  /// By constant of the program: its key in the cache folder, when it is a view of a file there.
+  std::vector<std::optional<Hash128>> cached_constants;
+  std::vector<PassTiming> timings;
+  int64_t kernels_from_cache = 0;
+  int64_t unique_kernels = 0;
+};
+
+/// The model at the other binding, once it is made; null where there is none.
+Compilation* other_binding_of(const Compilation& c);
+
+/// The functions of the kernels, in their order.
+std::vector<const KernelFunction*> functions_of(const Compilation& c);
+
+/// What build_program needs to know of the kernels of a compilation that has code.
+CodeOfPlan code_of_plan(const Compilation& c);
+
+/// Sums over a run of its plan.
+PlanTotals totals_of(const Compilation& c);
+
+/// Views of what explain_text and explain_json tell.
+Explained explained(const Compilation& c);
+
+}  // namespace weft

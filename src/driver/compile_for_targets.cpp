@@ -1,0 +1,54 @@
+#include "driver/compile_for_targets.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "driver/device_target.h"
+
+namespace weft {
+
+namespace {
+
+/// Takes away the code that serves in the place of library calls.
+void leave_calls_alone(Program& program) {
+  for (KernelImage& kernel : program.kernels) {
+    if (kernel.device.library_call.empty()) continue;
+    kernel.bytes.clear();
+    kernel.device.cooperative = false;
+  }
+}
+
+Status compile_for(const std::string& path, CompileOptions options, const Target& device,
+                   bool fallback, std::vector<CompiledModel>* models) {
+  options.device = device;
+  options.device_code = device.is_gpu();
+  WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(path, options));
+  if (!fallback) leave_calls_alone(model.program);
+  const bool has_barriers = std::ranges::any_of(
+      model.program.kernels, [](const KernelImage& kernel) { return kernel.device.cooperative; });
+  models->push_back(std::move(model));
+  if (!has_barriers || !fallback) return {};
+  options.device->grid_barriers = false;
+  WEFT_ASSIGN_OR_RETURN(models->emplace_back(), load_or_compile(path, options));
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<CompiledModel>> compile_for_targets(const ModelRequest& request, bool fallback) {
+  if (request.target == "interp" || request.target == "simt")
+    return invalid_input("target '" + request.target +
+                         "' has no artefact; use cpu or a GPU of `weft targets`");
+  std::vector<CompiledModel> models;
+  if (request.target == "cpu") {
+    WEFT_ASSIGN_OR_RETURN(models.emplace_back(), load_or_compile(request.model, request.options));
+    return models;
+  }
+  WEFT_ASSIGN_OR_RETURN(const std::vector<Target> devices, targets_by_names(request.target));
+  for (const Target& device : devices) {
+    WEFT_RETURN_IF_ERROR(compile_for(request.model, request.options, device, fallback, &models));
+  }
+  return models;
+}
+
+}  // namespace weft

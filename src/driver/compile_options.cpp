@@ -1,0 +1,16 @@
+#include "driver/compile_options.h"
+
+#include <utility>
+
+namespace weft {
+
+std::unique_ptr<CacheFolder> open_cache(const CompileOptions& options) {
+  if (options.cache_dir.empty()) return nullptr;
+  CacheFolder::Options folder;
+  folder.directory = options.cache_dir;
+  folder.verify = options.verify_cache;
+  folder.warn = options.warn ? options.warn : [](const std::string&) {};
+  return std::make_unique<CacheFolder>(std::move(folder));
+}
+
+}  // namespace weft

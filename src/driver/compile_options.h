@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "import/onnx/import_onnx.h"
+#include "kernel/kernel_function.h"
+#include "support/cache_folder.h"
+#include "target/target.h"
+
+namespace weft {
+
+struct CompileOptions {
+  std::string planner = "auto";
+  int threads = 0;               ///< 0: all that the process may use
+  int max_vector_bytes = 0;      ///< 0: the machine's
+  std::optional<Target> device;  ///< planned and generated for instead of this machine
+  /// With a GPU as `device`: its kernels are compiled to cubins; without, they are left as text.
+  bool device_code = false;
+  ImportOptions import;
+  /// Shorter recipes for some operations, listed in Compilation::substitutions: divisions by what a
+  /// loop does not change (kernel/divide_by_invariants.h) and exponentials
+  /// (kernel/shorten_exponentials.h), which say how far they may be off.
+  bool fast_math = false;
+  bool unroll = false;  ///< write recurrences out
+  bool fixed_sizes =
+      false;              ///< constants in the code even for dimensions that the model leaves open
+  bool verify = false;    ///< every level after every pass
+  std::string cache_dir;  ///< empty: no cache on disk
+  bool verify_cache = false;  ///< hash whole files, of the model and of the cache
+  std::string dump_dir;       ///< empty: none; otherwise each level before and after each pass
+  std::string stop_after;     ///< name of a pass, or kImportPass; later ones do not run
+  /// Where an internal error leaves a reproducer, which its message then names; empty: nowhere.
+  std::string reproducer_dir;
+  std::function<void(const std::string&)> warn;
+  /// Called on every kernel between lowering and code generation: for tests that plant a defect.
+  std::function<void(KernelFunction&)> tamper;
+};
+
+/// What reading a model is called among the passes.
+inline constexpr const char* kImportPass = "import";
+
+/// The folder that the options name; nullptr without one.
+std::unique_ptr<CacheFolder> open_cache(const CompileOptions& options);
+
+}  // namespace weft

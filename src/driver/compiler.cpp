@@ -1,0 +1,146 @@
+#include "driver/compiler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "driver/graph_file.h"
+#include "driver/other_binding.h"
+#include "driver/passes.h"
+#include "driver/reproducer.h"
+
+namespace weft {
+
+namespace {
+
+/// What a compilation is before its model is read.
+Result<std::unique_ptr<Compilation>> begin(std::string model, const CompileOptions& options) {
+  auto c = std::make_unique<Compilation>();
+  c->model = std::move(model);
+  c->options = options;
+  WEFT_ASSIGN_OR_RETURN(c->planner, find_planner(options.planner));
+  c->merges_products = c->planner->merges_products;
+  c->target = options.device ? *options.device
+                             : host_cpu_target(options.threads, options.max_vector_bytes);
+  c->target.reduced_float32 = options.fast_math;
+  return c;
+}
+
+/// Whether the options ask for kernels of a CPU that serve other bindings too.
+bool keeps_sizes_open(const CompileOptions& options) {
+  if (options.fixed_sizes || (options.device && options.device->is_gpu())) return false;
+  if (options.stop_after.empty()) return true;
+  return std::ranges::any_of(passes(), [&](const Pass& pass) {
+    const std::string_view level(pass.level);
+    return (level == "plan" || level == "kernel" || level == "code") &&
+           options.stop_after == pass.name;
+  });
+}
+
+/// Compiles the model at another binding beside this compilation; see Compilation::other.
+std::shared_future<std::shared_ptr<Compilation>> compile_beside(const std::string& model,
+                                                                CompileOptions options) {
+  options.stop_after = kLastExpressing;
+  const auto job = [model, options]() -> std::shared_ptr<Compilation> {
+    auto made = compile_model(model, options);
+    return made.ok() ? std::move(*made) : nullptr;
+  };
+  try {
+    return std::async(std::launch::async, job).share();
+  } catch (const std::system_error&) {  // no thread to be had
+    return std::async(std::launch::deferred, job).share();
+  }
+}
+
+Status import_model(Compilation& c) {
+  ImportOptions import = c.options.import;
+  if (keeps_sizes_open(c.options)) {
+    import.inputs_bound = [&](const std::vector<ImportedInput>& inputs) {
+      if (auto other = other_binding(c.options, inputs))
+        c.other = compile_beside(c.model, std::move(*other));
+    };
+  }
+  WEFT_ASSIGN_OR_RETURN(c.imported, import_onnx(c.model, import));
+  c.graph = std::move(c.imported.graph);
+  const bool specialised = std::ranges::any_of(
+      c.imported.inputs, [](const ImportedInput& input) { return input.specialised.has_value(); });
+  if (specialised) c.other = {};
+  return {};
+}
+
+/// The model's graph; kUnsupported and kInvalidInput for files that hold none.
+Status read_model(Compilation& c) {
+  const auto start = std::chrono::steady_clock::now();
+  if (c.model.ends_with(".hlo") || c.model.ends_with(".hlo.gz")) {
+    return unsupported("'" + c.model +
+                       "': HLO modules are not there yet; use a .onnx or .graph file");
+  }
+  if (c.model.ends_with(".weft")) {
+    return invalid_input("'" + c.model +
+                         "' is a compiled artefact: run, bench and explain take it; everything "
+                         "else needs the model");
+  }
+  if (c.model.ends_with(".graph")) {
+    WEFT_ASSIGN_OR_RETURN(c.graph, read_graph_file(c.model));
+  } else {
+    WEFT_RETURN_IF_ERROR(import_model(c));
+  }
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  c.timings.push_back({kImportPass, spent.count()});
+  return {};
+}
+
+Status run_guarded(Compilation& c) {
+  try {
+    WEFT_RETURN_IF_ERROR(dump_level(c, 0, kImportPass, "graph"));
+    const std::string last =
+        c.options.stop_after.empty() ? passes().back().name : c.options.stop_after;
+    return run_passes(c, passes_between(passes().front().name, last));
+  } catch (const InternalError& e) {
+    return Error{ErrorCode::kInternal, e.what()};
+  }
+}
+
+Result<std::unique_ptr<Compilation>> run_pipeline(std::unique_ptr<Compilation> c) {
+  if (c->options.stop_after == kImportPass) return c;
+  const bool keeps_graph = !c->options.reproducer_dir.empty();
+  const Graph before = keeps_graph ? c->graph : Graph();
+  Status status = run_guarded(*c);
+  if (status.ok()) return c;
+  Error error = status.take_error();
+  if (error.code == ErrorCode::kInternal && keeps_graph) {
+    error.message = with_reproducer(c->options.reproducer_dir, before, c->options, error.message);
+  }
+  return error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOptions& options) {
+  try {
+    WEFT_ASSIGN_OR_RETURN(auto c, begin({}, options));
+    c->graph = std::move(graph);
+    return run_pipeline(std::move(c));
+  } catch (const InternalError& e) {
+    return Error{ErrorCode::kInternal, e.what()};
+  } catch (const std::bad_alloc&) {
+    return invalid_input("the model needs more memory than there is");
+  }
+}
+
+Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
+                                                   const CompileOptions& options) {
+  try {
+    WEFT_ASSIGN_OR_RETURN(auto c, begin(path, options));
+    WEFT_RETURN_IF_ERROR(read_model(*c));
+    return run_pipeline(std::move(c));
+  } catch (const InternalError& e) {
+    return Error{ErrorCode::kInternal, e.what()};
+  } catch (const std::bad_alloc&) {
+    return invalid_input(path + ": the model needs more memory than there is");
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,260 @@
+#include "driver/explain/explain_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "driver/explain/kernel_summary.h"
+#include "driver/explain/plan_totals.h"
+
+namespace weft {
+
+namespace {
+
+/// Numbers become '#': layer.3 and layer.11 read alike.
+std::string without_numbers(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit) {
+      out += c;
+    } else if (out.empty() || out.back() != '#') {
+      out += '#';
+    }
+  }
+  return out;
+}
+
+std::string bytes_text(int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  if (bytes < 10'000'000) return fmt::format("{:.0f} KB", value * 1e-3);
+  return fmt::format("{:.1f} MB", value * 1e-6);
+}
+
+std::string join(const std::vector<std::string>& names, size_t most) {
+  std::string out;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i) out += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > most) out += fmt::format(", … {} more", names.size() - most);
+  return out;
+}
+
+/// What the names have in common up to a '/', once: "a/b/: c, d/e".
+std::string join_paths(const std::vector<std::string>& names, size_t most) {
+  if (names.size() < 2) return join(names, most);
+  size_t common = names[0].size();
+  for (const std::string& name : names) {
+    size_t i = 0;
+    while (i < std::min(common, name.size()) && name[i] == names[0][i]) ++i;
+    common = i;
+  }
+  const size_t slash = names[0].rfind('/', common == 0 ? 0 : common - 1);
+  if (slash == std::string::npos || slash == 0 || slash >= common) return join(names, most);
+  std::vector<std::string> rest;
+  for (const std::string& name : names) rest.push_back(name.substr(slash + 1));
+  return names[0].substr(0, slash + 1) + ": " + join(rest, most);
+}
+
+/// One step of a plan as lines of text, and what makes it like another.
+struct Entry {
+  std::vector<std::string> lines;  ///< the first goes behind the number
+  std::string likeness;
+  double microseconds = 0;
+};
+
+/// A stretch of entries that repeats.
+struct Repeat {
+  size_t period = 1, count = 1;
+};
+
+/// The period, of at most 64 entries, with which most entries from `begin` on repeat.
+Repeat repeat_at(const std::vector<Entry>& entries, size_t begin) {
+  Repeat best;
+  for (size_t period = 1; period <= 64 && begin + 2 * period <= entries.size(); ++period) {
+    size_t end = begin + period;
+    while (end < entries.size() && entries[end].likeness == entries[end - period].likeness) ++end;
+    const size_t count = (end - begin) / period;
+    if (count >= 2 && count * period > best.count * best.period) best = {period, count};
+  }
+  return best;
+}
+
+class PlanText {
+ public:
+  PlanText(const Target& target, std::string* out) : target_(target), out_(*out) {}
+
+  void plan(const FusionPlan& plan, const TensorProgram& program, const std::string& indent) {
+    std::vector<Entry> entries;
+    for (const FusionPlan::Step& step : plan.order) {
+      entries.push_back(step.opaque
+                            ? opaque(plan, program, step.index)
+                            : kernel(plan.kernels[static_cast<size_t>(step.index)], program));
+    }
+    for (size_t i = 0; i < entries.size();) {
+      const Repeat repeat = repeat_at(entries, i);
+      for (size_t k = i; k < i + repeat.period; ++k) lines(entries[k], k + 1, indent);
+      i += repeat.period * repeat.count;
+      if (repeat.count < 2) continue;
+      double us = 0;
+      for (size_t k = i - repeat.period * (repeat.count - 1); k < i; ++k)
+        us += entries[k].microseconds;
+      const size_t first = i - repeat.period * (repeat.count - 1);
+      out_ += fmt::format("{}      … {} to {}: the same {} more times, {:.1f} us\n", indent,
+                          first + 1, i, repeat.count - 1, us);
+    }
+  }
+
+ private:
+  void lines(const Entry& entry, size_t number, const std::string& indent) {
+    out_ += fmt::format("{}{:>4}  {}\n", indent, number, entry.lines[0]);
+    for (size_t l = 1; l < entry.lines.size(); ++l)
+      out_ += indent + "      " + entry.lines[l] + "\n";
+  }
+
+  Entry kernel(const PlannedKernel& kernel, const TensorProgram& program) const {
+    const Estimate& e = kernel.schedule.estimate;
+    const std::string origins = join_paths(origin_names(program, kernel.group), 8);
+    const std::string scopes = scope_summary(kernel);
+    Entry entry;
+    entry.lines.push_back(fmt::format(
+        "{:<8}{:<14}{:>9.1f} us  {:>8} in  {:>8} out   {}",
+        kernel.is_compute ? "compute" : "memory", kernel.schedule.schedule_template, e.microseconds,
+        bytes_text(e.bytes_read), bytes_text(e.bytes_written), kernel.name));
+    if (!origins.empty()) entry.lines.push_back(origins);
+    if (!kernel.packed_because.empty())
+      entry.lines.push_back("side by side: " + kernel.packed_because);
+    if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
+    const std::string proof = residency_proof(kernel, target_);
+    if (!proof.empty()) entry.lines.push_back(proof);
+    if (kernel.schedule.library) entry.lines.push_back("call: " + print(*kernel.schedule.library));
+    const std::string templates = form_summary(kernel);
+    if (!templates.empty()) entry.lines.push_back("templates: " + templates);
+    entry.microseconds = e.microseconds;
+    entry.likeness =
+        fmt::format("{} {} {} {} {} {}", kernel.schedule.schedule_template,
+                    without_numbers(origins), e.flops, e.bytes_read, e.bytes_written, scopes);
+    return entry;
+  }
+
+  Entry opaque(const FusionPlan& plan, const TensorProgram& program, int32_t index) const {
+    const OpaqueExpr& o = program.opaques[static_cast<size_t>(index)];
+    Entry entry;
+    std::string inner;
+    const auto& regions = plan.regions[static_cast<size_t>(index)];
+    for (size_t r = 0; r < regions.size(); ++r)
+      PlanText(target_, &inner).plan(*regions[r], *o.regions[r], "");
+    const int64_t trips = trip_count(program, o);
+    entry.lines.push_back(std::string(graph_op_name(o.node.op)) +
+                          (trips == 1 ? "" : fmt::format(" of {} steps", trips)));
+    for (const auto& region : regions) {
+      for (const PlannedKernel& kernel : region->kernels)
+        entry.microseconds += static_cast<double>(trips) * kernel.schedule.estimate.microseconds;
+    }
+    for (size_t begin = 0; begin < inner.size();) {
+      const size_t end = inner.find('\n', begin);
+      entry.lines.push_back(inner.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    for (const std::string& line : entry.lines) entry.likeness += without_numbers(line) + "\n";
+    return entry;
+  }
+
+  /// The template forms of the kernel without the names.
+  static std::string form_summary(const PlannedKernel& kernel) {
+    std::vector<std::string> forms;
+    for (const std::string& line : template_summary(kernel)) {
+      forms.push_back(line.substr(0, line.find(' ')));
+    }
+    return join(forms, 3);
+  }
+
+  const Target& target_;
+  std::string& out_;
+};
+
+std::string cuts_text(const Explained& c) {
+  struct Cut {
+    std::string reason;  ///< as it stands on the first edge
+    std::vector<std::string> edges;
+    std::set<std::string> reasons;
+  };
+  std::map<std::string, size_t> position;
+  std::vector<Cut> cuts;
+  for (const EdgeDecision& e : c.plan.edges) {
+    if (e.verdict == EdgeDecision::Verdict::kFused) continue;
+    const std::string reason = std::string(verdict_name(e.verdict)) + ": " + e.reason;
+    const auto [it, fresh] = position.emplace(without_numbers(reason), cuts.size());
+    if (fresh) cuts.push_back({reason, {}, {}});
+    Cut& cut = cuts[it->second];
+    cut.reasons.insert(reason);
+    cut.edges.push_back(step_names(c.tensors, e.producer).back() + " -> " +
+                        step_names(c.tensors, e.consumer).back());
+  }
+  std::string out;
+  if (!cuts.empty()) out += "\nedges that were not fused, and why (--why A,B asks for one)\n";
+  for (Cut& cut : cuts) {
+    const size_t edges = cut.edges.size();
+    std::sort(cut.edges.begin(), cut.edges.end());
+    cut.edges.erase(std::unique(cut.edges.begin(), cut.edges.end()), cut.edges.end());
+    out += "  " + cut.reason;
+    if (cut.reasons.size() > 1) out += fmt::format(" (and {} alike)", cut.reasons.size() - 1);
+    out += fmt::format("\n      {} edge{}: {}\n", edges, edges == 1 ? "" : "s", join(cut.edges, 2));
+  }
+  return out;
+}
+
+/// What the code of a GPU's kernels was found to need.
+std::string device_text(const Explained& c) {
+  int32_t registers = 0, spilling = 0;
+  int64_t shared = 0;
+  std::string out;
+  for (const KernelImage& image : c.program.kernels) {
+    const DeviceLaunch& launch = image.device;
+    registers = std::max(registers, launch.registers);
+    shared = std::max(shared, launch.shared_bytes);
+    spilling += launch.spill_bytes > 0 ? 1 : 0;
+    if (!launch.cooperative) continue;
+    const int64_t resident =
+        resident_blocks_per_sm(c.target, launch.threads, launch.registers, launch.shared_bytes);
+    out += fmt::format(
+        "  {}: its grid barrier needs {} blocks resident; {} SMs hold {} each ({} threads, {} "
+        "registers, {} of shared memory)\n",
+        image.name, launch.blocks, c.target.sm_count, resident, launch.threads, launch.registers,
+        bytes_text(launch.shared_bytes));
+  }
+  for (const std::string& note : c.device_notes) out += "  " + note + "\n";
+  return fmt::format(
+             "\ncode for {}: {} distinct kernels, up to {} registers a thread and {} of shared "
+             "memory a block, {} with spilled registers\n",
+             c.program.arch, c.program.kernels.size(), registers, bytes_text(shared), spilling) +
+         out;
+}
+
+}  // namespace
+
+std::string explain_text(const Explained& c) {
+  const PlanTotals totals = plan_totals(c.plan, c.tensors, c.ops);
+  std::string out = fmt::format(
+      "{}: {} nodes in {} kernels ({} compute, {} memory){}, planner {}\n"
+      "predicted on {}: {:.0f} us, {} read, {} written\n"
+      "arena between kernels: {}, unfused {}{}\n\n",
+      c.model, totals.ops, totals.compute_kernels + totals.memory_kernels, totals.compute_kernels,
+      totals.memory_kernels,
+      totals.library_calls == 0 ? "" : fmt::format(" and {} library calls", totals.library_calls),
+      c.planner, c.target.name, totals.predicted_us, bytes_text(totals.bytes_read),
+      bytes_text(totals.bytes_written), bytes_text(c.planned_arena_bytes),
+      bytes_text(c.unfused_arena_bytes),
+      c.planned_arena_bytes > c.unfused_arena_bytes
+          ? "; the plan raises it: what fused kernels read lives longer"
+          : "");
+  PlanText(c.target, &out).plan(c.plan, c.tensors, "");
+  out += cuts_text(c);
+  if (!c.substitutions.empty()) out += "\nsubstitutions of --fast-math\n";
+  for (const std::string& line : c.substitutions) out += "  " + line + "\n";
+  if (!c.program.arch.empty()) out += device_text(c);
+  return out;
+}
+
+}  // namespace weft

@@ -1,0 +1,126 @@
+#include "driver/explain/kernel_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tile/text/template_form.h"
+
+namespace weft {
+
+namespace {
+
+/// What statements make, in the order of the text.
+void list_targets(const TileBody& body, std::vector<TileSymbolId>* out) {
+  for (const TileNode& node : body) {
+    switch (node.kind) {
+      case TileNode::Kind::kStatement:
+        out->push_back(node.statement.targets[0].symbol);
+        break;
+      case TileNode::Kind::kLoop:
+        list_targets(node.loop->body, out);
+        break;
+      case TileNode::Kind::kCondition:
+        list_targets(node.condition->body, out);
+        break;
+      case TileNode::Kind::kPack:
+        for (const TilePack::Member& m : node.pack->members) list_targets(m.body, out);
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> step_names(const TensorProgram& program, int32_t step) {
+  const TensorProgram::Step& s = program.steps[static_cast<size_t>(step)];
+  const auto& origins = s.opaque ? program.opaques[static_cast<size_t>(s.index)].origins
+                                 : program.exprs[static_cast<size_t>(s.index)].origins;
+  std::vector<std::string> out;
+  for (const int32_t o : origins) {
+    if (o >= 0 && static_cast<size_t>(o) < program.origins.size())
+      out.push_back(program.origins[static_cast<size_t>(o)].name);
+  }
+  if (!out.empty()) return out;
+  if (s.opaque) {
+    const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(s.index)];
+    return {std::string(graph_op_name(opaque.node.op))};
+  }
+  const TensorExpr& expr = program.exprs[static_cast<size_t>(s.index)];
+  return {program.tensors[static_cast<size_t>(expr.output)].name};
+}
+
+std::vector<std::string> origin_names(const TensorProgram& program, const Group& group) {
+  std::set<int32_t> ids;
+  for (const ExprId e : group.exprs) {
+    const auto& origins = program.exprs[static_cast<size_t>(e)].origins;
+    ids.insert(origins.begin(), origins.end());
+  }
+  std::vector<std::string> out;
+  for (const int32_t id : ids) {
+    if (id >= 0 && static_cast<size_t>(id) < program.origins.size())
+      out.push_back(program.origins[static_cast<size_t>(id)].name);
+  }
+  return out;
+}
+
+std::string scope_summary(const PlannedKernel& kernel) {
+  std::map<std::string, int> count;
+  const TileProgram& tile = kernel.schedule.program;
+  for (size_t s = 0; s < tile.symbols.size(); ++s) {
+    const TileSymbol& symbol = tile.symbols[s];
+    if (symbol.kind != TileSymbol::Kind::kValue && symbol.kind != TileSymbol::Kind::kCarry)
+      continue;
+    ++count[std::string(scope_name(kernel.schedule.scopes.symbols[s].scope, tile.cpu))];
+  }
+  std::string out;
+  for (const auto& [scope, n] : count)
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", scope, n);
+  return out;
+}
+
+std::vector<std::string> template_summary(const PlannedKernel& kernel) {
+  const TileProgram& tile = kernel.schedule.program;
+  if (tile.cpu) return {};
+  std::vector<std::string> out;
+  std::map<std::string, size_t> known;
+  std::vector<TileSymbolId> symbols;
+  list_targets(tile.body, &symbols);
+  const std::vector<TemplateForm> forms = template_forms(tile, kernel.schedule.scopes);
+  for (size_t s = 0; s < forms.size(); ++s) {
+    std::string form = print(forms[s]);
+    const std::string& name = tile.symbols[static_cast<size_t>(symbols[s])].name;
+    const auto [it, fresh] = known.emplace(form, out.size());
+    if (fresh) {
+      out.push_back(std::move(form.append(" ").append(name)));
+    } else {
+      out[it->second].append(", ").append(name);
+    }
+  }
+  return out;
+}
+
+std::string residency_proof(const PlannedKernel& kernel, const Target& target) {
+  const TileProgram& tile = kernel.schedule.program;
+  const ScopeAnalysis& scopes = kernel.schedule.scopes;
+  const bool waits = std::any_of(scopes.barriers.begin(), scopes.barriers.end(),
+                                 [](const BarrierPoint& b) { return b.scope == Scope::kGrid; });
+  if (!waits && scopes.cluster_blocks > 1) {
+    return fmt::format("clusters of {} blocks, {} has up to {}", scopes.cluster_blocks, target.name,
+                       target.cluster_blocks);
+  }
+  if (tile.cpu || !waits || !tile.blocks.is_const()) return {};
+  const int64_t blocks = tile.blocks.constant(), threads = tile.warps * 32;
+  const int64_t per_sm = std::max<int64_t>(tile.per_sm, 1);
+  const int64_t registers = registers_for_residency(target, threads, per_sm);
+  const int64_t fit = resident_blocks_per_sm(target, threads, registers, scopes.block_bytes);
+  return fmt::format(
+      "grid barrier: {} blocks {} {} SMs x {} of {} threads, at most {} registers and {} B shared "
+      "each, of which an SM holds {}",
+      blocks, blocks <= per_sm * target.sm_count ? "<=" : ">", target.sm_count, per_sm, threads,
+      registers, scopes.block_bytes, fit);
+}
+
+}  // namespace weft

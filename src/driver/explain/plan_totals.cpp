@@ -1,0 +1,48 @@
+#include "driver/explain/plan_totals.h"
+
+namespace weft {
+
+namespace {
+
+void walk(const FusionPlan& plan, const TensorProgram& program, int64_t times,
+          const std::function<void(const PlannedKernel&, int64_t)>& f) {
+  for (const PlannedKernel& kernel : plan.kernels) f(kernel, times);
+  for (size_t o = 0; o < plan.regions.size(); ++o) {
+    const OpaqueExpr& opaque = program.opaques[o];
+    const int64_t inner = region_runs(program, opaque, times);
+    for (size_t r = 0; r < plan.regions[o].size(); ++r)
+      walk(*plan.regions[o][r], *opaque.regions[r], inner, f);
+  }
+}
+
+}  // namespace
+
+int64_t trip_count(const TensorProgram& program, const OpaqueExpr& opaque) {
+  const auto* scan = std::get_if<ScanAttrs>(&opaque.node.attrs);
+  if (scan == nullptr) return 1;
+  const TensorId scanned = opaque.operands[static_cast<size_t>(scan->carry_count)];
+  return declared_type(program.tensors[static_cast<size_t>(scanned)]).shape[0];
+}
+
+int64_t region_runs(const TensorProgram& program, const OpaqueExpr& opaque, int64_t times) {
+  int64_t runs = 0;
+  return __builtin_mul_overflow(times, trip_count(program, opaque), &runs) ? times : runs;
+}
+
+PlanTotals plan_totals(const FusionPlan& plan, const TensorProgram& program, int64_t ops) {
+  PlanTotals t;
+  t.ops = ops;
+  walk(plan, program, 1, [&](const PlannedKernel& kernel, int64_t times) {
+    (kernel.schedule.library ? t.library_calls
+     : kernel.is_compute     ? t.compute_kernels
+                             : t.memory_kernels) += 1;
+    const Estimate& e = kernel.schedule.estimate;
+    t.bytes_read += times * e.bytes_read;
+    t.bytes_written += times * e.bytes_written;
+    t.flops += times * e.flops;
+    t.predicted_us += static_cast<double>(times) * e.microseconds;
+  });
+  return t;
+}
+
+}  // namespace weft

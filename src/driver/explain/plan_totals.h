@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "plan/fusion_plan.h"
+
+namespace weft {
+
+/// Sums over a run of a plan.
+struct PlanTotals {
+  int64_t ops = 0;                                  ///< nodes of the model
+  int64_t memory_kernels = 0, compute_kernels = 0;  ///< in the plan, not launches
+  int64_t library_calls = 0;                        ///< the same, of a vendor's library
+  int64_t bytes_read = 0, bytes_written = 0, flops = 0;
+  double predicted_us = 0;
+};
+
+/// What stands in a scan counts once a step; branches and while loops once. `ops`: nodes of the
+/// model.
+PlanTotals plan_totals(const FusionPlan& plan, const TensorProgram& program, int64_t ops);
+
+/// Times that the regions of an opaque step run: the steps of a scan, else 1.
+int64_t trip_count(const TensorProgram& program, const OpaqueExpr& opaque);
+
+/// Times that they run where the opaque step itself runs `times` times; never overflows.
+int64_t region_runs(const TensorProgram& program, const OpaqueExpr& opaque, int64_t times);
+
+}  // namespace weft

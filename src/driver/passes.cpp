@@ -1,0 +1,303 @@
+#include "driver/passes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "assemble/arena_peak.h"
+#include "assemble/build_program.h"
+#include "codegen/cpu/code_features.h"
+#include "driver/compile_device_kernels.h"
+#include "driver/explain/explain_json.h"
+#include "driver/explain/explain_text.h"
+#include "driver/generate_kernels.h"
+#include "driver/lower_kernels.h"
+#include "expr/assign_layouts.h"
+#include "expr/express.h"
+#include "expr/open_axes.h"
+#include "expr/sink_constants.h"
+#include "expr/widen_halves.h"
+#include "kernel/divide_by_invariants.h"
+#include "kernel/prefetch_rows.h"
+#include "kernel/shorten_exponentials.h"
+#include "kernel/stream_outputs.h"
+#include "rewrite/fold_constants.h"
+#include "rewrite/inline_constant_if.h"
+#include "rewrite/merge_equal_nodes.h"
+#include "rewrite/narrow_regions.h"
+#include "rewrite/remove_dead_nodes.h"
+#include "rewrite/simplify_graph.h"
+#include "rewrite/unroll_scans.h"
+#include "runtime/thread_pool.h"
+
+namespace weft {
+
+namespace {
+
+/// A folded constant may be larger than its operands up to this size.
+constexpr int64_t kFoldBytes = int64_t{1} << 16;
+/// A constant up to this size is made in each region that reads it.
+constexpr int64_t kNarrowBytes = 64;
+/// Recurrences of more steps stay loops even with --unroll.
+constexpr int64_t kUnrollTrips = 1024;
+/// Of tensors that a device's kernels access in vectors.
+constexpr int32_t kDeviceAlignment = 16;
+
+Result<bool> run_fold_constants(Compilation& c) { return fold_constants(c.graph, kFoldBytes); }
+Result<bool> run_inline_if(Compilation& c) { return inline_constant_if(c.graph); }
+Result<bool> run_narrow_regions(Compilation& c) { return narrow_regions(c.graph, kNarrowBytes); }
+Result<bool> run_unroll(Compilation& c) {
+  return c.options.unroll && unroll_scans(c.graph, kUnrollTrips);
+}
+Result<bool> run_simplify(Compilation& c) { return simplify_graph(c.graph); }
+Result<bool> run_merge_equal(Compilation& c) { return merge_equal_nodes(c.graph); }
+Result<bool> run_remove_dead(Compilation& c) { return remove_dead_nodes(c.graph); }
+Result<bool> run_express(Compilation& c) {
+  WEFT_ASSIGN_OR_RETURN(c.tensors, express(c.graph));
+  return true;
+}
+
+template <typename F>
+void for_each_program(TensorProgram& program, F&& f) {
+  f(program);
+  for (OpaqueExpr& o : program.opaques) {
+    for (auto& region : o.regions) for_each_program(*region, f);
+  }
+}
+
+Result<bool> run_sink_constants(Compilation& c) {
+  sink_constants(c.tensors);
+  return true;
+}
+
+Result<bool> run_fold_movement(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { fold_movement(p); });
+  return true;
+}
+Result<bool> run_split_axes(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { split_axes(p); });
+  return true;
+}
+Result<bool> run_sink_movement(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { sink_movement(p); });
+  return true;
+}
+Result<bool> run_widen_operands(Compilation& c) {
+  if (c.target.is_gpu()) return true;
+  for_each_program(c.tensors, [](TensorProgram& p) { widen_operands(p); });
+  return true;
+}
+Result<bool> run_merge_products(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { remove_dead_expressions(p); });
+  const bool is_known = c.unfused_arena_bytes > 0;  // where the graph is expressed once more
+  if (!is_known) c.unfused_arena_bytes = unfused_arena_peak(c.tensors, !c.target.is_gpu());
+  if (!c.merges_products) return true;
+  for_each_program(c.tensors, [](TensorProgram& p) { pack_contractions(p); });
+  return true;
+}
+Result<bool> run_remove_dead_expressions(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { remove_dead_expressions(p); });
+  return true;
+}
+Result<bool> run_assign_layouts(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { assign_layouts(p); });
+  return true;
+}
+/// What depends on the dimensions that the model leaves open. Where the model at the other binding
+/// is another program, nothing is known of it.
+Result<bool> run_mark_open(Compilation& c) {
+  Compilation* other = other_binding_of(c);
+  if (other != nullptr && mark_open_axes(c.tensors, other->tensors)) return true;
+  c.other = {};
+  return false;
+}
+
+/// The compilation planned once more with the same passes, but for the merging of products. Takes
+/// the other binding, which is then without them, too.
+Result<Compilation> planned_unmerged(Compilation& c) {
+  const std::span<const Pass> express = passes_between(kFirstExpressing, kLastExpressing);
+  Compilation apart;
+  apart.options = c.options;
+  apart.options.dump_dir.clear();
+  apart.target = c.target;
+  apart.planner = c.planner;
+  apart.graph = c.graph;
+  apart.unfused_arena_bytes = c.unfused_arena_bytes;
+  apart.other = std::exchange(c.other, {});
+  WEFT_RETURN_IF_ERROR(run_passes(apart, express));
+  if (Compilation* other = other_binding_of(apart)) {
+    other->merges_products = false;
+    WEFT_RETURN_IF_ERROR(run_passes(*other, express));
+  }
+  WEFT_RETURN_IF_ERROR(run_passes(apart, passes_between("mark-open-axes", "plan")));
+  return apart;
+}
+
+Result<bool> run_plan(Compilation& c) {
+  PlanOptions options;
+  options.planner = c.options.planner;
+  WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
+  c.planned_arena_bytes = arena_peak(c.tensors, c.plan);
+  const bool may_unmerge = c.merges_products && c.planner->unmerges_for_arena;
+  if (!may_unmerge || c.planned_arena_bytes <= c.unfused_arena_bytes) return true;
+  WEFT_ASSIGN_OR_RETURN(Compilation apart, planned_unmerged(c));
+  if (apart.planned_arena_bytes >= c.planned_arena_bytes) return true;
+  c.tensors = std::move(apart.tensors);
+  c.plan = std::move(apart.plan);
+  c.other = std::move(apart.other);
+  c.planned_arena_bytes = apart.planned_arena_bytes;
+  return true;
+}
+
+Result<bool> run_lower(Compilation& c) {
+  WEFT_RETURN_IF_ERROR(lower_kernels(c));
+  for (const KernelFunction* f : functions_of(c)) {
+    if (multiplies_by(*f, KernelUnit::kM16N8K8TF32))
+      c.substitutions.push_back(f->name + ": products of float32 are rounded to tf32");
+  }
+  return true;
+}
+
+/// Rewrites of kernels for a CPU: `rewrite` sees each of them.
+template <typename F>
+Result<bool> rewrite_kernels(Compilation& c, F&& rewrite) {
+  if (c.target.is_gpu()) return false;
+  bool changed = false;
+  for (CompiledKernel& kernel : c.kernels) {
+    if (!rewrite(kernel.function)) continue;
+    changed = true;
+    if (c.options.verify) WEFT_RETURN_IF_ERROR(verify_kernel(kernel.function));
+  }
+  return changed;
+}
+Result<bool> run_stream_outputs(Compilation& c) {
+  return rewrite_kernels(c, [&](KernelFunction& f) { return stream_outputs(f, c.target); });
+}
+Result<bool> run_prefetch_rows(Compilation& c) {
+  return rewrite_kernels(c, [&](KernelFunction& f) { return prefetch_rows(f, c.target); });
+}
+Result<bool> run_divide_by_invariants(Compilation& c) {
+  const auto& features = c.target.features;
+  if (std::find(features.begin(), features.end(), "fma") == features.end()) return false;
+  return rewrite_kernels(c, [&](KernelFunction& f) {
+    const int replaced = divide_by_invariants(f, c.options.fast_math);
+    if (replaced != 0 && c.options.fast_math) {
+      c.substitutions.push_back(fmt::format(
+          "{}: divisions by what a loop does not change are products: {}", f.name, replaced));
+    }
+    return replaced != 0;
+  });
+}
+Result<bool> run_shorten_exponentials(Compilation& c) {
+  if (!c.options.fast_math) return false;
+  return rewrite_kernels(c, [&](KernelFunction& f) {
+    const int shortened = shorten_exponentials(f, c.target);
+    if (shortened != 0) {
+      c.substitutions.push_back(
+          fmt::format("{}: exponentials by the shorter recipe: {}", f.name, shortened));
+    }
+    return shortened != 0;
+  });
+}
+
+void note_input_ranges(const ImportedModel& model, Program& program) {
+  for (const ImportedInput& input : model.inputs) {
+    if (input.graph_input < 0 || !input.range) continue;
+    ProgramIo& io = program.inputs[static_cast<size_t>(input.graph_input)];
+    io.lowest = input.range->lo;
+    io.highest = input.range->hi;
+  }
+}
+
+Result<bool> run_generate(Compilation& c) {
+  const std::unique_ptr<CacheFolder> cache = open_cache(c.options);
+  const auto generate = [&]() -> Result<std::vector<KernelImage>> {
+    if (!c.target.is_gpu()) return generate_kernels(c, cache.get());
+    if (!c.options.device_code) return describe_device_kernels(c);
+    return compile_device_kernels(c, cache.get());
+  };
+  WEFT_ASSIGN_OR_RETURN(std::vector<KernelImage> images, generate());
+  if (cache != nullptr) {
+    WEFT_ASSIGN_OR_RETURN(c.files, ModelFiles::identify(c.imported.files, c.options.verify_cache));
+  }
+  LayoutOptions constants{available_cores(), cache.get(), {}};
+  constants.content_key = [&c](const HostTensor& value) { return c.files.content_key(value); };
+  WEFT_ASSIGN_OR_RETURN(BuiltProgram built,
+                        build_program(c.tensors, c.plan, code_of_plan(c), c.target, constants));
+  if (cache != nullptr) cache->trim();
+  c.program = std::move(built.program);
+  c.cached_constants = std::move(built.cached_constants);
+  c.program.kernels = std::move(images);
+  if (c.target.is_gpu()) {
+    for (auto* list : {&c.program.inputs, &c.program.outputs}) {
+      for (ProgramIo& io : *list) io.alignment = kDeviceAlignment;
+    }
+    if (c.options.device_code) c.program.arch = device_arch(c.target);
+  }
+  note_input_ranges(c.imported, c.program);
+  c.program.model = c.model;
+  c.program.target = c.target.name;
+  if (!c.program.kernels.empty() && !c.target.is_gpu())
+    c.program.required_features = code_features(c.target);
+  c.program.explanation = explain_text(explained(c));
+  c.program.explanation_json = explain_json(explained(c));
+  return true;
+}
+
+constexpr Pass kPasses[] = {
+    // Those over the graph run until a round changes nothing.
+    {"fold-constants", "graph", run_fold_constants},
+    {"inline-constant-if", "graph", run_inline_if},
+    {"narrow-regions", "graph", run_narrow_regions},
+    {"unroll-scans", "graph", run_unroll},
+    {"simplify", "graph", run_simplify},
+    {"merge-equal-nodes", "graph", run_merge_equal},
+    {"remove-dead-nodes", "graph", run_remove_dead},
+    {"express", "tensor-program", run_express},
+    {"sink-constants", "tensor-program", run_sink_constants},
+    {"fold-movement", "tensor-program", run_fold_movement},
+    {"split-axes", "tensor-program", run_split_axes},
+    {"sink-movement", "tensor-program", run_sink_movement},
+    {"widen-operands", "tensor-program", run_widen_operands},
+    {"pack-contractions", "tensor-program", run_merge_products},
+    {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
+    {"assign-layouts", "tensor-program", run_assign_layouts},
+    {"mark-open-axes", "tensor-program", run_mark_open},
+    {"plan", "plan", run_plan},
+    {"lower", "kernel", run_lower},
+    {"stream-outputs", "kernel", run_stream_outputs},
+    {"prefetch-rows", "kernel", run_prefetch_rows},
+    {"divide-by-invariants", "kernel", run_divide_by_invariants},
+    {"shorten-exponentials", "kernel", run_shorten_exponentials},
+    {"generate", "code", run_generate},
+};
+
+}  // namespace
+
+std::span<const Pass> passes() { return kPasses; }
+
+std::span<const Pass> passes_between(std::string_view first, std::string_view last) {
+  const auto named = [](std::string_view name) {
+    const Pass* pass = std::ranges::find(kPasses, name, &Pass::name);
+    WEFT_CHECK(pass != std::end(kPasses), "there is no pass " + std::string(name));
+    return pass;
+  };
+  const Pass *begin = named(first), *end = named(last) + 1;
+  WEFT_CHECK(begin < end, std::string(last) + " runs before " + std::string(first));
+  return {begin, end};
+}
+
+std::string last_pass_of(const std::vector<std::string>& levels) {
+  const auto is_asked_for = [&](std::string_view level) {
+    return std::ranges::find(levels, level) != levels.end();
+  };
+  std::string last;
+  for (const Pass& pass : kPasses) {
+    const std::string_view level(pass.level);
+    if (is_asked_for(level) || (level == "plan" && is_asked_for("tile-program"))) last = pass.name;
+  }
+  return last;
+}
+
+}  // namespace weft
