@@ -13,6 +13,7 @@
 #include "support/hash.h"
 #include "support/printable.h"
 #include "tools/commands.h"
+#include "tools/later.h"
 #include "tools/limit_memory.h"
 
 namespace weft {
@@ -20,17 +21,6 @@ namespace {
 
 /// Files come into place complete, so an interrupt may end the process at once.
 void on_interrupt(int) { _exit(static_cast<int>(ErrorCode::kInterrupted)); }
-
-/// Commands of the contract that are yet to come: refused by name, whatever follows them.
-void add_later_command(CLI::App& app, Status& status, const char* name, const char* what) {
-  CLI::App* command = app.add_subcommand(name, std::string(what) + " (not there yet)");
-  command->allow_extras();
-  command->callback([&status, name] {
-    status =
-        Error{ErrorCode::kMissingDevice,
-              fmt::format("'{}' is not there yet: candidates are chosen by the model alone", name)};
-  });
-}
 
 /// A first word that is neither option nor command.
 Status check_command(const CLI::App& app, int argc, char** argv) {
@@ -53,8 +43,9 @@ Status parse_and_run(CLI::App& app, int argc, char** argv, int* usage) {
   add_cache_command(app, status);
   add_targets_command(app, status);
   add_calibrate_command(app, status);
-  add_later_command(app, status, "tune", "Measure candidates into the performance library");
+  add_later(app);
   WEFT_RETURN_IF_ERROR(check_command(app, argc, argv));
+  if (argc > 1) WEFT_RETURN_IF_ERROR(refuse_later({argv + 1, argv + argc}));
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());

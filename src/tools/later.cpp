@@ -1,0 +1,85 @@
+#include "tools/later.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+namespace {
+
+struct LaterCommand {
+  const char* name;
+  const char* help;
+};
+constexpr LaterCommand kCommands[] = {
+    {"tune", "Measure candidates into the performance library"},
+    {"library", "Show, export, import, merge or prune the performance library"},
+    {"quantize", "Write a model of 8- or 4-bit weights"},
+};
+
+/// Commands that take a model and compile it.
+constexpr std::string_view kOfModels = "run compile bench explain dump bisect";
+
+struct LaterOption {
+  const char* name;
+  std::string_view commands;  ///< that will have it
+};
+constexpr LaterOption kOptions[] = {
+    {"--candidates", "explain"},
+    {"--compare", "explain"},
+    {"--optimal", "explain"},
+    {"--compute-as-calls", "explain"},
+    {"--compositions", "explain"},
+    {"--html", "explain"},
+    {"--measure", "explain"},
+    {"--async", "run"},
+    {"--precision", kOfModels},
+};
+
+/// Whether a list of words has this one.
+bool lists(std::string_view words, std::string_view word) {
+  for (size_t begin = 0; begin < words.size();) {
+    const size_t end = std::min(words.find(' ', begin), words.size());
+    if (words.substr(begin, end - begin) == word) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+void add_later(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    std::string names;
+    for (const LaterOption& option : kOptions) {
+      if (!lists(option.commands, command->get_name())) continue;
+      names += (names.empty() ? "" : ", ") + std::string(option.name);
+    }
+    if (!names.empty()) command->footer("Not there yet: " + names);
+  }
+  for (const LaterCommand& command : kCommands)
+    app.add_subcommand(command.name, std::string(command.help) + " (not there yet)");
+}
+
+Status refuse_later(std::span<char* const> words) {
+  if (words.empty()) return {};
+  const std::string_view command = words[0];
+  for (const LaterCommand& later : kCommands) {
+    if (command == later.name) return unsupported(fmt::format("'{}' is not there yet", command));
+  }
+  for (const char* text : words.subspan(1)) {
+    const std::string_view word(text);
+    if (word == "--") break;  // what follows is no option
+    const std::string_view name = word.substr(0, word.find('='));
+    for (const LaterOption& later : kOptions) {
+      if (name == later.name && lists(later.commands, command))
+        return unsupported(fmt::format("{} {}: this option is not there yet", command, name));
+    }
+  }
+  return {};
+}
+
+}  // namespace weft
