@@ -394,7 +394,8 @@ void Builder::add_carries(Frame& frame, const OpaqueExpr& o, int64_t count, Loop
 }
 
 /// What a scan reads and writes step by step.
-void Builder::add_slices(Frame& frame, const OpaqueExpr& o, LoopStep& loop, RegionBuffers* of_body) {
+void Builder::add_slices(Frame& frame, const OpaqueExpr& o, LoopStep& loop,
+                         RegionBuffers* of_body) {
   const auto& attrs = std::get<ScanAttrs>(o.node.attrs);
   const TensorProgram& body = *o.regions.back();
   const auto carries = static_cast<size_t>(attrs.carry_count);

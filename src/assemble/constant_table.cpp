@@ -5,10 +5,9 @@ namespace weft {
 const ConstantTable::Entry& ConstantTable::add(const Tensor& tensor, DType type,
                                                const Layout& layout, const Shape& shape) {
   const bool as_is = layout.is_row_major() && type == tensor.type.dtype;
-  Entry& entry =
-      known_[{tensor.value.raw(),
-              print(TensorType{tensor.type.dtype, tensor.type.shape}) +
-                  (as_is ? "" : print(TensorType{type, shape}) + print(layout))}];
+  Entry& entry = known_[{tensor.value.raw(),
+                         print(TensorType{tensor.type.dtype, tensor.type.shape}) +
+                             (as_is ? "" : print(TensorType{type, shape}) + print(layout))}];
   const bool is_known = entry.bytes > 0;
   if (is_known) return entry;
   entry = {values_.size(), tensor.value.shape(), tensor.value.bytes()};

@@ -114,7 +114,7 @@ Hash128 laid_out_key(const LayoutJob& job, const LayoutOptions& options) {
 
 /// The cache's view of a laid out constant of this type and size.
 std::optional<HostTensor> view_laid_out(const CacheFolder& cache, const Hash128& key, DType type,
-                                      const Shape& shape, int64_t bytes) {
+                                        const Shape& shape, int64_t bytes) {
   std::optional<MappedFile> file = cache.find(key, kLaidOutKind);
   if (!file || file->bytes.size() != static_cast<size_t>(bytes)) return std::nullopt;
   return HostTensor(type, shape, file->owner, file->bytes);

@@ -159,9 +159,8 @@ Result<std::optional<Difference>> bisect_model(const ModelRequest& request, doub
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
   options.stop_after = kImportPass;
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(request.model, options));
-  WEFT_ASSIGN_OR_RETURN(
-      const auto inputs,
-      program_inputs(c->imported.inputs, graph_inputs(c->graph), request.inputs));
+  WEFT_ASSIGN_OR_RETURN(const auto inputs,
+                        program_inputs(c->imported.inputs, graph_inputs(c->graph), request.inputs));
   options.stop_after.clear();
   return bisect(c->graph, inputs, options, rtol, atol);
 }

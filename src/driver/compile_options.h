@@ -13,7 +13,10 @@
 namespace weft {
 
 struct CompileOptions {
-  std::string planner = "auto";
+  std::string planner = "auto";  ///< a name of plan/planners.h
+  /// The text of a plan that is built as it stands, in the place of what the planner would make:
+  /// its name is in the text. Where it came from, for messages.
+  std::string plan_text, plan_source;
   int threads = 0;               ///< 0: all that the process may use
   int max_vector_bytes = 0;      ///< 0: the machine's
   std::optional<Target> device;  ///< planned and generated for instead of this machine

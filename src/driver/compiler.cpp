@@ -9,6 +9,7 @@
 #include "driver/graph_file.h"
 #include "driver/other_binding.h"
 #include "driver/passes.h"
+#include "driver/plan_file.h"
 #include "driver/reproducer.h"
 
 namespace weft {
@@ -20,10 +21,17 @@ Result<std::unique_ptr<Compilation>> begin(std::string model, const CompileOptio
   auto c = std::make_unique<Compilation>();
   c->model = std::move(model);
   c->options = options;
-  WEFT_ASSIGN_OR_RETURN(c->planner, find_planner(options.planner));
-  c->merges_products = c->planner->merges_products;
-  c->target = options.device ? *options.device
-                             : host_cpu_target(options.threads, options.max_vector_bytes);
+  bool unmerged = false;
+  if (!options.plan_text.empty()) {
+    auto header = parse_plan_header(options.plan_text);
+    if (!header.ok()) return of_plan_file(c->options, header.take_error());
+    c->options.planner = header->planner;
+    unmerged = header->unmerged;
+  }
+  WEFT_ASSIGN_OR_RETURN(c->planner, find_planner(c->options.planner));
+  c->merges_products = c->planner->merges_products && !unmerged;
+  c->target =
+      options.device ? *options.device : host_cpu_target(options.threads, options.max_vector_bytes);
   c->target.reduced_float32 = options.fast_math;
   return c;
 }

@@ -42,6 +42,8 @@ std::optional<CompileOptions> other_binding(const CompileOptions& as_first,
   if (extents.empty()) return std::nullopt;
   CompileOptions options;
   options.planner = as_first.planner;
+  options.plan_text = as_first.plan_text;
+  options.plan_source = as_first.plan_source;
   options.threads = as_first.threads;
   options.max_vector_bytes = as_first.max_vector_bytes;
   options.fast_math = as_first.fast_math;

@@ -1,5 +1,7 @@
 #include "driver/passes.h"
 
+#include "driver/plan_file.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,7 +136,17 @@ Result<Compilation> planned_unmerged(Compilation& c) {
   return apart;
 }
 
+/// The plan of a text, which chose before.
+Result<bool> run_given_plan(Compilation& c) {
+  auto plan = parse_plan(c.options.plan_text, c.tensors, c.target);
+  if (!plan.ok()) return of_plan_file(c.options, plan.take_error());
+  c.plan = std::move(*plan);
+  c.planned_arena_bytes = arena_peak(c.tensors, c.plan);
+  return true;
+}
+
 Result<bool> run_plan(Compilation& c) {
+  if (!c.options.plan_text.empty()) return run_given_plan(c);
   PlanOptions options;
   options.planner = c.options.planner;
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
@@ -145,6 +157,7 @@ Result<bool> run_plan(Compilation& c) {
   if (apart.planned_arena_bytes >= c.planned_arena_bytes) return true;
   c.tensors = std::move(apart.tensors);
   c.plan = std::move(apart.plan);
+  c.plan.unmerged = true;
   c.other = std::move(apart.other);
   c.planned_arena_bytes = apart.planned_arena_bytes;
   return true;

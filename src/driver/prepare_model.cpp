@@ -132,9 +132,8 @@ bool is_artefact(const std::string& path) { return path.size() > 5 && path.ends_
 Result<CompileOptions> options_for_target(const ModelRequest& request) {
   CompileOptions options = request.options;
   if (request.target == "cpu" || request.target == "interp") return options;
-  WEFT_ASSIGN_OR_RETURN(
-      std::vector<Target> devices,
-      targets_by_names(request.target == "simt" ? kEmulated : request.target));
+  WEFT_ASSIGN_OR_RETURN(std::vector<Target> devices,
+                        targets_by_names(request.target == "simt" ? kEmulated : request.target));
   if (devices.size() != 1)
     return invalid_input("--target " + request.target + ": one target; only compile takes several");
   options.device = std::move(devices.front());

@@ -60,6 +60,8 @@ std::string_view verdict_name(EdgeDecision::Verdict v);
 /// A partition of the expressions into kernels, in an order that respects every dependence.
 struct FusionPlan {
   std::string planner;
+  /// Products of one input stay apart, though the planner merges them.
+  bool unmerged = false;
   std::vector<PlannedKernel> kernels;
   struct Step {
     bool opaque = false;
@@ -110,5 +112,8 @@ std::string print(const FusionPlan& plan, const TensorProgram& program);
 /// verifies. Errors (kInvalidInput) begin with "line:column: ".
 Result<FusionPlan> parse_plan(std::string_view text, const TensorProgram& program,
                               const Target& target);
+/// What must be known of a plan's text before there is the program that it is of: its planner, and
+/// whether products stay apart. Its kernels are empty.
+Result<FusionPlan> parse_plan_header(std::string_view text);
 
 }  // namespace weft

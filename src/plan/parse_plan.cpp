@@ -10,6 +10,15 @@ namespace weft {
 
 namespace {
 
+Result<FusionPlan> plan_header(TextCursor& cursor) {
+  FusionPlan plan;
+  WEFT_RETURN_IF_ERROR(cursor.expect("plan"));
+  WEFT_ASSIGN_OR_RETURN(plan.planner, cursor.name());
+  plan.unmerged = cursor.take("unmerged");
+  WEFT_RETURN_IF_ERROR(cursor.expect("{"));
+  return plan;
+}
+
 class PlanReader {
  public:
   PlanReader(std::string_view text, const Target& target) : cursor_(text), target_(target) {}
@@ -40,11 +49,8 @@ class PlanReader {
 
   Result<FusionPlan> plan(const TensorProgram& program) {
     const Names names = names_of(program);
-    FusionPlan plan;
+    WEFT_ASSIGN_OR_RETURN(FusionPlan plan, plan_header(cursor_));
     plan.regions.resize(program.opaques.size());
-    WEFT_RETURN_IF_ERROR(cursor_.expect("plan"));
-    WEFT_ASSIGN_OR_RETURN(plan.planner, cursor_.name());
-    WEFT_RETURN_IF_ERROR(cursor_.expect("{"));
     while (!cursor_.take("}")) {
       if (cursor_.take("kernel")) {
         WEFT_RETURN_IF_ERROR(kernel(program, names, plan));
@@ -202,6 +208,11 @@ class PlanReader {
 };
 
 }  // namespace
+
+Result<FusionPlan> parse_plan_header(std::string_view text) {
+  TextCursor cursor(text);
+  return plan_header(cursor);
+}
 
 Result<FusionPlan> parse_plan(std::string_view text, const TensorProgram& program,
                               const Target& target) {

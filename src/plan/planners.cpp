@@ -48,8 +48,6 @@ Result<const Planner*> find_planner(std::string_view name) {
   const std::string quoted = "planner '" + std::string(name) + "'";
   if (std::ranges::find(kLater, name) != kLater.end())
     return unsupported(quoted + " is not there yet; use " + planner_names());
-  if (name.ends_with(".plan"))
-    return unsupported(quoted + ": plans from files are not there yet; use " + planner_names());
   return invalid_input("unknown " + quoted + "; known: " + planner_names());
 }
 

@@ -21,7 +21,7 @@ class PlanPrinter {
  public:
   void plan(const FusionPlan& plan, const TensorProgram& program, int depth) {
     const std::string indent(static_cast<size_t>(2 * depth), ' ');
-    out_ += "plan " + print_name(plan.planner) + " {\n";
+    out_ += "plan " + print_name(plan.planner) + (plan.unmerged ? " unmerged {\n" : " {\n");
     for (const FusionPlan::Step& step : plan.order) {
       out_ += indent + "  ";
       if (step.opaque) {

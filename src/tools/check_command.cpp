@@ -64,7 +64,8 @@ void add_check_command(CLI::App& app, Status& status) {
   command->add_option("--target", o->target, "cpu (default) or interp");
   command->add_option("--plan", o->options.planner, planner_help());
   command
-      ->add_option("--vector-bytes", o->options.max_vector_bytes, "Use vectors of at most 16, 32 or 64 bytes")
+      ->add_option("--vector-bytes", o->options.max_vector_bytes,
+                   "Use vectors of at most 16, 32 or 64 bytes")
       ->check(CLI::IsMember({16, 32, 64}));
   command->add_flag("--json", o->json, "One JSON object on stdout");
   command->add_option("--rtol", o->options.tolerance.relative, "Relative tolerance (1e-3)");

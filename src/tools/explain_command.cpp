@@ -4,6 +4,7 @@
 
 #include "driver/compiler.h"
 #include "driver/device_target.h"
+#include "driver/explain/candidates_text.h"
 #include "driver/explain/edge_verdicts.h"
 #include "driver/explain/explain_json.h"
 #include "driver/explain/explain_text.h"
@@ -21,6 +22,7 @@ struct ExplainCommand {
   ModelOptions model;
   bool json = false;
   std::string why;
+  std::string candidates;
 };
 
 /// The two names of --why A,B.
@@ -75,13 +77,22 @@ Status explain_artefact(const ExplainCommand& o) {
 
 Status explain(const ExplainCommand& o) {
   WEFT_RETURN_IF_ERROR(check_target_names(o.model.target));
-  if (is_artefact(o.model.model)) return explain_artefact(o);
+  if (is_artefact(o.model.model)) {
+    if (!o.candidates.empty())
+      return invalid_input("--candidates needs the model: an artefact holds what was chosen");
+    return explain_artefact(o);
+  }
   WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
   // What --fast-math substitutes is known when there are kernels.
   options.stop_after = last_pass_of({options.fast_math ? "kernel" : "plan"});
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
   if (!o.why.empty()) return why(explained(*c), o.why);
+  if (!o.candidates.empty()) {
+    WEFT_ASSIGN_OR_RETURN(const std::string text, candidates_text(explained(*c), o.candidates));
+    fmt::print("{}", printable(text));
+    return {};
+  }
   if (o.json) {
     fmt::print("{}\n", explain_json(explained(*c)));
     return {};
@@ -100,6 +111,9 @@ void add_explain_command(CLI::App& app, Status& status) {
   add_model_options(*command, o->model);
   command->add_flag("--json", o->json, "One JSON object on stdout");
   command->add_option("--why", o->why, "A,B: the verdict on the edge between two nodes");
+  command->add_option("--candidates", o->candidates,
+                      "KERNEL: what was considered for a kernel (its name or number), with "
+                      "predictions, and why each lost");
   command->callback([o, &status] { status = explain(*o); });
 }
 

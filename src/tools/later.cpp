@@ -28,7 +28,6 @@ struct LaterOption {
   std::string_view commands;  ///< that will have it
 };
 constexpr LaterOption kOptions[] = {
-    {"--candidates", "explain"},
     {"--compare", "explain"},
     {"--optimal", "explain"},
     {"--compute-as-calls", "explain"},

@@ -11,6 +11,7 @@
 
 #include "driver/cache/user_cache.h"
 #include "driver/device_target.h"
+#include "driver/plan_file.h"
 #include "io/npz.h"
 #include "io/tensor_file.h"
 #include "plan/planners.h"
@@ -40,7 +41,9 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
                  "cpu (default), cuda (the GPU that is there), interp (the reference "
                  "interpreter), simt (CUDA text on an emulator) or a name of `weft targets`; "
                  "compile takes several GPUs, NAME,NAME");
-  app.add_option("--plan", o.planner, planner_help());
+  app.add_option(
+      "--plan", o.planner,
+      planner_help() + "; FILE.plan: the plan that `dump --stage plan` printed, as it stands");
   app.add_option("--threads", o.threads,
                  "Threads of a run; default: the cores that the process may use")
       ->check(CLI::Range(0, 1024));
@@ -107,7 +110,11 @@ Result<ModelRequest> model_request(const ModelOptions& o) {
   request.inputs.seed = o.seed;
   WEFT_ASSIGN_OR_RETURN(request.inputs.values, load_given_inputs(o));
   CompileOptions& c = request.options;
-  c.planner = o.planner;
+  if (is_plan_file(o.planner)) {
+    WEFT_RETURN_IF_ERROR(read_plan_file(o.planner, &c));
+  } else {
+    c.planner = o.planner;
+  }
   c.threads = o.threads;
   c.max_vector_bytes = o.vector_bytes;
   c.fast_math = o.fast_math;

@@ -104,8 +104,7 @@ Expressed express_case(const Case& c, const Target& target) {
 
 const Template& template_of(const GroupSpace& space, const Target& target) {
   for (const Template& t : gpu_templates()) {
-    if (t.applies(space, target).kind == Fit::Kind::kBuilds &&
-        !t.candidates(space, target).empty())
+    if (t.applies(space, target).kind == Fit::Kind::kBuilds && !t.candidates(space, target).empty())
       return t;
   }
   ADD_FAILURE() << "no template";
@@ -283,8 +282,8 @@ TEST(GpuTemplates, RefuseGroupsOfAnotherTemplate) {
     for (const Template& t : gpu_templates()) {
       const auto kernel = t.build(*e.space, choices.at(t.name), target, "k");
       if (kernel.ok()) continue;
-      EXPECT_THAT(kernel.error().code, testing::AnyOf(ErrorCode::kInvalidInput,
-                                                      ErrorCode::kUnsupported))
+      EXPECT_THAT(kernel.error().code,
+                  testing::AnyOf(ErrorCode::kInvalidInput, ErrorCode::kUnsupported))
           << c.name << " by " << t.name << ": " << kernel.error().message;
     }
   }

@@ -121,7 +121,8 @@ std::string folder_of(const std::string& model) {
   return folder.empty() ? "." : folder;
 }
 
-StoredPlace place_of(const ModelToStore& model, size_t constant, std::vector<std::byte>* inline_bytes) {
+StoredPlace place_of(const ModelToStore& model, size_t constant,
+                     std::vector<std::byte>* inline_bytes) {
   const HostTensor& value = model.program.constants[constant];
   if (const auto& key = model.cached_constants[constant])
     return {StoredPlace::Kind::kEntry, 0, 0, *key};
@@ -164,8 +165,7 @@ bool same_specialisation(const Description& d,
   for (const StoredInput& input : d.inputs) {
     if (!input.is_specialised) continue;
     const auto given = known_inputs.find(input.name);
-    if (given == known_inputs.end() || value_hash(given->second) != input.value)
-      return false;
+    if (given == known_inputs.end() || value_hash(given->second) != input.value) return false;
   }
   return true;
 }
@@ -254,7 +254,8 @@ std::optional<StoredModel> decode_model_entry(const MappedFile& entry, const Mod
   ByteReader reader(entry.bytes.subspan(sizeof length, length));
   Description d;
   fields(reader, d);
-  if (!reader.ok() || !reader.at_end() || !same_specialisation(d, reading.known_inputs)) return std::nullopt;
+  if (!reader.ok() || !reader.at_end() || !same_specialisation(d, reading.known_inputs))
+    return std::nullopt;
   const MappedFile own{entry.owner, entry.bytes.subspan(std::min<size_t>(
                                         rounded(sizeof length + length), entry.bytes.size()))};
   Result<ProgramArchive> archive = decode(d.program);
@@ -275,7 +276,8 @@ std::optional<StoredModel> decode_model_entry(const MappedFile& entry, const Mod
     if (!verify_kernel_image(kernel).ok()) return std::nullopt;
   }
   if (!verify_program(model.program).ok()) return std::nullopt;
-  for (const StoredInput& input : d.inputs) model.inputs.push_back(restored(input, reading.known_inputs));
+  for (const StoredInput& input : d.inputs)
+    model.inputs.push_back(restored(input, reading.known_inputs));
   for (const Pair& pair : d.metadata) model.metadata.emplace(pair.key, pair.value);
   model.totals = d.totals;
   model.unique_kernels = d.unique_kernels;

@@ -9,7 +9,7 @@
 namespace weft {
 
 struct CalibrationOptions {
-  double seconds = 0.05;                    ///< for each figure, several times over
+  double seconds = 0.05;  ///< for each figure, several times over
   /// Of the largest copy, read and written together; 0: 256 MiB, on a GPU 1 GiB.
   int64_t most_bytes = 0;
 };

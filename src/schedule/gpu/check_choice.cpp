@@ -27,8 +27,8 @@ Status check_axes(const GroupAxes& space, const std::vector<int>& axes,
   std::ranges::sort(wanted);
   std::ranges::sort(given);
   if (wanted == given) return {};
-  return invalid_input(fmt::format("axes [{}] in place of [{}]", fmt::join(given, ", "),
-                                   fmt::join(wanted, ", ")));
+  return invalid_input(
+      fmt::format("axes [{}] in place of [{}]", fmt::join(given, ", "), fmt::join(wanted, ", ")));
 }
 
 Status check_threads(const AxisDigits& digits, int64_t warps) {

@@ -212,8 +212,8 @@ class Quickest {
       if (next_.empty() || next_.back().microseconds <= tile.microseconds) return;
       next_.pop_back();
     }
-    const auto slower = std::ranges::upper_bound(next_, tile.microseconds, {},
-                                                 &PricedTile::microseconds);
+    const auto slower =
+        std::ranges::upper_bound(next_, tile.microseconds, {}, &PricedTile::microseconds);
     next_.insert(slower, tile);
   }
 
@@ -279,9 +279,9 @@ Result<double> tile_microseconds(const MatrixProblem& problem, const TilesChoice
                        warps(tile.warps_n) && warps(warps_of(tile)) &&
                        between(tile.stages, 2, kMostStages) && between(tile.splits, 1, problem.k);
   const auto refuse = [&](const char* why) {
-    return invalid_input(fmt::format("a tile of {}x{}x{} by {}x{} warps in {} stages, {} splits, {}",
-                                     tile.m, tile.n, tile.k, tile.warps_m, tile.warps_n,
-                                     tile.stages, tile.splits, why));
+    return invalid_input(
+        fmt::format("a tile of {}x{}x{} by {}x{} warps in {} stages, {} splits, {}", tile.m, tile.n,
+                    tile.k, tile.warps_m, tile.warps_n, tile.stages, tile.splits, why));
   };
   if (problem.gflops <= 0 || !numbers || !can_be_built(problem, tile)) {
     return refuse("is none for this product");

@@ -19,8 +19,8 @@ int64_t extent_of(const GroupAxes& axes, int axis) {
 /// Whether the reads' blocks keep a tensor that stays the same along these axes.
 bool keeps(const RowsChoice& layout, const RepeatedRead& read) {
   if (!layout.keeps) return false;
-  return std::all_of(layout.free.begin() + layout.kept_dims,
-                     layout.free.end(), [&](int a) { return read.still.count(a) != 0; });
+  return std::all_of(layout.free.begin() + layout.kept_dims, layout.free.end(),
+                     [&](int a) { return read.still.count(a) != 0; });
 }
 
 }  // namespace

@@ -52,7 +52,8 @@ class LayoutChoice {
   std::vector<RankedRows> run() {
     std::vector<RankedRows> out = base_.row.empty() ? without_rows() : with_rows();
     for (RankedRows& ranked : out) {
-      std::erase_if(ranked.choice.digits, [](const auto& of_axis) { return of_axis.second.empty(); });
+      std::erase_if(ranked.choice.digits,
+                    [](const auto& of_axis) { return of_axis.second.empty(); });
     }
     return out;
   }
@@ -120,7 +121,8 @@ class LayoutChoice {
         if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0)
           f(stride_along(space_.program(), axes_, p, s, axis), s.symbol);
       });
-      if (is_output(p)) f(output_stride_along(space_.program(), axes_, space_.group(), p, axis), expr(p).output);
+      if (is_output(p))
+        f(output_stride_along(space_.program(), axes_, space_.group(), p, axis), expr(p).output);
     }
   }
 
@@ -165,7 +167,7 @@ class LayoutChoice {
   RowTime time_;
   RowsChoice base_;             ///< axes only
   int64_t widest_element_ = 1;  ///< bytes
-  std::set<int> walked_;  ///< axes of the grid along which most of that stays the same
+  std::set<int> walked_;        ///< axes of the grid along which most of that stays the same
 };
 
 /// The axis along which most bytes lie one after another.

@@ -77,8 +77,7 @@ class RowsCheck {
       if (c_.parts == 1 && c_.part == 0 && !c_.cluster) return {};
       return invalid_input("parts of rows that are not split");
     }
-    const bool parts = contains(c_.row, c_.split) && c_.part >= 2 &&
-                       c_.part < extent(c_.split) &&
+    const bool parts = contains(c_.row, c_.split) && c_.part >= 2 && c_.part < extent(c_.split) &&
                        c_.parts == ceil_div(extent(c_.split), c_.part);
     if (!parts) {
       return invalid_input(
@@ -128,9 +127,8 @@ class RowsCheck {
                       c_.cross_digits.size() == 2 && box(c_.cross) > 1 && box(c_.vec_axis) > 1 &&
                       box(c_.cross) == loaded(c_.cross) && box(c_.vec_axis) == loaded(c_.vec_axis);
     if (tile) return {};
-    return invalid_input(
-        fmt::format("a tile along axes {} and {} that is not read as it is written", c_.vec_axis,
-                    c_.cross));
+    return invalid_input(fmt::format(
+        "a tile along axes {} and {} that is not read as it is written", c_.vec_axis, c_.cross));
   }
 
   const GroupAxes& axes_;

@@ -85,9 +85,8 @@ ScheduledKernel ThreadContract::build() {
   ScheduledKernel out;
   out.program = std::move(b_.program());
   out.parameters = b_.take_parameters();
-  out.schedule_template = fmt::format("contract {}{}x{}",
-                                      operands_.rows != nullptr ? "in shared tiles " : "", rows,
-                                      columns);
+  out.schedule_template = fmt::format(
+      "contract {}{}x{}", operands_.rows != nullptr ? "in shared tiles " : "", rows, columns);
   return out;
 }
 
@@ -175,11 +174,12 @@ TileLoop ThreadContract::shared_loop(TileSymbolId acc, const std::vector<IndexEx
   outer.kind = TileLoop::Kind::kSeq;
   const TileLoop::Dim depth = b_.loop_dim(k, kDepth);
   outer.dims.push_back(depth);
-  outer.carries.push_back(carried(acc, box, scalar_constant(combiner_identity(e.combiner, type)),
-                                  place(true, true)));
-  const TileSymbolId left = load_operand(*operands_.rows, choice_.row_axis, row_var_, depth, "left", &outer.body);
-  const TileSymbolId right =
-      load_operand(*operands_.columns, choice_.column_axis, column_var_, depth, "right", &outer.body);
+  outer.carries.push_back(
+      carried(acc, box, scalar_constant(combiner_identity(e.combiner, type)), place(true, true)));
+  const TileSymbolId left =
+      load_operand(*operands_.rows, choice_.row_axis, row_var_, depth, "left", &outer.body);
+  const TileSymbolId right = load_operand(*operands_.columns, choice_.column_axis, column_var_,
+                                          depth, "right", &outer.body);
 
   TileLoop inner;
   inner.kind = TileLoop::Kind::kSeq;
@@ -192,8 +192,7 @@ TileLoop ThreadContract::shared_loop(TileSymbolId acc, const std::vector<IndexEx
   step.unroll = 0;
   inner.dims.push_back(step);
   const TileSymbolId partial = b_.add_value("part", type, TileSymbol::Kind::kCarry);
-  inner.carries.push_back(
-      carried(partial, box, scalar_read(acc, type, box), place(true, true)));
+  inner.carries.push_back(carried(partial, box, scalar_read(acc, type, box), place(true, true)));
   const IndexExpr at = origin + IndexExpr::var(step.origin);
   const auto from_tile = [&](const ScalarRef& r) {
     const bool is_left = r.get() == operands_.rows;
@@ -224,10 +223,8 @@ TileBody ThreadContract::tile_body() {
 
 void ThreadContract::emit_rest(TileBody* body, const ScalarRef& total) {
   const auto where = [this](int p) { return place(in_rows(p), in_columns(p)); };
-  const EpilogueBoxes boxes{[this](int p) { return box(in_rows(p), in_columns(p)); },
-                            where,
-                            where,
-                            {}};
+  const EpilogueBoxes boxes{
+      [this](int p) { return box(in_rows(p), in_columns(p)); }, where, where, {}};
   emit_epilogue(&b_, root_, total, boxes, body);
 }
 

@@ -260,8 +260,8 @@ ScalarRef ThreadStitch::turned(const ScalarRef& value, TileBody* out) {
     for (const int a : {layout_.vec_axis, layout_.cross}) {
       place.axes.push_back({var_.at(a), layout_.cross_digits.at(a)});
     }
-    const TileSymbolId tile =
-        b_.add_value(b_.program().symbols[static_cast<size_t>(read->symbol)].name + "_t", read->type);
+    const TileSymbolId tile = b_.add_value(
+        b_.program().symbols[static_cast<size_t>(read->symbol)].name + "_t", read->type);
     TileStatement fill = assign(tile, at, read, std::move(place));
     fill.demand = Scope::kBlock;
     out->push_back(TileNode::of(std::move(fill)));
@@ -334,8 +334,8 @@ ThreadStitch::Partial ThreadStitch::emit_reduction(int p, TileBody* out) {
   const TensorExpr& e = b_.expr(p);
   const auto reduce = [&](const std::string& suffix, Combiner combiner, ScalarRef value) {
     const TileSymbolId symbol = add_value(p, suffix, value->type);
-    out->push_back(TileNode::of(assign_reduced(symbol, free_coordinates(p), combiner, row_axes_of(p),
-                                               std::move(value), full_place())));
+    out->push_back(TileNode::of(assign_reduced(symbol, free_coordinates(p), combiner,
+                                               row_axes_of(p), std::move(value), full_place())));
     return symbol;
   };
   if (!keeps_position(e)) return {p, reduce("_r", e.combiner, contribution(p)), -1};

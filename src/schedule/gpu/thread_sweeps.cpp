@@ -261,10 +261,10 @@ TileSymbolId ThreadStitch::emit_total(TileSymbolId carry, int p, const std::stri
   }
   const ScalarRef kept = scalar_read(carry, b_.type_of(carry), behind);
   const TileSymbolId total = add_value(p, suffix, kept->type);
-  out->push_back(TileNode::of(
-      reduced.empty() ? assign(total, free_coordinates(p), value(kept), full_place())
-                      : assign_reduced(total, free_coordinates(p), combiner, std::move(reduced),
-                                       value(kept), full_place())));
+  out->push_back(TileNode::of(reduced.empty()
+                                  ? assign(total, free_coordinates(p), value(kept), full_place())
+                                  : assign_reduced(total, free_coordinates(p), combiner,
+                                                   std::move(reduced), value(kept), full_place())));
   return total;
 }
 

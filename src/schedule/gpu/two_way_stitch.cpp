@@ -92,10 +92,10 @@ class TwoWayStitch {
   TileBuilder b_;
   std::vector<int> along_;  ///< outermost first, the one that memory lies along last
   int64_t warps_, blocks_, per_sm_;
-  int64_t chunk_;                 ///< rows of a block
-  int64_t beside_;                ///< rows at a time
-  AxisDigits digits_;             ///< of the nest at hand
-  std::map<int, TileVarId> var_;  ///< by axis with digits: its box variable
+  int64_t chunk_;                                      ///< rows of a block
+  int64_t beside_;                                     ///< rows at a time
+  AxisDigits digits_;                                  ///< of the nest at hand
+  std::map<int, TileVarId> var_;                       ///< by axis with digits: its box variable
   IndexExpr origin_ = 0;                               ///< of a block's rows
   std::map<int, TileSymbolId> made_, carried_, left_;  ///< by member
 };
@@ -206,8 +206,8 @@ void TwoWayStitch::emit_across(int p, TileLoop* rows) {
   for (const int a : along_) box.push_back(b_.index(a));
   const TileSymbolId carry =
       b_.add_value(space_.name_of(p) + "_c", e.accumulator, TileSymbol::Kind::kCarry);
-  rows->carries.push_back(carried(
-      carry, box, scalar_constant(combiner_identity(e.combiner, e.accumulator)), place()));
+  rows->carries.push_back(
+      carried(carry, box, scalar_constant(combiner_identity(e.combiner, e.accumulator)), place()));
   const ScalarRef next = combine_scalars(e.combiner, scalar_read(carry, e.accumulator, box), x);
   rows->body.push_back(TileNode::of(assign_next(carry, box, next, place())));
   carried_[p] = carry;
@@ -221,9 +221,9 @@ void TwoWayStitch::leave_part(int p, TileBody* out) {
     std::vector<IndexExpr> kept{IndexExpr::var(var_.at(ways_.across))};
     for (const IndexExpr& at : row_coordinates()) kept.push_back(at);
     total = b_.add_value(space_.name_of(p) + "_b", e.accumulator);
-    out->push_back(TileNode::of(
-        assign_reduced(total, row_coordinates(), e.combiner, {var_.at(ways_.across)},
-                       scalar_read(carried_.at(p), e.accumulator, kept), place())));
+    out->push_back(
+        TileNode::of(assign_reduced(total, row_coordinates(), e.combiner, {var_.at(ways_.across)},
+                                    scalar_read(carried_.at(p), e.accumulator, kept), place())));
   }
   left_[p] = b_.add_value(space_.name_of(p) + "_part", e.accumulator);
   std::vector<IndexExpr> at = row_coordinates();
@@ -300,13 +300,11 @@ Status check(const GroupSpace& space, const TwoWays& ways, const TwoWaysChoice& 
                           choice.chunk % beside == 0 &&
                           choice.blocks == ceil_div(rows, choice.chunk);
   // A barrier of the grid: all blocks are on the device at once.
-  const bool resident =
-      choice.per_sm >= 1 && choice.per_sm <= target.blocks_per_sm &&
-      ceil_div(choice.blocks, choice.per_sm) <= target.sm_count;
+  const bool resident = choice.per_sm >= 1 && choice.per_sm <= target.blocks_per_sm &&
+                        ceil_div(choice.blocks, choice.per_sm) <= target.sm_count;
   if (shared_out && resident) return {};
-  return invalid_input(
-      fmt::format("{} blocks of {} rows, {} on an SM, for {} rows, {} at a time", choice.blocks,
-                  choice.chunk, choice.per_sm, rows, beside));
+  return invalid_input(fmt::format("{} blocks of {} rows, {} on an SM, for {} rows, {} at a time",
+                                   choice.blocks, choice.chunk, choice.per_sm, rows, beside));
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ TileStatement assign_reduced(TileSymbolId symbol, std::vector<IndexExpr> indices
   return st;
 }
 
-TileCarry carried(TileSymbolId symbol, std::vector<IndexExpr> box, ScalarRef initial,
-                  Place place) {
+TileCarry carried(TileSymbolId symbol, std::vector<IndexExpr> box, ScalarRef initial, Place place) {
   TileCarry carry;
   carry.target = {symbol, std::move(box), false};
   carry.type = initial->type;

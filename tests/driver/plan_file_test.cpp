@@ -1,0 +1,136 @@
+// A plan printed and read back builds the same code, byte for byte, and chooses nothing.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "driver/compiler.h"
+#include "driver/explain/candidates_text.h"
+#include "driver/explain/explain_json.h"
+#include "driver/plan_file.h"
+#include "driver/print_level.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct PlanCase {
+  const char* model;  ///< of tests/models
+  const char* target;
+};
+
+std::string path_of(const std::string& model) {
+  return WEFT_SOURCE_DIR "/tests/models/" + model + ".onnx";
+}
+
+CompileOptions options_for(const PlanCase& of) {
+  CompileOptions options;
+  options.device = *find_target(of.target);
+  options.verify = true;
+  return options;
+}
+
+class PlanFiles : public testing::TestWithParam<PlanCase> {};
+
+TEST_P(PlanFiles, BuildTheSameCode) {
+  CompileOptions options = options_for(GetParam());
+  const auto first = compile_model(path_of(GetParam().model), options);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  options.plan_text = *print_level(**first, "plan");
+  options.plan_source = "p.plan";
+  const auto second = compile_model(path_of(GetParam().model), options);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  for (const char* level : {"plan", "tile-program", "kernel", "code"}) {
+    EXPECT_EQ(*print_level(**second, level), *print_level(**first, level)) << level;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, PlanFiles,
+    testing::Values(PlanCase{"bert", "x86-64-v3"}, PlanCase{"resnet", "x86-64-v3"},
+                    PlanCase{"gru", "x86-64-v3"}, PlanCase{"swin-block", "x86-64-v3"},
+                    PlanCase{"bert", "a100-40gb"}, PlanCase{"mmoe", "h100-sxm"},
+                    PlanCase{"conv-se", "a100-40gb"}, PlanCase{"gru", "h100-sxm"},
+                    PlanCase{"groupnorm-instance", "h100-sxm"}),
+    [](const auto& info) {
+      std::string name = std::string(info.param.model) + "_" + info.param.target;
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
+
+/// The groups of a plan for a GPU stand on a CPU; how they become kernels is chosen there.
+TEST(PlanFile, IsBuiltAnewForAnotherKindOfTarget) {
+  const PlanCase gpu{"bert", "a100-40gb"}, cpu{"bert", "x86-64-v3"};
+  const auto first = compile_model(path_of("bert"), options_for(gpu));
+  ASSERT_TRUE(first.ok());
+  CompileOptions options = options_for(cpu);
+  options.plan_text = *print_level(**first, "plan");
+  const auto second = compile_model(path_of("bert"), options);
+  // What a CPU's templates do not hold is refused with the reason.
+  if (!second.ok()) {
+    EXPECT_THAT(second.error().message, HasSubstr("no template holds this kernel"));
+    return;
+  }
+  EXPECT_EQ((*second)->plan.kernels.size(), (*first)->plan.kernels.size());
+}
+
+std::string refused(const std::string& plan_text) {
+  CompileOptions options = options_for({"softmax-max-div", "x86-64-v3"});
+  options.plan_text = plan_text;
+  options.plan_source = "my.plan";
+  options.stop_after = "plan";
+  const auto c = compile_model(path_of("softmax-max-div"), options);
+  if (c.ok()) return "";
+  EXPECT_EQ(c.error().code, ErrorCode::kInvalidInput);
+  return c.error().message;
+}
+
+TEST(PlanFile, SaysWhatIsWrongAndWhere) {
+  CompileOptions options = options_for({"softmax-max-div", "x86-64-v3"});
+  options.stop_after = "plan";
+  const auto c = compile_model(path_of("softmax-max-div"), options);
+  ASSERT_TRUE(c.ok());
+  const std::string plan = *print_level(**c, "plan");
+  ASSERT_EQ(refused(plan), "");
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = plan;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " in\n" << plan;
+    if (at != std::string::npos) text.replace(at, from.size(), to);
+    return refused(text);
+  };
+  EXPECT_THAT(with("plan auto", "pan auto"), HasSubstr("my.plan:1:1: `plan` is expected"));
+  EXPECT_THAT(with("plan auto", "plan magic"), HasSubstr("unknown planner 'magic'"));
+  EXPECT_THAT(with("vec_axis 1", "vec_axis 7"), HasSubstr("is not one for its axes"));
+  EXPECT_THAT(with("inner [1]", "inner [1, 1]"), HasSubstr("is not one for its axes"));
+  EXPECT_THAT(with("lanes ", "lanes -"), HasSubstr("is not one for its axes"));
+  EXPECT_THAT(with("leaf(sweep", "leaf(sweet"), HasSubstr("expected what a template chose"));
+}
+
+TEST(Candidates, ListWhatWasConsideredAndWhyItLost) {
+  auto graph = parse_graph(R"((x: f32[64,4096]) {
+  m = reduce x, axes={1}, combiner=max : f32[64]
+  b = broadcast m, dims={0} : f32[64,4096]
+  y = sub x, b : f32[64,4096]
+} -> (y))");
+  ASSERT_TRUE(graph.ok());
+  CompileOptions options;
+  options.device = *find_target("h100-sxm");
+  options.stop_after = "plan";
+  const auto c = compile_graph(std::move(*graph), options);
+  ASSERT_TRUE(c.ok());
+  const auto text = candidates_text(explained(**c), "1");
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_THAT(*text, HasSubstr("k0_y\n"));
+  EXPECT_THAT(*text, HasSubstr("tiles\n"));
+  EXPECT_THAT(*text, HasSubstr("nothing is read again along an output axis"));
+  EXPECT_THAT(*text, testing::ContainsRegex("\\* +[0-9.]+ us  rows vec_axis"));
+  EXPECT_THAT(*text, testing::ContainsRegex("predicted [0-9.]+ us, [0-9.]+ us more"));
+  EXPECT_EQ(*text, *candidates_text(explained(**c), "k0_y"));
+  EXPECT_FALSE(candidates_text(explained(**c), "2").ok());
+}
+
+}  // namespace
+}  // namespace weft
