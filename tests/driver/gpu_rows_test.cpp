@@ -458,7 +458,6 @@ TEST_F(GpuRows, KeepWeightsInAllTheSharedMemoryOfABlock) {
   ASSERT_NE(run.compilation, nullptr);
   ASSERT_EQ(run.launches.size(), 1u);
   EXPECT_GT(run.launches[0].kernel.shared_bytes, 48 << 10);
-  expect_no_spills(run);
 }
 
 }  // namespace

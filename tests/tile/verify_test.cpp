@@ -267,5 +267,20 @@ kernel k(x: f32[50000003], out y: f32[50000003]) blocks P warps 1 {
   expect_refused(twice, "y[i] = x[i]", "y[i+k] = x[i+k]", "writes elements of y more than once");
 }
 
+/// Threads that differ in an axis that the box lacks hold copies; a CPU has none.
+TEST(VerifyTileProgram, PlacesOnAGpuMayNameAxesOfCopies) {
+  constexpr std::string_view kCopies = R"(
+kernel k(x: f32[64,8], b: f32[64], out y: f32[64,8]) blocks 1 warps 4 gpu {
+  n: 8;
+  grid m in 64 step 16 {
+    B[m] = exp(b[m]) @[m=WARP_4-LANE_4, n=LANE_8];
+    y[m,n] = x[m,n] * B[m] @[m=WARP_4-LANE_4, n=LANE_8];
+  }
+}
+)";
+  EXPECT_EQ(refusal(std::string(kCopies)), "accepted");
+  expect_refused(kCopies, "n=LANE_8", "n=LANE_16", "needs 64 lanes of 32");
+}
+
 }  // namespace
 }  // namespace weft
