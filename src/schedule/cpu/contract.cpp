@@ -1,11 +1,12 @@
 #include "schedule/cpu/contract.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "group/strides.h"
 #include "schedule/cpu/choose_panel.h"
+#include "schedule/writer/epilogue.h"
+#include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
 
 namespace weft {
@@ -54,7 +55,7 @@ class Contract {
   void pack_panel(TileBody* body);
   TileLoop reduction_loop();
   void clip_bounds(TileLoop* loop, ScalarRef* body);
-  void emit_epilogue(TileBody* body, const ScalarRef& total);
+  void emit_rest(TileBody* body, const ScalarRef& total);
   Place tile_place(bool with_rows, bool with_vectors) const;
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
   bool depends(const Scalar& read, int axis) const {
@@ -157,11 +158,7 @@ TileBody Contract::nest() {
 /// the innermost axis at a time.
 void Contract::pack_panel(TileBody* body) {
   const Scalar& read = *packed_read_;
-  TileSymbol symbol;
-  symbol.name = b_.unique("panel");
-  symbol.kind = TileSymbol::Kind::kValue;
-  symbol.type = read.type;
-  panel_ = b_.program().add_symbol(std::move(symbol));
+  panel_ = b_.add_value("panel", read.type);
   TileLoop loop;
   loop.kind = TileLoop::Kind::kSeq;
   Place place = place_of(vec_var_, vectors_, lanes_);
@@ -174,11 +171,8 @@ void Contract::pack_panel(TileBody* body) {
     coordinates.push_back(b_.index(a));
   }
   coordinates.push_back(b_.index(vec_axis_));
-  TileStatement st;
-  st.targets.push_back({panel_, std::move(coordinates), false});
-  st.value = translated(read);
+  TileStatement st = assign(panel_, std::move(coordinates), translated(read), std::move(place));
   st.demand = Scope::kBlock;
-  st.place = std::move(place);
   loop.body.push_back(TileNode::of(std::move(st)));
   if (loop.dims.empty()) {
     body->push_back(std::move(loop.body[0]));
@@ -319,24 +313,15 @@ TileBody Contract::tile_body() {
   TileBody body;
   const TensorExpr& e = b_.expr(root_);
   const DType acc = e.accumulator;
-  TileSymbol symbol;
-  symbol.name = b_.unique("acc");
-  symbol.kind = TileSymbol::Kind::kCarry;
-  symbol.type = acc;
-  const TileSymbolId carry = b_.program().add_symbol(std::move(symbol));
+  const TileSymbolId carry = b_.add_value("acc", acc, TileSymbol::Kind::kCarry);
   std::vector<IndexExpr> box;
   if (row_axis_ >= 0) box.push_back(b_.index(row_axis_));
   if (vec_axis_ >= 0) box.push_back(b_.index(vec_axis_));
   const Place place = tile_place(true, true);
 
   TileLoop loop = reduction_loop();
-  TileCarry c;
-  c.target.symbol = carry;
-  c.target.indices = box;
-  c.type = acc;
-  c.initial = scalar_constant(combiner_identity(e.combiner, acc));
-  c.place = place;
-  loop.carries.push_back(c);
+  loop.carries.push_back(
+      carried(carry, box, scalar_constant(combiner_identity(e.combiner, acc)), place));
   ScalarRef product = scalar_convert(
       b_.translate(root_,
                    [](int, const Scalar&) -> ScalarRef {
@@ -351,53 +336,26 @@ TileBody Contract::tile_body() {
         [&](const ScalarRef& r) { return equal(r, packed) ? read_scratch(*r) : r; });
   }
   clip_bounds(&loop, &product);
-  TileStatement update;
-  update.targets.push_back({carry, box, true});
-  update.value = combine_scalars(e.combiner, scalar_read(carry, acc, box), product);
-  update.place = place;
-  loop.body.push_back(TileNode::of(std::move(update)));
+  loop.body.push_back(TileNode::of(assign_next(
+      carry, box, combine_scalars(e.combiner, scalar_read(carry, acc, box), product), place)));
   body.push_back(TileNode::of(std::move(loop)));
-  emit_epilogue(&body, scalar_read(carry, acc, box));
+  emit_rest(&body, scalar_read(carry, acc, box));
   return body;
 }
 
-void Contract::emit_epilogue(TileBody* body, const ScalarRef& total) {
-  const Place place = tile_place(true, true);
-  std::map<int, ScalarRef> values;
-  for (size_t i = 0; i < axes_.axis_of.size(); ++i) {
-    const int p = static_cast<int>(i);
-    const TensorExpr& e = b_.expr(p);
-    const DType type = program_.tensors[static_cast<size_t>(e.output)].type.dtype;
-    ScalarRef value =
-        p == root_
-            ? scalar_convert(total, type)
-            : b_.translate(p, [&](int producer, const Scalar&) { return values.at(producer); });
-    std::vector<IndexExpr> box;
-    bool rows = false, vectors = false;
-    const auto& own = axes_.axis_of[i];
-    if (row_axis_ >= 0 && std::find(own.begin(), own.end(), row_axis_) != own.end()) {
-      box.push_back(b_.index(row_axis_));
-      rows = true;
-    }
-    if (vec_axis_ >= 0 && std::find(own.begin(), own.end(), vec_axis_) != own.end()) {
-      box.push_back(b_.index(vec_axis_));
-      vectors = true;
-    }
-    TileSymbol symbol;
-    symbol.name = b_.unique(program_.tensors[static_cast<size_t>(e.output)].name + "_v");
-    symbol.kind = TileSymbol::Kind::kValue;
-    symbol.type = type;
-    const TileSymbolId id = b_.program().add_symbol(std::move(symbol));
-    TileStatement st;
-    st.targets.push_back({id, box, false});
-    st.value = std::move(value);
-    st.place = tile_place(rows, vectors);
-    body->push_back(TileNode::of(std::move(st)));
-    values[p] = scalar_read(id, type, box);
-    if (space_.is_output(p)) {
-      body->push_back(TileNode::of(b_.store(p, values[p], place)));
-    }
-  }
+void Contract::emit_rest(TileBody* body, const ScalarRef& total) {
+  const auto in_rows = [this](int p) { return row_axis_ >= 0 && has_axis(axes_, p, row_axis_); };
+  const auto in_vectors = [this](int p) { return vec_axis_ >= 0 && has_axis(axes_, p, vec_axis_); };
+  const EpilogueBoxes boxes{[&](int p) {
+                              std::vector<IndexExpr> box;
+                              if (in_rows(p)) box.push_back(b_.index(row_axis_));
+                              if (in_vectors(p)) box.push_back(b_.index(vec_axis_));
+                              return box;
+                            },
+                            [&](int p) { return tile_place(in_rows(p), in_vectors(p)); },
+                            [&](int) { return tile_place(true, true); },
+                            {}};
+  emit_epilogue(&b_, root_, total, boxes, body);
 }
 
 }  // namespace

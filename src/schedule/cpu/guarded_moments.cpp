@@ -1,4 +1,5 @@
 #include "schedule/cpu/stitch_builder.h"
+#include "schedule/writer/statements.h"
 
 namespace weft {
 
@@ -21,7 +22,9 @@ ScalarRef times(const ScalarRef& a, double b) {
 /// costs a multiplication where the values are at hand; the sweep in between is left out.
 void Stitch::find_moments() {
   std::map<int, CentralMoment> by_second;
-  for (const CentralMoment& m : central_moments(program_, group_, axes_)) by_second[m.second] = m;
+  for (const CentralMoment& m : central_moments(space_.program(), space_.group(), axes_)) {
+    by_second[m.second] = m;
+  }
   for (int level = 1; level < axes_.levels && !chunked_; ++level) {
     const std::set<int> needed = needed_in(level);
     const auto is_made_for_moments = [&](int p) {
@@ -65,13 +68,12 @@ void Stitch::emit_guarded_sweep(int level, const std::set<int>& needed, TileBody
   for (const CentralMoment& m : moments_) {
     const int p = m.second;
     if (axes_.level[static_cast<size_t>(p)] != level) continue;
-    const std::string base = program_.tensors[static_cast<size_t>(b_.expr(p).output)].name;
     const DType type = b_.expr(p).accumulator;
     const std::vector<IndexExpr> row = coordinates(p);
     double terms = 1;
     for (const int64_t extent : b_.expr(p).reduce_extents) terms *= static_cast<double>(extent);
     const auto add = [&](const char* suffix, ScalarRef value) {
-      const TileSymbolId symbol = add_value(base + suffix, type);
+      const TileSymbolId symbol = add_value(p, suffix, type);
       body->push_back(TileNode::of(assign(symbol, row, std::move(value), place(p))));
       return scalar_read(symbol, type, row);
     };
@@ -80,7 +82,7 @@ void Stitch::emit_guarded_sweep(int level, const std::set<int>& needed, TileBody
     const ScalarRef moment = add(
         "_m",
         scalar_apply(ScalarOp::kSub, {scalar_read(squares_.at(m.sum), type, row), of_mean}, type));
-    const TileSymbolId is_near = add_value(base + "_n", DType::kBool);
+    const TileSymbolId is_near = add_value(p, "_n", DType::kBool);
     TileStatement all = assign(
         is_near, {},
         scalar_apply(ScalarOp::kLe, {of_mean, times(moment, kMostOfMean)}, DType::kBool), place(p));
@@ -90,15 +92,11 @@ void Stitch::emit_guarded_sweep(int level, const std::set<int>& needed, TileBody
     const ScalarRef read = scalar_read(is_near, DType::kBool, {});
     near = near ? scalar_apply(ScalarOp::kAnd, {near, read}, DType::kBool) : read;
 
-    TileCarry carry;
-    carry.target.symbol = add_value(base + "_e", type, TileSymbol::Kind::kCarry);
-    carry.target.indices = row;
-    carry.type = type;
-    carry.initial = scalar_constant(combiner_identity(Combiner::kSum, type));
-    carry.place = place(p);
     members.push_back(p);
     quick.push_back(moment);
-    once.carries.push_back(std::move(carry));
+    once.carries.push_back(carried(add_value(p, "_e", type, TileSymbol::Kind::kCarry), row,
+                                   scalar_constant(combiner_identity(Combiner::kSum, type)),
+                                   place(p)));
   }
   TileCondition far;
   far.condition = scalar_apply(ScalarOp::kNot, {near}, DType::kBool);
@@ -106,7 +104,7 @@ void Stitch::emit_guarded_sweep(int level, const std::set<int>& needed, TileBody
   for (size_t i = 0; i < members.size(); ++i) {
     const TileRef& exact = once.carries[i].target;
     far.body.push_back(TileNode::of(
-        assign(exact.symbol, exact.indices, read_local(members[i]), place(members[i]), true)));
+        assign_next(exact.symbol, exact.indices, read_local(members[i]), place(members[i]))));
   }
   const std::vector<TileCarry> carries = once.carries;
   once.body.push_back(TileNode::of(std::move(far)));
@@ -115,8 +113,7 @@ void Stitch::emit_guarded_sweep(int level, const std::set<int>& needed, TileBody
     const int p = members[i];
     const TileCarry& carry = carries[i];
     const ScalarRef exact = scalar_read(carry.target.symbol, carry.type, carry.target.indices);
-    scalars_[p] =
-        add_value(program_.tensors[static_cast<size_t>(b_.expr(p).output)].name + "_v", carry.type);
+    scalars_[p] = add_value(p, "_v", carry.type);
     body->push_back(TileNode::of(
         assign(scalars_[p], carry.target.indices,
                scalar_apply(ScalarOp::kSelect, {near, quick[i], exact}, carry.type), place(p))));

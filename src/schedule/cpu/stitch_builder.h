@@ -21,9 +21,7 @@ namespace weft {
 class Stitch {
  public:
   Stitch(const GroupSpace& space, const SweepChoice& choice, const std::string& name)
-      : program_(space.program()),
-        group_(space.group()),
-        axes_(space.axes()),
+      : axes_(space.axes()),
         space_(space),
         choice_(choice),
         b_(space, name),
@@ -69,21 +67,20 @@ class Stitch {
   std::set<int> needed_in(int level) const;
   void emit_member(int p, TileBody* body);
   void emit_carry(int p, TileLoop* loop, TileBody* update, TileBody* after);
-  TileSymbolId emit_reduction(int p, const std::string& base, const ScalarRef& term, TileLoop* loop,
-                              TileBody* update, TileBody* after);
+  TileSymbolId emit_reduction(int p, const std::string& prefix, const ScalarRef& term,
+                              TileLoop* loop, TileBody* update, TileBody* after);
   void emit_arg_carry(int p, TileLoop* loop, TileBody* update, TileBody* after);
+  TileSymbolId emit_best_lane(int p, TileSymbolId best, TileSymbolId where, TileBody* after);
   ScalarRef read_local(int producer) const;
   std::vector<IndexExpr> coordinates(int p) const;
   Place place() const { return vec_var_ >= 0 ? place_of(vec_var_, regs_, lanes_) : Place{}; }
   Place place(int p) const;
   bool in_tile(int p) const { return cross_axis_ >= 0 && output_has_axis(p, cross_axis_); }
-  TileStatement assign(TileSymbolId symbol, std::vector<IndexExpr> indices, ScalarRef value,
-                       Place place, bool next = false) const;
-  TileSymbolId add_value(const std::string& base, DType type,
-                         TileSymbol::Kind kind = TileSymbol::Kind::kValue);
+  TileSymbolId add_value(int p, const std::string& suffix, DType type,
+                         TileSymbol::Kind kind = TileSymbol::Kind::kValue) {
+    return b_.add_value(space_.name_of(p) + suffix, type, kind);
+  }
 
-  const TensorProgram& program_;
-  const Group& group_;
   const GroupAxes& axes_;
   const GroupSpace& space_;
   const SweepChoice& choice_;

@@ -1,8 +1,8 @@
 #include "schedule/cpu/stitch.h"
 
-#include <limits>
-
 #include "schedule/cpu/stitch_builder.h"
+#include "schedule/writer/best_positions.h"
+#include "schedule/writer/statements.h"
 
 namespace weft {
 
@@ -50,27 +50,6 @@ TileBody Stitch::row_body() {
   return body;
 }
 
-TileSymbolId Stitch::add_value(const std::string& base, DType type, TileSymbol::Kind kind) {
-  TileSymbol symbol;
-  symbol.name = b_.unique(base);
-  symbol.kind = kind;
-  symbol.type = type;
-  return b_.program().add_symbol(std::move(symbol));
-}
-
-TileStatement Stitch::assign(TileSymbolId symbol, std::vector<IndexExpr> indices, ScalarRef value,
-                             Place place, bool next) const {
-  TileStatement st;
-  TileRef target;
-  target.symbol = symbol;
-  target.indices = std::move(indices);
-  target.next = next;
-  st.targets.push_back(std::move(target));
-  st.value = std::move(value);
-  st.place = std::move(place);
-  return st;
-}
-
 /// Coordinates of a local value: the row of the tile, the inner axes that it runs along, then the
 /// vector axis of the grid. The vector axis comes last, so that a kept value is stored and loaded
 /// as whole vectors.
@@ -89,7 +68,7 @@ std::vector<IndexExpr> Stitch::coordinates(int p) const {
 }
 
 ScalarRef Stitch::read_local(int producer) const {
-  const DType type = program_.tensors[static_cast<size_t>(b_.expr(producer).output)].type.dtype;
+  const DType type = b_.result_type(producer);
   for (const auto* table : {&here_, &stored_, &scalars_}) {
     const auto it = table->find(producer);
     if (it != table->end()) return scalar_read(it->second, type, coordinates(producer));
@@ -98,12 +77,10 @@ ScalarRef Stitch::read_local(int producer) const {
 }
 
 void Stitch::emit_member(int p, TileBody* body) {
-  const DType type = program_.tensors[static_cast<size_t>(b_.expr(p).output)].type.dtype;
   const auto local = [&](int producer, const Scalar&) { return read_local(producer); };
   ScalarRef value = b_.translate(p, local);
   const bool row = is_row_value(p);
-  const TileSymbolId symbol =
-      add_value(program_.tensors[static_cast<size_t>(b_.expr(p).output)].name + "_v", type);
+  const TileSymbolId symbol = add_value(p, "_v", b_.result_type(p));
   body->push_back(TileNode::of(assign(symbol, coordinates(p), std::move(value), place(p))));
   (row ? here_ : scalars_)[p] = symbol;
   if (row && kept_[static_cast<size_t>(p)] && stored_.find(p) == stored_.end()) stored_[p] = symbol;
@@ -193,23 +170,23 @@ void Stitch::emit_sweep(int level, const std::set<int>& needed, TileBody* body) 
 void Stitch::emit_carry(int p, TileLoop* loop, TileBody* update, TileBody* after) {
   const auto local = [&](int producer, const Scalar&) { return read_local(producer); };
   const ScalarRef term = scalar_convert(b_.translate(p, local), b_.expr(p).accumulator);
-  const std::string base = program_.tensors[static_cast<size_t>(b_.expr(p).output)].name;
-  scalars_[p] = emit_reduction(p, base, term, loop, update, after);
+  scalars_[p] = emit_reduction(p, "", term, loop, update, after);
   if (is_output(p)) after->push_back(TileNode::of(b_.store(p, read_local(p), place(p))));
   const bool guarded = std::any_of(moments_.begin(), moments_.end(),
                                    [&](const CentralMoment& m) { return m.sum == p; });
   if (guarded) {
     const ScalarRef square = scalar_apply(ScalarOp::kMul, {term, term}, term->type);
-    squares_[p] = emit_reduction(p, base + "_q", square, loop, update, after);
+    squares_[p] = emit_reduction(p, "_q", square, loop, update, after);
   }
 }
 
-/// The reduction of a member with these terms; its value behind the sweep.
-TileSymbolId Stitch::emit_reduction(int p, const std::string& base, const ScalarRef& term,
+/// The reduction of a member with these terms; its value behind the sweep. `prefix` sets its names
+/// apart from those of another reduction of the member.
+TileSymbolId Stitch::emit_reduction(int p, const std::string& prefix, const ScalarRef& term,
                                     TileLoop* loop, TileBody* update, TileBody* after) {
   const TensorExpr& e = b_.expr(p);
   const DType acc = e.accumulator;
-  const TileSymbolId carry = add_value(base + "_c", acc, TileSymbol::Kind::kCarry);
+  const TileSymbolId carry = add_value(p, prefix + "_c", acc, TileSymbol::Kind::kCarry);
   const bool has_vector = vec_axis_ >= 0 && has_axis(axes_, p, vec_axis_);
   std::vector<IndexExpr> box;
   if (in_tile(p)) box.push_back(b_.index(cross_axis_));
@@ -220,46 +197,60 @@ TileSymbolId Stitch::emit_reduction(int p, const std::string& base, const Scalar
     const Place row = place();
     where.axes.insert(where.axes.end(), row.axes.begin(), row.axes.end());
   }
-  TileCarry c;
-  c.target.symbol = carry;
-  c.target.indices = box;
-  c.type = acc;
-  c.initial = scalar_constant(combiner_identity(e.combiner, acc));
-  c.place = where;
-  loop->carries.push_back(c);
-  update->push_back(TileNode::of(assign(
-      carry, box, combine_scalars(e.combiner, scalar_read(carry, acc, box), term), where, true)));
+  loop->carries.push_back(
+      carried(carry, box, scalar_constant(combiner_identity(e.combiner, acc)), where));
+  update->push_back(TileNode::of(assign_next(
+      carry, box, combine_scalars(e.combiner, scalar_read(carry, acc, box), term), where)));
 
   // The lanes and copies of a carry along the row come together after the sweep.
-  const DType type = program_.tensors[static_cast<size_t>(e.output)].type.dtype;
   TileSymbolId sum = carry;
   if (has_vector && row_vector_) {
     const TileVarId jj =
         b_.program().add_var(b_.unique("jj"), TileVar::Kind::kAxis, lanes_ * regs_);
-    sum = add_value(base + "_r", acc);
+    sum = add_value(p, prefix + "_r", acc);
     std::vector<IndexExpr> all = coordinates(p);
     all.push_back(IndexExpr::var(jj));
     Place whole = result_place;
     const Place row = place_of(jj, regs_, lanes_);
     whole.axes.insert(whole.axes.end(), row.axes.begin(), row.axes.end());
-    TileStatement st =
-        assign(sum, coordinates(p), scalar_read(carry, acc, std::move(all)), std::move(whole));
-    st.combiner = tile_combiner(e.combiner);
-    st.reduce_axes = {jj};
-    after->push_back(TileNode::of(std::move(st)));
+    after->push_back(
+        TileNode::of(assign_reduced(sum, coordinates(p), e.combiner, {jj},
+                                    scalar_read(carry, acc, std::move(all)), std::move(whole))));
   }
   const std::vector<IndexExpr> result = coordinates(p);
-  const TileSymbolId value = add_value(base + "_v", type);
+  const DType type = b_.result_type(p);
+  const TileSymbolId value = add_value(p, prefix + "_v", type);
   after->push_back(TileNode::of(
       assign(value, result, scalar_convert(scalar_read(sum, acc, result), type), result_place)));
   return value;
 }
 
+namespace {
+
+/// Whether x is better than the best before it, or the first of all.
+ScalarRef is_better_value(const TensorExpr& e, const ScalarRef& x, const ScalarRef& best,
+                          const ScalarRef& where) {
+  const auto truth = [](ScalarOp op, std::vector<ScalarRef> operands) {
+    return scalar_apply(op, std::move(operands), DType::kBool);
+  };
+  const ScalarOp compare = best_of(e) == Combiner::kMax
+                               ? (e.last_on_ties ? ScalarOp::kGe : ScalarOp::kGt)
+                               : (e.last_on_ties ? ScalarOp::kLe : ScalarOp::kLt);
+  const ScalarRef first = truth(ScalarOp::kEq, {where, no_position(e)});
+  const ScalarRef better = truth(ScalarOp::kOr, {truth(compare, {x, best}), first});
+  if (!is_float(x->type)) return better;
+  const ScalarRef x_nan = truth(ScalarOp::kIsNan, {x});
+  const ScalarRef best_is_number = truth(ScalarOp::kNot, {truth(ScalarOp::kIsNan, {best})});
+  return truth(ScalarOp::kOr,
+               {truth(ScalarOp::kAnd, {better, best_is_number}),
+                e.last_on_ties ? x_nan : truth(ScalarOp::kAnd, {x_nan, best_is_number})});
+}
+
+}  // namespace
+
 /// Two carries, the best value and where it stood. NaN counts as best.
 void Stitch::emit_arg_carry(int p, TileLoop* loop, TileBody* update, TileBody* after) {
   const TensorExpr& e = b_.expr(p);
-  const std::string base = program_.tensors[static_cast<size_t>(e.output)].name;
-  const bool is_max = e.combiner == Combiner::kArgMax;
   const auto local = [&](int producer, const Scalar&) { return read_local(producer); };
   const ScalarRef x = b_.translate(p, local);
   const DType vt = x->type, it = DType::kI64;
@@ -268,93 +259,54 @@ void Stitch::emit_arg_carry(int p, TileLoop* loop, TileBody* update, TileBody* a
   std::vector<IndexExpr> box;
   if (has_vector) box.push_back(row_vector_ ? IndexExpr::var(vec_var_) : b_.index(vec_axis_));
   const Place where = has_vector ? place() : Place{};
-  // No position yet: beyond every position, so that the lower (or, for the last on ties, the
-  // higher) one wins.
-  const int64_t none = e.last_on_ties ? -1 : std::numeric_limits<int64_t>::max();
-  const TileSymbolId best = add_value(base + "_c", vt, TileSymbol::Kind::kCarry);
-  const TileSymbolId where_best = add_value(base + "_p", it, TileSymbol::Kind::kCarry);
-  const auto add_carry = [&](TileSymbolId s, DType t, ScalarValue initial) {
-    TileCarry c;
-    c.target.symbol = s;
-    c.target.indices = box;
-    c.type = t;
-    c.initial = scalar_constant(initial);
-    c.place = where;
-    loop->carries.push_back(c);
-  };
-  add_carry(best, vt, combiner_identity(is_max ? Combiner::kMax : Combiner::kMin, vt));
-  add_carry(where_best, it, int_value(it, none));
+  const TileSymbolId best = add_value(p, "_c", vt, TileSymbol::Kind::kCarry);
+  const TileSymbolId where_best = add_value(p, "_p", it, TileSymbol::Kind::kCarry);
+  loop->carries.push_back(
+      carried(best, box, scalar_constant(combiner_identity(best_of(e), vt)), where));
+  loop->carries.push_back(carried(where_best, box, no_position(e), where));
   const ScalarRef old_best = scalar_read(best, vt, box),
                   old_where = scalar_read(where_best, it, box);
-  const auto bool_op = [](ScalarOp op, std::vector<ScalarRef> operands) {
-    return scalar_apply(op, std::move(operands), DType::kBool);
-  };
-  const ScalarOp compare = is_max ? (e.last_on_ties ? ScalarOp::kGe : ScalarOp::kGt)
-                                  : (e.last_on_ties ? ScalarOp::kLe : ScalarOp::kLt);
-  ScalarRef better = bool_op(compare, {x, old_best});
-  better =
-      bool_op(ScalarOp::kOr,
-              {better, bool_op(ScalarOp::kEq, {old_where, scalar_constant(int_value(it, none))})});
-  if (is_float(vt)) {
-    const ScalarRef x_nan = bool_op(ScalarOp::kIsNan, {x}),
-                    best_nan = bool_op(ScalarOp::kIsNan, {old_best});
-    better = bool_op(ScalarOp::kAnd, {better, bool_op(ScalarOp::kNot, {best_nan})});
-    better = bool_op(
-        ScalarOp::kOr,
-        {better, e.last_on_ties
-                     ? x_nan
-                     : bool_op(ScalarOp::kAnd, {x_nan, bool_op(ScalarOp::kNot, {best_nan})})});
-  }
   const ScalarRef position = scalar_index(b_.index(axis));
-  const TileSymbolId flag = add_value(base + "_b", DType::kBool);
-  update->push_back(TileNode::of(assign(flag, box, better, where)));
+  const TileSymbolId flag = add_value(p, "_b", DType::kBool);
+  update->push_back(
+      TileNode::of(assign(flag, box, is_better_value(e, x, old_best, old_where), where)));
   const ScalarRef is_better = scalar_read(flag, DType::kBool, box);
   update->push_back(TileNode::of(
-      assign(where_best, box, scalar_apply(ScalarOp::kSelect, {is_better, position, old_where}, it),
-             where, true)));
-  update->push_back(TileNode::of(assign(
-      best, box, scalar_apply(ScalarOp::kSelect, {is_better, x, old_best}, vt), where, true)));
+      assign_next(where_best, box,
+                  scalar_apply(ScalarOp::kSelect, {is_better, position, old_where}, it), where)));
+  update->push_back(TileNode::of(assign_next(
+      best, box, scalar_apply(ScalarOp::kSelect, {is_better, x, old_best}, vt), where)));
 
-  TileSymbolId result = where_best;
-  if (has_vector && row_vector_) {
-    const TileVarId jj =
-        b_.program().add_var(b_.unique("jj"), TileVar::Kind::kAxis, lanes_ * regs_);
-    const std::vector<IndexExpr> at{IndexExpr::var(jj)};
-    const Place jj_place = place_of(jj, regs_, lanes_);
-    const TileSymbolId top = add_value(base + "_m", vt);
-    TileStatement reduce = assign(top, {}, scalar_read(best, vt, at), jj_place);
-    reduce.combiner = is_max ? TileCombiner::kMax : TileCombiner::kMin;
-    reduce.reduce_axes = {jj};
-    after->push_back(TileNode::of(std::move(reduce)));
-    const ScalarRef v = scalar_read(best, vt, at), t = scalar_read(top, vt, {});
-    ScalarRef same = bool_op(ScalarOp::kEq, {v, t});
-    if (is_float(vt)) {
-      same =
-          bool_op(ScalarOp::kOr, {same, bool_op(ScalarOp::kAnd, {bool_op(ScalarOp::kIsNan, {v}),
-                                                                 bool_op(ScalarOp::kIsNan, {t})})});
-    }
-    result = add_value(base + "_r", it);
-    const TileVarId kk = jj;
-    TileStatement pick =
-        assign(result, {},
-               scalar_apply(ScalarOp::kSelect,
-                            {same, scalar_read(where_best, it, {IndexExpr::var(kk)}),
-                             scalar_constant(int_value(it, none))},
-                            it),
-               jj_place);
-    pick.combiner = e.last_on_ties ? TileCombiner::kMax : TileCombiner::kMin;
-    pick.reduce_axes = {kk};
-    after->push_back(TileNode::of(std::move(pick)));
-  }
-  const DType type = program_.tensors[static_cast<size_t>(e.output)].type.dtype;
+  const bool in_lanes = has_vector && row_vector_;
+  const TileSymbolId result = in_lanes ? emit_best_lane(p, best, where_best, after) : where_best;
+  const DType type = b_.result_type(p);
   const std::vector<IndexExpr> coords = coordinates(p);
-  const TileSymbolId value = add_value(base + "_v", type);
+  const TileSymbolId value = add_value(p, "_v", type);
   const Place result_place = coords.empty() ? Place{} : place();
   after->push_back(TileNode::of(
       assign(value, coords, scalar_convert(scalar_read(result, it, coords), type), result_place)));
   scalars_[p] = value;
   if (is_output(p))
     after->push_back(TileNode::of(b_.store(p, scalar_read(value, type, coords), result_place)));
+}
+
+/// The position of the best among the lanes and copies of a vector.
+TileSymbolId Stitch::emit_best_lane(int p, TileSymbolId best, TileSymbolId where, TileBody* after) {
+  const TensorExpr& e = b_.expr(p);
+  const TileVarId jj = b_.program().add_var(b_.unique("jj"), TileVar::Kind::kAxis, lanes_ * regs_);
+  const std::vector<IndexExpr> at{IndexExpr::var(jj)};
+  const Place place = place_of(jj, regs_, lanes_);
+  const DType type = b_.type_of(best);
+  const TileSymbolId top = add_value(p, "_m", type);
+  const ScalarRef value = scalar_read(best, type, at);
+  after->push_back(TileNode::of(assign_reduced(top, {}, best_of(e), {jj}, value, place)));
+  const TileSymbolId result = add_value(p, "_r", DType::kI64);
+  const ScalarRef position = scalar_apply(ScalarOp::kSelect,
+                                          {same_value(value, scalar_read(top, type, {})),
+                                           scalar_read(where, DType::kI64, at), no_position(e)},
+                                          DType::kI64);
+  after->push_back(TileNode::of(assign_reduced(result, {}, pick_of(e), {jj}, position, place)));
+  return result;
 }
 
 ScheduledKernel build_stitch(const GroupSpace& space, const SweepChoice& choice,

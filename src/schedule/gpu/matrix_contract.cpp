@@ -202,17 +202,17 @@ TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis
   const FlatAxis &inner = operand.along_depth ? depth_ : across,
                  &outer = operand.along_depth ? across : depth_;
   ThreadTile threads(warps_);
-  TileStatement st;
   const bool turned = operand.along_depth != depth_last(operand);
   const int64_t width = turned ? 1 : access_width(value, inner);
   std::vector<Place::Digit> fast = threads.add(inner.dim.step, width, 32, warps_, 0);
   std::vector<Place::Digit> slow = threads.add(outer.dim.step, 1, 32, warps_, 0);
   if (slow.empty()) slow.push_back({PlaceLevel::kReg, 1});
-  st.targets.push_back({symbol, in_memory(operand, across, index_of(depth_)), false});
-  st.value = value;
+  Place place;
+  place.axes.push_back({outer.dim.offset, std::move(slow)});
+  place.axes.push_back({inner.dim.offset, std::move(fast)});
+  TileStatement st =
+      assign(symbol, in_memory(operand, across, index_of(depth_)), value, std::move(place));
   st.demand = Scope::kBlock;
-  st.place.axes.push_back({outer.dim.offset, std::move(slow)});
-  st.place.axes.push_back({inner.dim.offset, std::move(fast)});
   body->push_back(TileNode::of(std::move(st)));
   return symbol;
 }

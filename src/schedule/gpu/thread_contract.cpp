@@ -156,11 +156,9 @@ TileSymbolId ThreadContract::load_operand(const Scalar& read, int axis, TileVarI
     i = substitute(i, [&](int v) { return b_.index(own[static_cast<size_t>(v)]); });
   }
   copy->symbol = b_.input(read.symbol);
-  TileStatement st;
-  st.targets.push_back({symbol, {b_.index(k), b_.index(axis)}, false});
-  st.value = std::move(copy);
+  TileStatement st =
+      assign(symbol, {b_.index(k), b_.index(axis)}, std::move(copy), std::move(where));
   st.demand = Scope::kBlock;
-  st.place = std::move(where);
   body->push_back(TileNode::of(std::move(st)));
   return symbol;
 }
