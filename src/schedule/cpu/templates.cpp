@@ -45,14 +45,7 @@ Error not_of_space(const std::string& name) {
   return invalid_input("the choice for " + name + " is not one for its axes");
 }
 
-Fit panel_applies(const GroupSpace& space, const Target&) {
-  if (space.axes().reductions.empty()) return Fit::other_kind("nothing is reduced");
-  if (Decision holds = holds_one_reduction(space); !holds) {
-    return space.has_contraction() ? Fit::of(holds) : Fit::other_kind(holds.reason());
-  }
-  if (space.wants_register_tile() || !holds_common_rows(space)) return Fit::builds();
-  return Fit::other_kind("nothing is read again along an output axis");
-}
+Fit panel_applies(const GroupSpace& space, const Target&) { return fits_result_tile(space); }
 
 std::vector<Candidate> panel_candidates(const GroupSpace& space, const Target& target) {
   return {{choose_panel(space, target), std::nullopt}};
@@ -71,11 +64,7 @@ Result<ScheduledKernel> build_panel(const GroupSpace& space, const Choice& choic
   return build_contract(space, c, name);
 }
 
-Fit sweep_applies(const GroupSpace& space, const Target&) {
-  if (space.has_contraction() && !space.streams_an_operand())
-    return Fit::other_kind("a contraction is not stitched");
-  return Fit::of(holds_common_rows(space));
-}
+Fit sweep_applies(const GroupSpace& space, const Target&) { return fits_rows(space); }
 
 std::vector<Candidate> sweep_candidates(const GroupSpace& space, const Target& target) {
   return {{choose_sweep(space, target), std::nullopt}};

@@ -19,20 +19,10 @@ namespace {
 /// Tiles that are listed beside the quickest.
 constexpr size_t kMostTiles = 8;
 
-/// Whether the group's one reduction goes through a tile of its results: it wants one, or nothing
-/// else holds it. Which tile is left to the candidates: this is asked for each edge while planning.
-Fit one_reduction_applies(const GroupSpace& space, const Target&) {
-  if (space.axes().reductions.empty()) return Fit::other_kind("nothing is reduced");
-  if (const Decision holds = holds_one_reduction(space); !holds) {
-    return space.has_contraction() ? Fit::of(holds) : Fit::other_kind(holds.reason());
-  }
-  if (space.wants_register_tile() || !holds_common_rows(space)) return Fit::builds();
-  return Fit::other_kind("nothing is read again along an output axis");
-}
-
 Fit tiles_apply(const GroupSpace& space, const Target& target) {
+  // Which tile is left to the candidates where none is needed to hold what follows.
   if (space.reduces_behind_product()) return Fit::of(reductions_behind_product(space, target));
-  return one_reduction_applies(space, target);
+  return fits_result_tile(space);
 }
 
 std::vector<Candidate> tiles_candidates(const GroupSpace& space, const Target& target) {
@@ -50,11 +40,11 @@ Result<ScheduledKernel> build_tiles(const GroupSpace& space, const Choice& choic
   return build_matrix_contract(space, std::get<TilesChoice>(choice), target, name);
 }
 
-Fit thread_tiles_apply(const GroupSpace& space, const Target& target) {
+Fit thread_tiles_apply(const GroupSpace& space, const Target&) {
   if (space.reduces_behind_product()) {
     return Fit::other_kind("a thread's tile does not hold what is reduced behind a product");
   }
-  return one_reduction_applies(space, target);
+  return fits_result_tile(space);
 }
 
 std::vector<Candidate> thread_tiles_candidates(const GroupSpace& space, const Target& target) {
@@ -87,12 +77,7 @@ Result<ScheduledKernel> build_two_ways(const GroupSpace& space, const Choice& ch
   return build_two_way_stitch(space, std::get<TwoWaysChoice>(choice), target, name);
 }
 
-Fit rows_apply(const GroupSpace& space, const Target&) {
-  if (space.has_contraction() && !space.streams_an_operand()) {
-    return Fit::other_kind("a contraction is not stitched");
-  }
-  return Fit::of(holds_common_rows(space));
-}
+Fit rows_apply(const GroupSpace& space, const Target&) { return fits_rows(space); }
 
 std::vector<Candidate> rows_candidates(const GroupSpace& space, const Target& target) {
   const JoinedGroup joined = join_moments(space.program(), space.group(), space.axes());

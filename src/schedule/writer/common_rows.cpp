@@ -82,4 +82,11 @@ Decision holds_common_rows(const GroupSpace& space) {
   return Decision::allow();
 }
 
+Fit fits_rows(const GroupSpace& space) {
+  if (space.has_contraction() && !space.streams_an_operand()) {
+    return Fit::other_kind("a contraction is not stitched");
+  }
+  return Fit::of(holds_common_rows(space));
+}
+
 }  // namespace weft

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "schedule/writer/common_rows.h"
+
 namespace weft {
 
 Decision holds_one_reduction(const GroupSpace& space) {
@@ -46,6 +48,15 @@ Decision holds_one_reduction(const GroupSpace& space) {
     }
   }
   return Decision::allow();
+}
+
+Fit fits_result_tile(const GroupSpace& space) {
+  if (space.axes().reductions.empty()) return Fit::other_kind("nothing is reduced");
+  if (const Decision holds = holds_one_reduction(space); !holds) {
+    return space.has_contraction() ? Fit::of(holds) : Fit::other_kind(holds.reason());
+  }
+  if (space.wants_register_tile() || !holds_common_rows(space)) return Fit::builds();
+  return Fit::other_kind("nothing is read again along an output axis");
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "group/group_space.h"
+#include "schedule/writer/template.h"
 
 namespace weft {
 
@@ -8,5 +9,9 @@ namespace weft {
 /// finished tile of them: matrix products, convolutions, windows. What it stores has all of the
 /// reduction's output axes.
 Decision holds_one_reduction(const GroupSpace& space);
+
+/// Whether such a group goes to a template that holds a tile of the results: the reduction wants
+/// one, or the group has no common rows. Cheap: asked for each edge while planning.
+Fit fits_result_tile(const GroupSpace& space);
 
 }  // namespace weft
