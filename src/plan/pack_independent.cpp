@@ -31,13 +31,15 @@ Target without_waiting(Target target) {
 }
 
 /// The group's kernel for a launch that it shares: one whose blocks wait for each other gives that
-/// up, for what its template says that it costs.
+/// up, for what its template says that it costs. Where no template holds the group then it stays as
+/// it is, and shares none.
 Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
                                  const std::string& name, const Target& target,
                                  const ScheduledKernel& best) {
   if (can_pack(best)) return best;
-  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
-                        schedule_group(program, group, without_waiting(target), name));
+  auto without = schedule_group(program, group, without_waiting(target), name);
+  if (!without.ok() && without.error().code == ErrorCode::kUnsupported) return best;
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, std::move(without));
   kernel.estimate.microseconds =
       best.estimate.microseconds + std::max(0.0, kernel.layout_us - best.layout_us);
   if (kernel.predicted_us) kernel.predicted_us = kernel.estimate.microseconds;

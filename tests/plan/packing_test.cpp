@@ -72,6 +72,22 @@ TEST(Packing, LeavesBusyKernelsAlone) {
 }
 
 /// A chain of two steps beside another: steps of one level meet, a step never meets what it reads.
+TEST(Packing, LeavesAloneWhatOnlyABarrierHolds) {
+  // Rows and columns of x are reduced in one kernel, behind a barrier of the grid; no kernel
+  // without one does.
+  const TensorProgram p = expressed(R"(
+(x: f32[16,11], w: f32[11], u: f32[33,11], v: f32[33,11]) {
+  a = min u, v : f32[33,11]
+  r = reduce x, axes={1}, combiner=max : f32[16]
+  c = reduce x, axes={0}, combiner=sum : f32[11]
+  z = mul c, w : f32[11]
+} -> (a, r, z))");
+  const auto plan = plan_fusion(p, *find_target("rtx3080"), {});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_EQ(plan->kernels.size(), 2U) << print(*plan, p);
+  EXPECT_THAT(print(*plan, p), HasSubstr("\"rows and columns\""));
+}
+
 TEST(Packing, KeepsDependencesInOrder) {
   const TensorProgram p = expressed(R"(
 (x: f32[6,90], u: f32[9,100]) {
