@@ -50,6 +50,23 @@ TEST(ShareLoads, LiesAlongItsOwnAxesOnly) {
   EXPECT_NE(made.find("w_v[j] = w[j] @[j=LANE_32]"), std::string::npos) << made;
 }
 
+TEST(ShareLoads, SharesWhatIsReadOnBothSidesOfAnotherLoad) {
+  const std::string made = shared(R"(
+    kernel k(x: f32[8,32], w: f32[8,32], out y: f32[8,32]) blocks 2 warps 4 gpu {
+      j: 32;
+      grid i in 8 step 4 {
+        a[i,j] = exp(x[i,j]) @[i=WARP_4, j=LANE_32];
+        b[i,j] = a[i,j] + w[i,j] @[i=WARP_4, j=LANE_32];
+        c[i,j] = b[i,j] * w[i,j] @[i=WARP_4, j=LANE_32];
+        seq k in 4 carry s[i,j]: f32 = 0.0 @[i=WARP_4, j=LANE_32] {
+          s'[i,j] = s[i,j] + c[i,j] @[i=WARP_4, j=LANE_32];
+        }
+        y[i,j] = s[i,j] + x[i,j] @[i=WARP_4, j=LANE_32];
+      }
+    })");
+  EXPECT_NE(made.find("y[i,j] = s[i,j] + x_v[i,j]"), std::string::npos) << made;
+}
+
 TEST(ShareLoads, KeepsReadsOfBranchesAndGathers) {
   shared(R"(
     kernel k(x: f32[64], t: i32[64], out y: f32[64]) blocks 1 warps 2 gpu {

@@ -4,6 +4,7 @@
 #include <map>
 #include <ranges>
 #include <set>
+#include <utility>
 
 #include "tile/tile_structure.h"
 
@@ -110,23 +111,31 @@ class LoadSharing {
         shared.statements.insert(n);
       }
     }
-    // Found in the order of their first statements; the last first, so that positions stay.
+    // Found in the order of their first statements; the last goes in first, so that the positions
+    // of the others stay.
+    std::vector<std::pair<size_t, TileStatement>> loads;
     for (const Shared& shared : std::views::reverse(found)) {
-      if (shared.statements.size() > 1) share(body, shared);
+      if (shared.statements.size() > 1) {
+        loads.emplace_back(*shared.statements.begin(), share(body, shared));
+      }
     }
+    for (auto& [first, load] : loads) {
+      body.insert(body.begin() + static_cast<ptrdiff_t>(first), TileNode::of(std::move(load)));
+    }
+    changed_ = changed_ || !loads.empty();
   }
 
-  void share(TileBody& body, const Shared& shared) {
-    const size_t first = *shared.statements.begin();
-    LoadedValue loaded = loaded_value(program_, shared.read, body[first].statement.place);
+  /// The load, which is to stand before the first of the statements.
+  TileStatement share(TileBody& body, const Shared& shared) {
+    LoadedValue loaded =
+        loaded_value(program_, shared.read, body[*shared.statements.begin()].statement.place);
     for (const size_t n : shared.statements) {
       TileStatement& st = body[n].statement;
       st.value = rewrite(st.value, {}, [&](const ScalarRef& read) {
         return equal(read, shared.read) ? loaded.value : read;
       });
     }
-    body.insert(body.begin() + static_cast<ptrdiff_t>(first), TileNode::of(std::move(loaded.load)));
-    changed_ = true;
+    return std::move(loaded.load);
   }
 
   TileProgram& program_;
