@@ -9,12 +9,10 @@
 #include "kernel/kernel_function.h"
 #include "support/tensor.h"
 #include "target/target.h"
+#include "tests/lower/run_kernel.h"
 #include "tile/tile_program.h"
 
 namespace weft::testing {
-
-using Coordinates = std::vector<int64_t>;
-using Inputs = std::map<std::string, HostTensor>;
 
 /// Values in [lo, hi), different for every element and seed; integers and bools alike.
 HostTensor sample(DType type, Shape shape, uint64_t seed, double lo = -1, double hi = 1);
@@ -24,14 +22,10 @@ double at(const HostTensor& tensor, const Coordinates& coordinates);
 /// A 512-bit machine whose figures are written here: tests do not depend on where they run.
 Target test_target(int vector_bytes = 64);
 
-/// The physical position of every logical element, in row-major order of the logical shape.
-std::vector<int64_t> positions(const Layout& layout, const Shape& shape);
-
 /// Parses and lowers; a failure of any step, verify_kernel included, fails the test.
 KernelFunction lower_text(std::string_view text, const Target& target = test_target());
 
-/// Runs a kernel of `program` on the reference executor, its phases cut into `parts` ranges of work
-/// items. Parameters are put into and taken from their layouts.
+/// execute_parts; a failure fails the test.
 std::map<std::string, HostTensor> run_kernel(const TileProgram& program,
                                              const KernelFunction& kernel, const Inputs& inputs,
                                              int parts, const std::vector<int64_t>& arguments = {});

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "expr/assign_layouts.h"
 #include "expr/express.h"
 #include "lower/lower.h"
@@ -9,38 +7,11 @@
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
 #include "tests/lower/lowered_program.h"
+#include "tests/lower/run_kernel.h"
 #include "tile/text/tile_text.h"
 
 namespace weft::testing {
 namespace {
-
-/// Values of all tensors, by TensorId, as the evaluation of expressions gives them.
-std::vector<HostTensor> all_tensors(TensorProgram program, const std::vector<HostTensor>& inputs) {
-  program.outputs.clear();
-  program.output_names.clear();
-  for (size_t t = 0; t < program.tensors.size(); ++t) {
-    program.outputs.push_back(static_cast<TensorId>(t));
-    program.output_names.push_back("t" + std::to_string(t));
-  }
-  Result<std::vector<HostTensor>> values = evaluate(program, inputs);
-  EXPECT_TRUE(values.ok()) << values.error().message;
-  return values.ok() ? *values : std::vector<HostTensor>{};
-}
-
-/// A tensor's value as the kernel's parameter sees it: in physical order, under the parameter's
-/// shape.
-HostTensor as_parameter(const Tensor& tensor, const HostTensor& value, const TileSymbol& symbol) {
-  HostTensor physical(value.dtype(), {value.size()});
-  const std::vector<int64_t> to = positions(tensor.layout, value.shape());
-  for (int64_t i = 0; i < value.size(); ++i) {
-    const auto size = static_cast<size_t>(byte_size(value.dtype()));
-    std::memcpy(physical.mutable_raw() + static_cast<size_t>(to[static_cast<size_t>(i)]) * size,
-                value.raw() + static_cast<size_t>(i) * size, size);
-  }
-  Shape shape;
-  for (const IndexExpr& e : symbol.shape) shape.push_back(e.constant());
-  return physical.reshaped(shape);
-}
 
 /// Each kernel of the plan on the values that the expressions before it have, against its own.
 void check_kernels(const FusionPlan& plan, const TensorProgram& program,
@@ -56,25 +27,11 @@ void check_kernels(const FusionPlan& plan, const TensorProgram& program,
     ASSERT_TRUE(kernel.ok()) << kernel.error().message;
     const Status verified = verify_kernel(*kernel);
     ASSERT_TRUE(verified.ok()) << verified.error().message << "\n" << print(*kernel);
-    Inputs inputs;
-    std::vector<std::string> names;
-    std::vector<HostTensor> expected;
-    for (size_t i = 0; i < tile.parameters.size(); ++i) {
-      const TileSymbol& symbol = tile.symbols[static_cast<size_t>(tile.parameters[i])];
-      const auto t = static_cast<size_t>(planned.schedule.parameters[i]);
-      const HostTensor value = as_parameter(program.tensors[t], values[t], symbol);
-      if (symbol.kind == TileSymbol::Kind::kInput) {
-        inputs[symbol.name] = value;
-      } else {
-        names.push_back(symbol.name);
-        expected.push_back(value);
-      }
-    }
     for (const int parts : {1, 3}) {
-      const auto outputs = run_kernel(tile, *kernel, inputs, parts);
-      std::vector<HostTensor> got;
-      for (const std::string& name : names) got.push_back(outputs.at(name));
-      EXPECT_EQ(difference_near(expected, got), "") << parts << " parts\n" << print(*kernel);
+      const auto run = run_planned(program, planned.schedule, *kernel, values, parts);
+      ASSERT_TRUE(run.ok()) << run.error().message << "\n" << print(*kernel);
+      EXPECT_EQ(difference_near(run->expected, run->got), "") << parts << " parts\n"
+                                                              << print(*kernel);
     }
     if (::testing::Test::HasFailure()) return;
   }
@@ -97,7 +54,9 @@ void check_plan(uint64_t seed, const RandomGraphOptions& options) {
   const Result<FusionPlan> plan = plan_fusion(program, target, plan_options);
   ASSERT_TRUE(plan.ok()) << plan.error().message << "\n" << print(program);
   SCOPED_TRACE(print(program));
-  check_kernels(*plan, program, all_tensors(program, inputs), target, options.special_values);
+  const auto values = all_tensors(program, inputs);
+  ASSERT_TRUE(values.ok()) << values.error().message;
+  check_kernels(*plan, program, *values, target, options.special_values);
 }
 
 TEST(RandomPlans, KernelsComputeTheirExpressions) {
