@@ -1,0 +1,74 @@
+// Random graphs as a planner does not like them, for any planner and device; scripts/fuzz-plans
+// runs more of them.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+
+#include "driver/graph_file.h"
+#include "tests/driver/tangled_case.h"
+
+namespace weft::testing {
+namespace {
+
+/// What scripts/fuzz-plans asks for by the environment; the suite's share without it.
+struct Wanted {
+  uint64_t first = 0, last = 1000;
+  std::string folder;  ///< where failures go, and the seed that is being tried; empty: nowhere
+  bool reduces = false;
+};
+Wanted wanted() {
+  Wanted w;
+  const auto text = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (!text("WEFT_FUZZ_FIRST").empty()) w.first = std::stoull(text("WEFT_FUZZ_FIRST"));
+  if (!text("WEFT_FUZZ_LAST").empty()) w.last = std::stoull(text("WEFT_FUZZ_LAST"));
+  w.folder = text("WEFT_FUZZ_FOLDER");
+  w.reduces = !text("WEFT_FUZZ_REDUCE").empty();
+  return w;
+}
+
+/// Of those that are run, whose whole programs run as well: CUDA text takes long to compile.
+TangledRun run_of(const TangledCase& c, bool much) {
+  const uint64_t every = c.target.is_gpu() ? (much ? 16 : 160) : (much ? 4 : 40);
+  return c.seed % every == 0 ? TangledRun::kWhole : TangledRun::kExecutor;
+}
+
+void keep(const Wanted& w, const TangledCase& c, const std::string& text) {
+  std::ofstream(w.folder + "/" + std::to_string(c.seed) + ".txt") << describe(c) << "\n" << text;
+  const Status written =
+      write_graph_file(w.folder + "/" + std::to_string(c.seed) + ".graph", c.graph, describe(c));
+  EXPECT_TRUE(written.ok()) << written.error().message;
+}
+
+TEST(TangledGraphs, PlanScheduleAndRun) {
+  const Wanted w = wanted();
+  for (uint64_t seed = w.first; seed < w.last; ++seed) {
+    if (!w.folder.empty()) {
+      std::ofstream(w.folder + "/at-" + std::to_string(w.first)) << seed << "\n";
+    }
+    TangledCase c = tangled_case(seed);
+    const auto start = std::chrono::steady_clock::now();
+    const TangledRun how = run_of(c, !w.folder.empty());
+    std::string text = fault(c, how);
+    if (std::getenv("WEFT_FUZZ_TIMES") != nullptr) {
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+      printf("%8.3f s %s\n", spent.count(), describe(c).c_str());
+    }
+    if (text.empty()) continue;
+    if (w.reduces) {
+      c = reduced(c, how);
+      text = fault(c, how);
+    }
+    if (!w.folder.empty()) keep(w, c, text);
+    ADD_FAILURE() << describe(c) << "\n" << text;
+    if (w.folder.empty()) return;
+  }
+}
+
+}  // namespace
+}  // namespace weft::testing
