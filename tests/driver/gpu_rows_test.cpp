@@ -378,7 +378,8 @@ TEST_F(GpuRows, NoBarrierOfTheGridWhereTheTargetHasNone) {
       options.device = target;
       auto compiled = compile_graph(*parsed, options);
       EXPECT_TRUE(compiled.ok()) << compiled.error().message;
-      return std::ranges::count_if((*compiled)->kernels, has_grid_barrier);
+      return std::ranges::count_if((*compiled)->kernels, has_grid_barrier,
+                                   &CompiledKernel::function);
     };
     EXPECT_EQ(barriers(), 1) << graph;
     target.grid_barriers = false;

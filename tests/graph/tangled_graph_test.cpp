@@ -38,7 +38,8 @@ TEST(TangledGraph, HoldsWhatItPromises) {
     for (const Node& node : graph.nodes) ++ops[node.op];
     const UseDef uses = use_def(graph);
     for (const auto& of_value : uses.uses) ++readers[of_value.size()];
-    for (const ValueId v : graph.outputs) read_outputs += !uses.uses[static_cast<size_t>(v)].empty();
+    for (const ValueId v : graph.outputs)
+      read_outputs += !uses.uses[static_cast<size_t>(v)].empty();
   }
   for (const GraphOp op :
        {GraphOp::kConstant, GraphOp::kElementwise, GraphOp::kBroadcast, GraphOp::kReshape,
