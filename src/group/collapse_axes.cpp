@@ -102,75 +102,97 @@ int own_axis(const GroupAxes& axes, size_t position, int axis) {
   return it == list.end() ? -1 : static_cast<int>(it - list.begin());
 }
 
-/// Merges common axes a (outer) and b wherever they occur; false when some access walks them
-/// otherwise.
-bool merge_pair(GroupView& view, const GroupAxes& axes, int a, int b) {
-  TensorProgram& p = view.program;
-  const int64_t inner = axes.axes[static_cast<size_t>(b)].extent;
-  std::map<TensorId, size_t> merged_dim;  // the first of two dims that become one
-  bool fine = true;
-  const auto claim = [&](TensorId t, size_t dim) {
-    const auto [it, added] = merged_dim.emplace(t, dim);
-    fine &= added || it->second == dim;
-  };
-  for (size_t i = 0; i < p.exprs.size() && fine; ++i) {
-    const TensorExpr& e = p.exprs[i];
-    const int pa = own_axis(axes, i, a), pb = own_axis(axes, i, b);
-    if (pa < 0 && pb < 0) continue;
+/// Makes one axis of the common axes a (outer) and b wherever they occur.
+class AxisMerge {
+ public:
+  AxisMerge(TensorProgram& program, const GroupAxes& axes, int a, int b)
+      : program_(program),
+        axes_(axes),
+        a_(a),
+        b_(b),
+        inner_(axes.axes[static_cast<size_t>(b)].extent) {}
+
+  /// False where some access walks them otherwise; nothing changes then.
+  bool run() {
+    for (size_t i = 0; i < program_.exprs.size(); ++i) {
+      if (!claim_of(i)) return false;
+    }
+    // An expression that writes a merged tensor along other axes cannot follow.
+    for (size_t i = 0; i < program_.exprs.size(); ++i) {
+      const auto it = merged_dim_.find(program_.exprs[i].output);
+      if (it != merged_dim_.end() && own_axis(axes_, i, a_) != static_cast<int>(it->second))
+        return false;
+    }
+    for (size_t i = 0; i < program_.exprs.size(); ++i) merge_in(i);
+    for (const auto& [t, d] : merged_dim_) {
+      Shape& shape = program_.tensors[static_cast<size_t>(t)].type.shape;
+      shape[d] *= shape[d + 1];
+      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+    }
+    return true;
+  }
+
+ private:
+  /// Dimensions `dim` and the next of a tensor become one; false where others of it do.
+  bool claim(TensorId t, size_t dim) {
+    const auto [it, added] = merged_dim_.emplace(t, dim);
+    return added || it->second == dim;
+  }
+
+  /// Whether an expression walks the two side by side, in its output or in what it reduces, and all
+  /// that it reads along them.
+  bool claim_of(size_t i) {
+    const TensorExpr& e = program_.exprs[i];
+    const int pa = own_axis(axes_, i, a_), pb = own_axis(axes_, i, b_);
+    if (pa < 0 && pb < 0) return true;
     if (pa < 0 || pb < 0) return false;
     const bool outputs = pa < e.output_rank();
     if (outputs != (pb < e.output_rank())) return false;
     if (outputs) {
-      if (pb != pa + 1) return false;
-      claim(e.output, static_cast<size_t>(pa));
+      if (pb != pa + 1 || !claim(e.output, static_cast<size_t>(pa))) return false;
     } else if (e.combiner == Combiner::kArgMax || e.combiner == Combiner::kArgMin) {
       return false;
     }
+    bool fine = true;
     visit(e.body, [&](const Scalar& s) {
       if (s.kind == Scalar::Kind::kIndex) fine &= !uses_var(s.index, pa) && !uses_var(s.index, pb);
-      if (s.kind != Scalar::Kind::kRead) return;
-      int at_a = -1, at_b = -1;
-      for (size_t d = 0; d < s.indices.size(); ++d) {
-        const IndexExpr& index = s.indices[d];
-        if (index.is_var() && index.var_id() == pa && at_a < 0) {
-          at_a = static_cast<int>(d);
-        } else if (index.is_var() && index.var_id() == pb && at_b < 0) {
-          at_b = static_cast<int>(d);
-        } else {
-          fine &= !uses_var(index, pa) && !uses_var(index, pb);
-        }
-      }
-      if (at_a < 0 && at_b < 0) return;
-      if (at_a < 0 || at_b != at_a + 1 ||
-          p.tensors[static_cast<size_t>(s.symbol)].type.shape[static_cast<size_t>(at_b)] != inner) {
-        fine = false;
-        return;
-      }
-      claim(s.symbol, static_cast<size_t>(at_a));
+      if (s.kind == Scalar::Kind::kRead) fine &= claim_read(s, pa, pb);
     });
+    return fine;
   }
-  if (!fine) return false;
-  // An expression that writes a merged tensor along other axes cannot follow.
-  for (size_t i = 0; i < p.exprs.size(); ++i) {
-    const auto it = merged_dim.find(p.exprs[i].output);
-    if (it != merged_dim.end() && own_axis(axes, i, a) != static_cast<int>(it->second))
-      return false;
+
+  bool claim_read(const Scalar& s, int pa, int pb) {
+    int at_a = -1, at_b = -1;
+    for (size_t d = 0; d < s.indices.size(); ++d) {
+      const IndexExpr& index = s.indices[d];
+      if (index.is_var() && index.var_id() == pa && at_a < 0) {
+        at_a = static_cast<int>(d);
+      } else if (index.is_var() && index.var_id() == pb && at_b < 0) {
+        at_b = static_cast<int>(d);
+      } else if (uses_var(index, pa) || uses_var(index, pb)) {
+        return false;
+      }
+    }
+    if (at_a < 0 && at_b < 0) return true;
+    const Shape& shape = program_.tensors[static_cast<size_t>(s.symbol)].type.shape;
+    return at_a >= 0 && at_b == at_a + 1 && shape[static_cast<size_t>(at_b)] == inner_ &&
+           claim(s.symbol, static_cast<size_t>(at_a));
   }
-  const auto merge_indices = [&](const ScalarRef& read, int pa, int pb) -> ScalarRef {
-    const auto it = merged_dim.find(read->symbol);
-    if (it == merged_dim.end()) return read;
+
+  ScalarRef merge_indices(const ScalarRef& read) const {
+    const auto it = merged_dim_.find(read->symbol);
+    if (it == merged_dim_.end()) return read;
     auto copy = std::make_shared<Scalar>(*read);
     const size_t d = it->second;
-    const int64_t extent = p.tensors[static_cast<size_t>(read->symbol)].type.shape[d + 1];
-    (void)pa;
-    (void)pb;
+    const int64_t extent = program_.tensors[static_cast<size_t>(read->symbol)].type.shape[d + 1];
     copy->indices[d] = copy->indices[d] * extent + copy->indices[d + 1];
     copy->indices.erase(copy->indices.begin() + static_cast<std::ptrdiff_t>(d) + 1);
     return copy;
-  };
-  for (size_t i = 0; i < p.exprs.size(); ++i) {
-    TensorExpr& e = p.exprs[i];
-    const int pa = own_axis(axes, i, a), pb = own_axis(axes, i, b);
+  }
+
+  void merge_in(size_t i) {
+    TensorExpr& e = program_.exprs[i];
+    const int pa = own_axis(axes_, i, a_), pb = own_axis(axes_, i, b_);
     Rename to;
     // The pair (pa, pb) becomes (0, merged): index pa*extent + pb is then the merged variable.
     for (int v = 0; v < e.axis_count(); ++v) {
@@ -185,29 +207,25 @@ bool merge_pair(GroupView& view, const GroupAxes& axes, int a, int b) {
     }
     // With pb < pa (reductions listed the other way round) removing pb shifts pa.
     if (pa >= 0 && pb < pa) to[static_cast<size_t>(pb)] = IndexExpr::var(pa - 1);
-    e.body = rename(e.body, to, [&](const ScalarRef& r) { return merge_indices(r, pa, pb); });
-    if (pa < 0) continue;
+    e.body = rename(e.body, to, [&](const ScalarRef& r) { return merge_indices(r); });
+    if (pa < 0) return;
     if (!e.open.empty()) {
       e.open[static_cast<size_t>(pa)] = e.is_open(pa) || e.is_open(pb);
       e.open.erase(e.open.begin() + pb);
     }
-    const auto resize = [&](std::vector<int64_t>& extents, int base) {
-      extents[static_cast<size_t>(pa - base)] *= inner;
-      extents.erase(extents.begin() + (pb - base));
-    };
-    if (pa < e.output_rank()) {
-      resize(e.extents, 0);
-    } else {
-      resize(e.reduce_extents, e.output_rank());
-    }
+    const bool output = pa < e.output_rank();
+    std::vector<int64_t>& extents = output ? e.extents : e.reduce_extents;
+    const int base = output ? 0 : e.output_rank();
+    extents[static_cast<size_t>(pa - base)] *= inner_;
+    extents.erase(extents.begin() + (pb - base));
   }
-  for (const auto& [t, d] : merged_dim) {
-    Shape& shape = p.tensors[static_cast<size_t>(t)].type.shape;
-    shape[d] *= shape[d + 1];
-    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(d) + 1);
-  }
-  return true;
-}
+
+  TensorProgram& program_;
+  const GroupAxes& axes_;
+  int a_, b_;
+  int64_t inner_;
+  std::map<TensorId, size_t> merged_dim_;  ///< the first of two dims that become one
+};
 
 }  // namespace
 
@@ -234,7 +252,7 @@ GroupView collapse_axes(const TensorProgram& program, const Group& group,
       }
     }
     for (const auto& [a, b] : pairs) {
-      if (merge_pair(view, *axes, a, b)) {
+      if (AxisMerge(view.program, *axes, a, b).run()) {
         changed = true;
         break;
       }
