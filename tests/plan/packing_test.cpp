@@ -82,10 +82,9 @@ TEST(Packing, LeavesAloneWhatOnlyABarrierHolds) {
   c = reduce x, axes={0}, combiner=sum : f32[11]
   z = mul c, w : f32[11]
 } -> (a, r, z))");
-  const auto plan = plan_fusion(p, *find_target("rtx3080"), {});
-  ASSERT_TRUE(plan.ok()) << plan.error().message;
-  ASSERT_EQ(plan->kernels.size(), 2U) << print(*plan, p);
-  EXPECT_THAT(print(*plan, p), HasSubstr("\"rows and columns\""));
+  const FusionPlan plan = plan_of(p, *find_target("rtx3080"));
+  ASSERT_EQ(plan.kernels.size(), 2U) << print(plan, p);
+  EXPECT_THAT(print(plan, p), HasSubstr("\"rows and columns\""));
 }
 
 TEST(Packing, KeepsDependencesInOrder) {

@@ -151,6 +151,22 @@ TEST(VerifyTileProgram, RefusesStoresThatMeetOrMiss) {
             "accepted");
 }
 
+/// The inner loop begins where the only iteration of the outer one does: at a constant, though its
+/// text names a variable.
+TEST(VerifyTileProgram, CountsALoopThatBeginsWithTheOnlyIterationAroundIt) {
+  EXPECT_EQ(refusal(R"(
+kernel k(x: f32[16,11], out r: f32[16]) blocks 1 warps 8 gpu {
+  j: 11;
+  grid a in 16 step 16 {
+    seq b in a-.a .. a-.a+16 step 16 {
+      m[b] = max[j] x[b,j] @[b=WARP_8-LANE_2, j=LANE_16];
+      r[b] = m[b] @[b=WARP_8-LANE_2, j=LANE_16];
+    }
+  }
+})"),
+            "accepted");
+}
+
 TEST(VerifyTileProgram, RefusesBadNesting) {
   expect_refused(kRows, "seq j in 100 step 32 {", "grid k in 1 { } seq j in 100 step 32 {",
                  "accepted");

@@ -362,7 +362,8 @@ std::vector<std::vector<TileVarId>> PointSet::parts(
 int64_t PointSet::step(TileVarId var) const {
   if (structure_.program->vars[static_cast<size_t>(var)].kind != TileVar::Kind::kOrigin) return 1;
   const TileLoop::Dim& dim = structure_.dim(var);
-  return dim.begin.is_const() ? dim.step : 1;
+  const bool constant = dim.begin.is_const() || simplify(dim.begin, structure_.range()).is_const();
+  return constant ? dim.step : 1;
 }
 
 bool PointSet::enumerate(const std::vector<TileVarId>& part, const std::vector<TileVarId>& left_out,
