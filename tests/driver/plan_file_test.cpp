@@ -54,8 +54,8 @@ INSTANTIATE_TEST_SUITE_P(
                     PlanCase{"bert", "a100-40gb"}, PlanCase{"mmoe", "h100-sxm"},
                     PlanCase{"conv-se", "a100-40gb"}, PlanCase{"gru", "h100-sxm"},
                     PlanCase{"groupnorm-instance", "h100-sxm"}),
-    [](const auto& info) {
-      std::string name = std::string(info.param.model) + "_" + info.param.target;
+    [](const auto& instance) {
+      std::string name = std::string(instance.param.model) + "_" + instance.param.target;
       std::ranges::replace(name, '-', '_');
       return name;
     });

@@ -236,7 +236,7 @@ std::string whole_fault(const TangledCase& c, const std::vector<HostTensor>& inp
   const Compilation& done = **compiled;
   Result<std::unique_ptr<Session>> session = std::unique_ptr<Session>();
   if (c.target.is_gpu()) {
-    const auto launcher = emulate_kernels(done.kernels, "", {});
+    const auto launcher = emulate_kernels(functions_of(done), "", {});
     if (!launcher.ok()) return "emulator: " + launcher.error().message;
     session = Session::create(done.program, *launcher);
   } else {
@@ -281,8 +281,8 @@ std::string fault_unguarded(const TangledCase& c, TangledRun how) {
     if (!wrong.empty()) return wrong;
   } else {
     for (size_t k = 0; k < done.plan.kernels.size(); ++k) {
-      const std::string wrong =
-          kernel_fault(done.tensors, done.plan.kernels[k].schedule, done.kernels[k], right);
+      const std::string wrong = kernel_fault(done.tensors, done.plan.kernels[k].schedule,
+                                             done.kernels[k].function, right);
       if (!wrong.empty()) return wrong;
     }
   }

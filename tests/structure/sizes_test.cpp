@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -39,11 +38,10 @@ TEST(Sizes, FunctionsAreShort) {
   int functions = 0;
   for (const fs::path& file : files_below(kRoot / "src")) {
     if (!is_source(file)) continue;
-    const bool allowed = yet_allowed.contains(file.filename());
     for (const OutlinedFunction& function : outline_source(text_of(file)).functions) {
       ++functions;
       const int lines = function.last_line - function.first_line + 1;
-      if (lines > kMaxFunctionLines && !allowed) {
+      if (lines > kMaxFunctionLines) {
         longer.push_back(name_of(file) + ":" + std::to_string(function.first_line) + ": " +
                          std::to_string(lines) + " lines");
       }
