@@ -292,6 +292,7 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
     most = std::max(most, phase.work_items);
   }
   step.launch.scratch_bytes = code.function->scratch_bytes;
+  step.launch.inner_barriers = code.function->inner_barriers;
   const double alone = microseconds_on_one_thread(kernel, frame.tensors, target_);
   step.launch.serial = most <= 1 || alone < kSerialMicroseconds;
   access.serial = step.launch.serial;

@@ -456,7 +456,11 @@ class GpuExecutor {
 }  // namespace
 
 bool has_grid_barrier(const KernelFunction& kernel) {
-  return kernel.phases.size() > 1 || contains(kernel, is_grid_barrier);
+  return kernel.phases.size() > 1 || has_inner_barrier(kernel);
+}
+
+bool has_inner_barrier(const KernelFunction& kernel) {
+  return contains(kernel, is_grid_barrier);
 }
 
 bool multiplies_by(const KernelFunction& kernel, KernelUnit unit) {

@@ -75,6 +75,7 @@ class KernelExecutor {
       case KernelOp::kScatter:
         return run_access(in);
       case KernelOp::kPrefetch:
+      case KernelOp::kBarrier:  // of one thread
         return {};
       default:
         run_pure(in);

@@ -93,6 +93,8 @@ struct KernelPhase {
 /// (see runtime/kernel_image.h):
 ///     void (void* const* buffers, const int64_t* arguments, int64_t begin, int64_t end, void*
 ///     scratch)
+/// Behind the kernel's own buffers stands the address of a PhaseBarrier where there are inner
+/// barriers.
 ///
 /// On a GPU (`warps` > 0) registers are those of one thread of blocks of `warps` * 32, phases are
 /// separated by barriers of the whole grid, and shared buffers may overlap in the block's arena.
@@ -105,6 +107,9 @@ struct KernelFunction {
   std::vector<KernelType> types;  ///< by Reg
   std::vector<KernelPhase> phases;
   int64_t scratch_bytes = 0;
+  /// CPU: threads wait for each other inside a phase (a barrier of the grid), so that all of them
+  /// must enter it, those without items too.
+  bool inner_barriers = false;
   int32_t warps = 0;          ///< per block; 0: a CPU's kernel
   int64_t blocks = 1;         ///< GPU
   int32_t cluster = 1;        ///< GPU: blocks of a cluster; divides `blocks`
@@ -151,6 +156,8 @@ Hash128 kernel_digest(const KernelFunction& kernel);
 
 /// Whether a barrier of the whole grid stands in the kernel, between phases or inside one.
 bool has_grid_barrier(const KernelFunction& kernel);
+/// Whether one stands inside a phase.
+bool has_inner_barrier(const KernelFunction& kernel);
 
 /// Whether a matrix instruction of the unit stands in the kernel.
 bool multiplies_by(const KernelFunction& kernel, KernelUnit unit);

@@ -224,6 +224,7 @@ class KernelParser {
       phase.body = block(0);
       phase.body.parameters = {begin, end};
       kernel_.phases.push_back(std::move(phase));
+      kernel_.inner_barriers = !kernel_.is_gpu() && has_inner_barrier(kernel_);
     } else {
       fail("expected arguments, gpu, scratch, buffer, phase or '}'");
     }

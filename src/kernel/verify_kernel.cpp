@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "kernel/kernel_function.h"
@@ -36,7 +37,7 @@ class KernelVerifier {
       at_ = nullptr;
       if (!phase.body.yields.empty()) return fail("a phase yields nothing");
     }
-    if (kernel_.is_gpu()) WEFT_RETURN_IF_ERROR(check_convergence());
+    WEFT_RETURN_IF_ERROR(kernel_.is_gpu() ? check_convergence() : check_meeting());
     for (size_t i = 0; i < stored_.size(); ++i) {
       const KernelBuffer& buffer = kernel_.buffers[i];
       if (buffer.kind == KernelBuffer::Kind::kOutput && buffer.elements > 0 && !stored_[i]) {
@@ -241,7 +242,9 @@ class KernelVerifier {
       case KernelOp::kWarpPick:
         return check_exchange(in);
       case KernelOp::kBarrier: {
-        const bool waits_for_cluster = in.as<BarrierPayload>().scope == KernelBarrier::kCluster;
+        const KernelBarrier scope = in.as<BarrierPayload>().scope;
+        if (!kernel_.is_gpu() && scope != KernelBarrier::kGrid) return fail("in a CPU's kernel");
+        const bool waits_for_cluster = scope == KernelBarrier::kCluster;
         return waits_for_cluster && kernel_.cluster == 1 ? fail("no such scope") : Status{};
       }
       case KernelOp::kLoadCluster:
@@ -344,6 +347,42 @@ class KernelVerifier {
     const bool typed = operand(in, 0) == kIndex && operand(in, 1) == kIndex &&
                        (!mask_operand(in) || operand(in, 2) == KernelType{DType::kBool, 1});
     return typed ? Status{} : fail("takes two offsets and a scalar mask");
+  }
+
+  /// A CPU's threads come to their barriers equally often: the loops around them have the same
+  /// bounds in all.
+  Status check_meeting() {
+    if (kernel_.inner_barriers != has_inner_barrier(kernel_)) {
+      return fail("does not say whether threads meet inside a phase");
+    }
+    if (!kernel_.inner_barriers) return {};
+    std::vector<bool> shared(kernel_.types.size(), false);
+    for (const KernelPhase& phase : kernel_.phases) {
+      WEFT_RETURN_IF_ERROR(check_meeting(phase.body, true, shared));
+    }
+    return {};
+  }
+  Status check_meeting(const KernelBlock& block, bool all_come, std::vector<bool>& shared) {
+    const auto is_shared = [&](Reg r) { return shared[static_cast<size_t>(r)]; };
+    for (const KernelInstruction& in : block.body) {
+      if (in.op == KernelOp::kBarrier && !all_come) {
+        at_ = &in;
+        return fail("stands where not all threads come");
+      }
+      const bool computed =
+          in.op == KernelOp::kConst || in.op == KernelOp::kArgument || in.op == KernelOp::kApply;
+      if (computed && std::ranges::all_of(in.operands, is_shared)) {
+        shared[static_cast<size_t>(in.results[0])] = true;
+      }
+      const size_t controls = in.op == KernelOp::kFor ? 3 : in.op == KernelOp::kIf ? 1 : 0;
+      const bool same = std::all_of(
+          in.operands.begin(), in.operands.begin() + static_cast<ptrdiff_t>(controls), is_shared);
+      for (const KernelBlock& region : in.regions) {
+        if (in.op == KernelOp::kFor) shared[static_cast<size_t>(region.parameters[0])] = same;
+        WEFT_RETURN_IF_ERROR(check_meeting(region, all_come && same, shared));
+      }
+    }
+    return {};
   }
 
   /// Barriers and warp operations stand where all threads of the cluster, block or warp come.

@@ -49,7 +49,7 @@ IndexExpr Lowering::open_grid_items(const TileNode& nest) const {
 }
 
 /// One phase: the items of the nests one after another in one list.
-void Lowering::emit_phase(const std::vector<Nest>& nests) {
+Status Lowering::emit_phase(const std::vector<Nest>& nests) {
   IndexExpr items = 0;
   for (const Nest& nest : nests) items = items + open_grid_items(*nest.node);
   const auto [begin, end] = builder_.begin_phase(items.is_const() ? items.constant() : 1);
@@ -69,10 +69,43 @@ void Lowering::emit_phase(const std::vector<Nest>& nests) {
           {builder_.apply(ScalarOp::kSub, {end, base}, DType::kI64), emit_index(count)},
           DType::kI64);
     }
-    emit_grid_nest(*nest.node, lo, hi);
+    WEFT_RETURN_IF_ERROR(emit_nest(nest, lo, hi));
     first = first + count;
   }
   builder_.end_phase();
+  return {};
+}
+
+Status Lowering::emit_nest(const Nest& nest, Reg begin, Reg end) {
+  WEFT_ASSIGN_OR_RETURN(const std::vector<GridPiece> pieces,
+                        distribute_grid(program_, scopes_, *nest.node, nest.path));
+  if (pieces.empty()) {
+    emit_grid_nest(*nest.node, begin, end);
+    return {};
+  }
+  begin_ = begin;
+  end_ = end;
+  emit_pieces(pieces);
+  distributed_.clear();
+  return {};
+}
+
+void Lowering::emit_pieces(const std::vector<GridPiece>& pieces) {
+  for (const GridPiece& piece : pieces) {
+    switch (piece.kind) {
+      case GridPiece::Kind::kItems:
+        if (piece.loop != nullptr) bind_carried_buffers(*piece.loop, 0);
+        emit_grid_nest(piece.items, begin_, end_);
+        break;
+      case GridPiece::Kind::kBarrier:
+        builder_.barrier(KernelBarrier::kGrid);
+        break;
+      case GridPiece::Kind::kLoop:
+        distributed_[piece.loop] = &piece.pieces;
+        emit_iterations(*piece.loop, {});
+        break;
+    }
+  }
 }
 
 void Lowering::emit_grid_nest(const TileNode& nest, Reg begin, Reg end) {

@@ -49,7 +49,7 @@ void Lowering::emit_node(const TileNode& node, int32_t child) {
 void Lowering::bind_carried_buffers(const TileLoop& loop, const IndexExpr& iteration) {
   for (const TileCarry& carry : loop.carries) {
     const TileSymbolId symbol = carry.target.symbol;
-    if (!gpu_ || scopes_.symbols[static_cast<size_t>(symbol)].copies < 2) continue;
+    if (scopes_.symbols[static_cast<size_t>(symbol)].copies < 2) continue;
     WEFT_CHECK(loop.dims.size() == 1,
                "carries with two buffers over several loops of one header in " + program_.name);
     rotating_.insert(buffer_of_[static_cast<size_t>(symbol)]);
@@ -65,19 +65,25 @@ void Lowering::emit_seq_loop(const TileLoop& loop) {
     const std::vector<Reg> initial = initial_carry(carry);
     carries.insert(carries.end(), initial.begin(), initial.end());
   }
-  ++repetitions_;
-  const std::vector<Reg> last =
-      is_staged(loop) ? emit_staged_loop(loop, std::move(carries)) : emit_seq_dim(loop, 0, carries);
-  --repetitions_;
-  const TileLoop::Dim& dim = loop.dims[0];
-  bind_carried_buffers(
-      loop, floor_div(max(bind(dim.end) - bind(dim.begin), 0) + (dim.step - 1), dim.step));
+  const std::vector<Reg> last = emit_iterations(loop, std::move(carries));
   size_t next = 0;
   for (const TileCarry& carry : loop.carries) {
     const auto it = tiles_.find(carry.target.symbol);
     if (buffer_of_[static_cast<size_t>(carry.target.symbol)] >= 0) continue;
     for (Reg& r : it->second.regs) r = last[next++];
   }
+}
+
+/// All iterations, from the first values of the carries in registers to their last.
+std::vector<Reg> Lowering::emit_iterations(const TileLoop& loop, std::vector<Reg> carries) {
+  ++repetitions_;
+  std::vector<Reg> last = is_staged(loop) ? emit_staged_loop(loop, std::move(carries))
+                                          : emit_seq_dim(loop, 0, std::move(carries));
+  --repetitions_;
+  const TileLoop::Dim& dim = loop.dims[0];
+  bind_carried_buffers(
+      loop, floor_div(max(bind(dim.end) - bind(dim.begin), 0) + (dim.step - 1), dim.step));
+  return last;
 }
 
 std::vector<Reg> Lowering::emit_seq_dim(const TileLoop& loop, size_t dim,
@@ -89,7 +95,11 @@ std::vector<Reg> Lowering::emit_seq_dim(const TileLoop& loop, size_t dim,
       next_tiles_.erase(carry.target.symbol);
       for (Reg& r : tiles_.at(carry.target.symbol).regs) r = carries[next++];
     }
-    emit_body(loop.body);
+    if (const auto pieces = distributed_.find(&loop); pieces != distributed_.end()) {
+      emit_pieces(*pieces->second);
+    } else {
+      emit_body(loop.body);
+    }
     std::vector<Reg> out;
     for (const TileCarry& carry : loop.carries) {
       if (buffer_of_[static_cast<size_t>(carry.target.symbol)] >= 0) continue;
@@ -197,14 +207,16 @@ void Lowering::emit_kept_carries(const TileBody& body) {
     if (node.kind != TileNode::Kind::kStatement) continue;
     const TileRef& target = node.statement.targets[0];
     if (!target.next || carried_buffers_.count(target.symbol) == 0) continue;
+    const Place& place_of_carry = scopes_.symbols[static_cast<size_t>(target.symbol)].place;
     TileStatement kept;
     kept.targets = {target};
     kept.value = scalar_read(
         target.symbol, program_.symbols[static_cast<size_t>(target.symbol)].type, target.indices);
     kept_.push_back(kept.value);
-    statement_places_[&kept] = statement_places_.at(&node.statement);
+    kept.place = node.statement.place.empty() ? place_of_carry : node.statement.place;
+    if (gpu_) statement_places_[&kept] = statement_places_.at(&node.statement);
     emit_statement(kept);
-    statement_places_.erase(&kept);
+    if (gpu_) statement_places_.erase(&kept);
   }
 }
 

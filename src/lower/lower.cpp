@@ -101,11 +101,12 @@ Status Lowering::add_own_buffers(bool workspaces) {
                              : KernelBuffer::Kind::kScratch;
     buffer.elements = 1;
     for (const int64_t e : scope.extents) buffer.elements *= e;
+    for (const SymbolScope::Part& part : scope.parts) buffer.elements *= part.trips;
     if (scope.pad > 0) buffer.elements += buffer.elements / scope.extents.back() * scope.pad;
     const bool carried = scope.copies == 2 && symbol.kind == TileSymbol::Kind::kCarry;
-    if (gpu_ && (scope.staged || carried)) {
+    if (carried || (gpu_ && scope.staged)) {
       buffer.elements *= scope.copies;
-    } else if (scope.copies > 1) {
+    } else if (scope.copies > 1 && !scope.staged) {  // a CPU runs no loads ahead
       return unsupported("value " + symbol.name + " of " + program_.name +
                          " needs several buffers, which cannot be lowered yet");
     }
@@ -159,6 +160,7 @@ Result<KernelFunction> Lowering::outline() {
   add_parameters();
   WEFT_RETURN_IF_ERROR(add_own_buffers(true));
   WEFT_RETURN_IF_ERROR(add_own_buffers(false));
+  kernel_.inner_barriers = !gpu_ && has_inner_barrier(program_, scopes_);
   for (const std::vector<Nest>& nests : phases()) {
     KernelPhase& phase = kernel_.phases.emplace_back();
     phase.work_items = 0;
@@ -186,7 +188,14 @@ Result<KernelFunction> Lowering::run() {
     kernel_.shared_bytes =
         (scopes_.block_bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
   }
-  for (const std::vector<Nest>& nests : phases()) gpu_ ? emit_gpu_phase(nests) : emit_phase(nests);
+  kernel_.inner_barriers = !gpu_ && has_inner_barrier(program_, scopes_);
+  for (const std::vector<Nest>& nests : phases()) {
+    if (gpu_) {
+      emit_gpu_phase(nests);
+    } else {
+      WEFT_RETURN_IF_ERROR(emit_phase(nests));
+    }
+  }
   if (gpu_) {
     place_exchanges();
     insert_block_barriers(kernel_, rotating_);

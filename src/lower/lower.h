@@ -9,7 +9,9 @@ namespace weft {
 
 /// Tile program → kernel function for a CPU. Makes no choice: places become register tiles of
 /// scalars and vectors, loops become loops, index sets are split into interior and border, values
-/// of scratch scope get per-thread buffers, a barrier becomes a phase boundary.
+/// of scratch scope get per-thread buffers, a barrier between nests becomes a phase boundary, and
+/// one inside a nest takes the nest apart: the thread's items up to it, the barrier, and on from
+/// it.
 ///
 /// Kernel buffers: the program's parameters in order, then workspaces (grid-scope values), then
 /// scratch. Work items of a phase: the iterations of its nest of grid loops, outermost slowest;

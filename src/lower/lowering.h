@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel/kernel_builder.h"
+#include "lower/distribute_grid.h"
 #include "lower/lower.h"
 #include "lower/shifted_exponentials.h"
 #include "lower/values_in_outputs.h"
@@ -131,7 +132,9 @@ class Lowering {
   std::vector<std::vector<Nest>> phases() const;
 
   // grid.cpp
-  void emit_phase(const std::vector<Nest>& nests);
+  Status emit_phase(const std::vector<Nest>& nests);
+  Status emit_nest(const Nest& nest, Reg begin, Reg end);
+  void emit_pieces(const std::vector<GridPiece>& pieces);
   void emit_grid_nest(const TileNode& nest, Reg begin, Reg end);
   void emit_grid_dim(const TileLoop& loop, size_t dim, Reg lo, Reg hi);
   void emit_grid_body(const TileBody& body, Reg lo, Reg hi);
@@ -217,6 +220,7 @@ class Lowering {
   void emit_condition(const TileCondition& condition);
   void bind_carried_buffers(const TileLoop& loop, const IndexExpr& iteration);
   void emit_kept_carries(const TileBody& body);
+  std::vector<Reg> emit_iterations(const TileLoop& loop, std::vector<Reg> carries);
   std::vector<Reg> emit_seq_dim(const TileLoop& loop, size_t dim, std::vector<Reg> carries);
   std::vector<Reg> emit_constant_dim(const TileLoop& loop, size_t dim, std::vector<Reg> carries,
                                      int64_t begin, int64_t end);
@@ -520,6 +524,9 @@ class Lowering {
   int repetitions_ = 0;  ///< loops around what is emitted, that over the block's items included
   /// Carries with two buffers: which holds the value of the iteration at hand, the other the next.
   std::map<TileSymbolId, IndexExpr> carried_buffers_;
+  /// CPU: of loops around barriers, what stands in them; and the thread's items of their nest.
+  std::map<const TileLoop*, const std::vector<GridPiece>*> distributed_;
+  Reg begin_ = kNoReg, end_ = kNoReg;
   int64_t emitted_statements_ = 0;
 
   // Of the statement in hand.

@@ -18,6 +18,7 @@ void add_memory(Hasher& hasher, const SymbolScope& scope) {
   for (size_t a = 1; a < scope.extents.size(); ++a) add_number(hasher, scope.extents[a]);
   for (const IndexExpr& base : scope.base) hasher.add_text(print(base));
   add_number(hasher, scope.copies);
+  for (const SymbolScope::Part& part : scope.parts) add_number(hasher, part.trips);
 }
 
 }  // namespace

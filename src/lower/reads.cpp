@@ -47,9 +47,18 @@ IndexExpr Lowering::buffer_offset(TileSymbolId id, const std::vector<IndexExpr>&
   }
   if (const auto carried = carried_buffers_.find(id); carried != carried_buffers_.end()) {
     offset = offset + (next ? 1 - carried->second : carried->second) * stride;
+    stride *= scope.copies;
   }
-  const auto stage = stages_.find(id);
-  return stage == stages_.end() ? offset : offset + stage->second * stride;
+  if (const auto stage = stages_.find(id); stage != stages_.end()) {
+    return offset + stage->second * stride;
+  }
+  for (size_t p = scope.parts.size(); p-- > 0;) {
+    const SymbolScope::Part& part = scope.parts[p];
+    const IndexExpr iteration = floor_div(IndexExpr::var(part.origin) - part.begin, part.step);
+    offset = offset + iteration * stride;
+    stride *= part.trips;
+  }
+  return offset;
 }
 
 Reg Lowering::evaluate_read(const Scalar& read, const Point& point, Reg guard) {

@@ -41,6 +41,15 @@ Place Lowering::resolved_place(const TileStatement& statement) const {
       place.axes.push_back(a);
     }
   });
+  // Else that of the first value in memory which has one along what is read of it.
+  visit(statement.value, [&](const Scalar& n) {
+    if (n.kind != Scalar::Kind::kRead || !place.empty()) return;
+    const Place& made = scopes_.symbols[static_cast<size_t>(n.symbol)].place;
+    const bool along = std::ranges::all_of(made.axes, [&](const Place::Axis& a) {
+      return std::ranges::any_of(n.indices, [&](const IndexExpr& e) { return uses_var(e, a.var); });
+    });
+    if (along) place = made;
+  });
   return place;
 }
 
@@ -307,17 +316,22 @@ std::vector<Reg> Lowering::initial_carry(const TileCarry& carry) {
   } else {
     offset = prepare(buffer_offset(carry.target.symbol, carry.target.indices));
   }
+  const ScalarValue none = is_float(type) ? float_value(type, 0) : int_value(type, 0);
   std::vector<Reg> masks(static_cast<size_t>(box.points()), kNoReg);
   for_each_point(box, [&](int64_t number, const Point& point) {
     bool skip = false;
     const Reg mask = lane_mask_of(box, point, &skip);
     masks[static_cast<size_t>(number)] = mask;
-    Reg value = evaluate(carry.initial, point, skip ? kNoReg : mask);
+    if (skip && !in_register) return;
+    // Nothing reads what lies beyond the tail, and what it would be made of may not be there.
+    Reg value = skip && carry.initial->kind != Scalar::Kind::kConstant
+                    ? builder_.constant({type, 1}, none)
+                    : evaluate(carry.initial, point, skip ? kNoReg : mask);
     if (builder_.type(value).dtype != type)
       value = builder_.apply(ScalarOp::kConvert, {value}, type);
     if (in_register) {
       tile.regs[static_cast<size_t>(number)] = to_lanes(value, box.lanes);
-    } else if (!skip) {
+    } else {
       store_element(carry.target, offset, box, point, value, store_mask(mask, box));
     }
   });

@@ -21,7 +21,7 @@ namespace weft {
 ///     constants   each at a multiple of 64, used in place from the mapped file
 ///
 /// It may hold several programs of one model, for different shapes of the inputs.
-inline constexpr uint32_t kArtefactVersion = 4;
+inline constexpr uint32_t kArtefactVersion = 5;
 
 /// Whether a file that starts with these bytes claims to be an artefact.
 bool is_artefact(std::span<const std::byte> start);

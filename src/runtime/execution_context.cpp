@@ -112,7 +112,7 @@ Status ExecutionContext::allocate() {
     ThreadState& state = threads_[t];
     if (program.loop_count > 0) state.table.resize(program.buffers.size());
     state.iterations.resize(static_cast<size_t>(program.loop_count));
-    state.launch_table.resize(executable_->most_launch_buffers());
+    state.launch_table.resize(executable_->most_launch_buffers() + 1);  // and a PhaseBarrier
     state.host_operands.reserve(kMostHostOperands);
     state.host_results.reserve(kMostHostOperands);
     if (scratch > 0) state.scratch = scratch_.data() + static_cast<int64_t>(t) * scratch;

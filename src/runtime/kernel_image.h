@@ -44,6 +44,14 @@ struct KernelImage {
 /// Every image starts at a multiple of this, so that its constants may be loaded as whole vectors.
 inline constexpr size_t kKernelImageAlignment = 64;
 
+/// Where the threads of a launch wait for each other inside a phase. The address of one stands
+/// behind the buffers of every kernel that is called.
+struct PhaseBarrier {
+  /// Returns in all threads once all have called it; 0: the run stops, and the kernel returns.
+  uint32_t (*wait)(void* context) = nullptr;
+  void* context = nullptr;
+};
+
 using KernelEntry = void (*)(void* const* buffers, const int64_t* arguments, int64_t begin,
                              int64_t end, void* scratch);
 

@@ -50,6 +50,7 @@ struct LaunchStep {
   std::vector<int64_t> work_items;  ///< per phase
   int64_t scratch_bytes = 0;        ///< per thread
   bool serial = false;              ///< too small to share: thread 0 alone
+  bool inner_barriers = false;      ///< threads wait for each other inside a phase
 };
 
 /// An operation that has no kernel: the runtime's own code, on thread 0.

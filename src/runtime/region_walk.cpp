@@ -119,18 +119,29 @@ bool RegionWalk::run_launch(const ExecutableStep& step) {
     for (size_t i = 0; i < launch.buffers.size(); ++i) buffers[i] = address(launch.buffers[i]);
   }
   if (launcher_ != nullptr) return run_launcher(launch);
+  buffers[launch.buffers.size()] = &phase_barrier_;
+  alone_ = step.on_first_thread;
   for (size_t phase = 0; phase < step.phases.size(); ++phase) {
     if (phase > 0 && !step.on_first_thread && !wait_for_all()) return false;
-    if (mine && !skipped) {
+    // Where threads meet inside a phase, all of them enter it; a request to stop is seen there.
+    if (mine && (!skipped || launch.inner_barriers)) {
       const Share share(launch.work_items[phase], thread_, step.on_first_thread ? 1 : threads_);
-      if (share.begin < share.end) {
+      if (share.begin < share.end || launch.inner_barriers) {
         call_kernel(step.phases[phase], buffers, launch.arguments.data(), share.begin, share.end,
                     state_.scratch);
       }
+      if (stopped_inside_) return false;
     }
     worked(step.on_first_thread || launch.work_items[phase] <= 1);
   }
   return true;
+}
+
+uint32_t RegionWalk::wait_inside_phase(void* walk) {
+  auto& self = *static_cast<RegionWalk*>(walk);
+  if (self.alone_ || self.wait_for_all()) return 1;
+  self.stopped_inside_ = true;
+  return 0;
 }
 
 /// The whole kernel at once, by the one thread of such a run.

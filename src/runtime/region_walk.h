@@ -30,6 +30,7 @@ class RegionWalk {
   bool run_timed(const ExecutableStep& step);
   bool dispatch(const ExecutableStep& step);
   bool run_launch(const ExecutableStep& step);
+  static uint32_t wait_inside_phase(void* walk);
   bool run_launcher(const LaunchStep& launch);
   void run_host(const HostStep& step);
   bool run_if(const ExecutableStep& step);
@@ -63,6 +64,9 @@ class RegionWalk {
   const int thread_;
   const int threads_;
   Unsynced unsynced_ = Unsynced::kNobody;
+  bool alone_ = false;  ///< the launch at hand is the first thread's
+  bool stopped_inside_ = false;
+  PhaseBarrier phase_barrier_{&wait_inside_phase, this};
   /// An iteration ended, or a marked step did not need its barrier: the next step of all threads
   /// has it, marked or not, because later steps rely on it.
   bool barrier_owed_ = false;

@@ -24,6 +24,15 @@ struct SymbolScope {
   /// the variables of the loops around the buffer's lifetime.
   std::vector<int64_t> extents;
   std::vector<IndexExpr> base;
+  /// A dimension of the grid.
+  struct Part {
+    TileVarId origin = -1;
+    IndexExpr begin;
+    int64_t step = 1, trips = 1;
+  };
+  /// CPU: those that the coordinates do not tell apart; each iteration has a buffer of its own, the
+  /// last dimension's side by side.
+  std::vector<Part> parts;
   int64_t copies = 1;   ///< 2: double-buffered carry; a staged load has one for each stage
   bool staged = false;  ///< made ahead of its iteration, in a loop of several stages
   /// Block scope, read by matrix units alone, which take whole rows of 16 bytes from it.

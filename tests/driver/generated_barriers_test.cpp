@@ -108,9 +108,9 @@ class GeneratedBarriers : public testing::Test {
   }
 };
 
-TEST_F(GeneratedBarriers, OfTheNinePrograms) {
+TEST_F(GeneratedBarriers, OfTheGpuPrograms) {
   Losses losses;
-  for (const tile_test::ProgramCase& test : tile_test::nine_programs()) {
+  for (const tile_test::ProgramCase& test : tile_test::program_cases()) {
     if (!test.name.ends_with("_gpu")) continue;
     const auto kernel = lower_to_kernel(tile_test::small_program(test), *find_target("h100-sxm"));
     ASSERT_TRUE(kernel.ok()) << kernel.error().message;

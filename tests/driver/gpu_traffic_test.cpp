@@ -76,8 +76,8 @@ Measured launch(const TileProgram& program, const Target& target) {
   return out;
 }
 
-TEST_F(GpuTraffic, OfTheNineProgramsIsPredicted) {
-  for (const tile_test::ProgramCase& test : tile_test::nine_programs()) {
+TEST_F(GpuTraffic, OfTheGpuProgramsIsPredicted) {
+  for (const tile_test::ProgramCase& test : tile_test::program_cases()) {
     if (!test.name.ends_with("_gpu")) continue;
     const TileProgram program = tile_test::small_program(test);
     const Measured got = launch(program, h100_);
@@ -275,7 +275,7 @@ TEST_F(GpuTraffic, OfWeightsThatSomeAxesShare) {
 
 /// Of the module in one nest the map survives the barrier of the grid: read once, written once.
 TEST_F(GpuTraffic, OfSqueezeAndExciteReadsItsMapOnce) {
-  for (const tile_test::ProgramCase& test : tile_test::nine_programs()) {
+  for (const tile_test::ProgramCase& test : tile_test::program_cases()) {
     if (test.name != "squeeze_gpu") continue;
     tile_test::ProgramCase whole = test;
     whole.smaller = {{"1152", "80"}, {"48", "7"}, {"72", "5"}};

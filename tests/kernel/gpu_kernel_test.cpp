@@ -175,6 +175,33 @@ TEST(GpuKernelVerifier, RefusesGpuInstructionsOnACpu) {
   EXPECT_FALSE(verify_kernel(*kernel).ok());
 }
 
+/// A CPU's threads wait for each other where the loops around have the same bounds in all.
+TEST(KernelVerifier, RefusesBarriersThatNotAllThreadsReach) {
+  const auto verified = [](const std::string& end) {
+    const auto kernel = parse_kernel(R"(kernel "k" {
+      arguments 1
+      buffer 0 "y" output f32[8] align 4
+      phase 8 (%0, %1) {
+        %2: i64 = const 0
+        %3: i64 = const 1
+        %4: i64 = argument 0
+        %5: f32 = const 0.5
+        for (%6: i64 = %2 to )" + end +
+                                     R"( step %3) {
+          barrier grid
+          for (%7: i64 = %0 to %1 step %3) { store 0[%7], %5 }
+        }
+      } })");
+    EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+    EXPECT_TRUE(kernel->inner_barriers);
+    return verify_kernel(*kernel);
+  };
+  EXPECT_TRUE(verified("%4").ok());
+  const Status own = verified("%1");
+  ASSERT_FALSE(own.ok());
+  EXPECT_THAT(own.error().message, testing::HasSubstr("not all threads come"));
+}
+
 TEST(Uniformity, FollowsCarriesAndConditions) {
   const auto kernel = parse_kernel(in_block_of_64(R"(
       %8: i64 = const 1

@@ -85,6 +85,39 @@ TEST_P(Run, PhasesOfAKernelAreSeparatedByABarrier) {
   for (size_t i = 0; i < 90; ++i) EXPECT_EQ(out_y[i], 2 * in_x[89 - i] + 1);
 }
 
+/// Behind two buffers.
+bool meet(void* const* b) {
+  const auto& barrier = *static_cast<const PhaseBarrier*>(b[2]);
+  return barrier.wait(barrier.context) != 0;
+}
+
+/// A thread without items meets the others as often as they do.
+TEST_P(Run, ThreadsMeetInsideAPhase) {
+  const auto rotate = [](void* const* b, const int64_t*, int64_t begin, int64_t end, void*) {
+    for (int turn = 0; turn < 50; ++turn) {
+      const float *from = elements(b[turn % 2]), other = 1;
+      for (int64_t i = begin; i < end; ++i) elements(b[1 - turn % 2])[i] = from[1 - i] + other;
+      if (!meet(b)) return;
+    }
+  };
+  Fixture f;
+  const int32_t y = f.output("y", {2}), t = f.arena({2});
+  ProgramStep first = Fixture::launch(
+      f.kernel({[](void* const* b, const int64_t*, int64_t begin, int64_t end, void*) {
+        for (int64_t i = begin; i < end; ++i) elements(b[0])[i] = static_cast<float>(10 * i);
+      }}),
+      {y}, {2});
+  ProgramStep step = Fixture::launch(f.kernel({rotate}), {y, t}, {2});
+  step.launch.inner_barriers = true;
+  f.step(first);
+  step.barrier_before = true;
+  f.step(step);
+  auto context = context_of(f);
+  std::vector<float> out_y(2);
+  ASSERT_TRUE(context->run({}, {{out(out_y, {2})}}).ok());
+  EXPECT_EQ(out_y, (std::vector<float>{50, 60}));
+}
+
 TEST_P(Run, ScratchBelongsToTheThreadAndIsAligned) {
   Fixture f;
   const int32_t x = f.input("x", {64}), y = f.output("y", {64});
@@ -465,6 +498,21 @@ TEST_P(Run, IsCancelledBetweenSteps) {
     std::atomic<bool> token{false};
     expect_cancellable(*context, token);
   }
+}
+
+TEST_P(Run, IsCancelledInsideAPhase) {
+  const auto endless = [](void* const* b, const int64_t*, int64_t, int64_t, void*) {
+    while (meet(b)) {
+    }
+  };
+  Fixture f;
+  const int32_t y = f.output("y", {8}), t = f.arena({8});
+  ProgramStep step = Fixture::launch(f.kernel({endless}), {y, t}, {8});
+  step.launch.inner_barriers = true;
+  f.step(step);
+  auto context = context_of(f);
+  std::atomic<bool> token{false};
+  expect_cancellable(*context, token);
 }
 
 TEST_P(Run, ThatIsCancelledBeforeItStartsDoesNothing) {

@@ -16,8 +16,7 @@
 
 namespace weft::tile_test {
 
-/// One of the nine programs of docs/tile_program.md, or of those of clusters, as it stands in
-/// tests/tile/programs.
+/// A program as it stands in tests/tile/programs.
 struct ProgramCase {
   std::string name;
   /// Numbers of the text and what they become, so that a run is short and sizes leave tails.
@@ -117,7 +116,7 @@ inline std::map<std::string, HostTensor> program_inputs(const TileProgram& progr
   return inputs;
 }
 
-inline std::vector<ProgramCase> nine_programs() {
+inline std::vector<ProgramCase> program_cases() {
   return {
       {"softmax_gpu", {{"1024", "100"}}, {{"R", 3}}},
       {"softmax_cpu", {}, {{"R", 7}, {"C", 100}}},
@@ -127,6 +126,9 @@ inline std::vector<ProgramCase> nine_programs() {
       {"weights_cluster_gpu", {{"1000", "70"}, {"256", "20"}}, {{"R", 203}, {"C", 70}}},
       {"attention_gpu", {}, {{"B", 1}, {"H", 2}, {"M", 75}, {"N", 75}}, 2e-2},
       {"attention_cpu", {}, {{"B", 1}, {"H", 2}, {"M", 43}, {"N", 43}}},
+      {"attention_rows_gpu", {{"512", "75"}}, {{"B", 1}, {"H", 2}, {"M", 75}, {"N", 75}}, 2e-2},
+      {"attention_rows_cpu", {}, {{"B", 1}, {"H", 2}, {"M", 43}, {"N", 43}}},
+      {"feed_forward_gpu", {{"768", "40"}, {"3072", "100"}, {"96", "6"}}, {{"M", 70}}, 2e-2},
       {"norm_mlp_gpu", {{"768", "40"}, {"3072", "100"}}, {{"M", 70}}, 2e-2},
       {"norm_mlp_cpu",
        {{"768", "40"}, {"3072", "100"}, {"0.0013020834", "0.025"}},

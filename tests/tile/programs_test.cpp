@@ -1,4 +1,4 @@
-// The nine programs of docs/tile_program.md, as GPU and as CPU programs: text, scopes, traffic and
+// The programs of tests/tile/programs, for GPUs and for CPUs: text, scopes, traffic and
 // values.
 
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ TEST_P(Programs, ComputeWhatTheyShouldWithTheTrafficPredicted) {
   EXPECT_EQ(traffic->unique_written, evaluation->unique_written);
 }
 
-INSTANTIATE_TEST_SUITE_P(NinePrograms, Programs, testing::ValuesIn(nine_programs()),
+INSTANTIATE_TEST_SUITE_P(All, Programs, testing::ValuesIn(program_cases()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -111,6 +111,32 @@ Tensors norm_mlp(const Tensors& in) {
   return {{"y", tensor({x.shape[0], out}, y)}};
 }
 
+Tensors feed_forward(const Tensors& in) {
+  const Array x = array(in, "x"), w1 = array(in, "W1"), b1 = array(in, "b1");
+  const Array w2 = array(in, "W2"), b2 = array(in, "b2");
+  const int64_t width = x.shape[1], hidden = w1.shape[1];
+  const DType type = in.at("W2").dtype();
+  Values y;
+  for (int64_t m = 0; m < x.shape[0]; ++m) {
+    Values h, z;
+    for (int64_t n = 0; n < hidden; ++n) {
+      double a = b1({n});
+      for (int64_t k = 0; k < width; ++k) a += x({m, k}) * w1({k, n});
+      h.push_back(rounded(0.5 * a * (1 + std::erf(a * std::sqrt(0.5))), type));
+    }
+    double mean = 0, variance = 0;
+    for (int64_t o = 0; o < width; ++o) {
+      double a = b2({o}) + x({m, o});
+      for (int64_t n = 0; n < hidden; ++n) a += h[static_cast<size_t>(n)] * w2({n, o});
+      z.push_back(a);
+      mean += a / static_cast<double>(width);
+    }
+    for (const double a : z) variance += (a - mean) * (a - mean) / static_cast<double>(width);
+    for (const double a : z) y.push_back((a - mean) / std::sqrt(variance + 1e-5));
+  }
+  return {{"y", tensor(x.shape, y)}};
+}
+
 Tensors lstm(const Tensors& in) {
   const Array w = array(in, "Wst"), b = array(in, "b"), x = array(in, "x");
   const int64_t layers = w.shape[0], size = w.shape[2], time = x.shape[0];
@@ -283,7 +309,7 @@ Reference reference_of(const std::string& program) {
       {"softmax", softmax},     {"attention", attention}, {"norm_mlp", norm_mlp},
       {"lstm", lstm},           {"conv", conv},           {"sums", sums},
       {"packing", packing},     {"squeeze", squeeze},     {"depthwise", depthwise},
-      {"recurrent", recurrent}, {"weights", weights}};
+      {"recurrent", recurrent}, {"weights", weights},     {"feed_forward", feed_forward}};
   for (const auto& [name, function] : all) {
     if (program.starts_with(name)) return function;
   }

@@ -11,11 +11,12 @@ namespace weft::tile_test {
 
 using Tensors = std::map<std::string, HostTensor>;
 
-// What the nine programs compute, in double, straight from their definitions. Shapes follow from
+// What the programs compute, in double, straight from their definitions. Shapes follow from
 // the inputs.
-Tensors softmax(const Tensors& in);    ///< y = softmax over the last axis of x
-Tensors attention(const Tensors& in);  ///< y = softmax(q k^T / 8 + mask, keys up to the query) v
-Tensors norm_mlp(const Tensors& in);   ///< y = gelu(norm(x) W1 + b1) W2
+Tensors softmax(const Tensors& in);       ///< y = softmax over the last axis of x
+Tensors attention(const Tensors& in);     ///< y = softmax(q k^T / 8 + mask, keys up to the query) v
+Tensors norm_mlp(const Tensors& in);      ///< y = gelu(norm(x) W1 + b1) W2
+Tensors feed_forward(const Tensors& in);  ///< y = norm(gelu(x W1 + b1) W2 + b2 + x)
 Tensors lstm(
     const Tensors& in);  ///< y = the last layer's h over time; gates i, g, f, o; forget bias 1
 Tensors weights(const Tensors& in);    ///< (x minus the maximum of its row) times w

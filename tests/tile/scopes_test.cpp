@@ -185,6 +185,9 @@ kernel k(x: f32[8,64], out y: f32[8,64]) blocks P warps 1 {
   EXPECT_EQ(scope_of(program, scopes, "s").scope, Scope::kGrid);
   EXPECT_EQ(scope_of(program, scopes, "X").scope, Scope::kGrid);
   EXPECT_EQ(scope_of(program, scopes, "X").reason, "kept across a barrier (1d)");
+  // Its coordinate does not tell the iterations apart.
+  EXPECT_EQ(scope_of(program, scopes, "X").bytes, 8 * 64 * 4);
+  EXPECT_EQ(scope_of(program, scopes, "s").bytes, 8 * 4);
   ASSERT_EQ(scopes.barriers.size(), 1U);
   EXPECT_EQ(scopes.barriers[0].before, (std::vector<int32_t>{0, 2}));
 }

@@ -5,11 +5,13 @@
 #include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
+#include <cstddef>
 
 #include "codegen/cpu/elementary.h"
 #include "codegen/cpu/lane_builder.h"
 #include "codegen/cpu/scalar_emitter.h"
 #include "kernel/kernel_op.h"
+#include "runtime/kernel_image.h"
 #include "support/check.h"
 
 namespace weft::cpu {
@@ -132,6 +134,29 @@ class KernelEmitter {
                         b_.getInt32(kKeepInAllCaches), b_.getInt32(kData)});
   }
 
+  /// A call of the PhaseBarrier behind the buffers; where the run stops, the kernel ends.
+  void emit_barrier() {
+    const auto named = std::ranges::count_if(kernel_.buffers, [](const KernelBuffer& b) {
+      return b.kind != KernelBuffer::Kind::kScratch;
+    });
+    llvm::Type* ptr = b_.getPtrTy();
+    const auto entry = [&](V table, uint64_t number) {
+      return b_.CreateLoad(ptr, b_.CreateConstInBoundsGEP1_64(ptr, table, number));
+    };
+    V barrier = entry(function_->getArg(0), static_cast<uint64_t>(named));
+    static_assert(offsetof(PhaseBarrier, wait) == 0 && offsetof(PhaseBarrier, context) == 8);
+    V wait = entry(barrier, 0), context = entry(barrier, 1);
+    auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {ptr}, false);
+    llvm::CallInst* goes_on = b_.CreateCall(type, wait, {context});
+    goes_on->setDoesNotThrow();
+    llvm::BasicBlock* next = llvm::BasicBlock::Create(context_, "together", function_);
+    llvm::BasicBlock* stop = llvm::BasicBlock::Create(context_, "stop", function_);
+    b_.CreateCondBr(b_.CreateICmpNE(goes_on, b_.getInt32(0)), next, stop);
+    b_.SetInsertPoint(stop);
+    b_.CreateRetVoid();
+    b_.SetInsertPoint(next);
+  }
+
   void set_attributes() {
     const std::string width = std::to_string(target_.vector_bytes * 8);
     function_->addFnAttr("prefer-vector-width", width);
@@ -198,6 +223,8 @@ class KernelEmitter {
         return emit_store(in);
       case KernelOp::kPrefetch:
         return emit_prefetch(in);
+      case KernelOp::kBarrier:
+        return emit_barrier();
       case KernelOp::kFor:
         return emit_for(in);
       case KernelOp::kIf:

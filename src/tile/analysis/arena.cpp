@@ -105,6 +105,7 @@ Status fill_buffer(const Derivation& d, TileSymbolId symbol,
         fmt::format("tile program {}: the buffer of {} is too large", d.program.name, info.name));
   }
   scope->bytes = *bytes * scope->copies;
+  for (const SymbolScope::Part& part : scope->parts) scope->bytes *= part.trips;
   return {};
 }
 

@@ -283,6 +283,105 @@ bool crosses(const Derivation& d, const BarrierPoint& barrier, const Site& from,
   return from.path[body.size()] < at.back() && to.path[body.size()] >= at.back();
 }
 
+/// The pieces of a nest that a CPU's thread runs through for all of its iterations, one piece after
+/// the other: up to a barrier and on from it, and up to, through and on from a loop around one.
+class Stretches {
+ public:
+  explicit Stretches(const Derivation& d) {
+    for (const BarrierPoint& barrier : d.out.barriers) {
+      if (barrier.scope != Scope::kGrid) continue;
+      const Path& at = barrier.before;
+      const TileNode::Kind top = d.program.body[static_cast<size_t>(at[0])].kind;
+      for (size_t n = top == TileNode::Kind::kPack ? 4 : 2; n <= at.size(); ++n) {
+        std::set<int32_t>& cuts =
+            cuts_[Path(at.begin(), at.begin() + static_cast<ptrdiff_t>(n) - 1)];
+        cuts.insert(at[n - 1]);
+        if (n < at.size()) cuts.insert(at[n - 1] + 1);
+      }
+    }
+    for (const auto& [loop, path] : d.structure.loop_path) {
+      if (cuts_.count(path) != 0) split_.insert(loop);
+    }
+  }
+
+  bool none() const { return cuts_.empty(); }
+  /// Whether a barrier stands inside the loop.
+  bool split(const TileLoop* loop) const { return split_.count(loop) != 0; }
+  bool same(const Site& a, const Site& b) const { return of(a) == of(b); }
+
+ private:
+  std::pair<Path, int64_t> of(const Site& site) const {
+    for (size_t n = site.path.size(); n-- > 0;) {
+      const Path body(site.path.begin(), site.path.begin() + static_cast<ptrdiff_t>(n));
+      const auto found = cuts_.find(body);
+      if (found == cuts_.end()) continue;
+      const std::set<int32_t>& cuts = found->second;
+      const int32_t child = site.path[n];
+      // First values are made before their loop.
+      const auto behind = site.kind == Site::Kind::kCarry && split(site.loop)
+                              ? cuts.lower_bound(child)
+                              : cuts.upper_bound(child);
+      return {body, std::distance(cuts.begin(), behind)};
+    }
+    return {};
+  }
+
+  std::map<Path, std::set<int32_t>> cuts_;  ///< by body: children before which a piece ends
+  std::set<const TileLoop*> split_;
+};
+
+/// The dimensions of the grid whose iterations make a value at the same coordinates.
+Result<std::vector<SymbolScope::Part>> parts_of(const Derivation& d, const Site& maker,
+                                                TileSymbolId symbol,
+                                                const std::vector<IndexExpr>& made) {
+  std::vector<SymbolScope::Part> parts;
+  for (const TileLoop* loop : maker.loops) {
+    if (loop->kind == TileLoop::Kind::kSeq) continue;
+    for (const TileLoop::Dim& dim : loop->dims) {
+      if (std::ranges::any_of(made, [&](const IndexExpr& e) { return uses_var(e, dim.origin); }))
+        continue;
+      const Interval r = d.structure.ranges[static_cast<size_t>(dim.origin)];
+      if (r.hi >= kUnbounded.hi || r.lo <= kUnbounded.lo) {
+        return invalid_input(
+            fmt::format("tile program {}: {} is kept across a barrier for each iteration of {}, "
+                        "whose number is "
+                        "not bound",
+                        d.program.name, d.program.symbols[static_cast<size_t>(symbol)].name,
+                        loop_name(d.program, *loop)));
+      }
+      parts.push_back({dim.origin, dim.begin, dim.step, (r.hi - r.lo) / dim.step + 1});
+    }
+  }
+  return std::move(parts);
+}
+
+/// What leaves its stretch lies in memory, in a place for each iteration of the grid.
+Status keep_across_barriers(Derivation& d) {
+  const Stretches stretches(d);
+  if (stretches.none()) return {};
+  for (size_t i = 0; i < d.structure.reads.size(); ++i) {
+    if (!d.relations[i].has_value()) continue;
+    const ReadSite& read = d.structure.reads[i];
+    const TileSymbolId symbol = read.read->symbol;
+    SymbolScope& scope = d.out.symbols[static_cast<size_t>(symbol)];
+    const int32_t definition = d.structure.definition[static_cast<size_t>(symbol)];
+    const Site& maker = d.structure.sites[static_cast<size_t>(definition)];
+    const bool carried = maker.kind == Site::Kind::kCarry && stretches.split(maker.loop);
+    if (scope.scope == Scope::kGrid ||
+        (!carried && stretches.same(maker, d.structure.sites[static_cast<size_t>(read.site)]))) {
+      continue;
+    }
+    WEFT_ASSIGN_OR_RETURN(scope.parts, parts_of(d, maker, symbol, *d.relations[i]->made));
+    if (scope.scope < Scope::kBlock && maker.kind == Site::Kind::kCarry) {
+      scope.scope = Scope::kBlock;
+      scope.copies = carry_copies(d, symbol);
+    }
+    scope.scope = Scope::kGrid;
+    scope.reason = "kept across a barrier (1d)";
+  }
+  return {};
+}
+
 /// Iterations of the grid loops that one block goes through, at most; 1 where a size is not bound.
 int64_t iterations_per_block(const Derivation& d, const Site& site, const BarrierPoint& barrier) {
   int64_t iterations = 1;
@@ -302,6 +401,7 @@ int64_t iterations_per_block(const Derivation& d, const Site& site, const Barrie
 
 Status derive_grid_barriers(Derivation& d) {
   WEFT_RETURN_IF_ERROR(BarrierWalk(d, Scope::kGrid).run());
+  if (d.program.cpu) return keep_across_barriers(d);
   for (size_t i = 0; i < d.structure.reads.size(); ++i) {
     if (!d.relations[i].has_value()) continue;
     const ReadSite& read = d.structure.reads[i];
@@ -310,12 +410,7 @@ Status derive_grid_barriers(Derivation& d) {
     SymbolScope& scope = d.out.symbols[static_cast<size_t>(read.read->symbol)];
     for (const BarrierPoint& barrier : d.out.barriers) {
       if (scope.scope == Scope::kGrid || !crosses(d, barrier, maker, reader)) continue;
-      if (d.program.cpu) {
-        scope.scope = Scope::kGrid;
-        scope.reason = "kept across a barrier (1d)";
-      } else {
-        scope.copies = std::max(scope.copies, iterations_per_block(d, maker, barrier));
-      }
+      scope.copies = std::max(scope.copies, iterations_per_block(d, maker, barrier));
     }
   }
   return {};

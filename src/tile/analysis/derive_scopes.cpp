@@ -253,7 +253,8 @@ void join_updates(Derivation& d, TileSymbolId id) {
   }
 }
 
-/// Two buffers where an element is read by anything but its own update, or after it.
+}  // namespace
+
 int64_t carry_copies(const Derivation& d, TileSymbolId id) {
   const size_t symbol = static_cast<size_t>(id);
   const SymbolScope& scope = d.out.symbols[symbol];
@@ -269,11 +270,14 @@ int64_t carry_copies(const Derivation& d, TileSymbolId id) {
     bool updates = false;
     for (const int32_t update : d.structure.updates[symbol]) {
       const Site& site = d.structure.sites[static_cast<size_t>(update)];
-      before = before && read.site < update;
-      if (read.site != update) continue;
-      for (const TileRef& target : site.statement->targets) {
-        updates = updates || (target.symbol == id && target.indices == read.read->indices);
-      }
+      const bool same = std::ranges::any_of(site.statement->targets, [&](const TileRef& target) {
+        return target.symbol == id && target.indices == read.read->indices;
+      });
+      // In a loop around both, an iteration may read what an earlier one has updated.
+      const size_t shared = TileStructure::common(reader.loops, site.loops).size();
+      const bool repeated = shared > carry.loops.size() + 1;
+      before = before && read.site < update && (same || !repeated);
+      updates = updates || (read.site == update && same);
     }
     own = own && updates;
   }
@@ -282,8 +286,6 @@ int64_t carry_copies(const Derivation& d, TileSymbolId id) {
   // on a CPU.
   return before && scope.scope == Scope::kBlock ? 1 : 2;
 }
-
-}  // namespace
 
 bool is_staged_load(const Derivation& d, const Site& site) {
   if (site.kind != Site::Kind::kStatement || site.loops.empty()) return false;

@@ -43,6 +43,10 @@ Status derive_grid_barriers(Derivation& d);
 /// Barriers of cluster and block scope, on a GPU: needs the arena's offsets.
 Status derive_block_barriers(Derivation& d);
 
+/// Buffers of a carry in memory: 2 where an element is read by anything but its own update, or
+/// after it.
+int64_t carry_copies(const Derivation& d, TileSymbolId carry);
+
 /// Whether a statement fills block memory from inputs alone, in a loop that does so ahead of its
 /// iterations: its buffers are in use all the time.
 bool is_staged_load(const Derivation& d, const Site& site);

@@ -185,6 +185,9 @@ std::string scope_comment(const TilePrinter& printer, const TileProgram& program
     out += fmt::format(" {}[{}]", dtype_name(symbol.type), extents);
     if (scope.pad > 0) out += fmt::format(" padded by {}", scope.pad);
     if (scope.copies > 1) out += fmt::format(" x{}", scope.copies);
+    for (const SymbolScope::Part& part : scope.parts) {
+      out += fmt::format(" for each {} of {}", printer.var(part.origin), part.trips);
+    }
     if (scope.swizzle && scope.swizzle->bits > 0) {
       out += fmt::format(" swizzle {},{},{}", scope.swizzle->bits, scope.swizzle->base,
                          scope.swizzle->shift);

@@ -1,4 +1,4 @@
-// The nine programs of docs/tile_program.md as CUDA: lowered, through NVRTC, and on the emulator
+// The GPU programs of tests/tile/programs as CUDA: lowered, through NVRTC, and on the emulator
 // beside the tile program's evaluator.
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 std::vector<ProgramCase> gpu_programs() {
   std::vector<ProgramCase> out;
-  for (const ProgramCase& test : nine_programs()) {
+  for (const ProgramCase& test : program_cases()) {
     if (test.name.ends_with("_gpu")) out.push_back(test);
   }
   return out;
@@ -66,9 +66,9 @@ class DeviceMemory {
   std::vector<std::vector<std::byte>> storage_;
 };
 
-class NinePrograms : public testing::TestWithParam<ProgramCase> {};
+class GpuPrograms : public testing::TestWithParam<ProgramCase> {};
 
-TEST_P(NinePrograms, RunAsCuda) {
+TEST_P(GpuPrograms, RunAsCuda) {
   const TileProgram program = small_program(GetParam());
   const auto inputs = program_inputs(program);
   const auto evaluation = evaluate_tile_program(program, inputs);
@@ -95,7 +95,7 @@ TEST_P(NinePrograms, RunAsCuda) {
   emulated.expect(evaluation->outputs, GetParam().tolerance);
 }
 
-TEST_P(NinePrograms, CompileForEachArchitecture) {
+TEST_P(GpuPrograms, CompileForEachArchitecture) {
   const auto nvrtc = Nvrtc::load();
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.error().message;
   const auto program =
@@ -113,7 +113,7 @@ TEST_P(NinePrograms, CompileForEachArchitecture) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, NinePrograms, testing::ValuesIn(gpu_programs()),
+INSTANTIATE_TEST_SUITE_P(All, GpuPrograms, testing::ValuesIn(gpu_programs()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
