@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernel/kernel_function.h"
+#include "lower/core/open_size.h"
 #include "target/target.h"
 #include "tile/scope_analysis.h"
 #include "tile/tile_program.h"
@@ -25,9 +26,6 @@ Result<KernelFunction> lower_to_kernel(const TileProgram& program, const ScopeAn
                                        const Target& target);
 /// The same with the scopes derived here.
 Result<KernelFunction> lower_to_kernel(const TileProgram& program, const Target& target);
-
-/// Whether `var` is a size that the program leaves to the launch; the number of blocks is none.
-bool is_open_size(const TileProgram& program, TileVarId var);
 
 /// Buffers, scratch and work items of the kernel that lower_to_kernel makes, without instructions.
 /// Requires: every size is bound.

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "lower/values_in_outputs.h"
+#include "lower/core/values_in_outputs.h"
 #include "tile/text/tile_text.h"
 
 namespace weft {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "lower/core/kernel_writer.h"
+
+namespace weft::lowering {
+
+struct Piece {
+  int64_t begin = 0, end = 0;  ///< iterations
+};
+
+/// Integer comparisons of a body, and the ranges of the loops inside it.
+std::vector<IndexExpr> predicates_of(const TileBody& body);
+
+/// Ranges of the loops inside a body.
+std::map<int, Interval> inner_ranges(const KernelWriter& w, const TileBody& body);
+
+/// Cuts iterations [0, trips) where a predicate of the body changes from decided to undecided or
+/// back.
+std::vector<Piece> split_iterations(KernelWriter& w, const TileBody& body, const TileLoop::Dim& dim,
+                                    int64_t origin0, int64_t trips);
+
+}  // namespace weft::lowering

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "lower/core/nests.h"
+#include "lower/cpu/cpu_writer.h"
+
+namespace weft::lowering {
+
+/// Items of the dimensions [dim, end) of a loop and of those inside it, sizes as they are bound.
+IndexExpr open_items_below(const CpuWriter& w, const TileLoop& loop, size_t dim);
+
+/// Items of a nest.
+IndexExpr open_grid_items(const CpuWriter& w, const TileNode& nest);
+
+/// One phase: the items of the nests one after another in one list.
+Status emit_phase(CpuWriter& w, const std::vector<Nest>& nests);
+
+/// The pieces of a nest with barriers inside, in their order.
+void emit_pieces(CpuWriter& w, const std::vector<GridPiece>& pieces);
+
+/// The items [lo, hi) of dimensions [dim, end) of a loop of the grid.
+void emit_grid_dim(CpuWriter& w, const TileLoop& loop, size_t dim, Reg lo, Reg hi);
+
+}  // namespace weft::lowering

@@ -1,0 +1,174 @@
+#include "lower/cpu/vector_loads.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "lower/core/expressions.h"
+#include "lower/core/index_emission.h"
+#include "lower/core/lanes.h"
+
+namespace weft::lowering {
+
+namespace {
+
+/// Where the lanes of a vector read when their offsets differ by constants, as in
+/// `x[c + lane/4*4]`: `lanes` positions behind a common start, all within one vector.
+struct LaneWindow {
+  int64_t begin = 0;
+  int64_t reach = 0;  ///< one more than the largest position
+  std::vector<int64_t> lanes;
+  std::vector<std::pair<int, int64_t>> terms;
+};
+
+bool uses_runtime_index(const IndexExpr& e) {
+  const std::vector<int> used = variables(e);
+  return !used.empty() && used.back() >= kRuntimeIndexBase;
+}
+
+std::optional<LaneWindow> lane_window(CpuWriter& w, const PreparedIndex& offset,
+                                      const Point& point) {
+  const auto range = [&](int id) { return range_of_var(w, id); };
+  const IndexExpr e = at_point(w, offset, point);
+  if (uses_runtime_index(e)) return std::nullopt;
+  LaneWindow out;
+  AffineForm first;
+  for (int32_t l = 0; l < w.at_hand.box.lanes; ++l) {
+    const IndexExpr lane = simplify(
+        substitute(e, [&](int id) { return id == kLaneVar ? IndexExpr(l) : IndexExpr::var(id); }),
+        range);
+    AffineForm form;
+    if (!affine_in_kernel_vars(w, lane, &form)) return std::nullopt;
+    if (l == 0) first = form;
+    if (form.terms != first.terms) return std::nullopt;
+    out.lanes.push_back(form.constant);
+  }
+  // Neighbouring reads share a load where windows begin at multiples of the vector.
+  int64_t step = w.at_hand.box.lanes;
+  for (const auto& [id, c] : first.terms) step = std::gcd(step, c);
+  const auto [lo, hi] = std::minmax_element(out.lanes.begin(), out.lanes.end());
+  out.begin = floor_div(IndexExpr(*lo), step).constant() * step;
+  if (*hi - out.begin >= w.at_hand.box.lanes) out.begin = *lo;
+  if (*hi - out.begin >= w.at_hand.box.lanes) return std::nullopt;
+  out.reach = *hi - out.begin + 1;
+  for (int64_t& l : out.lanes) l -= out.begin;
+  out.terms = first.terms;
+  return out;
+}
+
+/// Leading lanes that `guard` lets through at a point, 0 if it is not the mask of a tail.
+int64_t lanes_within(CpuWriter& w, const Point& point, Reg guard) {
+  if (guard == kNoReg) return w.at_hand.box.lanes;
+  const Box::Axis& axis = w.at_hand.box.axes[static_cast<size_t>(w.at_hand.box.vec_axis)];
+  const auto& valid = w.bindings.valid[static_cast<size_t>(axis.var)];
+  if (valid && valid->reg != kNoReg) return 0;
+  const int64_t extent =
+      valid ? valid->count : w.program.vars[static_cast<size_t>(axis.var)].extent;
+  const int64_t count = extent - point[static_cast<size_t>(w.at_hand.box.vec_axis)] * axis.lanes;
+  return guard == w.builder.lane_mask(w.builder.int_constant(count), w.at_hand.box.lanes) ? count
+                                                                                          : 0;
+}
+
+}  // namespace
+
+std::optional<Reg> load_permuted(CpuWriter& w, int32_t buffer, const Scalar& read,
+                                 const PreparedIndex& offset, const Point& point, Reg guard) {
+  if (w.at_hand.box.lanes < 4) return std::nullopt;
+  const auto window = lane_window(w, offset, point);
+  if (!window) return std::nullopt;
+  const IndexExpr& extent = w.memory.elements[static_cast<size_t>(buffer)];
+  const int64_t elements = extent.is_const() ? extent.constant() : 1;
+  IndexExpr begin = window->begin;
+  for (const auto& [id, c] : window->terms) begin = begin + IndexExpr::var(id) * c;
+  const Interval reach = range_of(begin, [&](int id) { return range_of_var(w, id); });
+  const bool inside = reach.lo >= 0 && reach.hi + w.at_hand.box.lanes <= elements;
+  Reg mask = kNoReg;
+  if (!inside) {
+    if (guard != kNoReg && w.builder.type(guard).lanes > 1) return std::nullopt;
+    mask = w.builder.lane_mask(w.builder.int_constant(window->reach), w.at_hand.box.lanes);
+    if (guard != kNoReg) mask = combine_guards(w, to_lanes(w, guard, w.at_hand.box.lanes), mask);
+  }
+  const Reg address = emit_terms(w, window->terms, window->begin);
+  const ScalarValue zero =
+      is_float(read.type) ? float_value(read.type, 0) : int_value(read.type, 0);
+  const Reg loaded = mask == kNoReg
+                         ? w.builder.load(buffer, address, w.at_hand.box.lanes)
+                         : w.builder.load(buffer, address, w.at_hand.box.lanes, mask, zero);
+  const std::vector<int32_t> order(window->lanes.begin(), window->lanes.end());
+  return w.builder.shuffle(loaded, loaded, order);
+}
+
+std::optional<Reg> load_transposed(CpuWriter& w, int32_t buffer, const Scalar& read,
+                                   const PreparedIndex& offset, const Point& point, Reg guard) {
+  const int32_t lanes = w.at_hand.box.lanes;
+  if (!offset.affine || lanes < 4 || !std::has_single_bit(static_cast<uint32_t>(lanes)))
+    return std::nullopt;
+  // The unrolled axis along which memory is contiguous.
+  int row = -1;
+  for (size_t a = 0; a < w.at_hand.box.axes.size(); ++a) {
+    if (static_cast<int>(a) != w.at_hand.box.vec_axis &&
+        offset.form.coefficient(w.at_hand.box.axes[a].var) == 1) {
+      row = static_cast<int>(a);
+    }
+  }
+  if (row < 0) return std::nullopt;
+  const int64_t vectors = lanes_within(w, point, guard);
+  if (vectors == 0) return std::nullopt;
+  Point first = point;
+  int32_t& position = first[static_cast<size_t>(row)];
+  position -= position % lanes;
+  int64_t limit = w.at_hand.box.axes[static_cast<size_t>(row)].regs;
+  if (const auto& valid =
+          w.bindings.valid[static_cast<size_t>(w.at_hand.box.axes[static_cast<size_t>(row)].var)]) {
+    if (valid->reg != kNoReg) return std::nullopt;
+    limit = std::min(limit, valid->count);
+  }
+  // A tail's rows are loaded as far as they are valid.
+  const int64_t count = std::min<int64_t>(lanes, limit - position);
+  if (count * 2 < lanes) return std::nullopt;
+  const ScalarValue zero =
+      is_float(read.type) ? float_value(read.type, 0) : int_value(read.type, 0);
+  Reg mask = kNoReg;
+  if (count < lanes) {
+    mask = w.builder.lane_mask(w.builder.int_constant(count), lanes);
+  }
+
+  const auto at = affine_at_point(w, offset, first);
+  const Reg base = emit_terms(w, at->terms, 0);
+  std::vector<Reg> rows;
+  for (int64_t l = 0; l < lanes; ++l) {
+    if (l >= vectors) {  // what the guard excludes
+      rows.push_back(rows[0]);
+      continue;
+    }
+    const int64_t constant = at->constant + l * at->lane_coefficient;
+    const Reg address =
+        w.builder.apply(ScalarOp::kAdd, {base, w.builder.int_constant(constant)}, DType::kI64);
+    rows.push_back(mask == kNoReg ? w.builder.load(buffer, address, lanes)
+                                  : w.builder.load(buffer, address, lanes, mask, zero));
+  }
+  // Butterfly: exchange blocks of half, quarter, … between rows that far apart.
+  for (int32_t half = lanes / 2; half >= 1; half /= 2) {
+    std::vector<int32_t> low, high;
+    for (int32_t l = 0; l < lanes; ++l) {
+      const bool upper = (l & half) != 0;
+      low.push_back(upper ? lanes + l - half : l);
+      high.push_back(upper ? lanes + l : l + half);
+    }
+    for (int32_t r = 0; r < lanes; ++r) {
+      if ((r & half) != 0) continue;
+      const Reg a = rows[static_cast<size_t>(r)], b = rows[static_cast<size_t>(r + half)];
+      rows[static_cast<size_t>(r)] = w.builder.shuffle(a, b, low);
+      rows[static_cast<size_t>(r + half)] = w.builder.shuffle(a, b, high);
+    }
+  }
+  const uint64_t own_axes = w.at_hand.box_masks.at(&read);
+  for (int32_t r = 0; r < count; ++r) {
+    Point p = first;
+    p[static_cast<size_t>(row)] += r;
+    w.at_hand.memo[{&read, project(p, own_axes), guard}] = rows[static_cast<size_t>(r)];
+  }
+  return rows[static_cast<size_t>(point[static_cast<size_t>(row)] - position)];
+}
+
+}  // namespace weft::lowering

@@ -1,0 +1,297 @@
+#include "lower/gpu/grid.h"
+
+#include "tile/analysis/executions.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "lower/core/index_emission.h"
+#include "lower/core/loops.h"
+#include "lower/core/nests.h"
+
+namespace weft::lowering {
+
+namespace {
+
+bool has_cluster_loop(const TileNode& node) {
+  if (node.kind != TileNode::Kind::kLoop) return false;
+  return node.loop->kind == TileLoop::Kind::kCluster ||
+         std::ranges::any_of(node.loop->body, has_cluster_loop);
+}
+
+bool fills_by_cluster(const TileNode& nest) {
+  return nest.kind == TileNode::Kind::kLoop &&
+         std::ranges::any_of(nest.loop->body, [](const TileNode& node) {
+           return node.kind == TileNode::Kind::kLoop && node.loop->by_cluster;
+         });
+}
+
+/// Binds dimensions [dim, last) of the loop to their digits of `item`; what is left of it, the
+/// number within loops further inside, is given to `body`.
+void bind_grid_dims(GpuWriter& w, const TileLoop& loop, size_t dim, size_t last, Reg item,
+                    const std::function<void(Reg below)>& body) {
+  if (dim == last) return body(item);
+  const TileLoop::Dim& d = loop.dims[dim];
+  const auto value = [&](int id) { return w.program.vars[static_cast<size_t>(id)].extent; };
+  const int64_t begin = weft::evaluate(d.begin, value), end = weft::evaluate(d.end, value);
+  const int64_t extent = std::max<int64_t>(end - begin, 0);
+  const int64_t own = (extent + d.step - 1) / d.step;
+  if (own == 0) return;
+  int64_t inner = grid_items_below(w, loop, dim + 1);
+  if (last < loop.dims.size()) inner /= grid_items_below(w, loop, last);
+  const auto op = [&](ScalarOp o, Reg a, int64_t b) {
+    return w.builder.apply(o, {a, w.builder.int_constant(b)}, DType::kI64);
+  };
+  const Reg t = own == 1 ? w.builder.int_constant(0) : op(ScalarOp::kDiv, item, inner);
+  const Reg below = own == 1 ? item : op(ScalarOp::kRem, item, inner);
+  const IndexExpr iteration = own == 1 ? IndexExpr(0) : add_kernel_var(w, t, {0, own - 1});
+  w.bindings.bound[static_cast<size_t>(d.origin)] = iteration * d.step + begin;
+  const bool of_cluster = loop.kind == TileLoop::Kind::kCluster || loop.by_cluster;
+  if (of_cluster) {
+    w.cluster_dims.push_back(
+        {d.origin, begin, d.step, own, inner, iteration, add_kernel_var(w, kNoReg, {0, own - 1})});
+  }
+  if (extent % d.step == 0) {
+    bind_grid_dims(w, loop, dim + 1, last, below, body);
+  } else {
+    auto& valid = w.bindings.valid[static_cast<size_t>(d.offset)];
+    if (own == 1) {
+      valid = Valid{extent, kNoReg};
+    } else {
+      const Reg left = w.builder.apply(
+          ScalarOp::kSub, {w.builder.int_constant(extent), op(ScalarOp::kMul, t, d.step)},
+          DType::kI64);
+      int64_t divisor = 1;
+      while (d.step % (divisor * 2) == 0 && extent % (divisor * 2) == 0) divisor *= 2;
+      valid = Valid{0, left, divisor};
+    }
+    bind_grid_dims(w, loop, dim + 1, last, below, body);
+    valid.reset();
+  }
+  if (of_cluster) w.cluster_dims.pop_back();
+  w.bindings.bound[static_cast<size_t>(d.origin)].reset();
+}
+
+/// The block's own iteration of a loop `by cluster`; what it makes lies in its arena, where the
+/// cluster reads it from here on.
+void emit_part_of_cluster(GpuWriter& w, const TileLoop& loop, int32_t child) {
+  const Reg rank = w.builder.apply(
+      ScalarOp::kRem,
+      {w.builder.position(KernelPosition::kBlock), w.builder.int_constant(w.kernel.cluster)},
+      DType::kI64);
+  w.path.push_back(child);
+  bind_grid_dims(w, loop, 0, loop.dims.size(), rank, [&](Reg) {
+    w.shared_dims.push_back(w.cluster_dims.back());
+    for (size_t n = 0; n < loop.body.size(); ++n) {
+      emit_node(w, loop.body[n], static_cast<int32_t>(n));
+      w.bindings.made_ahead.insert(&loop.body[n].statement);
+    }
+  });
+  w.path.pop_back();
+}
+
+void emit_gpu_grid_body(GpuWriter& w, const TileBody& body, Reg item) {
+  for (size_t n = 0; n < body.size(); ++n) {
+    const auto child = static_cast<int32_t>(n);
+    const TileNode& node = body[n];
+    if (node.kind == TileNode::Kind::kLoop && node.loop->kind != TileLoop::Kind::kSeq) {
+      emit_grid_barrier_before(w, child);
+      w.path.push_back(child);
+      const TileLoop& inner = *node.loop;
+      bind_grid_dims(w, inner, 0, inner.dims.size(), item,
+                     [&](Reg below) { emit_gpu_grid_body(w, inner.body, below); });
+      w.path.pop_back();
+    } else {
+      emit_node(w, node, child);
+    }
+  }
+}
+
+void emit_gpu_nest(GpuWriter& w, const TileNode& nest, Reg item) {
+  w.registers.tiles.clear();
+  w.registers.next.clear();
+  if (nest.kind == TileNode::Kind::kLoop && nest.loop->kind != TileLoop::Kind::kSeq) {
+    const TileLoop& loop = *nest.loop;
+    bind_grid_dims(w, loop, 0, loop.dims.size(), item,
+                   [&](Reg below) { emit_gpu_grid_body(w, loop.body, below); });
+    return;
+  }
+  const std::vector<int32_t> outer = w.path;
+  w.path.pop_back();
+  emit_node(w, nest, outer.back());
+  w.path = outer;
+}
+
+/// One block's items of a nest, one after another. What does not change with the last dimensions of
+/// the grid is made before the loop over these.
+void emit_gpu_items(GpuWriter& w, const Nest& nest, Reg begin, Reg end) {
+  const auto kept = kept_statements(structure_of(w.program), w.scopes);
+  w.registers.tiles.clear();
+  w.registers.next.clear();
+  ++w.bindings.repetitions;
+  if (kept.empty()) {
+    w.builder.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
+      w.path = nest.path;
+      emit_gpu_nest(w, *nest.node, item);
+      return std::vector<Reg>{};
+    });
+    --w.bindings.repetitions;
+    return;
+  }
+  const TileLoop& loop = *nest.node->loop;
+  w.path = nest.path;
+  size_t depth = 0;
+  for (const auto& [statement, own] : kept) depth = std::max(depth, own);
+  const auto make = [&](bool outermost) {
+    for (size_t n = 0; n < loop.body.size(); ++n) {
+      if (loop.body[n].kind == TileNode::Kind::kLoop && loop.body[n].loop->by_cluster) {
+        if (outermost) emit_part_of_cluster(w, *loop.body[n].loop, static_cast<int32_t>(n));
+        continue;
+      }
+      const TileStatement* statement = &loop.body[n].statement;
+      const auto found = kept.find(statement);
+      if (found == kept.end() || (found->second == 0) != outermost) continue;
+      emit_node(w, loop.body[n], static_cast<int32_t>(n));
+      w.bindings.made_ahead.insert(statement);
+    }
+  };
+  const auto run_items = [&](Reg first, Reg last) {
+    w.builder.for_loop(first, last, 1, {}, [&](Reg item, const std::vector<Reg>&) {
+      const auto saved = w.registers.tiles;
+      bind_grid_dims(w, loop, depth, loop.dims.size(), item,
+                     [&](Reg below) { emit_gpu_grid_body(w, loop.body, below); });
+      w.registers.tiles = saved;
+      return std::vector<Reg>{};
+    });
+  };
+  const auto op = [&](ScalarOp o, Reg a, Reg b) { return w.builder.apply(o, {a, b}, DType::kI64); };
+  make(true);
+  if (depth == 0) {
+    run_items(begin, end);
+  } else {
+    const int64_t below = grid_items_below(w, loop, depth);
+    const Reg inner = w.builder.int_constant(below), zero = w.builder.int_constant(0);
+    const Reg from = op(ScalarOp::kDiv, begin, inner);
+    const Reg to =
+        op(ScalarOp::kDiv, op(ScalarOp::kAdd, end, w.builder.int_constant(below - 1)), inner);
+    w.builder.for_loop(from, to, 1, {}, [&](Reg t, const std::vector<Reg>&) {
+      const auto saved = w.registers.tiles;
+      bind_grid_dims(w, loop, 0, depth, t, [&](Reg) {
+        make(false);
+        const Reg first = op(ScalarOp::kMul, t, inner);
+        run_items(op(ScalarOp::kMax, op(ScalarOp::kSub, begin, first), zero),
+                  op(ScalarOp::kMin, op(ScalarOp::kSub, end, first), inner));
+      });
+      w.registers.tiles = saved;
+      return std::vector<Reg>{};
+    });
+  }
+  --w.bindings.repetitions;
+}
+
+}  // namespace
+
+int64_t block_count(const GpuWriter& w) {
+  bool bound = true;
+  for (const int id : variables(w.program.blocks)) {
+    bound &= w.program.vars[static_cast<size_t>(id)].extent > 0;
+  }
+  if (bound) {
+    return std::max<int64_t>(1, weft::evaluate(w.program.blocks, [&](int id) {
+                               return w.program.vars[static_cast<size_t>(id)].extent;
+                             }));
+  }
+  int64_t most = 1;
+  for (const std::vector<Nest>& nests : phases(w)) {
+    int64_t items = 0;
+    for (const Nest& nest : nests) items += grid_items(w, *nest.node);
+    most = std::max(most, items);
+  }
+  return most;
+}
+
+Status check_one_iteration_a_block(const GpuWriter& w) {
+  for (const std::vector<Nest>& nests : phases(w)) {
+    int64_t items = 0;
+    for (const Nest& nest : nests) items += grid_items(w, *nest.node);
+    if (items == w.kernel.blocks) continue;
+    if (w.kernel.cluster > 1 && items > w.kernel.blocks && !has_cluster_loop(*nests[0].node))
+      continue;
+    if (w.kernel.cluster > 1 && items > w.kernel.blocks) {
+      return unsupported(w.program.name + " has " + std::to_string(items) + " iterations on " +
+                         std::to_string(w.kernel.blocks) + " blocks of clusters");
+    }
+    for (const Nest& nest : nests) {
+      for (const BarrierPoint& barrier : w.scopes.barriers) {
+        const bool inside = barrier.scope == Scope::kGrid &&
+                            barrier.before.size() > nest.path.size() &&
+                            std::equal(nest.path.begin(), nest.path.end(), barrier.before.begin());
+        if (!inside) continue;
+        return unsupported(w.program.name + " has a barrier inside a nest of " +
+                           std::to_string(items) + " iterations on " +
+                           std::to_string(w.kernel.blocks) + " blocks, which needs one for each");
+      }
+    }
+  }
+  return {};
+}
+
+void emit_gpu_phase(GpuWriter& w, const std::vector<Nest>& nests) {
+  int64_t items = 0;
+  for (const Nest& nest : nests) items += grid_items(w, *nest.node);
+  const auto [begin, end] = w.builder.begin_phase(items);
+  const auto run_item = [&](Reg item) {
+    int64_t first = 0;
+    for (const Nest& nest : nests) {
+      const int64_t count = grid_items(w, *nest.node);
+      w.path = {nest.path.begin(), nest.path.end() - 1};
+      const Reg local =
+          w.builder.apply(ScalarOp::kSub, {item, w.builder.int_constant(first)}, DType::kI64);
+      const auto body = [&] {
+        emit_gpu_nest(w, *nest.node, local);
+        return std::vector<Reg>{};
+      };
+      w.path.push_back(nest.path.back());
+      if (nests.size() == 1) {
+        body();
+      } else {
+        const Reg from =
+            w.builder.apply(ScalarOp::kGe, {local, w.builder.int_constant(0)}, DType::kBool);
+        const Reg to =
+            w.builder.apply(ScalarOp::kLt, {local, w.builder.int_constant(count)}, DType::kBool);
+        w.builder.if_then_else(w.builder.apply(ScalarOp::kAnd, {from, to}, DType::kBool), body);
+      }
+      first += count;
+    }
+  };
+  if (nests.size() == 1 && (items > w.kernel.blocks || fills_by_cluster(*nests[0].node))) {
+    emit_gpu_items(w, nests[0], begin, end);
+  } else if (items == w.kernel.blocks) {
+    run_item(begin);
+  } else if (items < w.kernel.blocks) {
+    w.builder.if_then_else(w.builder.apply(ScalarOp::kLt, {begin, end}, DType::kBool), [&] {
+      run_item(begin);
+      return std::vector<Reg>{};
+    });
+  } else {
+    w.builder.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
+      ++w.bindings.repetitions;
+      run_item(item);
+      --w.bindings.repetitions;
+      return std::vector<Reg>{};
+    });
+  }
+  w.builder.end_phase();
+}
+
+void emit_grid_barrier_before(GpuWriter& w, int32_t child) {
+  if (w.path.empty()) return;
+  std::vector<int32_t> here = w.path;
+  here.push_back(child);
+  for (const BarrierPoint& barrier : w.scopes.barriers) {
+    if (barrier.scope != Scope::kGrid || barrier.before != here) continue;
+    w.builder.barrier(KernelBarrier::kGrid);
+  }
+}
+
+}  // namespace weft::lowering

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "lower/gpu/gpu_writer.h"
+
+namespace weft::lowering {
+
+/// A load from an input asks for what its own axes have, whatever the other axes of the statement's
+/// box leave out: copies of it in other registers are then the same.
+Reg own_guard(GpuWriter& w, const Scalar& s, const Point& point, Reg guard, uint64_t axes);
+
+}  // namespace weft::lowering
