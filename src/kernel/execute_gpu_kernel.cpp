@@ -459,9 +459,7 @@ bool has_grid_barrier(const KernelFunction& kernel) {
   return kernel.phases.size() > 1 || has_inner_barrier(kernel);
 }
 
-bool has_inner_barrier(const KernelFunction& kernel) {
-  return contains(kernel, is_grid_barrier);
-}
+bool has_inner_barrier(const KernelFunction& kernel) { return contains(kernel, is_grid_barrier); }
 
 bool multiplies_by(const KernelFunction& kernel, KernelUnit unit) {
   return contains(kernel, [&](const KernelInstruction& in) {

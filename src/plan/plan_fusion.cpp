@@ -1,84 +1,16 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "group/group_key.h"
 #include "plan/fusion_plan.h"
+#include "plan/order_kernels.h"
 #include "plan/planners.h"
 #include "support/for_each_in_parallel.h"
 
 namespace weft {
 
 namespace {
-
-/// Kernels and opaque steps in dependence order; among those that are ready, the one whose first
-/// step comes first. Error (kInternal): groups that wait for each other.
-Result<std::vector<FusionPlan::Step>> order_kernels(const TensorProgram& program,
-                                                    const std::vector<Group>& groups) {
-  const TensorUses uses = tensor_uses(program);
-  const size_t n = program.steps.size();
-  std::vector<int> unit_of(n, -1);
-  std::vector<FusionPlan::Step> units;
-  std::vector<int> first;
-  std::map<ExprId, int> group_of_expr;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    for (const ExprId e : groups[g].exprs) group_of_expr[e] = static_cast<int>(g);
-  }
-  std::vector<int> unit_of_group(groups.size(), -1);
-  for (size_t s = 0; s < n; ++s) {
-    const auto& step = program.steps[s];
-    if (step.opaque) {
-      unit_of[s] = static_cast<int>(units.size());
-      units.push_back({true, step.index});
-      first.push_back(static_cast<int>(s));
-      continue;
-    }
-    const int g = group_of_expr.at(step.index);
-    int& unit = unit_of_group[static_cast<size_t>(g)];
-    if (unit < 0) {
-      unit = static_cast<int>(units.size());
-      units.push_back({false, g});
-      first.push_back(static_cast<int>(s));
-    }
-    unit_of[s] = unit;
-  }
-  std::vector<std::set<int>> after(units.size());
-  std::vector<int> waits(units.size(), 0);
-  for (size_t t = 0; t < program.tensors.size(); ++t) {
-    const int producer = uses.producer[t];
-    if (producer < 0) continue;
-    for (const int consumer : uses.consumers[t]) {
-      const int a = unit_of[static_cast<size_t>(producer)],
-                b = unit_of[static_cast<size_t>(consumer)];
-      if (a != b && after[static_cast<size_t>(a)].insert(b).second) ++waits[static_cast<size_t>(b)];
-    }
-  }
-  std::set<std::pair<int, int>> ready;
-  for (size_t u = 0; u < units.size(); ++u) {
-    if (waits[u] == 0) ready.emplace(first[u], static_cast<int>(u));
-  }
-  std::vector<FusionPlan::Step> order;
-  while (!ready.empty()) {
-    const int u = ready.begin()->second;
-    ready.erase(ready.begin());
-    order.push_back(units[static_cast<size_t>(u)]);
-    for (const int v : after[static_cast<size_t>(u)]) {
-      if (--waits[static_cast<size_t>(v)] == 0) ready.emplace(first[static_cast<size_t>(v)], v);
-    }
-  }
-  if (order.size() == units.size()) return order;
-  std::string waiting;
-  for (size_t u = 0; u < units.size(); ++u) {
-    if (waits[u] == 0 || units[u].opaque) continue;
-    const Group& group = groups[static_cast<size_t>(units[u].index)];
-    const TensorExpr& last = program.exprs[static_cast<size_t>(group.exprs.back())];
-    waiting +=
-        (waiting.empty() ? "" : ", ") + program.tensors[static_cast<size_t>(last.output)].name;
-  }
-  return Error{ErrorCode::kInternal,
-               "the partition is cyclic: the kernels of " + waiting + " wait for each other"};
-}
 
 /// Kernels do not depend on each other's schedules, so they are made side by side.
 Status schedule_kernels(const TensorProgram& program, const Target& target, FusionPlan& plan) {
