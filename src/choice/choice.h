@@ -28,7 +28,7 @@ struct SweepChoice {
   std::vector<int> inner;  ///< axes that a sweep walks, outermost first
   int vec_axis = -1;
   bool row_vector = true;  ///< the vector axis is an inner one
-  int cross_axis = -1;     ///< of the grid: rows that are in the tile together
+  int row_axis = -1;       ///< of the grid: rows that are in the tile together
   int64_t rows = 1;        ///< how many
   int64_t vectors = 1, lanes = 1;
   bool chunked = false;    ///< a long vector axis is cut for the threads
@@ -45,7 +45,7 @@ struct PanelChoice {
   int64_t rows = 1, vectors = 1, lanes = 1;
   std::vector<int64_t> vec_strides;       ///< by read of the reduction's body
   std::vector<bool> constants_in_panels;  ///< by read
-  int packed_read = -1;                   ///< laid out in scratch panel by panel
+  int staged_read = -1;                   ///< staged in scratch panel by panel
   bool rows_outermost = false;
   friend bool operator==(const PanelChoice&, const PanelChoice&) = default;
 };

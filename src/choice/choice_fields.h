@@ -13,7 +13,7 @@ void for_each_field(const SweepChoice*, F&& f) {
   f("inner", &C::inner);
   f("vec_axis", &C::vec_axis);
   f("row_vector", &C::row_vector);
-  f("cross_axis", &C::cross_axis);
+  f("row_axis", &C::row_axis);
   f("rows", &C::rows);
   f("vectors", &C::vectors);
   f("lanes", &C::lanes);
@@ -33,7 +33,7 @@ void for_each_field(const PanelChoice*, F&& f) {
   f("lanes", &C::lanes);
   f("vec_strides", &C::vec_strides);
   f("constants_in_panels", &C::constants_in_panels);
-  f("packed_read", &C::packed_read);
+  f("staged_read", &C::staged_read);
   f("rows_outermost", &C::rows_outermost);
 }
 

@@ -95,7 +95,7 @@ Result<bool> run_merge_products(Compilation& c) {
   const bool is_known = c.unfused_arena_bytes > 0;  // where the graph is expressed once more
   if (!is_known) c.unfused_arena_bytes = unfused_arena_peak(c.tensors, !c.target.is_gpu());
   if (!c.merges_products) return true;
-  for_each_program(c.tensors, [](TensorProgram& p) { pack_contractions(p); });
+  for_each_program(c.tensors, [](TensorProgram& p) { merge_products(p); });
   return true;
 }
 Result<bool> run_remove_dead_expressions(Compilation& c) {
@@ -273,7 +273,7 @@ constexpr Pass kPasses[] = {
     {"split-axes", "tensor-program", run_split_axes},
     {"sink-movement", "tensor-program", run_sink_movement},
     {"widen-operands", "tensor-program", run_widen_operands},
-    {"pack-contractions", "tensor-program", run_merge_products},
+    {"merge-products", "tensor-program", run_merge_products},
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
     {"assign-layouts", "tensor-program", run_assign_layouts},
     {"mark-open-axes", "tensor-program", run_mark_open},

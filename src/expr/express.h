@@ -36,10 +36,10 @@ bool split_axes(TensorProgram& program);
 /// Requires: fold_movement ran. Maps that would leave reads with floordiv or mod are left alone.
 bool sink_movement(TensorProgram& program);
 
-/// Horizontal packing (Souffle §5.1): contractions that read the same tensor through the same map
+/// Horizontal merging (Souffle §5.1): contractions that read the same tensor through the same map
 /// with constant right operands of equal contracted extents become one with the constants
 /// concatenated; their consumers read slices of it.
-bool pack_contractions(TensorProgram& program);
+bool merge_products(TensorProgram& program);
 
 /// Removes expressions and tensors that nothing uses.
 bool remove_dead_expressions(TensorProgram& program);

@@ -13,7 +13,7 @@ struct Planner {
   std::string_view name;
   std::string_view help;  ///< half a line
   Partition (*partition)(const TensorProgram&, const Target&) = nullptr;
-  /// Products of one input become one before the program is planned (expr: pack_contractions).
+  /// Products of one input become one before the program is planned (expr: merge_products).
   bool merges_products = false;
   /// Where merged products raise the peak of the arena above that of no fusion at all, the program
   /// is planned without them, too, and the lower peak wins: what they make lives until the last of

@@ -17,11 +17,11 @@ Result<Composition> read(std::string_view text) {
 
 /// One composition of each template, with every kind of field.
 const char* const kTexts[] = {
-    "leaf(sweep grid [0, 2] inner [1] vec_axis 1 cross_axis 2 rows 4 vectors 2 lanes 16 "
+    "leaf(sweep grid [0, 2] inner [1] vec_axis 1 row_axis 2 rows 4 vectors 2 lanes 16 "
     "kept [true, false])",
     "leaf(sweep grid [0] inner [1] vec_axis 0 row_vector false chunked true kept [false])",
     "leaf(panel grid [1] inner [6, 4, 5] vec_axis 3 row_axis 2 rows 6 vectors 4 lanes 16 "
-    "vec_strides [0, -1] constants_in_panels [false, true] packed_read 0 rows_outermost true)",
+    "vec_strides [0, -1] constants_in_panels [false, true] staged_read 0 rows_outermost true)",
     "leaf(rows vec_axis 1 free [0] row [1] digits {0: WARP_8, 1: REG_2-LANE_32-VEC_4} warps 8 "
     "resident false split 1 part 512 parts 8 cluster true)",
     "leaf(rows digits {0: 1})",

@@ -246,7 +246,7 @@ TEST(PackContractions, ProjectionsOfOneInputWithTheirBiases) {
     y = exp q1 : f32[3,2]
     z = tanh k1 : f32[3,3]
   } -> (y, z))",
-                  {fold, pack_contractions}),
+                  {fold, merge_products}),
             "q_packed: f32[3,5] = contraction sum[2]:f32 x[d0, r0] * wq_packed[r0, d1]\n"
             "q1_packed: f32[3,5] = q_packed[d0, d1] + bq_packed[d1]\n"
             "y: f32[3,2] = exp(q1_packed[d0, d1])\n"
@@ -262,7 +262,7 @@ TEST(PackContractions, LeavesOutputsAndOtherInputsAlone) {
     b = dot_general u, v, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[3,2]
     y = add a, b : f32[3,2]
   } -> (y))";
-  EXPECT_EQ(after(text, {pack_contractions}), after(text, {}));
+  EXPECT_EQ(after(text, {merge_products}), after(text, {}));
 }
 
 TEST(AssignLayouts, ConvolutionsLieChannelsLast) {

@@ -30,7 +30,7 @@ void check_passes(uint64_t seed, const RandomGraphOptions& options) {
   SCOPED_TRACE(print(program));
   sink_movement(program);
   expect_computes(program, inputs, *expected);
-  pack_contractions(program);
+  merge_products(program);
   expect_computes(program, inputs, *expected);
   remove_dead_expressions(program);
   expect_round_trip(program);

@@ -45,7 +45,7 @@ void check_plan(uint64_t seed, const RandomGraphOptions& options) {
   TensorProgram program = expressed(graph);
   fold_movement(program);
   sink_movement(program);
-  pack_contractions(program);
+  merge_products(program);
   remove_dead_expressions(program);
   assign_layouts(program);
   const Target target = test_target(static_cast<int>(16 << random.between(0, 2)));

@@ -1,5 +1,7 @@
 #include "lower/cpu/cpu_writer.h"
 
+#include <algorithm>
+
 #include "lower/core/box_variables.h"
 #include "lower/core/index_emission.h"
 #include "lower/core/loops.h"

@@ -11,7 +11,7 @@ namespace weft {
 
 namespace {
 
-/// A panel of the right operand that is packed on the fly stays below this part of the second-level
+/// A panel of the right operand that is staged on the way stays below this part of the second-level
 /// cache.
 int64_t panel_budget(const Target& target) { return target.l2_bytes / 2; }
 
@@ -79,12 +79,12 @@ class PanelChooser {
     collect_reads();
     choose_axes();
     order_reduction();
-    choose_packing();
+    choose_staging();
     c_.rows_outermost = rows_outermost();
     for (size_t r = 0; r < reads_.size(); ++r) {
       c_.vec_strides.push_back(reads_[r].vec_stride);
       c_.constants_in_panels.push_back(reads_[r].in_panels);
-      if (reads_[r].scalar == packed_read_) c_.packed_read = static_cast<int>(r);
+      if (reads_[r].scalar == staged_read_) c_.staged_read = static_cast<int>(r);
     }
     return std::move(c_);
   }
@@ -103,7 +103,7 @@ class PanelChooser {
   void choose_tile();
   void choose_row_axis(const std::vector<int>& outputs);
   void order_reduction();
-  void choose_packing();
+  void choose_staging();
   int64_t reduction_depth() const;
   int64_t widest_panel() const;
   bool in_bounds(const Scalar& read) const;
@@ -119,7 +119,7 @@ class PanelChooser {
   const Target& target_;
   int root_;
   std::vector<Read> reads_;
-  const Scalar* packed_read_ = nullptr;  ///< non-constant operand packed into scratch
+  const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
   PanelChoice c_;
 };
 
@@ -250,19 +250,19 @@ void PanelChooser::choose_tile() {
 
 /// Row axis: one along which an operand of the vector axis is read again; the output's next axis
 /// inwards is preferred. Without such an axis rows only save loads of the other operand: a strided
-/// vector operand, which is packed for one row tile after the other, does without.
+/// vector operand, which is staged for one row tile after the other, does without.
 void PanelChooser::choose_row_axis(const std::vector<int>& outputs) {
   double best_row = -1;
   for (const int a : outputs) {
     if (a == c_.vec_axis) continue;
-    bool reuses = c_.vec_axis < 0, packable = true;
+    bool reuses = c_.vec_axis < 0, stageable = true;
     for (const Read& r : reads_) {
       if (c_.vec_axis < 0 || !depends(*r.scalar, c_.vec_axis)) continue;
       reuses |= !depends(*r.scalar, a);
       const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis);
-      packable &= r.constant || stride <= 1 || !depends(*r.scalar, a);
+      stageable &= r.constant || stride <= 1 || !depends(*r.scalar, a);
     }
-    if (!packable) continue;
+    if (!stageable) continue;
     const int64_t n = extent(a);
     double score = (reuses ? 10.0 : 1.0) + std::min<double>(static_cast<double>(n), 14) / 4;
     const int64_t stride = output_stride_along(space_.program(), axes_, space_.group(), root_, a);
@@ -326,7 +326,7 @@ bool PanelChooser::in_bounds(const Scalar& read) const {
   return true;
 }
 
-void PanelChooser::choose_packing() {
+void PanelChooser::choose_staging() {
   if (c_.vec_axis < 0) return;
   for (Read& r : reads_) {
     r.vec_stride = stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis);
@@ -338,11 +338,11 @@ void PanelChooser::choose_packing() {
     r.in_panels = r.constant && alone && panel_layout(space_, c_, *r.scalar).has_value();
     if (r.in_panels) continue;
     const bool same_for_all_rows = c_.row_axis < 0 || !depends(*r.scalar, c_.row_axis);
-    if (r.vec_stride != 1 && same_for_all_rows && packed_read_ == nullptr &&
+    if (r.vec_stride != 1 && same_for_all_rows && staged_read_ == nullptr &&
         r.scalar->operands.empty() && in_bounds(*r.scalar) &&
         reduction_depth() * c_.vectors * c_.lanes * byte_size(r.scalar->type) <=
             panel_budget(target_)) {
-      packed_read_ = r.scalar;
+      staged_read_ = r.scalar;
     }
   }
 }
@@ -352,7 +352,7 @@ void PanelChooser::choose_packing() {
 /// the row operand is read once. A larger operand is walked a panel at a time, each for all rows.
 /// Of an open number of rows it is supposed that they are many.
 bool PanelChooser::rows_outermost() const {
-  if (packed_read_ != nullptr || c_.vec_axis < 0) return false;
+  if (staged_read_ != nullptr || c_.vec_axis < 0) return false;
   int64_t panels = 0, rows = 0;
   for (const Read& r : reads_) {
     const int64_t bytes = distinct_elements(space_.program(), space_.expr(root_), *r.scalar) *

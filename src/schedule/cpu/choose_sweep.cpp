@@ -45,7 +45,7 @@ class SweepChooser {
   std::vector<int> physical_order(std::vector<int> list) const;
   void choose_axes();
   void choose_vector_axis(const std::vector<int>& all);
-  int choose_cross_axis() const;
+  int choose_row_axis() const;
   void choose_rows();
   void decide_kept();
   bool is_inner(int axis) const { return std::ranges::find(c_.inner, axis) != c_.inner.end(); }
@@ -104,8 +104,8 @@ void SweepChooser::choose_axes() {
   while (c_.lanes > 4 && c_.lanes / 2 >= extent) c_.lanes /= 2;
   c_.vectors = std::clamp<int64_t>((extent + c_.lanes - 1) / c_.lanes, 1, c_.row_vector ? 4 : 2);
   if (axes_.reductions.empty()) {
-    c_.cross_axis = choose_cross_axis();
-    if (c_.cross_axis >= 0) c_.rows = c_.lanes, c_.vectors = 1;
+    c_.row_axis = choose_row_axis();
+    if (c_.row_axis >= 0) c_.rows = c_.lanes, c_.vectors = 1;
   } else {
     choose_rows();
   }
@@ -152,7 +152,7 @@ void SweepChooser::choose_vector_axis(const std::vector<int>& all) {
 
 /// The axis along which something that is read across the vectors is contiguous: with as many rows
 /// of it in registers as a vector has lanes, its loads become whole vectors that are transposed.
-int SweepChooser::choose_cross_axis() const {
+int SweepChooser::choose_row_axis() const {
   if (!axes_.reductions.empty() || !c_.row_vector || c_.lanes < 4) return -1;
   int best = -1;
   int64_t most = 0;
@@ -213,7 +213,7 @@ void SweepChooser::choose_rows() {
     rows *= 2;
   }
   if (rows == 1) return;
-  c_.cross_axis = axis;
+  c_.row_axis = axis;
   c_.rows = rows;
   c_.vectors = std::min(c_.vectors, std::max<int64_t>(1, target_.vector_registers / 4 / rows));
 }

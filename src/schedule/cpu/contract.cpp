@@ -52,7 +52,7 @@ class Contract {
   Status collect_reads();
   TileBody nest();
   TileBody tile_body();
-  void pack_panel(TileBody* body);
+  void stage_panel(TileBody* body);
   TileLoop reduction_loop();
   void clip_bounds(TileLoop* loop, ScalarRef* body);
   void emit_rest(TileBody* body, const ScalarRef& total);
@@ -77,7 +77,7 @@ class Contract {
   int row_axis_, vec_axis_;
   int64_t rows_, vectors_, lanes_;
   TileVarId row_var_ = -1, vec_var_ = -1;
-  const Scalar* packed_read_ = nullptr;  ///< non-constant operand packed into scratch
+  const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
   TileSymbolId panel_ = -1;
   bool predicated_ = false;
 };
@@ -93,7 +93,7 @@ Status Contract::collect_reads() {
   for (size_t r = 0; r < reads_.size(); ++r) {
     const Scalar& read = *reads_[r].scalar;
     reads_[r].vec_stride = choice_.vec_strides[r];
-    if (choice_.packed_read == static_cast<int>(r)) packed_read_ = &read;
+    if (choice_.staged_read == static_cast<int>(r)) staged_read_ = &read;
     if (!choice_.constants_in_panels[r]) continue;
     std::optional<Layout> layout = panel_layout(space_, choice_, read);
     const Tensor& tensor = program_.tensors[static_cast<size_t>(read.symbol)];
@@ -112,7 +112,7 @@ Place Contract::tile_place(bool with_rows, bool with_vectors) const {
   return place;
 }
 
-/// grid others { grid vector panels { [pack the panel] grid row tiles { tile } } }, or
+/// grid others { grid vector panels { [stage the panel] grid row tiles { tile } } }, or
 /// grid others { grid row tiles { grid vector panels { tile } } } where `rows_outermost`
 TileBody Contract::nest() {
   TileLoop outer;
@@ -135,8 +135,8 @@ TileBody Contract::nest() {
   if (!rows_first) add_panels();
   TileLoop inner;
   inner.kind = TileLoop::Kind::kGrid;
-  TileLoop& last = packed_read_ != nullptr ? inner : outer;
-  if (packed_read_ != nullptr) pack_panel(&outer.body);
+  TileLoop& last = staged_read_ != nullptr ? inner : outer;
+  if (staged_read_ != nullptr) stage_panel(&outer.body);
   for (const int a : inside) last.dims.push_back(b_.loop_dim(a, 1));
   if (row_axis_ >= 0) {
     last.dims.push_back(b_.loop_dim(row_axis_, rows_));
@@ -144,7 +144,7 @@ TileBody Contract::nest() {
   }
   if (rows_first) add_panels();
   last.body = tile_body();
-  if (packed_read_ != nullptr) {
+  if (staged_read_ != nullptr) {
     if (inner.dims.empty()) {
       for (TileNode& n : inner.body) outer.body.push_back(std::move(n));
     } else {
@@ -156,8 +156,8 @@ TileBody Contract::nest() {
 
 /// The vector operand's panel in scratch, [reduction][vector]: read across its rows, a vector of
 /// the innermost axis at a time.
-void Contract::pack_panel(TileBody* body) {
-  const Scalar& read = *packed_read_;
+void Contract::stage_panel(TileBody* body) {
+  const Scalar& read = *staged_read_;
   panel_ = b_.add_value("panel", read.type);
   TileLoop loop;
   loop.kind = TileLoop::Kind::kSeq;
@@ -329,11 +329,11 @@ TileBody Contract::tile_body() {
                                           "the reduction reads a member of its group");
                    }),
       acc);
-  if (packed_read_ != nullptr) {
-    const ScalarRef packed = translated(*packed_read_);
+  if (staged_read_ != nullptr) {
+    const ScalarRef staged = translated(*staged_read_);
     product = rewrite(
         product, [](int v) { return IndexExpr::var(v); },
-        [&](const ScalarRef& r) { return equal(r, packed) ? read_scratch(*r) : r; });
+        [&](const ScalarRef& r) { return equal(r, staged) ? read_scratch(*r) : r; });
   }
   clip_bounds(&loop, &product);
   loop.body.push_back(TileNode::of(assign_next(

@@ -30,7 +30,7 @@ class Stitch {
         inner_(choice.inner),
         vec_axis_(choice.vec_axis),
         row_vector_(choice.row_vector),
-        cross_axis_(choice.cross_axis),
+        row_axis_(choice.row_axis),
         rows_(choice.rows),
         lanes_(choice.lanes),
         regs_(choice.vectors),
@@ -75,7 +75,7 @@ class Stitch {
   std::vector<IndexExpr> coordinates(int p) const;
   Place place() const { return vec_var_ >= 0 ? place_of(vec_var_, regs_, lanes_) : Place{}; }
   Place place(int p) const;
-  bool in_tile(int p) const { return cross_axis_ >= 0 && output_has_axis(p, cross_axis_); }
+  bool in_tile(int p) const { return row_axis_ >= 0 && output_has_axis(p, row_axis_); }
   TileSymbolId add_value(int p, const std::string& suffix, DType type,
                          TileSymbol::Kind kind = TileSymbol::Kind::kValue) {
     return b_.add_value(space_.name_of(p) + suffix, type, kind);
@@ -90,12 +90,12 @@ class Stitch {
   std::vector<int> grid_, inner_;  ///< common axes of extent > 1, outermost first
   int vec_axis_;
   bool row_vector_;  ///< the vector axis is an inner one
-  int cross_axis_;   ///< of the grid: rows that are in the tile together
+  int row_axis_;     ///< of the grid: rows that are in the tile together
   int64_t rows_;     ///< how many
   int64_t lanes_, regs_;
   bool chunked_;
   TileVarId vec_var_ = -1;  ///< offset variable of the vector axis in the loop at hand
-  TileVarId cross_var_ = -1;
+  TileVarId row_var_ = -1;
 
   std::vector<bool> kept_;               ///< row values stored in scratch
   std::map<int, TileSymbolId> stored_;   ///< their symbols

@@ -9,7 +9,7 @@ namespace weft {
 /// The axes of the tile that a value, or the result of a reduction, runs along.
 Place Stitch::place(int p) const {
   Place out;
-  if (cross_var_ >= 0 && in_tile(p)) out = place_of(cross_var_, rows_, 1);
+  if (row_var_ >= 0 && in_tile(p)) out = place_of(row_var_, rows_, 1);
   if (vec_var_ >= 0 && output_has_axis(p, vec_axis_)) {
     const Place row = place_of(vec_var_, regs_, lanes_);
     out.axes.insert(out.axes.end(), row.axes.begin(), row.axes.end());
@@ -20,14 +20,14 @@ Place Stitch::place(int p) const {
 TileBody Stitch::grid_loops() {
   std::vector<std::pair<int, int64_t>> dims;
   for (const int a : grid_) {
-    dims.emplace_back(a, a == vec_axis_ ? lanes_ * regs_ : a == cross_axis_ ? rows_ : 1);
+    dims.emplace_back(a, a == vec_axis_ ? lanes_ * regs_ : a == row_axis_ ? rows_ : 1);
   }
   TileLoop grid;
   grid.kind = TileLoop::Kind::kGrid;
   for (const auto& [axis, step] : dims) {
     grid.dims.push_back(b_.loop_dim(axis, step));
     if (axis == vec_axis_) vec_var_ = grid.dims.back().offset;
-    if (axis == cross_axis_) cross_var_ = grid.dims.back().offset;
+    if (axis == row_axis_) row_var_ = grid.dims.back().offset;
   }
   if (chunked_) {
     const int64_t extent = axes_.axes[static_cast<size_t>(vec_axis_)].extent;
@@ -55,7 +55,7 @@ TileBody Stitch::row_body() {
 /// as whole vectors.
 std::vector<IndexExpr> Stitch::coordinates(int p) const {
   std::vector<IndexExpr> out;
-  if (in_tile(p)) out.push_back(b_.index(cross_axis_));
+  if (in_tile(p)) out.push_back(b_.index(row_axis_));
   if (!reduces(p)) {
     for (const int a : inner_) {
       if (has_axis(axes_, p, a)) out.push_back(b_.index(a));
@@ -189,7 +189,7 @@ TileSymbolId Stitch::emit_reduction(int p, const std::string& prefix, const Scal
   const TileSymbolId carry = add_value(p, prefix + "_c", acc, TileSymbol::Kind::kCarry);
   const bool has_vector = vec_axis_ >= 0 && has_axis(axes_, p, vec_axis_);
   std::vector<IndexExpr> box;
-  if (in_tile(p)) box.push_back(b_.index(cross_axis_));
+  if (in_tile(p)) box.push_back(b_.index(row_axis_));
   if (has_vector) box.push_back(row_vector_ ? IndexExpr::var(vec_var_) : b_.index(vec_axis_));
   const Place result_place = place(p);
   Place where = result_place;

@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 /// A contraction as `left * constant[…, n, …]`, n an output axis that only the constant has.
-struct Packable {
+struct Mergeable {
   size_t expr = 0;
   int32_t step = 0;
   ScalarRef left;
@@ -53,9 +53,9 @@ HostTensor concatenated(const std::vector<HostTensor>& parts, size_t axis) {
   return joined;
 }
 
-class ContractionPacking {
+class ProductMerging {
  public:
-  explicit ContractionPacking(TensorProgram& program)
+  explicit ProductMerging(TensorProgram& program)
       : program_(program),
         uses_(tensor_uses(program)),
         steps_(program.steps.size()),
@@ -73,12 +73,12 @@ class ContractionPacking {
   }
 
   bool run() {
-    std::map<std::vector<int64_t>, std::vector<std::vector<Packable>>> groups;
-    std::vector<std::pair<int32_t, std::vector<Packable>*>> order;
+    std::map<std::vector<int64_t>, std::vector<std::vector<Mergeable>>> groups;
+    std::vector<std::pair<int32_t, std::vector<Mergeable>*>> order;
     for (size_t s = 0; s < program_.steps.size(); ++s) {
-      Packable p;
-      if (!packable(static_cast<int32_t>(s), &p)) continue;
-      std::vector<std::vector<Packable>>& alike = groups[key_of(p)];
+      Mergeable p;
+      if (!mergeable(static_cast<int32_t>(s), &p)) continue;
+      std::vector<std::vector<Mergeable>>& alike = groups[key_of(p)];
       const auto same = std::find_if(alike.begin(), alike.end(),
                                      [&](const auto& members) { return may_join(members[0], p); });
       if (same != alike.end()) {
@@ -88,12 +88,12 @@ class ContractionPacking {
       }
     }
     for (auto& [key, alike] : groups) {
-      for (std::vector<Packable>& members : alike) {
+      for (std::vector<Mergeable>& members : alike) {
         if (members.size() > 1) order.emplace_back(members[0].step, &members);
       }
     }
     std::sort(order.begin(), order.end());
-    for (const auto& [step, members] : order) pack(*members);
+    for (const auto& [step, members] : order) merge(*members);
     if (order.empty()) return false;
     finish();
     return true;
@@ -101,7 +101,7 @@ class ContractionPacking {
 
  private:
   const Tensor& tensor(TensorId t) const { return program_.tensors[static_cast<size_t>(t)]; }
-  const TensorExpr& expr(const Packable& p) const { return program_.exprs[p.expr]; }
+  const TensorExpr& expr(const Mergeable& p) const { return program_.exprs[p.expr]; }
 
   /// An intermediate that only expressions read, at indices known beforehand.
   bool is_internal(TensorId t) const {
@@ -113,7 +113,7 @@ class ContractionPacking {
     return true;
   }
 
-  bool packable(int32_t step, Packable* p) const {
+  bool mergeable(int32_t step, Mergeable* p) const {
     const TensorProgram::Step& at = program_.steps[static_cast<size_t>(step)];
     if (at.opaque) return false;
     const TensorExpr& e = program_.exprs[static_cast<size_t>(at.index)];
@@ -143,7 +143,7 @@ class ContractionPacking {
     return false;
   }
 
-  std::vector<int64_t> key_of(const Packable& p) const {
+  std::vector<int64_t> key_of(const Mergeable& p) const {
     const TensorExpr& e = expr(p);
     std::vector<int64_t> key = {static_cast<int64_t>(hash(p.left)),
                                 p.n,
@@ -157,7 +157,7 @@ class ContractionPacking {
     key.insert(key.end(), e.reduce_extents.begin(), e.reduce_extents.end());
     return key;
   }
-  bool may_join(const Packable& a, const Packable& b) const {
+  bool may_join(const Mergeable& a, const Mergeable& b) const {
     const TensorExpr &x = expr(a), &y = expr(b);
     const TensorType &v = tensor(a.constant->symbol).type, &w = tensor(b.constant->symbol).type;
     if (x.combiner != y.combiner || x.accumulator != y.accumulator || v.dtype != w.dtype ||
@@ -174,7 +174,7 @@ class ContractionPacking {
 
   /// Tensors that lie side by side in one, along `axis`.
   struct Row {
-    TensorId packed = -1;
+    TensorId merged = -1;
     int axis = -1;
     std::vector<TensorId> members;
     std::vector<int64_t> offsets;
@@ -208,14 +208,14 @@ class ContractionPacking {
     return id;
   }
 
-  void pack(const std::vector<Packable>& members) {
+  void merge(const std::vector<Mergeable>& members) {
     TensorExpr e = expr(members[0]);
     const auto n = static_cast<size_t>(members[0].n);
     Row row;
     row.axis = members[0].n;
     std::vector<TensorId> constants;
     int64_t extent = 0;
-    for (const Packable& p : members) {
+    for (const Mergeable& p : members) {
       row.members.push_back(expr(p).output);
       row.offsets.push_back(extent);
       extent += expr(p).extents[n];
@@ -229,12 +229,12 @@ class ContractionPacking {
     factors[1 - members[0].left_operand] = scalar_convert(read, e.body->type);
     e.body = scalar_apply(ScalarOp::kMul, std::move(factors), e.body->type);
     std::vector<size_t> exprs;
-    for (const Packable& p : members) exprs.push_back(p.expr);
+    for (const Mergeable& p : members) exprs.push_back(p.expr);
     replace(exprs, members[0].step, std::move(e), extent, row);
-    while (pack_readers(row)) {
+    while (merge_readers(row)) {
     }
     for (size_t i = 0; i < row.members.size(); ++i) {
-      slices_[row.members[i]] = {row.packed, row.axis, row.offsets[i]};
+      slices_[row.members[i]] = {row.merged, row.axis, row.offsets[i]};
     }
   }
 
@@ -245,8 +245,8 @@ class ContractionPacking {
     TensorType type = first.type;
     type.shape[static_cast<size_t>(row.axis)] = extent;
     e.extents = type.shape;
-    row.packed = add_tensor(first.name + "_packed", type, Tensor::Kind::kIntermediate);
-    e.output = row.packed;
+    row.merged = add_tensor(first.name + "_packed", type, Tensor::Kind::kIntermediate);
+    e.output = row.merged;
     e.origins.clear();
     for (const size_t x : exprs) {
       const std::vector<int32_t>& from = program_.exprs[x].origins;
@@ -260,7 +260,7 @@ class ContractionPacking {
   }
 
   /// The one pointwise reader of each member, if these differ in constants alone.
-  bool pack_readers(Row& row) {
+  bool merge_readers(Row& row) {
     std::vector<size_t> readers;
     int32_t first = -1;
     for (const TensorId t : row.members) {
@@ -284,7 +284,7 @@ class ContractionPacking {
     return true;
   }
 
-  /// A pack of readers under examination.
+  /// Readers under examination.
   struct Joined {
     Row& row;
     const std::vector<size_t>& readers;
@@ -354,7 +354,8 @@ class ContractionPacking {
     joined.constants.emplace(&a, std::move(constants));
     return true;
   }
-  /// A read that does not run along the joined axis must be one for all, made before the pack.
+  /// A read that does not run along the joined axis must be one for all, made before the merged
+  /// product.
   bool same_tensor(const std::vector<ScalarRef>& s, const Joined& joined) const {
     for (const ScalarRef& b : s) {
       if (b->symbol != s[0]->symbol) return false;
@@ -380,7 +381,7 @@ class ContractionPacking {
     Row& row = joined.row;
     TensorExpr e = program_.exprs[joined.readers[0]];
     std::map<const Scalar*, TensorId> in_place_of;
-    for (const Scalar* read : joined.member_reads) in_place_of[read] = row.packed;
+    for (const Scalar* read : joined.member_reads) in_place_of[read] = row.merged;
     for (const auto& [read, constants] : joined.constants) {
       in_place_of[read] = joined_constant(constants.parts, constants.axis);
     }
@@ -391,13 +392,13 @@ class ContractionPacking {
     };
     e.body = rewrite(e.body, {}, read_of);
     const auto axis = static_cast<size_t>(row.axis);
-    const int64_t extent = tensor(row.packed).type.shape[axis];
+    const int64_t extent = tensor(row.merged).type.shape[axis];
     row.members.clear();
     for (const size_t x : joined.readers) row.members.push_back(program_.exprs[x].output);
     replace(joined.readers, joined.first, std::move(e), extent, row);
   }
 
-  /// Steps in their new order; readers of members read the pack.
+  /// Steps in their new order; readers of members read the merged product.
   void finish() {
     program_.steps.clear();
     for (const auto& at : steps_) {
@@ -411,7 +412,7 @@ class ContractionPacking {
       std::vector<IndexExpr> indices = read->indices;
       IndexExpr& index = indices[static_cast<size_t>(found->second.axis)];
       index = index + IndexExpr(found->second.offset);
-      return scalar_read(found->second.packed, read->type, std::move(indices), read->operands,
+      return scalar_read(found->second.merged, read->type, std::move(indices), read->operands,
                          read->fill);
     };
     for (TensorExpr& e : program_.exprs) e.body = rewrite(e.body, {}, read_of);
@@ -419,7 +420,7 @@ class ContractionPacking {
   }
 
   struct Slice {
-    TensorId packed = -1;
+    TensorId merged = -1;
     int axis = -1;
     int64_t offset = 0;
   };
@@ -435,6 +436,6 @@ class ContractionPacking {
 
 }  // namespace
 
-bool pack_contractions(TensorProgram& program) { return ContractionPacking(program).run(); }
+bool merge_products(TensorProgram& program) { return ProductMerging(program).run(); }
 
 }  // namespace weft
