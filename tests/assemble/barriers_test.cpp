@@ -43,7 +43,8 @@ TEST(Barriers, SeeThroughSlicesAndCarries) {
   carry.other = 2;
   buffers.push_back(carry);
   const auto waits = [&](int32_t written, int32_t read) {
-    return place_barriers(buffers, {{{false, {}, {written}}, {false, {read}, {}}}})[1];
+    const std::vector<StepAccess> steps = {{false, {}, {written}}, {false, {read}, {}}};
+    return place_barriers(buffers, steps)[1];
   };
   EXPECT_TRUE(waits(3, 0));
   EXPECT_TRUE(waits(1, 4));
