@@ -3,8 +3,8 @@
 
 #include "cost/estimate.h"
 #include "fmt/format.h"
-#include "plan/grouping.h"
 #include "plan/known_groups.h"
+#include "plan/merge_greedily.h"
 
 namespace weft {
 
@@ -99,7 +99,7 @@ Partition partition_greedy(const TensorProgram& program, const Target& target) {
     return profit.saves_time(a, b, merged);
   };
   rule.legal_beside = [&](const Group& merged) { return known.can_reduce_both_ways(merged); };
-  return merge_greedily(program, target, rule);
+  return merge_greedily(program, rule);
 }
 
 }  // namespace weft

@@ -1,14 +1,15 @@
-#include "plan/grouping.h"
+#include "plan/merge_greedily.h"
 
 namespace weft {
 
 /// One expression a kernel.
-Partition partition_none(const TensorProgram& program, const Target& target) {
-  return merge_greedily(program, target,
-                        {[](const Group&) { return Decision::allow(); },
-                         [](const Group&, const Group&, const Group&) {
-                           return Decision::forbid("planner none fuses nothing");
-                         }});
+Partition partition_none(const TensorProgram& program, const Target&) {
+  FusionRule rule;
+  rule.legal = [](const Group&) { return Decision::allow(); };
+  rule.profitable = [](const Group&, const Group&, const Group&) {
+    return Decision::forbid("planner none fuses nothing");
+  };
+  return merge_greedily(program, rule);
 }
 
 }  // namespace weft

@@ -1,6 +1,6 @@
 #include "group/group_axes.h"
-#include "plan/grouping.h"
 #include "plan/known_groups.h"
+#include "plan/merge_greedily.h"
 
 namespace weft {
 
@@ -25,7 +25,7 @@ Partition partition_xla(const TensorProgram& program, const Target& target) {
   rule.profitable = [](const Group&, const Group&, const Group&) {
     return Decision::allow("saves a round trip through memory");
   };
-  return merge_greedily(program, target, rule);
+  return merge_greedily(program, rule);
 }
 
 }  // namespace weft

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "expr/tensor_program.h"
+#include "group/group.h"
+#include "plan/topological_order.h"
+#include "support/result.h"
+
+namespace weft {
+
+/// The groups of a program's steps while a planner merges them, and the edges between them. At
+/// first each step is a group; an opaque step stays one.
+///
+/// A question about a path costs the groups between its ends, from the end that sees fewer: they
+/// are kept in an order of their dependences, and a walk leaves those beyond the ends alone (Pearce
+/// and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", JEA 2007).
+///
+/// Merges are final and each step has one group. A planner that takes merges back keeps them on a
+/// stack here: the two groups' steps, neighbours and places in the order. One that copies a step
+/// into its readers' groups asks for it in `merged` and `groups`, where outputs are found.
+class FusionGraph {
+ public:
+  explicit FusionGraph(const TensorProgram& program);
+
+  struct Edge {
+    int producer, consumer;  ///< steps
+    TensorId tensor;
+  };
+  /// What a step reads that another makes, each tensor once, the latest producer first.
+  std::vector<Edge> edges_into(int step) const;
+  /// The groups that may merge and read a tensor, by rank.
+  std::vector<int> readers(TensorId tensor) const;
+
+  /// Ids of groups are those of steps; one ends where its group becomes part of another.
+  int group_of(int step) const { return group_of_[static_cast<size_t>(step)]; }
+  bool is_opaque(int group) const;
+  Group group(int id) const { return make_group(steps(id)); }
+  /// The union of two groups, with the outputs that it would have.
+  Group merged(int a, int b) const { return make_group(steps_of_both(a, b)); }
+  /// All but the opaque ones, by rank: a step's is its place in the program, the union's that of
+  /// the first of the two that merged.
+  std::vector<Group> groups() const;
+
+  /// Whether no path leaves these groups and comes back, so that they may merge: the kernel would
+  /// wait for itself. The reason names a kernel on such a path.
+  Decision is_convex(std::span<const int> groups) const;
+  /// Makes one group of two and returns its id.
+  ///
+  /// Requires: is_convex({a, b}); neither is opaque.
+  int merge(int a, int b);
+
+ private:
+  using Neighbours = std::vector<std::set<int>>;  ///< by group, groups
+  using Next = std::function<const std::set<int>&(int group)>;
+  struct Walk {
+    std::vector<int> met;  ///< groups between the ends
+    int last = -1;         ///< one of them that leads back to the groups at which the walk began
+  };
+
+  const std::vector<int>& steps(int group) const { return steps_[static_cast<size_t>(group)]; }
+  std::vector<int> steps_of_both(int a, int b) const;
+  Group make_group(const std::vector<int>& steps) const;
+  void sort_by_rank(std::vector<int>& groups) const;
+
+  std::pair<int, int> ends(std::span<const int> groups) const;
+  std::optional<Walk> walk(std::span<const int> from, const Next& next, int64_t budget,
+                           bool stops) const;
+  Walk walk_within(std::span<const int> from, const std::vector<int>& within) const;
+  Decision lies_between(int group) const;
+  int place_union(int a, int b);
+  void take_neighbours(int kept, int gone);
+
+  const TensorProgram& program_;
+  TensorUses uses_;
+  std::vector<int> group_of_;
+  std::vector<std::vector<int>> steps_;  ///< by group, ascending; empty where it became part of one
+  std::vector<int> rank_;
+  Neighbours producers_, consumers_;
+  TopologicalOrder order_;  ///< of groups
+};
+
+}  // namespace weft

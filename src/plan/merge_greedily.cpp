@@ -1,0 +1,70 @@
+#include "plan/merge_greedily.h"
+
+#include <array>
+#include <utility>
+
+#include "plan/fusion_graph.h"
+
+namespace weft {
+
+namespace {
+
+using Verdict = EdgeDecision::Verdict;
+
+Decision stays_acyclic(const FusionGraph& graph, int a, int b) {
+  return graph.is_convex(std::array{a, b});
+}
+
+/// Whether the groups of an edge become one, and why; merges them if so.
+std::pair<Verdict, std::string> decide(const FusionRule& rule, const FusionGraph::Edge& edge,
+                                       FusionGraph& graph) {
+  const int a = graph.group_of(edge.producer), b = graph.group_of(edge.consumer);
+  if (a == b) return {Verdict::kFused, "already in one kernel"};
+  if (graph.is_opaque(a)) return {Verdict::kIllegal, "its producer is an opaque step"};
+  const Group merged = graph.merged(a, b);
+  Decision legal = rule.legal(merged);
+  if (legal) legal = stays_acyclic(graph, a, b);
+  if (!legal) return {Verdict::kIllegal, legal.reason()};
+  Decision profitable = rule.profitable(graph.group(a), graph.group(b), merged);
+  if (!profitable) return {Verdict::kUnprofitable, profitable.reason()};
+  graph.merge(a, b);
+  return {Verdict::kFused, profitable.reason()};
+}
+
+void merge_beside(const FusionRule& rule, TensorId tensor, FusionGraph& graph) {
+  std::vector<int> groups = graph.readers(tensor);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    for (size_t k = i + 1; k < groups.size(); ++k) {
+      const int a = groups[i], b = groups[k];
+      const Group merged = graph.merged(a, b);
+      if (!rule.legal_beside(merged) || !stays_acyclic(graph, a, b) ||
+          !rule.profitable(graph.group(a), graph.group(b), merged)) {
+        continue;
+      }
+      groups[i] = graph.merge(a, b);
+      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(k--));
+    }
+  }
+}
+
+}  // namespace
+
+Partition merge_greedily(const TensorProgram& program, const FusionRule& rule) {
+  FusionGraph graph(program);
+  Partition out;
+  for (int s = 0; s < static_cast<int>(program.steps.size()); ++s) {
+    // The nearest values are the ones worth keeping on chip, so the latest producer comes first.
+    for (const FusionGraph::Edge& edge : graph.edges_into(s)) {
+      auto [verdict, reason] = decide(rule, edge, graph);
+      out.edges.push_back({edge.producer, edge.consumer, edge.tensor, verdict, std::move(reason)});
+    }
+  }
+  if (rule.legal_beside) {
+    for (size_t t = 0; t < program.tensors.size(); ++t)
+      merge_beside(rule, static_cast<TensorId>(t), graph);
+  }
+  out.groups = graph.groups();
+  return out;
+}
+
+}  // namespace weft

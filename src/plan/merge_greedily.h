@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+
+#include "plan/fusion_plan.h"
+
+namespace weft {
+
+/// What a greedy planner asks about groups.
+struct FusionRule {
+  /// Legality: may these expressions be one kernel?
+  std::function<Decision(const Group& merged)> legal;
+  /// Profit: should these two?
+  std::function<Decision(const Group& a, const Group& b, const Group& merged)> profitable;
+  /// Legality of groups that hand each other nothing and read a tensor both; none: they stay apart.
+  std::function<Decision(const Group& merged)> legal_beside = nullptr;
+};
+
+/// Walks the edges in step order; where the rule allows the union of two groups, they merge.
+/// Records a verdict for every edge between two expressions. Then groups that read the same tensor
+/// merge where `legal_beside` allows it.
+Partition merge_greedily(const TensorProgram& program, const FusionRule& rule);
+
+}  // namespace weft
