@@ -4,8 +4,8 @@ namespace weft {
 
 namespace {
 
-/// Between labels that are made anew: room for 32 numbers, each behind the same one, with 2^31 of
-/// them in the list.
+/// Between labels that are made anew: a place may take 32 numbers, one behind the other, before the
+/// gap is full, and 2^31 labels fit 63 bits.
 constexpr int64_t kGap = int64_t{1} << 32;
 
 }  // namespace
