@@ -2,6 +2,7 @@
 
 #include "schedule/schedule.h"
 #include "target/target.h"
+#include "tests/graph_texts.h"
 #include "tests/schedule/expressed.h"
 #include "tile/text/tile_text.h"
 
@@ -54,19 +55,9 @@ TEST(Contract, NarrowsAPanelThatADeepReductionWouldOverflow) {
 }
 
 TEST(Contract, DividesTheRowsWhereThePanelsStayInCache) {
-  const char* product = R"(
-(x: f32[N,64], w: f32[64,M]) {
-  y = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[N,M]
-} -> (y))";
-  const auto sized = [&](const std::string& n, const std::string& m) {
-    std::string text = product;
-    for (size_t at; (at = text.find('N')) != std::string::npos;) text.replace(at, 1, n);
-    for (size_t at; (at = text.find('M')) != std::string::npos;) text.replace(at, 1, m);
-    return scheduled(text);
-  };
-  const std::string tall = sized("6000", "96");
+  const std::string tall = scheduled(product(6000, 96, 64, "f32"));
   EXPECT_NE(tall.find("grid a0 in 6000 step"), std::string::npos) << tall;
-  const std::string wide = sized("60", "9600");
+  const std::string wide = scheduled(product(60, 9600, 64, "f32"));
   EXPECT_NE(wide.find("grid a1 in 9600 step"), std::string::npos) << wide;
 }
 
@@ -80,10 +71,7 @@ TEST(Contract, RowsRunAlongAnAxisThatThePanelDoesNotHave) {
 }
 
 TEST(Contract, FewEnoughAccumulatorsForTwoStepsInFlight) {
-  const std::string text = scheduled(R"(
-(x: f32[6000,64], w: f32[64,32]) {
-  y = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[6000,32]
-} -> (y))");
+  const std::string text = scheduled(product(6000, 32, 64, "f32"));
   EXPECT_NE(text.find("step 12"), std::string::npos) << text;
 }
 

@@ -9,6 +9,7 @@
 #include "expr/assign_layouts.h"
 #include "schedule/schedule.h"
 #include "target/target.h"
+#include "tests/graph_texts.h"
 #include "tests/schedule/expressed.h"
 
 namespace weft {
@@ -52,21 +53,13 @@ TEST(LibraryCalls, ABatchOfTransposedProducts) {
 }
 
 TEST(LibraryCalls, HalvesThatSumUpInFloat) {
-  EXPECT_EQ(called(R"(
-(x: f16[2048,1024], w: f16[1024,1024]) {
-  y = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f16[2048,1024]
-} -> (y))"),
+  EXPECT_EQ(called(product(2048, 1024, 1024, "f16")),
             "cublaslt 1x2048x1024x1024 f16 -> f16 a 0 n 1024 0 b 1 n 1024 0 c 2 n 1024 0");
 }
 
 TEST(LibraryCalls, NotWhatALibraryLacksOrDoesNoFaster) {
   // A function of the product that is no epilogue.
-  EXPECT_EQ(called(R"(
-(x: f32[2048,768], w: f32[768,3072]) {
-  p = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[2048,3072]
-  y = tanh p : f32[2048,3072]
-} -> (y))"),
-            "");
+  EXPECT_EQ(called(product(2048, 3072, 768, "f32", "  y = tanh p : f32[2048,3072]\n")), "");
   // A bias along the rows.
   EXPECT_EQ(called(R"(
 (x: f32[2048,768], w: f32[768,3072], b: f32[2048]) {
@@ -83,11 +76,7 @@ TEST(LibraryCalls, NotWhatALibraryLacksOrDoesNoFaster) {
 } -> (y))"),
             "");
   // Bound by memory: eight rows.
-  EXPECT_EQ(called(R"(
-(x: f32[8,768], w: f32[768,3072]) {
-  y = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[8,3072]
-} -> (y))"),
-            "");
+  EXPECT_EQ(called(product(8, 3072, 768, "f32")), "");
 }
 
 /// The call for a convolution of x with w, and what `after` makes of its result p, as y.

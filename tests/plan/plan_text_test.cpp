@@ -1,0 +1,99 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/graph_texts.h"
+#include "tests/plan/planned.h"
+#include "tile/text/tile_text.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kSoftmaxPlan = R"(plan auto {
+  kernel k0_y memory rows by leaf(sweep grid [0] inner [1] vec_axis 1 cross_axis 0 rows 4 vectors 2 lanes 16 kept [false, false, true, false, false]): m, d, e, s, y -> y
+  edge 0 -> 1 m: fused "saves 0.9 us and 26112 bytes of memory traffic"
+  edge 1 -> 2 d: fused "saves 1.0 us and 51200 bytes of memory traffic"
+  edge 2 -> 3 e: fused "saves 0.8 us and 25600 bytes of memory traffic"
+  edge 3 -> 4 s: fused "saves 1.0 us and 51712 bytes of memory traffic"
+  edge 2 -> 4 e: fused "already in one kernel"
+}
+)";
+
+TEST(PlanText, PrintsAndParses) {
+  const TensorProgram p = expressed(softmax(64, 100));
+  const FusionPlan plan = plan_of(p, two_cores());
+  EXPECT_EQ(print(plan, p), kSoftmaxPlan);
+  const auto parsed = parse_plan(kSoftmaxPlan, p, two_cores());
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(print(*parsed, p), kSoftmaxPlan);
+  EXPECT_EQ(print(parsed->kernels[0].schedule.program, parsed->kernels[0].schedule.scopes),
+            print(plan.kernels[0].schedule.program, plan.kernels[0].schedule.scopes));
+}
+
+TEST(PlanText, TakesAPartitionMadeByHand) {
+  const TensorProgram p = expressed(softmax(64, 100));
+  const auto parsed = parse_plan(R"(plan hand {
+    kernel top memory rows: m, d, e -> e
+    kernel rest memory rows: s, y -> y
+  })",
+                                 p, two_cores());
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->kernels.size(), 2U);
+}
+
+TEST(PlanText, SaysWhereItIsWrong) {
+  const TensorProgram p = expressed(softmax(64, 100));
+  const auto error = [&](std::string_view text) {
+    const auto parsed = parse_plan(text, p, two_cores());
+    EXPECT_FALSE(parsed.ok()) << text;
+    return parsed.ok() ? std::string() : parsed.error().message;
+  };
+  EXPECT_NE(error("plan auto { kernel a memory rows: m, q -> m }").find("no tensor 'q'"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { kernel a memory rows: d, m -> m }").find("program order"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { kernel a memory rows: m, d -> y }").find("does not make"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { kernel a memory columns: m -> m }").find("template 'rows'"),
+            std::string::npos);
+  // The maximum is computed but never reaches the second kernel.
+  EXPECT_NE(error("plan auto { kernel a memory rows: m kernel b memory rows: d, e, s, y -> y }")
+                .find("m is read before it is stored"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { kernel a memory rows: m -> m }").find("is in 0 kernels"),
+            std::string::npos);
+  EXPECT_NE(error("plan auto { edge 0 -> 9 m: fused \"\" }").find("no such step"),
+            std::string::npos);
+}
+
+TEST(PlanText, PrintsAndParsesMembersOfALaunch) {
+  const TensorProgram p = expressed(apart(96, 64));
+  const Target target = *find_target("h100-sxm");
+  const FusionPlan plan = plan_of(p, target);
+  EXPECT_THAT(print(plan, p), HasSubstr(": y | z -> y, z\n"));
+  EXPECT_THAT(print(plan.kernels.at(0).schedule.program), HasSubstr("share 6 {"));
+  const auto again = parse_plan(print(plan, p), p, target);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(print(*again, p), print(plan, p));
+  EXPECT_EQ(print(again->kernels[0].schedule.program), print(plan.kernels[0].schedule.program));
+  EXPECT_EQ(print(plan_of(p, target), p), print(plan, p));
+}
+
+TEST(PlanText, RefusesAMemberThatReadsAnother) {
+  const TensorProgram p = expressed(R"(
+(x: f32[6,90]) {
+  a = reduce x, axes={1}, combiner=sum : f32[6]
+  b = reshape a : f32[2,3]
+  c = reduce b, axes={0}, combiner=max : f32[3]
+} -> (a, c))");
+  const auto plan = parse_plan(
+      "plan auto {\n  kernel k0 memory \"side by side: rows in registers | rows in registers\" "
+      "because \"by hand\": a | c -> a, c\n}\n",
+      p, *find_target("h100-sxm"));
+  ASSERT_FALSE(plan.ok());
+  EXPECT_THAT(plan.error().message, HasSubstr("reads a, which another one makes"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,211 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/graph_texts.h"
+#include "tests/plan/planned.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// A graph, and what a planner makes of it: how the summary of each kernel begins, and for each
+/// edge how its summary begins and a part of its reason.
+struct PlannerCase {
+  const char* name;
+  std::string graph;
+  const char* target;  ///< "cpu": two_cores
+  const char* planner;
+  std::vector<std::string> kernels;
+  struct Edge {
+    std::string decision, reason;
+  };
+  std::vector<Edge> edges;
+};
+
+void PrintTo(const PlannerCase& row, std::ostream* out) { *out << row.name; }
+
+Target target_of(const PlannerCase& row) {
+  return std::string(row.target) == "cpu" ? two_cores() : *find_target(row.target);
+}
+
+class PlannerCases : public ::testing::TestWithParam<PlannerCase> {};
+
+TEST_P(PlannerCases, MakeTheseGroupsForTheseReasons) {
+  const PlannerCase& row = GetParam();
+  const TensorProgram p = expressed(row.graph);
+  const FusionPlan plan = plan_of(p, target_of(row), row.planner);
+  ASSERT_EQ(plan.kernels.size(), row.kernels.size()) << print(plan, p);
+  for (size_t k = 0; k < row.kernels.size(); ++k)
+    EXPECT_THAT(summary(plan.kernels[k], p), StartsWith(row.kernels[k]));
+  ASSERT_EQ(plan.edges.size(), row.edges.size()) << print(plan, p);
+  for (size_t e = 0; e < row.edges.size(); ++e) {
+    EXPECT_THAT(summary(plan.edges[e], p), StartsWith(row.edges[e].decision));
+    EXPECT_THAT(plan.edges[e].reason, HasSubstr(row.edges[e].reason));
+  }
+}
+
+/// A product whose rows are read once more for their maxima.
+std::string less_its_maxima(int64_t m, int64_t n) {
+  return product(m, n, 768, "f16",
+                 fmt::format("  m = reduce p, axes={{1}}, combiner=max : f16[{0}]\n"
+                             "  o = broadcast m, dims={{0}} : f16[{0},{1}]\n"
+                             "  y = sub p, o : f16[{0},{1}]\n",
+                             m, n));
+}
+
+const PlannerCase kCases[] = {
+    {"NoneMakesOneKernelAnExpression",
+     softmax(64, 100),
+     "cpu",
+     "none",
+     {"m: memory", "d: memory", "e: memory", "s: memory", "y: memory"},
+     {{"m: unprofitable", "fuses nothing"},
+      {"d: unprofitable", "fuses nothing"},
+      {"e: unprofitable", "fuses nothing"},
+      {"s: unprofitable", "fuses nothing"},
+      {"e: illegal", "another kernel lies between them (s)"}}},
+    {"XlaCutsBehindEveryReduction",
+     softmax(64, 100),
+     "cpu",
+     "xla",
+     {"m: memory", "d, e, s: memory", "y: memory"},
+     {{"m: illegal", "shared by more than its thread"},
+      {"d: fused", "saves a round trip"},
+      {"e: fused", "saves a round trip"},
+      {"s: illegal", "shared by more than its thread"},
+      {"e: illegal", "shared by more than its thread"}}},
+    {"AutoStitchesAcrossReductions",
+     softmax(64, 100),
+     "cpu",
+     "auto",
+     {"m, d, e, s, y: memory rows"},
+     {{"m: fused", ""}, {"d: fused", ""}, {"e: fused", ""}, {"s: fused", ""}, {"e: fused", ""}}},
+    {"AContractionTakesItsEpilogueAndLeavesTheNextRowReduction",
+     R"((x: f32[64,32], w: f32[32,48], b: f32[48]) {
+  p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[64,48]
+  bb = broadcast b, dims={1} : f32[64,48]
+  q = add p, bb : f32[64,48]
+  r = tanh q : f32[64,48]
+  s = reduce r, axes={1}, combiner=sum : f32[64]
+} -> (r, s))",
+     "cpu",
+     "auto",
+     {"p, q, r: compute", "s: memory"},
+     {{"p: fused", ""}, {"q: fused", ""}, {"r: illegal", ""}}},
+    {"TwoContractionsNeverShareAKernel",
+     R"((x: f32[8,16], w: f32[16,16], v: f32[16,16]) {
+  a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[8,16]
+  c = dot_general a, v, lhs_contract={1}, rhs_contract={0} : f32[8,16]
+} -> (c))",
+     "cpu",
+     "auto",
+     {"a: compute", "c: compute"},
+     {{"a: illegal, ", " "}}},
+    {"OneQueryAgainstAllKeysIsStreamedByRowsWithWhatFollows",
+     R"((q: f32[12,64], k: f32[12,512,64], s: f32[]) {
+  p = dot_general q, k, lhs_contract={1}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[12,512]
+  sb = broadcast s, dims={} : f32[12,512]
+  y = mul p, sb : f32[12,512]
+} -> (y))",
+     "cpu",
+     "auto",
+     {"p, y: compute rows"},
+     {{"p: fused", ""}}},
+    {"AMatrixThatLiesAlongTheOutputIsNotStreamed",
+     R"((q: f32[12,64], v: f32[12,64,512]) {
+  y = dot_general q, v, lhs_contract={1}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[12,512]
+} -> (y))",
+     "cpu",
+     "auto",
+     {"y: compute contract"},
+     {}},
+    {"KeysThatSeveralQueriesReadAgainAreNotStreamed",
+     R"((q: f32[12,4,64], k: f32[12,512,64]) {
+  y = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[12,4,512]
+} -> (y))",
+     "cpu",
+     "auto",
+     {"y: compute contract"},
+     {}},
+    // a and d would fit one kernel, but the product between them needs a's kernel finished and d
+    // started after it.
+    {"NeverMakesACycle",
+     R"((x: f32[16,16], w: f32[16,16]) {
+  a = exp x : f32[16,16]
+  c = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[16,16]
+  d = add a, c : f32[16,16]
+  e = mul d, a : f32[16,16]
+} -> (e))",
+     "cpu",
+     "auto",
+     {"a: memory", "c, d, e: compute"},
+     {{"a: ", ""}, {"c: fused", ""}, {"a: ", ""}, {"d: fused", ""}, {"a: ", ""}}},
+    // Rows of 768 leave a tile of many rows no registers: there the operands' way through the
+    // second-level cache costs more than the round trip of the result.
+    {"RowsOfAProductThatLeaveNoRegistersDoNotPay",
+     less_its_maxima(16384, 768),
+     "h100-sxm",
+     "auto",
+     {"p: compute", "m, y: memory"},
+     {{"p: unprofitable", ""}, {"m: fused", ""}, {"p: unprofitable", ""}}},
+    {"ShortRowsOfAProductPay",
+     less_its_maxima(16384, 128),
+     "h100-sxm",
+     "auto",
+     {"p, m, y: compute"},
+     {{"p: fused", ""}, {"m: fused", ""}, {"p: fused", "already"}}},
+    {"FewRowsOfAProductPay",
+     less_its_maxima(128, 768),
+     "h100-sxm",
+     "auto",
+     {"p, m, y: compute"},
+     {{"p: fused", ""}, {"m: fused", ""}, {"p: fused", "already"}}},
+    {"IndependentKernelsLieSideBySide",
+     apart(96, 64),
+     "h100-sxm",
+     "auto",
+     {"y | z: memory side by side: rows in registers | elementwise because independent, 6 + 1 "
+      "blocks on 132 SMs, saves"},
+     {}},
+    {"NonePacksNothing", apart(96, 64), "h100-sxm", "none", {"y: memory", "z: memory"}, {}},
+    {"XlaPacksNothing", apart(96, 64), "h100-sxm", "xla", {"y: memory", "z: memory"}, {}},
+    {"ACpuPacksNothing", apart(96, 64), "cpu", "auto", {"y: memory", "z: memory"}, {}},
+    // Kernels that fill the device gain nothing.
+    {"BusyKernelsStayAlone", apart(4096, 1024), "h100-sxm", "auto", {"y: memory", "z: memory"}, {}},
+    // Rows and columns of x are reduced in one kernel, behind a barrier of the grid; no kernel
+    // without one does.
+    {"WhatOnlyABarrierHoldsStaysAlone",
+     R"((x: f32[16,11], w: f32[11], u: f32[33,11], v: f32[33,11]) {
+  a = min u, v : f32[33,11]
+  r = reduce x, axes={1}, combiner=max : f32[16]
+  c = reduce x, axes={0}, combiner=sum : f32[11]
+  z = mul c, w : f32[11]
+} -> (a, r, z))",
+     "rtx3080",
+     "auto",
+     {"a: memory", "r, c, z: memory rows and columns"},
+     {{"c: fused", ""}}},
+    // A chain of two steps beside another: steps of one level meet, a step never meets what it
+    // reads.
+    {"PackingKeepsDependencesInOrder",
+     R"((x: f32[6,90], u: f32[9,100]) {
+  a = reduce x, axes={1}, combiner=sum : f32[6]
+  b = reshape a : f32[2,3]
+  c = reduce b, axes={0}, combiner=max : f32[3]
+  d = reduce u, axes={1}, combiner=sum : f32[9]
+  e = reshape d : f32[3,3]
+  f = reduce e, axes={0}, combiner=max : f32[3]
+} -> (c, f))",
+     "h100-sxm",
+     "auto",
+     {"a | d: memory", "c | f: memory"},
+     {{"a: ", ""}, {"d: ", ""}}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Planner, PlannerCases, ::testing::ValuesIn(kCases),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+}  // namespace
+}  // namespace weft
