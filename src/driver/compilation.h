@@ -17,7 +17,7 @@
 #include "import/onnx/import_onnx.h"
 #include "kernel/kernel_function.h"
 #include "plan/fusion_plan.h"
-#include "plan/planners.h"
+#include "plan/planners/planners.h"
 #include "runtime/program.h"
 #include "target/target.h"
 

@@ -24,6 +24,7 @@
 #include "kernel/prefetch_rows.h"
 #include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
+#include "plan/planners/plan_fusion.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/inline_constant_if.h"
 #include "rewrite/merge_equal_nodes.h"

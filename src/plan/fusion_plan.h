@@ -13,10 +13,6 @@ namespace weft {
 
 struct FusionPlan;
 
-struct PlanOptions {
-  std::string planner = "auto";  ///< a name of planners.h
-};
-
 /// One kernel of the plan: its expressions and the tile program chosen for them; what was costed is
 /// what is emitted.
 struct PlannedKernel {
@@ -73,24 +69,9 @@ struct FusionPlan {
   std::vector<std::vector<std::shared_ptr<FusionPlan>>> regions;
 };
 
-/// Plans `program` (and its regions) by the planner named in `options`. Deterministic. Errors for
-/// names of no planner: see find_planner.
-Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
-                               const PlanOptions& options);
-
 /// What the regions of a program for `target` are planned for: slices that a loop hands to its body
 /// begin where no library can read them.
 Target of_region(Target target);
-
-/// Which expressions may share a kernel, before tile programs are built: the partition of each
-/// strategy.
-struct Partition {
-  std::vector<Group> groups;
-  std::vector<EdgeDecision> edges;
-};
-Partition partition_none(const TensorProgram& program, const Target& target);
-Partition partition_xla(const TensorProgram& program, const Target& target);
-Partition partition_greedy(const TensorProgram& program, const Target& target);
 
 /// Every expression in one kernel, every kernel and opaque step once in an order that respects the
 /// dependences, every output and opaque operand stored, every tile program verified; regions

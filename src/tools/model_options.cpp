@@ -14,7 +14,7 @@
 #include "driver/plan_file.h"
 #include "io/npz.h"
 #include "io/tensor_file.h"
-#include "plan/planners.h"
+#include "plan/planners/planners.h"
 #include "support/printable.h"
 
 namespace weft {

@@ -3,7 +3,7 @@
 #include "expr/assign_layouts.h"
 #include "expr/express.h"
 #include "lower/lower.h"
-#include "plan/fusion_plan.h"
+#include "plan/planners/plan_fusion.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
 #include "tests/lower/lowered_program.h"

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr const char* kSoftmaxPlan = R"(plan auto {
-  kernel k0_y memory rows by leaf(sweep grid [0] inner [1] vec_axis 1 cross_axis 0 rows 4 vectors 2 lanes 16 kept [false, false, true, false, false]): m, d, e, s, y -> y
+  kernel k0_y memory rows by leaf(sweep grid [0] inner [1] vec_axis 1 row_axis 0 rows 4 vectors 2 lanes 16 kept [false, false, true, false, false]): m, d, e, s, y -> y
   edge 0 -> 1 m: fused "saves 0.9 us and 26112 bytes of memory traffic"
   edge 1 -> 2 d: fused "saves 1.0 us and 51200 bytes of memory traffic"
   edge 2 -> 3 e: fused "saves 0.8 us and 25600 bytes of memory traffic"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/fusion_plan.h"
+#include "plan/planners/plan_fusion.h"
 #include "tests/schedule/expressed.h"
 
 namespace weft {

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "plan/fusion_plan.h"
+#include "plan/partition.h"
 
 namespace weft {
 

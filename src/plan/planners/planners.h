@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "plan/fusion_plan.h"
+#include "plan/partition.h"
 
 namespace weft {
 

@@ -1,6 +1,7 @@
 #include "group/group_axes.h"
 #include "plan/known_groups.h"
-#include "plan/merge_greedily.h"
+#include "plan/planners/partitions.h"
+#include "plan/selectors/merge_greedily.h"
 
 namespace weft {
 

@@ -1,4 +1,6 @@
-#include "plan/planners.h"
+#include "plan/planners/planners.h"
+
+#include "plan/planners/partitions.h"
 
 #include <algorithm>
 #include <array>

@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "group/group_key.h"
-#include "plan/fusion_plan.h"
 #include "plan/order_kernels.h"
-#include "plan/planners.h"
+#include "plan/planners/plan_fusion.h"
+#include "plan/planners/planners.h"
 #include "support/for_each_in_parallel.h"
 
 namespace weft {
@@ -94,11 +94,6 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
 }
 
 }  // namespace
-
-Target of_region(Target target) {
-  target.libraries.clear();
-  return target;
-}
 
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options) {

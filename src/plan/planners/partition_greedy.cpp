@@ -4,7 +4,8 @@
 #include "cost/estimate.h"
 #include "fmt/format.h"
 #include "plan/known_groups.h"
-#include "plan/merge_greedily.h"
+#include "plan/planners/partitions.h"
+#include "plan/selectors/merge_greedily.h"
 
 namespace weft {
 

@@ -1,4 +1,5 @@
-#include "plan/merge_greedily.h"
+#include "plan/planners/partitions.h"
+#include "plan/selectors/merge_greedily.h"
 
 namespace weft {
 

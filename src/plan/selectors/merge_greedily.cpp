@@ -1,4 +1,4 @@
-#include "plan/merge_greedily.h"
+#include "plan/selectors/merge_greedily.h"
 
 #include <array>
 #include <utility>

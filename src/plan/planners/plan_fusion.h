@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "plan/fusion_plan.h"
+
+namespace weft {
+
+struct PlanOptions {
+  std::string planner = "auto";  ///< a name of planners.h
+};
+
+/// Plans `program` (and its regions) by the planner named in `options`. Deterministic. Errors for
+/// names of no planner: see find_planner.
+Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
+                               const PlanOptions& options);
+
+}  // namespace weft
