@@ -21,8 +21,10 @@ import re
 
 CASE, SECTION = "======== ", "==== "
 NAME = r'(?:"(?:[^"\\]|\\.)*"|[A-Za-z_][A-Za-z0-9_./]*)'
+LEAF = r"leaf\([^)]*\)"
 KERNEL = re.compile(
     rf" *kernel (?P<name>{NAME}) (?P<kind>compute|memory) (?P<template>{NAME})"
+    rf"(?: by (?P<composition>{LEAF}|pack \{{(?:;? {LEAF})+ \}}))?"
     rf"(?: because (?P<because>{NAME}))?: (?P<group>.*)"
 )
 NUMBER = re.compile(r"^((?:[A-Za-z_]+\d+\.(?:\d+\.)?)*)k\d+_")
@@ -36,6 +38,7 @@ class Kernel:
     name: str
     kind: str
     template: str
+    composition: str  # what was chosen; empty in texts of versions that do not say it
     because: str  # why it was packed
     members: list  # the tensors of each member; one member where nothing is packed
     outputs: list
@@ -127,7 +130,9 @@ def plan_kernels(plan):
                 lists[-1].append(token)
         *members, outputs = lists if " -> " in found["group"] else [*lists, []]
         yield Kernel(
-            *(found[key] or "" for key in ("name", "kind", "template", "because")), members, outputs
+            *(found[key] or "" for key in ("name", "kind", "template", "composition", "because")),
+            members,
+            outputs,
         )
 
 
@@ -242,6 +247,8 @@ def kernel_difference(here, there):
         old, new = getattr(there, key), getattr(here, key)
         if old != new:
             lines.append(f"{key}: {old or 'none'} there, {new or 'none'} here")
+    if here.composition and there.composition and here.composition != there.composition:
+        lines.append(f"composition: {there.composition} there, {here.composition} here")
     lines += figure_lines(here, there)
     for key in ("tile", "lowered"):
         old, new = getattr(there, key), getattr(here, key)

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
+#include "assemble/lay_out_constants.h"
 #include "codegen/cpu/compile_kernel.h"
-#include "driver/pack_constants.h"
 #include "lower/lower.h"
 #include "runtime/execution_context.h"
 #include "tests/tile/program_cases.h"
@@ -66,7 +66,7 @@ class Memory {
       const auto given = inputs.find(b.name);
       if (given == inputs.end()) continue;
       const TileSymbol& symbol = program.symbols[static_cast<size_t>(program.find_symbol(b.name))];
-      tensor = pack_constant(given->second, symbol.layout, symbol.type);
+      tensor = lay_out_constant(given->second, symbol.layout, symbol.type);
     }
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <map>
@@ -14,7 +15,7 @@
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "lower/lower.h"
-#include "plan/grouping.h"
+#include "plan/fusion_graph.h"
 #include "tests/driver/emulated_graph.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/tangled_graph.h"
@@ -176,29 +177,27 @@ std::string kernel_fault(const TensorProgram& program, const ScheduledKernel& sc
 std::string bold_fault(const Compilation& c, uint64_t seed, Reference* reference) {
   const TensorProgram& program = c.tensors;
   TestRandom random(seed ^ 0xb01d);
-  Grouping grouping(program, c.target);
-  std::vector<std::pair<int, int>> edges;
-  for (size_t t = 0; t < program.tensors.size(); ++t) {
-    const int producer = grouping.uses().producer[t];
-    if (producer < 0) continue;
-    for (const int consumer : grouping.uses().consumers[t]) edges.emplace_back(producer, consumer);
+  FusionGraph graph(program);
+  std::vector<FusionGraph::Edge> edges;
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    if (program.steps[s].opaque) continue;
+    for (const FusionGraph::Edge& edge : graph.edges_into(static_cast<int>(s))) {
+      if (!program.steps[static_cast<size_t>(edge.producer)].opaque) edges.push_back(edge);
+    }
   }
   for (size_t n = edges.size(); n > 1; --n) {
     std::swap(edges[n - 1],
               edges[static_cast<size_t>(random.between(0, static_cast<int64_t>(n) - 1))]);
   }
-  for (const auto& [producer, consumer] : edges) {
-    if (program.steps[static_cast<size_t>(producer)].opaque ||
-        program.steps[static_cast<size_t>(consumer)].opaque) {
-      continue;
-    }
-    const int a = grouping.group_of(producer), b = grouping.group_of(consumer);
-    if (a == b || !grouping.stays_acyclic(a, b)) continue;
-    const Group merged = grouping.merged(a, b);
-    if (merged.exprs.size() <= 40 && can_schedule(program, merged, c.target)) grouping.merge(a, b);
+  for (const FusionGraph::Edge& edge : edges) {
+    const std::array<int, 2> both = {graph.group_of(edge.producer), graph.group_of(edge.consumer)};
+    if (both[0] == both[1] || !graph.is_convex(both)) continue;
+    const Group merged = graph.merged(both[0], both[1]);
+    if (merged.exprs.size() <= 40 && can_schedule(program, merged, c.target))
+      graph.merge(both[0], both[1]);
   }
   int k = 0;
-  for (const Group& group : grouping.groups()) {
+  for (const Group& group : graph.groups()) {
     const std::string name = fmt::format("k{}", k++);
     const auto schedule = schedule_group(program, group, c.target, name);
     if (!schedule.ok()) return "schedule: " + schedule.error().message;
