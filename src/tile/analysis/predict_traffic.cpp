@@ -14,7 +14,7 @@ namespace {
 /// Beyond these, traffic is a bound: planning predicts it for every kernel.
 constexpr int64_t kMostIterations = int64_t{1} << 14;
 constexpr int64_t kMostPoints = int64_t{1} << 16;
-constexpr int64_t kMostTuples = int64_t{1} << 13;
+constexpr int64_t kMostTuples = int64_t{1} << 15;
 constexpr int64_t kLargestBitmap = int64_t{1} << 18;
 
 /// One read or write of something in memory.
