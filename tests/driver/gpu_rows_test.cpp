@@ -322,21 +322,6 @@ TEST_F(GpuRows, MomentsOfWhatIsNotFinite) {
                   patient_);
 }
 
-/// A sum that is an output of a kernel whose rows go on behind it is stored once.
-TEST_F(GpuRows, ResultsOfSplitRowsAreStoredByOneBlock) {
-  const EmulatedRun run = run_and_compare(R"(
-      (x: f32[2,9001]) {
-        s = reduce x, axes={1}, combiner=sum : f32[2]
-        n = sqrt s : f32[2]
-        sb = broadcast s, dims={0} : f32[2,9001]
-        y = sub x, sb : f32[2,9001]
-      } -> (y, s))",
-                                          eager_, 1e-3);
-  ASSERT_NE(run.compilation, nullptr);
-  ASSERT_EQ(run.compilation->kernels.size(), 1u);
-  EXPECT_THAT(run.schedule(0).schedule_template, HasSubstr("over blocks"));
-}
-
 /// What lies across the vectors passes through tiles in shared memory: whole sectors on both sides,
 /// and no two lanes in one bank.
 TEST_F(GpuRows, TransposesThroughSharedMemory) {

@@ -31,23 +31,6 @@ bool has(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
 }
 
-TEST(Stitch, TransposesInRegisters) {
-  const std::string text = scheduled(R"(
-(x: f32[4,100,64]) {
-  y = transpose x, permutation={0,2,1} : f32[4,64,100]
-} -> (y))");
-  EXPECT_TRUE(has(text, "a1=REG_16, a2=VEC_16")) << text;
-}
-
-TEST(Stitch, WalksAlongTheRowsOfAReduction) {
-  const std::string text = scheduled(R"(
-(x: f32[4096,1024]) {
-  y = reduce x, axes={1}, combiner=sum : f32[4096]
-} -> (y))");
-  EXPECT_TRUE(has(text, "VEC_16")) << text;
-  EXPECT_TRUE(has(text, "seq a1 in 1024 step")) << text;
-}
-
 std::string normalised(int64_t rows, int64_t n) {
   const std::string t = "f32[" + std::to_string(rows) + "," + std::to_string(n) + "]";
   const std::string v = "f32[" + std::to_string(rows) + "]";
@@ -85,40 +68,6 @@ TEST(Stitch, TakesLongRowsFromMemoryOneByOne) {
   EXPECT_TRUE(has(scheduled(normalised(100000, 200)), "grid a0 in 100000 {"));
   EXPECT_TRUE(has(scheduled(normalised(1000, 200)), "grid a0 in 1000 step 4")) << "in the cache";
   EXPECT_TRUE(has(scheduled(normalised(1000000, 32)), "grid a0 in 1000000 step 4")) << "short rows";
-}
-
-TEST(Stitch, KeepsColumnsAsWholeVectors) {
-  const std::string text = scheduled(R"(
-(x: f32[4,64,96]) {
-  e = exp x : f32[4,64,96]
-  s = reduce e, axes={1}, combiner=sum : f32[4,96]
-  b = broadcast s, dims={0,2} : f32[4,64,96]
-  y = div e, b : f32[4,64,96]
-} -> (y))");
-  EXPECT_TRUE(has(text, "e_v[a1,a2]")) << text;
-}
-
-/// Σ x² beside Σ x; the sweep of Σ (x - μ)² only for rows with a large mean.
-TEST(Stitch, SweepsAgainForTheVarianceOfFewRowsOnly) {
-  const auto centred = [](const char* outputs) {
-    return scheduled(std::string(R"(
-(x: f32[512,768]) {
-  n = constant 768 : f32[]
-  nb = broadcast n, dims={} : f32[512]
-  s = reduce x, axes={1}, combiner=sum : f32[512]
-  mu = div s, nb : f32[512]
-  mub = broadcast mu, dims={0} : f32[512,768]
-  d = sub x, mub : f32[512,768]
-  q = mul d, d : f32[512,768]
-  v = reduce q, axes={1}, combiner=sum : f32[512]
-  vb = broadcast v, dims={0} : f32[512,768]
-  y = mul d, vb : f32[512,768]
-} -> ()") + outputs);
-  };
-  const std::string text = centred("y)");
-  EXPECT_TRUE(has(text, "if !v_n")) << text;
-  EXPECT_TRUE(has(text, "s_q")) << text;
-  EXPECT_FALSE(has(centred("y, v)"), "if !")) << "an output is made in any case";
 }
 
 /// What was chosen where an axis has the extent 1 says nothing of where it is longer.
