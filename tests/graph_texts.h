@@ -11,17 +11,17 @@ namespace weft {
 /// The texts of graphs that several folders test.
 
 /// Rows of x, each less its maximum, through exp, and divided by their sum: y.
-inline std::string softmax(int64_t rows, int64_t columns) {
-  return fmt::format(R"((x: f32[{0},{1}]) {{
-  m = reduce x, axes={{1}}, combiner=max : f32[{0}]
-  mb = broadcast m, dims={{0}} : f32[{0},{1}]
-  d = sub x, mb : f32[{0},{1}]
-  e = exp d : f32[{0},{1}]
-  s = reduce e, axes={{1}}, combiner=sum : f32[{0}]
-  sb = broadcast s, dims={{0}} : f32[{0},{1}]
-  y = div e, sb : f32[{0},{1}]
+inline std::string softmax(int64_t rows, int64_t columns, std::string_view type = "f32") {
+  return fmt::format(R"((x: {2}[{0},{1}]) {{
+  m = reduce x, axes={{1}}, combiner=max : {2}[{0}]
+  mb = broadcast m, dims={{0}} : {2}[{0},{1}]
+  d = sub x, mb : {2}[{0},{1}]
+  e = exp d : {2}[{0},{1}]
+  s = reduce e, axes={{1}}, combiner=sum : {2}[{0}]
+  sb = broadcast s, dims={{0}} : {2}[{0},{1}]
+  y = div e, sb : {2}[{0},{1}]
 }} -> (y))",
-                     rows, columns);
+                     rows, columns, type);
 }
 
 /// x[m,k] times w[k,n], and `after`: lines that make the result y of the product p.

@@ -10,6 +10,7 @@
 #include "driver/compiler.h"
 #include "lower/lower.h"
 #include "simt/launch.h"
+#include "tests/graph_texts.h"
 #include "tests/tile/program_cases.h"
 
 namespace weft {
@@ -131,34 +132,17 @@ void take_away_from_graph(const std::string& text, const Target& target, Losses*
   for (const KernelFunction* kernel : functions_of(**compiled)) take_away(*kernel, losses);
 }
 
-std::string row_softmax(int64_t rows, int64_t n) {
-  const std::string r = std::to_string(rows), s = r + "," + std::to_string(n);
-  return "(x: f32[" + s + "]) {\n m = reduce x, axes={1}, combiner=max : f32[" + r +
-         "]\n mb = broadcast m, dims={0} : f32[" + s + "]\n d = sub x, mb : f32[" + s +
-         "]\n e = exp d : f32[" + s + "]\n s = reduce e, axes={1}, combiner=sum : f32[" + r +
-         "]\n sb = broadcast s, dims={0} : f32[" + s + "]\n y = div e, sb : f32[" + s +
-         "]\n} -> (y)";
-}
-
-std::string product(const char* type, int64_t m, int64_t n, int64_t k) {
-  const std::string t = type, ms = std::to_string(m), ns = std::to_string(n),
-                    ks = std::to_string(k);
-  return "(a: " + t + "[" + ms + "," + ks + "], b: " + t + "[" + ks + "," + ns +
-         "]) {\n y = dot_general a, b, lhs_contract={1}, rhs_contract={0} : " + t + "[" + ms + "," +
-         ns + "]\n} -> (y)";
-}
-
 TEST_F(GeneratedBarriers, OfEveryTemplate) {
   const Target h100 = *find_target("h100-sxm");
   Losses losses;
   for (const auto& [rows, n] : {std::pair{9, 32}, {3, 1000}, {2, 9001}, {1, 70000}}) {
-    take_away_from_graph(row_softmax(rows, n), h100, &losses);
+    take_away_from_graph(softmax(rows, n), h100, &losses);
   }
   Target clustered = h100;
   clustered.grid_barriers = false;
   const int before = losses.total;
   for (const auto& [rows, n] : {std::pair{2, 9001}, {1, 20011}}) {
-    take_away_from_graph(row_softmax(rows, n), clustered, &losses);
+    take_away_from_graph(softmax(rows, n), clustered, &losses);
   }
   EXPECT_GE(losses.total,
             before + 6);  // a barrier of the cluster for each reduction and at the end
@@ -192,8 +176,8 @@ TEST_F(GeneratedBarriers, OfEveryTemplate) {
       " q = reduce t, axes={0}, combiner=sum : f32[130]\n} -> (r, q)",
       few, &losses);
   for (const char* type : {"f32", "f16"}) {
-    take_away_from_graph(product(type, 70, 72, 200), h100, &losses);
-    take_away_from_graph(product(type, 37, 45, 121), h100, &losses);
+    take_away_from_graph(product(70, 72, 200, type), h100, &losses);
+    take_away_from_graph(product(37, 45, 121, type), h100, &losses);
   }
   EXPECT_GE(losses.total, 15);
   EXPECT_THAT(losses.unreported, testing::IsEmpty());

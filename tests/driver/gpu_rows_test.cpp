@@ -6,27 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/driver/emulated_graph.h"
+#include "tests/graph_texts.h"
 
 namespace weft::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string softmax(int64_t rows, int64_t n, const char* type = "f32") {
-  return replaced(replaced(replaced(R"(
-      (x: T[R,C]) {
-        m = reduce x, axes={1}, combiner=max : T[R]
-        mb = broadcast m, dims={0} : T[R,C]
-        d = sub x, mb : T[R,C]
-        e = exp d : T[R,C]
-        s = reduce e, axes={1}, combiner=sum : T[R]
-        sb = broadcast s, dims={0} : T[R,C]
-        y = div e, sb : T[R,C]
-      } -> (y))",
-                                    "T", type),
-                           "R", std::to_string(rows)),
-                  "C", std::to_string(n));
-}
 
 std::string reduction(const char* type, const std::string& shape, const std::string& left, int axis,
                       const char* combiner) {
@@ -156,33 +141,6 @@ TEST_F(GpuRows, ClustersCombineSumsAndPositionsAndSweep) {
   ASSERT_NE(run.compilation, nullptr);
   EXPECT_EQ(run.schedule(0).schedule_template, "rows in sweeps over a cluster");
   expect_no_spills(run);
-}
-
-/// What is predicted to take the least is chosen: one block where rows fill the device, a cluster
-/// where they do not, more blocks and the dearer barrier where one cluster would leave most of it
-/// idle. Devices without clusters never get them.
-TEST_F(GpuRows, ClustersAreChosenByPrediction) {
-  const auto form = [](const std::string& graph, const Target& target) {
-    auto parsed = parse_graph(graph);
-    EXPECT_TRUE(parsed.ok()) << parsed.error().message;
-    CompileOptions options;
-    options.device = target;
-    auto compiled = compile_graph(*parsed, options);
-    EXPECT_TRUE(compiled.ok()) << compiled.error().message;
-    for (const KernelFunction* kernel : functions_of(**compiled)) {
-      EXPECT_LE(kernel->cluster, std::max(target.cluster_blocks, 1));
-    }
-    return (*compiled)->plan.kernels[0].schedule.schedule_template;
-  };
-  EXPECT_EQ(form(softmax(4096, 1024), h100_), "rows in registers");
-  EXPECT_EQ(form(softmax(33, 30011), h100_), "rows in registers over a cluster");
-  EXPECT_EQ(form(softmax(500, 200003), h100_), "rows in registers over a cluster");
-  EXPECT_EQ(form(softmax(1, 1000003), h100_), "rows in registers over blocks");
-  const Target a100 = *find_target("a100-40gb");
-  EXPECT_EQ(a100.cluster_blocks, 0);
-  for (const auto& [rows, n] : {std::pair{33, 30011}, {500, 200003}, {200, 20011}, {7, 65537}}) {
-    EXPECT_THAT(form(softmax(rows, n), a100), ::testing::Not(HasSubstr("cluster")));
-  }
 }
 
 TEST_F(GpuRows, AreSweptWhereRegistersDoNotHoldThem) {

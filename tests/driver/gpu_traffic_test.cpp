@@ -4,6 +4,7 @@
 
 #include "lower/lower.h"
 #include "tests/driver/emulated_graph.h"
+#include "tests/graph_texts.h"
 #include "tests/tile/program_cases.h"
 #include "tile/analysis/derive_scopes.h"
 #include "tile/analysis/predict_traffic.h"
@@ -100,21 +101,6 @@ TEST_F(GpuTraffic, OfTheGpuProgramsIsPredicted) {
       expect_predicted(program, *scopes, got);
     }
   }
-}
-
-std::string softmax(int64_t rows, int64_t n) {
-  return replaced(replaced(R"(
-      (x: f32[R,C]) {
-        m = reduce x, axes={1}, combiner=max : f32[R]
-        mb = broadcast m, dims={0} : f32[R,C]
-        d = sub x, mb : f32[R,C]
-        e = exp d : f32[R,C]
-        s = reduce e, axes={1}, combiner=sum : f32[R]
-        sb = broadcast s, dims={0} : f32[R,C]
-        y = div e, sb : f32[R,C]
-      } -> (y))",
-                           "R", std::to_string(rows)),
-                  "C", std::to_string(n));
 }
 
 /// The row, or what is left of it without a function of its sum, over the root of its squares.
