@@ -1,10 +1,12 @@
-// What the documents name is there.
+// What the documents name is there, and each file has its sentence.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,37 @@ TEST(Documents, NameFilesThatAreThere) {
     }
   }
   EXPECT_GT(names, 100);
+  EXPECT_THAT(missing, IsEmpty());
+}
+
+/// The words that docs/folders.md has in backticks, by the folder of src/ whose section it is.
+std::map<std::string, std::set<std::string>> words_by_folder() {
+  const std::regex heading("## `([a-z/]+)`"), word("`([a-z0-9_.]+)`");
+  std::map<std::string, std::set<std::string>> words;
+  std::ifstream stream(kRoot / "docs/folders.md");
+  std::string folder;
+  for (std::string line; std::getline(stream, line);) {
+    std::smatch title;
+    if (std::regex_match(line, title, heading)) folder = title[1].str();
+    for (std::sregex_iterator match(line.begin(), line.end(), word), end; match != end; ++match) {
+      words[folder].insert((*match)[1].str());
+    }
+  }
+  return words;
+}
+
+TEST(Documents, FoldersHaveASentenceForEachFile) {
+  const std::map<std::string, std::set<std::string>> words = words_by_folder();
+  std::vector<std::string> missing;
+  for (const fs::path& file : files_below(kRoot / "src")) {
+    if (!is_source(file)) continue;
+    const auto section =
+        words.find(fs::relative(file.parent_path(), kRoot / "src").generic_string());
+    if (section != words.end() && (section->second.contains(file.stem().string()) ||
+                                   section->second.contains(file.filename().string())))
+      continue;
+    missing.push_back(name_of(file));
+  }
   EXPECT_THAT(missing, IsEmpty());
 }
 
