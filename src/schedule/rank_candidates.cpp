@@ -53,8 +53,14 @@ class Ranking {
     return last || !meets_banks || conflicts == 0;
   }
 
+  /// Each choice once: what is predicted for it is the same wherever it stands.
   void report(const std::vector<Candidate>& candidates, std::vector<Considered>* considered) {
     for (size_t i = 0; i < candidates.size(); ++i) {
+      const auto before = candidates.begin() + static_cast<std::ptrdiff_t>(i);
+      const bool again = std::any_of(candidates.begin(), before, [&](const Candidate& c) {
+        return c.choice == candidates[i].choice;
+      });
+      if (again && !(best_ && i == chosen_)) continue;
       Considered c =
           i < tried_.size()
               ? tried_[i]

@@ -42,7 +42,7 @@ TEST(Barriers, SeeThroughSlicesAndCarries) {
   carry.base = 1;
   carry.other = 2;
   buffers.push_back(carry);
-  const auto waits = [&](int32_t written, int32_t read) {
+  const auto waits = [&](int32_t written, int32_t read) -> bool {
     const std::vector<StepAccess> steps = {{false, {}, {written}}, {false, {read}, {}}};
     return place_barriers(buffers, steps)[1];
   };

@@ -98,7 +98,7 @@ class Layers(unittest.TestCase):
         found = []
         for layer in (1, 2):
             kernel = replay_text.Kernel(
-                f"k{layer}_y{layer}", "memory", "rows", "", [[f"y{layer}"]], [f"y{layer}"]
+                f"k{layer}_y{layer}", "memory", "rows", "", "", [[f"y{layer}"]], [f"y{layer}"]
             )
             there = dataclasses.replace(kernel, tile=tile.format(layer))
             here = dataclasses.replace(kernel, tile=there.tile.replace("warps 1", "warps 2"))

@@ -125,7 +125,7 @@ TEST(Candidates, ListWhatWasConsideredAndWhyItLost) {
   ASSERT_TRUE(text.ok()) << text.error().message;
   EXPECT_THAT(*text, HasSubstr("k0_y\n"));
   EXPECT_THAT(*text, HasSubstr("tiles\n"));
-  EXPECT_THAT(*text, HasSubstr("nothing is read again along an output axis"));
+  EXPECT_THAT(*text, HasSubstr("y runs along an axis that m does not have"));
   EXPECT_THAT(*text, testing::ContainsRegex("\\* +[0-9.]+ us  rows vec_axis"));
   EXPECT_THAT(*text, testing::ContainsRegex("predicted [0-9.]+ us, [0-9.]+ us more"));
   EXPECT_EQ(*text, *candidates_text(explained(**c), "k0_y"));

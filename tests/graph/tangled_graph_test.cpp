@@ -33,7 +33,7 @@ TEST(TangledGraph, HoldsWhatItPromises) {
   std::map<GraphOp, int> ops;
   std::map<size_t, int> readers;
   int read_outputs = 0;
-  for (uint64_t seed = 0; seed < 100; ++seed) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
     const Graph graph = tangled_graph(seed);
     for (const Node& node : graph.nodes) ++ops[node.op];
     const UseDef uses = use_def(graph);
