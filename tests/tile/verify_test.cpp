@@ -72,6 +72,25 @@ kernel k(x: f32[100,64], w: f32[64], out y: f32[100,64]) blocks 6 warps 1 gpu {
   expect_refused(kWeights, "by cluster", "by clusters", "expected `cluster`");
 }
 
+/// A window's loop ends at the border of what it reads.
+constexpr std::string_view kWindow =
+    R"(kernel window(x: f32[8,9], out y: f32[9,9]) blocks P warps 1 {
+  j: 9;
+  grid i in 9 {
+    seq k in max(0, -i+1) .. min(3, -i+9) carry m[j]: f32 = -inf @[j=REG_9] {
+      m'[j] = max(m[j], x[i+k-1,j]) @[j=REG_9];
+    }
+    y[i,j] = m[j] @[j=REG_9];
+  }
+}
+)";
+
+TEST(VerifyTileProgram, SeesThatWindowsEndAtBorders) {
+  EXPECT_EQ(refusal(std::string(kWindow)), "accepted");
+  expect_refused(kWindow, "-i+1", "-i", "reads x[i+k-1,j] at [-1, ");
+  expect_refused(kWindow, "-i+9", "-i+10", "along coordinate 0 of extent 8");
+}
+
 TEST(VerifyTileProgram, NamesWhatTheTextGetsWrong) {
   expect_refused(kRows, "exp(x[i,j])", "exp(z[i,j])", "6:20: `z` is not defined");
   expect_refused(kRows, "exp(x[i,j])", "exq(x[i,j])", "6:16: there is no function `exq`");

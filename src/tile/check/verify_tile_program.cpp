@@ -588,13 +588,34 @@ class Verifier {
     }
   }
 
+  /// begin <= index < end, term by term of the max and min that windows at a border have. Bounds
+  /// that are constant are in the variables' ranges.
+  void add_loop_bounds(const TileLoop::Dim& dim, std::vector<Constraint>* constraints) const {
+    const IndexExpr index = program_.index_of(dim);
+    const auto add = [&](const auto& self, const IndexExpr& bound, IndexOp op) -> void {
+      if (bound.op() == op) {
+        self(self, bound.lhs(), op);
+        self(self, bound.rhs(), op);
+      } else if (!bound.is_const()) {
+        const Interval range =
+            op == IndexOp::kMax ? Interval{0, kUnbounded.hi} : Interval{kUnbounded.lo, -1};
+        constraints->push_back({index - bound, range});
+      }
+    };
+    add(add, dim.begin, IndexOp::kMax);
+    add(add, dim.end, IndexOp::kMin);
+  }
+
   /// A parameter's element lies within it, where bounds decide that.
   void check_inside(const ReadSite& read, const Site& site) {
     const Scalar& r = *read.read;
     if (r.next)
       return fail(fmt::format("{} reads a next value of {}", shown(site), name(r.symbol)));
     if (r.fill) return;
-    const std::vector<Constraint> constraints = constraints_of(read.guards);
+    std::vector<Constraint> constraints = constraints_of(read.guards);
+    for (const TileLoop* loop : site.loops) {
+      for (const TileLoop::Dim& dim : loop->dims) add_loop_bounds(dim, &constraints);
+    }
     const TileSymbol& symbol = program_.symbols[static_cast<size_t>(r.symbol)];
     for (size_t a = 0; a < r.indices.size(); ++a) {
       const Coordinate c =
