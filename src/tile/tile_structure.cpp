@@ -370,6 +370,25 @@ std::vector<Constraint> constraints_of(const std::vector<Guard>& guards, bool* c
   return out;
 }
 
+namespace {
+
+/// Bounds of `e` = k * c.e + rest with k > 1: a window over blocks of k elements.
+Interval multiple_of(const Constraint& c, const IndexExpr& e, const RangeOf& range) {
+  AffineForm whole, part;
+  if (!as_affine(e, &whole) || !as_affine(c.e, &part) || part.terms.empty()) return kUnbounded;
+  const auto& [var, coefficient] = *part.terms.begin();
+  const int64_t k = whole.coefficient(var) / coefficient;
+  if (k < 2 || k * coefficient != whole.coefficient(var)) return kUnbounded;
+  const Interval rest = range_of(simplify(e - c.e * k, range), range);
+  const auto at = [&](int64_t bound, int64_t of_rest) {
+    const bool unbounded = bound <= kUnbounded.lo || bound >= kUnbounded.hi;
+    return unbounded ? bound : k * bound + of_rest;
+  };
+  return {at(c.range.lo, rest.lo), at(c.range.hi, rest.hi)};
+}
+
+}  // namespace
+
 Interval bounded(const IndexExpr& e, const TileStructure& structure,
                  const std::vector<Constraint>& constraints) {
   const RangeOf plain = structure.range();
@@ -395,6 +414,7 @@ Interval bounded(const IndexExpr& e, const TileStructure& structure,
     if (opposite.is_const()) {
       result = meet(result, {opposite.constant() - c.range.hi, opposite.constant() - c.range.lo});
     }
+    result = meet(result, multiple_of(c, e, narrowed));
   }
   return result;
 }

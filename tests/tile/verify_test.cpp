@@ -89,6 +89,13 @@ TEST(VerifyTileProgram, SeesThatWindowsEndAtBorders) {
   EXPECT_EQ(refusal(std::string(kWindow)), "accepted");
   expect_refused(kWindow, "-i+1", "-i", "reads x[i+k-1,j] at [-1, ");
   expect_refused(kWindow, "-i+9", "-i+10", "along coordinate 0 of extent 8");
+  // A window over blocks of four elements.
+  std::string blocks = changed(kWindow, "x[i+k-1,j]", "x[i*4+k*4+a-4,j]");
+  blocks =
+      changed(changed(blocks, "x: f32[8,9]", "x: f32[32,9]"), "grid i in 9", "grid i in 9, a in 4");
+  blocks = changed(changed(blocks, "y: f32[9,9]", "y: f32[9,4,9]"), "y[i,j]", "y[i,a,j]");
+  EXPECT_EQ(refusal(blocks), "accepted");
+  expect_refused(blocks, "-i+1", "-i", "along coordinate 0 of extent 32");
 }
 
 TEST(VerifyTileProgram, NamesWhatTheTextGetsWrong) {
