@@ -89,6 +89,10 @@ TEST(VerifyTileProgram, SeesThatWindowsEndAtBorders) {
   EXPECT_EQ(refusal(std::string(kWindow)), "accepted");
   expect_refused(kWindow, "-i+1", "-i", "reads x[i+k-1,j] at [-1, ");
   expect_refused(kWindow, "-i+9", "-i+10", "along coordinate 0 of extent 8");
+  // What is read in no iteration is not outside.
+  EXPECT_EQ(refusal(changed(changed(kWindow, "x: f32[8,9]", "x: f32[0,9]"),
+                            "max(0, -i+1) .. min(3, -i+9)", "0")),
+            "accepted");
   // A window over blocks of four elements.
   std::string blocks = changed(kWindow, "x[i+k-1,j]", "x[i*4+k*4+a-4,j]");
   blocks =

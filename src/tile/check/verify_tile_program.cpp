@@ -614,7 +614,11 @@ class Verifier {
     if (r.fill) return;
     std::vector<Constraint> constraints = constraints_of(read.guards);
     for (const TileLoop* loop : site.loops) {
-      for (const TileLoop::Dim& dim : loop->dims) add_loop_bounds(dim, &constraints);
+      for (const TileLoop::Dim& dim : loop->dims) {
+        const bool constant = dim.begin.is_const() && dim.end.is_const();
+        if (constant && dim.end.constant() <= dim.begin.constant()) return;  // it never happens
+        add_loop_bounds(dim, &constraints);
+      }
     }
     const TileSymbol& symbol = program_.symbols[static_cast<size_t>(r.symbol)];
     for (size_t a = 0; a < r.indices.size(); ++a) {
