@@ -379,9 +379,11 @@ bool PointSet::enumerate(const std::vector<TileVarId>& part, const std::vector<T
     if (p.vars.empty() || (in(part) && !in(left_out))) predicates.push_back(&p);
   }
   double points = 1;
+  std::vector<int64_t> steps;
   for (const TileVarId var : part) {
     const Interval r = structure_.ranges[static_cast<size_t>(var)];
-    points *= static_cast<double>((r.hi - r.lo) / step(var) + 1);
+    steps.push_back(step(var));
+    points *= static_cast<double>((r.hi - r.lo) / steps.back() + 1);
     env_[static_cast<size_t>(var)] = r.lo;
   }
   if (points > static_cast<double>(limit)) return false;
@@ -393,7 +395,7 @@ bool PointSet::enumerate(const std::vector<TileVarId>& part, const std::vector<T
     size_t i = part.size();
     while (i > 0) {
       int64_t& v = env_[static_cast<size_t>(part[i - 1])];
-      v += step(part[i - 1]);
+      v += steps[i - 1];
       const Interval r = structure_.ranges[static_cast<size_t>(part[i - 1])];
       if (v <= r.hi) break;
       v = r.lo;
