@@ -70,5 +70,13 @@ TEST(TangledGraphs, PlanScheduleAndRun) {
   }
 }
 
+/// A device of one SM holds no block of a cluster.
+TEST(TangledGraphs, DevicesTooSmallForAClusterDoWithout) {
+  for (const uint64_t seed : {41306, 42255}) {
+    const TangledCase c = tangled_case(seed);
+    EXPECT_EQ(fault(c), "") << describe(c);
+  }
+}
+
 }  // namespace
 }  // namespace weft::testing

@@ -404,6 +404,7 @@ bool LayoutChoice::walk(bool rows_span_warps, RowsChoice* l) const {
   if (per_sm < (rows_span_warps ? 2 : 1)) return false;
   int64_t resident = target_.sm_count * per_sm;
   if (l->together > 2) resident = resident * kClusteredOf16 / 16;
+  if (resident < l->together) return false;
   std::vector<int> kept, walked;
   for (const int a : l->free) (walked_.count(a) != 0 ? walked : kept).push_back(a);
   l->kept_dims = static_cast<int64_t>(kept.size());
