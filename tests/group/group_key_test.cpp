@@ -3,23 +3,12 @@
 #include <set>
 #include <string>
 
-#include "expr/express.h"
-#include "graph/graph_text.h"
 #include "group/group_key.h"
 #include "group/group_space.h"
+#include "tests/schedule/expressed.h"
 
 namespace weft {
 namespace {
-
-TensorProgram program_of(const std::string& text) {
-  auto graph = parse_graph(text);
-  EXPECT_TRUE(graph.ok()) << graph.error().message;
-  auto program = express(*graph);
-  EXPECT_TRUE(program.ok()) << program.error().message;
-  fold_movement(*program);
-  remove_dead_expressions(*program);
-  return std::move(*program);
-}
 
 /// Twice the same layer, and once one with another constant in it.
 const char* const kLayers = R"((x: f32[4,6]) {
@@ -48,7 +37,7 @@ Group named(const TensorProgram& p, const std::set<std::string>& names,
 }
 
 TEST(GroupKey, IsThatOfEqualLayers) {
-  const TensorProgram p = program_of(kLayers);
+  const TensorProgram p = expressed(kLayers);
   GroupKeys keys(p);
   const GroupKey first = keys.of(named(p, {"a", "b"}, {"b"}));
   EXPECT_EQ(keys.of(named(p, {"c", "d"}, {"d"})).hash, first.hash);
@@ -58,7 +47,7 @@ TEST(GroupKey, IsThatOfEqualLayers) {
 }
 
 TEST(GroupKey, PutsNamesIntoTexts) {
-  const TensorProgram p = program_of(kLayers);
+  const TensorProgram p = expressed(kLayers);
   GroupKeys keys(p);
   const Group group = named(p, {"c", "d"}, {"d"});
   const GroupKey key = keys.of(group);
