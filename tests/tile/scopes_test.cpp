@@ -423,6 +423,22 @@ kernel k(t: f32[1000000,64], n: i64[8], out y: f32[8,64]) blocks P warps 1 {
   EXPECT_FALSE(gathered->exact);
 }
 
+/// Rows and columns of a padded window are counted apart: together they have nine million points.
+TEST(Traffic, OfAConjunctionIsCountedByItsParts) {
+  const TileProgram window = parsed(R"(
+kernel k(x: f32[1000,1000], out y: f32[1000,1000]) blocks P warps 1 {
+  k: 3; l: 3;
+  grid i in 1000, j in 1000 step 8 {
+    y[i,j] = sum[k,l] (i+k-1 >= 0 && i+k-1 < 1000 && (j+l-1 >= 0 && j+l-1 < 1000) ? x[i+k-1,j+l-1] : 0.0) @[j=VEC_8, k=REG_3, l=REG_3];
+  }
+})");
+  const auto traffic = predict_traffic(window, derived(window));
+  ASSERT_TRUE(traffic.ok()) << traffic.error().message;
+  EXPECT_TRUE(traffic->exact);
+  EXPECT_EQ(traffic->requested_read, 2998 * 2998 * 4);
+  EXPECT_EQ(traffic->unique_read, 1000 * 1000 * 4);
+}
+
 /// Lanes of a warp that read the same element of a window ask for it once.
 TEST(Traffic, OfWindowsOnAGpuIsABound) {
   const auto exact = [](const std::string& index) {

@@ -11,19 +11,39 @@ std::set<TileVarId> variables_of(const IndexExpr& e) {
   return {ids.begin(), ids.end()};
 }
 
+/// An index expression that is asked at many points: a sum of products where it is one.
+class IndexAt {
+ public:
+  explicit IndexAt(const IndexExpr& e) : e_(e), affine_(as_affine(e, &form_)) {}
+
+  int64_t operator()(PointSet::Point point) const {
+    if (!affine_) return evaluate(e_, [&](int id) { return point[static_cast<size_t>(id)]; });
+    int64_t sum = form_.constant;
+    for (const auto& [var, coefficient] : form_.terms) {
+      sum += coefficient * point[static_cast<size_t>(var)];
+    }
+    return sum;
+  }
+
+ private:
+  IndexExpr e_;
+  AffineForm form_;
+  bool affine_;
+};
+
 /// The value of a scalar of index variables alone.
-ScalarValue evaluate_indices(const Scalar& s, const PointSet::Value& value) {
+ScalarValue evaluate_indices(const Scalar& s, PointSet::Point point) {
   switch (s.kind) {
     case Scalar::Kind::kConstant:
       return s.value;
     case Scalar::Kind::kIndex:
-      return convert_value(int_value(DType::kI64, evaluate(s.index, value)), s.type);
+      return convert_value(int_value(DType::kI64, IndexAt(s.index)(point)), s.type);
     case Scalar::Kind::kRead:
       break;
     case Scalar::Kind::kApply: {
       std::vector<ScalarValue> operands;
       for (const ScalarRef& operand : s.operands) {
-        operands.push_back(evaluate_indices(*operand, value));
+        operands.push_back(evaluate_indices(*operand, point));
       }
       return evaluate_scalar(s.op, operands, s.type);
     }
@@ -71,14 +91,14 @@ void PointSet::add_loop_bounds(TileVarId var, const TileLoop::Dim& dim) {
   tied.merge(variables_of(end));
   if (var == dim.offset) {
     tails_[var] = predicates_.size();
-    add_predicate(tied, [dim, end](const Value& value) {
-      return value(dim.origin) + value(dim.offset) < evaluate(end, value);
-    });
+    const IndexAt left(end - IndexExpr::var(dim.origin) - IndexExpr::var(dim.offset));
+    add_predicate(tied, [left](Point point) { return left(point) > 0; });
     return;
   }
-  add_predicate(tied, [dim, begin, end](const Value& value) {
-    const int64_t first = evaluate(begin, value), origin = value(dim.origin);
-    return origin >= first && (origin - first) % dim.step == 0 && origin < evaluate(end, value);
+  const IndexAt passed(IndexExpr::var(dim.origin) - begin), left(end - IndexExpr::var(dim.origin));
+  add_predicate(tied, [passed, left, step = dim.step](Point point) {
+    const int64_t from_first = passed(point);
+    return from_first >= 0 && from_first % step == 0 && left(point) > 0;
   });
 }
 
@@ -87,8 +107,7 @@ void PointSet::add(TileVarId var) {
   if (std::find(vars_.begin(), vars_.end(), var) == vars_.end()) vars_.push_back(var);
 }
 
-void PointSet::add_predicate(const std::set<TileVarId>& vars,
-                             std::function<bool(const Value&)> holds) {
+void PointSet::add_predicate(const std::set<TileVarId>& vars, std::function<bool(Point)> holds) {
   Predicate p{{}, std::move(holds)};
   for (const TileVarId var : vars) {
     if (std::find(vars_.begin(), vars_.end(), var) != vars_.end()) p.vars.push_back(var);
@@ -97,24 +116,31 @@ void PointSet::add_predicate(const std::set<TileVarId>& vars,
 }
 
 void PointSet::add_bounds(const IndexExpr& e, Interval range) {
-  add_predicate(variables_of(e),
-                [e, range](const Value& value) { return range.contains(evaluate(e, value)); });
+  add_constraint(e, range, /*excluded=*/false);
+}
+
+void PointSet::add_constraint(const IndexExpr& e, Interval range, bool excluded) {
+  add_predicate(variables_of(e), [at = IndexAt(e), range, excluded](Point point) {
+    return range.contains(at(point)) != excluded;
+  });
 }
 
 void PointSet::add_guard(const Guard& guard) {
+  bool complete = true;
+  const std::vector<Constraint> constraints = constraints_of({guard}, &complete);
   bool of_indices = true;
   std::set<TileVarId> vars;
   visit(std::make_shared<const Scalar>(*guard.condition), [&](const Scalar& s) {
     of_indices = of_indices && s.kind != Scalar::Kind::kRead;
     if (s.kind == Scalar::Kind::kIndex) vars.merge(variables_of(s.index));
   });
-  if (of_indices) {
-    return add_predicate(vars, [guard](const Value& value) {
-      return (evaluate_indices(*guard.condition, value).i != 0) == guard.holds;
+  if (!complete && of_indices) {
+    return add_predicate(vars, [guard](Point point) {
+      return (evaluate_indices(*guard.condition, point).i != 0) == guard.holds;
     });
   }
-  for (const Constraint& c : constraints_of({guard})) {
-    if (!c.excluded) add_bounds(c.e, c.range);
+  for (const Constraint& c : constraints) {
+    if (complete || !c.excluded) add_constraint(c.e, c.range, c.excluded);
   }
 }
 
@@ -136,7 +162,7 @@ int64_t PointSet::count(const std::set<TileVarId>& shown, int64_t most) const {
       int64_t here = 1;
       for (const TileVarId var : counted) {
         const TileLoop::Dim& dim = structure_.dim(var);
-        const int64_t left = evaluate(dim.end, value()) - env_[static_cast<size_t>(dim.origin)];
+        const int64_t left = IndexAt(dim.end)(env_) - env_[static_cast<size_t>(dim.origin)];
         here *= std::clamp<int64_t>(left, 0, dim.step);
       }
       points += here;
@@ -281,13 +307,16 @@ bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>*
       out->push_back(std::move(image));
       continue;
     }
-    const Value at = value();
+    std::vector<IndexAt> at;
+    for (const size_t a : image.axes) at.emplace_back(indices[a]);
+    std::vector<int64_t> tuple(at.size());
     const bool done = enumerate(part, {}, most, [&] {
-      std::vector<int64_t> tuple;
-      for (const size_t a : image.axes) tuple.push_back(evaluate(indices[a], at));
-      image.tuples.insert(std::move(tuple));
+      for (size_t k = 0; k < at.size(); ++k) tuple[k] = at[k](env_);
+      if (image.tuples.empty() || image.tuples.back() != tuple) image.tuples.push_back(tuple);
     });
     if (!done) return false;
+    std::ranges::sort(image.tuples);
+    image.tuples.erase(std::ranges::unique(image.tuples).begin(), image.tuples.end());
     // A part without an axis only says whether there is a point at all.
     if (!image.axes.empty() || image.tuples.empty()) out->push_back(std::move(image));
   }
@@ -295,7 +324,7 @@ bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>*
     const bool moves = std::any_of(vars_.begin(), vars_.end(),
                                    [&](TileVarId v) { return joined[a].count(v) != 0; });
     if (moves) continue;
-    const int64_t at = evaluate(indices[a], value());
+    const int64_t at = IndexAt(indices[a])(env_);
     out->push_back({{a}, {at, at}, {}});
   }
   return true;
@@ -379,34 +408,36 @@ bool PointSet::enumerate(const std::vector<TileVarId>& part, const std::vector<T
     if (p.vars.empty() || (in(part) && !in(left_out))) predicates.push_back(&p);
   }
   double points = 1;
+  std::vector<Interval> ranges;
   std::vector<int64_t> steps;
   for (const TileVarId var : part) {
     const Interval r = structure_.ranges[static_cast<size_t>(var)];
+    ranges.push_back(r);
     steps.push_back(step(var));
     points *= static_cast<double>((r.hi - r.lo) / steps.back() + 1);
-    env_[static_cast<size_t>(var)] = r.lo;
   }
   if (points > static_cast<double>(limit)) return false;
-  const Value at = value();
-  while (true) {
-    const bool holds = std::all_of(predicates.begin(), predicates.end(),
-                                   [&](const Predicate* p) { return p->holds(at); });
-    if (holds) visit_point();
-    size_t i = part.size();
-    while (i > 0) {
-      int64_t& v = env_[static_cast<size_t>(part[i - 1])];
-      v += steps[i - 1];
-      const Interval r = structure_.ranges[static_cast<size_t>(part[i - 1])];
-      if (v <= r.hi) break;
-      v = r.lo;
-      --i;
+  // Each predicate is asked where the last of its variables gets its value.
+  std::vector<std::vector<const Predicate*>> decided(part.size() + 1);
+  for (const Predicate* p : predicates) {
+    size_t depth = 0;
+    for (size_t i = 0; i < part.size(); ++i) {
+      if (std::ranges::find(p->vars, part[i]) != p->vars.end()) depth = i + 1;
     }
-    if (i == 0) return true;
+    decided[depth].push_back(p);
   }
-}
-
-PointSet::Value PointSet::value() const {
-  return [this](int id) { return env_[static_cast<size_t>(id)]; };
+  const auto holds = [&](size_t depth) {
+    return std::ranges::all_of(decided[depth], [&](const Predicate* p) { return p->holds(env_); });
+  };
+  const std::function<void(size_t)> descend = [&](size_t depth) {
+    if (depth == part.size()) return visit_point();
+    int64_t& v = env_[static_cast<size_t>(part[depth])];
+    for (v = ranges[depth].lo; v <= ranges[depth].hi; v += steps[depth]) {
+      if (holds(depth + 1)) descend(depth + 1);
+    }
+  };
+  if (holds(0)) descend(0);
+  return true;
 }
 
 }  // namespace weft

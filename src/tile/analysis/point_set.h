@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "tile/tile_structure.h"
@@ -18,7 +19,7 @@ namespace weft {
 /// Requires bound sizes.
 class PointSet {
  public:
-  using Value = std::function<int64_t(int)>;
+  using Point = std::span<const int64_t>;  ///< the value of each variable of the program
   static constexpr int64_t kMostPoints = int64_t{1} << 22;
   static constexpr int64_t kMostTuples = int64_t{1} << 18;  ///< that are kept
 
@@ -27,9 +28,9 @@ class PointSet {
   PointSet(const TileStructure& structure, const std::set<TileVarId>& vars,
            const std::set<TileVarId>& free = {});
 
-  void add_predicate(const std::set<TileVarId>& vars, std::function<bool(const Value&)> holds);
   void add_bounds(const IndexExpr& e, Interval range);
-  /// The index comparisons of a guard; what depends on data is taken to hold.
+  /// The index comparisons of a guard, each on its own, so that what only a conjunction joins stays
+  /// apart; what depends on data is taken to hold.
   void add_guard(const Guard& guard);
 
   /// The number of points without any predicate: a bound from above.
@@ -44,7 +45,7 @@ class PointSet {
     std::vector<size_t> axes;
     /// Of one axis: all integers from lo to hi; empty where the tuples are listed.
     Interval dense{0, -1};
-    std::set<std::vector<int64_t>> tuples;
+    std::vector<std::vector<int64_t>> tuples;  ///< ascending, each once
 
     int64_t size() const {
       return dense.empty() ? static_cast<int64_t>(tuples.size()) : dense.hi - dense.lo + 1;
@@ -64,10 +65,12 @@ class PointSet {
  private:
   struct Predicate {
     std::vector<TileVarId> vars;
-    std::function<bool(const Value&)> holds;
+    std::function<bool(Point)> holds;
   };
 
   void add(TileVarId var);
+  void add_predicate(const std::set<TileVarId>& vars, std::function<bool(Point)> holds);
+  void add_constraint(const IndexExpr& e, Interval range, bool excluded);
   void add_loop_bounds(TileVarId var, const TileLoop::Dim& dim);
   std::vector<std::vector<TileVarId>> parts(const std::vector<std::set<TileVarId>>& joined) const;
   /// Calls `visit_point` with `env_` at every point of `part`; predicates that hang on `left_out`
@@ -80,7 +83,6 @@ class PointSet {
   std::optional<std::pair<int64_t, int64_t>> run_of(const TileLoop::Dim& dim) const;
   Interval dense_image(const IndexExpr& e, const std::vector<TileVarId>& part) const;
   int64_t step(TileVarId var) const;
-  Value value() const;
 
   const TileStructure& structure_;
   std::vector<TileVarId> vars_;
