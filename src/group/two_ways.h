@@ -25,4 +25,8 @@ struct TwoWays {
 Decision find_two_ways(const TensorProgram& program, const Group& group, const GroupAxes& axes,
                        TwoWays* out);
 
+/// Whether numbers of elements alone allow it: a row of n elements among m rows is reduced to one
+/// of m, rows are reduced to one of n. Far cheaper than the axes that find_two_ways asks for.
+bool may_reduce_two_ways(const TensorProgram& program, const Group& group);
+
 }  // namespace weft

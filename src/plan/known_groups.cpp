@@ -20,10 +20,7 @@ Decision KnownGroups::can_schedule(const Group& group) {
 }
 
 Decision KnownGroups::can_reduce_both_ways(const Group& group) {
-  const auto reductions = std::ranges::count_if(group.exprs, [&](ExprId e) {
-    return !program_.exprs[static_cast<size_t>(e)].reduce_extents.empty();
-  });
-  if (reductions < 2 || !target_.is_gpu())
+  if (!target_.is_gpu() || !may_reduce_two_ways(program_, group))
     return Decision::forbid("the group does not reduce in two ways");
   const GroupKey key = keys_.of(group);
   std::optional<Decision>& known = known_[key.hash].both_ways;

@@ -14,6 +14,7 @@ using ::testing::HasSubstr;
 struct Taken {
   Decision decision = Decision::allow();
   TwoWays ways;
+  bool may = false;
 };
 
 Taken take_apart(const std::string& text) {
@@ -23,6 +24,7 @@ Taken take_apart(const std::string& text) {
   EXPECT_TRUE(axes.ok()) << axes.error().message;
   Taken out;
   out.decision = find_two_ways(program, group, *axes, &out.ways);
+  out.may = may_reduce_two_ways(program, group);
   return out;
 }
 
@@ -39,6 +41,27 @@ TEST(TwoWays, RowsWhatIsReducedAcrossThemAndWhatFollows) {
   using enum TwoWays::Part;
   EXPECT_THAT(taken.ways.part, ElementsAre(kRow, kRow, kAcross, kTail));
   EXPECT_EQ(taken.ways.along.size(), 1u);
+  EXPECT_TRUE(taken.may);
+}
+
+TEST(TwoWays, NumbersOfElementsAloneForbidMostGroups) {
+  EXPECT_FALSE(take_apart(R"(
+(x: f32[5,7]) {
+  r = reduce x, axes={1}, combiner=max : f32[5]
+} -> (r))")
+                   .may);
+  EXPECT_FALSE(take_apart(R"(
+(x: f32[3,5,7]) {
+  r = reduce x, axes={2}, combiner=max : f32[3,5]
+  q = reduce x, axes={1}, combiner=sum : f32[3,7]
+} -> (r, q))")
+                   .may);
+  EXPECT_TRUE(take_apart(R"(
+(x: f32[6,6]) {
+  r = reduce x, axes={1}, combiner=max : f32[6]
+  q = reduce x, axes={0}, combiner=sum : f32[6]
+} -> (r, q))")
+                  .may);
 }
 
 TEST(TwoWays, SayWhyNot) {
