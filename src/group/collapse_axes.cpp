@@ -13,8 +13,16 @@ namespace {
 
 using Rename = std::vector<IndexExpr>;  ///< by old variable
 
+bool is_identity(const Rename& to) {
+  for (size_t v = 0; v < to.size(); ++v) {
+    if (!to[v].is_var() || to[v].var_id() != static_cast<int>(v)) return false;
+  }
+  return true;
+}
+
 ScalarRef rename(const ScalarRef& body, const Rename& to,
                  const std::function<ScalarRef(const ScalarRef&)>& read_of) {
+  if (is_identity(to)) return rewrite(body, nullptr, read_of);
   return rewrite(
       body,
       [&](int var) {

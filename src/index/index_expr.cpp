@@ -18,20 +18,26 @@ size_t mix(size_t seed, size_t value) {
   return seed * 0xff51afd7ed558ccdULL;
 }
 
-/// Constants that nearly every index uses, made once.
+/// Leaves that nearly every index uses, made once: constants and variables of small numbers.
 constexpr int64_t kFirstShared = -2, kLastShared = 64;
 using SharedNodes =
     std::array<std::shared_ptr<const IndexExpr::Node>, kLastShared - kFirstShared + 1>;
 
+SharedNodes make_leaves(IndexOp op) {
+  SharedNodes made;
+  for (int64_t v = kFirstShared; v <= kLastShared; ++v) {
+    made[static_cast<size_t>(v - kFirstShared)] = std::make_shared<const IndexExpr::Node>(op, v);
+  }
+  return made;
+}
+
 const SharedNodes& shared_constants() {
-  static const SharedNodes kNodes = [] {
-    SharedNodes made;
-    for (int64_t v = kFirstShared; v <= kLastShared; ++v) {
-      made[static_cast<size_t>(v - kFirstShared)] =
-          std::make_shared<const IndexExpr::Node>(IndexOp::kConst, v);
-    }
-    return made;
-  }();
+  static const SharedNodes kNodes = make_leaves(IndexOp::kConst);
+  return kNodes;
+}
+
+const SharedNodes& shared_variables() {
+  static const SharedNodes kNodes = make_leaves(IndexOp::kVar);
   return kNodes;
 }
 
@@ -67,6 +73,8 @@ IndexExpr::IndexExpr(int64_t constant) {
 }
 
 IndexExpr IndexExpr::var(int id) {
+  if (id >= kFirstShared && id <= kLastShared)
+    return IndexExpr(shared_variables()[static_cast<size_t>(id - kFirstShared)]);
   return IndexExpr(std::make_shared<const Node>(IndexOp::kVar, id));
 }
 
