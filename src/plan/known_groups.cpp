@@ -1,7 +1,6 @@
 #include "plan/known_groups.h"
 
-#include <algorithm>
-
+#include "schedule/template_table.h"
 namespace weft {
 
 Decision KnownGroups::named(const Decision& decision, const GroupKey& key) const {

@@ -5,6 +5,7 @@
 #include "expr/text_cursor.h"
 #include "graph/graph_text.h"
 #include "plan/fusion_plan.h"
+#include "schedule/template_table.h"
 
 namespace weft {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "schedule/template_table.h"
 #include "tile/analysis/derive_scopes.h"
 
 namespace weft {

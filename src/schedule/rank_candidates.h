@@ -1,11 +1,22 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "schedule/schedule.h"
+#include "group/group_space.h"
+#include "schedule/writer/scheduled_kernel.h"
 
 namespace weft {
+
+/// A candidate, and what became of it.
+struct Considered {
+  std::string template_name;
+  std::optional<Choice> choice;  ///< none: the template does not apply
+  std::optional<double> predicted_us;
+  bool chosen = false;
+  std::string why_not;  ///< of those that were not chosen
+};
 
 /// Builds the best candidate of the first template that has the group: the first that fits the
 /// target, or of those that meet in banks the one that does so least. The last candidate of a

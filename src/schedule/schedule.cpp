@@ -4,29 +4,12 @@
 #include <numeric>
 
 #include "schedule/calls/library_call.h"
-#include "schedule/cpu/templates.h"
 #include "schedule/gpu/choose_two_ways.h"
 #include "schedule/gpu/matrix_product.h"
-#include "schedule/gpu/templates.h"
-#include "schedule/rank_candidates.h"
+#include "schedule/template_table.h"
 #include "tile/analysis/derive_scopes.h"
 
 namespace weft {
-
-std::span<const Template> templates_of(const Target& target) {
-  return target.is_gpu() ? gpu_templates() : cpu_templates();
-}
-
-Decision can_schedule(const GroupSpace& space, const Target& target) {
-  std::string refused, other;
-  for (const Template& t : templates_of(target)) {
-    const Fit fit = t.applies(space, target);
-    if (fit.kind == Fit::Kind::kBuilds) return Decision::allow();
-    std::string& reason = fit.kind == Fit::Kind::kRefused ? refused : other;
-    if (reason.empty() || fit.kind == Fit::Kind::kOtherKind) reason = fit.reason;
-  }
-  return Decision::forbid(refused.empty() ? other : refused);
-}
 
 Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target) {
   const auto space = GroupSpace::of(program, group, target);

@@ -1,23 +1,14 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "group/group_space.h"
-#include "schedule/writer/scheduled_kernel.h"
-#include "schedule/writer/template.h"
+#include "schedule/rank_candidates.h"
 
 namespace weft {
 
-/// The templates of a target, in the order in which a group is offered to them.
-std::span<const Template> templates_of(const Target& target);
-
-/// Whether some template builds the group as one kernel: decides legality while planning. The
-/// reason names the expressions and the axes that do not agree. What is allowed here,
-/// rank_candidates builds.
-Decision can_schedule(const GroupSpace& space, const Target& target);
+/// Whether some template builds the group as one kernel (schedule/template_table.h).
 Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target);
 
 /// What the group takes by the model that a GPU's product is tiled by; nothing where it holds no
@@ -50,13 +41,6 @@ Result<ScheduledKernel> build_leaf(const TensorProgram& program, const Group& gr
                                    const std::string& name);
 
 /// What was considered for a group, in the order of the templates and of their candidates.
-struct Considered {
-  std::string template_name;
-  std::optional<Choice> choice;  ///< none: the template does not apply
-  std::optional<double> predicted_us;
-  bool chosen = false;
-  std::string why_not;  ///< of those that were not chosen
-};
 Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,
                                                       const Group& group, const Target& target);
 

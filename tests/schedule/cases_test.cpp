@@ -10,6 +10,7 @@
 
 #include "expr/open_axes.h"
 #include "schedule/schedule.h"
+#include "schedule/template_table.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/schedule/expressed.h"
 #include "tests/schedule/schedule_case.h"
