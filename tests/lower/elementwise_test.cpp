@@ -69,6 +69,45 @@ TEST(LowerElementwise, TransposesWithShuffles) {
   EXPECT_GE(count_instructions(lower_text(text), KernelOp::kShuffle), 64);
 }
 
+// Rows that the select's other branch makes are not there to be loaded with those of this one: the
+// executor refuses what lies beyond the 361 elements.
+TEST(LowerElementwise, TransposesWhatABranchReads) {
+  const HostTensor x = sample(DType::kF32, {19, 19}, 8);
+  const std::string behind = R"(
+    kernel k(x: f32[19,19], out y: f32[38,19]) blocks P warps 1 {
+      grid i in 38 step 4 { seq j in 19 step 4 {
+        y[i,j] = i < 19 ? x[j,i] : x[i-19,j] @[i=REG_4, j=VEC_4];
+      } }
+    })";
+  expect_lowered(behind, {{"x", x}}, "y", [&](const Coordinates& c) {
+    return c[0] < 19 ? at(x, {c[1], c[0]}) : at(x, {c[0] - 19, c[1]});
+  });
+  const std::string before = R"(
+    kernel k(x: f32[19,19], out y: f32[20,19]) blocks P warps 1 {
+      grid i in 20 step 4 { seq j in 19 step 4 {
+        y[i,j] = i < 1 ? 7 : x[j,i-1] @[i=REG_4, j=VEC_4];
+      } }
+    })";
+  expect_lowered(before, {{"x", x}}, "y",
+                 [&](const Coordinates& c) { return c[0] < 1 ? 7 : at(x, {c[1], c[0] - 1}); });
+  for (const std::string& text : {behind, before}) {
+    const KernelFunction kernel = lower_text(text);
+    EXPECT_GT(count_instructions(kernel, KernelOp::kShuffle), 0) << text;
+    EXPECT_EQ(count_instructions(kernel, KernelOp::kGather), 0) << text;
+  }
+}
+
+// A place may cover more than its axis has.
+TEST(LowerElementwise, TransposesNoMoreThanTheAxisHas) {
+  const HostTensor x = sample(DType::kF32, {19, 3}, 8);
+  expect_lowered(R"(
+    kernel k(x: f32[19,3], out y: f32[3,19]) blocks P warps 1 {
+      i: 3;
+      seq j in 19 step 4 { y[i,j] = x[j,i] @[i=REG_4, j=VEC_4]; }
+    })",
+                 {{"x", x}}, "y", [&](const Coordinates& c) { return at(x, {c[1], c[0]}); });
+}
+
 TEST(LowerElementwise, ReadsALayoutOfPanels) {
   const HostTensor x = sample(DType::kF32, {10, 50}, 9);
   expect_lowered(R"(

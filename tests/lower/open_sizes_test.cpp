@@ -182,5 +182,30 @@ TEST(LoweringKey, SaysWhetherKernelsAreTheSame) {
   EXPECT_NE(key(20, "4", "x"), key(0, "4", "x"));
 }
 
+TEST(LowerOpenSizes, TransposesWhatABranchReads) {
+  const OpenKernel open(R"(
+    kernel k(x: f32[N,19], out y: f32[38,N]) blocks P warps 1 {
+      grid i in 38 step 4, j in N step 4 {
+        y[i,j] = i < 19 ? x[j,i] : 3 @[i=REG_4, j=VEC_4];
+      }
+    })");
+  for (const int64_t n : {4, 8, 19}) {
+    const HostTensor x = sample(DType::kF32, {n, 19}, 1);
+    open.expect({n}, {{"x", x}},
+                [&](const Coordinates& c) { return c[0] < 19 ? at(x, {c[1], c[0]}) : 3.0; });
+  }
+}
+
+// Along a diagonal no two elements lie side by side, whatever the open stride is.
+TEST(LowerOpenSizes, TransposesNoDiagonals) {
+  const OpenKernel open(R"(
+    kernel k(x: f32[4,N,8,4], out y: f32[4,8]) blocks P warps 1 {
+      i: 4; j: 8;
+      y[i,j] = x[i,0,j,i] @[i=REG_4, j=REG_2-VEC_4];
+    })");
+  const HostTensor x = sample(DType::kF32, {4, 5, 8, 4}, 1);
+  open.expect({5}, {{"x", x}}, [&](const Coordinates& c) { return at(x, {c[0], 0, c[1], c[0]}); });
+}
+
 }  // namespace
 }  // namespace weft::testing

@@ -71,7 +71,10 @@ Reg evaluate_apply(KernelWriter& w, const Scalar& s, const Point& point, Reg gua
 
 Reg evaluate_select(KernelWriter& w, const Scalar& s, const Point& point, Reg guard) {
   if (const auto known = decide(w, s.operands[0], point)) {
-    return evaluate(w, s.operands[*known ? 1 : 2], point, guard);
+    w.at_hand.decided.emplace_back(s.operands[0], *known);
+    const Reg taken = evaluate(w, s.operands[*known ? 1 : 2], point, guard);
+    w.at_hand.decided.pop_back();
+    return taken;
   }
   const Reg condition = evaluate(w, s.operands[0], point, guard);
   const auto needs_guard = [](const ScalarRef& branch) {

@@ -70,6 +70,9 @@ struct AtHand {
   std::map<std::pair<const Scalar*, uint64_t>, Reg> hoisted;  ///< loads made before its loops
   Reg mask = kNoReg;        ///< of the point in hand, for all of the box
   bool fills_tile = false;  ///< no thread's element lies outside of the tile
+  /// Conditions of the selects around what is being evaluated that the point in hand decided, each
+  /// with its value there: another point may take the other branch.
+  std::vector<std::pair<ScalarRef, bool>> decided;
   std::unordered_map<Key, Reg, KeyHash> memo;
   std::unordered_map<const Scalar*, uint64_t> box_masks;
   std::unordered_map<const Scalar*, PreparedIndex> prepared;

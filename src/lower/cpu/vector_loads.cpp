@@ -69,6 +69,96 @@ int64_t lanes_within(CpuWriter& w, const Point& point, Reg guard) {
                                                                                           : 0;
 }
 
+/// Neighbouring register copies along one axis of a box: those that one transpose makes.
+struct Rows {
+  int axis = -1;
+  Point first;        ///< of the box, at the first copy
+  int64_t count = 0;  ///< at most the lanes of a vector
+};
+
+/// The unrolled axis along which memory is contiguous, -1 if there is none.
+int contiguous_axis(const CpuWriter& w, const PreparedIndex& offset) {
+  int out = -1;
+  for (size_t a = 0; a < w.at_hand.box.axes.size(); ++a) {
+    const TileVarId var = w.at_hand.box.axes[a].var;
+    const bool scaled = std::ranges::any_of(
+        offset.scaled, [&](const PreparedIndex::Scaled& s) { return s.box_var == var; });
+    if (static_cast<int>(a) != w.at_hand.box.vec_axis && !scaled &&
+        offset.form.coefficient(var) == 1) {
+      out = static_cast<int>(a);
+    }
+  }
+  return out;
+}
+
+/// The copies that lie in one vector with the point's; of a tail, as far as it reaches.
+std::optional<Rows> rows_around(const CpuWriter& w, int axis, const Point& point) {
+  const Box::Axis& a = w.at_hand.box.axes[static_cast<size_t>(axis)];
+  const auto& valid = w.bindings.valid[static_cast<size_t>(a.var)];
+  if (valid && valid->reg != kNoReg) return std::nullopt;
+  int64_t limit = std::min(a.regs, w.program.vars[static_cast<size_t>(a.var)].extent);
+  if (valid) limit = std::min(limit, valid->count);
+  Rows out{axis, point, 0};
+  int32_t& first = out.first[static_cast<size_t>(axis)];
+  first -= first % w.at_hand.box.lanes;
+  out.count = std::min<int64_t>(w.at_hand.box.lanes, limit - first);
+  return out;
+}
+
+/// Those of the rows around the point's own that are read under the conditions under which it is:
+/// of others nothing says that they lie in the buffer.
+Rows rows_read(CpuWriter& w, const Rows& all, const Point& point) {
+  const auto axis = static_cast<size_t>(all.axis);
+  const auto is_read = [&](int32_t position) {
+    Point p = point;
+    p[axis] = position;
+    return std::ranges::all_of(w.at_hand.decided, [&](const auto& condition) {
+      return decide(w, condition.first, p) == condition.second;
+    });
+  };
+  int32_t begin = point[axis], end = begin + 1;
+  const int32_t first = all.first[axis], last = first + static_cast<int32_t>(all.count);
+  while (begin > first && is_read(begin - 1)) --begin;
+  while (end < last && is_read(end)) ++end;
+  Rows out = all;
+  out.first[axis] = begin;
+  out.count = end - begin;
+  return out;
+}
+
+/// Whether whole vectors of the rows, `vectors` of them, lie in the buffer wherever the kernel is.
+bool inside(const CpuWriter& w, const IndexExpr& elements, const PointOffset& at, int64_t vectors,
+            int64_t count) {
+  IndexExpr first = at.constant;
+  for (const auto& [id, c] : at.terms) first = first + IndexExpr::var(id) * c;
+  const Interval reach = range_of(first, [&](int id) { return range_of_var(w, id); });
+  const int64_t across = (vectors - 1) * at.lane_coefficient;
+  return elements.is_const() && reach.lo + std::min<int64_t>(across, 0) >= 0 &&
+         reach.hi + std::max<int64_t>(across, 0) + count <= elements.constant();
+}
+
+/// The transpose of as many vectors as they have lanes. Butterfly: exchanges blocks of half,
+/// quarter, … between rows that far apart.
+void transpose(CpuWriter& w, std::vector<Reg>* rows) {
+  const auto lanes = static_cast<int32_t>(rows->size());
+  for (int32_t half = lanes / 2; half >= 1; half /= 2) {
+    std::vector<int32_t> low, high;
+    for (int32_t l = 0; l < lanes; ++l) {
+      const bool upper = (l & half) != 0;
+      low.push_back(upper ? lanes + l - half : l);
+      high.push_back(upper ? lanes + l : l + half);
+    }
+    for (int32_t r = 0; r < lanes; ++r) {
+      if ((r & half) != 0) continue;
+      Reg& a = (*rows)[static_cast<size_t>(r)];
+      Reg& b = (*rows)[static_cast<size_t>(r + half)];
+      const Reg first = w.builder.shuffle(a, b, low);
+      b = w.builder.shuffle(a, b, high);
+      a = first;
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<Reg> load_permuted(CpuWriter& w, int32_t buffer, const Scalar& read,
@@ -103,72 +193,48 @@ std::optional<Reg> load_transposed(CpuWriter& w, int32_t buffer, const Scalar& r
   const int32_t lanes = w.at_hand.box.lanes;
   if (!offset.affine || lanes < 4 || !std::has_single_bit(static_cast<uint32_t>(lanes)))
     return std::nullopt;
-  // The unrolled axis along which memory is contiguous.
-  int row = -1;
-  for (size_t a = 0; a < w.at_hand.box.axes.size(); ++a) {
-    if (static_cast<int>(a) != w.at_hand.box.vec_axis &&
-        offset.form.coefficient(w.at_hand.box.axes[a].var) == 1) {
-      row = static_cast<int>(a);
-    }
-  }
-  if (row < 0) return std::nullopt;
+  const int axis = contiguous_axis(w, offset);
+  if (axis < 0) return std::nullopt;
   const int64_t vectors = lanes_within(w, point, guard);
   if (vectors == 0) return std::nullopt;
-  Point first = point;
-  int32_t& position = first[static_cast<size_t>(row)];
-  position -= position % lanes;
-  int64_t limit = w.at_hand.box.axes[static_cast<size_t>(row)].regs;
-  if (const auto& valid =
-          w.bindings.valid[static_cast<size_t>(w.at_hand.box.axes[static_cast<size_t>(row)].var)]) {
-    if (valid->reg != kNoReg) return std::nullopt;
-    limit = std::min(limit, valid->count);
+  auto rows = rows_around(w, axis, point);
+  if (!rows) return std::nullopt;
+  auto at = affine_at_point(w, offset, rows->first);
+  const IndexExpr& elements = w.memory.elements[static_cast<size_t>(buffer)];
+  if (!w.at_hand.decided.empty() && !inside(w, elements, *at, vectors, rows->count)) {
+    rows = rows_read(w, *rows, point);
+    at = affine_at_point(w, offset, rows->first);
   }
-  // A tail's rows are loaded as far as they are valid.
-  const int64_t count = std::min<int64_t>(lanes, limit - position);
-  if (count * 2 < lanes) return std::nullopt;
+  if (rows->count * 2 < lanes) return std::nullopt;
   const ScalarValue zero =
       is_float(read.type) ? float_value(read.type, 0) : int_value(read.type, 0);
   Reg mask = kNoReg;
-  if (count < lanes) {
-    mask = w.builder.lane_mask(w.builder.int_constant(count), lanes);
+  if (rows->count < lanes) {
+    mask = w.builder.lane_mask(w.builder.int_constant(rows->count), lanes);
   }
 
-  const auto at = affine_at_point(w, offset, first);
   const Reg base = emit_terms(w, at->terms, 0);
-  std::vector<Reg> rows;
+  std::vector<Reg> loaded;
   for (int64_t l = 0; l < lanes; ++l) {
     if (l >= vectors) {  // what the guard excludes
-      rows.push_back(rows[0]);
+      loaded.push_back(loaded[0]);
       continue;
     }
     const int64_t constant = at->constant + l * at->lane_coefficient;
     const Reg address =
         w.builder.apply(ScalarOp::kAdd, {base, w.builder.int_constant(constant)}, DType::kI64);
-    rows.push_back(mask == kNoReg ? w.builder.load(buffer, address, lanes)
-                                  : w.builder.load(buffer, address, lanes, mask, zero));
+    loaded.push_back(mask == kNoReg ? w.builder.load(buffer, address, lanes)
+                                    : w.builder.load(buffer, address, lanes, mask, zero));
   }
-  // Butterfly: exchange blocks of half, quarter, … between rows that far apart.
-  for (int32_t half = lanes / 2; half >= 1; half /= 2) {
-    std::vector<int32_t> low, high;
-    for (int32_t l = 0; l < lanes; ++l) {
-      const bool upper = (l & half) != 0;
-      low.push_back(upper ? lanes + l - half : l);
-      high.push_back(upper ? lanes + l : l + half);
-    }
-    for (int32_t r = 0; r < lanes; ++r) {
-      if ((r & half) != 0) continue;
-      const Reg a = rows[static_cast<size_t>(r)], b = rows[static_cast<size_t>(r + half)];
-      rows[static_cast<size_t>(r)] = w.builder.shuffle(a, b, low);
-      rows[static_cast<size_t>(r + half)] = w.builder.shuffle(a, b, high);
-    }
-  }
+  transpose(w, &loaded);
   const uint64_t own_axes = w.at_hand.box_masks.at(&read);
-  for (int32_t r = 0; r < count; ++r) {
-    Point p = first;
-    p[static_cast<size_t>(row)] += r;
-    w.at_hand.memo[{&read, project(p, own_axes), guard}] = rows[static_cast<size_t>(r)];
+  const auto row = static_cast<size_t>(rows->axis);
+  for (int32_t r = 0; r < rows->count; ++r) {
+    Point p = rows->first;
+    p[row] += r;
+    w.at_hand.memo[{&read, project(p, own_axes), guard}] = loaded[static_cast<size_t>(r)];
   }
-  return rows[static_cast<size_t>(point[static_cast<size_t>(row)] - position)];
+  return loaded[static_cast<size_t>(point[row] - rows->first[row])];
 }
 
 }  // namespace weft::lowering
