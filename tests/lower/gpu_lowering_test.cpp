@@ -366,5 +366,30 @@ TEST(LowerGpu, PacksBodiesOnDisjointBlocks) {
   });
 }
 
+// Plain cores multiply the zeros that the last tile of the depth holds.
+TEST(LowerGpu, ZerosBeyondATailAreLoadedAhead) {
+  const HostTensor a = sample(DType::kF32, {8, 20}, 1), b = sample(DType::kF32, {20, 32}, 2);
+  expect_lowered(R"(
+    kernel k(a: f32[8,20], b: f32[20,32], out y: f32[8,32]) blocks 1 warps 1 gpu {
+      grid m in 8 step 8, n in 32 step 32 {
+        seq k in 20 step 8 stages 2 carry acc[m,n]: f32 = 0 @[m=REG_2-LANE_4, n=LANE_8-VEC_4] {
+          A[m,k] = a[m,k] at block @[m=REG_4-LANE_2, k=REG_2-LANE_4];
+          B[k,n] = b[k,n] at block @[k=REG_8, n=LANE_32];
+          seq q in 8 unroll carry part[m,n]: f32 = acc[m,n] @[m=REG_2-LANE_4, n=LANE_8-VEC_4] {
+            part'[m,n] = part[m,n] + (A[m,k+q-.k] fill 0) * (B[k+q-.k,n] fill 0)
+              @[m=REG_2-LANE_4, n=LANE_8-VEC_4];
+          }
+          acc'[m,n] = part[m,n] @[m=REG_2-LANE_4, n=LANE_8-VEC_4];
+        }
+        y[m,n] = acc[m,n] @[m=REG_2-LANE_4, n=LANE_8-VEC_4];
+      }
+    })",
+                 {{"a", a}, {"b", b}}, "y", [&](const Coordinates& c) {
+                   double sum = 0;
+                   for (int64_t k = 0; k < 20; ++k) sum += at(a, {c[0], k}) * at(b, {k, c[1]});
+                   return sum;
+                 });
+}
+
 }  // namespace
 }  // namespace weft::testing

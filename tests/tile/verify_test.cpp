@@ -51,6 +51,33 @@ TEST(VerifyTileProgram, AcceptsTheProgramThatTheMutationsBeginWith) {
   EXPECT_EQ(refusal(std::string(kRows)), "accepted");
 }
 
+TEST(VerifyTileProgram, BeyondATailIsReadWhereZerosAreLoadedAhead) {
+  constexpr std::string_view kProduct = R"(
+kernel k(a: f32[8,20], b: f32[20], out y: f32[8]) blocks 1 warps 1 gpu {
+  grid m in 8 step 8 {
+    seq k in 20 step 8 stages 2 carry acc[m]: f32 = 0 @[m=LANE_8] {
+      A[m,k] = a[m,k] at block @[m=REG_2-LANE_4, k=LANE_8];
+      seq q in 8 unroll carry part[m]: f32 = acc[m] @[m=LANE_8] {
+        part'[m] = part[m] + (A[m,k+q-.k] fill 0) * (k+q-.k < 20 ? b[k+q-.k] : 0) @[m=LANE_8];
+      }
+      acc'[m] = part[m] @[m=LANE_8];
+    }
+    y[m] = acc[m] @[m=LANE_8];
+  }
+}
+)";
+  EXPECT_EQ(refusal(std::string(kProduct)), "accepted");
+  expect_refused(kProduct, "fill 0", "fill 1", "made ahead, with something else than 0");
+  expect_refused(kProduct, "stages 2", "", "nor made ahead by a loop of several stages");
+  // Several loops of one header make nothing ahead.
+  expect_refused(kProduct, "seq k in 20", "seq c in 1, k in 20",
+                 "nor made ahead by a loop of several stages");
+  expect_refused(kProduct, " fill 0", "", "up to 23 along coordinate 1, where seq k ends at 20");
+  EXPECT_EQ(refusal(changed(changed(kProduct, " fill 0", ""), "q in 8", "q in min(8, 20-(k-.k))")),
+            "accepted");
+  EXPECT_EQ(refusal(changed(changed(kProduct, " fill 0", ""), "q in 8", "q in 4")), "accepted");
+}
+
 TEST(VerifyTileProgram, LoopsByClustersStandInAGridLoopAndHoldStatements) {
   constexpr std::string_view kWeights = R"(
 kernel k(x: f32[100,64], w: f32[64], out y: f32[100,64]) blocks 6 warps 1 gpu {

@@ -123,7 +123,9 @@ Reg evaluate_uncached(KernelWriter& w, const ScalarRef& s, const Point& point, R
       return s->type == DType::kI64 ? r : w.builder.apply(ScalarOp::kConvert, {r}, s->type);
     }
     case Scalar::Kind::kRead: {
-      if (!s->fill) return evaluate_read(w, *s, point, guard);
+      // What is staged holds its zeros.
+      const bool filled = w.scopes.symbols[static_cast<size_t>(s->symbol)].staged;
+      if (!s->fill || filled) return evaluate_read(w, *s, point, guard);
       ScalarRef inside;
       const TileSymbol& symbol = w.program.symbols[static_cast<size_t>(s->symbol)];
       for (size_t a = 0; a < s->indices.size(); ++a) {

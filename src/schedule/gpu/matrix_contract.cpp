@@ -31,10 +31,11 @@ constexpr int64_t kCombinedElements = 4;  ///< partial sums of one access
 ///       A[m,k] = a[m,k] at block; B[k,n] = b[k,n] at block;
 ///       p[m,n] = sum[k] A[m,k]*B[k,n] by mma_m16n8k16; acc' = acc + p } y[m,n] = f(acc[m,n]) }
 /// On plain cores the product is seq q { t' = t + A[m,k+q] * B[k+q,n] }, each thread with results
-/// of its own. Reductions of the results follow where a tile holds all that they run over: a row's
-/// elements are in the registers of its warps. Where tiles make too few blocks, several go through
-/// parts of the depth and leave their sums in a workspace; after a barrier of the grid all blocks
-/// add them up, in the same order every time.
+/// of its own; the last tile's zeros are multiplied too, so that q has one end. Reductions of the
+/// results follow where a tile holds all that they run over: a row's elements are in the registers
+/// of its warps. Where tiles make too few blocks, several go through parts of the depth and leave
+/// their sums in a workspace; after a barrier of the grid all blocks add them up, in the same order
+/// every time.
 class MatrixContract {
  public:
   MatrixContract(const GroupSpace& space, const MatrixProduct& product, const PricedTile& priced,
@@ -290,10 +291,13 @@ TileLoop MatrixContract::core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId 
   core_sum_ = b_.add_value("part", DType::kF32, TileSymbol::Kind::kCarry);
   loop.carries.push_back(carried(core_sum_, box(), scalar_read(acc, DType::kF32, box()), place()));
   const IndexExpr at = IndexExpr::var(depth_.dim.origin) + IndexExpr::var(step.origin);
-  const ScalarRef product = scalar_apply(ScalarOp::kMul,
-                                         {scalar_read(a, type_, in_memory(left_, rows_, at)),
-                                          scalar_read(b, type_, in_memory(right_, columns_, at))},
-                                         DType::kF32);
+  const ScalarRef beyond =
+      depth_.extent % tile_.k == 0 ? nullptr : scalar_constant(float_value(type_, 0));
+  const ScalarRef product =
+      scalar_apply(ScalarOp::kMul,
+                   {scalar_read(a, type_, in_memory(left_, rows_, at), {}, beyond),
+                    scalar_read(b, type_, in_memory(right_, columns_, at), {}, beyond)},
+                   DType::kF32);
   loop.body.push_back(TileNode::of(update(
       core_sum_, scalar_apply(ScalarOp::kAdd, {scalar_read(core_sum_, DType::kF32, box()), product},
                               DType::kF32))));

@@ -290,7 +290,9 @@ int64_t carry_copies(const Derivation& d, TileSymbolId id) {
 bool is_staged_load(const Derivation& d, const Site& site) {
   if (site.kind != Site::Kind::kStatement || site.loops.empty()) return false;
   const TileStatement& s = *site.statement;
-  if (s.combiner != TileCombiner::kNone || site.loops.back()->stages < 2 || !site.guards.empty()) {
+  const TileLoop& loop = *site.loops.back();
+  if (s.combiner != TileCombiner::kNone || loop.stages < 2 || loop.dims.size() != 1 ||
+      !site.guards.empty()) {
     return false;
   }
   bool loads = false, only = true;

@@ -603,6 +603,10 @@ class Evaluator {
     const DType type = program_.symbols[static_cast<size_t>(s.symbol)].type;
     const Tile* tile = find_tile(context, s.symbol, s.next);
     const int64_t offset = tile == nullptr ? -1 : tile->offset(at);
+    // What is made ahead is filled beyond its tails, as far as its box reaches.
+    if (s.fill && offset >= 0 && tile->made[static_cast<size_t>(offset)] == 0) {
+      return scalar(s.fill.get(), context);
+    }
     if (offset < 0 || tile->made[static_cast<size_t>(offset)] == 0) {
       fail(fmt::format("{}{} is read and nothing has made it", shown(s, at), s.next ? "'" : ""));
       return float_value(DType::kF32, 0);

@@ -41,6 +41,8 @@ class Verifier {
     if (error_) return *error_;
     auto scopes = derive_scopes(program_);
     if (!scopes.ok()) return scopes.take_error();
+    check_fills(*scopes);
+    if (error_) return *error_;
     return verify_stores(program_, structure_);
   }
 
@@ -533,11 +535,9 @@ class Verifier {
       return fail(fmt::format("{} reads the output {}", shown(site), symbol.name));
     }
     if (symbol.kind == TileSymbol::Kind::kInput) return check_inside(read, site);
-    if (r.fill)
-      return fail(
-          fmt::format("{} fills around {}, which is no parameter", shown(site), symbol.name));
     check_order(read, site);
     if (error_) return;
+    check_tails(read, site);
     const ReadRelation relation = relate_read(structure_, read);
     if (relation.reach == Reach::kSeq || relation.reach == Reach::kNowhere) {
       return fail(fmt::format("{} reads {}: {}", shown(site), shown(r), relation.why));
@@ -545,6 +545,27 @@ class Verifier {
     for (const TileLoop* loop : relation.lost) {
       fail(fmt::format("{} reads {} behind {}, whose iterations overwrite it", shown(site),
                        shown(r), loop_name(program_, *loop)));
+    }
+  }
+
+  /// Around a value there are zeros where a loop of several stages makes it ahead, nothing else.
+  void check_fills(const ScopeAnalysis& scopes) {
+    for (const ReadSite& read : structure_.reads) {
+      const Scalar& r = *read.read;
+      const bool value = kind(r.symbol) != TileSymbol::Kind::kInput;
+      if (!r.fill || !value) continue;
+      const bool zero = r.fill->kind == Scalar::Kind::kConstant &&
+                        (is_float(r.type) ? r.fill->value.f == 0 : r.fill->value.i == 0);
+      const Site& site = structure_.sites[static_cast<size_t>(read.site)];
+      if (!scopes.symbols[static_cast<size_t>(r.symbol)].staged) {
+        fail(
+            fmt::format("{} fills around {}, which is neither a parameter nor made ahead by a "
+                        "loop of several stages",
+                        shown(site), name(r.symbol)));
+      } else if (!zero) {
+        fail(fmt::format("{} fills around {}, which is made ahead, with something else than 0",
+                         shown(site), name(r.symbol)));
+      }
     }
   }
 
@@ -576,6 +597,53 @@ class Verifier {
     if (!inside || !updated) {
       fail(fmt::format("{} reads {}' before it is assigned", shown(site), name(r.symbol)));
     }
+  }
+
+  /// Beyond the tail of a loop nothing is made: a read around which nothing fills, by another index
+  /// than the loop's own, ends before it.
+  void check_tails(const ReadSite& read, const Site& site) {
+    const Scalar& r = *read.read;
+    const Site& maker =
+        structure_.sites[static_cast<size_t>(structure_.definition[static_cast<size_t>(r.symbol)])];
+    if (maker.kind != Site::Kind::kStatement || r.fill || !read.guards.empty()) return;
+    std::vector<Constraint> constraints;
+    for (const TileLoop* loop : site.loops) {
+      for (const TileLoop::Dim& dim : loop->dims) add_loop_bounds(dim, &constraints);
+    }
+    for (const TileRef& target : maker.statement->targets) {
+      if (target.symbol != r.symbol) continue;
+      for (size_t a = 0; a < target.indices.size(); ++a) {
+        const TileLoop::Dim* dim = tail_along(target.indices[a], site);
+        AffineForm form;
+        if (dim == nullptr || uses_var(r.indices[a], dim->offset) ||
+            !as_affine(r.indices[a], &form))
+          continue;
+        const int64_t begin = dim->begin.constant(), end = dim->end.constant();
+        const int64_t last = begin + (end - begin) / dim->step * dim->step;
+        const IndexExpr in_tail = substitute(r.indices[a], [&](int id) {
+          return id == dim->origin ? IndexExpr(last) : IndexExpr::var(id);
+        });
+        const int64_t reach = std::min(bounded(r.indices[a], structure_, constraints).hi,
+                                       bounded(in_tail, structure_, constraints).hi);
+        if (reach < end || reach >= kUnbounded.hi / 2) continue;
+        return fail(fmt::format(
+            "{} reads {} up to {} along coordinate {}, where {} ends at {}", shown(site), shown(r),
+            reach, a, loop_name(program_, *structure_.dim_of.at(dim->origin).first), end));
+      }
+    }
+  }
+
+  /// The tiled loop around the reader whose own index the coordinate is, where it leaves a tail.
+  const TileLoop::Dim* tail_along(const IndexExpr& made, const Site& reader) const {
+    for (const TileLoop* loop : reader.loops) {
+      for (const TileLoop::Dim& dim : loop->dims) {
+        const bool own = dim.offset >= 0 && uses_var(made, dim.offset) &&
+                         simplify(made - program_.index_of(dim), structure_.range()).is_const(0);
+        if (!own || !dim.begin.is_const() || !dim.end.is_const()) continue;
+        if ((dim.end.constant() - dim.begin.constant()) % dim.step != 0) return &dim;
+      }
+    }
+    return nullptr;
   }
 
   void check_guards(const Site& maker, const Site& reader, TileSymbolId id) {
