@@ -12,12 +12,16 @@ namespace weft {
 
 namespace {
 
+/// Of work on so many kernels. Few are done sooner than threads are started.
+int threads_for(size_t kernels) {
+  constexpr size_t kFewKernels = 8;
+  return kernels < kFewKernels ? 1 : usable_threads();
+}
+
 /// Kernels do not depend on each other's schedules, so they are made side by side.
 Status schedule_kernels(const TensorProgram& program, const Target& target, FusionPlan& plan) {
-  constexpr size_t kFewKernels = 8;
   std::vector<std::optional<Error>> errors(plan.kernels.size());
-  const int threads = plan.kernels.size() < kFewKernels ? 1 : usable_threads();
-  for_each_in_parallel(plan.kernels.size(), threads, [&](size_t k) {
+  for_each_in_parallel(plan.kernels.size(), threads_for(plan.kernels.size()), [&](size_t k) {
     PlannedKernel& kernel = plan.kernels[k];
     auto schedule = schedule_group(program, kernel.group, target, kernel.name);
     if (schedule.ok()) {
@@ -46,7 +50,7 @@ void estimate_kernels(const TensorProgram& program, FusionPlan& plan) {
     if (is_new) distinct.push_back(k);
     like.push_back(is_new ? k : at->second);
   }
-  for_each_in_parallel(distinct.size(), usable_threads(),
+  for_each_in_parallel(distinct.size(), threads_for(distinct.size()),
                        [&](size_t i) { estimate_traffic(plan.kernels[distinct[i]].schedule); });
   for (size_t k = 0; k < like.size(); ++k) {
     const Estimate& known = plan.kernels[like[k]].schedule.estimate;
