@@ -33,6 +33,7 @@
 #include "rewrite/simplify_graph.h"
 #include "rewrite/unroll_scans.h"
 #include "runtime/thread_pool.h"
+#include "support/for_each_in_parallel.h"
 
 namespace weft {
 
@@ -173,45 +174,61 @@ Result<bool> run_lower(Compilation& c) {
   return true;
 }
 
-/// Rewrites of kernels for a CPU: `rewrite` sees each of them.
+/// What a rewrite did to a kernel.
+struct Rewritten {
+  bool changed = false;
+  std::string substitution;  ///< of --fast-math, for the plan; may be empty
+};
+
+/// Rewrites of kernels for a CPU, side by side: `rewrite` sees each of them.
 template <typename F>
 Result<bool> rewrite_kernels(Compilation& c, F&& rewrite) {
   if (c.target.is_gpu()) return false;
+  std::vector<Rewritten> done(c.kernels.size());
+  std::vector<Status> verified(c.kernels.size());
+  for_each_in_parallel(c.kernels.size(), available_cores(), [&](size_t k) {
+    KernelFunction& f = c.kernels[k].function;
+    done[k] = rewrite(f);
+    if (done[k].changed && c.options.verify) verified[k] = verify_kernel(f);
+  });
   bool changed = false;
-  for (CompiledKernel& kernel : c.kernels) {
-    if (!rewrite(kernel.function)) continue;
-    changed = true;
-    if (c.options.verify) WEFT_RETURN_IF_ERROR(verify_kernel(kernel.function));
+  for (size_t k = 0; k < done.size(); ++k) {
+    WEFT_RETURN_IF_ERROR(std::move(verified[k]));
+    changed |= done[k].changed;
+    if (!done[k].substitution.empty()) c.substitutions.push_back(std::move(done[k].substitution));
   }
   return changed;
 }
 Result<bool> run_stream_outputs(Compilation& c) {
-  return rewrite_kernels(c, [&](KernelFunction& f) { return stream_outputs(f, c.target); });
+  return rewrite_kernels(
+      c, [&](KernelFunction& f) { return Rewritten{stream_outputs(f, c.target), {}}; });
 }
 Result<bool> run_prefetch_rows(Compilation& c) {
-  return rewrite_kernels(c, [&](KernelFunction& f) { return prefetch_rows(f, c.target); });
+  return rewrite_kernels(
+      c, [&](KernelFunction& f) { return Rewritten{prefetch_rows(f, c.target), {}}; });
 }
 Result<bool> run_divide_by_invariants(Compilation& c) {
   const auto& features = c.target.features;
   if (std::find(features.begin(), features.end(), "fma") == features.end()) return false;
   return rewrite_kernels(c, [&](KernelFunction& f) {
     const int replaced = divide_by_invariants(f, c.options.fast_math);
+    Rewritten out{replaced != 0, {}};
     if (replaced != 0 && c.options.fast_math) {
-      c.substitutions.push_back(fmt::format(
-          "{}: divisions by what a loop does not change are products: {}", f.name, replaced));
+      out.substitution = fmt::format(
+          "{}: divisions by what a loop does not change are products: {}", f.name, replaced);
     }
-    return replaced != 0;
+    return out;
   });
 }
 Result<bool> run_shorten_exponentials(Compilation& c) {
   if (!c.options.fast_math) return false;
   return rewrite_kernels(c, [&](KernelFunction& f) {
     const int shortened = shorten_exponentials(f, c.target);
-    if (shortened != 0) {
-      c.substitutions.push_back(
-          fmt::format("{}: exponentials by the shorter recipe: {}", f.name, shortened));
-    }
-    return shortened != 0;
+    Rewritten out{shortened != 0, {}};
+    if (shortened != 0)
+      out.substitution =
+          fmt::format("{}: exponentials by the shorter recipe: {}", f.name, shortened);
+    return out;
   });
 }
 

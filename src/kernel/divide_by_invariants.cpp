@@ -1,5 +1,6 @@
 #include "kernel/divide_by_invariants.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -19,6 +20,9 @@ class Divider {
   Divider(KernelFunction& kernel, bool fast_math) : kernel_(kernel), fast_math_(fast_math) {}
 
   int run() {
+    const bool divides = std::ranges::any_of(
+        kernel_.phases, [&](const KernelPhase& phase) { return has_division(phase.body); });
+    if (!divides) return 0;
     for (KernelPhase& phase : kernel_.phases) find_divisors(phase.body);
     for (KernelPhase& phase : kernel_.phases) walk(phase.body);
     return replaced_;
@@ -76,6 +80,14 @@ class Divider {
     return is_float(type.dtype) && type.dtype != DType::kF64 && type.lanes > 1;
   }
 
+  bool has_division(const KernelBlock& block) const {
+    return std::ranges::any_of(block.body, [&](const KernelInstruction& in) {
+      return is_division(in) || std::ranges::any_of(in.regions, [&](const KernelBlock& region) {
+               return has_division(region);
+             });
+    });
+  }
+
   /// The divisor of a division whose value the loop does not change; null for others. What is a
   /// power of two is a product already.
   const Divisor* invariant_divisor(const KernelInstruction& in, const std::set<Reg>& inside) const {
@@ -92,6 +104,11 @@ class Divider {
   }
 
   void rewrite_loop(KernelInstruction loop, std::vector<KernelInstruction>& out) {
+    const auto divides = [&](const KernelInstruction& in) { return is_division(in); };
+    if (std::ranges::none_of(loop.regions[0].body, divides)) {
+      out.push_back(std::move(loop));
+      return;
+    }
     std::set<Reg> inside;
     collect_definitions(loop.regions[0], inside);
     std::map<Reg, Reciprocal> reciprocals;  // by scalar
