@@ -71,7 +71,8 @@ bool pair_variables(const IndexExpr& x, const IndexExpr& y, VariablePairs* pairs
 
 /// A reduction and a later expression that read the same tensor from outside need not read each
 /// other along its axis: max_j x[i,j] and x[i,j] - m[i]; nor need what only feeds the reduction,
-/// sum_j x[i,j]*x[i,j]. Where all other indices agree they walk that axis together.
+/// sum_j x[i,j]*x[i,j]. Where all other indices agree they walk that axis together. Parts of a
+/// group that hand each other nothing walk all axes of what they read together: exp x and neg x.
 void link_shared_inputs(const TensorProgram& program, const Group& group, const GroupAxes& axes,
                         const std::vector<int>& first, AxisClasses* classes) {
   struct Read {
@@ -111,11 +112,18 @@ void link_shared_inputs(const TensorProgram& program, const Group& group, const 
     }
     return false;
   };
+  AxisClasses parts(group.exprs.size());
+  for (size_t i = 0; i < group.exprs.size(); ++i) {
+    visit(expr(static_cast<int>(i)).body, [&](const Scalar& s) {
+      const int from = s.kind == Scalar::Kind::kRead ? axes.producer(s.symbol) : -1;
+      if (from >= 0) parts.unite(static_cast<int>(i), from);
+    });
+  }
   const auto linkable = [&](const Read& p, int x, const Read& q, int y) {
     const int a = classes->find(first[static_cast<size_t>(p.position)] + x);
     const int b = classes->find(first[static_cast<size_t>(q.position)] + y);
     return a == b ||
-           ((reduces(a) || reduces(b)) &&
+           ((reduces(a) || reduces(b) || parts.find(p.position) != parts.find(q.position)) &&
             expr(p.position).range(x).hi == expr(q.position).range(y).hi && !meets_itself(a, b));
   };
   // All or nothing: what is linked must not depend on the order of a tensor's axes, which is that

@@ -18,6 +18,21 @@ namespace {
 constexpr int64_t kFirstBudget = 64;
 constexpr int64_t kBudgetGrowth = 4;
 
+std::vector<FusionGraph::Edge> reads_of(const TensorProgram& program, const TensorUses& uses,
+                                        int step) {
+  const TensorProgram::Step& reader = program.steps[static_cast<size_t>(step)];
+  if (reader.opaque) return {};
+  std::set<std::pair<int, TensorId>> found;
+  visit(program.exprs[static_cast<size_t>(reader.index)].body, [&](const Scalar& n) {
+    if (n.kind != Scalar::Kind::kRead) return;
+    const int producer = uses.producer[static_cast<size_t>(n.symbol)];
+    if (producer >= 0) found.emplace(-producer, n.symbol);
+  });
+  std::vector<FusionGraph::Edge> edges;
+  for (const auto& [negative, tensor] : found) edges.push_back({-negative, step, tensor});
+  return edges;
+}
+
 }  // namespace
 
 FusionGraph::FusionGraph(const TensorProgram& program)
@@ -35,24 +50,12 @@ FusionGraph::FusionGraph(const TensorProgram& program)
     }
   }
   for (int s = 0; s < static_cast<int>(program.steps.size()); ++s) {
+    edges_into_.push_back(reads_of(program, uses_, s));
     group_of_.push_back(s);
+    holders_.push_back({s});
     steps_.push_back({s});
     rank_.push_back(s);
   }
-}
-
-std::vector<FusionGraph::Edge> FusionGraph::edges_into(int step) const {
-  const TensorProgram::Step& reader = program_.steps[static_cast<size_t>(step)];
-  if (reader.opaque) return {};
-  std::set<std::pair<int, TensorId>> found;
-  visit(program_.exprs[static_cast<size_t>(reader.index)].body, [&](const Scalar& n) {
-    if (n.kind != Scalar::Kind::kRead) return;
-    const int producer = uses_.producer[static_cast<size_t>(n.symbol)];
-    if (producer >= 0) found.emplace(-producer, n.symbol);
-  });
-  std::vector<Edge> edges;
-  for (const auto& [negative, tensor] : found) edges.push_back({-negative, step, tensor});
-  return edges;
 }
 
 void FusionGraph::sort_by_rank(std::vector<int>& groups) const {
@@ -62,7 +65,9 @@ void FusionGraph::sort_by_rank(std::vector<int>& groups) const {
 std::vector<int> FusionGraph::readers(TensorId tensor) const {
   std::set<int> found;
   for (const int s : uses_.consumers[static_cast<size_t>(tensor)]) {
-    if (!is_opaque(group_of(s))) found.insert(group_of(s));
+    for (const int g : holders(s)) {
+      if (!is_opaque(g)) found.insert(g);
+    }
   }
   std::vector<int> groups(found.begin(), found.end());
   sort_by_rank(groups);
@@ -75,23 +80,56 @@ bool FusionGraph::is_opaque(int group) const {
 
 std::vector<int> FusionGraph::steps_of_both(int a, int b) const {
   std::vector<int> both;
-  std::ranges::merge(steps(a), steps(b), std::back_inserter(both));
+  std::ranges::set_union(steps(a), steps(b), std::back_inserter(both));
   return both;
 }
 
-Group FusionGraph::make_group(const std::vector<int>& steps) const {
+bool FusionGraph::is_output(int step) const {
+  const ExprId e = program_.steps[static_cast<size_t>(step)].index;
+  const TensorId made = program_.exprs[static_cast<size_t>(e)].output;
+  return program_.tensors[static_cast<size_t>(made)].is_output;
+}
+
+/// Whether the union of groups, one of which holds the step, stores what it makes.
+bool FusionGraph::leaves(int step, std::span<const int> groups) const {
+  const auto is_one = [&](int g) { return std::ranges::find(groups, g) != groups.end(); };
+  if (!is_one(group_of(step))) return false;
+  const ExprId e = program_.steps[static_cast<size_t>(step)].index;
+  const TensorId made = program_.exprs[static_cast<size_t>(e)].output;
+  return is_output(step) ||
+         std::ranges::any_of(uses_.consumers[static_cast<size_t>(made)], [&](int consumer) {
+           return std::ranges::any_of(holders(consumer),
+                                      [&](int g) { return !is_one(g) && !holds(g, step); });
+         });
+}
+
+/// Without what only others need: they have copies of it.
+Group FusionGraph::make_group(const std::vector<int>& steps, std::span<const int> groups) const {
   Group group;
-  for (const int s : steps) {
+  std::unordered_set<int> read;
+  for (const int s : std::views::reverse(steps)) {
     const ExprId e = program_.steps[static_cast<size_t>(s)].index;
+    const bool out = leaves(s, groups);
+    if (has_copies_) {
+      if (!out && !read.contains(s)) continue;
+      for (const Edge& edge : edges_into(s)) read.insert(edge.producer);
+    }
     group.exprs.push_back(e);
-    const TensorId t = program_.exprs[static_cast<size_t>(e)].output;
-    const bool leaves = program_.tensors[static_cast<size_t>(t)].is_output ||
-                        std::ranges::any_of(uses_.consumers[static_cast<size_t>(t)], [&](int c) {
-                          return !std::ranges::binary_search(steps, c);
-                        });
-    if (leaves) group.outputs.push_back(t);
+    if (out) group.outputs.push_back(program_.exprs[static_cast<size_t>(e)].output);
   }
+  std::ranges::reverse(group.exprs);
+  std::ranges::reverse(group.outputs);
   return group;
+}
+
+Group FusionGraph::group(int id) const { return make_group(steps(id), std::array{id}); }
+
+Group FusionGraph::merged(int a, int b) const {
+  return make_group(steps_of_both(a, b), std::array{a, b});
+}
+
+Group FusionGraph::with_copy(int group, int producer) const {
+  return make_group(steps_of_both(group, producer), std::array{group});
 }
 
 std::vector<Group> FusionGraph::groups() const {
@@ -101,7 +139,10 @@ std::vector<Group> FusionGraph::groups() const {
   }
   sort_by_rank(ids);
   std::vector<Group> out;
-  for (const int g : ids) out.push_back(group(g));
+  for (const int g : ids) {
+    Group made = group(g);
+    if (!made.exprs.empty()) out.push_back(std::move(made));
+  }
   return out;
 }
 
@@ -249,11 +290,48 @@ int FusionGraph::merge(int a, int b) {
   order_.move_behind(place, kept);
   order_.remove(gone);
   take_neighbours(kept, gone);
-  for (const int s : steps(gone)) group_of_[static_cast<size_t>(s)] = kept;
+  for (const int s : steps(gone)) {
+    std::vector<int>& own = holders_[static_cast<size_t>(s)];
+    std::erase(own, gone);
+    if (!holds(kept, s)) own.push_back(kept);
+    if (group_of(s) == gone || own.size() == 1) group_of_[static_cast<size_t>(s)] = kept;
+  }
   steps_[static_cast<size_t>(kept)] = steps_of_both(a, b);
   steps_[static_cast<size_t>(gone)].clear();
   rank_[static_cast<size_t>(kept)] = rank_[static_cast<size_t>(a)];
   return kept;
+}
+
+void FusionGraph::copy_into(int group, int producer) {
+  WEFT_CHECK(producer != group && !is_opaque(group) && !is_opaque(producer),
+             "a group takes no copy of itself or of an opaque step");
+  const auto of = [](Neighbours& near, int g) -> std::set<int>& {
+    return near[static_cast<size_t>(g)];
+  };
+  for (const int s : steps(producer)) {
+    if (!holds(group, s)) holders_[static_cast<size_t>(s)].push_back(group);
+  }
+  steps_[static_cast<size_t>(group)] = steps_of_both(group, producer);
+  for (const int p : of(producers_, producer)) {
+    of(producers_, group).insert(p);
+    of(consumers_, p).insert(group);
+  }
+  of(producers_, group).erase(producer);
+  of(consumers_, producer).erase(group);
+  has_copies_ = true;
+  const bool stored = std::ranges::any_of(
+      steps(producer), [&](int s) { return group_of(s) == producer && is_output(s); });
+  if (!of(consumers_, producer).empty() || stored) return;
+  for (const int p : of(producers_, producer)) of(consumers_, p).erase(producer);
+  of(producers_, producer).clear();
+  order_.remove(producer);
+  for (const int s : steps(producer)) {
+    std::vector<int>& holding = holders_[static_cast<size_t>(s)];
+    std::erase(holding, producer);
+    if (group_of(s) == producer)
+      group_of_[static_cast<size_t>(s)] = holding.size() == 1 ? holding[0] : -1;
+  }
+  steps_[static_cast<size_t>(producer)].clear();
 }
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -22,9 +23,12 @@ namespace weft {
 /// are kept in an order of their dependences, and a walk leaves those beyond the ends alone (Pearce
 /// and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", JEA 2007).
 ///
-/// Merges are final and each step has one group. A planner that takes merges back keeps them on a
-/// stack here: the two groups' steps, neighbours and places in the order. One that copies a step
-/// into its readers' groups asks for it in `merged` and `groups`, where outputs are found.
+/// A step may be held by several groups: those that have a copy make it again for themselves. Its
+/// own group alone stores what it makes; where each reader has a copy and it is no output of the
+/// program, it has none.
+///
+/// Merges are final. A planner that takes them back keeps them on a stack here: the two groups'
+/// steps, neighbours and places in the order.
 class FusionGraph {
  public:
   explicit FusionGraph(const TensorProgram& program);
@@ -34,16 +38,27 @@ class FusionGraph {
     TensorId tensor;
   };
   /// What a step reads that another makes, each tensor once, the latest producer first.
-  std::vector<Edge> edges_into(int step) const;
+  const std::vector<Edge>& edges_into(int step) const {
+    return edges_into_[static_cast<size_t>(step)];
+  }
   /// The groups that may merge and read a tensor, by rank.
   std::vector<int> readers(TensorId tensor) const;
 
-  /// Ids of groups are those of steps; one ends where its group becomes part of another.
+  /// Ids of groups are those of steps; one ends where its group becomes part of another. -1: there
+  /// are copies of the step alone.
   int group_of(int step) const { return group_of_[static_cast<size_t>(step)]; }
   bool is_opaque(int group) const;
-  Group group(int id) const { return make_group(steps(id)); }
+  /// The groups that hold a step.
+  const std::vector<int>& holders(int step) const { return holders_[static_cast<size_t>(step)]; }
+  bool holds(int group, int step) const { return std::ranges::binary_search(steps(group), step); }
+  /// All that a group holds, ascending.
+  const std::vector<int>& steps(int group) const { return steps_[static_cast<size_t>(group)]; }
+
+  Group group(int id) const;
   /// The union of two groups, with the outputs that it would have.
-  Group merged(int a, int b) const { return make_group(steps_of_both(a, b)); }
+  Group merged(int a, int b) const;
+  /// A group with a copy of another that it reads.
+  Group with_copy(int group, int producer) const;
   /// All but the opaque ones, by rank: a step's is its place in the program, the union's that of
   /// the first of the two that merged.
   std::vector<Group> groups() const;
@@ -55,6 +70,11 @@ class FusionGraph {
   ///
   /// Requires: is_convex({a, b}); neither is opaque.
   int merge(int a, int b);
+  /// Gives a group a copy of another that it reads. The other ends where nobody reads it any more.
+  /// A path that this adds was there before, so that the groups stay free of cycles.
+  ///
+  /// Requires: neither is opaque.
+  void copy_into(int group, int producer);
 
  private:
   using Neighbours = std::vector<std::set<int>>;  ///< by group, groups
@@ -64,9 +84,10 @@ class FusionGraph {
     int last = -1;         ///< one of them that leads back to the groups at which the walk began
   };
 
-  const std::vector<int>& steps(int group) const { return steps_[static_cast<size_t>(group)]; }
   std::vector<int> steps_of_both(int a, int b) const;
-  Group make_group(const std::vector<int>& steps) const;
+  bool is_output(int step) const;
+  bool leaves(int step, std::span<const int> groups) const;
+  Group make_group(const std::vector<int>& steps, std::span<const int> groups) const;
   void sort_by_rank(std::vector<int>& groups) const;
 
   std::pair<int, int> ends(std::span<const int> groups) const;
@@ -79,7 +100,10 @@ class FusionGraph {
 
   const TensorProgram& program_;
   TensorUses uses_;
+  std::vector<std::vector<Edge>> edges_into_;  ///< by step; none into opaque ones
   std::vector<int> group_of_;
+  std::vector<std::vector<int>> holders_;  ///< by step
+  bool has_copies_ = false;
   std::vector<std::vector<int>> steps_;  ///< by group, ascending; empty where it became part of one
   std::vector<int> rank_;
   Neighbours producers_, consumers_;

@@ -23,6 +23,9 @@ struct PlannedKernel {
   /// Of independent groups side by side in one launch, `group` is the union: each on its own.
   std::vector<Group> members;
   std::string packed_because;  ///< empty unless it has members
+  /// Of its expressions, those that it makes again for itself: another kernel stores what they make
+  /// or, where none does, holds them before.
+  std::vector<ExprId> copies;
 };
 
 /// The tile program of a kernel: of its group, or of its members side by side. Errors
@@ -73,9 +76,14 @@ struct FusionPlan {
 /// begin where no library can read them.
 Target of_region(Target target);
 
-/// Every expression in one kernel, every kernel and opaque step once in an order that respects the
-/// dependences, every output and opaque operand stored, every tile program verified; regions
-/// likewise.
+/// The copies of every kernel. Requires: the order of the kernels.
+std::vector<std::vector<ExprId>> copies_of(const TensorProgram& program, const FusionPlan& plan);
+/// Notes them in the kernels.
+void note_copies(const TensorProgram& program, FusionPlan& plan);
+
+/// Every expression in a kernel, and in further ones as their copy; every kernel and opaque step
+/// once in an order that respects the dependences, every output and opaque operand stored, none
+/// twice, every tile program verified; regions likewise.
 Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 
 /// Kernels and opaque steps in the order in which they run, then the edges. A kernel names its
@@ -84,6 +92,7 @@ Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 ///       kernel k0_y memory rows by leaf(sweep grid [0] inner [1] …): m, d, e, s, y -> y
 ///       kernel k1_u memory "side by side: rows | elementwise" by pack { leaf(…); leaf(…) }
 ///         because "…": t, u | v -> u, v
+///       kernel k3_r memory rows by leaf(…): m, r copies m -> r
 ///       edge 0 -> 1 m: fused "saves a round trip through memory"
 ///     }
 std::string print(const FusionPlan& plan, const TensorProgram& program);

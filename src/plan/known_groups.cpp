@@ -7,28 +7,31 @@ Decision KnownGroups::named(const Decision& decision, const GroupKey& key) const
   return decision ? decision : Decision::forbid(with_names(decision.reason(), key, program_));
 }
 
-Decision KnownGroups::can_schedule(const Group& group) {
+Decision KnownGroups::ask(std::string_view question, const Group& group,
+                          const std::function<Decision(const GroupSpace&)>& answer) {
   const GroupKey key = keys_.of(group);
-  std::optional<Decision>& known = known_[key.hash].schedule;
-  if (!known) {
+  std::map<std::string_view, Decision>& known = known_[key.hash].decisions;
+  auto found = known.find(question);
+  if (found == known.end()) {
     const auto space = GroupSpace::of_key(key, program_, group, target_);
-    known =
-        space.ok() ? weft::can_schedule(*space, target_) : Decision::forbid(space.error().message);
+    found = known
+                .emplace(question,
+                         space.ok() ? answer(*space) : Decision::forbid(space.error().message))
+                .first;
   }
-  return named(*known, key);
+  return named(found->second, key);
+}
+
+Decision KnownGroups::can_schedule(const Group& group) {
+  return ask("schedule", group,
+             [&](const GroupSpace& space) { return weft::can_schedule(space, target_); });
 }
 
 Decision KnownGroups::can_reduce_both_ways(const Group& group) {
   if (!target_.is_gpu() || !may_reduce_two_ways(program_, group))
     return Decision::forbid("the group does not reduce in two ways");
-  const GroupKey key = keys_.of(group);
-  std::optional<Decision>& known = known_[key.hash].both_ways;
-  if (!known) {
-    const auto space = GroupSpace::of_key(key, program_, group, target_);
-    known = space.ok() ? weft::can_reduce_both_ways(*space, target_)
-                       : Decision::forbid(space.error().message);
-  }
-  return named(*known, key);
+  return ask("two ways", group,
+             [&](const GroupSpace& space) { return weft::can_reduce_both_ways(space, target_); });
 }
 
 std::optional<double> KnownGroups::product_us(const Group& group) {

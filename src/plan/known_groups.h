@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "group/group_key.h"
 #include "schedule/schedule.h"
@@ -17,13 +19,17 @@ class KnownGroups {
       : program_(program), target_(target), keys_(program) {}
 
   Decision can_schedule(const Group& group);
+  /// What a planner of its own asks of groups. Forbidden where the group has no space. `question`
+  /// tells its answers from others'.
+  Decision ask(std::string_view question, const Group& group,
+               const std::function<Decision(const GroupSpace&)>& answer);
   Decision can_reduce_both_ways(const Group& group);
   std::optional<double> product_us(const Group& group);
   std::optional<double> library_us(const Group& group);
 
  private:
   struct Known {
-    std::optional<Decision> schedule, both_ways;  ///< reasons with numbers for names
+    std::map<std::string_view, Decision> decisions;  ///< reasons with numbers for names
     std::optional<std::optional<double>> product_us, library_us;
   };
   Decision named(const Decision& decision, const GroupKey& key) const;

@@ -162,6 +162,8 @@ PlannedKernel packed(const std::vector<PlannedKernel>& kernels,
     out.members.push_back(member.group);
   }
   std::ranges::sort(out.group.exprs);
+  const auto again = std::ranges::unique(out.group.exprs);
+  out.group.exprs.erase(again.begin(), again.end());
   return out;
 }
 

@@ -62,6 +62,7 @@ class PlanReader {
         WEFT_RETURN_IF_ERROR(edge(program, names, plan));
       }
     }
+    note_copies(program, plan);
     return plan;
   }
 
@@ -104,7 +105,11 @@ class PlanReader {
     for (const Group& member : kernel.members) {
       kernel.group.exprs.insert(kernel.group.exprs.end(), member.exprs.begin(), member.exprs.end());
     }
-    std::sort(kernel.group.exprs.begin(), kernel.group.exprs.end());
+    std::ranges::sort(kernel.group.exprs);
+    // Members of one launch may each have a copy.
+    const auto again = std::ranges::unique(kernel.group.exprs);
+    kernel.group.exprs.erase(again.begin(), again.end());
+    if (cursor_.take("copies")) WEFT_RETURN_IF_ERROR(copies(program, names, kernel));
     if (cursor_.take("->")) {
       do {
         WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
@@ -133,6 +138,16 @@ class PlanReader {
     }
     plan.order.push_back({false, static_cast<int32_t>(plan.kernels.size())});
     plan.kernels.push_back(std::move(kernel));
+    return {};
+  }
+
+  /// Which ones they are follows from all kernels.
+  Status copies(const TensorProgram& program, const Names& names, const PlannedKernel& kernel) {
+    do {
+      WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
+      if (!makes(program, kernel.group, t))
+        return cursor_.error("this kernel does not make what it is said to copy");
+    } while (cursor_.take(","));
     return {};
   }
 

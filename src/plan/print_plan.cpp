@@ -67,6 +67,11 @@ class PlanPrinter {
       }
       separator = " | ";
     }
+    separator = " copies ";
+    for (const ExprId e : kernel.copies) {
+      out_ += separator + name(program, program.exprs[static_cast<size_t>(e)].output);
+      separator = ", ";
+    }
     separator = " -> ";
     for (const TensorId t : kernel.group.outputs) {
       out_ += separator + name(program, t);

@@ -10,20 +10,24 @@ namespace {
 
 Error broken(std::string what) { return {ErrorCode::kInternal, "plan: " + std::move(what)}; }
 
+/// Every expression is made, several times where kernels have copies of it, and stored once at
+/// most.
 Status verify_partition(const TensorProgram& program, const FusionPlan& plan) {
   std::vector<int> seen(program.exprs.size(), 0);
+  std::set<TensorId> stored;
   for (const PlannedKernel& kernel : plan.kernels) {
     for (const ExprId e : kernel.group.exprs) {
       if (e < 0 || static_cast<size_t>(e) >= seen.size())
         return broken(kernel.name + " holds an expression that the program lacks");
       ++seen[static_cast<size_t>(e)];
     }
+    for (const TensorId t : kernel.group.outputs) {
+      if (!stored.insert(t).second)
+        return broken(program.tensors[static_cast<size_t>(t)].name + " is stored by two kernels");
+    }
   }
   for (size_t e = 0; e < seen.size(); ++e) {
-    if (seen[e] != 1) {
-      return broken("expression " + std::to_string(e) + " is in " + std::to_string(seen[e]) +
-                    " kernels");
-    }
+    if (seen[e] == 0) return broken("expression " + std::to_string(e) + " is in no kernel");
   }
   return {};
 }
@@ -44,6 +48,15 @@ Status verify_order(const TensorProgram& program, const FusionPlan& plan) {
                       std::to_string(i) + " runs " + std::to_string((*seen)[i]) + " times");
       }
     }
+  }
+  return {};
+}
+
+Status verify_copies(const TensorProgram& program, const FusionPlan& plan) {
+  const std::vector<std::vector<ExprId>> copies = copies_of(program, plan);
+  for (size_t k = 0; k < copies.size(); ++k) {
+    if (plan.kernels[k].copies != copies[k])
+      return broken(plan.kernels[k].name + " does not say what it makes again");
   }
   return {};
 }
@@ -93,6 +106,7 @@ Status verify_tile_programs(const FusionPlan& plan) {
 Status verify_plan(const TensorProgram& program, const FusionPlan& plan) {
   WEFT_RETURN_IF_ERROR(verify_partition(program, plan));
   WEFT_RETURN_IF_ERROR(verify_order(program, plan));
+  WEFT_RETURN_IF_ERROR(verify_copies(program, plan));
   WEFT_RETURN_IF_ERROR(verify_stored(program, plan));
   WEFT_RETURN_IF_ERROR(verify_tile_programs(plan));
   if (plan.regions.size() != program.opaques.size())

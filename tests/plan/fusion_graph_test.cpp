@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "plan/order_kernels.h"
 #include "tests/schedule/expressed.h"
 
 namespace weft {
@@ -207,6 +208,78 @@ TEST(FusionGraph, ListsWhatAStepReads) {
   EXPECT_THAT(graph.readers(a), ElementsAre(2, 3));
   const int both = graph.merge(2, 3);
   EXPECT_THAT(graph.readers(a), ElementsAre(both));
+}
+
+TEST(FusionGraph, CopiesEndWhatNobodyReads) {
+  const TensorProgram p = expressed(R"((x: f32[8]) {
+  a = exp x : f32[8]
+  b = neg a : f32[8]
+  c = abs b : f32[8]
+  d = neg b : f32[8]
+} -> (c, d))");
+  FusionGraph graph(p);
+  graph.copy_into(2, 1);
+  EXPECT_THAT(graph.group(2).exprs, ElementsAre(1, 2));
+  EXPECT_THAT(graph.group(1).outputs, ElementsAre(p.exprs[1].output)) << "d reads it still";
+  graph.copy_into(3, 1);
+  EXPECT_EQ(graph.group_of(1), -1);
+  EXPECT_THAT(graph.holders(1), ElementsAre(2, 3));
+  EXPECT_THAT(graph.group(3).outputs, ElementsAre(p.exprs[3].output));
+  // What two groups read is stored once; it joins the one kernel that they become.
+  EXPECT_THAT(graph.group(0).outputs, ElementsAre(p.exprs[0].output));
+  const int both = graph.merge(2, 3);
+  EXPECT_THAT(graph.group(both).exprs, ElementsAre(1, 2, 3));
+  EXPECT_EQ(graph.group_of(1), both);
+  graph.copy_into(both, 0);
+  EXPECT_EQ(graph.groups().size(), 1u);
+}
+
+/// Whatever is merged and copied: every tensor that a group reads and does not make is stored by
+/// one group, and the groups have an order.
+TEST(FusionGraph, CopiesAndMergesLeaveAnOrderAndOneThatStores) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    const TensorProgram p = random_program(36, 9, seed);
+    FusionGraph graph(p);
+    std::mt19937 random(seed);
+    for (int turn = 0; turn < 120; ++turn) {
+      const int step = static_cast<int>(random() % p.steps.size());
+      if (p.steps[static_cast<size_t>(step)].opaque || graph.group_of(step) < 0) continue;
+      const auto& edges = graph.edges_into(step);
+      if (edges.empty()) continue;
+      const int producer = graph.group_of(edges[random() % edges.size()].producer);
+      const int group = graph.group_of(step);
+      if (producer < 0 || producer == group || graph.is_opaque(producer)) continue;
+      if (random() % 2 == 0) {
+        graph.copy_into(group, producer);
+      } else if (graph.is_convex(std::array{group, producer})) {
+        graph.merge(producer, group);
+      }
+    }
+    const std::vector<Group> groups = graph.groups();
+    std::vector<int> held(p.exprs.size(), 0), stored(p.tensors.size(), 0);
+    for (const Group& g : groups) {
+      for (const ExprId e : g.exprs) ++held[static_cast<size_t>(e)];
+      for (const TensorId t : g.outputs) ++stored[static_cast<size_t>(t)];
+    }
+    for (const Group& g : groups) {
+      for (const ExprId e : g.exprs) {
+        visit(p.exprs[static_cast<size_t>(e)].body, [&](const Scalar& s) {
+          if (s.kind != Scalar::Kind::kRead) return;
+          const auto own = [&](ExprId other) {
+            return p.exprs[static_cast<size_t>(other)].output == s.symbol;
+          };
+          const bool of_expr = std::ranges::any_of(
+              p.exprs, [&](const TensorExpr& x) { return x.output == s.symbol; });
+          if (of_expr && std::ranges::none_of(g.exprs, own))
+            EXPECT_EQ(stored[static_cast<size_t>(s.symbol)], 1) << "seed " << seed;
+        });
+      }
+    }
+    EXPECT_THAT(held, ::testing::Each(::testing::Ge(1))) << "seed " << seed;
+    EXPECT_THAT(stored, ::testing::Each(::testing::Le(1))) << "seed " << seed;
+    const auto order = order_kernels(p, groups);
+    EXPECT_TRUE(order.ok()) << "seed " << seed << ": " << order.error().message;
+  }
 }
 
 }  // namespace

@@ -61,10 +61,25 @@ TEST(PlanText, SaysWhereItIsWrong) {
   EXPECT_NE(error("plan auto { kernel a memory rows: m kernel b memory rows: d, e, s, y -> y }")
                 .find("m is read before it is stored"),
             std::string::npos);
-  EXPECT_NE(error("plan auto { kernel a memory rows: m -> m }").find("is in 0 kernels"),
+  EXPECT_NE(error("plan auto { kernel a memory rows: m -> m }").find("is in no kernel"),
             std::string::npos);
   EXPECT_NE(error("plan auto { edge 0 -> 9 m: fused \"\" }").find("no such step"),
             std::string::npos);
+}
+
+TEST(PlanText, PrintsAndParsesCopies) {
+  const TensorProgram p = expressed(softmax(64, 100));
+  const FusionPlan plan = plan_of(p, two_cores(), "xla");
+  const std::string text = print(plan, p);
+  EXPECT_THAT(text, HasSubstr(": d, e, s -> s\n"));
+  EXPECT_THAT(text, HasSubstr(": d, e, y copies d, e -> y\n"));
+  const auto parsed = parse_plan(text, p, two_cores());
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(print(*parsed, p), text);
+  const auto wrong =
+      parse_plan("plan xla { kernel a memory rows: m copies d -> m }", p, two_cores());
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().message, HasSubstr("does not make what it is said to copy"));
 }
 
 TEST(PlanText, PrintsAndParsesMembersOfALaunch) {

@@ -70,12 +70,54 @@ const PlannerCase kCases[] = {
      softmax(64, 100),
      "cpu",
      "xla",
-     {"m: memory", "d, e, s: memory", "y: memory"},
+     {"m: memory", "d, e, s: memory", "d, e, y: memory"},
      {{"m: illegal", "shared by more than its thread"},
-      {"d: fused", "saves a round trip"},
-      {"e: fused", "saves a round trip"},
+      {"d: fused", "made by 2 kernels"},
+      {"e: fused", "made by 2 kernels"},
       {"s: illegal", "shared by more than its thread"},
-      {"e: illegal", "shared by more than its thread"}}},
+      {"e: fused", "made by 2 kernels"}}},
+    {"XlaStoresWhatIsExpensiveAndReadAgain",
+     R"((x: f32[64], y: f32[64,100]) {
+  e = exp x : f32[64]
+  n = neg x : f32[64]
+  b = broadcast e, dims={0} : f32[64,100]
+  c = broadcast n, dims={0} : f32[64,100]
+  u = mul b, y : f32[64,100]
+  z = mul c, u : f32[64,100]
+} -> (z))",
+     "h100-sxm",
+     "xla",
+     {"e: memory", "n, u, z: memory"},
+     {{"e: illegal", "expensive, and would be computed 100 times an element"},
+      {"u: fused", "saves a round trip"},
+      {"n: fused", "saves a round trip"}}},
+    {"XlaStoresWhatAProductReadsBesideWhatElseReadsIt",
+     R"((x: f32[64,32], y: f32[64,32], w: f32[32,48]) {
+  a = add x, y : f32[64,32]
+  n = neg x : f32[64,32]
+  p = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[64,48]
+  q = dot_general n, w, lhs_contract={1}, rhs_contract={0} : f32[64,48]
+  u = abs a : f32[64,32]
+  v = mul n, y : f32[64,32]
+} -> (p, q, u, v))",
+     "cpu",
+     "xla",
+     {"a, n, u, v: memory", "p: compute", "q: compute"},
+     {{"a: illegal", "a contraction is a library call"},
+      {"n: illegal", "a contraction is a library call"},
+      {"a: fused", "saves a round trip"},
+      {"n: fused", "saves a round trip"}}},
+    {"XlaMakesOneKernelOfSiblings",
+     R"((x: f32[64,100]) {
+  q = mul x, x : f32[64,100]
+  s = reduce x, axes={1}, combiner=sum : f32[64]
+  t = reduce q, axes={1}, combiner=sum : f32[64]
+  m = reduce x, axes={0}, combiner=max : f32[100]
+} -> (s, t, m))",
+     "cpu",
+     "xla",
+     {"q, s, t: memory", "m: memory"},
+     {{"q: fused", "saves a round trip"}}},
     {"AutoStitchesAcrossReductions",
      softmax(64, 100),
      "cpu",

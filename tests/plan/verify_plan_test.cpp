@@ -20,5 +20,21 @@ TEST(VerifyPlan, LooksAtTheTilePrograms) {
       << status.error().message;
 }
 
+TEST(VerifyPlan, WantsCopiesNamedAndTensorsStoredOnce) {
+  const TensorProgram p = expressed(softmax(64, 100));
+  FusionPlan plan = plan_of(p, two_cores(), "xla");
+  ASSERT_EQ(plan.kernels.size(), 3u);
+  const auto message = [&] {
+    const Status status = verify_plan(p, plan);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  const FusionPlan sound = plan;
+  plan.kernels[2].copies.clear();
+  EXPECT_NE(message().find("does not say what it makes again"), std::string::npos) << message();
+  plan = sound;
+  plan.kernels[2].group.outputs.push_back(plan.kernels[1].group.outputs.at(0));
+  EXPECT_NE(message().find("s is stored by two kernels"), std::string::npos) << message();
+}
+
 }  // namespace
 }  // namespace weft

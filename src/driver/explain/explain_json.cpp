@@ -40,6 +40,7 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int6
   j["template"] = kernel.schedule.schedule_template;
   if (kernel.schedule.library) j["library_call"] = print(*kernel.schedule.library);
   if (!kernel.packed_because.empty()) j["packed_because"] = kernel.packed_because;
+  if (!kernel.copies.empty()) j["copies"] = copied_names(program, kernel);
   j["scopes"] = scope_summary(kernel);
   j["shared_bytes"] = kernel.schedule.scopes.block_bytes;
   j["registers"] = nullptr;

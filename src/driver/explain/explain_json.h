@@ -15,7 +15,8 @@ namespace weft {
 ///      "kernels": [{"name", "kind": "memory" | "compute" | "library", "ops": [names of the model's
 ///                   nodes], "template", "scopes", "shared_bytes", "registers", "predicted_us",
 ///                   "roofline_us", "bytes_read", "bytes_written", "bytes_requested" (of caches),
-///                   "times"; "library_call" where a library does it}],
+///                   "times"; "library_call" where a library does it, "copies" where it makes
+///                   again what another kernel makes: names of tensors}],
 ///      "edges": [{"from", "to", "verdict", "reason"}]}
 std::string explain_json(const Explained& c);
 

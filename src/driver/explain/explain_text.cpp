@@ -125,6 +125,8 @@ class PlanText {
     if (!origins.empty()) entry.lines.push_back(origins);
     if (!kernel.packed_because.empty())
       entry.lines.push_back("side by side: " + kernel.packed_because);
+    if (!kernel.copies.empty())
+      entry.lines.push_back("makes again: " + join_paths(copied_names(program, kernel), 8));
     if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
     const std::string proof = residency_proof(kernel, target_);
     if (!proof.empty()) entry.lines.push_back(proof);

@@ -66,6 +66,15 @@ std::vector<std::string> origin_names(const TensorProgram& program, const Group&
   return out;
 }
 
+std::vector<std::string> copied_names(const TensorProgram& program, const PlannedKernel& kernel) {
+  std::vector<std::string> out;
+  for (const ExprId e : kernel.copies) {
+    const TensorId made = program.exprs[static_cast<size_t>(e)].output;
+    out.push_back(program.tensors[static_cast<size_t>(made)].name);
+  }
+  return out;
+}
+
 std::string scope_summary(const PlannedKernel& kernel) {
   std::map<std::string, int> count;
   const TileProgram& tile = kernel.schedule.program;

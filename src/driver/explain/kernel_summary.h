@@ -14,6 +14,9 @@ std::vector<std::string> step_names(const TensorProgram& program, int32_t step);
 /// Names of the model's nodes in a kernel.
 std::vector<std::string> origin_names(const TensorProgram& program, const Group& group);
 
+/// Names of the tensors that a kernel makes again for itself.
+std::vector<std::string> copied_names(const TensorProgram& program, const PlannedKernel& kernel);
+
 /// Scopes of a kernel's local values, "register 5, scratch 1".
 std::string scope_summary(const PlannedKernel& kernel);
 

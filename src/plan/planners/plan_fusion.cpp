@@ -81,6 +81,7 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
   }
   WEFT_RETURN_IF_ERROR(schedule_kernels(program, target, plan));
   if (planner.packs_launches) WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
+  note_copies(program, plan);
   estimate_kernels(program, plan);
   for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;

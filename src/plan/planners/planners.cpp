@@ -12,7 +12,8 @@ namespace {
 constexpr Planner kPlanners[] = {
     {.name = "none", .help = "every expression a kernel of its own", .partition = partition_none},
     {.name = "xla",
-     .help = "thread composition only: elementwise chains, a reduction at the end",
+     .help =
+         "XLA's rules: thread composition, producers made again by each reader, several outputs",
      .partition = partition_xla},
     {.name = "greedy",
      .help = "walks the edges and merges where one kernel is predicted to be faster",
