@@ -1,6 +1,7 @@
 #include "tile/tile_structure.h"
 
 #include <algorithm>
+#include <span>
 
 namespace weft {
 namespace {
@@ -372,19 +373,54 @@ std::vector<Constraint> constraints_of(const std::vector<Guard>& guards, bool* c
 
 namespace {
 
-/// Bounds of `e` = k * c.e + rest with k > 1: a window over blocks of k elements.
-Interval multiple_of(const Constraint& c, const IndexExpr& e, const RangeOf& range) {
-  AffineForm whole, part;
-  if (!as_affine(e, &whole) || !as_affine(c.e, &part) || part.terms.empty()) return kUnbounded;
-  const auto& [var, coefficient] = *part.terms.begin();
-  const int64_t k = whole.coefficient(var) / coefficient;
-  if (k < 2 || k * coefficient != whole.coefficient(var)) return kUnbounded;
-  const Interval rest = range_of(simplify(e - c.e * k, range), range);
-  const auto at = [&](int64_t bound, int64_t of_rest) {
-    const bool unbounded = bound <= kUnbounded.lo || bound >= kUnbounded.hi;
-    return unbounded ? bound : k * bound + of_rest;
-  };
-  return {at(c.range.lo, rest.lo), at(c.range.hi, rest.hi)};
+/// A constraint whose expression is affine and not constant.
+struct AffineConstraint {
+  AffineForm form;
+  Interval range;
+};
+
+std::vector<AffineConstraint> affine_of(const std::vector<Constraint>& constraints) {
+  std::vector<AffineConstraint> out;
+  for (const Constraint& c : constraints) {
+    AffineForm form;
+    if (!c.excluded && as_affine(c.e, &form) && !form.terms.empty()) out.push_back({form, c.range});
+  }
+  return out;
+}
+
+AffineForm minus(const AffineForm& a, const AffineForm& b, int64_t times) {
+  std::map<int, int64_t> terms(a.terms.begin(), a.terms.end());
+  for (const auto& [var, k] : b.terms) terms[var] -= k * times;
+  AffineForm out;
+  for (const auto& term : terms) {
+    if (term.second != 0) out.terms.push_back(term);
+  }
+  out.constant = a.constant - b.constant * times;
+  return out;
+}
+
+Interval range_of_form(const AffineForm& form, const RangeOf& range) {
+  IndexExpr e = form.constant;
+  for (const auto& [var, k] : form.terms) e = e + IndexExpr::var(var) * k;
+  return range_of(e, range);
+}
+
+/// Bounds of `e` as multiples of `most` constrained expressions and a rest: an index over blocks of
+/// elements with windows at the borders of both.
+Interval range_of_sum(const AffineForm& e, std::span<const AffineConstraint> parts,
+                      const RangeOf& range, int most) {
+  Interval out = range_of_form(e, range);
+  for (size_t i = 0; i < parts.size() && most > 0; ++i) {
+    const auto& [form, within] = parts[i];
+    const auto& [var, coefficient] = form.terms.front();
+    const int64_t k = e.coefficient(var) / coefficient;
+    if (k == 0 || k * coefficient != e.coefficient(var)) continue;
+    const Interval rest = range_of_sum(minus(e, form, k), parts.subspan(i + 1), range, most - 1);
+    const int64_t lo = k > 0 ? within.lo : within.hi, hi = k > 0 ? within.hi : within.lo;
+    if (std::abs(lo) < kUnbounded.hi) out.lo = std::max(out.lo, k * lo + rest.lo);
+    if (std::abs(hi) < kUnbounded.hi) out.hi = std::min(out.hi, k * hi + rest.hi);
+  }
+  return out;
 }
 
 }  // namespace
@@ -414,9 +450,11 @@ Interval bounded(const IndexExpr& e, const TileStructure& structure,
     if (opposite.is_const()) {
       result = meet(result, {opposite.constant() - c.range.hi, opposite.constant() - c.range.lo});
     }
-    result = meet(result, multiple_of(c, e, narrowed));
   }
-  return result;
+  constexpr int kMostSummed = 3;
+  AffineForm form;
+  if (constraints.empty() || !as_affine(e, &form)) return result;
+  return meet(result, range_of_sum(form, affine_of(constraints), narrowed, kMostSummed));
 }
 
 namespace {

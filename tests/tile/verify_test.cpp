@@ -129,6 +129,26 @@ TEST(VerifyTileProgram, SeesThatWindowsEndAtBorders) {
   expect_refused(blocks, "-i+1", "-i", "along coordinate 0 of extent 32");
 }
 
+TEST(VerifyTileProgram, SeesThatWindowsEndAtTwoBordersOfOneAxis) {
+  // Over blocks of eight elements and within each.
+  constexpr std::string_view kWindows =
+      R"(kernel windows(x: f32[24,9], out y: f32[3,5,9]) blocks P warps 1 {
+  j: 9;
+  grid i in 3, a in 5 {
+    seq k in max(0, -i+1) .. min(3, -i+4), b in max(0, -a*2+1) .. min(3, -a*2+9) carry m[j]: f32 = 0 @[j=REG_9] {
+      m'[j] = m[j] + x[i*8+k*8+a*2+b-9,j] @[j=REG_9];
+    }
+    y[i,a,j] = m[j] @[j=REG_9];
+  }
+}
+)";
+  EXPECT_EQ(refusal(std::string(kWindows)), "accepted");
+  for (const auto& [from, to] : {std::pair("-i+1", "-i"), std::pair("-i+4", "-i+5"),
+                                 std::pair("-a*2+1", "-a*2"), std::pair("-a*2+9", "-a*2+10")}) {
+    expect_refused(kWindows, from, to, "along coordinate 0 of extent 24");
+  }
+}
+
 TEST(VerifyTileProgram, NamesWhatTheTextGetsWrong) {
   expect_refused(kRows, "exp(x[i,j])", "exp(z[i,j])", "6:20: `z` is not defined");
   expect_refused(kRows, "exp(x[i,j])", "exq(x[i,j])", "6:16: there is no function `exq`");
