@@ -7,6 +7,25 @@
 
 namespace weft {
 
+namespace {
+
+/// What the kernels that still wait make.
+Error cyclic(const TensorProgram& program, const std::vector<Group>& groups,
+             const std::vector<FusionPlan::Step>& units, const std::vector<int>& waits) {
+  std::string waiting;
+  for (size_t u = 0; u < units.size(); ++u) {
+    if (waits[u] == 0 || units[u].opaque) continue;
+    const Group& group = groups[static_cast<size_t>(units[u].index)];
+    const TensorExpr& last = program.exprs[static_cast<size_t>(group.exprs.back())];
+    waiting +=
+        (waiting.empty() ? "" : ", ") + program.tensors[static_cast<size_t>(last.output)].name;
+  }
+  return Error{ErrorCode::kInternal,
+               "the partition is cyclic: the kernels of " + waiting + " wait for each other"};
+}
+
+}  // namespace
+
 Result<std::vector<FusionPlan::Step>> order_kernels(const TensorProgram& program,
                                                     const std::vector<Group>& groups) {
   const TensorUses uses = tensor_uses(program);
@@ -77,16 +96,7 @@ Result<std::vector<FusionPlan::Step>> order_kernels(const TensorProgram& program
     }
   }
   if (order.size() == units.size()) return order;
-  std::string waiting;
-  for (size_t u = 0; u < units.size(); ++u) {
-    if (waits[u] == 0 || units[u].opaque) continue;
-    const Group& group = groups[static_cast<size_t>(units[u].index)];
-    const TensorExpr& last = program.exprs[static_cast<size_t>(group.exprs.back())];
-    waiting +=
-        (waiting.empty() ? "" : ", ") + program.tensors[static_cast<size_t>(last.output)].name;
-  }
-  return Error{ErrorCode::kInternal,
-               "the partition is cyclic: the kernels of " + waiting + " wait for each other"};
+  return cyclic(program, groups, units, waits);
 }
 
 }  // namespace weft
