@@ -14,7 +14,7 @@
 #include "driver/explain/explained.h"
 #include "driver/explain/plan_totals.h"
 #include "expr/tensor_program.h"
-#include "import/onnx/import_onnx.h"
+#include "import/builder/imported_model.h"
 #include "kernel/kernel_function.h"
 #include "plan/fusion_plan.h"
 #include "plan/planners/planners.h"

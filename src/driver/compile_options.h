@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "import/onnx/import_onnx.h"
+#include "import/builder/imported_model.h"
 #include "kernel/kernel_function.h"
 #include "support/cache_folder.h"
 #include "target/target.h"

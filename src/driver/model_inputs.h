@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "import/onnx/import_onnx.h"
+#include "import/builder/imported_model.h"
 #include "runtime/program.h"
 #include "support/result.h"
 #include "support/tensor.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "driver/compile_options.h"
-#include "import/onnx/import_onnx.h"
+#include "import/builder/imported_model.h"
 
 namespace weft {
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "import/onnx/import_onnx.h"
 #include "io/tensor_file.h"
 
 namespace weft {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "import/onnx/import_onnx.h"
+#include "import/builder/imported_model.h"
 #include "support/result.h"
 #include "support/tensor.h"
 

@@ -8,7 +8,7 @@
 
 #include "driver/cache/model_files.h"
 #include "driver/explain/plan_totals.h"
-#include "import/onnx/import_onnx.h"
+#include "import/builder/imported_model.h"
 #include "runtime/program.h"
 #include "support/cache_folder.h"
 

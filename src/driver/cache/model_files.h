@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "import/onnx/import_onnx.h"
+#include "import/builder/imported_model.h"
 #include "support/hash.h"
 #include "support/tensor.h"
 
