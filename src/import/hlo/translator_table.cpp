@@ -1,0 +1,31 @@
+#include <unordered_map>
+
+#include "import/hlo/translator.h"
+
+namespace weft::hlo {
+namespace {
+
+using Index = std::unordered_map<std::string_view, const Translator*>;
+
+Index make_index() {
+  Index index;
+  for (const TranslatorTable& table :
+       {elementwise_translators(), bit_translators(), constant_translators(),
+        movement_translators(), dynamic_slice_translators(), gather_translators(),
+        scatter_translators(), contraction_translators(), reduction_translators(),
+        window_translators(), sort_translators(), call_translators(), loop_translators(),
+        random_translators()}) {
+    for (const Translator& row : table) index.emplace(row.opcode, &row);
+  }
+  return index;
+}
+
+}  // namespace
+
+const Translator* find_translator(std::string_view opcode) {
+  static const Index index = make_index();
+  const auto found = index.find(opcode);
+  return found != index.end() ? found->second : nullptr;
+}
+
+}  // namespace weft::hlo
