@@ -21,6 +21,7 @@ find_package(CLI11 2.1 REQUIRED)
 weft_find_library(weft::xxhash xxhash.h xxhash)
 weft_find_library(weft::protozero protozero/pbf_reader.hpp)
 weft_find_library(weft::minizip minizip/unzip.h minizip)
+weft_find_library(weft::zlib zlib.h z)
 
 # weft_use_jemalloc(target): the allocator of an executable. Compiling makes and drops many small objects from several threads, which
 # takes jemalloc a third of the C library's time. Libraries leave the choice to the program that embeds them.

@@ -11,6 +11,7 @@
 #include "driver/passes.h"
 #include "driver/plan_file.h"
 #include "driver/reproducer.h"
+#include "io/import_model.h"
 
 namespace weft {
 
@@ -62,7 +63,7 @@ std::shared_future<std::shared_ptr<Compilation>> compile_beside(const std::strin
   }
 }
 
-Status import_model(Compilation& c) {
+Status import_graph(Compilation& c) {
   ImportOptions import = c.options.import;
   if (keeps_sizes_open(c.options)) {
     import.inputs_bound = [&](const std::vector<ImportedInput>& inputs) {
@@ -70,7 +71,7 @@ Status import_model(Compilation& c) {
         c.other = compile_beside(c.model, std::move(*other));
     };
   }
-  WEFT_ASSIGN_OR_RETURN(c.imported, import_onnx(c.model, import));
+  WEFT_ASSIGN_OR_RETURN(c.imported, import_model(c.model, import));
   c.graph = std::move(c.imported.graph);
   const bool specialised = std::ranges::any_of(
       c.imported.inputs, [](const ImportedInput& input) { return input.specialised.has_value(); });
@@ -81,10 +82,6 @@ Status import_model(Compilation& c) {
 /// The model's graph; kUnsupported and kInvalidInput for files that hold none.
 Status read_model(Compilation& c) {
   const auto start = std::chrono::steady_clock::now();
-  if (c.model.ends_with(".hlo") || c.model.ends_with(".hlo.gz")) {
-    return unsupported("'" + c.model +
-                       "': HLO modules are not there yet; use a .onnx or .graph file");
-  }
   if (c.model.ends_with(".weft")) {
     return invalid_input("'" + c.model +
                          "' is a compiled artefact: run, bench and explain take it; everything "
@@ -93,7 +90,7 @@ Status read_model(Compilation& c) {
   if (c.model.ends_with(".graph")) {
     WEFT_ASSIGN_OR_RETURN(c.graph, read_graph_file(c.model));
   } else {
-    WEFT_RETURN_IF_ERROR(import_model(c));
+    WEFT_RETURN_IF_ERROR(import_graph(c));
   }
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
   c.timings.push_back({kImportPass, spent.count()});

@@ -56,7 +56,7 @@ Hash128 model_key(const Hash128& file, const CompileOptions& o) {
 
 /// Whether the options ask for nothing but a program.
 bool is_plain(const std::string& path, const CompileOptions& o) {
-  return path.ends_with(".onnx") && (!o.device || !o.device->is_gpu() || o.device_code) &&
+  return !path.ends_with(".graph") && (!o.device || !o.device->is_gpu() || o.device_code) &&
          !o.cache_dir.empty() && !o.verify && o.dump_dir.empty() && o.stop_after.empty() &&
          !o.tamper;
 }

@@ -29,7 +29,9 @@ std::string planner_help() {
 }
 
 void add_model_options(CLI::App& app, ModelOptions& o) {
-  app.add_option("model", o.model, "A .onnx file, a printed .graph or a .weft artefact")
+  app.add_option(
+         "model", o.model,
+         "A .onnx file, an HLO module (.hlo, .hlo.gz), a printed .graph or a .weft artefact")
       ->required();
   app.add_option(
       "--input", o.inputs,

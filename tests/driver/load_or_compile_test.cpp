@@ -67,8 +67,8 @@ class LoadOrCompileTest : public ::testing::Test {
                .model();
   }
 
-  CompiledModel load() const {
-    auto model = load_or_compile((root_ / "m.onnx").string(), options_);
+  CompiledModel load(const char* name = "m.onnx") const {
+    auto model = load_or_compile((root_ / name).string(), options_);
     EXPECT_TRUE(model.ok()) << model.error().message;
     if (!model.ok()) return {};
     if (model->stored.valid()) model->stored.wait();
@@ -98,6 +98,17 @@ class LoadOrCompileTest : public ::testing::Test {
   fs::path root_;
   CompileOptions options_;
 };
+
+TEST_F(LoadOrCompileTest, FindsAnHloModuleAgain) {
+  std::ofstream(root_ / "m.hlo") << "HloModule m\nENTRY main {\n  x = f32[8] parameter(0)\n"
+                                    "  ROOT y = f32[8] exponential(x)\n}\n";
+  options_.import.bind.clear();
+  EXPECT_NE(load("m.hlo").compilation, nullptr);
+  const CompiledModel warm = load("m.hlo");
+  EXPECT_EQ(warm.compilation, nullptr);
+  ASSERT_EQ(warm.inputs.size(), 1U);
+  EXPECT_EQ(warm.inputs[0].name, "arg0");
+}
 
 TEST_F(LoadOrCompileTest, FindsTheWholeModelAgain) {
   CompiledModel cold = load();

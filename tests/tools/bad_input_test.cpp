@@ -47,8 +47,15 @@ TEST_F(BadInput, FilesThatAreNoModels) {
   expect_message(run_weft({"run", folder_.write("m.graph", "(x: f32[2]) { y = nothing x")}), 2,
                  {"m.graph", "1:"});
   expect_message(run_weft({"run", folder_.write("m.weft", "")}), 2, {"not a weft artefact"});
-  expect_message(run_weft({"run", "m.hlo"}), 3, {"HLO", "not there yet"});
-  expect_message(run_weft({"explain", "m.hlo.gz"}), 3, {"HLO", "not there yet"});
+  expect_message(run_weft({"run", folder_.write("m.hlo", "HloModule m\nENTRY")}), 2,
+                 {"m.hlo", "line 2, column 6"});
+  const std::string unknown = folder_.write("f.hlo", R"(HloModule m
+ENTRY main {
+  x = c64[3] parameter(0)
+  y = c64[3] fft(x)
+  ROOT r = f32[3] custom-call(x), custom_call_target="mine"
+})");
+  expect_message(run_weft({"explain", unknown}), 3, {"f.hlo", "c64[3]"});
 }
 
 /// Names are bytes: none of them reaches a terminal as it is, or breaks a JSON text.
