@@ -253,7 +253,7 @@ class Executable {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Compiles a .onnx model.
+/// Compiles a .onnx model or an HLO module (.hlo, .hlo.gz).
 Result<Executable> compile(const std::string& path, const CompileOptions& options = {});
 /// Loads a .weft artefact.
 Result<Executable> load(const std::string& path, const LoadOptions& options = {});
