@@ -107,14 +107,35 @@ struct ThreadTilesChoice {
 using Choice = std::variant<SweepChoice, PanelChoice, RowsChoice, TwoWaysChoice, TilesChoice,
                             ThreadTilesChoice>;
 
-/// How one kernel is composed: one iteration space, or members side by side on disjoint blocks.
+/// How the work of a kernel is cut into blocks: loops over the blocks, then loops that a block
+/// walks in turns, each in steps along one axis of each root. A turn's axis that a loop over the
+/// blocks has, too, is walked within its step. Expressions are called by their positions in the
+/// group.
+struct BlockPartition {
+  struct Loop {
+    int64_t step = 1;
+    bool turns = false;
+    std::vector<int> axes;  ///< by root; -1: the root has none
+    friend bool operator==(const Loop&, const Loop&) = default;
+  };
+  std::vector<int> roots;
+  std::vector<Loop> loops;
+  friend bool operator==(const BlockPartition&, const BlockPartition&) = default;
+};
+
+/// How one kernel is composed: one iteration space, stages of its blocks that hand each other
+/// values on chip, or members side by side on disjoint blocks.
 ///     leaf(rows vec_axis 1 free [0] row [1] digits {0: WARP_8, 1: REG_2-LANE_32-VEC_4} warps 8)
-///     pack { leaf(…); leaf(…) }
+///     block(v7: d0 1, d1 64) { leaf(panel …) v0 v1; leaf(sweep …) v2 v3 v4 v5 v6; leaf(panel …) v7
+///     } pack { leaf(…); leaf(…) }
 struct Composition {
-  enum class Kind : uint8_t { kLeaf, kPack };
+  enum class Kind : uint8_t { kLeaf, kBlock, kPack };
   Kind kind = Kind::kLeaf;
   Choice choice;                     ///< kLeaf
-  std::vector<Composition> members;  ///< kPack
+  std::vector<Composition> members;  ///< kPack; kBlock: its stages, leaves, in their order
+  BlockPartition partition;          ///< kBlock
+  /// kBlock: by stage, positions in the group of the expressions that it makes, ascending.
+  std::vector<std::vector<int>> stages;
   /// kLeaf: the library whose call runs in its place where there is one; empty: none.
   std::string library;
   friend bool operator==(const Composition&, const Composition&) = default;
@@ -125,9 +146,12 @@ std::string_view choice_name(const Choice& choice);
 
 /// Fields that have their default are left out.
 std::string print(const Choice& choice);
+/// `v7: d0 1, d1 64; d1 8`: the roots, the loops over blocks, behind `;` those that a block walks.
+std::string print(const BlockPartition& partition);
 std::string print(const Composition& composition);
 /// The inverses of print. Errors (kInvalidInput) begin with "line:column: ".
 Result<Choice> parse_choice(TextCursor& cursor);
+Result<BlockPartition> parse_partition(TextCursor& cursor);
 Result<Composition> parse_composition(TextCursor& cursor);
 /// Of the printed text.
 Hash128 choice_hash(const Composition& composition);

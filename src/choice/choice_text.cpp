@@ -166,44 +166,6 @@ std::string print(const Choice& choice) {
   return std::visit([](const auto& c) { return text_of_choice(c); }, choice);
 }
 
-std::string print(const Composition& composition) {
-  if (composition.kind == Composition::Kind::kLeaf) {
-    const std::string call =
-        composition.library.empty() ? "" : "call " + print_name(composition.library) + " else ";
-    return "leaf(" + call + print(composition.choice) + ")";
-  }
-  std::string out = "pack {";
-  for (const Composition& member : composition.members)
-    out += (out.size() > 6 ? "; " : " ") + print(member);
-  return out + " }";
-}
-
 Result<Choice> parse_choice(TextCursor& cursor) { return ChoiceReader(cursor).run(); }
-
-Result<Composition> parse_composition(TextCursor& cursor) {
-  Composition out;
-  if (cursor.take("leaf")) {
-    WEFT_RETURN_IF_ERROR(cursor.expect("("));
-    if (cursor.take("call")) {
-      WEFT_ASSIGN_OR_RETURN(out.library, cursor.name());
-      WEFT_RETURN_IF_ERROR(cursor.expect("else"));
-    }
-    WEFT_ASSIGN_OR_RETURN(out.choice, parse_choice(cursor));
-    WEFT_RETURN_IF_ERROR(cursor.expect(")"));
-    return out;
-  }
-  if (!cursor.take("pack")) return cursor.error("expected leaf(…) or pack { … }");
-  out.kind = Composition::Kind::kPack;
-  WEFT_RETURN_IF_ERROR(cursor.expect("{"));
-  do {
-    if (cursor.peek() != 'l') return cursor.error("the members of a pack are leaves");
-    WEFT_ASSIGN_OR_RETURN(Composition member, parse_composition(cursor));
-    out.members.push_back(std::move(member));
-  } while (cursor.take(";"));
-  WEFT_RETURN_IF_ERROR(cursor.expect("}"));
-  return out;
-}
-
-Hash128 choice_hash(const Composition& composition) { return hash128(print(composition)); }
 
 }  // namespace weft

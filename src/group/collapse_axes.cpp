@@ -43,8 +43,10 @@ std::vector<int> physical_order(const Tensor& t) {
   return order;
 }
 
-GroupView extract(const TensorProgram& program, const Group& group,
-                  const std::map<TensorId, Layout>& orders, const GroupKey* key) {
+}  // namespace
+
+GroupView cut_group(const TensorProgram& program, const Group& group,
+                    const std::map<TensorId, Layout>& orders, const GroupKey* key) {
   GroupView view;
   std::map<TensorId, TensorId> local;
   std::vector<std::vector<int>> order;
@@ -102,6 +104,8 @@ GroupView extract(const TensorProgram& program, const Group& group,
   for (const TensorId t : group.outputs) view.group.outputs.push_back(local.at(t));
   return view;
 }
+
+namespace {
 
 /// Own axis of an expression for a common axis, -1 if it has none.
 int own_axis(const GroupAxes& axes, size_t position, int axis) {
@@ -240,7 +244,7 @@ class AxisMerge {
 GroupView collapse_axes(const TensorProgram& program, const Group& group,
                         const std::map<TensorId, Layout>& orders, const GroupKey* key,
                         Result<GroupAxes>* out) {
-  GroupView view = extract(program, group, orders, key);
+  GroupView view = cut_group(program, group, orders, key);
   for (bool changed = true; changed;) {
     changed = false;
     auto axes = derive_group_axes(view.program, view.group);

@@ -18,6 +18,11 @@ struct GroupView {
   std::vector<TensorId> original;  ///< by tensor of `program`
 };
 
+/// The cut alone: axes stay as they are, in the order of memory. Requires and takes what
+/// collapse_axes does.
+GroupView cut_group(const TensorProgram& program, const Group& group,
+                    const std::map<TensorId, Layout>& orders = {}, const GroupKey* key = nullptr);
+
 /// Requires: layouts of intermediates are permutations. Establishes: the same meaning element by
 /// element in physical order. `orders` are those that constants are to have, instead of their own:
 /// permutations, too. With a `key` tensors are called by

@@ -91,6 +91,67 @@ Result<GroupSpace> GroupSpace::of_key(const GroupKey& key, const TensorProgram& 
   return of_view(std::move(view), std::move(*axes), target);
 }
 
+namespace {
+
+/// The group with the extents of its boxes.
+GroupView boxed_view(const TensorProgram& program, const Group& group, const BlockBoxes& boxes) {
+  GroupView view = cut_group(program, group);
+  std::map<TensorId, Shape> shapes;  // of what `program` makes
+  for (size_t e = 0; e < program.exprs.size(); ++e) {
+    Shape& shape = shapes[program.exprs[e].output];
+    for (const BoxAxis& axis : boxes.boxes[e]) shape.push_back(axis.extent);
+  }
+  for (size_t t = 0; t < view.original.size(); ++t) {
+    const auto made = shapes.find(view.original[t]);
+    if (made != shapes.end()) view.program.tensors[t].type.shape = made->second;
+  }
+  for (TensorExpr& e : view.program.exprs)
+    e.extents = view.program.tensors[static_cast<size_t>(e.output)].type.shape;
+  return view;
+}
+
+BlockFrame::Axis frame_axis(const BoxAxis& box, const RangeOf& range) {
+  const Interval at = range_of(box.origin, range);
+  const IndexExpr end = simplify(box.origin + box.extent, range);
+  return {at.lo < 0 ? max(box.origin, IndexExpr(0)) : box.origin,
+          at.hi + box.extent > box.full ? min(end, IndexExpr(box.full)) : end};
+}
+
+}  // namespace
+
+Result<GroupSpace> GroupSpace::of_stage(const TensorProgram& program, const Group& group,
+                                        const Target& target, const BlockBoxes& boxes) {
+  GroupView view = boxed_view(program, group, boxes);
+  WEFT_ASSIGN_OR_RETURN(GroupAxes axes, derive_group_axes(view.program, view.group));
+  BlockFrame frame;
+  frame.loops = static_cast<int>(boxes.loops.size());
+  frame.axes.resize(axes.axes.size());
+  std::vector<const BoxAxis*> box_of(axes.axes.size(), nullptr);
+  for (size_t a = 0; a < axes.axes.size(); ++a) frame.axes[a].end = axes.axes[a].extent;
+  const RangeOf range = [&](int loop) { return boxes.loops[static_cast<size_t>(loop)]; };
+  for (size_t p = 0; p < group.exprs.size(); ++p) {
+    const std::vector<BoxAxis>& box = boxes.boxes[static_cast<size_t>(group.exprs[p])];
+    for (size_t d = 0; d < box.size(); ++d) {
+      const auto a = static_cast<size_t>(axes.axis_of[p][d]);
+      const BoxAxis*& known = box_of[a];
+      const auto differ = [&](const BoxAxis& other) {
+        return !(other.origin == box[d].origin) || other.full != box[d].full;
+      };
+      if ((known != nullptr && differ(*known)) ||
+          (axes.axes[a].reduced && box[d].extent != box[d].full)) {
+        return unsupported(
+            "a block owes other boxes of the members along an axis of " +
+            view.program.tensors[static_cast<size_t>(view.program.exprs[p].output)].name);
+      }
+      known = &box[d];
+      frame.axes[a] = frame_axis(box[d], range);
+    }
+  }
+  WEFT_ASSIGN_OR_RETURN(GroupSpace space, of_view(std::move(view), std::move(axes), target));
+  space.frame_ = std::move(frame);
+  return space;
+}
+
 Result<GroupSpace> GroupSpace::of_view(GroupView view, GroupAxes axes, const Target& target) {
   GroupSpace space;
   space.view_ = std::move(view);

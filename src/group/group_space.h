@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "group/block_frame.h"
 #include "group/collapse_axes.h"
 #include "group/group_axes.h"
 #include "group/group_key.h"
@@ -30,6 +31,18 @@ class GroupSpace {
   /// For all groups of its key: tensors are called by their numbers (group/group_key.h).
   static Result<GroupSpace> of_key(const GroupKey& key, const TensorProgram& program,
                                    const Group& group, const Target& target);
+
+  /// For a stage of the blocks of a larger kernel: extents are those of the boxes that `boxes` says
+  /// that a block owes, by expression of `program`; the frame says where they stand. Axes stay as
+  /// they are. What other expressions of `program` make is read from where the block keeps it.
+  ///
+  /// Requires: row-major tensors, a box of each expression. Error (kUnsupported): a group without
+  /// common axes, or whose members' boxes differ along one.
+  static Result<GroupSpace> of_stage(const TensorProgram& program, const Group& group,
+                                     const Target& target, const BlockBoxes& boxes);
+
+  /// Where a stage stands; nothing of a group that is a kernel.
+  const std::optional<BlockFrame>& frame() const { return frame_; }
 
   /// The group's expressions and tensors, as kernels compute them: 16-bit floats that stay inside
   /// are float32 (group/widen_halves.h).
@@ -72,6 +85,7 @@ class GroupSpace {
 
   GroupView view_, wide_;
   GroupAxes axes_;
+  std::optional<BlockFrame> frame_;
   bool has_contraction_ = false, reduces_behind_product_ = false, streams_an_operand_ = false,
        wants_register_tile_ = false;
 };

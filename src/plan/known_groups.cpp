@@ -1,6 +1,6 @@
 #include "plan/known_groups.h"
 
-#include "schedule/template_table.h"
+#include "schedule/leaf/template_table.h"
 namespace weft {
 
 Decision KnownGroups::named(const Decision& decision, const GroupKey& key) const {
@@ -22,9 +22,9 @@ Decision KnownGroups::ask(std::string_view question, const Group& group,
   return named(found->second, key);
 }
 
-Decision KnownGroups::can_schedule(const Group& group) {
-  return ask("schedule", group,
-             [&](const GroupSpace& space) { return weft::can_schedule(space, target_); });
+Decision KnownGroups::can_be_leaf(const Group& group) {
+  return ask("leaf", group,
+             [&](const GroupSpace& space) { return weft::can_be_leaf(space, target_); });
 }
 
 Decision KnownGroups::can_reduce_both_ways(const Group& group) {
@@ -32,6 +32,20 @@ Decision KnownGroups::can_reduce_both_ways(const Group& group) {
     return Decision::forbid("the group does not reduce in two ways");
   return ask("two ways", group,
              [&](const GroupSpace& space) { return weft::can_reduce_both_ways(space, target_); });
+}
+
+Result<double> KnownGroups::block_us(const Group& group) {
+  const GroupKey key = keys_.of(group);
+  std::optional<Result<double>>& known = known_[key.hash].block_us;
+  if (!known) known = predicted_block_us(program_, group, key, target_);
+  if (known->ok()) return *known;
+  return unsupported(with_names(known->error().message, key, program_));
+}
+
+std::optional<double> KnownGroups::leaf_us(const Group& group) {
+  std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].leaf_us;
+  if (!known) known = predicted_leaf_us(program_, group, target_);
+  return *known;
 }
 
 std::optional<double> KnownGroups::product_us(const Group& group) {

@@ -18,19 +18,25 @@ class KnownGroups {
   KnownGroups(const TensorProgram& program, const Target& target)
       : program_(program), target_(target), keys_(program) {}
 
-  Decision can_schedule(const Group& group);
+  /// As a leaf.
+  Decision can_be_leaf(const Group& group);
   /// What a planner of its own asks of groups. Forbidden where the group has no space. `question`
   /// tells its answers from others'.
   Decision ask(std::string_view question, const Group& group,
                const std::function<Decision(const GroupSpace&)>& answer);
   Decision can_reduce_both_ways(const Group& group);
+  /// As blocks of stages; why it is none.
+  Result<double> block_us(const Group& group);
+  /// As a leaf, by the model of blocks.
+  std::optional<double> leaf_us(const Group& group);
   std::optional<double> product_us(const Group& group);
   std::optional<double> library_us(const Group& group);
 
  private:
   struct Known {
     std::map<std::string_view, Decision> decisions;  ///< reasons with numbers for names
-    std::optional<std::optional<double>> product_us, library_us;
+    std::optional<Result<double>> block_us;
+    std::optional<std::optional<double>> leaf_us, product_us, library_us;
   };
   Decision named(const Decision& decision, const GroupKey& key) const;
 

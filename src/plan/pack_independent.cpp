@@ -37,7 +37,7 @@ Result<ScheduledKernel> packable(const TensorProgram& program, const Group& grou
                                  const std::string& name, const Target& target,
                                  const ScheduledKernel& best) {
   if (can_pack(best)) return best;
-  auto without = schedule_group(program, group, without_waiting(target), name);
+  auto without = schedule_leaf(program, group, without_waiting(target), name);
   if (!without.ok() && without.error().code == ErrorCode::kUnsupported) return best;
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, std::move(without));
   kernel.estimate.microseconds =
@@ -215,7 +215,7 @@ Result<ScheduledKernel> build_members(const TensorProgram& program, const Planne
   for (size_t m = 0; m < kernel.members.size(); ++m) {
     WEFT_ASSIGN_OR_RETURN(
         ScheduledKernel schedule,
-        build_leaf(program, kernel.members[m], composition.members[m], apart, kernel.name));
+        build_composition(program, kernel.members[m], composition.members[m], apart, kernel.name));
     schedules.push_back(std::move(schedule));
   }
   return beside_each_other(program, kernel, std::move(schedules), target);
@@ -237,8 +237,9 @@ Result<ScheduledKernel> build_kernel(const TensorProgram& program, const Planned
   const bool packed = composition.kind == Composition::Kind::kPack;
   if (!packed && !kernel.members.empty())
     return invalid_input(kernel.name + " has members, and is composed as one group");
-  auto schedule = packed ? build_members(program, kernel, composition, target)
-                         : build_leaf(program, kernel.group, composition, target, kernel.name);
+  auto schedule = packed
+                      ? build_members(program, kernel, composition, target)
+                      : build_composition(program, kernel.group, composition, target, kernel.name);
   if (schedule.ok()) estimate_traffic(*schedule);
   return schedule;
 }

@@ -5,7 +5,7 @@
 #include "expr/text_cursor.h"
 #include "graph/graph_text.h"
 #include "plan/fusion_plan.h"
-#include "schedule/template_table.h"
+#include "schedule/leaf/template_table.h"
 
 namespace weft {
 
@@ -121,12 +121,15 @@ class PlanReader {
         }
       } while (cursor_.take(","));
     }
+    const bool as_composed = composition && is_for(*composition, target_);
+    // Building a block of stages asks all there is to ask.
+    const bool is_block = as_composed && composition->kind == Composition::Kind::kBlock;
     for (const Group& member : kernel.members) {
+      if (is_block) break;
       if (Decision legal = can_schedule(program, member, target_); !legal)
         return cursor_.error("no template holds this kernel: " + legal.reason());
     }
     if (kernel.members.size() == 1) kernel.members.clear();
-    const bool as_composed = composition && is_for(*composition, target_);
     auto scheduled = as_composed ? build_kernel(program, kernel, *composition, target_)
                                  : schedule_kernel(program, kernel, target_);
     if (!scheduled.ok()) return cursor_.error(scheduled.error().message);
@@ -153,7 +156,7 @@ class PlanReader {
 
   /// Whether the target has the templates that chose.
   static bool is_for(const Composition& composition, const Target& target) {
-    if (composition.kind == Composition::Kind::kPack) {
+    if (composition.kind != Composition::Kind::kLeaf) {
       return std::ranges::all_of(composition.members,
                                  [&](const Composition& m) { return is_for(m, target); });
     }

@@ -6,15 +6,36 @@
 #include "schedule/calls/library_call.h"
 #include "schedule/gpu/choose_two_ways.h"
 #include "schedule/gpu/matrix_product.h"
-#include "schedule/template_table.h"
+#include "schedule/stages/compose_block.h"
 #include "tile/analysis/derive_scopes.h"
 
 namespace weft {
 
+namespace {
+
+Decision leaf_decision(const Result<GroupSpace>& space, const Target& target) {
+  return space.ok() ? can_be_leaf(*space, target) : Decision::forbid(space.error().message);
+}
+
+std::string neither(const Decision& leaf, const Error& block) {
+  return leaf.reason() + "; as blocks of stages: " + block.message;
+}
+
+}  // namespace
+
 Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target) {
-  const auto space = GroupSpace::of(program, group, target);
-  if (!space.ok()) return Decision::forbid(space.error().message);
-  return can_schedule(*space, target);
+  const Decision leaf = leaf_decision(GroupSpace::of(program, group, target), target);
+  if (leaf) return leaf;
+  const auto block = compose_block(BlockSpace(program, group, target), target, "k", nullptr);
+  return block.ok() ? Decision::allow() : Decision::forbid(neither(leaf, block.error()));
+}
+
+Result<double> predicted_block_us(const TensorProgram& program, const Group& group,
+                                  const GroupKey& key, const Target& target) {
+  WEFT_ASSIGN_OR_RETURN(
+      const ScheduledKernel kernel,
+      compose_block(BlockSpace(program, group, target, &key), target, "k", nullptr));
+  return kernel.estimate.microseconds;
 }
 
 Decision can_reduce_both_ways(const GroupSpace& space, const Target& target) {
@@ -46,14 +67,25 @@ void finish(const GroupSpace& space, const Target& target, std::map<TensorId, La
 
 }  // namespace
 
-Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
-                                       const Target& target, const std::string& name) {
+Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group& group,
+                                      const Target& target, const std::string& name) {
   std::map<TensorId, Layout> orders = library_orders(program, group, target);
   WEFT_ASSIGN_OR_RETURN(const GroupSpace space, GroupSpace::of(program, group, target, orders));
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, rank_candidates(space, target, name, nullptr));
   finish(space, target, std::move(orders), &kernel);
   return kernel;
 }
+
+Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
+                                       const Target& target, const std::string& name) {
+  auto leaf = schedule_leaf(program, group, target, name);
+  if (leaf.ok() || leaf.error().code != ErrorCode::kUnsupported) return leaf;
+  auto block = compose_block(BlockSpace(program, group, target), target, name, nullptr);
+  if (block.ok()) return block;
+  return unsupported(leaf.error().message + "; as blocks of stages: " + block.error().message);
+}
+
+namespace {
 
 Result<ScheduledKernel> build_leaf(const TensorProgram& program, const Group& group,
                                    const Composition& composition, const Target& target,
@@ -79,11 +111,28 @@ Result<ScheduledKernel> build_leaf(const TensorProgram& program, const Group& gr
                        std::string(choice_name(composition.choice)));
 }
 
+}  // namespace
+
+Result<ScheduledKernel> build_composition(const TensorProgram& program, const Group& group,
+                                          const Composition& composition, const Target& target,
+                                          const std::string& name) {
+  if (composition.kind == Composition::Kind::kPack)
+    return invalid_input(name + " is one group, and is composed as several");
+  return composition.kind == Composition::Kind::kBlock
+             ? build_as_composed(BlockSpace(program, group, target), composition, target, name)
+             : build_leaf(program, group, composition, target, name);
+}
+
 Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,
                                                       const Group& group, const Target& target) {
   const std::map<TensorId, Layout> orders = library_orders(program, group, target);
-  WEFT_ASSIGN_OR_RETURN(const GroupSpace space, GroupSpace::of(program, group, target, orders));
+  const auto leaf = GroupSpace::of(program, group, target, orders);
   std::vector<Considered> out;
+  if (!leaf.ok() || !can_be_leaf(*leaf, target)) {
+    WEFT_RETURN_IF_ERROR(compose_block(BlockSpace(program, group, target), target, "k", &out));
+    return out;
+  }
+  const GroupSpace& space = *leaf;
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, rank_candidates(space, target, "k", &out));
   finish(space, target, orders, &kernel);
   if (!kernel.library) return out;
@@ -109,6 +158,11 @@ std::optional<double> predicted_library_us(const TensorProgram& program, const G
       library_call(space->declared(), space->group(), space->axes(), estimate, tensors, target);
   if (!call) return std::nullopt;
   return library_us(*call, estimate, target);
+}
+
+std::optional<double> predicted_leaf_us(const TensorProgram& program, const Group& group,
+                                        const Target& target) {
+  return blocks_of_leaf_us(BlockSpace(program, group, target), target);
 }
 
 std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,

@@ -4,12 +4,27 @@
 #include <string>
 #include <vector>
 
-#include "schedule/rank_candidates.h"
+#include "group/group_space.h"
+#include "schedule/leaf/rank_candidates.h"
+#include "schedule/leaf/template_table.h"
+#include "schedule/writer/scheduled_kernel.h"
+#include "schedule/writer/template.h"
 
 namespace weft {
 
-/// Whether some template builds the group as one kernel (schedule/template_table.h).
+/// Whether the group can be one kernel: a leaf, or blocks of stages. The reason names the
+/// expressions and the axes that do not agree. What is allowed here, schedule_group builds.
 Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target);
+
+/// What the group is predicted to take as blocks of stages. Error (kUnsupported): why it is none.
+/// Names are numbers of the key.
+Result<double> predicted_block_us(const TensorProgram& program, const Group& group,
+                                  const GroupKey& key, const Target& target);
+
+/// What a leaf takes by the model that prices blocks of stages, so that the two can be compared;
+/// nothing where it cannot be cut into blocks.
+std::optional<double> predicted_leaf_us(const TensorProgram& program, const Group& group,
+                                        const Target& target);
 
 /// What the group takes by the model that a GPU's product is tiled by; nothing where it holds no
 /// product that goes through tiles.
@@ -25,10 +40,14 @@ std::optional<double> predicted_library_us(const TensorProgram& program, const G
 /// then one kernel reads the rows once, though its reductions hand each other nothing.
 Decision can_reduce_both_ways(const GroupSpace& space, const Target& target);
 
-/// The best tile program among the templates' candidates. Error (kUnsupported): no template holds
-/// the group, and why.
+/// The best tile program among the templates' candidates; where no template holds the group, of
+/// blocks of stages. Error (kUnsupported): neither does, and why.
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name);
+
+/// The same of templates alone.
+Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group& group,
+                                      const Target& target, const std::string& name);
 
 /// Puts the traffic of the kernel's tile program in the place of what the cost model says about its
 /// bytes. Microseconds stay: they are those by which kernels were chosen.
@@ -36,9 +55,9 @@ void estimate_traffic(ScheduledKernel& kernel);
 
 /// The tile program of a group as it was composed, for the same program or one that binds the
 /// model's dimensions otherwise: nothing is chosen again. Error (kInvalidInput): what does not fit.
-Result<ScheduledKernel> build_leaf(const TensorProgram& program, const Group& group,
-                                   const Composition& composition, const Target& target,
-                                   const std::string& name);
+Result<ScheduledKernel> build_composition(const TensorProgram& program, const Group& group,
+                                          const Composition& composition, const Target& target,
+                                          const std::string& name);
 
 /// What was considered for a group, in the order of the templates and of their candidates.
 Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,

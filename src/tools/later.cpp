@@ -28,13 +28,8 @@ struct LaterOption {
   std::string_view commands;  ///< that will have it
 };
 constexpr LaterOption kOptions[] = {
-    {"--compare", "explain"},
-    {"--optimal", "explain"},
-    {"--compute-as-calls", "explain"},
-    {"--compositions", "explain"},
-    {"--html", "explain"},
-    {"--measure", "explain"},
-    {"--async", "run"},
+    {"--compare", "explain"},   {"--optimal", "explain"}, {"--compute-as-calls", "explain"},
+    {"--html", "explain"},      {"--measure", "explain"}, {"--async", "run"},
     {"--precision", kOfModels},
 };
 

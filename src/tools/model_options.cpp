@@ -46,6 +46,10 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option(
       "--plan", o.planner,
       planner_help() + "; FILE.plan: the plan that `dump --stage plan` printed, as it stands");
+  app.add_option("--compositions", o.compositions,
+                 "What a planner may make of expressions that share a kernel, apart by commas: "
+                 "leaf (one iteration space), block (stages of a block that hand each other values "
+                 "on chip); default: leaf");
   app.add_option("--threads", o.threads,
                  "Threads of a run; default: the cores that the process may use")
       ->check(CLI::Range(0, 1024));
@@ -114,8 +118,13 @@ Result<ModelRequest> model_request(const ModelOptions& o) {
   CompileOptions& c = request.options;
   if (is_plan_file(o.planner)) {
     WEFT_RETURN_IF_ERROR(read_plan_file(o.planner, &c));
+    if (!o.compositions.empty())
+      return invalid_input("--compositions is for planners, and " + o.planner +
+                           " says how each kernel is composed");
   } else {
     c.planner = o.planner;
+    c.compositions = o.compositions;
+    if (!o.compositions.empty()) WEFT_RETURN_IF_ERROR(parse_composition_kinds(o.compositions));
   }
   c.threads = o.threads;
   c.max_vector_bytes = o.vector_bytes;

@@ -18,6 +18,7 @@ struct ModelOptions {
   uint64_t seed = 0;
   std::string target = "cpu";
   std::string planner = "auto";
+  std::string compositions;
   int threads = 0;
   std::string cache;
   bool no_cache = false;

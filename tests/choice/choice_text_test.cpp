@@ -31,6 +31,11 @@ const char* const kTexts[] = {
     "leaf(thread_tiles others [0] inner [3] row_axis 1 column_axis 2 row_digits WARP_4-REG_8 "
     "column_digits LANE_8 warps 4 shared true)",
     "pack { leaf(rows vec_axis 0 free [0]); leaf(tiles m 16 n 8 k 16) }",
+    "block(v7: d1 1, d2 64; d2 8) { leaf(panel rows 6) v0 v1; leaf(sweep vec_axis 3) v2 v4; "
+    "leaf(panel rows 4) v7 }",
+    "block(v2) { leaf(sweep) v0 v1 v2 }",
+    "block(v1, v3: d0|- 1, d1|d0 8) { leaf(rows) v0 v1; leaf(rows) v2 v3 }",
+    "block(v0: ; d0 4) { leaf(rows) v0 }",
 };
 
 TEST(ChoiceText, PrintsAndParses) {
@@ -68,7 +73,14 @@ TEST(ChoiceText, SaysWhatIsWrong) {
       {"leaf(rows digits {0: WARP_4, 0: WARP_4})", "an axis stands twice"},
       {"pack { }", "the members of a pack are leaves"},
       {"pack { pack { leaf(tiles) } }", "the members of a pack are leaves"},
-      {"grid { }", "expected leaf(…) or pack { … }"},
+      {"grid { }", "expected leaf(…), block(…) { … } or pack { … }"},
+      {"block() { leaf(rows) v0 }", "expected v and a number"},
+      {"block(v0: d 1) { leaf(rows) v0 }", "expected d and a number"},
+      {"block(v0, v1: d0 1) { leaf(rows) v0 v1 }", "a loop has an axis, or -, of each root"},
+      {"block(v0: d0 0) { leaf(rows) v0 }", "a step is at least 1"},
+      {"block(v0: d0 1) { leaf(rows) }", "expected v and a number"},
+      {"block(v0: d0 1) { leaf(rows) v1 v0 }", "a stage's expressions stand in their order"},
+      {"block(v0: d0 1) { pack { leaf(rows) } v0 }", "`leaf` is expected"},
   };
   for (const BadText& bad : kBad) {
     const auto composition = read(bad.text);

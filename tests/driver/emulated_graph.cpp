@@ -28,7 +28,7 @@ HostTensor values(const TensorType& type, uint64_t seed) {
 }
 
 /// Null compilation after a failure, which is reported.
-EmulatedRun run(const std::string& text, const Target& target, bool fast_math,
+EmulatedRun run(const std::string& text, CompileOptions options,
                 std::vector<HostTensor>* expected) {
   EmulatedRun out;
   auto graph = parse_graph(text);
@@ -39,10 +39,7 @@ EmulatedRun run(const std::string& text, const Target& target, bool fast_math,
   }
   auto right = interpret(*graph, out.inputs);
   EXPECT_TRUE(right.ok()) << right.error().message;
-  CompileOptions options;
-  options.device = target;
   options.verify = true;
-  options.fast_math = fast_math;
   auto compiled = compile_graph(*graph, options);
   EXPECT_TRUE(compiled.ok()) << compiled.error().message;
   if (!compiled.ok() || !right.ok()) return out;
@@ -105,9 +102,11 @@ int64_t EmulatedRun::sector_bytes() const {
 }
 
 EmulatedRun run_and_compare(const std::string& graph, const Target& target, double tolerance,
-                            bool fast_math) {
+                            bool fast_math, CompileOptions options) {
+  options.device = target;
+  options.fast_math = fast_math;
   std::vector<HostTensor> expected;
-  EmulatedRun out = run(graph, target, fast_math, &expected);
+  EmulatedRun out = run(graph, std::move(options), &expected);
   bool right = true;
   for (size_t o = 0; o < out.outputs.size(); ++o) {
     int wrong = 0;

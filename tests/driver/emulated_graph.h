@@ -40,10 +40,11 @@ struct EmulatedRun {
   int64_t sector_bytes() const;
 };
 
-/// Runs a graph on made-up inputs; elements of outputs that differ from the interpreter's by more
-/// than the tolerance (relative above 1) are failures.
+/// Runs a graph, compiled for the target with `options` beside it, on made-up inputs; elements of
+/// outputs that differ from the interpreter's by more than the tolerance (relative above 1) are
+/// failures.
 EmulatedRun run_and_compare(const std::string& graph, const Target& target, double tolerance = 1e-5,
-                            bool fast_math = false);
+                            bool fast_math = false, CompileOptions options = {});
 
 /// Compiles every kernel for sm_80, sm_90 and sm_100 where NVRTC is installed; a thread must not
 /// need more registers than its launch leaves it.

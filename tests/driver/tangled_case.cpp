@@ -20,13 +20,14 @@
 #include "tests/graph/random_graph.h"
 #include "tests/graph/tangled_graph.h"
 #include "tests/lower/run_kernel.h"
+#include "tests/schedule/expressed.h"
 #include "tile/check/verify_tile_program.h"
 #include "tile/text/tile_text.h"
 
 namespace weft::testing {
 namespace {
 
-/// A planner of these tests: merges whatever can_schedule allows, profitable or not.
+/// A planner of these tests: merges whatever one kernel can hold, profitable or not.
 constexpr const char* kBold = "bold";
 
 /// What a program computes, and how far rounding may move it: the same expressions with every
@@ -200,6 +201,7 @@ std::string kernel_fault(const TensorProgram& program, const ScheduledKernel& sc
 
 /// Merges groups along edges in a random order where that is legal, then schedules what came of it.
 std::string bold_fault(const Compilation& c, uint64_t seed, Reference* reference) {
+  const bool blocks = !c.options.compositions.empty();
   const TensorProgram& program = c.tensors;
   TestRandom random(seed ^ 0xb01d);
   FusionGraph graph(program);
@@ -214,11 +216,14 @@ std::string bold_fault(const Compilation& c, uint64_t seed, Reference* reference
     std::swap(edges[n - 1],
               edges[static_cast<size_t>(random.between(0, static_cast<int64_t>(n) - 1))]);
   }
+  // What blocks of stages hold is asked by building them.
+  const size_t most = blocks ? 12 : 40;
   for (const FusionGraph::Edge& edge : edges) {
     const std::array<int, 2> both = {graph.group_of(edge.producer), graph.group_of(edge.consumer)};
     if (both[0] == both[1] || !graph.is_convex(both)) continue;
     const Group merged = graph.merged(both[0], both[1]);
-    if (merged.exprs.size() <= 40 && can_schedule(program, merged, c.target))
+    const auto holds = blocks ? can_schedule : is_leaf;
+    if (merged.exprs.size() <= most && holds(program, merged, c.target))
       graph.merge(both[0], both[1]);
   }
   int k = 0;
@@ -243,6 +248,7 @@ std::string bold_fault(const Compilation& c, uint64_t seed, Reference* reference
 CompileOptions options_for(const TangledCase& c) {
   CompileOptions options;
   options.planner = c.planner == kBold ? "auto" : c.planner;
+  options.compositions = c.compositions;
   options.device = c.target;
   options.fast_math = c.fast_math;
   options.verify = true;
@@ -378,6 +384,7 @@ TangledCase tangled_case(uint64_t seed) {
   c.seed = seed;
   c.runs = random.chance(50);
   c.planner = random.pick(std::vector<std::string>{"auto", "auto", "auto", "xla", "none", kBold});
+  c.compositions = seed % 4 == 3 ? "leaf,block" : "";
   c.target = *find_target(random.pick(known_targets()));
   if (c.target.is_gpu()) {
     if (c.runs && random.chance(60)) {
@@ -397,6 +404,7 @@ std::string describe(const TangledCase& c) {
     text += fmt::format(", {} SMs{}", c.target.sm_count,
                         c.target.grid_barriers ? "" : ", no barriers of the grid");
   }
+  if (!c.compositions.empty()) text += ", --compositions " + c.compositions;
   return text + (c.fast_math ? ", --fast-math" : "") +
          fmt::format(", {} nodes{}", c.graph.nodes.size(), c.runs ? ", run" : "");
 }

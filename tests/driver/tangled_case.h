@@ -15,6 +15,7 @@ struct TangledCase {
   Graph graph;
   bool runs = false;  ///< small enough for the reference executors
   std::string planner;
+  std::string compositions;  ///< as CompileOptions::compositions
   bool fast_math = false;
   Target target;
 };

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "expr/open_axes.h"
+#include "schedule/leaf/template_table.h"
 #include "schedule/schedule.h"
-#include "schedule/template_table.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/schedule/expressed.h"
 #include "tests/schedule/schedule_case.h"
@@ -152,11 +152,11 @@ TEST_P(ScheduleCases, AreChosenBuiltAndRight) {
 
   const auto composition = composition_of(c.section("choice"));
   ASSERT_TRUE(composition.ok()) << composition.error().message;
-  const auto built = build_leaf(here.program, here.group, *composition, *target, "k");
+  const auto built = build_composition(here.program, here.group, *composition, *target, "k");
   ASSERT_TRUE(built.ok()) << built.error().message;
   EXPECT_EQ(print(built->program, built->scopes), c.section("tile program"));
   if (!there) return;
-  const auto again = build_leaf(there->program, there->group, *composition, *target, "k");
+  const auto again = build_composition(there->program, there->group, *composition, *target, "k");
   ASSERT_TRUE(again.ok()) << again.error().message;
   expect_right(*again, *there);
 }

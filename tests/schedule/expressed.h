@@ -29,4 +29,10 @@ inline Group whole_group(const TensorProgram& program) {
   return group;
 }
 
+/// Whether a template holds the group, or why not.
+inline Decision is_leaf(const TensorProgram& program, const Group& group, const Target& target) {
+  const auto space = GroupSpace::of(program, group, target);
+  return space.ok() ? can_be_leaf(*space, target) : Decision::forbid(space.error().message);
+}
+
 }  // namespace weft

@@ -48,7 +48,7 @@ TEST(Stitch, ReducesOnceWhatIsUsedAlongAnotherAxis) {
                   std::to_string(columns) + "]) {\n  s = reduce x, axes={1}, combiner=sum : " + v +
                   "\n  b = broadcast s, dims={0} : " + t + "\n  c = broadcast w, dims={1} : " + t +
                   "\n  y = mul b, c : " + t + "\n} -> (y)");
-    return can_schedule(p, whole_group(p), machine());
+    return is_leaf(p, whole_group(p), machine());
   };
   const Decision large = outer(64, 1024, 4096);
   EXPECT_FALSE(large);
@@ -82,8 +82,8 @@ TEST(Stitch, RefusesTheChoicesOfAnotherBinding) {
   const Group group = whole_group(narrow);
   const auto chosen = schedule_group(narrow, group, machine(), "k");
   ASSERT_TRUE(chosen.ok()) << chosen.error().message;
-  EXPECT_TRUE(build_leaf(narrow, group, chosen->composition, machine(), "k").ok());
-  EXPECT_FALSE(build_leaf(wide, group, chosen->composition, machine(), "k").ok());
+  EXPECT_TRUE(build_composition(narrow, group, chosen->composition, machine(), "k").ok());
+  EXPECT_FALSE(build_composition(wide, group, chosen->composition, machine(), "k").ok());
 }
 
 }  // namespace

@@ -123,6 +123,7 @@ TEST_F(BadInput, OptionsThatDoNotFit) {
   expect_message(run({"--bind", "N=4611686018427387904"}), 2, {"x"});
   expect_message(run({"--input", "x"}), 2, {"NAME=FILE"});
   EXPECT_EQ(run({"--thread", "2"}).exit_code, 2);
+  expect_message(run({"--compositions", "leaf,grid"}), 2, {"grid", "leaf and block"});
   expect_message(run_weft({"run", model, "--no-cache"}), 2, {"N", "--bind"});
 }
 
@@ -131,8 +132,7 @@ TEST_F(BadInput, OptionsThatAreNotThereYet) {
   const std::string model = folder_.write("m.onnx", small_model());
   const std::vector<std::pair<std::string, std::vector<std::string>>> later = {
       {"explain",
-       {"--compare", "--optimal", "--compute-as-calls", "--compositions=leaf,block",
-        "--html=plan.html", "--measure"}},
+       {"--compare", "--optimal", "--compute-as-calls", "--html=plan.html", "--measure"}},
       {"run", {"--async"}}};
   for (const auto& [command, options] : later) {
     for (const std::string& option : options) {

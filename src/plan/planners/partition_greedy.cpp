@@ -46,7 +46,28 @@ class Profit {
                                        moved(first) + moved(second) - moved(together)));
   }
 
+  /// Whether blocks of stages are predicted to be quicker than two kernels.
+  Decision composes(const Group& a, const Group& b, const Group& merged) {
+    if (merged.exprs.size() > kMaxExpressions)
+      return Decision::forbid(fmt::format("they would hold {} expressions", merged.exprs.size()));
+    const Result<double> together = known_.block_us(merged);
+    if (!together.ok()) return Decision::forbid(together.error().message);
+    const double saved = microseconds(a) + microseconds(b) - *together;
+    if (saved <= 0) return Decision::forbid(fmt::format("they take {:.1f} us longer", -saved));
+    return Decision::allow(fmt::format("blocks of stages save {:.1f} us", saved));
+  }
+
  private:
+  /// As the kernel that the group is scheduled as. A GPU's products have a model of their own.
+  double microseconds(const Group& group) {
+    if (!known_.can_be_leaf(group)) {
+      const Result<double> block = known_.block_us(group);
+      return block.ok() ? *block : estimate(group).microseconds;
+    }
+    const std::optional<double> us = target_.is_gpu() ? of_product(group) : known_.leaf_us(group);
+    return us ? *us : estimate(group).microseconds;
+  }
+
   Estimate estimate(const Group& group) const { return cost_.estimate(group.exprs, group.outputs); }
 
   bool holds_product(const Group& group) const {
@@ -90,16 +111,26 @@ class Profit {
 
 /// Stitches everything that a template can hold: elementwise chains, reductions over common axes
 /// with what feeds and follows them, contractions with what follows them; reductions of one tensor
-/// along its rows and across them. Scopes are derived when the tile program is built.
-Partition partition_greedy(const TensorProgram& program, const Target& target) {
+/// along its rows and across them; then what blocks of stages hold, kernel by kernel. Scopes are
+/// derived when the tile program is built.
+Partition partition_greedy(const TensorProgram& program, const Target& target,
+                           CompositionKinds kinds) {
   KnownGroups known(program, target);
   Profit profit(program, target, known);
   FusionRule rule;
-  rule.legal = [&](const Group& merged) { return known.can_schedule(merged); };
+  rule.legal = [&](const Group& merged) {
+    return kinds.leaf ? known.can_be_leaf(merged) : Decision::forbid("leaves are not tried");
+  };
   rule.profitable = [&](const Group& a, const Group& b, const Group& merged) {
     return profit.saves_time(a, b, merged);
   };
-  rule.legal_beside = [&](const Group& merged) { return known.can_reduce_both_ways(merged); };
+  if (kinds.leaf)
+    rule.legal_beside = [&](const Group& merged) { return known.can_reduce_both_ways(merged); };
+  if (kinds.block) {
+    rule.composes = [&](const Group& a, const Group& b, const Group& merged) {
+      return profit.composes(a, b, merged);
+    };
+  }
   return merge_greedily(program, rule);
 }
 

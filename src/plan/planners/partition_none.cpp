@@ -4,7 +4,7 @@
 namespace weft {
 
 /// One expression a kernel.
-Partition partition_none(const TensorProgram& program, const Target&) {
+Partition partition_none(const TensorProgram& program, const Target&, CompositionKinds) {
   FusionRule rule;
   rule.legal = [](const Group&) { return Decision::allow(); };
   rule.profitable = [](const Group&, const Group&, const Group&) {

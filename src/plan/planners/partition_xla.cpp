@@ -9,7 +9,7 @@
 #include "plan/fusion_graph.h"
 #include "plan/known_groups.h"
 #include "plan/planners/partitions.h"
-#include "schedule/template_table.h"
+#include "schedule/leaf/template_table.h"
 
 namespace weft {
 
@@ -146,7 +146,7 @@ class XlaFusion {
         if (shape(p) != shape(axes.reductions[0]))
           return Decision::forbid("two reductions of different shapes in one kernel");
       }
-      return can_schedule(space, target_);
+      return can_be_leaf(space, target_);
     });
   }
 
@@ -386,7 +386,7 @@ class XlaFusion {
 
 /// Thread composition only, the baseline of the papers (FusionStitching 2019 §2.1), by the rules of
 /// XLA's instruction fusion and multi-output fusion.
-Partition partition_xla(const TensorProgram& program, const Target& target) {
+Partition partition_xla(const TensorProgram& program, const Target& target, CompositionKinds) {
   return XlaFusion(program, target).run();
 }
 

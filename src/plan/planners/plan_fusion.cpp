@@ -63,8 +63,9 @@ void estimate_kernels(const TensorProgram& program, FusionPlan& plan) {
 
 /// `prefix` tells the kernels of a region from those around it.
 Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
-                                const Planner& planner, const std::string& prefix) {
-  Partition parts = planner.partition(program, target);
+                                const Planner& planner, CompositionKinds kinds,
+                                const std::string& prefix) {
+  Partition parts = planner.partition(program, target, kinds);
   FusionPlan plan;
   plan.planner = planner.name;
   plan.edges = std::move(parts.edges);
@@ -90,7 +91,7 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
           prefix + std::string(graph_op_name(program.opaques[o].node.op)) + std::to_string(o) + ".";
       if (program.opaques[o].regions.size() > 1) inside += std::to_string(regions.size()) + ".";
       WEFT_ASSIGN_OR_RETURN(FusionPlan inner,
-                            plan_program(*region, of_region(target), planner, inside));
+                            plan_program(*region, of_region(target), planner, kinds, inside));
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
     plan.regions.push_back(std::move(regions));
@@ -103,7 +104,11 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(options.planner));
-  return plan_program(program, target, *planner, {});
+  CompositionKinds kinds = planner->compositions;
+  if (!options.compositions.empty()) {
+    WEFT_ASSIGN_OR_RETURN(kinds, parse_composition_kinds(options.compositions));
+  }
+  return plan_program(program, target, *planner, kinds, {});
 }
 
 }  // namespace weft

@@ -8,6 +8,8 @@ namespace weft {
 
 struct PlanOptions {
   std::string planner = "auto";  ///< a name of planners.h
+  /// Kinds that may be tried (choice/composition_kinds.h); empty: the planner's.
+  std::string compositions;
 };
 
 /// Plans `program` (and its regions) by the planner named in `options`. Deterministic. Errors for

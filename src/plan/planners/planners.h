@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "choice/composition_kinds.h"
 #include "plan/partition.h"
 
 namespace weft {
@@ -12,7 +13,9 @@ namespace weft {
 struct Planner {
   std::string_view name;
   std::string_view help;  ///< half a line
-  Partition (*partition)(const TensorProgram&, const Target&) = nullptr;
+  Partition (*partition)(const TensorProgram&, const Target&, CompositionKinds) = nullptr;
+  /// Tried where the options name none.
+  CompositionKinds compositions = {.leaf = true};
   /// Products of one input become one before the program is planned (expr: merge_products).
   bool merges_products = false;
   /// Where merged products raise the peak of the arena above that of no fusion at all, the program

@@ -47,6 +47,28 @@ void merge_beside(const FusionRule& rule, TensorId tensor, FusionGraph& graph) {
   }
 }
 
+/// The edges between groups that stayed apart, once more.
+void compose(const FusionRule& rule, FusionGraph& graph, std::vector<EdgeDecision>& edges) {
+  for (EdgeDecision& edge : edges) {
+    if (edge.verdict == Verdict::kFused) continue;
+    const int a = graph.group_of(edge.producer), b = graph.group_of(edge.consumer);
+    if (a == b) {
+      edge.verdict = Verdict::kFused;
+      edge.reason = "already in one kernel";
+      continue;
+    }
+    if (graph.is_opaque(a) || graph.is_opaque(b) || !stays_acyclic(graph, a, b)) continue;
+    const Decision composes = rule.composes(graph.group(a), graph.group(b), graph.merged(a, b));
+    if (!composes) {
+      edge.reason += "; as blocks of stages: " + composes.reason();
+      continue;
+    }
+    graph.merge(a, b);
+    edge.verdict = Verdict::kFused;
+    edge.reason = composes.reason();
+  }
+}
+
 }  // namespace
 
 Partition merge_greedily(const TensorProgram& program, const FusionRule& rule) {
@@ -63,6 +85,7 @@ Partition merge_greedily(const TensorProgram& program, const FusionRule& rule) {
     for (size_t t = 0; t < program.tensors.size(); ++t)
       merge_beside(rule, static_cast<TensorId>(t), graph);
   }
+  if (rule.composes) compose(rule, graph, out.edges);
   out.groups = graph.groups();
   return out;
 }

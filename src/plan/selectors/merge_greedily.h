@@ -14,11 +14,15 @@ struct FusionRule {
   std::function<Decision(const Group& a, const Group& b, const Group& merged)> profitable;
   /// Legality of groups that hand each other nothing and read a tensor both; none: they stay apart.
   std::function<Decision(const Group& merged)> legal_beside = nullptr;
+  /// Whether two groups that a read joins and that stayed apart should be blocks of stages; none:
+  /// they stay apart. Why not is said behind the reason that was given before.
+  std::function<Decision(const Group& a, const Group& b, const Group& merged)> composes = nullptr;
 };
 
 /// Walks the edges in step order; where the rule allows the union of two groups, they merge.
 /// Records a verdict for every edge between two expressions. Then groups that read the same tensor
-/// merge where `legal_beside` allows it.
+/// merge where `legal_beside` allows it, and groups along the edges that are left where they
+/// compose.
 Partition merge_greedily(const TensorProgram& program, const FusionRule& rule);
 
 }  // namespace weft

@@ -109,7 +109,8 @@ void SweepChooser::choose_axes() {
   } else {
     choose_rows();
   }
-  if (!axes_.reductions.empty() || extent <= 2 * kStitchChunk) return;
+  // A core has its boxes for itself.
+  if (!axes_.reductions.empty() || extent <= 2 * kStitchChunk || space_.frame()) return;
   int64_t items = 1;
   for (const int a : c_.grid) items *= axes_.axes[static_cast<size_t>(a)].extent;
   c_.chunked = items < kItemsPerThread * target_.threads;

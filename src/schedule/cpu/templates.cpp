@@ -79,16 +79,17 @@ Result<ScheduledKernel> build_sweep(const GroupSpace& space, const Choice& choic
   };
   if (c.kept.size() != static_cast<size_t>(space.size()) ||
       !covers_axes(space.axes(), c.grid, c.inner) || !is_tile(c.rows, c.vectors, c.lanes) ||
-      c.row_vector != inside || (!inside && !in_grid(c.vec_axis)) || !in_grid(c.row_axis))
+      (c.chunked && space.frame()) || c.row_vector != inside || (!inside && !in_grid(c.vec_axis)) ||
+      !in_grid(c.row_axis))
     return not_of_space(name);
   return build_stitch(space, c, name);
 }
 
 constexpr Template kTemplates[] = {
     {"panel", "a register tile of one reduction's results, constants laid out in panels",
-     panel_applies, panel_candidates, build_panel},
+     panel_applies, panel_candidates, build_panel, nullptr, true},
     {"sweep", "rows, columns and element-wise chains in a sweep for each level of reductions",
-     sweep_applies, sweep_candidates, build_sweep},
+     sweep_applies, sweep_candidates, build_sweep, nullptr, true},
 };
 
 }  // namespace

@@ -170,7 +170,10 @@ void ThreadTileChooser::choose_tile() {
         const bool spills = registers_of(r, c * vec) > target_.registers_per_thread;
         if (wasteful || spills) continue;
         const int64_t blocks = others * ceil_div(rows, tile_rows) * ceil_div(columns, tile_columns);
-        const double waves = static_cast<double>(blocks * warps) / (4.0 * target_.sm_count);
+        // A stage has the warps of one block, which goes through all tiles.
+        const double waves = space_.frame()
+                                 ? static_cast<double>(warps) / static_cast<double>(kMostWarps)
+                                 : static_cast<double>(blocks * warps) / (4.0 * target_.sm_count);
         // Loads an FMA, and how much of the machine has work.
         const double loads = 1.0 / static_cast<double>(r) + 1.0 / static_cast<double>(c * vec);
         const double shared =

@@ -380,7 +380,7 @@ std::vector<LayoutChoice::Threads> LayoutChoice::thread_shapes() const {
 /// as keep the device busy: each asks once for what its rows have in common. Where that is much
 /// beside what is moved, clusters of them do, if that is predicted to take about as long.
 void LayoutChoice::add_walking(Threads threads, std::vector<RankedRows>* out) const {
-  if (walked_.empty() || !row_vector()) return;
+  if (walked_.empty() || !row_vector() || space_.frame()) return;
   for (const int64_t warps : {kFreeWarps, 2 * kFreeWarps, 4 * kFreeWarps}) {
     threads.free_warps = warps;
     auto layout = rows(Split{}, threads, true, true);
@@ -422,7 +422,7 @@ bool LayoutChoice::walk(bool rows_span_warps, RowsChoice* l) const {
 /// A thread has several elements along the axis on which operands stay the same.
 std::optional<RowsChoice> LayoutChoice::walking_elementwise() const {
   constexpr int64_t kElementsBeside = 4, kMostElements = 16;
-  if (walked_.empty()) return std::nullopt;
+  if (walked_.empty() || space_.frame()) return std::nullopt;
   RowsChoice l = base_;
   const int64_t vec = vector_elements(l);
   ThreadTile tile(kFreeWarps);

@@ -102,11 +102,11 @@ constexpr Template kTemplates[] = {
     {"tiles", "a product through tiles in shared memory, on matrix units or plain cores",
      tiles_apply, tiles_candidates, build_tiles},
     {"thread_tiles", "one reduction, a tile of its results in each thread's registers",
-     thread_tiles_apply, thread_tiles_candidates, build_thread_tiles},
+     thread_tiles_apply, thread_tiles_candidates, build_thread_tiles, nullptr, true},
     {"two_ways", "rows reduced along themselves and across each other, read once", two_ways_apply,
      two_ways_candidates, build_two_ways, fits_device},
     {"rows", "element-wise chains and reductions over common axes", rows_apply, rows_candidates,
-     build_rows_choice, fits_device},
+     build_rows_choice, fits_device, true},
 };
 
 }  // namespace

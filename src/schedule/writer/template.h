@@ -56,6 +56,8 @@ struct Template {
                                    const Target& target, const std::string& name);
   /// Whether a built candidate may run on the target; null: all may.
   Decision (*fits)(const ScheduledKernel& kernel, const Target& target) = nullptr;
+  /// Whether it builds stages of blocks, too: groups in the frame of a box.
+  bool builds_stages = false;
 };
 
 }  // namespace weft

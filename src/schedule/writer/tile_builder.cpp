@@ -28,6 +28,15 @@ TileBuilder::TileBuilder(const GroupSpace& space, const std::string& name)
   const TileVarId p = program_.add_var("P", TileVar::Kind::kSize, 0);
   program_.blocks = IndexExpr::var(p);
   names_["P"] = 1;
+  if (!space.frame()) return;
+  for (int l = 0; l < space.frame()->loops; ++l)
+    frame_.push_back(program_.add_var(unique("o" + std::to_string(l)), TileVar::Kind::kSize, 0));
+  for (size_t a = 0; a < index_.size(); ++a) index_[a] = in_frame(space.frame()->axes[a].begin);
+}
+
+IndexExpr TileBuilder::in_frame(const IndexExpr& e) const {
+  return substitute(e,
+                    [this](int loop) { return IndexExpr::var(frame_[static_cast<size_t>(loop)]); });
 }
 
 std::string TileBuilder::unique(const std::string& base) {
@@ -71,6 +80,10 @@ TileLoop::Dim TileBuilder::loop_dim(int axis, int64_t step) {
   if (step > 1) dim.offset = program_.add_var(name, TileVar::Kind::kOffset, step);
   dim.begin = 0;
   dim.end = space_.axes().axes[static_cast<size_t>(axis)].extent;
+  if (const auto& frame = space_.frame()) {
+    dim.begin = in_frame(frame->axes[static_cast<size_t>(axis)].begin);
+    dim.end = in_frame(frame->axes[static_cast<size_t>(axis)].end);
+  }
   dim.step = step;
   index_[static_cast<size_t>(axis)] = program_.index_of(dim);
   return dim;

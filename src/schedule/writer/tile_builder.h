@@ -11,7 +11,8 @@
 namespace weft {
 
 /// Writes a tile program for a group: parameters, loops over common axes, and bodies translated
-/// from tensor expressions.
+/// from tensor expressions. Of a stage, loops run where its frame says; the origins of the loops
+/// around the block are sizes of their own, in the order of the loops.
 class TileBuilder {
  public:
   TileBuilder(const GroupSpace& space, const std::string& name);
@@ -66,6 +67,7 @@ class TileBuilder {
 
  private:
   TileSymbolId parameter(TensorId t, TileSymbol::Kind kind);
+  IndexExpr in_frame(const IndexExpr& e) const;
 
   const GroupSpace& space_;
   TileProgram program_;
@@ -73,6 +75,7 @@ class TileBuilder {
   std::map<TensorId, TileSymbolId> symbols_;
   std::map<TensorId, Layout> layouts_;
   std::vector<IndexExpr> index_;
+  std::vector<TileVarId> frame_;  ///< those sizes
   std::map<std::string, int> names_;
 };
 

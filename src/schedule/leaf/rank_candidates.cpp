@@ -1,9 +1,9 @@
-#include "schedule/rank_candidates.h"
+#include "schedule/leaf/rank_candidates.h"
 
 #include <algorithm>
 
 #include "fmt/format.h"
-#include "schedule/template_table.h"
+#include "schedule/leaf/template_table.h"
 #include "tile/analysis/derive_scopes.h"
 
 namespace weft {
@@ -97,6 +97,7 @@ Result<ScheduledKernel> rank_candidates(const GroupSpace& space, const Target& t
   std::optional<ScheduledKernel> chosen;
   for (const Template& t : templates_of(target)) {
     if (chosen && considered == nullptr) break;
+    if (!takes_groups_like(t, space)) continue;
     const Fit fit = t.applies(space, target);
     if (fit.kind != Fit::Kind::kBuilds || chosen) {
       const std::string why =
@@ -109,7 +110,7 @@ Result<ScheduledKernel> rank_candidates(const GroupSpace& space, const Target& t
       considered->push_back({t.name, {}, {}, false, "it has no candidate for the group"});
   }
   if (chosen) return std::move(*chosen);
-  const Decision legal = can_schedule(space, target);
+  const Decision legal = can_be_leaf(space, target);
   return Error{ErrorCode::kUnsupported,
                "no template holds " + name + ": " +
                    (legal ? "none has a candidate that fits the target" : legal.reason())};

@@ -9,10 +9,10 @@
 
 namespace weft {
 
-/// A candidate, and what became of it.
+/// What was considered for a group, in the order of the templates and of their candidates.
 struct Considered {
   std::string template_name;
-  std::optional<Choice> choice;  ///< none: the template does not apply
+  std::optional<Choice> choice;  ///< none: the template does not apply, or `template_name` says all
   std::optional<double> predicted_us;
   bool chosen = false;
   std::string why_not;  ///< of those that were not chosen
@@ -21,7 +21,7 @@ struct Considered {
 /// Builds the best candidate of the first template that has the group: the first that fits the
 /// target, or of those that meet in banks the one that does so least. The last candidate of a
 /// template is taken whatever it asks for. `considered` (may be null) tells what became of each.
-/// Error (kUnsupported): can_schedule's reason.
+/// Error (kUnsupported): can_be_leaf's reason.
 Result<ScheduledKernel> rank_candidates(const GroupSpace& space, const Target& target,
                                         const std::string& name,
                                         std::vector<Considered>* considered);

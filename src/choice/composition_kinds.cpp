@@ -1,0 +1,23 @@
+#include "choice/composition_kinds.h"
+
+#include <algorithm>
+#include <string>
+
+namespace weft {
+
+Result<CompositionKinds> parse_composition_kinds(std::string_view text) {
+  CompositionKinds kinds;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view name = text.substr(begin, end - begin);
+    if (name != "leaf" && name != "block") {
+      return invalid_input("unknown composition '" + std::string(name) +
+                           "'; known: leaf and block, as in leaf,block");
+    }
+    (name == "leaf" ? kinds.leaf : kinds.block) = true;
+    begin = end + 1;
+  }
+  return kinds;
+}
+
+}  // namespace weft

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+
+#include "support/result.h"
+
+namespace weft {
+
+/// Kinds of compositions that a planner may try for a group of several expressions.
+struct CompositionKinds {
+  bool leaf = false, block = false;
+};
+
+/// `leaf,block`: names apart by commas, in any order. Error (kInvalidInput): a name of none, or no
+/// name.
+Result<CompositionKinds> parse_composition_kinds(std::string_view text);
+
+}  // namespace weft

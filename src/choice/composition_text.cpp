@@ -1,0 +1,152 @@
+#include <cstdlib>
+
+#include "choice/choice.h"
+#include "graph/graph_text.h"
+
+namespace weft {
+
+namespace {
+
+std::string text_of(const BlockPartition::Loop& loop) {
+  std::string out;
+  for (const int axis : loop.axes)
+    out += (out.empty() ? "" : "|") + (axis < 0 ? "-" : "d" + std::to_string(axis));
+  return out + " " + std::to_string(loop.step);
+}
+
+/// `v12`, `d0`: a letter and a number.
+Result<int> numbered(TextCursor& cursor, char letter) {
+  const std::string word(cursor.peek_bare_name());
+  const std::string digits = word.empty() ? "" : word.substr(1);
+  const bool fine = !digits.empty() && digits.size() <= 9 && word[0] == letter &&
+                    digits.find_first_not_of("0123456789") == std::string::npos;
+  if (!fine)
+    return cursor.error(std::string("expected ") + letter + " and a number, as in " + letter + "0");
+  cursor.take(word);
+  return std::atoi(digits.c_str());
+}
+
+Result<BlockPartition::Loop> parse_loop(TextCursor& cursor, size_t roots, bool turns) {
+  BlockPartition::Loop loop;
+  loop.turns = turns;
+  do {
+    if (cursor.take("-")) {
+      loop.axes.push_back(-1);
+      continue;
+    }
+    WEFT_ASSIGN_OR_RETURN(const int axis, numbered(cursor, 'd'));
+    loop.axes.push_back(axis);
+  } while (cursor.take("|"));
+  if (loop.axes.size() != roots) return cursor.error("a loop has an axis, or -, of each root");
+  WEFT_ASSIGN_OR_RETURN(loop.step, cursor.integer());
+  if (loop.step < 1) return cursor.error("a step is at least 1");
+  return loop;
+}
+
+Result<Composition> parse_leaf(TextCursor& cursor) {
+  Composition out;
+  WEFT_RETURN_IF_ERROR(cursor.expect("leaf"));
+  WEFT_RETURN_IF_ERROR(cursor.expect("("));
+  if (cursor.take("call")) {
+    WEFT_ASSIGN_OR_RETURN(out.library, cursor.name());
+    WEFT_RETURN_IF_ERROR(cursor.expect("else"));
+  }
+  WEFT_ASSIGN_OR_RETURN(out.choice, parse_choice(cursor));
+  WEFT_RETURN_IF_ERROR(cursor.expect(")"));
+  return out;
+}
+
+Result<Composition> parse_block(TextCursor& cursor) {
+  Composition out;
+  out.kind = Composition::Kind::kBlock;
+  WEFT_RETURN_IF_ERROR(cursor.expect("("));
+  WEFT_ASSIGN_OR_RETURN(out.partition, parse_partition(cursor));
+  WEFT_RETURN_IF_ERROR(cursor.expect(")"));
+  WEFT_RETURN_IF_ERROR(cursor.expect("{"));
+  do {
+    WEFT_ASSIGN_OR_RETURN(Composition stage, parse_leaf(cursor));
+    std::vector<int>& exprs = out.stages.emplace_back();
+    do {
+      WEFT_ASSIGN_OR_RETURN(const int position, numbered(cursor, 'v'));
+      if (!exprs.empty() && position <= exprs.back())
+        return cursor.error("a stage's expressions stand in their order");
+      exprs.push_back(position);
+    } while (cursor.peek() == 'v');
+    out.members.push_back(std::move(stage));
+  } while (cursor.take(";"));
+  WEFT_RETURN_IF_ERROR(cursor.expect("}"));
+  return out;
+}
+
+}  // namespace
+
+std::string print(const BlockPartition& partition) {
+  std::string out;
+  for (const int root : partition.roots) out += (out.empty() ? "v" : ", v") + std::to_string(root);
+  bool turns = false;
+  for (const BlockPartition::Loop& loop : partition.loops) {
+    const bool first = &loop == &partition.loops.front();
+    if (first) out += loop.turns ? ": " : ":";
+    out += loop.turns && !turns ? "; " : first ? " " : ", ";
+    turns = loop.turns;
+    out += text_of(loop);
+  }
+  return out;
+}
+
+std::string print(const Composition& composition) {
+  if (composition.kind == Composition::Kind::kLeaf) {
+    const std::string call =
+        composition.library.empty() ? "" : "call " + print_name(composition.library) + " else ";
+    return "leaf(" + call + print(composition.choice) + ")";
+  }
+  const bool is_block = composition.kind == Composition::Kind::kBlock;
+  std::string out = is_block ? "block(" + print(composition.partition) + ") {" : "pack {";
+  for (size_t m = 0; m < composition.members.size(); ++m) {
+    out += (m > 0 ? "; " : " ") + print(composition.members[m]);
+    if (!is_block) continue;
+    for (const int position : composition.stages[m]) out += " v" + std::to_string(position);
+  }
+  return out + " }";
+}
+
+Result<BlockPartition> parse_partition(TextCursor& cursor) {
+  BlockPartition out;
+  do {
+    WEFT_ASSIGN_OR_RETURN(const int root, numbered(cursor, 'v'));
+    out.roots.push_back(root);
+  } while (cursor.take(","));
+  if (!cursor.take(":")) return out;
+  bool turns = cursor.take(";");
+  for (;;) {
+    WEFT_ASSIGN_OR_RETURN(BlockPartition::Loop loop, parse_loop(cursor, out.roots.size(), turns));
+    out.loops.push_back(std::move(loop));
+    if (cursor.take(",")) continue;
+    if (turns || !cursor.take(";")) return out;
+    turns = true;
+  }
+}
+
+Result<Composition> parse_composition(TextCursor& cursor) {
+  if (cursor.take("block")) return parse_block(cursor);
+  if (!cursor.take("pack")) {
+    if (cursor.peek_bare_name() == "leaf") return parse_leaf(cursor);
+    return cursor.error("expected leaf(…), block(…) { … } or pack { … }");
+  }
+  Composition out;
+  out.kind = Composition::Kind::kPack;
+  WEFT_RETURN_IF_ERROR(cursor.expect("{"));
+  do {
+    const std::string_view kind = cursor.peek_bare_name();
+    if (kind != "leaf" && kind != "block")
+      return cursor.error("the members of a pack are leaves and blocks");
+    WEFT_ASSIGN_OR_RETURN(Composition member, parse_composition(cursor));
+    out.members.push_back(std::move(member));
+  } while (cursor.take(";"));
+  WEFT_RETURN_IF_ERROR(cursor.expect("}"));
+  return out;
+}
+
+Hash128 choice_hash(const Composition& composition) { return hash128(print(composition)); }
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "index/index_expr.h"
+
+namespace weft {
+
+/// What a block has of a tensor along one axis: `extent` elements from `origin`, as far as they lie
+/// within the tensor's `full`. Origins are over the origins of the loops that cut the work into
+/// blocks, by their numbers.
+struct BoxAxis {
+  IndexExpr origin = 0;
+  int64_t extent = 1;
+  int64_t full = 1;
+};
+
+/// Of each expression of a program what a block makes of its result, and where the loops may stand.
+struct BlockBoxes {
+  std::vector<Interval> loops;              ///< the origins that a loop takes
+  std::vector<std::vector<BoxAxis>> boxes;  ///< by expression
+};
+
+/// Where the common axes of a stage run: from begin to end, over the origins of the loops around
+/// the block, variables 0 to loops - 1.
+struct BlockFrame {
+  struct Axis {
+    IndexExpr begin = 0, end = 1;
+  };
+  int loops = 0;
+  std::vector<Axis> axes;
+};
+
+}  // namespace weft

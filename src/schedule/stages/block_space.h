@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vector>
+
+#include "group/collapse_axes.h"
+#include "group/group_key.h"
+#include "schedule/stages/demand_boxes.h"
+#include "target/target.h"
+
+namespace weft {
+
+/// A group as blocks of stages make it: its expressions cut out of the program, each tensor in the
+/// order of memory, no axes merged. Unlike GroupSpace it asks for no axes in common.
+class BlockSpace {
+ public:
+  /// With a `key` tensors are called by their numbers in it.
+  BlockSpace(const TensorProgram& program, const Group& group, const Target& target,
+             const GroupKey* key = nullptr);
+
+  /// The expressions and tensors as kernels compute them: 16-bit floats that stay inside are
+  /// float32.
+  const TensorProgram& program() const { return wide_.program; }
+  /// The same with the types that the model declares.
+  const TensorProgram& declared() const { return declared_.program; }
+  const Group& group() const { return wide_.group; }
+  const std::vector<TensorId>& original() const { return wide_.original; }
+
+  int size() const { return static_cast<int>(wide_.program.exprs.size()); }
+  const TensorExpr& expr(int p) const { return wide_.program.exprs[static_cast<size_t>(p)]; }
+  const std::string& name_of(int p) const {
+    return wide_.program.tensors[static_cast<size_t>(expr(p).output)].name;
+  }
+  bool is_output(int p) const;
+  /// Position of the member that makes a tensor, -1 if it comes from outside.
+  int producer(TensorId t) const { return producer_[static_cast<size_t>(t)]; }
+  /// Positions of the members that read a member's result, ascending.
+  const std::vector<int>& readers(int p) const { return readers_[static_cast<size_t>(p)]; }
+
+ private:
+  GroupView declared_, wide_;
+  std::vector<int> producer_;
+  std::vector<std::vector<int>> readers_;
+};
+
+}  // namespace weft

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "schedule/stages/block_space.h"
+#include "schedule/stages/form_stages.h"
+#include "schedule/writer/scheduled_kernel.h"
+
+namespace weft {
+
+/// The tile program of blocks that make stages after each other: each stage as its template writes
+/// it in the frame of its boxes, with the grid of its loops as loops of the block. What one stage
+/// makes for another is a value, which lives where derive_scopes finds that it must; on a GPU at
+/// least in block memory.
+///
+/// `how` gives each stage's choice; null: the ranker chooses. Errors: kInvalidInput, a choice that
+/// is none for its stage; kUnsupported, a program that does not verify.
+Result<ScheduledKernel> build_block(const BlockSpace& space, const BlockPartition& partition,
+                                    const DemandBoxes& demand, const Stages& stages,
+                                    const std::vector<Composition>* how, const Target& target,
+                                    const std::string& name);
+
+}  // namespace weft

@@ -1,0 +1,227 @@
+#include "schedule/stages/compose_block.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "schedule/stages/block_time.h"
+#include "schedule/stages/build_block.h"
+#include "schedule/stages/form_stages.h"
+#include "schedule/stages/partitions.h"
+#include "tile/check/fits.h"
+
+namespace weft {
+
+namespace {
+
+/// Made again by blocks at most, over what there is to compute.
+constexpr double kMostMade = 2;
+/// Kept by a block beyond what it has room for: values need not live at once.
+constexpr double kMostKept = 4;
+/// Partitions that are built until one fits.
+constexpr int kMostBuilt = 6;
+
+struct PricedPartition {
+  size_t number = 0;  ///< in the order in which they are listed
+  BlockPartition partition;
+  DemandBoxes demand;
+  BlockTime time;
+};
+
+double room_of(const Target& target) {
+  return static_cast<double>(target.is_gpu() ? target.shared_bytes_per_block : target.l2_bytes / 2);
+}
+
+/// Whether blocks take turns though all that they make changes with each.
+bool walks_for_nothing(const DemandBoxes& demand) {
+  const int all = static_cast<int>(demand.loops.size());
+  return all > demand.over_blocks &&
+         std::ranges::all_of(demand.members, [&](const Demand& m) { return m.level == all; });
+}
+
+/// Whether blocks can make the members: lengths are numbers, and what a block keeps is read where
+/// the program says, not where data do.
+Status check_members(const BlockSpace& space) {
+  for (int p = 0; p < space.size(); ++p) {
+    const TensorExpr& e = space.expr(p);
+    for (int v = 0; v < e.axis_count(); ++v) {
+      if (e.is_open(v))
+        return unsupported(space.name_of(p) + " has a length that the model leaves open");
+    }
+    int from_data = -1;
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && !s.operands.empty() && space.producer(s.symbol) >= 0)
+        from_data = space.producer(s.symbol);
+    });
+    if (from_data >= 0) {
+      return unsupported(space.name_of(p) + " reads " + space.name_of(from_data) +
+                         " at an index from data");
+    }
+  }
+  return {};
+}
+
+/// What follows from the group and its stages; tensors by their number in the program.
+void finish(const BlockSpace& space, const DemandBoxes& demand, const Stages& stages,
+            const Target& target, ScheduledKernel* kernel) {
+  const BlockTime time = block_time(space, demand, handed_on(space, stages), target);
+  kernel->estimate = time.estimate;
+  kernel->predicted_us = time.microseconds;
+  for (TensorId& t : kernel->parameters) t = space.original()[static_cast<size_t>(t)];
+}
+
+/// Goes through the partitions of one group.
+class Composer {
+ public:
+  Composer(const BlockSpace& space, const Target& target, const std::string& name,
+           std::vector<Considered>* considered)
+      : space_(space),
+        target_(target),
+        name_(name),
+        considered_(considered),
+        handed_on_(static_cast<size_t>(space.size()), false) {}
+
+  Result<ScheduledKernel> run() {
+    WEFT_RETURN_IF_ERROR(check_members(space_));
+    for (BlockPartition& partition : partitions_of(space_)) price(std::move(partition));
+    price_what_is_kept();
+    std::optional<ScheduledKernel> best;
+    int built = 0;
+    for (const PricedPartition& p : priced_) {
+      if (best || built == kMostBuilt) {
+        note(p, best ? "behind one that fits" : "after as many as are built");
+        continue;
+      }
+      ++built;
+      auto kernel = build(p);
+      if (kernel.ok()) {
+        best = std::move(*kernel);
+        note(p, {});
+      } else {
+        refuse(p, kernel.error().message);
+      }
+    }
+    if (best) return std::move(*best);
+    return unsupported(reason_.empty() ? "no partition into blocks of stages" : reason_);
+  }
+
+ private:
+  /// Those of which blocks compute little again, quickest first.
+  void price(BlockPartition partition) {
+    auto demand = demand_boxes(space_.program(), space_.group(), partition);
+    if (!demand.ok()) return reject(partition, std::nullopt, demand.error().message);
+    if (walks_for_nothing(*demand)) return;
+    const BlockTime time = block_time(space_, *demand, handed_on_, target_);
+    const double flops = static_cast<double>(time.estimate.flops);
+    if (time.flops_made > kMostMade * flops) {
+      return reject(
+          partition, time.microseconds,
+          fmt::format("blocks compute {:.1f} times what there is", time.flops_made / flops));
+    }
+    priced_.push_back({priced_.size(), std::move(partition), std::move(*demand), time});
+  }
+
+  void sort() {
+    std::ranges::sort(priced_, {}, [](const PricedPartition& p) {
+      return std::pair(p.time.microseconds, p.number);
+    });
+  }
+
+  /// Prices again with what blocks keep for other stages, by the stages of the first partition that
+  /// has some: they are much the same for all.
+  void price_what_is_kept() {
+    sort();
+    for (const PricedPartition& first : priced_) {
+      const auto stages = form_stages(space_, first.demand, target_);
+      if (!stages.ok()) continue;
+      handed_on_ = handed_on(space_, *stages);
+      break;
+    }
+    for (PricedPartition& p : priced_) p.time = block_time(space_, p.demand, handed_on_, target_);
+    std::erase_if(priced_, [&](const PricedPartition& p) {
+      const bool over = p.time.bytes_kept > kMostKept * room_of(target_);
+      if (over) {
+        reject(p.partition, p.time.microseconds,
+               fmt::format("a block keeps {:.0f} bytes, {} has room for {:.0f}", p.time.bytes_kept,
+                           target_.name, room_of(target_)));
+      }
+      return over;
+    });
+    sort();
+  }
+
+  Result<ScheduledKernel> build(const PricedPartition& p) const {
+    WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, p.demand, target_));
+    WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, build_block(space_, p.partition, p.demand, stages,
+                                                              nullptr, target_, name_));
+    if (const Decision holds = fits(kernel.program, kernel.scopes, target_); !holds)
+      return unsupported(holds.reason());
+    finish(space_, p.demand, stages, target_, &kernel);
+    return kernel;
+  }
+
+  void reject(const BlockPartition& partition, std::optional<double> us, const std::string& why) {
+    if (reason_.empty()) reason_ = why;
+    if (considered_ != nullptr)
+      considered_->push_back({"block(" + print(partition) + ")", {}, us, false, why});
+  }
+  /// Of one that seemed possible: it says more than what was never priced.
+  void refuse(const PricedPartition& p, const std::string& why) {
+    if (!refused_) reason_ = why;
+    refused_ = true;
+    note(p, why);
+  }
+  void note(const PricedPartition& p, const std::string& why) {
+    if (considered_ != nullptr) {
+      considered_->push_back(
+          {"block(" + print(p.partition) + ")", {}, p.time.microseconds, why.empty(), why});
+    }
+  }
+
+  const BlockSpace& space_;
+  const Target& target_;
+  const std::string& name_;
+  std::vector<Considered>* considered_;
+  std::vector<bool> handed_on_;
+  std::vector<PricedPartition> priced_;
+  std::string reason_;
+  bool refused_ = false;
+};
+
+}  // namespace
+
+Result<ScheduledKernel> compose_block(const BlockSpace& space, const Target& target,
+                                      const std::string& name,
+                                      std::vector<Considered>* considered) {
+  return Composer(space, target, name, considered).run();
+}
+
+std::optional<double> blocks_of_leaf_us(const BlockSpace& space, const Target& target) {
+  const std::vector<bool> none(static_cast<size_t>(space.size()), false);
+  std::optional<double> best;
+  for (const BlockPartition& partition : partitions_of(space)) {
+    const auto demand = demand_boxes(space.program(), space.group(), partition);
+    if (!demand.ok()) continue;
+    const double us = block_time(space, *demand, none, target).microseconds;
+    if (!best || us < *best) best = us;
+  }
+  return best;
+}
+
+Result<ScheduledKernel> build_as_composed(const BlockSpace& space, const Composition& composition,
+                                          const Target& target, const std::string& name) {
+  if (Status possible = check_members(space); !possible.ok())
+    return invalid_input(name + ": " + possible.error().message);
+  auto demand = demand_boxes(space.program(), space.group(), composition.partition);
+  if (!demand.ok()) return invalid_input(name + ": " + demand.error().message);
+  WEFT_ASSIGN_OR_RETURN(const Stages stages, given_stages(space, *demand, composition.stages));
+  auto kernel = build_block(space, composition.partition, *demand, stages, &composition.members,
+                            target, name);
+  if (!kernel.ok()) return invalid_input(kernel.error().message);
+  if (const Decision holds = fits(kernel->program, kernel->scopes, target); !holds)
+    return invalid_input(name + ": " + holds.reason());
+  finish(space, *demand, stages, target, &*kernel);
+  return kernel;
+}
+
+}  // namespace weft

@@ -1,0 +1,176 @@
+// Groups that no template holds as blocks of stages: planned, printed and read back, run on this
+// machine and on the emulator, beside the interpreter.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "driver/explain/candidates_text.h"
+#include "driver/print_level.h"
+#include "driver/session.h"
+#include "interp/interpreter.h"
+#include "tests/driver/emulated_graph.h"
+
+namespace weft::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Scores of queries against keys, masked, softmax over the keys, the weighted sum of values.
+const char* const kAttention =
+    R"((q: f32[3,96,32], k: f32[3,131,32], v: f32[3,131,32], z: f32[96,131]) {
+  a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[3,96,131]
+  c = constant 0.125 : f32[]
+  cb = broadcast c, dims={} : f32[3,96,131]
+  b = mul a, cb : f32[3,96,131]
+  zb = broadcast z, dims={1,2} : f32[3,96,131]
+  t = add b, zb : f32[3,96,131]
+  m = reduce t, axes={2}, combiner=max : f32[3,96]
+  mb = broadcast m, dims={0,1} : f32[3,96,131]
+  d = sub t, mb : f32[3,96,131]
+  e = exp d : f32[3,96,131]
+  s = reduce e, axes={2}, combiner=sum : f32[3,96]
+  sb = broadcast s, dims={0,1} : f32[3,96,131]
+  p = div e, sb : f32[3,96,131]
+  y = dot_general p, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[3,96,32]
+} -> (y))";
+
+/// A position decides what is masked: what a box says of an axis is not where it begins.
+const char* const kCausal = R"((q: f32[2,70,16], k: f32[2,70,16], v: f32[2,70,16]) {
+  a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[2,70,70]
+  i = iota axis=1 : i64[2,70,70]
+  j = iota axis=2 : i64[2,70,70]
+  l = le j, i : bool[2,70,70]
+  c = constant -1e9 : f32[]
+  cb = broadcast c, dims={} : f32[2,70,70]
+  t = select l, a, cb : f32[2,70,70]
+  m = reduce t, axes={2}, combiner=max : f32[2,70]
+  mb = broadcast m, dims={0,1} : f32[2,70,70]
+  d = sub t, mb : f32[2,70,70]
+  e = exp d : f32[2,70,70]
+  y = dot_general e, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[2,70,16]
+} -> (y))";
+
+CompileOptions with_blocks() {
+  CompileOptions options;
+  options.compositions = "leaf,block";
+  options.verify = true;
+  return options;
+}
+
+std::vector<HostTensor> inputs_of(const Graph& graph) {
+  std::vector<HostTensor> inputs;
+  for (const ValueId v : graph.inputs) {
+    HostTensor& t = inputs.emplace_back(graph.type(v).dtype, graph.type(v).shape);
+    for (int64_t i = 0; i < t.size(); ++i)
+      t.set_double(
+          i,
+          static_cast<double>((i * 37 + static_cast<int64_t>(inputs.size()) * 11) % 29) / 14.5 - 1);
+  }
+  return inputs;
+}
+
+/// The graph on this machine, its kernels as the options say, beside the interpreter.
+std::unique_ptr<Compilation> run_here(const char* text, const CompileOptions& options) {
+  const auto graph = parse_graph(text);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  const std::vector<HostTensor> inputs = inputs_of(*graph);
+  auto compiled = compile_graph(*graph, options);
+  EXPECT_TRUE(compiled.ok()) << compiled.error().message;
+  if (!compiled.ok()) return nullptr;
+  const auto session = Session::create((*compiled)->program, 2);
+  EXPECT_TRUE(session.ok());
+  const auto got = (*session)->run(inputs);
+  const auto expected = interpret(*graph, inputs);
+  EXPECT_TRUE(got.ok() && expected.ok());
+  if (!got.ok() || !expected.ok()) return nullptr;
+  for (int64_t i = 0; i < (*expected)[0].size(); ++i) {
+    const double e = (*expected)[0].at_double(i);
+    EXPECT_NEAR((*got)[0].at_double(i), e, 1e-5 * std::max(1.0, std::abs(e))) << i;
+    if (::testing::Test::HasFailure()) break;
+  }
+  return std::move(*compiled);
+}
+
+TEST(BlockStages, HoldRowsBetweenProductsOnACpu) {
+  for (const char* const graph : {kAttention, kCausal}) {
+    const auto c = run_here(graph, with_blocks());
+    ASSERT_NE(c, nullptr);
+    ASSERT_EQ(c->plan.kernels.size(), 1U) << print(c->plan, c->tensors);
+    EXPECT_EQ(c->plan.kernels[0].schedule.composition.kind, Composition::Kind::kBlock);
+    CompileOptions leaves;
+    leaves.verify = true;
+    const auto apart = run_here(graph, leaves);
+    ASSERT_NE(apart, nullptr);
+    EXPECT_EQ(apart->plan.kernels.size(), 3U) << "the planner's own kinds";
+  }
+}
+
+TEST(BlockStages, AreBuiltFromAPlanAsTheyWereComposed) {
+  const auto first = run_here(kAttention, with_blocks());
+  ASSERT_NE(first, nullptr);
+  CompileOptions given;
+  given.plan_text = *print_level(*first, "plan");
+  given.plan_source = "p.plan";
+  const auto second = run_here(kAttention, given);
+  ASSERT_NE(second, nullptr);
+  for (const char* level : {"plan", "tile-program", "code"})
+    EXPECT_EQ(*print_level(*second, level), *print_level(*first, level)) << level;
+}
+
+/// A plan made for one device says which expressions share a kernel on another, too.
+TEST(BlockStages, RunOnTheEmulatorByAPlanForACpu) {
+  if (!can_emulate()) GTEST_SKIP() << "no compiler for the emulator";
+  for (const char* const graph : {kAttention, kCausal}) {
+    const auto here = run_here(graph, with_blocks());
+    ASSERT_NE(here, nullptr);
+    CompileOptions given;
+    given.plan_text = *print_level(*here, "plan");
+    given.plan_source = "p.plan";
+    const EmulatedRun run = run_and_compare(graph, *find_target("a100-40gb"), 1e-4, false, given);
+    ASSERT_NE(run.compilation, nullptr);
+    EXPECT_EQ(run.launches.size(), 1U);
+    EXPECT_THAT(print(run.schedule(0).composition), HasSubstr("block("));
+  }
+}
+
+TEST(BlockStages, SayWhichPartitionsWereConsidered) {
+  const auto c = run_here(kAttention, with_blocks());
+  ASSERT_NE(c, nullptr);
+  const auto text = candidates_text(explained(*c), "1");
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_THAT(*text, HasSubstr("block(v8: d0 1, d1 "));
+  EXPECT_THAT(*text, HasSubstr("blocks compute"));
+  EXPECT_THAT(*text, HasSubstr("built as block("));
+}
+
+/// What a text says of stages is checked against the kernel's expressions.
+TEST(BlockStages, RefuseStagesThatAreNone) {
+  const auto graph = parse_graph(kAttention);
+  ASSERT_TRUE(graph.ok());
+  CompileOptions options = with_blocks();
+  options.device = *find_target("x86-64-v3");
+  const auto made = compile_graph(*graph, options);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const std::string plan = *print_level(**made, "plan");
+  const std::pair<const char*, const char*> edits[] = {
+      {"block(v8:", "block(v9:"},            // no such member
+      {"block(v8: ", "block(v8: d9 1, "},    // along no axis
+      {" v0 v1 v2;", " v0 v1;"},             // one is left out
+      {" v8 }", " v7 }"},                    // made twice
+      {" v0 v1 v2;", " v0 v1 v2 v8;"},       // read before it is made
+      {"vec_strides [", "vec_strides [1, "}  // not of the stage's reads
+  };
+  for (const auto& [from, to] : edits) {
+    ASSERT_THAT(plan, HasSubstr(from));
+    CompileOptions given;
+    given.device = options.device;
+    given.plan_text = replaced(plan, from, to);
+    given.plan_source = "p.plan";
+    const auto compiled = compile_graph(*graph, given);
+    ASSERT_FALSE(compiled.ok()) << from;
+    EXPECT_EQ(compiled.error().code, ErrorCode::kInvalidInput) << compiled.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace weft::testing
