@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -147,7 +148,7 @@ Output output(std::vector<T>& data, std::span<const int64_t> shape) {
   return {*kDTypeOf<T>, shape, data.data()};
 }
 
-/// Asks runs to stop; may be set from any thread and from a signal handler.
+/// Asks a compilation or runs to stop; may be set from any thread and from a signal handler.
 class CancellationToken {
  public:
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
@@ -156,6 +157,7 @@ class CancellationToken {
 
  private:
   friend class Context;
+  friend struct Bridge;
   std::atomic<bool> cancelled_{false};
 };
 
@@ -175,11 +177,49 @@ class ThreadPool {
   std::shared_ptr<Impl> impl_;
 };
 
-/// An input or output of a model.
+/// An input or output of a compiled model.
 struct TensorSpec {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
+};
+
+/// The extent of an axis that a model leaves open.
+inline constexpr int64_t kOpen = -1;
+
+/// An input or output as a model declares it.
+struct ModelTensor {
+  struct Dimension {
+    int64_t extent = kOpen;
+    std::string name;  ///< of an open one; empty where it has none
+  };
+  std::string name;
+  DType dtype = DType::kF32;
+  std::optional<std::vector<Dimension>> shape;  ///< nullopt: the rank is open, too
+};
+
+/// A model that is yet to be compiled, any number of times. Immutable, cheap to copy.
+class Model {
+ public:
+  /// A .onnx file. It is mapped, not read: its weights are read when it is compiled.
+  static Result<Model> open(const std::string& path);
+  /// The bytes of a .onnx file, which are copied; the model may have no external data.
+  static Result<Model> from_bytes(std::span<const std::byte> bytes);
+
+  const std::vector<ModelTensor>& inputs() const;
+  const std::vector<ModelTensor>& outputs() const;
+
+ private:
+  struct Impl;
+  friend struct Bridge;
+  Model() = default;
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// How far a compilation is: the pass that begins, or `done` of `total` kernels whose code is made.
+struct CompileProgress {
+  std::string_view pass;
+  int64_t done = 0, total = 0;  ///< zeros where a pass begins
 };
 
 struct CompileOptions {
@@ -187,7 +227,7 @@ struct CompileOptions {
   /// NAME.target, as `weft calibrate` writes it. Compiling for a GPU needs NVRTC; running there,
   /// NVIDIA's driver. Inputs and outputs are in host memory.
   std::string target = "cpu";
-  /// none, xla or auto: how operators are fused.
+  /// none, xla or auto: how operators are fused; or a plan's file, NAME.plan.
   std::string plan = "auto";
   /// Symbolic dimensions of the model by name ("batch"), or as "input.axis" ("x.0").
   std::map<std::string, int64_t> bind;
@@ -201,6 +241,10 @@ struct CompileOptions {
   std::string cache_dir;
   /// Allow reassociation and substitutions of floating-point arithmetic.
   bool fast_math = false;
+  /// Ends the compilation with kInterrupted, between passes and kernels. Must outlive it.
+  const CancellationToken* cancel = nullptr;
+  /// Called by one thread at a time, not always the same one.
+  std::function<void(const CompileProgress&)> progress;
 };
 
 struct LoadOptions {
@@ -241,6 +285,10 @@ class Executable {
   /// Kernels that a run launches, and bytes of its intermediate values.
   int64_t kernel_count() const;
   int64_t arena_bytes() const;
+  /// The plan, as `weft explain` prints it and as one JSON object; empty for an artefact that was
+  /// written without.
+  const std::string& explanation() const;
+  const std::string& explanation_json() const;
 
   Result<Context> new_context() const;
   /// Writes a self-contained file, complete or not at all, that load() and the C runtime read.
@@ -253,10 +301,24 @@ class Executable {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Compiles a .onnx model or an HLO module (.hlo, .hlo.gz).
+/// Compiles a model for the shapes that the options give its open dimensions.
+Result<Executable> compile(const Model& model, const CompileOptions& options = {});
+/// The same of a file: a .onnx model or an HLO module (.hlo, .hlo.gz).
 Result<Executable> compile(const std::string& path, const CompileOptions& options = {});
 /// Loads a .weft artefact.
 Result<Executable> load(const std::string& path, const LoadOptions& options = {});
+
+/// A target that models are compiled for.
+struct TargetInfo {
+  std::string name;         ///< for CompileOptions::target
+  std::string description;  ///< its figures, or why it is not there
+  bool is_here = false;     ///< false: code for it is made here and runs elsewhere
+};
+/// cpu, cuda (the GPU that is there), and the GPUs that are described.
+std::vector<TargetInfo> targets();
+
+/// weft's version, "0.1.0".
+std::string_view version();
 
 }  // namespace weft_v1
 

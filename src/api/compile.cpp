@@ -1,33 +1,120 @@
 // The half of the public interface that needs the compiler.
 
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "api/handles.h"
+#include "driver/describe_targets.h"
 #include "driver/device_target.h"
 #include "driver/load_or_compile.h"
+#include "driver/plan_file.h"
 
 namespace weft_v1 {
 
-Result<Executable> compile(const std::string& path, const CompileOptions& options) {
+namespace {
+
+std::vector<ModelTensor> declared(const std::vector<weft::DeclaredTensor>& list) {
+  std::vector<ModelTensor> tensors;
+  for (const weft::DeclaredTensor& d : list) {
+    ModelTensor& tensor = tensors.emplace_back(d.name, static_cast<DType>(d.dtype), std::nullopt);
+    if (!d.dims) continue;
+    tensor.shape.emplace();
+    for (const auto& [extent, symbol] : *d.dims) tensor.shape->push_back({extent, symbol});
+  }
+  return tensors;
+}
+
+/// What the public options ask for.
+weft::Result<weft::CompileOptions> internal_options(const CompileOptions& options) {
   weft::CompileOptions internal;
-  internal.planner = options.plan;
+  if (weft::is_plan_file(options.plan)) {
+    WEFT_RETURN_IF_ERROR(weft::read_plan_file(options.plan, &internal));
+  } else {
+    internal.planner = options.plan;
+  }
   internal.threads = Bridge::thread_count(options.pool, options.threads);
   internal.import.bind = options.bind;
   internal.import.shapes = options.shapes;
   internal.cache_dir = options.cache_dir;
   internal.fast_math = options.fast_math;
-  if (options.target != "cpu") {
-    auto target = weft::target_by_name(options.target);
-    if (!target.ok()) return to_public(target.error());
-    internal.device_code = target->is_gpu();
-    internal.device = std::move(*target);
+  internal.cancel = Bridge::flag_of(options.cancel);
+  if (options.progress) {
+    internal.progress = [&tell = options.progress](const weft::CompileProgress& p) {
+      tell({p.pass, p.done, p.total});
+    };
   }
-  auto compiled = weft::load_or_compile(path, internal);
+  if (options.target != "cpu") {
+    WEFT_ASSIGN_OR_RETURN(internal.device, weft::target_by_name(options.target));
+    internal.device_code = internal.device->is_gpu();
+  }
+  return internal;
+}
+
+Result<Executable> compile_source(const weft::ModelSource& source, const CompileOptions& options) {
+  const auto internal = internal_options(options);
+  if (!internal.ok()) return to_public(internal.error());
+  auto compiled = weft::load_or_compile(source, *internal);
   if (!compiled.ok()) return to_public(compiled.error());
   std::vector<weft::Program> programs;
   programs.push_back(std::move(compiled->program));
   return Bridge::make(std::move(programs), options.pool, options.threads,
                       std::move(compiled->metadata), std::move(compiled->stored));
 }
+
+/// A copy of bytes, aligned as a mapped file's are.
+weft::Result<weft::MappedFile> copy_of(std::span<const std::byte> bytes) {
+  const size_t capacity = (bytes.size() + 64) / 64 * 64;
+  std::shared_ptr<std::byte> buffer(static_cast<std::byte*>(std::aligned_alloc(64, capacity)),
+                                    std::free);
+  if (buffer == nullptr) return weft::invalid_input("the model needs more memory than there is");
+  if (!bytes.empty()) std::memcpy(buffer.get(), bytes.data(), bytes.size());
+  return weft::MappedFile{buffer, {buffer.get(), bytes.size()}};
+}
+
+}  // namespace
+
+Result<Model> Bridge::make_model(weft::ModelSource source, weft::MappedFile bytes) {
+  const auto signature = weft::onnx_signature(std::move(bytes));
+  if (!signature.ok()) {
+    const weft::Error& error = signature.error();
+    return to_public({error.code, "'" + source.name() + "': " + error.message});
+  }
+  Model model;
+  model.impl_ = std::make_shared<Model::Impl>(
+      Model::Impl{std::move(source), declared(signature->inputs), declared(signature->outputs)});
+  return model;
+}
+
+Result<Model> Model::open(const std::string& path) {
+  auto file = weft::map_file(path);
+  if (!file.ok()) return to_public(file.error());
+  return Bridge::make_model(path, std::move(*file));
+}
+
+Result<Model> Model::from_bytes(std::span<const std::byte> bytes) {
+  const auto copy = copy_of(bytes);
+  if (!copy.ok()) return to_public(copy.error());
+  return Bridge::make_model(weft::ModelSource(*copy), *copy);
+}
+
+const std::vector<ModelTensor>& Model::inputs() const { return impl_->inputs; }
+const std::vector<ModelTensor>& Model::outputs() const { return impl_->outputs; }
+
+Result<Executable> compile(const Model& model, const CompileOptions& options) {
+  return compile_source(Bridge::source_of(model), options);
+}
+Result<Executable> compile(const std::string& path, const CompileOptions& options) {
+  return compile_source(path, options);
+}
+
+std::vector<TargetInfo> targets() {
+  std::vector<TargetInfo> list;
+  for (weft::TargetDescription& t : weft::describe_targets())
+    list.push_back({std::move(t.name), std::move(t.text), t.is_here});
+  return list;
+}
+
+std::string_view version() { return WEFT_VERSION; }
 
 }  // namespace weft_v1

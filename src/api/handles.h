@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/model_source.h"
 #include "runtime/shape_dispatch.h"
 #include "weft/weft.h"
 
@@ -19,6 +20,11 @@ namespace weft_v1 {
 
 struct ThreadPool::Impl {
   std::shared_ptr<weft::ThreadPool> pool;
+};
+
+struct Model::Impl {
+  weft::ModelSource source;
+  std::vector<ModelTensor> inputs, outputs;
 };
 
 struct Executable::Impl {
@@ -43,6 +49,11 @@ Error to_public(const weft::Error& error);
 struct __attribute__((visibility("hidden"))) Bridge {
   /// Threads of runs: the pool's, or `threads`, 0 for all that the process may use.
   static int thread_count(const std::optional<ThreadPool>& pool, int threads);
+  static Result<Model> make_model(weft::ModelSource source, weft::MappedFile bytes);
+  static const weft::ModelSource& source_of(const Model& model) { return model.impl_->source; }
+  static const std::atomic<bool>* flag_of(const CancellationToken* token) {
+    return token == nullptr ? nullptr : &token->cancelled_;
+  }
   /// An executable of at least one program; without a pool it gets one where it has a use for it.
   static Result<Executable> make(std::vector<weft::Program> programs,
                                  const std::optional<ThreadPool>& pool, int threads,

@@ -114,6 +114,8 @@ int64_t Executable::kernel_count() const {
 }
 
 int64_t Executable::arena_bytes() const { return impl_->first().arena_bytes; }
+const std::string& Executable::explanation() const { return impl_->first().explanation; }
+const std::string& Executable::explanation_json() const { return impl_->first().explanation_json; }
 
 Status Executable::save(const std::string& path) const {
   std::vector<const weft::Program*> programs;

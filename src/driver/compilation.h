@@ -13,6 +13,7 @@
 #include "driver/compile_options.h"
 #include "driver/explain/explained.h"
 #include "driver/explain/plan_totals.h"
+#include "driver/model_source.h"
 #include "expr/tensor_program.h"
 #include "import/builder/imported_model.h"
 #include "kernel/kernel_function.h"
@@ -45,7 +46,8 @@ struct PassTiming {
 /// A model on its way: every level that has been reached. What a later pass replaces stays as it
 /// was for printing.
 struct Compilation {
-  std::string model;
+  ModelSource source = "";
+  std::string model;  ///< its name
   CompileOptions options;
   Target target;
   const Planner* planner = nullptr;

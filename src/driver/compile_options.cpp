@@ -4,6 +4,11 @@
 
 namespace weft {
 
+Status check_cancelled(const CompileOptions& options) {
+  if (options.cancel == nullptr || !options.cancel->load(std::memory_order_relaxed)) return {};
+  return Error{ErrorCode::kInterrupted, "the compilation was cancelled"};
+}
+
 std::unique_ptr<CacheFolder> open_cache(const CompileOptions& options) {
   if (options.cache_dir.empty()) return nullptr;
   CacheFolder::Options folder;

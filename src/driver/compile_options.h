@@ -1,9 +1,12 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "import/builder/imported_model.h"
 #include "kernel/kernel_function.h"
@@ -11,6 +14,13 @@
 #include "target/target.h"
 
 namespace weft {
+
+/// How far a compilation is. `done` of `total` kernels, in the pass that generates their code; 0 of
+/// 0 where a pass begins.
+struct CompileProgress {
+  std::string_view pass;
+  int64_t done = 0, total = 0;
+};
 
 struct CompileOptions {
   std::string planner = "auto";  ///< a name of plan/planners.h
@@ -40,12 +50,20 @@ struct CompileOptions {
   /// Where an internal error leaves a reproducer, which its message then names; empty: nowhere.
   std::string reproducer_dir;
   std::function<void(const std::string&)> warn;
+  /// Once true, the compilation stops between passes and kernels with kInterrupted; set from any
+  /// thread, also from a signal handler.
+  const std::atomic<bool>* cancel = nullptr;
+  /// Called by one thread at a time, not always the same one.
+  std::function<void(const CompileProgress&)> progress;
   /// Called on every kernel between lowering and code generation: for tests that plant a defect.
   std::function<void(KernelFunction&)> tamper;
 };
 
 /// What reading a model is called among the passes.
 inline constexpr const char* kImportPass = "import";
+
+/// kInterrupted where the options' flag says so.
+Status check_cancelled(const CompileOptions& options);
 
 /// The folder that the options name; nullptr without one.
 std::unique_ptr<CacheFolder> open_cache(const CompileOptions& options);

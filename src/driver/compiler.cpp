@@ -18,9 +18,11 @@ namespace weft {
 namespace {
 
 /// What a compilation is before its model is read.
-Result<std::unique_ptr<Compilation>> begin(std::string model, const CompileOptions& options) {
+Result<std::unique_ptr<Compilation>> begin(const ModelSource& source,
+                                           const CompileOptions& options) {
   auto c = std::make_unique<Compilation>();
-  c->model = std::move(model);
+  c->source = source;
+  c->model = source.name();
   c->options = options;
   bool unmerged = false;
   if (!options.plan_text.empty()) {
@@ -49,7 +51,7 @@ bool keeps_sizes_open(const CompileOptions& options) {
 }
 
 /// Compiles the model at another binding beside this compilation; see Compilation::other.
-std::shared_future<std::shared_ptr<Compilation>> compile_beside(const std::string& model,
+std::shared_future<std::shared_ptr<Compilation>> compile_beside(const ModelSource& model,
                                                                 CompileOptions options) {
   options.stop_after = kLastExpressing;
   const auto job = [model, options]() -> std::shared_ptr<Compilation> {
@@ -68,10 +70,11 @@ Status import_graph(Compilation& c) {
   if (keeps_sizes_open(c.options)) {
     import.inputs_bound = [&](const std::vector<ImportedInput>& inputs) {
       if (auto other = other_binding(c.options, inputs))
-        c.other = compile_beside(c.model, std::move(*other));
+        c.other = compile_beside(c.source, std::move(*other));
     };
   }
-  WEFT_ASSIGN_OR_RETURN(c.imported, import_model(c.model, import));
+  WEFT_ASSIGN_OR_RETURN(c.imported, c.source.is_file() ? import_model(c.source.path, import)
+                                                       : import_model(c.source.memory, import));
   c.graph = std::move(c.imported.graph);
   const bool specialised = std::ranges::any_of(
       c.imported.inputs, [](const ImportedInput& input) { return input.specialised.has_value(); });
@@ -125,7 +128,7 @@ Result<std::unique_ptr<Compilation>> run_pipeline(std::unique_ptr<Compilation> c
 
 Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOptions& options) {
   try {
-    WEFT_ASSIGN_OR_RETURN(auto c, begin({}, options));
+    WEFT_ASSIGN_OR_RETURN(auto c, begin("", options));
     c->graph = std::move(graph);
     return run_pipeline(std::move(c));
   } catch (const InternalError& e) {
@@ -135,16 +138,16 @@ Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOpt
   }
 }
 
-Result<std::unique_ptr<Compilation>> compile_model(const std::string& path,
+Result<std::unique_ptr<Compilation>> compile_model(const ModelSource& source,
                                                    const CompileOptions& options) {
   try {
-    WEFT_ASSIGN_OR_RETURN(auto c, begin(path, options));
+    WEFT_ASSIGN_OR_RETURN(auto c, begin(source, options));
     WEFT_RETURN_IF_ERROR(read_model(*c));
     return run_pipeline(std::move(c));
   } catch (const InternalError& e) {
     return Error{ErrorCode::kInternal, e.what()};
   } catch (const std::bad_alloc&) {
-    return invalid_input(path + ": the model needs more memory than there is");
+    return invalid_input(source.name() + ": the model needs more memory than there is");
   }
 }
 

@@ -15,8 +15,12 @@ Result<std::vector<KernelImage>> generate_kernels(Compilation& c, CacheFolder* c
   std::vector<KernelToCompile> list;
   for (const CompiledKernel& k : c.kernels)
     list.push_back({&k.function, k.known_code ? &*k.known_code : nullptr});
+  const auto watch = [&](int64_t done, int64_t total) {
+    if (c.options.progress) c.options.progress({"generate", done, total});
+    return check_cancelled(c.options);
+  };
   WEFT_ASSIGN_OR_RETURN(GeneratedCode made, compile_kernels(list, c.target, available_cores(),
-                                                            kernels ? &*kernels : nullptr));
+                                                            kernels ? &*kernels : nullptr, watch));
   for (size_t k = 0; k < c.kernels.size(); ++k) {
     CompiledKernel& kernel = c.kernels[k];
     if (kernel.note_key && !kernel.known_code)

@@ -56,15 +56,34 @@ Hash128 model_key(const Hash128& file, const CompileOptions& o) {
 }
 
 /// Whether the options ask for nothing but a program.
-bool is_plain(const std::string& path, const CompileOptions& o) {
-  return !path.ends_with(".graph") && (!o.device || !o.device->is_gpu() || o.device_code) &&
-         !o.cache_dir.empty() && !o.verify && o.dump_dir.empty() && o.stop_after.empty() &&
-         !o.tamper;
+bool is_plain(const ModelSource& source, const CompileOptions& o) {
+  return (!source.is_file() || !source.path.ends_with(".graph")) &&
+         (!o.device || !o.device->is_gpu() || o.device_code) && !o.cache_dir.empty() && !o.verify &&
+         o.dump_dir.empty() && o.stop_after.empty() && !o.tamper;
 }
 
-Result<CompiledModel> compile(const std::string& path, const CompileOptions& options) {
+Hash128 content_of(std::span<const std::byte> bytes) {
+  Hasher hasher;
+  hasher.add_text("memory");  // an entry of a file refers to it
+  hasher.add_value(bytes.size());
+  hasher.add_bytes(bytes);
+  return hasher.digest128();
+}
+
+Result<Hash128> identify(const ModelSource& source, bool whole) {
+  if (source.is_file()) return identify_file(source.path, whole);
+  return content_of(source.memory.bytes);
+}
+
+/// Whether the model that was compiled is what the key says: its file may have changed meanwhile.
+bool is_still(const ModelSource& source, const ModelFiles& read, const Hash128& identity) {
+  if (!source.is_file()) return read.files().empty();
+  return !read.files().empty() && read.files()[0].identity == identity;
+}
+
+Result<CompiledModel> compile(const ModelSource& source, const CompileOptions& options) {
   CompiledModel model;
-  WEFT_ASSIGN_OR_RETURN(model.compilation, compile_model(path, options));
+  WEFT_ASSIGN_OR_RETURN(model.compilation, compile_model(source, options));
   Compilation& c = *model.compilation;
   model.totals = totals_of(c);
   model.unique_kernels = c.unique_kernels;
@@ -102,15 +121,17 @@ std::future<void> store_beside(const CompiledModel& model, const Hash128& key,
 
 }  // namespace
 
-Result<CompiledModel> load_or_compile(const std::string& path, const CompileOptions& options) {
+Result<CompiledModel> load_or_compile(const ModelSource& source, const CompileOptions& options) {
   const auto start = Clock::now();
-  const Result<Hash128> file = is_plain(path, options) ? identify_file(path, options.verify_cache)
-                                                       : Result<Hash128>(invalid_input("no cache"));
-  if (!file.ok()) return compile(path, options);
+  const Result<Hash128> file = is_plain(source, options)
+                                   ? identify(source, options.verify_cache)
+                                   : Result<Hash128>(invalid_input("no cache"));
+  if (!file.ok()) return compile(source, options);
   const Hash128 key = model_key(*file, options);
   const std::shared_ptr<CacheFolder> cache = open_cache(options);
   if (const std::optional<MappedFile> entry = cache->find(key, kModelKind)) {
-    const ModelReading reading{path, options.import.known_inputs, options.verify_cache};
+    const std::string name = source.name();
+    const ModelReading reading{name, options.import.known_inputs, options.verify_cache};
     if (auto stored = decode_model_entry(*entry, reading, *cache)) {
       CompiledModel model;
       model.program = std::move(stored->program);
@@ -122,10 +143,9 @@ Result<CompiledModel> load_or_compile(const std::string& path, const CompileOpti
       return model;
     }
   }
-  WEFT_ASSIGN_OR_RETURN(CompiledModel model, compile(path, options));
-  // A file that changed meanwhile is not what the key says.
-  const auto& files = model.compilation->files.files();
-  if (!files.empty() && files[0].identity == *file) model.stored = store_beside(model, key, cache);
+  WEFT_ASSIGN_OR_RETURN(CompiledModel model, compile(source, options));
+  if (is_still(source, model.compilation->files, *file))
+    model.stored = store_beside(model, key, cache);
   return model;
 }
 

@@ -29,6 +29,6 @@ struct CompiledModel {
 /// from; it is used when the files of external data and the values that the model was specialised
 /// on are the same too. Constants of an entry are views of the model's files and of the cache's.
 /// An entry that is damaged or lacks a file is none.
-Result<CompiledModel> load_or_compile(const std::string& path, const CompileOptions& options);
+Result<CompiledModel> load_or_compile(const ModelSource& source, const CompileOptions& options);
 
 }  // namespace weft

@@ -117,7 +117,8 @@ Status lower_kernels(Compilation& c) {
   if (cache) notes.emplace(*cache);
   std::vector<Status> made(planned.size());
   for_each_in_parallel(planned.size(), available_cores(), [&](size_t k) {
-    made[k] = lower(c.target, notes ? &*notes : nullptr, &planned[k]);
+    made[k] = check_cancelled(c.options);
+    if (made[k].ok()) made[k] = lower(c.target, notes ? &*notes : nullptr, &planned[k]);
   });
   for (size_t k = 0; k < planned.size(); ++k) {
     WEFT_RETURN_IF_ERROR(made[k]);

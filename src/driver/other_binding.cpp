@@ -49,6 +49,7 @@ std::optional<CompileOptions> other_binding(const CompileOptions& as_first,
   options.fast_math = as_first.fast_math;
   options.unroll = as_first.unroll;
   options.fixed_sizes = true;
+  options.cancel = as_first.cancel;
   for (const ImportedInput& input : inputs) {
     Shape& shape = options.import.shapes[input.name];
     shape = input.type.shape;

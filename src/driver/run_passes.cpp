@@ -38,6 +38,8 @@ void add_time(Compilation& c, const char* pass, double milliseconds) {
 Result<bool> run_round(Compilation& c, std::span<const Pass> passes, bool is_first, int* dumped) {
   bool any = false;
   for (const Pass& pass : passes) {
+    WEFT_RETURN_IF_ERROR(check_cancelled(c.options));
+    if (c.options.progress) c.options.progress({pass.name});
     const auto start = std::chrono::steady_clock::now();
     WEFT_ASSIGN_OR_RETURN(const bool changed, pass.run(c));
     const std::chrono::duration<double, std::milli> spent =

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "import/builder/imported_model.h"
+#include "support/mapped_file.h"
 #include "support/result.h"
 
 namespace weft {
@@ -12,5 +13,7 @@ namespace weft {
 ///
 /// Errors are those of the readers (import_onnx, import_hlo), with the path in front.
 Result<ImportedModel> import_model(const std::string& path, const ImportOptions& options = {});
+/// The same of a model in memory, which may have no external data.
+Result<ImportedModel> import_model(const MappedFile& model, const ImportOptions& options = {});
 
 }  // namespace weft

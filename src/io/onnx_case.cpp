@@ -45,15 +45,16 @@ Result<std::vector<fs::path>> data_sets(const std::string& folder) {
 Status check_data_set(const std::string& model_path, const fs::path& folder,
                       const ModelRunner& runner, Tolerance tolerance) {
   // First the model: files for what is not a tensor cannot be read at all.
-  WEFT_ASSIGN_OR_RETURN(const std::vector<std::string> names, onnx_input_names(model_path));
+  WEFT_ASSIGN_OR_RETURN(const OnnxSignature signature, onnx_signature(model_path));
   WEFT_ASSIGN_OR_RETURN(const std::vector<TensorFile> inputs, load_numbered(folder, "input"));
   WEFT_ASSIGN_OR_RETURN(const std::vector<TensorFile> expected, load_numbered(folder, "output"));
-  if (inputs.size() > names.size()) {
+  if (inputs.size() > signature.inputs.size()) {
     return invalid_input(
-        fmt::format("{} inputs for a model that takes {}", inputs.size(), names.size()));
+        fmt::format("{} inputs for a model that takes {}", inputs.size(), signature.inputs.size()));
   }
   ImportOptions options;
-  for (size_t i = 0; i < inputs.size(); ++i) options.known_inputs[names[i]] = inputs[i].value;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    options.known_inputs[signature.inputs[i].name] = inputs[i].value;
   WEFT_ASSIGN_OR_RETURN(const ImportedModel model, import_onnx(model_path, options));
   std::vector<HostTensor> arguments;
   for (const ImportedInput& input : model.inputs) {

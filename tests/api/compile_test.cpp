@@ -96,6 +96,113 @@ TEST_F(Compile, DimensionsBindFromShapes) {
   EXPECT_EQ(run_twice(*model), "");
 }
 
+TEST_F(Compile, ModelsSayWhatTheyLeaveOpen) {
+  const auto model = weft::Model::open(path("m.onnx"));
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  ASSERT_EQ(model->inputs().size(), 2U);
+  const weft::ModelTensor& xs = model->inputs()[1];
+  EXPECT_EQ(xs.name, "xs");
+  EXPECT_EQ(xs.dtype, weft::DType::kF32);
+  ASSERT_TRUE(xs.shape && xs.shape->size() == 2);
+  EXPECT_EQ((*xs.shape)[0].extent, kSteps);
+  EXPECT_EQ((*xs.shape)[1].extent, weft::kOpen);
+  EXPECT_EQ((*xs.shape)[1].name, "N");
+  EXPECT_EQ(model->outputs()[1].name, "z");
+  EXPECT_THAT(weft::Model::open(path("none.onnx")).error().message, HasSubstr("none.onnx"));
+}
+
+TEST_F(Compile, BytesCompileLikeTheFile) {
+  std::ifstream file(path("m.onnx"), std::ios::binary);
+  const std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
+  weft::CompileOptions options;
+  options.bind["N"] = kWidth;
+  const auto model = weft::Model::from_bytes(std::as_bytes(std::span(bytes)));
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const auto compiled = weft::compile(*model, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  EXPECT_EQ(run_twice(*compiled), "");
+  const std::string noise = "this is no model";
+  EXPECT_EQ(weft::Model::from_bytes(std::as_bytes(std::span(noise))).error().code,
+            weft::ErrorCode::kInvalidInput);
+}
+
+TEST_F(Compile, ASecondCompilationOfBytesIsReadFromTheCache) {
+  std::ifstream file(path("m.onnx"), std::ios::binary);
+  const std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
+  const auto model = weft::Model::from_bytes(std::as_bytes(std::span(bytes)));
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  weft::CompileOptions options;
+  options.bind["N"] = kWidth;
+  options.cache_dir = path("cache");
+  int passes = 0;
+  options.progress = [&](const weft::CompileProgress&) { ++passes; };
+  ASSERT_TRUE(weft::compile(*model, options).ok());
+  EXPECT_GT(passes, 0);
+  passes = 0;
+  const auto again = weft::compile(*model, options);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(passes, 0);
+  EXPECT_EQ(run_twice(*again), "");
+}
+
+TEST_F(Compile, TellsHowFarItIs) {
+  weft::CompileOptions options;
+  std::vector<std::string> begun;
+  int64_t done = 0, total = 0;
+  options.progress = [&](const weft::CompileProgress& p) {
+    if (p.total == 0) {
+      begun.emplace_back(p.pass);
+    } else {
+      EXPECT_EQ(p.done, done + 1);
+      done = p.done;
+      total = p.total;
+    }
+  };
+  ASSERT_TRUE(compile(options).ok());
+  EXPECT_THAT(begun, ::testing::IsSupersetOf({"simplify", "plan", "generate"}));
+  EXPECT_GT(total, 0);
+  EXPECT_EQ(done, total);
+}
+
+TEST_F(Compile, EndsWhenItIsCancelled) {
+  for (const std::string at : {"simplify", "lower", "generate"}) {
+    weft::CancellationToken token;
+    weft::CompileOptions options;
+    options.cancel = &token;
+    std::string last;
+    options.progress = [&](const weft::CompileProgress& p) {
+      last = p.pass;
+      if (p.pass == at) token.cancel();
+    };
+    const auto model = compile(options);
+    ASSERT_FALSE(model.ok());
+    EXPECT_EQ(model.error().code, weft::ErrorCode::kInterrupted);
+    EXPECT_EQ(last, at);
+  }
+}
+
+TEST_F(Compile, ExplainsItself) {
+  const auto model = compile();
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_THAT(model->explanation(), HasSubstr("kernels"));
+  EXPECT_THAT(model->explanation_json(), HasSubstr("\"predicted_us\""));
+}
+
+TEST(Targets, NameTheOnesThatCompileTakes) {
+  const std::vector<weft::TargetInfo> targets = weft::targets();
+  ASSERT_GE(targets.size(), 3U);
+  EXPECT_EQ(targets[0].name, "cpu");
+  EXPECT_TRUE(targets[0].is_here);
+  EXPECT_EQ(targets[1].name, "cuda");
+  EXPECT_FALSE(targets[1].description.empty());
+}
+
+TEST_F(Compile, TakesAPlanFromAFile) {
+  weft::CompileOptions options;
+  options.plan = path("none.plan");
+  EXPECT_THAT(compile(options).error().message, HasSubstr("none.plan"));
+}
+
 TEST_F(Compile, SavedModelsRunAlike) {
   const auto model = compile();
   ASSERT_TRUE(model.ok()) << model.error().message;

@@ -1,7 +1,7 @@
 #include "codegen/cpu/compile_kernels.h"
 
-#include <atomic>
 #include <map>
+#include <mutex>
 #include <optional>
 
 #include "support/for_each_in_parallel.h"
@@ -20,6 +20,58 @@ Result<KernelImage> compile_guarded(const KernelFunction& kernel, const Target& 
   }
 }
 
+/// A distinct kernel of a list.
+struct DistinctKernel {
+  const KernelFunction* function = nullptr;
+  const KernelImage* found = nullptr;  ///< its code, where the caller had it
+  Hash128 key;
+};
+
+/// A kernel's code: the caller's, the cache's, or made here.
+struct MadeCode {
+  Result<KernelImage> image;
+  bool from_cache = false;
+};
+MadeCode find_or_compile(const DistinctKernel& kernel, const Target& target, KernelCache* cache) {
+  const std::string& name = kernel.function->name;
+  std::optional<KernelImage> known;
+  if (kernel.found != nullptr) known = *kernel.found;
+  if (!known && cache != nullptr) known = cache->find(kernel.key);
+  if (known) {
+    known->name = name;
+    return {std::move(*known), true};
+  }
+  Result<KernelImage> made = compile_guarded(*kernel.function, target);
+  if (cache != nullptr && made.ok()) cache->insert(kernel.key, *made);
+  return {std::move(made), false};
+}
+
+/// Counts kernels as they get done, and asks the caller whether to go on.
+class Watch {
+ public:
+  Watch(const std::function<Status(int64_t, int64_t)>& ask, size_t total)
+      : ask_(ask), total_(static_cast<int64_t>(total)) {}
+
+  bool goes_on() {
+    const std::lock_guard lock(mutex_);
+    return outcome_.ok();
+  }
+  void count() {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (ask_ && outcome_.ok()) outcome_ = ask_(done_, total_);
+  }
+  /// When all threads have ended.
+  const Status& outcome() const { return outcome_; }
+
+ private:
+  const std::function<Status(int64_t, int64_t)>& ask_;
+  int64_t total_;
+  std::mutex mutex_;
+  int64_t done_ = 0;
+  Status outcome_;
+};
+
 }  // namespace
 
 Hash128 kernel_cache_key(const KernelFunction& kernel, const Target& target) {
@@ -35,48 +87,31 @@ Hash128 kernel_cache_key(const KernelFunction& kernel, const Target& target) {
 }
 
 Result<GeneratedCode> compile_kernels(const std::vector<KernelToCompile>& kernels,
-                                      const Target& target, int threads, KernelCache* cache) {
+                                      const Target& target, int threads, KernelCache* cache,
+                                      const std::function<Status(int64_t, int64_t)>& watch) {
   GeneratedCode out;
   std::map<Hash128, int32_t> numbers;
-  std::vector<const KernelFunction*> distinct;
-  std::vector<const KernelImage*> found;
-  std::vector<Hash128> keys;
+  std::vector<DistinctKernel> distinct;
   for (const auto& [function, code] : kernels) {
-    out.keys.push_back(code != nullptr ? code->key : kernel_cache_key(*function, target));
-    const auto [it, added] =
-        numbers.emplace(out.keys.back(), static_cast<int32_t>(distinct.size()));
-    if (added) {
-      distinct.push_back(function);
-      found.push_back(code != nullptr ? &code->image : nullptr);
-      keys.push_back(out.keys.back());
-    }
+    const Hash128 key = code != nullptr ? code->key : kernel_cache_key(*function, target);
+    const auto [it, added] = numbers.emplace(key, static_cast<int32_t>(distinct.size()));
+    if (added) distinct.push_back({function, code != nullptr ? &code->image : nullptr, key});
+    out.keys.push_back(key);
     out.image_of.push_back(it->second);
   }
-  std::vector<std::optional<Result<KernelImage>>> results(distinct.size());
-  std::atomic<int64_t> from_cache{0};
+  std::vector<std::optional<MadeCode>> results(distinct.size());
+  Watch watched(watch, distinct.size());
   for_each_in_parallel(distinct.size(), threads, [&](size_t i) {
-    if (found[i] != nullptr) {
-      results[i].emplace(*found[i]);
-      (*results[i])->name = distinct[i]->name;
-      ++from_cache;
-      return;
-    }
-    if (cache != nullptr) {
-      if (std::optional<KernelImage> image = cache->find(keys[i])) {
-        image->name = distinct[i]->name;
-        results[i].emplace(std::move(*image));
-        ++from_cache;
-        return;
-      }
-    }
-    results[i].emplace(compile_guarded(*distinct[i], target));
-    if (cache != nullptr && results[i]->ok()) cache->insert(keys[i], **results[i]);
+    if (!watched.goes_on()) return;
+    results[i].emplace(find_or_compile(distinct[i], target, cache));
+    watched.count();
   });
-  for (std::optional<Result<KernelImage>>& result : results) {
-    if (!result->ok()) return result->take_error();
-    out.images.push_back(std::move(**result));
+  WEFT_RETURN_IF_ERROR(watched.outcome());
+  for (std::optional<MadeCode>& made : results) {
+    if (!made->image.ok()) return made->image.take_error();
+    out.images.push_back(std::move(*made->image));
+    out.from_cache += made->from_cache ? 1 : 0;
   }
-  out.from_cache = from_cache;
   return out;
 }
 

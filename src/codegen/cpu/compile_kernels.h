@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "codegen/cpu/compile_kernel.h"
@@ -29,9 +31,13 @@ struct GeneratedCode {
 /// Compiles each distinct kernel once (names apart), on up to `threads` threads, and takes from
 /// `cache`, when there is one, what was compiled before. The result does not depend on either.
 /// The first error in the order of the kernels.
+///
+/// `watch`, when there is one, is called by one thread at a time after each distinct kernel, with
+/// how many are done of how many; what it says other than success ends the work.
 Result<GeneratedCode> compile_kernels(const std::vector<KernelToCompile>& kernels,
                                       const Target& target, int threads,
-                                      KernelCache* cache = nullptr);
+                                      KernelCache* cache = nullptr,
+                                      const std::function<Status(int64_t, int64_t)>& watch = {});
 
 /// Under which a kernel's code is cached: the kernel but for names, what the target gives the
 /// generator, the version of LLVM and of the generator.

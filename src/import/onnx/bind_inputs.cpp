@@ -184,6 +184,17 @@ DType check_is_tensor(const ValueDef& def) {
   }
 }
 
+DeclaredTensor declared(const ValueDef& def) {
+  DeclaredTensor tensor{std::string(def.name), check_is_tensor(def), std::nullopt};
+  if (!def.has_shape) return tensor;
+  tensor.dims.emplace();
+  for (const DimDef& dim : def.dims) {
+    const bool fixed = dim.extent && *dim.extent >= 0;
+    tensor.dims->push_back({fixed ? *dim.extent : -1, std::string(name_of(dim))});
+  }
+  return tensor;
+}
+
 std::vector<ImportedInput> bind_inputs(const GraphDef& graph, const ImportOptions& options) {
   return InputBinder(graph, options).run();
 }

@@ -16,6 +16,9 @@ namespace weft::onnx {
 /// inputs that are not tensors of a known type.
 std::vector<ImportedInput> bind_inputs(const GraphDef& graph, const ImportOptions& options);
 
+/// The declaration of an input or output; refuses as check_is_tensor does.
+DeclaredTensor declared(const ValueDef& def);
+
 /// Refuses a declared input or output that is not a tensor of an element type of weft.
 DType check_is_tensor(const ValueDef& def);
 

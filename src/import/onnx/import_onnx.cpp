@@ -112,26 +112,28 @@ Result<ImportedModel> import_onnx(const std::string& path, const ImportOptions& 
   return Error{imported.error().code, fmt::format("'{}': {}", path, imported.error().message)};
 }
 
-Result<std::vector<std::string>> onnx_input_names(const std::string& path) {
-  WEFT_ASSIGN_OR_RETURN(MappedFile file, map_file(path));
-  auto read = onnx::read_model(std::move(file), {});
-  if (!read.ok()) {
-    return Error{read.error().code, fmt::format("'{}': {}", path, read.error().message)};
-  }
+Result<OnnxSignature> onnx_signature(MappedFile model) {
+  WEFT_ASSIGN_OR_RETURN(const onnx::ModelDef read, onnx::read_model(std::move(model), {}));
   std::set<std::string_view> initialised;
-  for (const onnx::TensorDef& tensor : read->graph.initializers) initialised.insert(tensor.name);
-  std::vector<std::string> names;
+  for (const onnx::TensorDef& tensor : read.graph.initializers) initialised.insert(tensor.name);
+  OnnxSignature signature;
   try {
-    for (const onnx::ValueDef& output : read->graph.outputs) onnx::check_is_tensor(output);
-    for (const onnx::ValueDef& input : read->graph.inputs) {
-      if (initialised.contains(input.name)) continue;
-      onnx::check_is_tensor(input);
-      names.emplace_back(input.name);
+    for (const onnx::ValueDef& output : read.graph.outputs)
+      signature.outputs.push_back(onnx::declared(output));
+    for (const onnx::ValueDef& input : read.graph.inputs) {
+      if (!initialised.contains(input.name)) signature.inputs.push_back(onnx::declared(input));
     }
   } catch (const onnx::Refusal& refusal) {
     return refusal.error();
   }
-  return names;
+  return signature;
+}
+
+Result<OnnxSignature> onnx_signature(const std::string& path) {
+  WEFT_ASSIGN_OR_RETURN(MappedFile file, map_file(path));
+  auto signature = onnx_signature(std::move(file));
+  if (signature.ok()) return signature;
+  return Error{signature.error().code, fmt::format("'{}': {}", path, signature.error().message)};
 }
 
 Result<ImportedModel> import_onnx(std::span<const std::byte> model,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "import/builder/imported_model.h"
+#include "support/mapped_file.h"
 #include "support/result.h"
 
 namespace weft {
@@ -25,8 +26,24 @@ Result<ImportedModel> import_onnx(std::span<const std::byte> model,
                                   std::shared_ptr<const void> owner, const std::string& folder,
                                   const ImportOptions& options = {});
 
-/// Names of the inputs that a caller gives, in the model's order, without importing it.
-/// kUnsupported when an input or output is not a tensor of a known type.
-Result<std::vector<std::string>> onnx_input_names(const std::string& path);
+/// An input or output as the model declares it.
+struct DeclaredTensor {
+  struct Dim {
+    int64_t extent = -1;  ///< -1: left to the caller
+    std::string symbol;   ///< its name then, empty where it has none
+  };
+  std::string name;
+  DType dtype = DType::kF32;
+  std::optional<std::vector<Dim>> dims;  ///< nullopt: the rank is open, too
+};
+/// The inputs that a caller gives, and the outputs, in the model's order.
+struct OnnxSignature {
+  std::vector<DeclaredTensor> inputs, outputs;
+};
+
+/// What the model declares, without importing it. kInvalidInput: it is no ONNX model. kUnsupported:
+/// an input or output is not a tensor of a known type.
+Result<OnnxSignature> onnx_signature(const std::string& path);
+Result<OnnxSignature> onnx_signature(MappedFile model);
 
 }  // namespace weft
