@@ -23,6 +23,18 @@ weft_find_library(weft::protozero protozero/pbf_reader.hpp)
 weft_find_library(weft::minizip minizip/unzip.h minizip)
 weft_find_library(weft::zlib zlib.h z)
 
+# What goes into binaries that carry everything but the C library and its like: these archives, which hold position-independent
+# code, and the objects of weft_static_fmt, since Debian has no static {fmt}.
+set(WEFT_STATIC_LIBRARIES)
+foreach(name IN ITEMS minizip z zstd xxhash)
+  find_library(WEFT_STATIC_${name} "lib${name}.a" REQUIRED)
+  mark_as_advanced(WEFT_STATIC_${name})
+  list(APPEND WEFT_STATIC_LIBRARIES "${WEFT_STATIC_${name}}")
+endforeach()
+add_library(weft_static_fmt OBJECT cmake/static/fmt.cpp)
+target_compile_options(weft_static_fmt PRIVATE -w)
+target_link_libraries(weft_static_fmt PRIVATE fmt::fmt)
+
 # weft_use_jemalloc(target): the allocator of an executable. Compiling makes and drops many small objects from several threads, which
 # takes jemalloc a third of the C library's time. Libraries leave the choice to the program that embeds them.
 function(weft_use_jemalloc target)

@@ -8,13 +8,14 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # weft_shared_library(target name of): lib<name>.so around the static library <of>, exporting what cmake/<name>.exports lists.
+# Static libraries stand before what they are linked with otherwise, as in StaticCommand.cmake.
 function(weft_shared_library target name of)
   set(exports "${PROJECT_SOURCE_DIR}/cmake/${name}.exports")
   get_target_property(libraries ${of} LINK_LIBRARIES)
-  add_library(${target} SHARED $<TARGET_OBJECTS:${of}>)
+  add_library(${target} SHARED $<TARGET_OBJECTS:${of}> $<TARGET_OBJECTS:weft_static_fmt>)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX LINK_DEPENDS "${exports}"
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-  target_link_libraries(${target} PRIVATE ${libraries})
+  target_link_libraries(${target} PRIVATE ${WEFT_STATIC_LIBRARIES} ${libraries})
   target_link_options(${target} PRIVATE "-Wl,--version-script=${exports}" -Wl,--as-needed -Wl,--no-undefined)
   target_include_directories(${target} INTERFACE
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
