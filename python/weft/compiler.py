@@ -1,0 +1,90 @@
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from weft import _weft
+
+
+class ModelProto(Protocol):
+    """onnx.ModelProto, or whatever writes itself as one."""
+
+    def SerializeToString(self) -> bytes: ...  # noqa: N802
+
+
+class Target(NamedTuple):
+    """A target that models are compiled for."""
+
+    #: For compile(target=…).
+    name: str
+    #: Its figures, or why it is not there.
+    description: str
+    #: False: code for it is made here and runs elsewhere.
+    is_here: bool
+
+
+def compile(
+    model: str | os.PathLike[str] | bytes | bytearray | memoryview | ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    bind: Mapping[str, int] | None = None,
+    target: str = "cpu",
+    plan: str | os.PathLike[str] = "auto",
+    threads: int = 0,
+    cache_dir: str | os.PathLike[str] | None = None,
+    fast_math: bool = False,
+    max_bindings: int = 16,
+) -> _weft.Executable:
+    """Compiles an ONNX model.
+
+    A model whose dimensions are open is compiled when `shapes` or `bind` give all of them a value,
+    else when it first runs. Other shapes are compiled when they come; the `max_bindings` that were
+    used last are kept.
+
+    model: the path of a .onnx file, its bytes, or an onnx.ModelProto.
+    shapes: of inputs, by name; a start, other shapes may follow.
+    bind: extents of open dimensions, by name ("batch") or as "input.axis" ("x.0"); they stay.
+    target: cpu, cuda (the GPU that is there), a name of targets(), or the path of a NAME.target.
+    plan: how operators are fused: none, xla, auto; or the path of a plan, NAME.plan.
+    threads: of a run; 0: the cores that the process may use.
+    cache_dir: where compiled models are kept between processes; None: nowhere.
+    fast_math: allows reassociation and substitutions of floating-point arithmetic.
+
+    Raises Unsupported with all nodes that weft does not support, InvalidInput where the model or an
+    option is wrong.
+    """
+    settings = _weft.Settings(
+        shapes={name: [int(extent) for extent in shape] for name, shape in (shapes or {}).items()},
+        bind={name: int(extent) for name, extent in (bind or {}).items()},
+        target=target,
+        plan=os.fspath(plan),
+        threads=threads,
+        cache_dir="" if cache_dir is None else os.fspath(cache_dir),
+        fast_math=fast_math,
+        kept=max_bindings,
+    )
+    if isinstance(model, (str, os.PathLike)):
+        return _weft.compile_file(os.fspath(model), settings)
+    return _weft.compile_bytes(_bytes_of(model), settings)
+
+
+def load(path: str | os.PathLike[str], *, threads: int = 0) -> _weft.Executable:
+    """Loads an artefact that Executable.save or `weft compile` wrote.
+
+    It holds machine code: load what you trust.
+    """
+    return _weft.load(os.fspath(path), threads)
+
+
+def targets() -> list[Target]:
+    """The targets that models are compiled for: cpu, cuda (the GPU that is there), described GPUs."""
+    return [Target(*target) for target in _weft.targets()]
+
+
+def _bytes_of(model: Any) -> bytes:
+    if isinstance(model, bytes):
+        return model
+    if isinstance(model, (bytearray, memoryview)):
+        return bytes(model)
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString()
+    raise TypeError(f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}")
