@@ -1,7 +1,5 @@
 #include "executable.h"
 
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 #include <chrono>
 #include <set>
@@ -54,8 +52,7 @@ bool binds_all(const std::vector<weft::ModelTensor>& inputs, const weft::Compile
 
 nb::object tensor_spec(const std::string& name, weft::DType dtype, nb::object shape) {
   const nb::object type = nb::module_::import_("weft.tensor_spec").attr("TensorSpec");
-  return type(nb::str(name.c_str(), name.size()), nb::str(numpy_name(dtype).data()),
-              std::move(shape));
+  return type(text_of(name), nb::str(numpy_name(dtype).data()), std::move(shape));
 }
 
 nb::object spec_of(const weft::ModelTensor& tensor) {
@@ -67,7 +64,7 @@ nb::object spec_of(const weft::ModelTensor& tensor) {
     } else if (name.empty()) {
       shape.append(nb::none());
     } else {
-      shape.append(nb::str(name.c_str(), name.size()));
+      shape.append(text_of(name));
     }
   }
   return tensor_spec(tensor.name, tensor.dtype, nb::tuple(shape));
@@ -86,10 +83,11 @@ nb::list specs_of(const Specs& specs) {
   return list;
 }
 
+/// As callers write them and messages show them.
 template <typename Specs>
 std::vector<std::string> names_of(const Specs& specs) {
   std::vector<std::string> names;
-  for (const auto& spec : specs) names.push_back(spec.name);
+  for (const auto& spec : specs) names.push_back(nb::cast<std::string>(text_of(spec.name)));
   return names;
 }
 
@@ -167,9 +165,11 @@ class Executable::FrameOfRun {
   std::unique_ptr<Frame> frame_;
 };
 
-Executable::Executable(weft::Model model, weft::CompileOptions options, size_t kept)
+Executable::Executable(weft::Model model, weft::CompileOptions options, size_t kept,
+                       nb::object progress)
     : model_(std::move(model)),
       options_(std::move(options)),
+      progress_(std::move(progress)),
       is_open_(std::ranges::any_of(model_->inputs(), is_open)),
       kept_(std::max<size_t>(1, kept)),
       input_names_(names_of(model_->inputs())),
@@ -238,7 +238,7 @@ void Executable::check_types(const Frame& frame) const {
   for (size_t i = 0; i < frame.in.size(); ++i) {
     const weft::ModelTensor& declared = model_->inputs()[i];
     if (frame.in[i].dtype == declared.dtype) continue;
-    raise_invalid("input '" + declared.name + "' is " +
+    raise_invalid("input '" + input_names_[i] + "' is " +
                   std::string(weft::dtype_name(frame.in[i].dtype)) + ", the model wants " +
                   std::string(weft::dtype_name(declared.dtype)));
   }
@@ -260,7 +260,7 @@ std::shared_ptr<Binding> Executable::bind(const Frame& frame) {
   std::vector<std::vector<int64_t>> shapes;
   for (size_t i = 0; i < frame.in.size(); ++i) {
     shapes.emplace_back(frame.in[i].shape.begin(), frame.in[i].shape.end());
-    options.shapes[input_names_[i]] = shapes.back();
+    options.shapes[model_->inputs()[i].name] = shapes.back();
   }
   std::shared_ptr<Binding> made = compile(options, std::move(shapes));
   keep(made);
@@ -272,8 +272,22 @@ std::shared_ptr<Binding> Executable::compile(const weft::CompileOptions& options
   weft::CompileOptions watched = options;
   weft::CancellationToken cancel;
   watched.cancel = &cancel;
+  std::optional<nb::python_error> raised;
+  if (!progress_.is_none()) {
+    watched.progress = [&](const weft::CompileProgress& p) {
+      const nb::gil_scoped_acquire locked;
+      if (raised) return;
+      try {
+        progress_(nb::str(p.pass.data(), p.pass.size()), p.done, p.total);
+      } catch (nb::python_error& error) {
+        raised.emplace(std::move(error));
+        cancel.cancel();
+      }
+    };
+  }
   std::optional<weft::Result<weft::Executable>> made;
   run_interruptibly(cancel, [&] { made.emplace(weft::compile(*model_, watched)); });
+  if (raised) throw std::move(*raised);
   return std::make_shared<Binding>(Binding{check(std::move(*made)), std::move(shapes), {}, -1});
 }
 

@@ -31,8 +31,10 @@ struct Binding {
 class Executable {
  public:
   /// Compiles at once where the options bind all dimensions. `kept`: bindings that are kept, at
-  /// least 1.
-  Executable(weft::Model model, weft::CompileOptions options, size_t kept);
+  /// least 1. `progress`: None, or what is called with a pass's name and how many kernels are done
+  /// of how many while one is compiled; what it raises ends that.
+  Executable(weft::Model model, weft::CompileOptions options, size_t kept,
+             nanobind::object progress);
   /// Of an artefact.
   explicit Executable(weft::Executable loaded);
   Executable(const Executable&) = delete;
@@ -73,6 +75,7 @@ class Executable {
 
   std::optional<weft::Model> model_;  ///< none of an artefact
   weft::CompileOptions options_;
+  nanobind::object progress_ = nanobind::none();
   bool is_open_ = false;  ///< other shapes may come
   size_t kept_ = 1;
   std::vector<std::string> input_names_, output_names_;

@@ -3,7 +3,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -25,11 +24,12 @@ namespace {
 struct Settings {
   std::map<std::string, std::vector<int64_t>> shapes;
   std::map<std::string, int64_t> bind;
-  std::string target, plan;
+  std::string target = "cpu", plan = "auto";
   int threads = 0;
   std::string cache_dir;
   bool fast_math = false;
   size_t kept = 1;
+  nb::object progress = nb::none();
 };
 
 std::unique_ptr<Executable> compile(weft::Result<weft::Model> model, const Settings& settings) {
@@ -41,7 +41,8 @@ std::unique_ptr<Executable> compile(weft::Result<weft::Model> model, const Setti
   options.threads = settings.threads;
   options.cache_dir = settings.cache_dir;
   options.fast_math = settings.fast_math;
-  return std::make_unique<Executable>(check(std::move(model)), std::move(options), settings.kept);
+  return std::make_unique<Executable>(check(std::move(model)), std::move(options), settings.kept,
+                                      settings.progress);
 }
 
 std::unique_ptr<Executable> compile_file(const std::string& path, const Settings& settings) {
@@ -89,17 +90,16 @@ NB_MODULE(_weft, m) {
   weft_python::find_main_thread();
 
   nb::class_<Settings>(m, "Settings", "How to compile; see weft.compile.")
-      .def(
-          "__init__",
-          [](Settings* self, std::map<std::string, std::vector<int64_t>> shapes,
-             std::map<std::string, int64_t> bind, std::string target, std::string plan, int threads,
-             std::string cache_dir, bool fast_math, size_t kept) {
-            new (self) Settings{
-                std::move(shapes), std::move(bind),      std::move(target), std::move(plan),
-                threads,           std::move(cache_dir), fast_math,         kept};
-          },
-          nb::kw_only(), "shapes"_a, "bind"_a, "target"_a, "plan"_a, "threads"_a, "cache_dir"_a,
-          "fast_math"_a, "kept"_a);
+      .def(nb::init<>())
+      .def_rw("shapes", &Settings::shapes)
+      .def_rw("bind", &Settings::bind)
+      .def_rw("target", &Settings::target)
+      .def_rw("plan", &Settings::plan)
+      .def_rw("threads", &Settings::threads)
+      .def_rw("cache_dir", &Settings::cache_dir)
+      .def_rw("fast_math", &Settings::fast_math)
+      .def_rw("kept", &Settings::kept)
+      .def_rw("progress", &Settings::progress, nb::arg("value").none());
 
   nb::class_<Executable>(m, "Executable",
                          "A compiled model, from weft.compile or weft.load. Any number of threads "
@@ -140,19 +140,20 @@ NB_MODULE(_weft, m) {
            "Writes the binding used last as an artefact, which weft.load, the command and the C\n"
            "runtime run.")
       .def(
-          "explain", [](const Executable& e) { return e.last().explanation(); },
+          "explain",
+          [](const Executable& e) { return weft_python::text_of(e.last().explanation()); },
           "The plan of the binding used last, as `weft explain` prints it: kernels, what is in\n"
           "each, and why the edges between them were cut.")
       .def(
-          "explain_json", [](const Executable& e) { return e.last().explanation_json(); },
+          "explain_json",
+          [](const Executable& e) { return weft_python::text_of(e.last().explanation_json()); },
           "The same as one JSON object: see explain_dict.")
       .def(
           "explain_dict",
           [](const Executable& e) {
             const std::string& text = e.last().explanation_json();
             if (text.empty()) weft_python::raise_invalid("it was written without an explanation");
-            return nb::module_::import_("json").attr("loads")(
-                nb::bytes(text.data(), text.size()).attr("decode")("utf-8", "backslashreplace"));
+            return nb::module_::import_("json").attr("loads")(weft_python::text_of(text));
           },
           nb::sig("def explain_dict(self) -> dict[str, typing.Any]"),
           "The plan of the binding used last: totals of a run in bytes, operations and predicted\n"

@@ -101,14 +101,17 @@ bool is_numpy(nb::handle array) {
 
 /// The type of ml_dtypes, which no buffer has a format for.
 bool is_numpy_bfloat16(nb::handle array) {
-  return is_numpy(array) && nb::cast<std::string>(nb::str(array.attr("dtype"))) == "bfloat16";
+  if (!is_numpy(array)) return false;
+  const nb::object type = array.attr("dtype");
+  return nb::cast<std::string>(nb::str(type)) == "bfloat16";
 }
 
 /// Whether some stride is no number of elements (a field of a record).
 bool is_numpy_of_odd_strides(nb::handle array) {
   if (!is_numpy(array)) return false;
-  const int64_t bytes = nb::cast<int64_t>(array.attr("itemsize"));
-  for (const nb::handle stride : array.attr("strides")) {
+  const auto bytes = nb::cast<int64_t>(array.attr("itemsize"));
+  const nb::object strides = array.attr("strides");
+  for (const nb::handle stride : strides) {
     if (bytes == 0 || nb::cast<int64_t>(stride) % bytes != 0) return true;
   }
   return false;

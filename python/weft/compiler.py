@@ -1,5 +1,5 @@
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from weft import _weft
@@ -33,6 +33,7 @@ def compile(
     cache_dir: str | os.PathLike[str] | None = None,
     fast_math: bool = False,
     max_bindings: int = 16,
+    progress: Callable[[str, int, int], object] | None = None,
 ) -> _weft.Executable:
     """Compiles an ONNX model.
 
@@ -48,20 +49,24 @@ def compile(
     threads: of a run; 0: the cores that the process may use.
     cache_dir: where compiled models are kept between processes; None: nowhere.
     fast_math: allows reassociation and substitutions of floating-point arithmetic.
+    progress: called as progress(pass, done, total) when a pass of the compiler begins (0 of 0), and
+        for each of its kernels whose code is made. What it raises ends the compilation.
 
     Raises Unsupported with all nodes that weft does not support, InvalidInput where the model or an
     option is wrong.
     """
-    settings = _weft.Settings(
-        shapes={name: [int(extent) for extent in shape] for name, shape in (shapes or {}).items()},
-        bind={name: int(extent) for name, extent in (bind or {}).items()},
-        target=target,
-        plan=os.fspath(plan),
-        threads=threads,
-        cache_dir="" if cache_dir is None else os.fspath(cache_dir),
-        fast_math=fast_math,
-        kept=max_bindings,
-    )
+    settings = _weft.Settings()
+    settings.shapes = {
+        name: [int(extent) for extent in shape] for name, shape in (shapes or {}).items()
+    }
+    settings.bind = {name: int(extent) for name, extent in (bind or {}).items()}
+    settings.target = target
+    settings.plan = os.fspath(plan)
+    settings.threads = threads
+    settings.cache_dir = "" if cache_dir is None else os.fspath(cache_dir)
+    settings.fast_math = fast_math
+    settings.kept = max_bindings
+    settings.progress = progress
     if isinstance(model, (str, os.PathLike)):
         return _weft.compile_file(os.fspath(model), settings)
     return _weft.compile_bytes(_bytes_of(model), settings)
@@ -76,7 +81,7 @@ def load(path: str | os.PathLike[str], *, threads: int = 0) -> _weft.Executable:
 
 
 def targets() -> list[Target]:
-    """The targets that models are compiled for: cpu, cuda (the GPU that is there), described GPUs."""
+    """What models are compiled for: cpu, cuda (the GPU that is there), and described GPUs."""
     return [Target(*target) for target in _weft.targets()]
 
 

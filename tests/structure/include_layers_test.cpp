@@ -166,6 +166,25 @@ TEST(IncludeLayers, OnlyTheOnnxReadersIncludeProtozero) {
   EXPECT_THAT(wrong, IsEmpty());
 }
 
+TEST(IncludeLayers, PythonStandsOnThePublicInterface) {
+  const fs::path folder = kRoot / "python/src";
+  const std::regex include("^#include \"([^\"]+)\"");
+  std::vector<std::string> wrong;
+  int includes = 0;
+  for (const fs::path& file : files_below(folder)) {
+    std::ifstream stream(file);
+    for (std::string line; std::getline(stream, line);) {
+      std::smatch match;
+      if (!std::regex_search(line, match, include)) continue;
+      ++includes;
+      const std::string name = match[1].str();
+      if (name != "weft/weft.h" && !fs::exists(folder / name)) wrong.push_back(line);
+    }
+  }
+  EXPECT_GT(includes, 5);
+  EXPECT_THAT(wrong, IsEmpty());
+}
+
 TEST(IncludeLayers, NoFileIsCalledUtils) {
   std::vector<std::string> wrong;
   for (const char* part : {"src", "include", "tests", "bench", "examples", "models", "python"}) {

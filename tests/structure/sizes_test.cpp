@@ -20,7 +20,7 @@ constexpr int kMaxFunctionLines = 80;
 
 TEST(Sizes, FilesAreShort) {
   std::vector<std::string> longer;
-  for (const char* part : {"src", "include", "tests", "bench"}) {
+  for (const char* part : {"src", "include", "tests", "bench", "python"}) {
     for (const fs::path& file : files_below(kRoot / part)) {
       if (!is_source(file) && file.extension() != ".py") continue;
       const std::string text = text_of(file);

@@ -1,0 +1,51 @@
+"""weft.InferenceSession beside onnxruntime's."""
+
+import numpy as np
+import onnxruntime
+import pytest
+import weft
+
+
+def sessions(model):
+    content = model.SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    return [
+        kind(content, sess_options=options, providers=providers)
+        for kind in (onnxruntime.InferenceSession, weft.InferenceSession)
+    ]
+
+
+def test_runs_as_onnxruntime_does(add_model):
+    feed = {"x": np.ones((2, 3), np.float32), "y": np.full((2, 3), 2, np.float32)}
+    theirs, ours = sessions(add_model)
+    for names in (None, ["s"], ["s", "z"]):
+        expected, results = theirs.run(names, feed), ours.run(names, feed)
+        assert isinstance(results, list) and len(results) == len(expected)
+        for a, b in zip(results, expected):
+            np.testing.assert_allclose(a, b)
+
+
+def test_describes_the_model_as_onnxruntime_does(add_model):
+    theirs, ours = sessions(add_model)
+    for describe in ("get_inputs", "get_outputs"):
+        for a, b in zip(getattr(ours, describe)(), getattr(theirs, describe)()):
+            assert (a.name, a.type, a.shape) == (b.name, b.type, b.shape)
+
+
+def test_wrong_names(add_model):
+    session = weft.InferenceSession(add_model.SerializeToString())
+    feed = {"x": np.ones((2, 3), np.float32), "y": np.ones((2, 3), np.float32)}
+    with pytest.raises(weft.InvalidInput, match="no output 'q'.*z, s"):
+        session.run(["q"], feed)
+    with pytest.raises(weft.InvalidInput, match="no tensor.*y"):
+        session.run(None, {"x": feed["x"]})
+
+
+def test_artefacts(dense_model, tmp_path):
+    exe = weft.compile(dense_model)
+    exe.save(tmp_path / "m.weft")
+    x = np.ones((2, 4), np.float32)
+    (y,) = weft.InferenceSession(tmp_path / "m.weft").run(None, {"x": x})
+    np.testing.assert_array_equal(y, exe(x))
