@@ -1,7 +1,7 @@
 # What `cmake --install` gives to users: the command, two shared libraries with their headers, and the package that
 # find_package(weft) reads. Everything of others that the libraries use is inside them, their symbols are not.
 #
-#   weft::weft      libweft.so          compile and run, weft/weft.h (C++)
+#   weft::weft      libweft.so          compile and run, weft/weft.h and weft/graph_builder.h (C++)
 #   weft::runtime   libweft_runtime.so  run artefacts, weft/weft_runtime.h (C); without LLVM, ONNX or protobuf
 
 include(GNUInstallDirs)
@@ -36,7 +36,7 @@ if(NOT api_type STREQUAL "INTERFACE_LIBRARY")
   weft_shared_library(weft_shared weft weft_api)
   set_target_properties(weft_shared PROPERTIES EXPORT_NAME weft)
   target_compile_features(weft_shared INTERFACE cxx_std_20)
-  install(FILES include/weft/weft.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft")
+  install(FILES include/weft/weft.h include/weft/graph_builder.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft")
 endif()
 if(TARGET weft)
   install(TARGETS weft RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

@@ -198,7 +198,8 @@ struct ModelTensor {
   std::optional<std::vector<Dimension>> shape;  ///< nullopt: the rank is open, too
 };
 
-/// A model that is yet to be compiled, any number of times. Immutable, cheap to copy.
+/// A model that is yet to be compiled, any number of times; also made by graph_builder.h.
+/// Immutable, cheap to copy.
 class Model {
  public:
   /// A .onnx file. It is mapped, not read: its weights are read when it is compiled.
@@ -207,6 +208,7 @@ class Model {
   static Result<Model> from_bytes(std::span<const std::byte> bytes);
 
   const std::vector<ModelTensor>& inputs() const;
+  /// Their shapes are open where a built graph leaves dimensions open.
   const std::vector<ModelTensor>& outputs() const;
 
  private:

@@ -74,28 +74,37 @@ weft::Result<weft::MappedFile> copy_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Result<Model> Bridge::make_model(weft::ModelSource source, weft::MappedFile bytes) {
-  const auto signature = weft::onnx_signature(std::move(bytes));
-  if (!signature.ok()) {
-    const weft::Error& error = signature.error();
-    return to_public({error.code, "'" + source.name() + "': " + error.message});
-  }
+Model Bridge::make_model(weft::ModelSource source, const std::vector<weft::DeclaredTensor>& inputs,
+                         const std::vector<weft::DeclaredTensor>& outputs) {
   Model model;
   model.impl_ = std::make_shared<Model::Impl>(
-      Model::Impl{std::move(source), declared(signature->inputs), declared(signature->outputs)});
+      Model::Impl{std::move(source), declared(inputs), declared(outputs)});
   return model;
 }
+
+namespace {
+
+/// A model whose file has these bytes.
+Result<Model> model_of(weft::ModelSource source, weft::MappedFile bytes) {
+  const auto signature = weft::onnx_signature(std::move(bytes));
+  if (signature.ok())
+    return Bridge::make_model(std::move(source), signature->inputs, signature->outputs);
+  const weft::Error& error = signature.error();
+  return to_public({error.code, "'" + source.name() + "': " + error.message});
+}
+
+}  // namespace
 
 Result<Model> Model::open(const std::string& path) {
   auto file = weft::map_file(path);
   if (!file.ok()) return to_public(file.error());
-  return Bridge::make_model(path, std::move(*file));
+  return model_of(path, std::move(*file));
 }
 
 Result<Model> Model::from_bytes(std::span<const std::byte> bytes) {
   const auto copy = copy_of(bytes);
   if (!copy.ok()) return to_public(copy.error());
-  return Bridge::make_model(weft::ModelSource(*copy), *copy);
+  return model_of(weft::ModelSource(*copy), *copy);
 }
 
 const std::vector<ModelTensor>& Model::inputs() const { return impl_->inputs; }

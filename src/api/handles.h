@@ -49,7 +49,8 @@ Error to_public(const weft::Error& error);
 struct __attribute__((visibility("hidden"))) Bridge {
   /// Threads of runs: the pool's, or `threads`, 0 for all that the process may use.
   static int thread_count(const std::optional<ThreadPool>& pool, int threads);
-  static Result<Model> make_model(weft::ModelSource source, weft::MappedFile bytes);
+  static Model make_model(weft::ModelSource source, const std::vector<weft::DeclaredTensor>& inputs,
+                          const std::vector<weft::DeclaredTensor>& outputs);
   static const weft::ModelSource& source_of(const Model& model) { return model.impl_->source; }
   static const std::atomic<bool>* flag_of(const CancellationToken* token) {
     return token == nullptr ? nullptr : &token->cancelled_;

@@ -65,6 +65,12 @@ std::shared_future<std::shared_ptr<Compilation>> compile_beside(const ModelSourc
   }
 }
 
+Result<ImportedModel> import_source(const ModelSource& source, const ImportOptions& options) {
+  if (source.recorded) return source.recorded->build(options);
+  if (source.is_file()) return import_model(source.path, options);
+  return import_model(source.memory, options);
+}
+
 Status import_graph(Compilation& c) {
   ImportOptions import = c.options.import;
   if (keeps_sizes_open(c.options)) {
@@ -73,8 +79,7 @@ Status import_graph(Compilation& c) {
         c.other = compile_beside(c.source, std::move(*other));
     };
   }
-  WEFT_ASSIGN_OR_RETURN(c.imported, c.source.is_file() ? import_model(c.source.path, import)
-                                                       : import_model(c.source.memory, import));
+  WEFT_ASSIGN_OR_RETURN(c.imported, import_source(c.source, import));
   c.graph = std::move(c.imported.graph);
   const bool specialised = std::ranges::any_of(
       c.imported.inputs, [](const ImportedInput& input) { return input.specialised.has_value(); });

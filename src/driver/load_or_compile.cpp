@@ -70,8 +70,18 @@ Hash128 content_of(std::span<const std::byte> bytes) {
   return hasher.digest128();
 }
 
-Result<Hash128> identify(const ModelSource& source, bool whole) {
-  if (source.is_file()) return identify_file(source.path, whole);
+/// Of a graph at a binding: its text, which names constants by their hashes.
+Result<Hash128> content_of(const RecordedGraph& recorded, const ImportOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(const ImportedModel model, recorded.build(options));
+  Hasher hasher;
+  hasher.add_text("graph");
+  hasher.add_text(print(model.graph));
+  return hasher.digest128();
+}
+
+Result<Hash128> identify(const ModelSource& source, const CompileOptions& options) {
+  if (source.recorded) return content_of(*source.recorded, options.import);
+  if (source.is_file()) return identify_file(source.path, options.verify_cache);
   return content_of(source.memory.bytes);
 }
 
@@ -124,7 +134,7 @@ std::future<void> store_beside(const CompiledModel& model, const Hash128& key,
 Result<CompiledModel> load_or_compile(const ModelSource& source, const CompileOptions& options) {
   const auto start = Clock::now();
   const Result<Hash128> file = is_plain(source, options)
-                                   ? identify(source, options.verify_cache)
+                                   ? identify(source, options)
                                    : Result<Hash128>(invalid_input("no cache"));
   if (!file.ok()) return compile(source, options);
   const Hash128 key = model_key(*file, options);
