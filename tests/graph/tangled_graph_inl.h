@@ -75,7 +75,9 @@ class TangledGraphBuilder {
   int64_t rank(ValueId v) const { return static_cast<int64_t>(shape(v).size()); }
   int64_t extent(ValueId v, int64_t axis) const { return shape(v)[static_cast<size_t>(axis)]; }
   bool is_real(ValueId v) const { return is_float(dtype(v)); }
-  const Numbers& numbers(ValueId v) const { return numbers_[static_cast<size_t>(v)]; }
+  Numbers numbers(ValueId v) const {
+    return v == kNoValue ? Numbers{} : numbers_[static_cast<size_t>(v)];
+  }
 
   /// Of a value in that type: exact where it has the digits.
   static Numbers in_type(Numbers n, DType type) {
@@ -84,7 +86,9 @@ class TangledGraphBuilder {
     return n;
   }
 
+  /// None where one of the operands is none, or the operation does not take them.
   ValueId add(GraphOp op, Attributes attrs, const Ids& operands, TensorType hint, Numbers n) {
+    if (std::ranges::find(operands, kNoValue) != operands.end()) return kNoValue;
     const Result<ValueId> made = graph_.add1(op, std::move(attrs), operands, std::move(hint));
     if (!made.ok()) return kNoValue;
     numbers_.resize(graph_.values.size());
@@ -98,7 +102,8 @@ class TangledGraphBuilder {
   }
   /// The same numbers in other places.
   ValueId move(GraphOp op, Attributes attrs, ValueId x, Shape result = {}) {
-    if (!result.empty() && elements(result) > options_.most_elements) return kNoValue;
+    const bool large = !result.empty() && elements(result) > options_.most_elements;
+    if (x == kNoValue || large) return kNoValue;
     return add(op, std::move(attrs), {x}, {dtype(x), std::move(result)}, numbers(x));
   }
 
@@ -128,6 +133,7 @@ class TangledGraphBuilder {
   }
   /// x with a number beside each element.
   ValueId with(ScalarOp op, ValueId x, double number, Numbers n) {
+    if (x == kNoValue) return x;
     const TensorType type = graph_.type(x);
     return elementwise(op, {x, splat(number, type)}, n);
   }
@@ -321,6 +327,7 @@ class TangledGraphBuilder {
     return with(ScalarOp::kMul, y, factor, {numbers(x).bound, numbers(x).typical});
   }
   ValueId back(ValueId y, ValueId x, const std::vector<int64_t>& without) {
+    if (x == kNoValue || y == kNoValue) return kNoValue;
     BroadcastAttrs attrs;
     for (int64_t a = 0; a < rank(x); ++a) {
       if (std::ranges::find(without, a) == without.end()) attrs.dims.push_back(a);
