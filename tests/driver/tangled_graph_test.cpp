@@ -78,5 +78,12 @@ TEST(TangledGraphs, DevicesTooSmallForAClusterDoWithout) {
   }
 }
 
+/// Sums that are equal for all results of a whole iteration, and differ in its tail by what is
+/// masked: the warps exchange more there.
+TEST(TangledGraphs, TailsMayExchangeMoreThanWholeIterations) {
+  const TangledCase c = tangled_case(10703);
+  EXPECT_EQ(fault(c), "") << describe(c);
+}
+
 }  // namespace
 }  // namespace weft::testing

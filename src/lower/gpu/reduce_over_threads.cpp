@@ -58,9 +58,13 @@ Exchange make_exchange(GpuWriter& w, const Box& box, const ReductionKey& key, DT
       if (!reduced && digit.level == PlaceLevel::kLane) out.lanes = 32;
     }
   }
+  const int64_t elements = result_points * w.program.warps * out.lanes;
   const auto known = w.exchange_buffers.find(key);
   if (known != w.exchange_buffers.end()) {
+    // Of results that are equal a whole iteration exchanges one, its tail each.
     out.buffer = known->second;
+    int64_t& held = w.kernel.buffers[static_cast<size_t>(out.buffer)].elements;
+    held = std::max(held, elements);
     return out;
   }
   KernelBuffer buffer;
@@ -68,7 +72,7 @@ Exchange make_exchange(GpuWriter& w, const Box& box, const ReductionKey& key, DT
       w.program.symbols[static_cast<size_t>(statement.targets[0].symbol)].name + "_partial";
   buffer.dtype = type;
   buffer.kind = KernelBuffer::Kind::kShared;
-  buffer.elements = result_points * w.program.warps * out.lanes;
+  buffer.elements = elements;
   buffer.alignment = 16;
   out.buffer = static_cast<int32_t>(w.kernel.buffers.size());
   w.kernel.buffers.push_back(std::move(buffer));
