@@ -1,6 +1,7 @@
 #include "driver/compiler.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -158,7 +159,7 @@ TEST(CompileGraph, StopsBeforeAllPasses) {
 }
 
 TEST(CompileGraph, AnInternalErrorLeavesAReproducer) {
-  const std::string folder = testing::TempDir() + "weft-reproducer";
+  const std::string folder = testing::TempDir() + "weft-reproducer-" + std::to_string(getpid());
   std::filesystem::create_directories(folder);
   const char* text = R"(
 (x: f32[100]) {
@@ -187,7 +188,7 @@ TEST(CompileGraph, AnInternalErrorLeavesAReproducer) {
 }
 
 TEST(CompileModel, ArtefactsKeepSafeRangesOfIndices) {
-  const std::string path = testing::TempDir() + "gather.onnx";
+  const std::string path = testing::TempDir() + "weft-gather-" + std::to_string(getpid()) + ".onnx";
   std::ofstream(path, std::ios::binary)
       << onnx::TestModel()
              .input("ids", DType::kI64, {3})
@@ -239,7 +240,8 @@ TEST(CompileGraph, FastMathListsWhatItSubstitutesAndStaysWithinItsBounds) {
 }
 
 TEST(CompileModel, ReadsAPrintedGraph) {
-  const std::string path = testing::TempDir() + "compiler_test.graph";
+  const std::string path =
+      testing::TempDir() + "weft-compiler-" + std::to_string(getpid()) + ".graph";
   std::ofstream(path) << kChain;
   auto c = compile_model(path, {});
   ASSERT_TRUE(c.ok()) << c.error().message;

@@ -1,6 +1,7 @@
 #include "io/zip_archive.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -23,7 +24,7 @@ std::vector<std::byte> file_bytes(const std::string& path) {
 
 /// An archive of two members, the second of two parts.
 std::vector<std::byte> written(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
-  const std::string path = testing::TempDir() + "zip_archive_test.zip";
+  const std::string path = testing::TempDir() + "weft-zip-" + std::to_string(getpid()) + ".zip";
   const std::span<const std::byte> whole(b);
   const std::vector<ZipSource> members = {
       {"a.npy", {a}}, {"\xc3\xa9/b", {whole.first(b.size() / 2), whole.subspan(b.size() / 2)}}};

@@ -1,6 +1,7 @@
 #include "support/release_pages.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -24,7 +25,7 @@ TEST(ReleasePages, KeepsWhatMemoryAndFilesHold) {
   release_pages(std::as_bytes(std::span(memory)).subspan(3, memory.size() - 10));
   EXPECT_EQ(memory, expected);
 
-  const std::string path = testing::TempDir() + "weft-release-pages";
+  const std::string path = testing::TempDir() + "weft-release-pages-" + std::to_string(getpid());
   FILE* file = std::fopen(path.c_str(), "wb");
   ASSERT_NE(file, nullptr);
   ASSERT_EQ(std::fwrite(expected.data(), 1, expected.size(), file), expected.size());

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -108,8 +109,9 @@ TEST_F(NvrtcCompiler, HelperProcessesAndCacheChangeNothing) {
   const std::vector<CudaText> texts = {{"a.cu", kScale}, {"b.cu", half}, {"c.cu", kScale}};
   const Result<CompiledCubins> here = compile_cubins(texts, nvrtc(), {}, 1);
   ASSERT_TRUE(here.ok()) << here.error().message;
-  const std::string folder =
-      (std::filesystem::path(::testing::TempDir()) / "weft-cubins/new").string();
+  const std::string folder = (std::filesystem::path(::testing::TempDir()) /
+                              ("weft-cubins-" + std::to_string(getpid())) / "new")
+                                 .string();
   std::filesystem::remove_all(folder);
   CacheFolder::Options options;
   options.directory = folder;
@@ -135,7 +137,7 @@ TEST_F(NvrtcCompiler, HelperProcessesAndCacheChangeNothing) {
   ASSERT_TRUE(damaged.ok());
   EXPECT_EQ(damaged->from_cache, 0);
   EXPECT_EQ(damaged->binaries[0].cubin, here->binaries[0].cubin);
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(std::filesystem::path(folder).parent_path());
 }
 
 TEST_F(NvrtcCompiler, TheFirstErrorInOrderIsReported) {
