@@ -170,17 +170,24 @@ GroupKey GroupKeys::of(const Group& group) {
 
 std::string numbered_name(size_t number) { return kMark + std::to_string(number) + kMark; }
 
-std::string with_names(std::string_view text, const GroupKey& key, const TensorProgram& program) {
+std::string with_numbers(std::string_view text, char mark,
+                         const std::function<std::string_view(size_t)>& name_of) {
   std::string out;
-  for (size_t begin = text.find(kMark); begin != std::string_view::npos; begin = text.find(kMark)) {
-    const size_t end = text.find(kMark, begin + 1);
+  for (size_t begin = text.find(mark); begin != std::string_view::npos; begin = text.find(mark)) {
+    const size_t end = text.find(mark, begin + 1);
     const auto number =
         static_cast<size_t>(std::stoul(std::string(text.substr(begin + 1, end - begin - 1))));
     out += text.substr(0, begin);
-    out += program.tensors[static_cast<size_t>(key.tensors[number])].name;
+    out += name_of(number);
     text.remove_prefix(end + 1);
   }
   return out + std::string(text);
+}
+
+std::string with_names(std::string_view text, const GroupKey& key, const TensorProgram& program) {
+  return with_numbers(text, kMark, [&](size_t number) -> std::string_view {
+    return program.tensors[static_cast<size_t>(key.tensors[number])].name;
+  });
 }
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,9 @@ class GroupKeys {
 
 /// The name that a tensor has in a space made for all groups of a key.
 std::string numbered_name(size_t number);
+/// The text with what `name_of` says in the place of each number between two of `mark`.
+std::string with_numbers(std::string_view text, char mark,
+                         const std::function<std::string_view(size_t)>& name_of);
 /// A text of such a space with the names of a program in it.
 std::string with_names(std::string_view text, const GroupKey& key, const TensorProgram& program);
 

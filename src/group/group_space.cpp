@@ -84,11 +84,14 @@ Result<GroupSpace> GroupSpace::of(const TensorProgram& program, const Group& gro
 }
 
 Result<GroupSpace> GroupSpace::of_key(const GroupKey& key, const TensorProgram& program,
-                                      const Group& group, const Target& target) {
+                                      const Group& group, const Target& target,
+                                      const std::map<TensorId, Layout>& orders) {
   Result<GroupAxes> axes = GroupAxes{};
-  GroupView view = collapse_axes(program, group, {}, &key, &axes);
+  GroupView view = collapse_axes(program, group, orders, &key, &axes);
   if (!axes.ok()) return axes.take_error();
-  return of_view(std::move(view), std::move(*axes), target);
+  WEFT_ASSIGN_OR_RETURN(GroupSpace space, of_view(std::move(view), std::move(*axes), target));
+  space.is_of_key_ = true;
+  return space;
 }
 
 namespace {

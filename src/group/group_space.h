@@ -30,7 +30,9 @@ class GroupSpace {
                                const Target& target, const std::map<TensorId, Layout>& orders = {});
   /// For all groups of its key: tensors are called by their numbers (group/group_key.h).
   static Result<GroupSpace> of_key(const GroupKey& key, const TensorProgram& program,
-                                   const Group& group, const Target& target);
+                                   const Group& group, const Target& target,
+                                   const std::map<TensorId, Layout>& orders = {});
+  bool is_of_key() const { return is_of_key_; }
 
   /// For a stage of the blocks of a larger kernel: extents are those of the boxes that `boxes` says
   /// that a block owes, by expression of `program`; the frame says where they stand. Axes stay as
@@ -86,6 +88,7 @@ class GroupSpace {
   GroupView view_, wide_;
   GroupAxes axes_;
   std::optional<BlockFrame> frame_;
+  bool is_of_key_ = false;
   bool has_contraction_ = false, reduces_behind_product_ = false, streams_an_operand_ = false,
        wants_register_tile_ = false;
 };

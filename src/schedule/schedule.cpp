@@ -68,9 +68,12 @@ void finish(const GroupSpace& space, const Target& target, std::map<TensorId, La
 }  // namespace
 
 Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group& group,
-                                      const Target& target, const std::string& name) {
+                                      const Target& target, const std::string& name,
+                                      const GroupKey* key) {
   std::map<TensorId, Layout> orders = library_orders(program, group, target);
-  WEFT_ASSIGN_OR_RETURN(const GroupSpace space, GroupSpace::of(program, group, target, orders));
+  WEFT_ASSIGN_OR_RETURN(const GroupSpace space,
+                        key == nullptr ? GroupSpace::of(program, group, target, orders)
+                                       : GroupSpace::of_key(*key, program, group, target, orders));
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, rank_candidates(space, target, name, nullptr));
   finish(space, target, std::move(orders), &kernel);
   return kernel;

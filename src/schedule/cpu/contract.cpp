@@ -35,9 +35,7 @@ class Contract {
     WEFT_RETURN_IF_ERROR(collect_reads());
     TileBody body = nest();
     b_.program().body = std::move(body);
-    ScheduledKernel out;
-    out.program = std::move(b_.program());
-    out.parameters = b_.take_parameters();
+    ScheduledKernel out = b_.take();
     out.schedule_template =
         "contract " + std::to_string(rows_) + "x" + std::to_string(vectors_ * lanes_);
     return out;

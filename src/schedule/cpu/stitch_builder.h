@@ -39,11 +39,9 @@ class Stitch {
 
   ScheduledKernel build() {
     find_moments();
-    ScheduledKernel out;
     TileBody body = grid_loops();
     b_.program().body = std::move(body);
-    out.program = std::move(b_.program());
-    out.parameters = b_.take_parameters();
+    ScheduledKernel out = b_.take();
     out.schedule_template = axes_.reductions.empty() ? "elementwise"
                             : row_vector_            ? "rows"
                                                      : "columns";

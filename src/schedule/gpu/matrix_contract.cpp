@@ -438,9 +438,7 @@ ScheduledKernel MatrixContract::build() {
   b_.program().cpu = false;
   b_.program().blocks = items;
   b_.program().warps = warps_;
-  ScheduledKernel out;
-  out.program = std::move(b_.program());
-  out.parameters = b_.take_parameters();
+  ScheduledKernel out = b_.take();
   out.schedule_template =
       fmt::format("contract on {} {}x{}x{}, {} stages, {}x{} warps, {} B shared",
                   on_units_ ? "matrix units" : "cores", tile_.m, tile_.n, tile_.k, tile_.stages,

@@ -82,9 +82,7 @@ ScheduledKernel ThreadContract::build() {
   b_.program().cpu = false;
   b_.program().blocks = items;
   b_.program().warps = choice_.warps;
-  ScheduledKernel out;
-  out.program = std::move(b_.program());
-  out.parameters = b_.take_parameters();
+  ScheduledKernel out = b_.take();
   out.schedule_template = fmt::format(
       "contract {}{}x{}", operands_.rows != nullptr ? "in shared tiles " : "", rows, columns);
   return out;

@@ -40,9 +40,7 @@ ScheduledKernel ThreadStitch::build() {
   program.per_sm = layout_.per_sm;
   if (layout_.keeps) keep_loads(program, static_cast<size_t>(layout_.kept_dims), layout_.together);
   share_loads(program);
-  ScheduledKernel out;
-  out.program = std::move(program);
-  out.parameters = b_.take_parameters();
+  ScheduledKernel out = b_.take();
   out.schedule_template = layout_.cross >= 0         ? "tiles across"
                           : axes_.reductions.empty() ? "elementwise"
                           : layout_.resident         ? "rows in registers"

@@ -50,9 +50,7 @@ class TwoWayStitch {
     program.warps = warps_;
     program.per_sm = per_sm_;
     share_loads(program);
-    ScheduledKernel out;
-    out.program = std::move(program);
-    out.parameters = b_.take_parameters();
+    ScheduledKernel out = b_.take();
     out.schedule_template = "rows and columns";
     return out;
   }

@@ -19,6 +19,8 @@ struct ScheduledKernel {
   TileProgram program;
   ScopeAnalysis scopes;
   std::vector<TensorId> parameters;
+  /// Of a kernel for all groups of a key: by the numbers that stand for names, what was asked for.
+  std::vector<std::string> asked_names;
   std::string schedule_template;  ///< "rows", "columns", "contract", …: how it was built
   /// What runs in the place of the tile program on a device that has the library.
   std::optional<LibraryCall> library;

@@ -4,30 +4,12 @@
 
 namespace weft {
 
-namespace {
-
-/// Model names may hold any character; a tile program's identifiers are letters, digits and
-/// underscores.
-std::string identifier(const std::string& name) {
-  std::string out;
-  for (const char c : name) {
-    const bool fine =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    out += fine ? c : '_';
-  }
-  if (out.empty() || (out[0] >= '0' && out[0] <= '9')) out = "t" + out;
-  return out.size() > 24 ? out.substr(out.size() - 24) : out;
-}
-
-}  // namespace
-
 TileBuilder::TileBuilder(const GroupSpace& space, const std::string& name)
     : space_(space), index_(space.axes().axes.size(), IndexExpr(0)) {
-  program_.name = identifier(name);
+  program_.name = KernelNames::identifier(name);
   program_.cpu = true;
   const TileVarId p = program_.add_var("P", TileVar::Kind::kSize, 0);
   program_.blocks = IndexExpr::var(p);
-  names_["P"] = 1;
   if (!space.frame()) return;
   for (int l = 0; l < space.frame()->loops; ++l)
     frame_.push_back(program_.add_var(unique("o" + std::to_string(l)), TileVar::Kind::kSize, 0));
@@ -40,16 +22,17 @@ IndexExpr TileBuilder::in_frame(const IndexExpr& e) const {
 }
 
 std::string TileBuilder::unique(const std::string& base) {
-  const std::string clean = identifier(base);
-  // A trailing letter keeps `t_1` and the second `t` apart.
-  for (;;) {
-    const int n = names_[clean]++;
-    const std::string name = n == 0 ? clean : clean + "_" + std::to_string(n) + "n";
-    if (n == 0 || names_.find(name) == names_.end()) {
-      names_[name]++;
-      return name;
-    }
-  }
+  if (!space_.is_of_key()) return names_.unique(base);
+  asked_.push_back(base);
+  return asked_name(asked_.size() - 1);
+}
+
+ScheduledKernel TileBuilder::take() {
+  ScheduledKernel out;
+  out.program = std::move(program_);
+  out.parameters = std::move(parameters_);
+  out.asked_names = std::move(asked_);
+  return out;
 }
 
 TileSymbolId TileBuilder::parameter(TensorId t, TileSymbol::Kind kind) {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "group/group_space.h"
+#include "schedule/writer/kernel_names.h"
+#include "schedule/writer/scheduled_kernel.h"
 #include "tile/tile_program.h"
 
 namespace weft {
@@ -21,7 +23,6 @@ class TileBuilder {
   TileProgram& program() { return program_; }
   const TileProgram& program() const { return program_; }
   DType type_of(TileSymbolId s) const { return program_.symbols[static_cast<size_t>(s)].type; }
-  std::vector<TensorId> take_parameters() { return std::move(parameters_); }
 
   /// The parameter of a tensor, made on first use. A constant may be asked for in a layout.
   TileSymbolId input(TensorId t);
@@ -62,7 +63,10 @@ class TileBuilder {
   /// A value of the kernel's own, under a name that nothing else has.
   TileSymbolId add_value(const std::string& base, DType type,
                          TileSymbol::Kind kind = TileSymbol::Kind::kValue);
+  /// In a space for all groups of a key, a number that stands for the name until there is a group.
   std::string unique(const std::string& base);
+  /// The program with its parameters; the rest is the template's.
+  ScheduledKernel take();
   RangeOf ranges() const;
 
  private:
@@ -76,7 +80,8 @@ class TileBuilder {
   std::map<TensorId, Layout> layouts_;
   std::vector<IndexExpr> index_;
   std::vector<TileVarId> frame_;  ///< those sizes
-  std::map<std::string, int> names_;
+  KernelNames names_;
+  std::vector<std::string> asked_;  ///< of unique(), where numbers stand for names
 };
 
 Place place_of(TileVarId var, int64_t regs, int64_t lanes);

@@ -1,0 +1,90 @@
+#include "plan/kernels_by_key.h"
+
+#include "schedule/schedule_key.h"
+#include "support/for_each_in_parallel.h"
+
+namespace weft {
+
+namespace {
+
+/// Of work on so many kernels. Few are done sooner than threads are started.
+int threads_for(size_t kernels) {
+  constexpr size_t kFewKernels = 8;
+  return kernels < kFewKernels ? 1 : usable_threads();
+}
+
+void copy_traffic(const Estimate& from, Estimate* to) {
+  to->bytes_read = from.bytes_read;
+  to->bytes_written = from.bytes_written;
+  to->bytes_requested = from.bytes_requested;
+}
+
+}  // namespace
+
+Status KernelsByKey::schedule(const TensorProgram& program, GroupKeys& keys, FusionPlan& plan) {
+  const size_t count = plan.kernels.size();
+  std::vector<GroupKey> key_of;
+  std::vector<std::pair<size_t, Known*>> unknown;  // a kernel of each
+  std::vector<Known*> known_of;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    key_of.push_back(keys.of(kernel.group));
+    const auto [at, is_new] = known_.try_emplace(key_of.back().hash);
+    known_of.push_back(&at->second);
+    if (is_new) unknown.emplace_back(key_of.size() - 1, &at->second);
+  }
+  for_each_in_parallel(unknown.size(), threads_for(unknown.size()), [&](size_t i) {
+    const auto& [k, known] = unknown[i];
+    auto kernel = schedule_key(key_of[k], program, plan.kernels[k].group, target_);
+    if (kernel.ok()) known->kernel = std::move(*kernel);
+  });
+  std::vector<size_t> alone;  // to be built for themselves
+  for (size_t k = 0; k < count; ++k) {
+    PlannedKernel& kernel = plan.kernels[k];
+    const auto& made = known_of[k]->kernel;
+    auto named = made ? kernel_of_key(*made, key_of[k], program, kernel.name) : std::nullopt;
+    if (named) {
+      kernel.schedule = std::move(*named);
+    } else {
+      alone.push_back(k);
+    }
+  }
+  std::vector<std::optional<Error>> errors(alone.size());
+  for_each_in_parallel(alone.size(), threads_for(alone.size()), [&](size_t i) {
+    PlannedKernel& kernel = plan.kernels[alone[i]];
+    auto schedule = schedule_group(program, kernel.group, target_, kernel.name);
+    if (schedule.ok()) {
+      kernel.schedule = std::move(*schedule);
+    } else {
+      errors[i] = schedule.take_error();
+    }
+  });
+  for (std::optional<Error>& error : errors) {
+    if (error) return std::move(*error);
+  }
+  return {};
+}
+
+void KernelsByKey::estimate(GroupKeys& keys, FusionPlan& plan) {
+  std::vector<ScheduledKernel*> unknown;
+  std::vector<std::pair<Known*, ScheduledKernel*>> known;
+  std::vector<Known*> first;  // by `unknown`; null of what shares a launch
+  for (PlannedKernel& kernel : plan.kernels) {
+    Known* of_key = kernel.members.empty()
+                        ? &known_.try_emplace(keys.of(kernel.group).hash).first->second
+                        : nullptr;
+    if (of_key == nullptr || !of_key->traffic) {
+      unknown.push_back(&kernel.schedule);
+      first.push_back(of_key);
+      if (of_key != nullptr) of_key->traffic.emplace();
+    } else {
+      known.emplace_back(of_key, &kernel.schedule);
+    }
+  }
+  for_each_in_parallel(unknown.size(), threads_for(unknown.size()), [&](size_t i) {
+    estimate_traffic(*unknown[i]);
+    if (first[i] != nullptr) first[i]->traffic = unknown[i]->estimate;
+  });
+  for (const auto& [of_key, kernel] : known) copy_traffic(*of_key->traffic, &kernel->estimate);
+}
+
+}  // namespace weft

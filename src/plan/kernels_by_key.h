@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "group/group_key.h"
+#include "plan/fusion_plan.h"
+
+namespace weft {
+
+/// The kernels of a target by the keys of their groups, over a program and its regions: what is
+/// equal, as the layers of a model are, is chosen and built once.
+class KernelsByKey {
+ public:
+  explicit KernelsByKey(const Target& target) : target_(target) {}
+
+  /// Schedules every kernel of a plan. `keys` are those of `program`.
+  Status schedule(const TensorProgram& program, GroupKeys& keys, FusionPlan& plan);
+  /// Puts the traffic of their tile programs into the estimates. What shares a launch is looked at
+  /// alone.
+  void estimate(GroupKeys& keys, FusionPlan& plan);
+
+ private:
+  struct Known {
+    /// schedule_key's; none where it is an error.
+    std::optional<ScheduledKernel> kernel;
+    /// Bytes alone.
+    std::optional<Estimate> traffic;
+  };
+
+  const Target target_;
+  std::map<Hash128, Known> known_;
+};
+
+}  // namespace weft
