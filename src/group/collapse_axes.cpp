@@ -20,6 +20,13 @@ bool is_identity(const Rename& to) {
   return true;
 }
 
+bool is_identity(const std::vector<int>& order) {
+  for (size_t d = 0; d < order.size(); ++d) {
+    if (order[d] != static_cast<int>(d)) return false;
+  }
+  return true;
+}
+
 ScalarRef rename(const ScalarRef& body, const Rename& to,
                  const std::function<ScalarRef(const ScalarRef&)>& read_of) {
   if (is_identity(to)) return rewrite(body, nullptr, read_of);
@@ -69,11 +76,12 @@ GroupView cut_group(const TensorProgram& program, const Group& group,
     local[t] = id;
     return id;
   };
-  const auto permute = [&](TensorId id, const std::vector<IndexExpr>& indices) {
+  const auto permute = [&](TensorId id, std::vector<IndexExpr>& indices) {
+    const std::vector<int>& by = order[static_cast<size_t>(id)];
+    if (is_identity(by) && by.size() == indices.size()) return;
     std::vector<IndexExpr> out;
-    for (const int d : order[static_cast<size_t>(id)])
-      out.push_back(indices[static_cast<size_t>(d)]);
-    return out;
+    for (const int d : by) out.push_back(indices[static_cast<size_t>(d)]);
+    indices = std::move(out);
   };
   for (const ExprId e : group.exprs) {
     TensorExpr expr = program.exprs[static_cast<size_t>(e)];
@@ -94,7 +102,7 @@ GroupView cut_group(const TensorProgram& program, const Group& group,
     expr.body = rename(expr.body, to, [&](const ScalarRef& read) {
       auto copy = std::make_shared<Scalar>(*read);
       copy->symbol = tensor(read->symbol);
-      copy->indices = permute(copy->symbol, read->indices);
+      permute(copy->symbol, copy->indices);
       return ScalarRef(copy);
     });
     view.group.exprs.push_back(static_cast<ExprId>(view.program.exprs.size()));

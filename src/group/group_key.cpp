@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -9,12 +10,12 @@ namespace weft {
 
 namespace {
 
-/// Feeds values to a hasher.
+/// Hashes values: all at once, as most lists are short.
 class ValueHasher {
  public:
   template <typename T>
   void value(T v) {
-    hasher_.add_value(static_cast<uint64_t>(v));
+    values_.push_back(static_cast<uint64_t>(v));
   }
   template <typename T>
   void list(const std::vector<T>& values) {
@@ -26,10 +27,10 @@ class ValueHasher {
     value(h.high);
     value(h.low);
   }
-  Hash128 digest() const { return hasher_.digest128(); }
+  Hash128 digest() const { return hash128(std::as_bytes(std::span(values_))); }
 
  private:
-  Hasher hasher_;
+  std::vector<uint64_t> values_;
 };
 
 Hash128 tensor_hash(const Tensor& t) {

@@ -1,6 +1,32 @@
 #include "group/strides.h"
 
+#include <algorithm>
+#include <optional>
+
 namespace weft {
+
+namespace {
+
+/// Elements between neighbours along a variable, from the indices one by one: of row-major tensors
+/// read at sums, as most are. Nothing where it takes the offset as a whole to tell.
+std::optional<int64_t> row_major_stride(const Tensor& tensor, const std::vector<IndexExpr>& indices,
+                                        int var) {
+  if (!tensor.layout.is_row_major()) return std::nullopt;
+  int64_t out = 0, stride = 1;
+  for (size_t d = indices.size(); d-- > 0;) {
+    if (indices[d].is_var()) {
+      if (indices[d].var_id() == var) out += stride;
+    } else if (!indices[d].is_const()) {
+      AffineForm form;
+      if (!as_affine(indices[d], &form)) return std::nullopt;
+      out += stride * form.coefficient(var);
+    }
+    stride *= tensor.type.shape[d];
+  }
+  return out;
+}
+
+}  // namespace
 
 int64_t stride_along(const TensorProgram& program, const GroupAxes& axes, int position,
                      const Scalar& read, int axis) {
@@ -19,6 +45,10 @@ int64_t stride_along(const TensorProgram& program, const GroupAxes& axes, int po
     });
   }
   if (!used) return 0;
+  if (axes.axes[static_cast<size_t>(axis)].extent > 1) {
+    if (const auto c = row_major_stride(tensor, read.indices, own))
+      return *c == 0 ? -1 : std::abs(*c);
+  }
   const IndexExpr offset =
       element_offset(tensor.layout, tensor.type.shape, read.indices, [&](int id) -> Interval {
         if (id >= kRuntimeIndexBase) return kUnbounded;
@@ -50,6 +80,9 @@ int64_t output_stride_along(const TensorProgram& program, const GroupAxes& axes,
     if (list[static_cast<size_t>(d)] == axis) own = d;
   }
   if (own < 0) return 0;
+  if (e.range(own).hi > 0) {
+    if (const auto c = row_major_stride(tensor, indices, own)) return *c;
+  }
   AffineForm form;
   const IndexExpr offset = element_offset(tensor.layout, tensor.type.shape, indices,
                                           [&](int id) { return e.range(id); });

@@ -16,6 +16,7 @@
 #include "interp/interpreter.h"
 #include "lower/lower.h"
 #include "plan/fusion_graph.h"
+#include "schedule/schedule_key.h"
 #include "tests/driver/emulated_graph.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/tangled_graph.h"
@@ -199,6 +200,36 @@ std::string kernel_fault(const TensorProgram& program, const ScheduledKernel& sc
   return "";
 }
 
+/// Whether the kernel for all groups of a key, made for the first that is met, is that of each.
+class OneOfEachKey {
+ public:
+  OneOfEachKey(const TensorProgram& program, const Target& target)
+      : program_(program), target_(target), keys_(program) {}
+
+  std::string difference(const Group& group, const ScheduledKernel& own) {
+    const GroupKey key = keys_.of(group);
+    auto known = kernels_.find(key.hash);
+    if (known == kernels_.end()) {
+      auto made = schedule_key(key, program_, group, target_);
+      if (!made.ok()) return "";  // not a leaf
+      known = kernels_.emplace(key.hash, std::move(*made)).first;
+    }
+    const auto named = kernel_of_key(known->second, key, program_, own.program.name);
+    if (!named) return "";
+    const std::string text = print(named->program, named->scopes);
+    const std::string expected = print(own.program, own.scopes);
+    const bool same = text == expected && named->parameters == own.parameters &&
+                      print(named->composition) == print(own.composition);
+    return same ? "" : "kernel of the key:\n" + text + "own:\n" + expected;
+  }
+
+ private:
+  const TensorProgram& program_;
+  const Target& target_;
+  GroupKeys keys_;
+  std::map<Hash128, ScheduledKernel> kernels_;
+};
+
 /// Merges groups along edges in a random order where that is legal, then schedules what came of it.
 std::string bold_fault(const Compilation& c, uint64_t seed, Reference* reference) {
   const bool blocks = !c.options.compositions.empty();
@@ -227,6 +258,7 @@ std::string bold_fault(const Compilation& c, uint64_t seed, Reference* reference
       graph.merge(both[0], both[1]);
   }
   int k = 0;
+  OneOfEachKey by_key(program, c.target);
   for (const Group& group : graph.groups()) {
     const std::string name = fmt::format("k{}", k++);
     const auto schedule = schedule_group(program, group, c.target, name);
@@ -239,6 +271,8 @@ std::string bold_fault(const Compilation& c, uint64_t seed, Reference* reference
     if (!kernel.ok()) {
       return "lower: " + kernel.error().message + "\n" + print(schedule->program);
     }
+    const std::string apart = by_key.difference(group, *schedule);
+    if (!apart.empty()) return apart;
     const std::string wrong = kernel_fault(program, *schedule, *kernel, reference);
     if (!wrong.empty()) return wrong;
   }
