@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "group/group_axes.h"
@@ -26,7 +27,8 @@ Decision find_two_ways(const TensorProgram& program, const Group& group, const G
                        TwoWays* out);
 
 /// Whether numbers of elements alone allow it: a row of n elements among m rows is reduced to one
-/// of m, rows are reduced to one of n. Far cheaper than the axes that find_two_ways asks for.
-bool may_reduce_two_ways(const TensorProgram& program, const Group& group);
+/// of m, rows are reduced to one of n. Of the union of some groups; far cheaper than the axes that
+/// find_two_ways asks for.
+bool may_reduce_two_ways(const TensorProgram& program, std::initializer_list<const Group*> groups);
 
 }  // namespace weft

@@ -28,8 +28,6 @@ Decision KnownGroups::can_be_leaf(const Group& group) {
 }
 
 Decision KnownGroups::can_reduce_both_ways(const Group& group) {
-  if (!target_.is_gpu() || !may_reduce_two_ways(program_, group))
-    return Decision::forbid("the group does not reduce in two ways");
   return ask("two ways", group,
              [&](const GroupSpace& space) { return weft::can_reduce_both_ways(space, target_); });
 }

@@ -124,8 +124,12 @@ Partition partition_greedy(const TensorProgram& program, const Target& target,
   rule.profitable = [&](const Group& a, const Group& b, const Group& merged) {
     return profit.saves_time(a, b, merged);
   };
-  if (kinds.leaf)
+  if (kinds.leaf && target.is_gpu()) {
+    rule.may_be_beside = [&](const Group& a, const Group& b) {
+      return may_reduce_two_ways(program, {&a, &b});
+    };
     rule.legal_beside = [&](const Group& merged) { return known.can_reduce_both_ways(merged); };
+  }
   if (kinds.block) {
     rule.composes = [&](const Group& a, const Group& b, const Group& merged) {
       return profit.composes(a, b, merged);

@@ -33,16 +33,22 @@ std::pair<Verdict, std::string> decide(const FusionRule& rule, const FusionGraph
 
 void merge_beside(const FusionRule& rule, TensorId tensor, FusionGraph& graph) {
   std::vector<int> groups = graph.readers(tensor);
+  if (groups.size() < 2) return;
+  std::vector<Group> own;
+  for (const int g : groups) own.push_back(graph.group(g));
   for (size_t i = 0; i < groups.size(); ++i) {
     for (size_t k = i + 1; k < groups.size(); ++k) {
+      if (!rule.may_be_beside(own[i], own[k])) continue;
       const int a = groups[i], b = groups[k];
       const Group merged = graph.merged(a, b);
       if (!rule.legal_beside(merged) || !stays_acyclic(graph, a, b) ||
-          !rule.profitable(graph.group(a), graph.group(b), merged)) {
+          !rule.profitable(own[i], own[k], merged)) {
         continue;
       }
       groups[i] = graph.merge(a, b);
-      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(k--));
+      own[i] = merged;
+      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(k));
+      own.erase(own.begin() + static_cast<std::ptrdiff_t>(k--));
     }
   }
 }

@@ -14,6 +14,9 @@ struct FusionRule {
   std::function<Decision(const Group& a, const Group& b, const Group& merged)> profitable;
   /// Legality of groups that hand each other nothing and read a tensor both; none: they stay apart.
   std::function<Decision(const Group& merged)> legal_beside = nullptr;
+  /// Whether that is worth asking: cheap, as all readers of a tensor are asked about in pairs. Goes
+  /// with legal_beside.
+  std::function<bool(const Group& a, const Group& b)> may_be_beside = nullptr;
   /// Whether two groups that a read joins and that stayed apart should be blocks of stages; none:
   /// they stay apart. Why not is said behind the reason that was given before.
   std::function<Decision(const Group& a, const Group& b, const Group& merged)> composes = nullptr;
