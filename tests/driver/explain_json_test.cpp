@@ -42,6 +42,46 @@ TEST(ExplainJson, ListsKernelsAndEdges) {
   EXPECT_FALSE(j["edges"][1]["reason"].get<std::string>().empty());
 }
 
+TEST(ExplainJson, LinksNodesKernelsAndEdges) {
+  const auto c = compile(R"(
+(x: f32[16,32], w: f32[32,8]) {
+  p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[16,8]
+  t = tanh p : f32[16,8]
+  y = reduce t, axes={1}, combiner=sum : f32[16]
+} -> (y))");
+  const auto j = nlohmann::json::parse(explain_json(explained(*c)));
+  EXPECT_EQ(j["compulsory_bytes"], (16 * 32 + 32 * 8 + 16) * 4);
+  EXPECT_EQ(j["arena_bytes"], 16 * 8 * 4);
+  EXPECT_EQ(j["kernels"][1]["number"], "2");
+  ASSERT_EQ(j["nodes"].size(), 3U);
+  EXPECT_EQ(j["nodes"][1]["tensor"], "t");
+  EXPECT_EQ(j["nodes"][1]["kernel"], 0);
+  EXPECT_EQ(j["nodes"][2]["kernel"], 1);
+  EXPECT_EQ(j["edges"][1]["producer"], 1);
+  EXPECT_EQ(j["edges"][1]["consumer"], 2);
+  EXPECT_EQ(j["edges"][1]["tensor"], "t");
+  EXPECT_EQ(j["edges"][1]["bytes"], 16 * 8 * 4);
+}
+
+TEST(ExplainJson, NumbersKernelsOfRegionsBehindTheirStep) {
+  const auto c = compile(R"(
+(x: f32[6,4], h0: f32[4]) {
+  last, all = scan h0, x, carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={false} : f32[4], f32[6,4]
+    region (s: f32[4], e: f32[4]) {
+      n = add s, e : f32[4]
+    } -> (n, n)
+  z = tanh all : f32[6,4]
+} -> (z))");
+  const auto j = nlohmann::json::parse(explain_json(explained(*c)));
+  ASSERT_EQ(j["kernels"].size(), 2U);
+  EXPECT_EQ(j["kernels"][0]["number"], "1.1");
+  EXPECT_EQ(j["kernels"][0]["times"], 6);
+  EXPECT_EQ(j["kernels"][1]["number"], "2");
+  ASSERT_EQ(j["nodes"].size(), 3U);
+  EXPECT_TRUE(j["nodes"][0]["kernel"].is_null());
+  EXPECT_EQ(j["nodes"][1]["depth"], 1);
+}
+
 TEST(ExplainJson, GoesIntoTheProgram) {
   const auto c = compile("(x: f32[16,32]) {\n  y = tanh x : f32[16,32]\n} -> (y)");
   EXPECT_EQ(c->program.explanation_json, explain_json(explained(*c)));

@@ -1,7 +1,6 @@
 #include "driver/explain/explain_json.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "driver/explain/kernel_summary.h"
@@ -30,11 +29,13 @@ Json device_code_json(const Program& program) {
           {"code_bytes", bytes}};
 }
 
-Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int64_t times,
-                 const Target& target, const RegistersOf& registers) {
+Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
+                 const std::string& number, int64_t times, const Target& target,
+                 const RegistersOf& registers) {
   const Estimate& e = kernel.schedule.estimate;
   Json j;
   j["name"] = kernel.name;
+  j["number"] = number;
   j["kind"] = kernel.is_compute ? "compute" : "memory";
   j["ops"] = origin_names(program, kernel.group);
   j["template"] = kernel.schedule.schedule_template;
@@ -54,21 +55,90 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel, int6
   return j;
 }
 
-void add_kernels(const FusionPlan& plan, const TensorProgram& program, int64_t times,
-                 const Target& target, const RegistersOf& registers, Json& list) {
-  for (const FusionPlan::Step& step : plan.order) {
-    if (!step.opaque) {
-      list.push_back(kernel_json(program, plan.kernels[static_cast<size_t>(step.index)], times,
-                                 target, registers));
-      continue;
+/// Writes kernels, nodes and edges of a plan, those of its regions behind what they belong to.
+class PlanJson {
+ public:
+  PlanJson(const Explained& explained, Json* out) : e_(explained), out_(*out) {}
+
+  void plan(const FusionPlan& plan, const TensorProgram& program, int64_t times, int depth,
+            const std::string& prefix, int* number) {
+    std::vector<int64_t> node_of_step(program.steps.size(), -1);
+    std::vector<int32_t> step_of_expr(program.exprs.size()), step_of_opaque(program.opaques.size());
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+      const auto& [opaque, index] = program.steps[s];
+      (opaque ? step_of_opaque : step_of_expr)[static_cast<size_t>(index)] =
+          static_cast<int32_t>(s);
     }
-    const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(step.index)];
-    const auto& regions = plan.regions[static_cast<size_t>(step.index)];
-    const int64_t inner = region_runs(program, opaque, times);
-    for (size_t r = 0; r < regions.size(); ++r)
-      add_kernels(*regions[r], *opaque.regions[r], inner, target, registers, list);
+    for (const FusionPlan::Step& step : plan.order) {
+      const std::string shown = prefix + std::to_string(++*number);
+      const auto index = static_cast<size_t>(step.index);
+      if (step.opaque) {
+        add_node(program, step_of_opaque[index], nullptr, depth, &node_of_step);
+        regions(plan, program, step.index, times, depth, shown + ".");
+        continue;
+      }
+      const PlannedKernel& kernel = plan.kernels[index];
+      const Json position = out_["kernels"].size();
+      out_["kernels"].push_back(
+          kernel_json(program, kernel, shown, times, e_.target, e_.registers));
+      for (const int32_t s : own_steps(kernel, step_of_expr))
+        add_node(program, s, position, depth, &node_of_step);
+    }
+    for (const EdgeDecision& edge : plan.edges) add_edge(program, edge, node_of_step);
   }
-}
+
+ private:
+  void regions(const FusionPlan& plan, const TensorProgram& program, int32_t index, int64_t times,
+               int depth, const std::string& prefix) {
+    const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(index)];
+    const auto& regions = plan.regions[static_cast<size_t>(index)];
+    const int64_t inner = region_runs(program, opaque, times);
+    int number = 0;
+    for (size_t r = 0; r < regions.size(); ++r)
+      this->plan(*regions[r], *opaque.regions[r], inner, depth + 1, prefix, &number);
+  }
+
+  /// Steps of a kernel's expressions but for its copies, in the program's order.
+  static std::vector<int32_t> own_steps(const PlannedKernel& kernel,
+                                        const std::vector<int32_t>& step_of_expr) {
+    std::vector<int32_t> steps;
+    for (const ExprId e : kernel.group.exprs) {
+      if (std::ranges::find(kernel.copies, e) == kernel.copies.end())
+        steps.push_back(step_of_expr[static_cast<size_t>(e)]);
+    }
+    std::ranges::sort(steps);
+    return steps;
+  }
+
+  void add_node(const TensorProgram& program, int32_t step, const Json& kernel, int depth,
+                std::vector<int64_t>* node_of_step) {
+    (*node_of_step)[static_cast<size_t>(step)] = static_cast<int64_t>(out_["nodes"].size());
+    const auto& [opaque, index] = program.steps[static_cast<size_t>(step)];
+    const TensorId made = opaque ? program.opaques[static_cast<size_t>(index)].results[0]
+                                 : program.exprs[static_cast<size_t>(index)].output;
+    out_["nodes"].push_back({{"names", step_names(program, step)},
+                             {"tensor", program.tensors[static_cast<size_t>(made)].name},
+                             {"kernel", kernel},
+                             {"depth", depth}});
+  }
+
+  void add_edge(const TensorProgram& program, const EdgeDecision& edge,
+                const std::vector<int64_t>& node_of_step) {
+    const Tensor& tensor = program.tensors[static_cast<size_t>(edge.tensor)];
+    out_["edges"].push_back(
+        {{"from", step_names(program, edge.producer).back()},
+         {"to", step_names(program, edge.consumer).back()},
+         {"verdict", verdict_name(edge.verdict)},
+         {"reason", edge.reason},
+         {"producer", node_of_step[static_cast<size_t>(edge.producer)]},
+         {"consumer", node_of_step[static_cast<size_t>(edge.consumer)]},
+         {"tensor", tensor.name},
+         {"bytes", checked_byte_size(tensor.type.dtype, tensor.type.shape).value_or(0)}});
+  }
+
+  const Explained& e_;
+  Json& out_;
+};
 
 }  // namespace
 
@@ -83,18 +153,15 @@ std::string explain_json(const Explained& c) {
   j["library_calls"] = totals.library_calls;
   j["bytes_read"] = totals.bytes_read;
   j["bytes_written"] = totals.bytes_written;
+  j["compulsory_bytes"] = compulsory_bytes(c.tensors, c.target);
   j["flops"] = totals.flops;
   j["predicted_us"] = totals.predicted_us;
-  j["kernels"] = Json::array();
-  add_kernels(c.plan, c.tensors, 1, c.target, c.registers, j["kernels"]);
+  j["arena_bytes"] = c.planned_arena_bytes;
+  j["unfused_arena_bytes"] = c.unfused_arena_bytes;
+  for (const char* list : {"kernels", "nodes", "edges"}) j[list] = Json::array();
+  int number = 0;
+  PlanJson(c, &j).plan(c.plan, c.tensors, 1, 0, "", &number);
   if (!c.program.arch.empty()) j["device_code"] = device_code_json(c.program);
-  j["edges"] = Json::array();
-  for (const EdgeDecision& e : c.plan.edges) {
-    j["edges"].push_back({{"from", step_names(c.tensors, e.producer).back()},
-                          {"to", step_names(c.tensors, e.consumer).back()},
-                          {"verdict", verdict_name(e.verdict)},
-                          {"reason", e.reason}});
-  }
   return j.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -11,13 +11,18 @@ namespace weft {
 /// figures that a target does not know are null.
 ///
 ///     {"target", "plan", "ops", "memory_kernels", "compute_kernels", "library_calls",
-///      "bytes_read", "bytes_written", "flops", "predicted_us",
-///      "kernels": [{"name", "kind": "memory" | "compute" | "library", "ops": [names of the model's
-///                   nodes], "template", "scopes", "shared_bytes", "registers", "predicted_us",
-///                   "roofline_us", "bytes_read", "bytes_written", "bytes_requested" (of caches),
-///                   "times"; "library_call" where a library does it, "copies" where it makes
-///                   again what another kernel makes: names of tensors}],
-///      "edges": [{"from", "to", "verdict", "reason"}]}
+///      "bytes_read", "bytes_written", "compulsory_bytes" (that one kernel of all would move),
+///      "flops", "predicted_us", "arena_bytes" (between kernels), "unfused_arena_bytes",
+///      "kernels": [{"name", "number" (of explain_text; of a region behind a dot), "kind": "memory"
+///                   | "compute" | "library", "ops": [names of the model's nodes], "template",
+///                   "scopes", "shared_bytes", "registers", "predicted_us", "roofline_us",
+///                   "bytes_read", "bytes_written", "bytes_requested" (of caches), "times";
+///                   "library_call" where a library does it, "copies" where it makes again what
+///                   another kernel makes: names of tensors}],
+///      "nodes": [{"names": [names of the model's nodes], "tensor" (first that it makes), "kernel":
+///                 position, null for what is none, "depth" (of regions around it)}], as they run,
+///      "edges": [{"from", "to", "verdict", "reason", "producer", "consumer" (positions in
+///                 "nodes"), "tensor", "bytes" (of the tensor)}]}
 std::string explain_json(const Explained& c);
 
 }  // namespace weft

@@ -1,5 +1,10 @@
 #include "driver/explain/plan_totals.h"
 
+#include <numeric>
+#include <set>
+
+#include "cost/estimate.h"
+
 namespace weft {
 
 namespace {
@@ -27,6 +32,22 @@ int64_t trip_count(const TensorProgram& program, const OpaqueExpr& opaque) {
 int64_t region_runs(const TensorProgram& program, const OpaqueExpr& opaque, int64_t times) {
   int64_t runs = 0;
   return __builtin_mul_overflow(times, trip_count(program, opaque), &runs) ? times : runs;
+}
+
+int64_t compulsory_bytes(const TensorProgram& program, const Target& target) {
+  std::set<TensorId> stored(program.outputs.begin(), program.outputs.end());
+  for (const OpaqueExpr& opaque : program.opaques)
+    stored.insert(opaque.operands.begin(), opaque.operands.end());
+  std::vector<ExprId> all(program.exprs.size());
+  std::iota(all.begin(), all.end(), 0);
+  const TensorUses uses = tensor_uses(program);
+  std::erase_if(stored, [&](TensorId t) {
+    const int32_t producer = uses.producer[static_cast<size_t>(t)];
+    return producer < 0 || program.steps[static_cast<size_t>(producer)].opaque;
+  });
+  const std::vector<TensorId> outputs(stored.begin(), stored.end());
+  const Estimate one = CostModel(program, target).estimate(all, outputs);
+  return one.bytes_read + one.bytes_written;
 }
 
 PlanTotals plan_totals(const FusionPlan& plan, const TensorProgram& program, int64_t ops) {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "plan/fusion_plan.h"
+#include "target/target.h"
 
 namespace weft {
 
@@ -19,6 +20,11 @@ struct PlanTotals {
 /// What stands in a scan counts once a step; branches and while loops once. `ops`: nodes of the
 /// model.
 PlanTotals plan_totals(const FusionPlan& plan, const TensorProgram& program, int64_t ops);
+
+/// What one kernel of all expressions would read and write: inputs, constants as far as they are
+/// read, and outputs, each once, and what opaque steps take and give. A bound from below: what
+/// happens in opaque steps is left out.
+int64_t compulsory_bytes(const TensorProgram& program, const Target& target);
 
 /// Times that the regions of an opaque step run: the steps of a scan, else 1.
 int64_t trip_count(const TensorProgram& program, const OpaqueExpr& opaque);
