@@ -11,9 +11,7 @@ namespace {
 
 void print_tiles(const FusionPlan& plan, std::string* out) {
   for (const PlannedKernel& kernel : plan.kernels) {
-    *out += print(kernel.schedule.program, kernel.schedule.scopes);
-    for (const std::string& form : template_summary(kernel)) *out += "-- template: " + form + "\n";
-    *out += "\n";
+    *out += tile_text(kernel) + "\n";
   }
   for (const auto& regions : plan.regions) {
     for (const auto& region : regions) print_tiles(*region, out);
@@ -21,6 +19,12 @@ void print_tiles(const FusionPlan& plan, std::string* out) {
 }
 
 }  // namespace
+
+std::string tile_text(const PlannedKernel& kernel) {
+  std::string out = print(kernel.schedule.program, kernel.schedule.scopes);
+  for (const std::string& form : template_summary(kernel)) out += "-- template: " + form + "\n";
+  return out;
+}
 
 Result<std::string> print_level(const Compilation& c, const std::string& level) {
   if (level == "graph") return print(c.graph);

@@ -11,4 +11,7 @@ namespace weft {
 /// kernel, code.
 Result<std::string> print_level(const Compilation& compilation, const std::string& level);
 
+/// The tile program of a kernel with its scopes and, for a GPU, its template forms.
+std::string tile_text(const PlannedKernel& kernel);
+
 }  // namespace weft

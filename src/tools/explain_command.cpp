@@ -1,15 +1,20 @@
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "driver/compare_with_plan.h"
 #include "driver/compiler.h"
 #include "driver/device_target.h"
 #include "driver/explain/candidates_text.h"
 #include "driver/explain/edge_verdicts.h"
 #include "driver/explain/explain_json.h"
 #include "driver/explain/explain_text.h"
+#include "driver/page_of_model.h"
 #include "driver/passes.h"
 #include "runtime/artefact.h"
+#include "support/atomic_file.h"
 #include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
@@ -23,7 +28,23 @@ struct ExplainCommand {
   bool json = false;
   std::string why;
   std::string candidates;
+  std::string html;
+  bool measure = false;
+  bool compares = false;
+  std::string compare_with;  ///< a plan's file; empty: each planner
 };
+
+/// The page into the file of --html.
+Status write_page(const ExplainCommand& o) {
+  if (o.compares && o.compare_with.empty())
+    return invalid_input("--compare with --html: name the plan to compare with, FILE.plan");
+  WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
+  WEFT_ASSIGN_OR_RETURN(const std::string page,
+                        page_of_model(request, {o.measure, o.compare_with}));
+  WEFT_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(o.html));
+  WEFT_RETURN_IF_ERROR(file.write(std::as_bytes(std::span(page))));
+  return file.commit(/*durable=*/false);
+}
 
 /// The two names of --why A,B.
 Result<std::pair<std::string, std::string>> edge_asked_for(const std::string& pair) {
@@ -75,11 +96,27 @@ Status explain_artefact(const ExplainCommand& o) {
   return {};
 }
 
+Status compare(const ExplainCommand& o, const Compilation& c) {
+  if (o.compare_with.empty()) {
+    if (o.json) return invalid_input("--compare with --json: name the plan, FILE.plan");
+    WEFT_ASSIGN_OR_RETURN(const std::string text, compare_planners(c));
+    fmt::print("{}", text);
+    return {};
+  }
+  WEFT_ASSIGN_OR_RETURN(const PlanComparison comparison, compare_with_plan(c, o.compare_with));
+  fmt::print("{}",
+             o.json ? comparison_json(comparison) + "\n" : printable(comparison_text(comparison)));
+  return {};
+}
+
 Status explain(const ExplainCommand& o) {
   WEFT_RETURN_IF_ERROR(check_target_names(o.model.target));
+  if (!o.html.empty()) return write_page(o);
+  if (o.measure) return invalid_input("--measure is for the page: --html FILE");
   if (is_artefact(o.model.model)) {
     if (!o.candidates.empty())
       return invalid_input("--candidates needs the model: an artefact holds what was chosen");
+    if (o.compares) return invalid_input("--compare needs the model: an artefact holds one plan");
     return explain_artefact(o);
   }
   WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
@@ -88,6 +125,7 @@ Status explain(const ExplainCommand& o) {
   options.stop_after = last_pass_of({options.fast_math ? "kernel" : "plan"});
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
   if (!o.why.empty()) return why(explained(*c), o.why);
+  if (o.compares) return compare(o, *c);
   if (!o.candidates.empty()) {
     WEFT_ASSIGN_OR_RETURN(const std::string text, candidates_text(explained(*c), o.candidates));
     fmt::print("{}", printable(text));
@@ -114,6 +152,21 @@ void add_explain_command(CLI::App& app, Status& status) {
   command->add_option("--candidates", o->candidates,
                       "KERNEL: what was considered for a kernel (its name or number), with "
                       "predictions, and why each lost");
+  command
+      ->add_option_function<std::string>(
+          "--compare",
+          [o](const std::string& file) {
+            o->compares = true;
+            o->compare_with = file == "{}" ? "" : file;
+          },
+          "What each planner would make of the model; with FILE.plan, what changed since that "
+          "plan (of `dump --stage plan`), kernel by kernel")
+      ->type_name("[FILE.plan]")
+      ->expected(0, 1);
+  command->add_option("--html", o->html,
+                      "FILE: the plan as one page for a browser, which needs nothing else");
+  command->add_flag("--measure", o->measure,
+                    "With --html: run the model, for measured times beside the predicted ones");
   command->callback([o, &status] { status = explain(*o); });
 }
 

@@ -28,8 +28,9 @@ struct LaterOption {
   std::string_view commands;  ///< that will have it
 };
 constexpr LaterOption kOptions[] = {
-    {"--compare", "explain"},   {"--optimal", "explain"}, {"--compute-as-calls", "explain"},
-    {"--html", "explain"},      {"--measure", "explain"}, {"--async", "run"},
+    {"--optimal", "explain"},
+    {"--compute-as-calls", "explain"},
+    {"--async", "run"},
     {"--precision", kOfModels},
 };
 

@@ -1,0 +1,75 @@
+#include "driver/page_of_model.h"
+
+#include "driver/compare_with_plan.h"
+#include "driver/compiler.h"
+#include "driver/kernel_texts.h"
+#include "driver/page/page.h"
+#include "driver/time_runs.h"
+#include "runtime/artefact.h"
+#include "runtime/device_program.h"
+
+namespace weft {
+
+namespace {
+
+/// Time that the runs of a page's measurement take together.
+constexpr double kSeconds = 1;
+
+Result<MeasuredTimes> measure(ReadyModel& model) {
+  WEFT_ASSIGN_OR_RETURN(const RunTimes runs, time_runs(model, 0, kSeconds));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<StepTime> steps, time_steps(model));
+  MeasuredTimes times;
+  times.run_us = runs.device_us > 0 ? runs.device_us : runs.median() * 1e3;
+  for (const StepTime& step : steps) times.steps.push_back({step.name, step.depth, step.ms * 1e3});
+  return times;
+}
+
+Result<MeasuredTimes> measure_compiled(const Compilation& c, const ModelRequest& request) {
+  ReadyModel ready;
+  WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(c.program, c.options.threads));
+  WEFT_ASSIGN_OR_RETURN(ready.inputs,
+                        program_inputs(c.imported.inputs, c.program.inputs, request.inputs));
+  return measure(ready);
+}
+
+Result<std::string> page_of_artefact(const ModelRequest& request, const PageOptions& options) {
+  if (!options.compare_with.empty())
+    return invalid_input("--compare needs the model: an artefact holds one plan");
+  if (options.measure) {
+    WEFT_ASSIGN_OR_RETURN(ReadyModel ready, prepare_model(request));
+    WEFT_ASSIGN_OR_RETURN(MeasuredTimes times, measure(ready));
+    return explanation_page({ready.session->program(), {}, std::move(times), {}});
+  }
+  ArtefactOptions reading;
+  reading.any_features = true;
+  reading.verify_constants = false;
+  WEFT_ASSIGN_OR_RETURN(const std::vector<Program> programs,
+                        load_artefact(request.model, {}, reading));
+  return explanation_page({programs.front(), {}, {}, {}});
+}
+
+}  // namespace
+
+Result<std::string> page_of_model(const ModelRequest& request, const PageOptions& options) {
+  if (is_artefact(request.model)) return page_of_artefact(request, options);
+  WEFT_ASSIGN_OR_RETURN(CompileOptions compile, options_for_target(request));
+  compile.cache_dir.clear();  // kernels from there have code but no instructions to show
+  if (options.measure && compile.device && compile.device->is_gpu()) {
+    if (const auto device = open_cuda_device(); !device.ok()) return device.error();
+    compile.device_code = true;
+  }
+  WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(request.model, compile));
+  PageContent content{c->program, {}, {}, {}};
+  WEFT_ASSIGN_OR_RETURN(content.texts, kernel_texts(*c));
+  if (options.measure) {
+    WEFT_ASSIGN_OR_RETURN(content.measured, measure_compiled(*c, request));
+  }
+  if (!options.compare_with.empty()) {
+    WEFT_ASSIGN_OR_RETURN(const PlanComparison comparison,
+                          compare_with_plan(*c, options.compare_with));
+    content.comparison_json = comparison_json(comparison);
+  }
+  return explanation_page(content);
+}
+
+}  // namespace weft

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "driver/prepare_model.h"
+#include "support/result.h"
+
+namespace weft {
+
+struct PageOptions {
+  bool measure = false;      ///< run it here, for the times of its kernels
+  std::string compare_with;  ///< a plan's file that the plan is compared with; empty: none
+};
+
+/// The page of a model's plan, or of an artefact's first program, with what is asked for.
+/// kMissingDevice where it is to be measured and its device is not here.
+Result<std::string> page_of_model(const ModelRequest& request, const PageOptions& options);
+
+}  // namespace weft
