@@ -295,6 +295,10 @@ class Executable {
   Result<Context> new_context() const;
   /// Writes a self-contained file, complete or not at all, that load() and the C runtime read.
   Status save(const std::string& path) const;
+  /// Writes the plan as a page for a browser (docs/explain-page.md), complete or not at all. It
+  /// lacks the programs and code of kernels: see the function of that name. kInvalidInput for an
+  /// artefact that was written without an explanation.
+  Status save_page(const std::string& path) const;
 
  private:
   struct Impl;
@@ -307,6 +311,9 @@ class Executable {
 Result<Executable> compile(const Model& model, const CompileOptions& options = {});
 /// The same of a file: a .onnx model or an HLO module (.hlo, .hlo.gz).
 Result<Executable> compile(const std::string& path, const CompileOptions& options = {});
+/// The page of a model's plan with the programs and code of its kernels, which are made for it once
+/// more: `cache_dir` is not used.
+Status save_page(const Model& model, const std::string& path, const CompileOptions& options = {});
 /// Loads a .weft artefact.
 Result<Executable> load(const std::string& path, const LoadOptions& options = {});
 

@@ -407,4 +407,19 @@ void Executable::save(const std::filesystem::path& path) const {
   raise(saved.error());
 }
 
+void Executable::save_page(const std::filesystem::path& path) const {
+  const weft::Executable executable = last();
+  weft::CompileOptions options = options_;
+  weft::CancellationToken cancel;
+  options.cancel = &cancel;
+  for (const weft::TensorSpec& input : executable.inputs())
+    options.shapes[input.name] = input.shape;
+  weft::Status saved;
+  run_interruptibly(cancel, [&] {
+    saved = model_ ? weft::save_page(*model_, path.string(), options)
+                   : executable.save_page(path.string());
+  });
+  check(saved);
+}
+
 }  // namespace weft_python

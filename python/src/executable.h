@@ -57,6 +57,8 @@ class Executable {
   /// Of the binding that was used last; throws InvalidInput while there is none.
   const weft::Executable& last() const;
   void save(const std::filesystem::path& path) const;
+  /// The plan of that binding as a page; with its kernels' code where there is a model to compile.
+  void save_page(const std::filesystem::path& path) const;
 
  private:
   struct Frame;

@@ -3,11 +3,14 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <filesystem>
+#include <optional>
 #include <tuple>
 
 #include "errors.h"
@@ -141,9 +144,15 @@ NB_MODULE(_weft, m) {
            "runtime run.")
       .def(
           "explain",
-          [](const Executable& e) { return weft_python::text_of(e.last().explanation()); },
+          [](const Executable& e, const std::optional<std::filesystem::path>& html) {
+            if (html) e.save_page(*html);
+            return weft_python::text_of(e.last().explanation());
+          },
+          nb::kw_only(), "html"_a = nb::none(),
+          nb::sig("def explain(self, *, html: str | os.PathLike[str] | None = None) -> str"),
           "The plan of the binding used last, as `weft explain` prints it: kernels, what is in\n"
-          "each, and why the edges between them were cut.")
+          "each, and why the edges between them were cut. With html=, the path of a file, it is\n"
+          "also written there as a page for a browser.")
       .def(
           "explain_json",
           [](const Executable& e) { return weft_python::text_of(e.last().explanation_json()); },

@@ -5,9 +5,12 @@
 #include <utility>
 
 #include "api/handles.h"
+#include "driver/compiler.h"
 #include "driver/describe_targets.h"
 #include "driver/device_target.h"
 #include "driver/load_or_compile.h"
+#include "driver/page/page.h"
+#include "driver/page_of_model.h"
 #include "driver/plan_file.h"
 
 namespace weft_v1 {
@@ -115,6 +118,31 @@ Result<Executable> compile(const Model& model, const CompileOptions& options) {
 }
 Result<Executable> compile(const std::string& path, const CompileOptions& options) {
   return compile_source(path, options);
+}
+
+namespace {
+
+Status written(const weft::Result<std::string>& page, const std::string& path) {
+  if (!page.ok()) return to_public(page.error());
+  const weft::Status status = weft::write_page(path, *page);
+  return status.ok() ? Status() : Status(to_public(status.error()));
+}
+
+weft::Result<std::string> page_of(const weft::ModelSource& source, const CompileOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(weft::CompileOptions internal, internal_options(options));
+  internal.cache_dir.clear();
+  WEFT_ASSIGN_OR_RETURN(const auto compilation, weft::compile_model(source, internal));
+  return weft::page_of_compilation(*compilation);
+}
+
+}  // namespace
+
+Status save_page(const Model& model, const std::string& path, const CompileOptions& options) {
+  return written(page_of(Bridge::source_of(model), options), path);
+}
+
+Status Executable::save_page(const std::string& path) const {
+  return written(weft::explanation_page({impl_->first(), {}, {}, {}}), path);
 }
 
 std::vector<TargetInfo> targets() {

@@ -53,7 +53,7 @@ Result<std::string> page_of_artefact(const ModelRequest& request, const PageOpti
 Result<std::string> page_of_model(const ModelRequest& request, const PageOptions& options) {
   if (is_artefact(request.model)) return page_of_artefact(request, options);
   WEFT_ASSIGN_OR_RETURN(CompileOptions compile, options_for_target(request));
-  compile.cache_dir.clear();  // kernels from there have code but no instructions to show
+  compile.cache_dir.clear();
   if (options.measure && compile.device && compile.device->is_gpu()) {
     if (const auto device = open_cuda_device(); !device.ok()) return device.error();
     compile.device_code = true;
@@ -69,6 +69,12 @@ Result<std::string> page_of_model(const ModelRequest& request, const PageOptions
                           compare_with_plan(*c, options.compare_with));
     content.comparison_json = comparison_json(comparison);
   }
+  return explanation_page(content);
+}
+
+Result<std::string> page_of_compilation(const Compilation& c) {
+  PageContent content{c.program, {}, {}, {}};
+  WEFT_ASSIGN_OR_RETURN(content.texts, kernel_texts(c));
   return explanation_page(content);
 }
 

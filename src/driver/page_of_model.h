@@ -16,4 +16,8 @@ struct PageOptions {
 /// kMissingDevice where it is to be measured and its device is not here.
 Result<std::string> page_of_model(const ModelRequest& request, const PageOptions& options);
 
+/// The page of a compilation with all that is known of its kernels, which must have been made
+/// without a cache: kernels from there have code but no instructions to show.
+Result<std::string> page_of_compilation(const Compilation& c);
+
 }  // namespace weft

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <cstddef>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "driver/compare_with_plan.h"
 #include "driver/compiler.h"
@@ -11,10 +9,10 @@
 #include "driver/explain/edge_verdicts.h"
 #include "driver/explain/explain_json.h"
 #include "driver/explain/explain_text.h"
+#include "driver/page/page.h"
 #include "driver/page_of_model.h"
 #include "driver/passes.h"
 #include "runtime/artefact.h"
-#include "support/atomic_file.h"
 #include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
@@ -35,15 +33,13 @@ struct ExplainCommand {
 };
 
 /// The page into the file of --html.
-Status write_page(const ExplainCommand& o) {
+Status explain_as_page(const ExplainCommand& o) {
   if (o.compares && o.compare_with.empty())
     return invalid_input("--compare with --html: name the plan to compare with, FILE.plan");
   WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
   WEFT_ASSIGN_OR_RETURN(const std::string page,
                         page_of_model(request, {o.measure, o.compare_with}));
-  WEFT_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(o.html));
-  WEFT_RETURN_IF_ERROR(file.write(std::as_bytes(std::span(page))));
-  return file.commit(/*durable=*/false);
+  return write_page(o.html, page);
 }
 
 /// The two names of --why A,B.
@@ -111,7 +107,7 @@ Status compare(const ExplainCommand& o, const Compilation& c) {
 
 Status explain(const ExplainCommand& o) {
   WEFT_RETURN_IF_ERROR(check_target_names(o.model.target));
-  if (!o.html.empty()) return write_page(o);
+  if (!o.html.empty()) return explain_as_page(o);
   if (o.measure) return invalid_input("--measure is for the page: --html FILE");
   if (is_artefact(o.model.model)) {
     if (!o.candidates.empty())

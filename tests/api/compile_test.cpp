@@ -188,6 +188,32 @@ TEST_F(Compile, ExplainsItself) {
   EXPECT_THAT(model->explanation_json(), HasSubstr("\"predicted_us\""));
 }
 
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(Compile, WritesItsPlanAsAPage) {
+  const auto model = compile();
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  ASSERT_TRUE(model->save_page(path("brief.html")).ok());
+  const std::string brief = text_of_file(path("brief.html"));
+  EXPECT_THAT(brief, HasSubstr("\"predicted_us\""));
+  EXPECT_THAT(brief, HasSubstr("\"texts\":[]"));
+  EXPECT_EQ(model->save_page("/no/such/folder/x.html").error().code,
+            weft::ErrorCode::kInvalidInput);
+
+  const auto source = weft::Model::open(path("m.onnx"));
+  ASSERT_TRUE(source.ok()) << source.error().message;
+  weft::CompileOptions options;
+  options.bind["N"] = kWidth;
+  ASSERT_TRUE(weft::save_page(*source, path("whole.html"), options).ok());
+  EXPECT_THAT(text_of_file(path("whole.html")), HasSubstr("\"tile\":0"));
+  options.bind.clear();
+  EXPECT_EQ(weft::save_page(*source, path("unbound.html"), options).error().code,
+            weft::ErrorCode::kInvalidInput);
+}
+
 TEST(Targets, NameTheOnesThatCompileTakes) {
   const std::vector<weft::TargetInfo> targets = weft::targets();
   ASSERT_GE(targets.size(), 3U);

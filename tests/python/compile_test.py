@@ -1,5 +1,7 @@
 """Models in, executables out."""
 
+import json
+
 import numpy as np
 import pytest
 import weft
@@ -92,6 +94,31 @@ def test_explanations(dense_model, add_model):
     assert exe.arena_bytes >= 0
     with pytest.raises(weft.InvalidInput, match="shapes="):
         weft.compile(add_model).explain()
+
+
+def data_of(page):
+    text = page.read_text()
+    begin = text.index('<script id="data" type="application/json">')
+    return json.loads(text[text.index(">", begin) + 1 : text.index("</script>", begin)])
+
+
+def test_the_page(dense_model, add_model, tmp_path):
+    exe = weft.compile(dense_model)
+    page = tmp_path / "plan.html"
+    assert exe.explain(html=page) == exe.explain()
+    data = data_of(page)
+    assert data["plan"] == exe.explain_dict()
+    assert all(data["texts"][k["tile"]].startswith("kernel ") for k in data["kernel_texts"])
+    exe.save(tmp_path / "m.weft")
+    weft.load(tmp_path / "m.weft").explain(html=str(page))
+    assert data_of(page)["plan"] == exe.explain_dict()
+    assert data_of(page)["texts"] == []
+    bound_later = weft.compile(add_model)
+    bound_later(random(5, 3), random(5, 3))
+    bound_later.explain(html=page)
+    assert data_of(page)["inputs"][0]["shape"] == [5, 3]
+    with pytest.raises(weft.InvalidInput):
+        exe.explain(html=tmp_path / "no" / "plan.html")
 
 
 def test_the_cache(dense_model, tmp_path):

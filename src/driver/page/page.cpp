@@ -1,11 +1,14 @@
 #include "driver/page/page.h"
 
+#include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
 #include "driver/page/arena_lives.h"
 #include "driver/page/page_sources.h"
+#include "support/atomic_file.h"
 
 namespace weft {
 
@@ -109,6 +112,12 @@ Result<std::string> explanation_page(const PageContent& content) {
   if (!explanation.is_object())
     return invalid_input("'" + content.program.model + "' was written without an explanation");
   return filled(page_sources(), for_script(page_json(content, std::move(explanation))));
+}
+
+Status write_page(const std::string& path, const std::string& page) {
+  WEFT_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  WEFT_RETURN_IF_ERROR(file.write(std::as_bytes(std::span(page))));
+  return file.commit(/*durable=*/false);
 }
 
 }  // namespace weft

@@ -42,4 +42,7 @@ struct PageContent {
 /// explanation.
 Result<std::string> explanation_page(const PageContent& content);
 
+/// The page as a file, complete or not at all.
+Status write_page(const std::string& path, const std::string& page);
+
 }  // namespace weft
