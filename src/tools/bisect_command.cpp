@@ -5,6 +5,7 @@
 #include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
+#include "tools/progress_bar.h"
 
 namespace weft {
 
@@ -17,8 +18,13 @@ struct BisectCommand {
 };
 
 Status run_bisect(const BisectCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
-  WEFT_ASSIGN_OR_RETURN(const auto found, bisect_model(request, o.rtol, o.atol));
+  WEFT_ASSIGN_OR_RETURN(ModelRequest request, model_request(o.model));
+  const auto bisected = [&] {
+    const ProgressBar bar(&request.options);
+    return bisect_model(request, o.rtol, o.atol);
+  }();
+  if (!bisected.ok()) return bisected.error();
+  const auto& found = *bisected;
   if (!found) {
     fmt::print("the plan and the interpreter agree on every value\n");
     return {};

@@ -4,6 +4,7 @@
 #include "runtime/artefact.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
+#include "tools/progress_bar.h"
 
 namespace weft {
 
@@ -16,11 +17,14 @@ struct CompileCommand {
 };
 
 Status compile(const CompileCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
-  WEFT_ASSIGN_OR_RETURN(const std::vector<CompiledModel> models,
-                        compile_for_targets(request, !o.no_fallback));
+  WEFT_ASSIGN_OR_RETURN(ModelRequest request, model_request(o.model));
+  const auto models = [&] {
+    const ProgressBar bar(&request.options);
+    return compile_for_targets(request, !o.no_fallback);
+  }();
+  if (!models.ok()) return models.error();
   std::vector<const Program*> programs;
-  for (const CompiledModel& model : models) {
+  for (const CompiledModel& model : *models) {
     programs.push_back(&model.program);
     if (!o.model.timings) continue;
     print_timings(model.timings, model.kernels_from_cache, model.unique_kernels);

@@ -9,6 +9,7 @@
 #include "driver/round_trip.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
+#include "tools/progress_bar.h"
 
 namespace weft {
 
@@ -29,7 +30,11 @@ Status dump(const DumpCommand& o) {
   std::vector<std::string> levels = o.check ? std::vector<std::string>{"kernel"} : o.stages;
   std::ranges::replace(levels, kExplanation, "plan");
   options.stop_after = last_pass_of(levels);
-  WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
+  auto compiled = [&] {
+    const ProgressBar bar(&options);
+    return compile_model(o.model.model, options);
+  }();
+  WEFT_ASSIGN_OR_RETURN(const auto c, std::move(compiled));
   for (const std::string& stage : o.stages) {
     if (o.stages.size() > 1) fmt::print("==== {}\n", stage);
     if (stage == kExplanation) {

@@ -16,6 +16,7 @@
 #include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
+#include "tools/progress_bar.h"
 
 namespace weft {
 
@@ -36,10 +37,12 @@ struct ExplainCommand {
 Status explain_as_page(const ExplainCommand& o) {
   if (o.compares && o.compare_with.empty())
     return invalid_input("--compare with --html: name the plan to compare with, FILE.plan");
-  WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
-  WEFT_ASSIGN_OR_RETURN(const std::string page,
-                        page_of_model(request, {o.measure, o.compare_with}));
-  return write_page(o.html, page);
+  WEFT_ASSIGN_OR_RETURN(ModelRequest request, model_request(o.model));
+  const auto page = [&] {
+    const ProgressBar bar(&request.options);
+    return page_of_model(request, {o.measure, o.compare_with});
+  }();
+  return page.ok() ? write_page(o.html, *page) : Status(page.error());
 }
 
 /// The two names of --why A,B.
@@ -119,7 +122,11 @@ Status explain(const ExplainCommand& o) {
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
   // What --fast-math substitutes is known when there are kernels.
   options.stop_after = last_pass_of({options.fast_math ? "kernel" : "plan"});
-  WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(o.model.model, options));
+  auto compiled = [&] {
+    const ProgressBar bar(&options);
+    return compile_model(o.model.model, options);
+  }();
+  WEFT_ASSIGN_OR_RETURN(const auto c, std::move(compiled));
   if (!o.why.empty()) return why(explained(*c), o.why);
   if (o.compares) return compare(o, *c);
   if (!o.candidates.empty()) {

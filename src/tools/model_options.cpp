@@ -1,4 +1,5 @@
 #include "tools/model_options.h"
+#include "tools/progress_bar.h"
 
 #include <fmt/format.h>
 
@@ -142,8 +143,12 @@ Result<ModelRequest> model_request(const ModelOptions& o) {
 }
 
 Result<ReadyModel> ready_model(const ModelOptions& options) {
-  WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(options));
-  WEFT_ASSIGN_OR_RETURN(ReadyModel ready, prepare_model(request));
+  WEFT_ASSIGN_OR_RETURN(ModelRequest request, model_request(options));
+  auto prepared = [&] {
+    const ProgressBar bar(&request.options);
+    return prepare_model(request);
+  }();
+  WEFT_ASSIGN_OR_RETURN(ReadyModel ready, std::move(prepared));
   for (const std::string& note : ready.notes) fmt::print(stderr, "weft: {}\n", note);
   if (options.timings && !ready.timings.empty())
     print_timings(ready.timings, ready.kernels_from_cache, ready.unique_kernels);
