@@ -7,6 +7,7 @@
 
 #include "errors.h"
 #include "interruptible.h"
+#include "specs.h"
 
 namespace nb = nanobind;
 
@@ -48,39 +49,6 @@ bool binds_all(const std::vector<weft::ModelTensor>& inputs, const weft::Compile
     }
     return true;
   });
-}
-
-nb::object tensor_spec(const std::string& name, weft::DType dtype, nb::object shape) {
-  const nb::object type = nb::module_::import_("weft.tensor_spec").attr("TensorSpec");
-  return type(text_of(name), nb::str(numpy_name(dtype).data()), std::move(shape));
-}
-
-nb::object spec_of(const weft::ModelTensor& tensor) {
-  if (!tensor.shape) return tensor_spec(tensor.name, tensor.dtype, nb::none());
-  nb::list shape;
-  for (const auto& [extent, name] : *tensor.shape) {
-    if (extent != weft::kOpen) {
-      shape.append(extent);
-    } else if (name.empty()) {
-      shape.append(nb::none());
-    } else {
-      shape.append(text_of(name));
-    }
-  }
-  return tensor_spec(tensor.name, tensor.dtype, nb::tuple(shape));
-}
-
-nb::object spec_of(const weft::TensorSpec& tensor) {
-  nb::list shape;
-  for (const int64_t extent : tensor.shape) shape.append(extent);
-  return tensor_spec(tensor.name, tensor.dtype, nb::tuple(shape));
-}
-
-template <typename Specs>
-nb::list specs_of(const Specs& specs) {
-  nb::list list;
-  for (const auto& spec : specs) list.append(spec_of(spec));
-  return list;
 }
 
 /// As callers write them and messages show them.
@@ -174,7 +142,7 @@ Executable::Executable(weft::Model model, weft::CompileOptions options, size_t k
       kept_(std::max<size_t>(1, kept)),
       input_names_(names_of(model_->inputs())),
       output_names_(names_of(model_->outputs())) {
-  if (is_open_ && options_.threads != 1) {
+  if (is_open_ && options_.threads != 1 && !options_.pool) {
     weft::ThreadPool::Options pool;
     pool.threads = options_.threads;
     options_.pool = check(weft::ThreadPool::create(pool));

@@ -10,11 +10,13 @@
 
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <tuple>
 
 #include "errors.h"
 #include "executable.h"
+#include "graph_builder.h"
 #include "interruptible.h"
 
 namespace nb = nanobind;
@@ -32,6 +34,7 @@ struct Settings {
   std::string cache_dir;
   bool fast_math = false;
   size_t kept = 1;
+  std::optional<weft::ThreadPool> pool;
   nb::object progress = nb::none();
 };
 
@@ -42,6 +45,7 @@ std::unique_ptr<Executable> compile(weft::Result<weft::Model> model, const Setti
   options.target = settings.target;
   options.plan = settings.plan;
   options.threads = settings.threads;
+  options.pool = settings.pool;
   options.cache_dir = settings.cache_dir;
   options.fast_math = settings.fast_math;
   return std::make_unique<Executable>(check(std::move(model)), std::move(options), settings.kept,
@@ -63,6 +67,10 @@ std::unique_ptr<Executable> compile_bytes(const nb::bytes& bytes, const Settings
     return weft::Model::from_bytes(data);
   }();
   return compile(std::move(model), settings);
+}
+
+std::unique_ptr<Executable> compile_model(const weft::Model& model, const Settings& settings) {
+  return compile(model, settings);
 }
 
 std::unique_ptr<Executable> load(const std::string& path, int threads) {
@@ -92,6 +100,15 @@ NB_MODULE(_weft, m) {
   nb::set_leak_warnings(false);  // of users' programs that end with models in global names
   weft_python::find_main_thread();
 
+  nb::class_<weft::ThreadPool>(m, "ThreadPool", "Threads that runs of several executables share.")
+      .def(
+          "__init__",
+          [](weft::ThreadPool* self, int threads) {
+            weft::ThreadPool::Options options;
+            options.threads = threads;
+            new (self) weft::ThreadPool(weft_python::check(weft::ThreadPool::create(options)));
+          },
+          "threads"_a);
   nb::class_<Settings>(m, "Settings", "How to compile; see weft.compile.")
       .def(nb::init<>())
       .def_rw("shapes", &Settings::shapes)
@@ -102,6 +119,7 @@ NB_MODULE(_weft, m) {
       .def_rw("cache_dir", &Settings::cache_dir)
       .def_rw("fast_math", &Settings::fast_math)
       .def_rw("kept", &Settings::kept)
+      .def_rw("pool", &Settings::pool, nb::arg("value").none())
       .def_rw("progress", &Settings::progress, nb::arg("value").none());
 
   nb::class_<Executable>(m, "Executable",
@@ -170,6 +188,8 @@ NB_MODULE(_weft, m) {
 
   m.def("compile_file", &weft_python::compile_file, "path"_a, "settings"_a);
   m.def("compile_bytes", &weft_python::compile_bytes, "model"_a, "settings"_a);
+  weft_python::bind_graph_builder(m);
+  m.def("compile_model", &weft_python::compile_model, "model"_a, "settings"_a);
   m.def("load", &weft_python::load, "path"_a, "threads"_a);
   m.def("targets", &weft_python::targets);
   m.def("version", [] { return std::string(weft::version()); });

@@ -1,5 +1,6 @@
 #include "tensors.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <type_traits>
@@ -120,6 +121,12 @@ bool is_numpy_of_odd_strides(nb::handle array) {
 }  // namespace
 
 std::string_view numpy_name(DType type) { return kNumpyNames[static_cast<size_t>(type)]; }
+
+std::optional<DType> dtype_by_numpy_name(std::string_view name) {
+  const auto found = std::ranges::find(kNumpyNames, name);
+  if (found == kNumpyNames.end()) return std::nullopt;
+  return static_cast<DType>(found - kNumpyNames.begin());
+}
 
 /// The buffer protocol; false, and nothing held, where the array has none that fits.
 bool HeldTensor::hold_buffer(nb::handle array, bool writable) {

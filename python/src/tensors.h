@@ -14,6 +14,8 @@ namespace weft_python {
 
 /// numpy's name of an element type: "float32", "bfloat16", "bool", …
 std::string_view numpy_name(weft::DType type);
+/// The type of that name; nullopt for what weft lacks.
+std::optional<weft::DType> dtype_by_numpy_name(std::string_view name);
 
 /// What of an array a run needs: where its elements are, and whatever keeps them there. Arrays come
 /// by the buffer protocol or by DLPack, and are not copied. Filled and emptied with the GIL.

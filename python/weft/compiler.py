@@ -11,6 +11,12 @@ class ModelProto(Protocol):
     def SerializeToString(self) -> bytes: ...  # noqa: N802
 
 
+class ExportedProgram(Protocol):
+    """torch.export.ExportedProgram."""
+
+    def run_decompositions(self, decomp_table: Any = ...) -> Any: ...
+
+
 class Target(NamedTuple):
     """A target that models are compiled for."""
 
@@ -23,7 +29,14 @@ class Target(NamedTuple):
 
 
 def compile(
-    model: str | os.PathLike[str] | bytes | bytearray | memoryview | ModelProto,
+    model: str
+    | os.PathLike[str]
+    | bytes
+    | bytearray
+    | memoryview
+    | ModelProto
+    | ExportedProgram
+    | _weft.Model,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     bind: Mapping[str, int] | None = None,
@@ -35,13 +48,14 @@ def compile(
     max_bindings: int = 16,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> _weft.Executable:
-    """Compiles an ONNX model.
+    """Compiles a model.
 
     A model whose dimensions are open is compiled when `shapes` or `bind` give all of them a value,
     else when it first runs. Other shapes are compiled when they come; the `max_bindings` that were
     used last are kept.
 
-    model: the path of a .onnx file, its bytes, or an onnx.ModelProto.
+    model: the path of a .onnx file, its bytes, an onnx.ModelProto, a torch.export.ExportedProgram,
+        or what a GraphBuilder finished. (A torch module: torch.compile(module, backend="weft").)
     shapes: of inputs, by name; a start, other shapes may follow.
     bind: extents of open dimensions, by name ("batch") or as "input.axis" ("x.0"); they stay.
     target: cpu, cuda (the GPU that is there), a name of targets(), or the path of a NAME.target.
@@ -69,6 +83,12 @@ def compile(
     settings.progress = progress
     if isinstance(model, (str, os.PathLike)):
         return _weft.compile_file(os.fspath(model), settings)
+    if hasattr(model, "run_decompositions"):
+        from weft.torch import from_exported
+
+        model = from_exported(model)
+    if isinstance(model, _weft.Model):
+        return _weft.compile_model(model, settings)
     return _weft.compile_bytes(_bytes_of(model), settings)
 
 
@@ -92,4 +112,7 @@ def _bytes_of(model: Any) -> bytes:
         return bytes(model)
     if hasattr(model, "SerializeToString"):
         return model.SerializeToString()
-    raise TypeError(f"a model is a path, bytes or an onnx.ModelProto, not {type(model).__name__}")
+    raise TypeError(
+        "a model is a path, bytes, an onnx.ModelProto or an exported program, "
+        f"not {type(model).__name__}"
+    )

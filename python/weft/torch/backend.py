@@ -1,0 +1,71 @@
+"""torch.compile(model, backend="weft")."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
+
+from weft.errors import MissingDevice
+from weft.torch.compile_graph import compile_graph
+from weft.torch.decompositions import decompositions
+from weft.torch.explanation import GraphExplanation
+from weft.torch.options import Options
+
+
+def backend(
+    module: fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """What torch.compile calls. `options` are those of weft.torch.Options; modes mean nothing."""
+    return compile_module(module, inputs, Options.of(options), lambda explanation: None)
+
+
+def compile_module(
+    module: fx.GraphModule,
+    inputs: Sequence[Any],
+    options: Options,
+    tell: Callable[[GraphExplanation], None],
+) -> Callable[..., Any]:
+    """`tell` hears of every graph that torch makes of the module: forward, backward."""
+    _check_devices(module, inputs)
+
+    def compiled(graph: fx.GraphModule, _: Sequence[Any], *, freezes: bool) -> Callable[..., Any]:
+        made, explanation = compile_graph(graph, _static_inputs() if freezes else (), options)
+        tell(explanation)
+        return make_boxed_func(made.forward)
+
+    return aot_autograd(
+        fw_compiler=functools.partial(compiled, freezes=False),
+        bw_compiler=functools.partial(compiled, freezes=False),
+        inference_compiler=functools.partial(compiled, freezes=True),
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )(module, inputs)
+
+
+def _static_inputs() -> Sequence[int]:
+    """The inputs of the graph that are parameters, and buffers that it does not write."""
+    context = TracingContext.try_get()
+    if context is None or context.fw_metadata is None:
+        return ()
+    metadata = context.fw_metadata
+    written = {i for i, info in enumerate(metadata.input_info) if info.mutates_data}
+    return [i for i in metadata.static_input_indices if i not in written]
+
+
+def _check_devices(module: fx.GraphModule, inputs: Sequence[Any]) -> None:
+    names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    for name, tensor in [*zip(names, inputs), *module.named_parameters(), *module.named_buffers()]:
+        if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
+            raise MissingDevice(
+                f"tensor '{name}' is on {tensor.device}; weft runs torch's graphs on the CPU: "
+                "move the model and its inputs there (.cpu())"
+            )

@@ -1,0 +1,144 @@
+"""Extents of torch's symbolic shapes: as extents of weft's graph builder, and as Python source.
+
+An extent is an int, or a sympy expression over torch's symbols; a symbol is an open dimension of
+its name.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import sympy
+import torch
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Max, Mod, PythonMod
+
+from weft import Extent
+from weft.torch.refused import Refused
+
+Dim = int | sympy.Expr
+
+
+def dim_of(value: Any) -> Dim:
+    """An int, or a SymInt's expression."""
+    expression = value.node.expr if isinstance(value, torch.SymInt) else value
+    return plain(expression)
+
+
+def dims_of(values: Iterable[Any]) -> tuple[Dim, ...]:
+    return tuple(dim_of(value) for value in values)
+
+
+def strides_of(tensor: torch.Tensor) -> tuple[Dim, ...]:
+    """Strides, where torch's guard against axes of no elements is left out: such have no place."""
+
+    def is_guarded(e: sympy.Expr) -> bool:
+        return isinstance(e, (Max, sympy.Max)) and len(e.args) == 2 and 1 in e.args
+
+    def unguarded(e: sympy.Expr) -> sympy.Expr:
+        return next(arg for arg in e.args if arg != 1)
+
+    strides = []
+    for dim in dims_of(tensor.stride()):
+        if not isinstance(dim, int):
+            dim = plain(dim.replace(is_guarded, unguarded))
+        strides.append(dim)
+    return tuple(strides)
+
+
+def plain(dim: Any) -> Dim:
+    """An expression that is a number as an int."""
+    if isinstance(dim, int):
+        return dim
+    return int(dim) if dim.is_Integer else dim
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    total: Any = 1
+    for dim in dims:
+        total = total * dim
+    return plain(sympy.sympify(total))
+
+
+def floor_div(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    return plain(FloorDiv(a, b))
+
+
+def symbols_of(dims: Iterable[Dim]) -> set[str]:
+    return {s.name for dim in dims if not isinstance(dim, int) for s in dim.free_symbols}
+
+
+def extent_of(dim: Dim) -> int | Extent:
+    """As the graph builder takes it."""
+    return dim if isinstance(dim, int) else _evaluate(dim, Extent.open)
+
+
+def source_of(dim: Dim) -> str:
+    """A Python expression over variables of the symbols' names."""
+    return str(dim) if isinstance(dim, int) else str(_evaluate(dim, _Source))
+
+
+class _Source:
+    """Python source that is put together by arithmetic."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __add__(self, other: Any) -> "_Source":
+        return _Source(f"({self} + {other})")
+
+    def __radd__(self, other: Any) -> "_Source":
+        return _Source(f"({other} + {self})")
+
+    def __sub__(self, other: Any) -> "_Source":
+        return _Source(f"({self} - {other})")
+
+    def __mul__(self, other: Any) -> "_Source":
+        return _Source(f"({self} * {other})")
+
+    def __rmul__(self, other: Any) -> "_Source":
+        return _Source(f"({other} * {self})")
+
+    def __floordiv__(self, other: Any) -> "_Source":
+        return _Source(f"({self} // {other})")
+
+    def __rfloordiv__(self, other: Any) -> "_Source":
+        return _Source(f"({other} // {self})")
+
+
+def _evaluate(e: sympy.Expr, leaf: Any) -> Any:
+    if e.is_Integer:
+        return int(e)
+    if isinstance(e, sympy.Symbol):
+        return leaf(e.name)
+    args = [_evaluate(arg, leaf) for arg in e.args if not arg.is_Rational or arg.is_Integer]
+    if isinstance(e, sympy.Add) and len(args) == len(e.args):
+        total = args[0]
+        for arg in args[1:]:
+            total = total + arg
+        return total
+    if isinstance(e, sympy.Mul):
+        return _product(e, args)
+    if isinstance(e, sympy.Pow) and isinstance(args[-1], int) and args[-1] > 0:
+        total = args[0]
+        for _ in range(args[1] - 1):
+            total = total * args[0]
+        return total
+    if isinstance(e, (FloorDiv, CleanDiv)):
+        return args[0] // args[1]
+    if isinstance(e, (Mod, PythonMod)):
+        return args[0] - args[1] * (args[0] // args[1])
+    raise Refused(f"the size {e} is none that weft's extents express")
+
+
+def _product(e: sympy.Expr, args: list[Any]) -> Any:
+    total: Any = 1
+    for arg in args:
+        total = arg if isinstance(total, int) and total == 1 else total * arg
+    if len(args) == len(e.args):
+        return total
+    (ratio,) = [arg for arg in e.args if arg.is_Rational and not arg.is_Integer]
+    return total * int(ratio.p) // int(ratio.q)

@@ -1,0 +1,99 @@
+"""Which function lowers which operation."""
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import py_sym_types
+from torch.fx.node import map_aggregate
+
+from weft.torch.extents import dim_of, dims_of
+from weft.torch.lowering.emitter import Emitter, Value, type_name
+from weft.torch.refused import Refused
+
+_lowerings: dict[Any, Callable[..., Any]] = {}
+
+
+def lowers(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a function for operations, by their names ("aten.add.Tensor"). It is called with
+    the emitter and the operation's arguments: tensors as Values, symbolic numbers as expressions.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            namespace, packet, *overload = name.split(".")
+            found = getattr(getattr(torch.ops, namespace), packet, None)
+            if found is None:
+                continue  # another version of torch
+            overloads = overload or found.overloads()
+            for each in overloads:
+                if hasattr(found, each):
+                    _lowerings[getattr(found, each)] = function
+        return function
+
+    return register
+
+
+def is_number(node: fx.Node) -> bool:
+    """Whether a node makes a number, which torch computes."""
+    return isinstance(node.meta.get("val"), (int, float, *py_sym_types))
+
+
+def check_types(node: fx.Node) -> None:
+    """Refuses what has a tensor that weft has no type or place for."""
+    made = node.meta.get("val")
+    for tensor in made if isinstance(made, (tuple, list)) else [made]:
+        if tensor is None:
+            continue
+        if not isinstance(tensor, torch.Tensor):
+            raise Refused("it makes something other than tensors")
+        if tensor.layout is not torch.strided:
+            raise Refused(f"its result is {tensor.layout}")
+        type_name(tensor.dtype)
+
+
+def lower_node(e: Emitter, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+    """The node's Value, or a tuple of them. Raises Refused."""
+    if node.target is operator.getitem:
+        return values[node.args[0]][node.args[1]]
+    if node.op == "get_attr":
+        raise Refused("it is a tensor of the graph")
+    function = _lowerings.get(node.target)
+    if function is None:
+        raise Refused("weft has no such operation")
+    check_types(node)
+
+    def argument(arg: Any) -> Any:
+        if isinstance(arg, fx.Node):
+            if arg in values:
+                return values[arg]
+            number = arg.meta.get("val")
+            if isinstance(number, (int, torch.SymInt)) and not isinstance(number, bool):
+                return dim_of(number)
+            raise Refused(f"{arg.name} is a number that the run computes")
+        return arg
+
+    e.node = node
+    e.node_outputs = made_by(node)
+    args = map_aggregate(node.args, argument)
+    kwargs = map_aggregate(node.kwargs, argument)
+    return function(e, *args, **kwargs)
+
+
+def made_by(node: fx.Node) -> list[tuple[str, tuple[Any, ...]] | None]:
+    """Types and shapes of a node's results."""
+    made = node.meta["val"]
+    tensors = made if isinstance(made, (tuple, list)) else [made]
+    return [None if t is None else (type_name(t.dtype), dims_of(t.shape)) for t in tensors]
+
+
+def lower(e: Emitter, nodes: list[fx.Node], values: dict[fx.Node, Any]) -> None:
+    """Lowers nodes in their order; `values` has what they read, and gets what they make."""
+    for node in nodes:
+        e.b.begin_origin(node.name, str(node.target))
+        values[node] = lower_node(e, node, values)
+
+
+__all__ = ["Value", "check_types", "is_number", "lower", "lower_node", "lowers", "made_by"]

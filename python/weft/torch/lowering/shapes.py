@@ -1,0 +1,159 @@
+"""Operations that move elements."""
+
+from typing import Any
+
+from weft.torch.extents import Dim, dim_of, plain
+from weft.torch.lowering.emitter import Emitter, Value
+from weft.torch.lowering.registry import lowers
+from weft.torch.refused import Refused
+
+
+@lowers(
+    "aten.view.default", "aten.reshape.default", "aten._unsafe_view.default", "aten.squeeze",
+    "aten.unsqueeze.default", "aten.view_copy.default", "prims.squeeze.default",
+)  # fmt: skip
+def _reshape(e: Emitter, x: Value, *_: Any) -> Value:
+    return e.reshape(x, e.shape)
+
+
+@lowers("aten.expand.default")
+def _expand(e: Emitter, x: Value, *_: Any, **__: Any) -> Value:
+    return e.broadcast(x, e.shape)
+
+
+@lowers("prims.broadcast_in_dim.default")
+def _broadcast_in_dim(e: Emitter, x: Value, shape: Any, dims: Any) -> Value:
+    place: list[Dim] = [1] * len(shape)
+    for axis, dim in zip(dims, x.shape):
+        place[axis] = dim
+    return e.broadcast(e.reshape(x, place), e.shape)
+
+
+@lowers("aten.permute.default", "prims.transpose.default")
+def _permute(e: Emitter, x: Value, axes: list[int]) -> Value:
+    return e.permute(x, axes)
+
+
+@lowers("aten.transpose.int")
+def _transpose(e: Emitter, x: Value, a: int, b: int) -> Value:
+    return e.swap(x, a, b) if x.rank else x
+
+
+@lowers("aten.t.default")
+def _t(e: Emitter, x: Value) -> Value:
+    return e.permute(x, range(x.rank)[::-1])
+
+
+def begin_of(start: Any, size: Dim) -> Dim:
+    """A start of torch's, which may count from the end, within the axis."""
+    if start is None:
+        return 0
+    start = dim_of(start)
+    if isinstance(start, int) and start < 0:
+        start = plain(size + start)
+    if isinstance(start, int) and isinstance(size, int):
+        return min(max(start, 0), size)
+    return start
+
+
+@lowers("aten.slice.Tensor")
+def _slice(
+    e: Emitter, x: Value, axis: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Value:
+    axis %= x.rank
+    return e.slice(x, axis, begin_of(start, x.shape[axis]), e.shape[axis], step)
+
+
+@lowers("aten.select.int")
+def _select(e: Emitter, x: Value, axis: int, index: Any) -> Value:
+    axis %= x.rank
+    return e.reshape(e.slice(x, axis, begin_of(index, x.shape[axis]), 1), e.shape)
+
+
+def _pieces(e: Emitter, x: Value, axis: int) -> tuple[Value, ...]:
+    axis %= x.rank
+    pieces, start = [], 0
+    for _, shape in e.node_outputs:
+        pieces.append(e.slice(x, axis, start, shape[axis]))
+        start = plain(start + shape[axis])
+    return tuple(pieces)
+
+
+@lowers("aten.split_with_sizes.default", "aten.split.Tensor")
+def _split(e: Emitter, x: Value, sizes: Any, axis: int = 0) -> tuple[Value, ...]:
+    return _pieces(e, x, axis)
+
+
+@lowers("aten.unbind.int")
+def _unbind(e: Emitter, x: Value, axis: int = 0) -> tuple[Value, ...]:
+    axis %= x.rank
+    return tuple(
+        e.reshape(e.slice(x, axis, i, 1), shape) for i, (_, shape) in enumerate(e.node_outputs)
+    )
+
+
+@lowers("aten.cat.default")
+def _cat(e: Emitter, xs: list[Value], axis: int = 0) -> Value:
+    full = [e.convert(x, e.dtype) for x in xs if not (x.rank == 1 and x.shape[0] == 0)]
+    return e.concat(full, axis) if full else e.convert(xs[0], e.dtype)
+
+
+@lowers("aten.stack.default")
+def _stack(e: Emitter, xs: list[Value], axis: int = 0) -> Value:
+    axis %= len(e.shape)
+    return e.concat([e.unsqueeze(e.convert(x, e.dtype), axis) for x in xs], axis)
+
+
+@lowers("aten.flip.default")
+def _flip(e: Emitter, x: Value, axes: list[int]) -> Value:
+    for axis in axes:
+        axis %= x.rank
+        x = e.slice(x, axis, plain(x.shape[axis] - 1), x.shape[axis], -1)
+    return x
+
+
+@lowers("aten.repeat.default")
+def _repeat(e: Emitter, x: Value, repeats: list[Any]) -> Value:
+    x = e.reshape(x, (1,) * (len(repeats) - x.rank) + x.shape)
+    between = [d for dim in x.shape for d in (1, dim)]
+    spread = [d for dim, count in zip(x.shape, repeats) for d in (dim_of(count), dim)]
+    return e.reshape(e.broadcast(e.reshape(x, between), spread), e.shape)
+
+
+@lowers("aten.constant_pad_nd.default")
+def _pad(e: Emitter, x: Value, amounts: list[Any], value: Any = 0) -> Value:
+    low: list[Dim] = [0] * x.rank
+    high: list[Dim] = [0] * x.rank
+    for i in range(len(amounts) // 2):
+        low[x.rank - 1 - i] = dim_of(amounts[2 * i])
+        high[x.rank - 1 - i] = dim_of(amounts[2 * i + 1])
+    return e.pad(x, low, high, value)
+
+
+@lowers("aten.slice_scatter.default")
+def _slice_scatter(
+    e: Emitter, x: Value, source: Value, axis: int = 0, start: Any = None, end: Any = None,
+    step: int = 1,
+) -> Value:  # fmt: skip
+    axis %= x.rank
+    source = e.convert(source, x.dtype)
+    begin, size = begin_of(start, x.shape[axis]), x.shape[axis]
+    if step != 1:
+        raise Refused("it writes a slice with a step")
+    after = plain(begin + source.shape[axis])
+    parts = [e.slice(x, axis, 0, begin)] if begin != 0 else []
+    parts.append(source)
+    if after != size:
+        parts.append(e.slice(x, axis, after, plain(size - after)))
+    return e.concat(parts, axis)
+
+
+@lowers("aten.select_scatter.default")
+def _select_scatter(e: Emitter, x: Value, source: Value, axis: int, index: Any) -> Value:
+    axis %= x.rank
+    return _slice_scatter(e, x, e.unsqueeze(source, axis), axis, begin_of(index, x.shape[axis]))
+
+
+@lowers("aten.diagonal.default")
+def _diagonal(e: Emitter, x: Value, offset: int = 0, a: int = 0, b: int = 1) -> Value:
+    raise Refused("it reads a diagonal")

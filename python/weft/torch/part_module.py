@@ -1,0 +1,185 @@
+"""A part of a graph, compiled when it first runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch.utils.dlpack import to_dlpack
+
+import weft
+from weft import _weft
+from weft.torch.extents import dim_of, dims_of, source_of, strides_of, symbols_of
+from weft.torch.lowering import Emitter, Value, lower, type_name
+from weft.torch.options import Options
+from weft.torch.partition import Part
+from weft.torch.refused import Refused
+
+#: Times that frozen weights may change before they are read as inputs.
+_REFREEZES = 3
+
+
+class _Signature:
+    """Inputs of a part as the graph builder takes them.
+
+    An axis whose extent is an expression is an open dimension of its own. A symbol that no axis has
+    alone comes as an input of that extent, which nothing reads.
+    """
+
+    def __init__(self, part: Part, sizes: dict[str, fx.Node]) -> None:
+        self.shapes = [dims_of(node.meta["val"].shape) for node in part.inputs]
+        self.example: dict[str, int] = {}
+        self.places: dict[str, tuple[int, int]] = {}
+        wanted: set[str] = set()
+        for node in (*part.inputs, *part.nodes):
+            made = node.meta["val"]
+            for tensor in made if isinstance(made, (tuple, list)) else [made]:
+                if isinstance(tensor, torch.Tensor):
+                    wanted |= symbols_of(dims_of(tensor.shape)) | symbols_of(strides_of(tensor))
+            for read in node.all_input_nodes:
+                if isinstance(read.meta.get("val"), torch.SymInt):
+                    wanted |= symbols_of([dim_of(read.meta["val"])])
+        for i, node in enumerate(part.inputs):
+            for axis, extent in enumerate(node.meta["val"].shape):
+                dim = self.shapes[i][axis]
+                if not isinstance(dim, int):
+                    self.example[self.name_of(i, axis)] = _hint(extent)
+                if isinstance(dim, sympy.Symbol):
+                    self.places.setdefault(dim.name, (i, axis))
+        self.extra = sorted(wanted - set(self.places))
+        for name in self.extra:
+            if name not in sizes:
+                raise Refused(f"no input has the size {name}")
+            self.example[name] = _hint(sizes[name].meta["val"])
+        self.size_nodes = [sizes[name] for name in self.extra]
+
+    def name_of(self, i: int, axis: int) -> str:
+        dim = self.shapes[i][axis]
+        return dim.name if isinstance(dim, sympy.Symbol) else f"{i}.{axis}"
+
+    def declare(self, e: Emitter, i: int, node: fx.Node) -> Value:
+        extents = [
+            dim if isinstance(dim, int) else weft.Extent.open(self.name_of(i, axis))
+            for axis, dim in enumerate(self.shapes[i])
+        ]
+        dtype = type_name(node.meta["val"].dtype)
+        return Value(e.b.input(node.name, dtype, extents), dtype, self.shapes[i])
+
+    def declare_extra(self, e: Emitter) -> None:
+        for name in self.extra:
+            e.b.input(f"size {name}", "bool", [weft.Extent.open(name)])
+
+
+def _hint(extent: Any) -> int:
+    hint = extent.node.hint if isinstance(extent, torch.SymInt) else extent
+    return 2 if hint is None else int(hint)
+
+
+def _tensors_of_sizes(sizes: Sequence[int]) -> list[torch.Tensor]:
+    return [torch.zeros(1, dtype=torch.bool).expand(size) for size in sizes]
+
+
+class PartModule(torch.nn.Module):
+    """Runs a part on its inputs, and the sizes that these lack; returns its outputs as a tuple.
+
+    Outputs have the strides that torch's would have, for what torch does with them.
+    """
+
+    def __init__(
+        self, part: Part, sizes: dict[str, fx.Node], constants: dict[fx.Node, torch.Tensor],
+        static: set[fx.Node], options: Options,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._part = part
+        self._options = options
+        self._signature = _Signature(part, sizes)
+        self._constants = {i: constants[n] for i, n in enumerate(part.inputs) if n in constants}
+        self._static = [i for i, node in enumerate(part.inputs) if node in static]
+        self._frozen: list[tuple[int, torch.Tensor, int]] = []
+        self._freezes = 0
+        self._read = list(range(len(part.inputs)))
+        self._allocate = self._allocator()
+        self.executable: Any = None
+        self._emit({i: None for i in self._constants})  # raises what is wrong with it
+
+    @property
+    def size_nodes(self) -> list[fx.Node]:
+        """Numbers that follow its inputs in a call."""
+        return self._signature.size_nodes
+
+    def forward(self, *args: Any) -> tuple[torch.Tensor, ...]:
+        if self.executable is None or self._is_stale(args):
+            self._compile(args)
+        outputs = self._allocate(args)
+        inputs = [to_dlpack(args[i]) for i in self._read]
+        if self._signature.extra:
+            inputs += map(to_dlpack, _tensors_of_sizes(args[len(self._part.inputs) :]))
+        self.executable.run_into([to_dlpack(output) for output in outputs], *inputs)
+        return outputs
+
+    def _is_stale(self, args: Sequence[Any]) -> bool:
+        for i, tensor, version in self._frozen:
+            given = args[i]
+            if given is not tensor and given.data_ptr() != tensor.data_ptr():
+                return True
+            if given._version != version:
+                return True
+        return False
+
+    def _compile(self, args: Sequence[Any]) -> None:
+        self._frozen = []
+        if self._options.freeze and self._freezes < _REFREEZES:
+            self._freezes += 1
+            for i in self._static:
+                if not args[i].is_inference():
+                    self._frozen.append((i, args[i], args[i]._version))
+        fixed: dict[int, torch.Tensor | None] = dict(self._constants)
+        fixed.update({i: tensor for i, tensor, _ in self._frozen})
+        self._read = [i for i in range(len(self._part.inputs)) if i not in fixed]
+        self.executable = _weft.compile_model(self._emit(fixed), self._options.settings())
+
+    def _emit(self, fixed: dict[int, torch.Tensor | None]) -> weft.Model:
+        """`fixed`: inputs that are constants; None where only the types and shapes are checked."""
+        e = Emitter(weft.GraphBuilder())
+        values: dict[fx.Node, Any] = {}
+        for i, node in enumerate(self._part.inputs):
+            tensor = fixed.get(i)
+            if tensor is None:
+                values[node] = self._signature.declare(e, i, node)
+            else:
+                dense = tensor.detach().contiguous()
+                made = e.b.constant(to_dlpack(dense))
+                values[node] = Value(made, type_name(dense.dtype), tuple(dense.shape))
+        self._signature.declare_extra(e)
+        lower(e, self._part.nodes, values)
+        for node in self._part.outputs:
+            e.b.output(values[node].tensor, node.name)
+        return e.b.finish(self._signature.example)
+
+    def _allocator(self) -> Any:
+        """Makes the outputs of a call from its arguments."""
+        places = self._signature.places
+        count = len(self._part.inputs)
+        lines, used, made = [], set(), []
+        for node in self._part.outputs:
+            tensor = node.meta["val"]
+            shape, strides = dims_of(tensor.shape), strides_of(tensor)
+            used |= symbols_of(shape) | symbols_of(strides)
+            sizes = ", ".join(source_of(dim) for dim in shape)
+            if any(stride == 0 for stride in strides):
+                made.append(f"torch.empty(({sizes},), dtype={tensor.dtype})")
+                continue
+            steps = ", ".join(source_of(stride) for stride in strides)
+            tuples = f"({sizes},), ({steps},)" if shape else "(), ()"
+            made.append(f"torch.empty_strided({tuples}, dtype={tensor.dtype})")
+        for name in sorted(used):
+            if name in places:
+                i, axis = places[name]
+                lines.append(f"  {name} = args[{i}].shape[{axis}]")
+            else:
+                lines.append(f"  {name} = args[{count + self._signature.extra.index(name)}]")
+        source = "\n".join(["def allocate(args):", *lines, f"  return ({', '.join(made)},)"])
+        scope: dict[str, Any] = {"torch": torch}
+        exec(source, scope)
+        return scope["allocate"]

@@ -1,0 +1,138 @@
+"""Which parts of a graph weft compiles, and what stays with torch."""
+
+import operator
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+import weft
+from weft.torch.extents import dims_of
+from weft.torch.lowering import Emitter, lower_node, type_name
+from weft.torch.lowering.registry import is_number
+from weft.torch.refused import Refused
+
+#: What torch does by looking at the same memory in another way.
+_VIEWS = {
+    "view", "reshape", "_unsafe_view", "squeeze", "unsqueeze", "permute", "transpose", "t",
+    "expand", "slice", "select", "alias", "detach", "split_with_sizes", "split", "unbind",
+    "getitem",
+}  # fmt: skip
+_EMPTY = {"empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"}
+
+
+def name_of(node: fx.Node) -> str:
+    """ "add" of aten.add.Tensor."""
+    return getattr(node.target, "__name__", str(node.target)).split(".")[0]
+
+
+def trial_value(e: Emitter, node: fx.Node) -> object:
+    """A stand-in for what a node makes; refuses what weft cannot read."""
+    made = node.meta.get("val")
+    if isinstance(made, torch.Tensor):
+        return e.input(node.name, type_name(made.dtype), dims_of(made.shape))
+    raise Refused("it makes no tensor")
+
+
+def find_refusals(graph: fx.Graph) -> dict[fx.Node, str]:
+    """The calls that weft does not take, each with its reason; "": the reason is another's."""
+    e, values, refusals = Emitter(weft.GraphBuilder()), {}, {}
+    for node in graph.nodes:
+        if node.op == "output" or is_number(node):
+            continue
+        if node.op == "call_function":
+            try:
+                if node.target is operator.getitem and node.args[0] in refusals:
+                    raise Refused("")
+                values[node] = lower_node(e, node, values)
+                continue
+            except Refused as reason:
+                refusals[node] = str(reason)
+        try:
+            values[node] = trial_value(e, node)
+        except Refused:
+            pass
+    for node in graph.nodes:
+        if name_of(node) in _EMPTY and node.users and all(user in refusals for user in node.users):
+            refusals[node] = ""
+    return refusals
+
+
+@dataclass
+class Part:
+    """Calls that weft compiles together."""
+
+    nodes: list[fx.Node] = field(default_factory=list)
+    #: What they read and others made, and what others read of theirs.
+    inputs: list[fx.Node] = field(default_factory=list)
+    outputs: list[fx.Node] = field(default_factory=list)
+    #: The PartModule that runs them.
+    module: Any = None
+
+    @property
+    def only_views(self) -> bool:
+        return all(name_of(node) in _VIEWS for node in self.nodes)
+
+
+def _is_random(node: fx.Node) -> bool:
+    tags = getattr(node.target, "tags", ())
+    return torch.Tag.nondeterministic_seeded in tags
+
+
+def _depths(graph: fx.Graph, refusals: Iterable[fx.Node]) -> dict[fx.Node, int]:
+    """Part k holds the calls of depth k that weft takes; those of torch's with depth k run after
+    it, and random ones in their order."""
+    depths: dict[fx.Node, int] = {}
+    last_random = -1
+    for node in graph.nodes:
+        if node.op in ("placeholder", "get_attr", "output"):
+            depths[node] = -1
+            continue
+        by_torch = node in refusals or is_number(node)
+        depth = -1 if by_torch else 0
+        for read in node.all_input_nodes:
+            theirs = read in refusals or is_number(read)
+            depth = max(depth, depths[read] + (1 if theirs and not by_torch else 0))
+        if by_torch and _is_random(node):
+            depth = last_random = max(depth, last_random)
+        depths[node] = depth
+    return depths
+
+
+def _close(part: Part) -> Part:
+    inside = set(part.nodes)
+    inputs = {
+        read: None
+        for node in part.nodes
+        for read in node.all_input_nodes
+        if read not in inside and not is_number(read)
+    }
+    part.inputs = list(inputs)
+    part.outputs = [
+        node
+        for node in part.nodes
+        if isinstance(node.meta["val"], torch.Tensor)
+        and any(user not in inside for user in node.users)
+    ]
+    return part
+
+
+def partition(
+    graph: fx.Graph, refusals: dict[fx.Node, str]
+) -> tuple[dict[int, Part], dict[fx.Node, int]]:
+    """The parts by their depths, and the depth of every call."""
+    depths = _depths(graph, refusals)
+    parts: dict[int, Part] = {}
+    for node in graph.nodes:
+        if node.op == "call_function" and node not in refusals and not is_number(node):
+            parts.setdefault(depths[node], Part()).nodes.append(node)
+    return {depth: _close(part) for depth, part in sorted(parts.items())}, depths
+
+
+def named_in(message: str, nodes: list[fx.Node]) -> list[fx.Node]:
+    """The calls that an error names; all, where it names none."""
+    words = set(re.findall(r"\w+", message))
+    return [node for node in nodes if node.name in words] or nodes
