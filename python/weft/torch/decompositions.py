@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as f
 from torch._decomp import core_aten_decompositions, get_decompositions
 
 aten = torch.ops.aten
@@ -37,10 +38,46 @@ _MORE = (
 )
 
 
+def _encoder_layer(
+    x: torch.Tensor, width: int, heads: int, in_weight: torch.Tensor, in_bias: torch.Tensor,
+    out_weight: torch.Tensor, out_bias: torch.Tensor, use_gelu: bool, norm_first: bool, eps: float,
+    norm_weight_1: torch.Tensor, norm_bias_1: torch.Tensor, norm_weight_2: torch.Tensor,
+    norm_bias_2: torch.Tensor, weight_1: torch.Tensor, bias_1: torch.Tensor,
+    weight_2: torch.Tensor, bias_2: torch.Tensor, mask: torch.Tensor | None = None,
+    mask_type: int | None = None,
+) -> Any:  # fmt: skip
+    """What nn.TransformerEncoderLayer is in eval mode without gradients."""
+    if mask is not None or x.dim() != 3:
+        return NotImplemented
+
+    def normed_1(y: torch.Tensor) -> torch.Tensor:
+        return f.layer_norm(y, (width,), norm_weight_1, norm_bias_1, eps)
+
+    def normed_2(y: torch.Tensor) -> torch.Tensor:
+        return f.layer_norm(y, (width,), norm_weight_2, norm_bias_2, eps)
+
+    def attended(y: torch.Tensor) -> torch.Tensor:
+        split = f.linear(y, in_weight, in_bias).unflatten(-1, (3, heads, width // heads))
+        q, k, v = split.permute(2, 0, 3, 1, 4).unbind(0)
+        scores = torch.softmax(q @ k.transpose(-1, -2) * (width // heads) ** -0.5, -1)
+        return f.linear((scores @ v).transpose(1, 2).flatten(2), out_weight, out_bias)
+
+    def fed_forward(y: torch.Tensor) -> torch.Tensor:
+        y = f.linear(y, weight_1, bias_1)
+        return f.linear(f.gelu(y) if use_gelu else f.relu(y), weight_2, bias_2)
+
+    if norm_first:
+        x = x + attended(normed_1(x))
+        return x + fed_forward(normed_2(x))
+    x = normed_1(x + attended(x))
+    return normed_2(x + fed_forward(x))
+
+
 @functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     table = dict(core_aten_decompositions())
     table.update(get_decompositions(_MORE))
     for op in _KEPT:
         table.pop(op, None)
+    table[aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     return table

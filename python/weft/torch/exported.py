@@ -4,10 +4,10 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.utils.dlpack import to_dlpack
 
 import weft
 from weft.errors import Unsupported
+from weft.torch.constant import constant
 from weft.torch.decompositions import decompositions
 from weft.torch.extents import dims_of
 from weft.torch.lowering import Emitter, Value, lower, type_name
@@ -38,7 +38,7 @@ def from_exported(program: torch.export.ExportedProgram) -> weft.Model:
     for spec in signature.input_specs:
         node = nodes[spec.arg.name]
         if spec.kind in _TENSORS:
-            values[node] = _constant(e, _tensor(program, spec))
+            values[node] = constant(e, _tensor(program, spec))
         elif isinstance(node.meta.get("val"), torch.Tensor):
             values[node] = _input(e, node, example)
     lower(e, calls, values)
@@ -50,11 +50,6 @@ def _tensor(program: torch.export.ExportedProgram, spec: Any) -> torch.Tensor:
     if spec.target in program.state_dict:
         return program.state_dict[spec.target]
     return program.constants[spec.target]
-
-
-def _constant(e: Emitter, tensor: torch.Tensor) -> Value:
-    dense = tensor.detach().contiguous()
-    return Value(e.b.constant(to_dlpack(dense)), type_name(dense.dtype), tuple(dense.shape))
 
 
 def _input(e: Emitter, node: Any, example: dict[str, int]) -> Value:

@@ -10,6 +10,7 @@ from torch.utils.dlpack import to_dlpack
 
 import weft
 from weft import _weft
+from weft.torch.constant import constant
 from weft.torch.extents import dim_of, dims_of, source_of, strides_of, symbols_of
 from weft.torch.lowering import Emitter, Value, lower, type_name
 from weft.torch.options import Options
@@ -148,9 +149,7 @@ class PartModule(torch.nn.Module):
             if tensor is None:
                 values[node] = self._signature.declare(e, i, node)
             else:
-                dense = tensor.detach().contiguous()
-                made = e.b.constant(to_dlpack(dense))
-                values[node] = Value(made, type_name(dense.dtype), tuple(dense.shape))
+                values[node] = constant(e, tensor)
         self._signature.declare_extra(e)
         lower(e, self._part.nodes, values)
         for node in self._part.outputs:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from weft.torch.extents import product
 from weft.torch.lowering.emitter import Emitter, Value, broadcast_shape
 from weft.torch.lowering.registry import lowers
@@ -152,6 +154,16 @@ def _scatter(
         x.tensor, indices.tensor, e.convert(updates, x.dtype).tensor, axis, combiner
     )
     return Value(made, x.dtype, x.shape)
+
+
+@lowers("aten.tril_indices.default", "aten.triu_indices.default")
+def _triangle(e: Emitter, rows: Any, columns: Any, offset: int = 0, **_: Any) -> Value:
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise Refused("the extents of its triangle are open")
+    lower = e.node.target.__name__.startswith("tril")
+    places = (np.tril_indices if lower else np.triu_indices)(rows, offset, columns)
+    made = e.b.constant(np.stack(places).astype(np.int64))
+    return e.convert(Value(made, "int64", e.shape), e.dtype)
 
 
 @lowers("aten.scatter.src")

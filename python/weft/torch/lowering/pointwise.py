@@ -100,7 +100,7 @@ def _mul(e: Emitter, a: Operand, b: Operand) -> Value:
     return e.apply(op, e.of(a, e.dtype), e.of(b, e.dtype))
 
 
-@lowers("aten.div.Tensor", "aten.div.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode")
+@lowers("aten.div", "aten.true_divide")
 def _div(e: Emitter, a: Operand, b: Operand, rounding_mode: str | None = None) -> Value:
     left, right = e.of(a, e.dtype), e.of(b, e.dtype)
     if rounding_mode is None:
@@ -149,6 +149,8 @@ _BINARY = {
     "bitwise_xor": "xor",
     "bitwise_left_shift": "shl",
     "bitwise_right_shift": "shr",
+    "__lshift__": "shl",
+    "__rshift__": "shr",
 }
 _LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft.torch.extents import Dim, dim_of, plain
+from weft.torch.extents import Dim, dim_of, floor_div, plain, product
 from weft.torch.lowering.emitter import Emitter, Value
 from weft.torch.lowering.registry import lowers
 from weft.torch.refused import Refused
@@ -154,6 +154,14 @@ def _select_scatter(e: Emitter, x: Value, source: Value, axis: int, index: Any) 
     return _slice_scatter(e, x, e.unsqueeze(source, axis), axis, begin_of(index, x.shape[axis]))
 
 
-@lowers("aten.diagonal.default")
-def _diagonal(e: Emitter, x: Value, offset: int = 0, a: int = 0, b: int = 1) -> Value:
-    raise Refused("it reads a diagonal")
+@lowers("aten.as_strided.default")
+def _as_strided(e: Emitter, x: Value, size: Any, stride: Any, offset: Any = None) -> Value:
+    read = e.node.args[0].meta["val"]
+    if offset or not read.is_contiguous() or product(e.shape) != product(x.shape):
+        raise Refused("it reads elements by their places in memory")
+    dense = product(e.shape)
+    for dim, step in zip(e.shape, stride):
+        dense = floor_div(dense, dim)
+        if dim != 1 and dim_of(step) != dense:
+            raise Refused("it reads elements by their places in memory")
+    return e.reshape(x, e.shape)

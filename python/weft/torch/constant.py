@@ -1,0 +1,13 @@
+import torch
+from torch.utils.dlpack import to_dlpack
+
+from weft.torch.lowering import Emitter, Value, type_name
+
+
+def constant(e: Emitter, tensor: torch.Tensor) -> Value:
+    """A tensor as a constant, which stays where it is if it is dense."""
+    dtype = type_name(tensor.dtype)
+    if tensor.numel() == 0:
+        return e.full(0, dtype, tensor.shape)
+    dense = tensor.detach().contiguous()
+    return Value(e.b.constant(to_dlpack(dense)), dtype, tuple(dense.shape))
