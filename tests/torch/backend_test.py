@@ -2,6 +2,7 @@
 
 import copy
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -181,3 +182,39 @@ def test_processes_share_a_cache(tmp_path):
         files = sorted(f.name for f in tmp_path.rglob("*") if f.is_file())
         assert files
     assert files == sorted(f.name for f in tmp_path.rglob("*") if f.is_file())
+
+
+def test_no_elements_and_inference_mode(counter):
+    model = mlp()
+    compiled = torch.compile(model, backend=counter)
+    with torch.inference_mode():
+        for count in (0, 3):
+            x = torch.randn(count, 16)
+            close(compiled(x), model(x))
+
+
+def test_threads_share_a_module():
+    model = mlp().eval()
+    compiled = torch.compile(model, backend="weft", dynamic=True)
+    inputs = [torch.randn(3 + i % 2, 16) for i in range(8)]
+    with torch.no_grad():
+        expected = [model(x) for x in inputs]
+        compiled(inputs[0])
+
+        def run(x):
+            with torch.no_grad():
+                return [compiled(x) for _ in range(20)]
+
+        with ThreadPoolExecutor(4) as pool:
+            for made, want in zip(pool.map(run, inputs), expected):
+                for each in made:
+                    close(each, want)
+
+
+def test_sizes_that_no_axis_has_alone(counter):
+    function = lambda x, n: (torch.arange(n) + x.shape[0], x.reshape(-1, 2).sum(1), x * n)
+    compiled = torch.compile(function, backend=counter, dynamic=True)
+    for n in (3, 5, 8):
+        x = torch.randn(2 * n, 6)
+        close(compiled(x, n + 1), function(x, n + 1))
+    assert not counter.left

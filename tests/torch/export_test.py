@@ -31,6 +31,29 @@ def test_what_is_unsupported_is_told():
         weft.compile(program)
 
 
+def test_state_that_a_program_keeps_is_refused():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(1))
+
+        def forward(self, x):
+            self.seen += 1
+            return x * self.seen
+
+    program = torch.export.export(Counting(), (torch.ones(3),))
+    with pytest.raises(weft.Unsupported, match="the program writes 'seen'"):
+        weft.compile(program)
+
+
+def test_a_whole_lstm():
+    model = nn.LSTM(6, 8, 2, batch_first=True).eval()
+    x = torch.randn(2, 5, 6)
+    made = weft.compile(torch.export.export(model, (x,)))(x)
+    outputs, (h, c) = model(x)
+    close(list(made), [outputs.detach(), h.detach(), c.detach()])
+
+
 def test_a_graph_builder():
     b = weft.GraphBuilder()
     x = b.input("x", "float32", [weft.Extent.open("n"), 4])

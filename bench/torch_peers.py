@@ -1,0 +1,196 @@
+"""torch_peers [NAME...]: eager torch, inductor and weft side by side on torch modules.
+
+Each engine runs in a process of its own on the same weights and inputs, in alternating turns; its
+outputs are compared with eager's first. A time is the least over the turns of the median of a
+turn's calls: by the clock, or with --threads 1 by the processor's time of the calling thread, which
+other programs of the machine lengthen less. "first" is the first call by the clock, in which torch
+traces and the backend compiles, without caches on disk.
+
+    --threads N     of each engine (2)
+    --turns N       alternating turns of half a second (5)
+    --markdown FILE the table goes there, too
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ENGINES = ("eager", "inductor", "weft")
+TURN_SECONDS = 0.5
+NO_CACHES = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+
+
+def cases():
+    """By name: the module, and its inputs."""
+    import torch
+    import transformers
+    from torch import nn
+
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests" / "torch"))
+    import modules
+
+    def encoder(width, layers, heads):
+        return {
+            "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads,
+            "intermediate_size": 4 * width,
+        }  # fmt: skip
+
+    def mlp():
+        layers = [nn.Linear(512, 2048), nn.GELU(), nn.LayerNorm(2048), nn.Linear(2048, 512)]
+        return nn.Sequential(*layers, nn.Softmax(-1))
+
+    def resnet():
+        widths = [(32, 32, 1), (32, 64, 2), (64, 128, 2), (128, 256, 2)]
+        stem = [nn.Conv2d(3, 32, 7, 2, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+        blocks = [modules.Residual(a, b, s) for a, b, s in widths]
+        return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    def mobilenet():
+        blocks = [modules.InvertedResidual(32) for _ in range(3)]
+        return nn.Sequential(nn.Conv2d(3, 32, 3, 2, 1), *blocks)
+
+    def convnext():
+        return nn.Sequential(nn.Conv2d(3, 64, 4, 4), *(modules.ConvNextBlock(64) for _ in range(3)))
+
+    def bert():
+        config = transformers.BertConfig(vocab_size=1000, **encoder(384, 4, 6))
+        return modules.First(transformers.BertModel(config))
+
+    def gpt2():
+        sizes = {"n_embd": 384, "n_layer": 4, "n_head": 6}
+        config = transformers.GPT2Config(vocab_size=1000, use_cache=False, **sizes)
+        return modules.First(transformers.GPT2LMHeadModel(config))
+
+    def vit():
+        config = transformers.ViTConfig(image_size=128, patch_size=16, **encoder(192, 4, 3))
+        return modules.First(transformers.ViTModel(config))
+
+    def softmax():
+        return nn.Sequential(nn.LayerNorm(1024), nn.GELU(), nn.Softmax(-1))
+
+    tokens = torch.randint(0, 1000, (1, 128))
+    image = torch.randn(1, 3, 128, 128)
+    rows = torch.randn(2048, 1024)
+    small = {name: modules.MODULES[name] for name in ("lstm", "recommender", "experts", "mixer")}
+    large = {
+        "mlp": (mlp, torch.randn(64, 512)),
+        "rows": (softmax, rows),
+        "resnet": (resnet, image),
+        "mobilenet": (mobilenet, image),
+        "convnext": (convnext, image),
+        "bert": (bert, tokens),
+        "gpt2": (gpt2, tokens),
+        "vit": (vit, image),
+    }
+    made = {name: (make, lambda x=x: (x,)) for name, (make, x) in large.items()}
+    made.update({name: (make, lambda i=inputs: i(8)) for name, (make, inputs) in small.items()})
+    return made
+
+
+def work(engine, name, threads, expected):
+    """One engine on one case: compares, then answers each line with the median of a turn."""
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    make, inputs = cases()[name]
+    torch.manual_seed(0)
+    model = make().eval()
+    x = inputs()
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    call = model if engine == "eager" else torch.compile(model, backend=engine)
+    with torch.no_grad():
+        start = time.perf_counter()
+        made = call(*x)
+        first = time.perf_counter() - start
+        if engine == "eager":
+            torch.save(made, expected)
+        else:
+            torch.testing.assert_close(made, torch.load(expected), rtol=1e-3, atol=1e-4)
+        print(json.dumps(first), flush=True)
+        for _ in sys.stdin:
+            times, end = [], time.perf_counter() + TURN_SECONDS
+            while time.perf_counter() < end or len(times) < 5:
+                start = clock()
+                call(*x)
+                times.append(clock() - start)
+            print(json.dumps(sorted(times)[len(times) // 2]), flush=True)
+
+
+def compare(name, options):
+    """First calls and calls of each engine, in seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        workers, first = {}, {}
+        for engine in ENGINES:
+            command = [sys.executable, __file__, "--worker", engine, f"{folder}/expected", name]
+            command += ["--threads", str(options.threads)]
+            pipe = subprocess.PIPE
+            workers[engine] = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, text=True, env=os.environ | NO_CACHES
+            )
+            line = workers[engine].stdout.readline()
+            if not line:
+                sys.exit(f"torch_peers: {engine} failed on {name}")
+            first[engine] = json.loads(line)
+        turns = {engine: [] for engine in ENGINES}
+        for _ in range(options.turns):
+            for engine, worker in workers.items():
+                worker.stdin.write("go\n")
+                worker.stdin.flush()
+                turns[engine].append(json.loads(worker.stdout.readline()))
+        for worker in workers.values():
+            worker.stdin.close()
+            worker.wait()
+    return first, {engine: min(times) for engine, times in turns.items()}
+
+
+def row(name, first, times):
+    cells = [f"{times[e] * 1e3:.4g} ({times['inductor'] / times[e]:.2f}x)" for e in ENGINES]
+    starts = [f"{first[e]:.2f}" for e in ENGINES[1:]]
+    return f"| {name} | " + " | ".join([*cells, *starts]) + " |"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--markdown")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.worker[0], options.names[0], options.threads, options.worker[1])
+        return
+    lines = [
+        "| module | eager ms | inductor ms | weft ms | inductor first s | weft first s |",
+        "|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines))
+    ratios, starts = [], []
+    for name in options.names or cases():
+        first, times = compare(name, options)
+        lines.append(row(name, first, times))
+        print(lines[-1], flush=True)
+        ratios.append(times["inductor"] / times["weft"])
+        starts.append(first["weft"] / first["inductor"])
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    start = math.exp(sum(map(math.log, starts)) / len(starts))
+    lines.append(
+        f"\nweft's speed over inductor's: geometric mean {mean:.2f}x, least {min(ratios):.2f}x. "
+        f"First calls take {start:.2f} of inductor's time (geometric mean)."
+    )
+    print(lines[-1])
+    if options.markdown:
+        pathlib.Path(options.markdown).write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
