@@ -2,7 +2,7 @@
 
 Each engine runs in a process of its own on the same weights and inputs, in alternating turns; its
 outputs are compared with eager's first. A time is the least over the turns of the median of a
-turn's calls: by the clock, or with --threads 1 by the processor's time of the calling thread, which
+turn's calls: by the clock, or with --threads 1 by the processor's time of the process, which
 other programs of the machine lengthen less. "first" is the first call by the clock, in which torch
 traces and the backend compiles, without caches on disk.
 
@@ -103,7 +103,7 @@ def work(engine, name, threads, expected):
     torch.manual_seed(0)
     model = make().eval()
     x = inputs()
-    clock = time.thread_time if threads == 1 else time.perf_counter
+    clock = time.process_time if threads == 1 else time.perf_counter
     call = model if engine == "eager" else torch.compile(model, backend=engine)
     with torch.no_grad():
         start = time.perf_counter()
