@@ -1,0 +1,499 @@
+#include "expr/integer_products.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kSignOffset = 128;  ///< between a signed byte and the unsigned one of its order
+/// Shortest part of a sum along one axis that is worth multiplying in bytes.
+constexpr int64_t kShortest = 4;
+/// Elements of a scale that is made at compile time, at most.
+constexpr int64_t kFoldedElements = int64_t{1} << 20;
+
+bool is_byte(DType type) { return type == DType::kI8 || type == DType::kU8; }
+
+bool is_apply(const ScalarRef& s, ScalarOp op) {
+  return s->kind == Scalar::Kind::kApply && s->op == op;
+}
+
+bool is_zero(const ScalarRef& s) {
+  return s->kind == Scalar::Kind::kConstant && s->value.f == 0 && s->value.i == 0;
+}
+
+ScalarRef int32(int64_t value) { return scalar_constant(int_value(DType::kI32, value)); }
+
+ScalarRef combined(ScalarOp op, const ScalarRef& a, const ScalarRef& b) {
+  return scalar_apply(op, {a, b}, a->type);
+}
+
+/// Values of a scalar of 32 bits, as far as its form tells.
+Interval values_of(const ScalarRef& s) {
+  if (s == nullptr) return {0, 0};
+  if (s->kind == Scalar::Kind::kConstant) return {s->value.i, s->value.i};
+  if (s->type == DType::kU8) return {0, 255};
+  if (s->type == DType::kI8) return {-128, 127};
+  if (is_apply(s, ScalarOp::kConvert)) return values_of(s->operands[0]);
+  if (is_apply(s, ScalarOp::kAdd) || is_apply(s, ScalarOp::kSub)) {
+    const Interval a = values_of(s->operands[0]), b = values_of(s->operands[1]);
+    return s->op == ScalarOp::kAdd ? Interval{a.lo + b.lo, a.hi + b.hi}
+                                   : Interval{a.lo - b.hi, a.hi - b.lo};
+  }
+  return {-(int64_t{1} << 32), int64_t{1} << 32};
+}
+
+/// (value - zero) * scale where `inside` holds, else 0.
+struct Factor {
+  ScalarRef value;   ///< a read of 8 bits, over the variables of the sum
+  ScalarRef inside;  ///< null: always
+  ScalarRef zero;    ///< int32; null: 0
+  ScalarRef scale;   ///< float32; null: 1
+
+  /// Largest magnitude of value - zero.
+  int64_t reach() const {
+    const Interval q = values_of(value), z = values_of(zero);
+    return std::max(q.hi - z.lo, z.hi - q.lo);
+  }
+  /// Makes the factor `value` + offset, whose zero point is as far on.
+  void move(ScalarRef moved, int64_t offset) {
+    value = std::move(moved);
+    if (offset == 0) return;
+    zero = zero ? combined(ScalarOp::kAdd, zero, int32(offset)) : int32(offset);
+  }
+};
+
+/// Whether the scalar is the same along the sum of `e`.
+bool is_invariant(const TensorExpr& e, const ScalarRef& s) {
+  bool invariant = true;
+  const auto look = [&](const IndexExpr& index) {
+    for (const int v : variables(index)) {
+      invariant &= v < e.output_rank() || v >= kRuntimeIndexBase;
+    }
+  };
+  visit(s, [&](const Scalar& n) {
+    if (n.kind == Scalar::Kind::kIndex) look(n.index);
+    for (const IndexExpr& index : n.indices) look(index);
+  });
+  return invariant;
+}
+
+std::set<int> variables_of(const ScalarRef& s) {
+  std::set<int> used;
+  visit(s, [&](const Scalar& n) {
+    const auto add = [&](const IndexExpr& index) {
+      for (const int v : variables(index)) used.insert(v);
+    };
+    if (n.kind == Scalar::Kind::kIndex) add(n.index);
+    for (const IndexExpr& index : n.indices) add(index);
+  });
+  return used;
+}
+
+/// Sums of a constant of bytes over the axes of `e` that it is reduced along, by the output axes
+/// `kept` that it runs along. Its indices are variables, each once, or 0.
+HostTensor column_sums(const TensorExpr& e, const Scalar& read, const HostTensor& value,
+                       const std::vector<int>& kept) {
+  Shape shape;
+  for (const int v : kept) shape.push_back(e.extents[static_cast<size_t>(v)]);
+  std::vector<int64_t> step(read.indices.size(), 0);  // in the sums, by axis of the constant
+  int64_t stride = 1;
+  for (size_t k = kept.size(); k-- > 0;) {
+    for (size_t d = 0; d < step.size(); ++d) {
+      if (read.indices[d].is_var() && read.indices[d].var_id() == kept[k]) step[d] = stride;
+    }
+    stride *= shape[k];
+  }
+  std::vector<int32_t> sums(static_cast<size_t>(stride), 0);
+  std::vector<int64_t> at(step.size(), 0);
+  const bool is_signed = value.dtype() == DType::kI8;
+  int64_t to = 0;
+  for (int64_t i = 0; i < value.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(value.raw()[i]);
+    sums[static_cast<size_t>(to)] += is_signed ? static_cast<int8_t>(byte) : byte;
+    for (size_t d = at.size(); d-- > 0;) {
+      to += step[d];
+      if (++at[d] < value.shape()[d]) break;
+      to -= step[d] * at[d];
+      at[d] = 0;
+    }
+  }
+  HostTensor out(DType::kI32, shape);
+  std::ranges::copy(sums, out.mutable_data<int32_t>());
+  return out;
+}
+
+class IntegerProducts {
+ public:
+  explicit IntegerProducts(TensorProgram& program)
+      : program_(program), made_by_(program.tensors.size(), -1), before_(program.steps.size()) {
+    for (const Tensor& t : program.tensors) names_.insert(t.name);
+    for (size_t x = 0; x < program.exprs.size(); ++x) {
+      made_by_[static_cast<size_t>(program.exprs[x].output)] = static_cast<int>(x);
+    }
+  }
+
+  bool run() {
+    bool changed = false;
+    for (step_ = 0; step_ < before_.size(); ++step_) {
+      const TensorProgram::Step at = program_.steps[step_];
+      if (!at.opaque) changed |= take_apart(static_cast<size_t>(at.index));
+    }
+    if (!changed) return false;
+    std::vector<TensorProgram::Step> steps;
+    for (size_t s = 0; s < before_.size(); ++s) {
+      steps.insert(steps.end(), before_[s].begin(), before_[s].end());
+      steps.push_back(program_.steps[s]);
+    }
+    program_.steps = std::move(steps);
+    return true;
+  }
+
+ private:
+  const Tensor& tensor(TensorId t) const { return program_.tensors[static_cast<size_t>(t)]; }
+
+  bool resolve(const TensorExpr& e, const ScalarRef& s, Factor* out) const;
+  bool resolve_read(const TensorExpr& e, const ScalarRef& s, Factor* out) const;
+  bool is_weight(const TensorExpr& e, const Factor& f) const;
+  bool has_depth(const TensorExpr& e, const Scalar& left, const Scalar& right) const;
+  bool take_apart(size_t expr);
+  ScalarRef without_zero_points(const TensorExpr& e, const Factor& q, const Factor& w,
+                                const ScalarRef& left, ScalarRef total);
+  void make_unsigned(Factor* q);
+  void make_signed(Factor* w);
+  ScalarRef folded(const TensorExpr& e, const ScalarRef& s, const std::string& name);
+  ScalarRef constant_along(const std::vector<int>& axes, const std::string& name, HostTensor value);
+
+  TensorId add_tensor(const std::string& base, TensorType type, Tensor::Kind kind) {
+    Tensor t;
+    t.name = base;
+    for (int number = 1; !names_.insert(t.name).second; ++number) {
+      t.name = base + "_" + std::to_string(number);
+    }
+    t.type = std::move(type);
+    t.kind = kind;
+    program_.tensors.push_back(std::move(t));
+    return static_cast<TensorId>(program_.tensors.size()) - 1;
+  }
+  /// Before the step at hand.
+  void add_expr(TensorExpr e) {
+    before_[step_].push_back({false, static_cast<int32_t>(program_.exprs.size())});
+    program_.exprs.push_back(std::move(e));
+  }
+
+  TensorProgram& program_;
+  std::vector<int> made_by_;  ///< by tensor of the model: its expression, -1 for others
+  std::vector<std::vector<TensorProgram::Step>> before_;  ///< by step: what is made for it
+  size_t step_ = 0;
+  std::set<std::string> names_;
+  std::map<TensorId, TensorId> moved_;  ///< bytes of the other sign
+};
+
+/// A read of bytes, or of what an element-wise expression makes of bytes.
+bool IntegerProducts::resolve_read(const TensorExpr& e, const ScalarRef& s, Factor* out) const {
+  if (!s->operands.empty() || s->fill) return false;
+  if (is_byte(s->type)) {
+    out->value = s;
+    return true;
+  }
+  if (static_cast<size_t>(s->symbol) >= made_by_.size()) return false;
+  const int producer = made_by_[static_cast<size_t>(s->symbol)];
+  if (producer < 0 || tensor(s->symbol).type.dtype == DType::kF64) return false;
+  const TensorExpr& made = program_.exprs[static_cast<size_t>(producer)];
+  if (!made.reduce_extents.empty()) return false;
+  const ScalarRef body = rewrite(made.body, [&](int v) {
+    return v < kRuntimeIndexBase ? s->indices[static_cast<size_t>(v)] : IndexExpr::var(v);
+  });
+  return body->type == s->type && resolve(e, body, out);
+}
+
+bool IntegerProducts::resolve(const TensorExpr& e, const ScalarRef& s, Factor* out) const {
+  if (s->kind == Scalar::Kind::kRead) return resolve_read(e, s, out);
+  if (s->kind != Scalar::Kind::kApply) return false;
+  if (s->type != DType::kF32 && s->type != DType::kI32) return false;
+  const std::vector<ScalarRef>& operands = s->operands;
+  switch (s->op) {
+    case ScalarOp::kConvert:
+      // Differences of bytes are exact in float32.
+      return (is_byte(operands[0]->type) || operands[0]->type == DType::kI32) &&
+             resolve(e, operands[0], out);
+    case ScalarOp::kSub:
+      if (s->type != DType::kI32 || !is_invariant(e, operands[1]) ||
+          !resolve(e, operands[0], out) || out->inside)
+        return false;
+      out->zero = out->zero ? combined(ScalarOp::kAdd, out->zero, operands[1]) : operands[1];
+      return true;
+    case ScalarOp::kMul:
+      for (const size_t side : {size_t{1}, size_t{0}}) {
+        const ScalarRef& scale = operands[side];
+        if (s->type != DType::kF32 || !is_invariant(e, scale)) continue;
+        if (!resolve(e, operands[1 - side], out)) return false;
+        out->scale = out->scale ? combined(ScalarOp::kMul, out->scale, scale) : scale;
+        return true;
+      }
+      return false;
+    case ScalarOp::kSelect:
+      if (!is_zero(operands[2]) || !resolve(e, operands[1], out) || out->inside) return false;
+      out->inside = operands[0];
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// A constant whose axes are axes of the sum, each once and whole.
+bool IntegerProducts::is_weight(const TensorExpr& e, const Factor& f) const {
+  const Tensor& t = tensor(f.value->symbol);
+  if (t.kind != Tensor::Kind::kConstant || f.inside) return false;
+  std::set<int> seen;
+  for (size_t d = 0; d < f.value->indices.size(); ++d) {
+    const IndexExpr& index = f.value->indices[d];
+    if (index.is_const(0) && t.type.shape[d] == 1) continue;
+    if (!index.is_var() || !seen.insert(index.var_id()).second) return false;
+    const Interval range = e.range(index.var_id());
+    if (range.hi + 1 != t.type.shape[d]) return false;
+  }
+  for (int v = e.output_rank(); v < e.axis_count(); ++v) {
+    if (e.range(v).hi > 0 && !seen.contains(v)) return false;  // its sums would count others
+  }
+  return true;
+}
+
+/// Whether both factors run along a reduced axis that is long enough, one step at a time.
+bool IntegerProducts::has_depth(const TensorExpr& e, const Scalar& left,
+                                const Scalar& right) const {
+  const auto runs_along = [](const Scalar& s, int v) {
+    return std::ranges::any_of(
+        s.indices, [&](const IndexExpr& index) { return index.is_var() && index.var_id() == v; });
+  };
+  for (int v = e.output_rank(); v < e.axis_count(); ++v) {
+    if (e.range(v).hi + 1 >= kShortest && runs_along(left, v) && runs_along(right, v)) return true;
+  }
+  return false;
+}
+
+void IntegerProducts::make_unsigned(Factor* q) {
+  if (q->value->type == DType::kU8) return;
+  const TensorId from = q->value->symbol;
+  const auto [found, is_new] = moved_.try_emplace(from, -1);
+  if (is_new) {
+    TensorExpr e;
+    e.extents = tensor(from).type.shape;
+    std::vector<IndexExpr> own;
+    for (size_t d = 0; d < e.extents.size(); ++d)
+      own.push_back(IndexExpr::var(static_cast<int>(d)));
+    const ScalarRef wide =
+        scalar_convert(scalar_read(from, DType::kI8, std::move(own)), DType::kI32);
+    e.body = scalar_convert(combined(ScalarOp::kAdd, wide, int32(kSignOffset)), DType::kU8);
+    e.output =
+        add_tensor(tensor(from).name + "_u8", {DType::kU8, e.extents}, Tensor::Kind::kIntermediate);
+    e.accumulator = DType::kU8;
+    found->second = e.output;
+    add_expr(std::move(e));
+  }
+  q->move(scalar_read(found->second, DType::kU8, q->value->indices), kSignOffset);
+}
+
+void IntegerProducts::make_signed(Factor* w) {
+  if (w->value->type == DType::kI8) return;
+  const TensorId from = w->value->symbol;
+  const auto [found, is_new] = moved_.try_emplace(from, -1);
+  if (is_new) {
+    const HostTensor bytes = tensor(from).value;
+    HostTensor moved(DType::kI8, bytes.shape());
+    std::ranges::transform(bytes.raw(), bytes.raw() + bytes.size(), moved.mutable_raw(),
+                           [](std::byte b) { return b ^ std::byte{kSignOffset}; });
+    found->second =
+        add_tensor(tensor(from).name + "_i8", {DType::kI8, bytes.shape()}, Tensor::Kind::kConstant);
+    program_.tensors.back().value = std::move(moved);
+  }
+  w->move(scalar_read(found->second, DType::kI8, w->value->indices), -kSignOffset);
+}
+
+ScalarRef IntegerProducts::constant_along(const std::vector<int>& axes, const std::string& name,
+                                          HostTensor value) {
+  std::vector<IndexExpr> own;
+  for (const int v : axes) own.push_back(IndexExpr::var(v));
+  const DType type = value.dtype();
+  const TensorId t = add_tensor(name, {type, value.shape()}, Tensor::Kind::kConstant);
+  program_.tensors.back().value = std::move(value);
+  return scalar_read(t, type, std::move(own));
+}
+
+/// A scalar over output axes of `e` that is made of constants alone, as one constant.
+ScalarRef IntegerProducts::folded(const TensorExpr& e, const ScalarRef& s,
+                                  const std::string& name) {
+  if (s->kind != Scalar::Kind::kApply) return s;
+  TensorProgram program;
+  std::map<TensorId, TensorId> copies;
+  bool constant = true;
+  visit(s, [&](const Scalar& n) {
+    constant &= n.kind != Scalar::Kind::kIndex;
+    if (n.kind != Scalar::Kind::kRead) return;
+    constant &= tensor(n.symbol).kind == Tensor::Kind::kConstant && n.operands.empty();
+    if (!constant || !copies.emplace(n.symbol, program.tensors.size()).second) return;
+    program.tensors.push_back(tensor(n.symbol));
+    program.tensors.back().is_output = false;
+  });
+  const std::set<int> used = variables_of(s);
+  const std::vector<int> axes(used.begin(), used.end());
+  TensorExpr made;
+  for (const int v : axes) made.extents.push_back(e.extents[static_cast<size_t>(v)]);
+  const std::optional<int64_t> elements = element_count(made.extents);
+  if (!constant || !elements || *elements > kFoldedElements) return s;
+  made.body = rewrite(
+      s,
+      [&](int v) {
+        const auto at = std::ranges::find(axes, v);
+        return IndexExpr::var(static_cast<int>(at - axes.begin()));
+      },
+      [&](const ScalarRef& read) {
+        return scalar_read(copies.at(read->symbol), read->type, read->indices, {}, read->fill);
+      });
+  made.accumulator = s->type;
+  made.output = static_cast<TensorId>(program.tensors.size());
+  Tensor result;
+  result.name = "scale";
+  result.type = {s->type, made.extents};
+  result.is_output = true;
+  for (const Tensor& t : program.tensors) {
+    if (t.name == result.name) result.name += "_";
+  }
+  program.tensors.push_back(result);
+  program.outputs = {made.output};
+  program.output_names = {result.name};
+  program.exprs.push_back(std::move(made));
+  program.steps.push_back({false, 0});
+  Result<std::vector<HostTensor>> values = evaluate(program, {});
+  if (!values.ok()) return s;
+  return constant_along(axes, name, std::move((*values)[0]));
+}
+
+/// sum (q - x) (w - y) = sum q w - x sum w - y (sum q - depth x)
+ScalarRef IntegerProducts::without_zero_points(const TensorExpr& e, const Factor& q,
+                                               const Factor& w, const ScalarRef& left,
+                                               ScalarRef total) {
+  const std::string& name = tensor(e.output).name;
+  if (q.zero && !is_zero(q.zero)) {
+    std::vector<int> kept;
+    for (const int v : variables_of(w.value)) {
+      if (v < e.output_rank()) kept.push_back(v);
+    }
+    HostTensor sums = column_sums(e, *w.value, tensor(w.value->symbol).value, kept);
+    const ScalarRef columns = constant_along(kept, name + "_columns", std::move(sums));
+    total = combined(ScalarOp::kSub, total,
+                     folded(e, combined(ScalarOp::kMul, columns, q.zero), name + "_zero"));
+  }
+  if (!w.zero || is_zero(w.zero)) return total;
+  TensorExpr rows;
+  std::vector<int> kept;
+  for (const int v : variables_of(left)) {
+    if (v < e.output_rank()) kept.push_back(v);
+  }
+  for (const int v : kept) rows.extents.push_back(e.extents[static_cast<size_t>(v)]);
+  rows.reduce_extents = e.reduce_extents;
+  rows.accumulator = DType::kI32;
+  rows.origins = e.origins;
+  rows.body = rewrite(left, [&](int v) {
+    if (v >= e.output_rank()) return IndexExpr::var(v - e.output_rank() + rows.output_rank());
+    return IndexExpr::var(static_cast<int>(std::ranges::find(kept, v) - kept.begin()));
+  });
+  rows.output =
+      add_tensor(name + "_rows", {DType::kI32, rows.extents}, Tensor::Kind::kIntermediate);
+  std::vector<IndexExpr> own;
+  for (const int v : kept) own.push_back(IndexExpr::var(v));
+  ScalarRef sum = scalar_read(rows.output, DType::kI32, std::move(own));
+  add_expr(std::move(rows));
+  if (q.zero) {
+    int64_t depth = 1;
+    for (const int64_t n : e.reduce_extents) depth *= n;
+    sum = combined(ScalarOp::kSub, sum, combined(ScalarOp::kMul, q.zero, int32(depth)));
+  }
+  return combined(ScalarOp::kSub, total, combined(ScalarOp::kMul, sum, w.zero));
+}
+
+bool IntegerProducts::take_apart(size_t expr) {
+  const TensorExpr e = program_.exprs[expr];
+  const std::string name = tensor(e.output).name;
+  const DType type = tensor(e.output).type.dtype;
+  if (!e.is_contraction || e.combiner != Combiner::kSum || !is_apply(e.body, ScalarOp::kMul) ||
+      e.body->type != type || e.accumulator != type || (type != DType::kF32 && type != DType::kI32))
+    return false;
+  Factor q, w;
+  if (!resolve(e, e.body->operands[0], &q) || !resolve(e, e.body->operands[1], &w)) return false;
+  if (!is_weight(e, w)) std::swap(q, w);
+  if (!is_weight(e, w) || tensor(q.value->symbol).kind == Tensor::Kind::kConstant) return false;
+  if (!has_depth(e, *q.value, *w.value)) return false;
+  const bool bare = !q.zero && !w.zero && !q.scale && !w.scale;
+  if (bare && type == DType::kI32 && q.value->type == DType::kU8 && w.value->type == DType::kI8)
+    return false;  // it is one
+  int64_t largest = type == DType::kF32 ? 1 : 0;
+  for (const int64_t factor : {q.reach(), w.reach()}) largest *= std::min(factor, int64_t{1} << 20);
+  for (const int64_t n : e.reduce_extents) largest = std::min(largest, INT64_MAX / n - 1) * n;
+  if (largest > INT32_MAX) return false;
+  const Interval zero = values_of(q.zero);
+  const Interval bytes = values_of(q.value);
+  if (q.inside && (zero.lo != zero.hi || zero.lo < bytes.lo || zero.lo > bytes.hi)) return false;
+
+  make_unsigned(&q);
+  make_signed(&w);
+  ScalarRef left = scalar_convert(q.value, DType::kI32);
+  if (q.inside) {
+    const ScalarRef outside = q.zero ? q.zero : int32(0);
+    left = scalar_apply(ScalarOp::kSelect, {q.inside, left, outside}, DType::kI32);
+  }
+  TensorExpr sum = e;
+  sum.accumulator = DType::kI32;
+  sum.body = combined(ScalarOp::kMul, left, scalar_convert(w.value, DType::kI32));
+  sum.output = add_tensor(name + "_sums", {DType::kI32, e.extents}, Tensor::Kind::kIntermediate);
+  std::vector<IndexExpr> own;
+  for (int d = 0; d < e.output_rank(); ++d) own.push_back(IndexExpr::var(d));
+  ScalarRef total = scalar_read(sum.output, DType::kI32, std::move(own));
+  add_expr(std::move(sum));
+  total = without_zero_points(e, q, w, left, std::move(total));
+  if (type == DType::kF32) {
+    ScalarRef scale = q.scale && w.scale ? combined(ScalarOp::kMul, q.scale, w.scale)
+                      : q.scale          ? q.scale
+                                         : w.scale;
+    total = scalar_convert(total, DType::kF32);
+    if (scale) total = combined(ScalarOp::kMul, total, folded(e, scale, name + "_scale"));
+  }
+  TensorExpr& result = program_.exprs[expr];
+  result.reduce_extents.clear();
+  result.body = std::move(total);
+  result.is_contraction = false;
+  return true;
+}
+
+/// The read below a conversion to int32, if it is of `type`.
+ScalarRef widened_read(const ScalarRef& s, DType type) {
+  if (!is_apply(s, ScalarOp::kConvert) || s->type != DType::kI32) return nullptr;
+  const ScalarRef& read = s->operands[0];
+  return read->kind == Scalar::Kind::kRead && read->type == type ? read : nullptr;
+}
+
+}  // namespace
+
+bool integer_products(TensorProgram& program) { return IntegerProducts(program).run(); }
+
+std::optional<IntegerProduct> as_integer_product(const ScalarRef& product) {
+  if (!is_apply(product, ScalarOp::kMul) || product->type != DType::kI32) return std::nullopt;
+  IntegerProduct out;
+  ScalarRef left = product->operands[0];
+  if (is_apply(left, ScalarOp::kSelect)) {
+    const ScalarRef& other = left->operands[2];
+    if (other->kind != Scalar::Kind::kConstant || other->value.i < 0 || other->value.i > 255)
+      return std::nullopt;
+    out.inside = left->operands[0];
+    out.outside = other->value.i;
+    left = left->operands[1];
+  }
+  out.left = widened_read(left, DType::kU8);
+  out.right = widened_read(product->operands[1], DType::kI8);
+  if (out.left == nullptr || out.right == nullptr) return std::nullopt;
+  return out;
+}
+
+}  // namespace weft
