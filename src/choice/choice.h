@@ -47,6 +47,7 @@ struct PanelChoice {
   std::vector<bool> constants_in_panels;  ///< by read
   int staged_read = -1;                   ///< staged in scratch panel by panel
   bool rows_outermost = false;
+  int64_t depth = 1;  ///< elements of the innermost reduced axis in a step: 4 of bytes
   friend bool operator==(const PanelChoice&, const PanelChoice&) = default;
 };
 

@@ -35,6 +35,7 @@ void for_each_field(const PanelChoice*, F&& f) {
   f("constants_in_panels", &C::constants_in_panels);
   f("staged_read", &C::staged_read);
   f("rows_outermost", &C::rows_outermost);
+  f("depth", &C::depth);
 }
 
 template <typename F>

@@ -81,6 +81,12 @@ ScalarLanes evaluate_pure(const KernelInstruction& in, KernelType type,
       case KernelOp::kFma:
         out[l] = fused(operand(0)[l], operand(1)[l], operand(2)[l]);
         break;
+      case KernelOp::kDot: {
+        int64_t sum = operand(0)[l].i;
+        for (size_t j = 4 * l; j < 4 * l + 4; ++j) sum += operand(1)[j].i * operand(2)[j].i;
+        out[l] = int_value(DType::kI32, static_cast<int32_t>(sum));
+        break;
+      }
       case KernelOp::kBroadcast:
         out[l] = operand(0)[0];
         break;

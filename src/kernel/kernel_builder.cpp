@@ -244,6 +244,10 @@ Reg KernelBuilder::fma(Reg a, Reg b, Reg c) {
                    t);
 }
 
+Reg KernelBuilder::dot(Reg sums, Reg a, Reg b) {
+  return emit_pure({KernelOp::kDot, NoPayload{}, {sums, a, b}}, type(sums));
+}
+
 Reg KernelBuilder::broadcast(Reg scalar, int32_t lanes) {
   const KernelType from = type(scalar);
   if (from.lanes == lanes) return scalar;

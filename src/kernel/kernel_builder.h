@@ -30,6 +30,7 @@ class KernelBuilder {
   /// Lanes from the operands; scalars broadcast.
   Reg apply(ScalarOp op, std::vector<Reg> operands, DType result_type);
   Reg fma(Reg a, Reg b, Reg c);
+  Reg dot(Reg sums, Reg a, Reg b);
   Reg broadcast(Reg scalar, int32_t lanes);  ///< the operand itself when lanes is 1
   Reg ramp(DType dtype, int32_t lanes);
   Reg lane_mask(Reg count, int32_t lanes);

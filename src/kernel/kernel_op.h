@@ -16,7 +16,7 @@ struct KernelOperands {
 /// Of what type an instruction's result is.
 enum class KernelResult : uint8_t { kNone, kIndex, kSame, kElement, kClaimed, kOther };
 /// In which kernels an instruction may stand.
-enum class KernelPlace : uint8_t { kAnywhere, kGpu, kWarp };
+enum class KernelPlace : uint8_t { kAnywhere, kCpu, kGpu, kWarp };
 
 /// A row of kernel/ops.def, which explains the values.
 struct KernelOpInfo {

@@ -210,7 +210,11 @@ class KernelVerifier {
       return fail("no place for a region");
     }
     const KernelOpInfo& info = kernel_op_info(in.op);
-    if (info.place != KernelPlace::kAnywhere && !kernel_.is_gpu()) return fail("in a CPU's kernel");
+    if (info.place == KernelPlace::kCpu) {
+      if (kernel_.is_gpu()) return fail("in a GPU's kernel");
+    } else if (info.place != KernelPlace::kAnywhere && !kernel_.is_gpu()) {
+      return fail("in a CPU's kernel");
+    }
     WEFT_RETURN_IF_ERROR(check_count(in, info.operands));
     types = listed_types(in, info.result);
     switch (in.op) {
@@ -224,6 +228,13 @@ class KernelVerifier {
         const bool alike = operand(in, 1) == types[0] && operand(in, 2) == types[0];
         return alike && is_float(types[0].dtype) ? Status{}
                                                  : fail("needs three floats of one type");
+      }
+      case KernelOp::kDot: {
+        const int32_t bytes = 4 * types[0].lanes;
+        const bool fits = types[0].dtype == DType::kI32 &&
+                          operand(in, 1) == KernelType{DType::kU8, bytes} &&
+                          operand(in, 2) == KernelType{DType::kI8, bytes};
+        return fits ? Status{} : fail("needs i32, and u8 and i8 of four times the lanes");
       }
       case KernelOp::kBroadcast:
       case KernelOp::kLaneMask:

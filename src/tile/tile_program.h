@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "expr/layout.h"
@@ -69,6 +70,10 @@ struct TileRef {
   std::vector<IndexExpr> indices;
   bool next = false;
 };
+
+/// A CPU's unit: sum[k] i32(A) * i32(B) over four neighbours, A of u8 and B of i8.
+inline constexpr std::string_view kByteDotUnit = "dot_u8s8";
+inline constexpr int64_t kByteDotDepth = 4;
 
 enum class AssignOp : uint8_t {
   kAssign,

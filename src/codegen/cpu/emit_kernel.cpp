@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "codegen/cpu/elementary.h"
+#include "codegen/cpu/emit_dot.h"
 #include "codegen/cpu/lane_builder.h"
 #include "codegen/cpu/scalar_emitter.h"
 #include "kernel/kernel_op.h"
@@ -248,6 +249,8 @@ class KernelEmitter {
         return round_to(
             k, type.dtype,
             k.fused(value(in.operands[0]), value(in.operands[1]), value(in.operands[2])));
+      case KernelOp::kDot:
+        return emit_dot(k, value(in.operands[0]), value(in.operands[1]), value(in.operands[2]));
       case KernelOp::kBroadcast:
         return type.lanes == 1
                    ? value(in.operands[0])
@@ -327,6 +330,22 @@ class KernelEmitter {
     return v;
   }
 
+  /// A shuffle that repeats a short vector of bytes, as the broadcast of one number; null for
+  /// others.
+  V repeat(V a, const std::vector<int32_t>& from) {
+    auto* type = llvm::cast<llvm::FixedVectorType>(a->getType());
+    const size_t width = type->getNumElements();
+    const unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
+    if (from.size() <= width || from.size() % width != 0 || bits != 32) return nullptr;
+    for (size_t l = 0; l < from.size(); ++l) {
+      if (static_cast<size_t>(from[l]) != l % width) return nullptr;
+    }
+    V word = b_.CreateBitCast(a, b_.getInt32Ty());
+    V splat = b_.CreateVectorSplat(static_cast<unsigned>(from.size() / width), word);
+    return b_.CreateBitCast(splat, llvm::FixedVectorType::get(type->getElementType(),
+                                                              static_cast<unsigned>(from.size())));
+  }
+
   V emit_shuffle(const KernelInstruction& in) {
     const int32_t width = kernel_.type(in.operands[0]).lanes;
     V a = value(in.operands[0]), c = value(in.operands[1]);
@@ -340,6 +359,7 @@ class KernelEmitter {
       }
       return out;
     }
+    if (V repeated = repeat(a, from)) return repeated;
     const std::vector<int> picked(from.begin(), from.end());
     if (picked.size() == 1) {
       const int lane = picked[0];

@@ -17,8 +17,11 @@ Isa::Isa(const Target& target) : vector_bytes(target.vector_bytes) {
   fma = has("fma");
   f16c = has("f16c");
   sse41 = has("sse4.1");
+  avx2 = has("avx2");
   avx512 =
       has("avx512f") && has("avx512bw") && has("avx512cd") && has("avx512dq") && has("avx512vl");
+  avx512vnni = avx512 && has("avx512vnni");
+  vnni = avx512vnni || has("avxvnni");
 }
 
 llvm::Type* LaneBuilder::wide(llvm::Type* element) const {

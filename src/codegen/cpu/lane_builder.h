@@ -18,7 +18,10 @@ struct Isa {
   bool fma = false;
   bool f16c = false;
   bool sse41 = false;
-  bool avx512 = false;  ///< f, bw, dq, vl and cd together
+  bool avx2 = false;
+  bool vnni = false;        ///< vpdpbusd of up to 32 bytes
+  bool avx512vnni = false;  ///< of 64
+  bool avx512 = false;      ///< f, bw, dq, vl and cd together
   int vector_bytes = 16;
 };
 

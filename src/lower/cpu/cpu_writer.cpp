@@ -6,6 +6,7 @@
 #include "lower/core/index_emission.h"
 #include "lower/core/loops.h"
 #include "lower/core/open_size.h"
+#include "lower/cpu/dot_products.h"
 #include "lower/cpu/grid.h"
 #include "lower/cpu/vector_loads.h"
 
@@ -100,6 +101,10 @@ void CpuWriter::place_buffer(const SymbolScope& /*scope*/, bool workspace, Kerne
   buffer->scratch_offset = kernel.scratch_bytes;
   const int64_t bytes = buffer->elements * byte_size(buffer->dtype);
   kernel.scratch_bytes += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+}
+
+size_t CpuWriter::emit_together(const TileBody& body, size_t first) {
+  return emit_dot_product(*this, body, first) ? 2 : 0;
 }
 
 void CpuWriter::emit_loop_body(const TileLoop& loop) {

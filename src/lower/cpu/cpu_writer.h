@@ -14,6 +14,7 @@ class CpuWriter final : public KernelWriter {
   Box make_box(const std::vector<TileVarId>& vars, const Place& place) override;
   Place place_of(const TileStatement& statement) const override;
   void place_buffer(const SymbolScope& scope, bool workspace, KernelBuffer* buffer) override;
+  size_t emit_together(const TileBody& body, size_t first) override;
   void emit_loop_body(const TileLoop& loop) override;
   std::optional<Reg> load_spread(int32_t buffer, const Scalar& read, const PreparedIndex& offset,
                                  bool affine, const Point& point, Reg guard) override;

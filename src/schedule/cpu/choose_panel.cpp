@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "expr/dependence.h"
+#include "expr/integer_products.h"
 #include "group/strides.h"
 #include "support/rounding.h"
 
@@ -14,6 +15,18 @@ namespace {
 /// A panel of the right operand that is staged on the way stays below this part of the second-level
 /// cache.
 int64_t panel_budget(const Target& target) { return target.l2_bytes / 2; }
+
+bool has_feature(const Target& target, std::string_view name) {
+  return std::ranges::find(target.features, name) != target.features.end();
+}
+
+/// Registers that a tile may take. Without an instruction for products of bytes, halves of each
+/// operand stand beside the accumulators.
+int64_t registers_of(const Target& target, int64_t depth) {
+  const bool direct =
+      depth == 1 || has_feature(target, "avx512vnni") || has_feature(target, "avxvnni");
+  return direct ? target.vector_registers : target.vector_registers * 2 / 3;
+}
 
 /// Rows and vectors of a register tile, and the time of a step along the reduction in FMA slots for
 /// the whole output.
@@ -35,11 +48,11 @@ struct RowOperand {
 /// Of an open number of rows the rest does not count: the tile stays the same for others.
 RegisterTileChoice choose_register_tile(int64_t rows, bool open_rows, int64_t columns,
                                         int64_t lanes, int64_t max_vectors,
-                                        const RowOperand& operand, const Target& target) {
+                                        const RowOperand& operand, int64_t registers,
+                                        const Target& target) {
   constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
   constexpr int64_t kWays = 8;
   RegisterTileChoice best;
-  const int64_t registers = target.vector_registers;
   const int64_t column_vectors = ceil_div(columns, lanes);
   int64_t distinct_sets = kSetStride;
   if (operand.row_stride > 0) distinct_sets = kSetStride / std::gcd(kSetStride, operand.row_stride);
@@ -78,7 +91,6 @@ class PanelChooser {
   PanelChoice run() {
     collect_reads();
     choose_axes();
-    order_reduction();
     choose_staging();
     c_.rows_outermost = rows_outermost();
     for (size_t r = 0; r < reads_.size(); ++r) {
@@ -100,6 +112,7 @@ class PanelChooser {
   void collect_reads();
   void choose_axes();
   int choose_vector_axis(const std::vector<int>& outputs) const;
+  void choose_depth();
   void choose_tile();
   void choose_row_axis(const std::vector<int>& outputs);
   void order_reduction();
@@ -119,14 +132,16 @@ class PanelChooser {
   const Target& target_;
   int root_;
   std::vector<Read> reads_;
-  const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
+  std::optional<IntegerProduct> integers_;  ///< what is summed up, where it is one
+  const Scalar* staged_read_ = nullptr;     ///< non-constant operand staged in scratch
   PanelChoice c_;
 };
 
 }  // namespace
 
 /// Constant operands are laid out as the loops read them: [other axes][vector blocks][reduction in
-/// loop order][vector].
+/// loop order][vector], of which the innermost axis of the reduction is cut into steps of the
+/// depth: [… steps][vector][depth].
 std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice,
                                    const Scalar& s) {
   const TensorProgram& program = space.program();
@@ -148,6 +163,7 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
   }
   const int64_t panel = choice.vectors * choice.lanes;
   Layout layout;
+  std::optional<Layout::Axis> last;  ///< within a step
   int vec_dim = -1;
   std::vector<int> order;  // dims outside the panel that are neither vector nor reduction
   for (size_t d = 0; d < axis_of_dim.size(); ++d) {
@@ -162,11 +178,15 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
   if (vec_dim < 0) return std::nullopt;
   layout.axes.push_back({vec_dim, panel, ceil_div(extent(choice.vec_axis), panel)});
   for (const int a : choice.inner) {
+    const int64_t step = a == choice.inner.back() ? choice.depth : 1;
     for (size_t d = 0; d < axis_of_dim.size(); ++d) {
-      if (axis_of_dim[d] == a) layout.axes.push_back({static_cast<int32_t>(d), 1, extent(a)});
+      if (axis_of_dim[d] != a) continue;
+      layout.axes.push_back({static_cast<int32_t>(d), step, ceil_div(extent(a), step)});
+      if (step > 1) last = Layout::Axis{static_cast<int32_t>(d), 1, step};
     }
   }
   layout.axes.push_back({vec_dim, 1, panel});
+  if (last) layout.axes.push_back(*last);
   return layout;
 }
 
@@ -176,6 +196,7 @@ void PanelChooser::collect_reads() {
     const Tensor& tensor = space_.program().tensors[static_cast<size_t>(s.symbol)];
     reads_.push_back({&s, tensor.kind == Tensor::Kind::kConstant});
   });
+  integers_ = as_integer_product(space_.expr(root_).body);
 }
 
 void PanelChooser::choose_axes() {
@@ -191,6 +212,8 @@ void PanelChooser::choose_axes() {
     while (c_.lanes > 4 && c_.lanes / 2 >= extent(c_.vec_axis)) c_.lanes /= 2;
   }
   choose_row_axis(outputs);
+  order_reduction();
+  choose_depth();
   choose_tile();
   for (const int a : outputs) {
     if (a != c_.vec_axis && a != c_.row_axis) c_.grid.push_back(a);
@@ -217,6 +240,8 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
       const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, a);
       if (stride == 1 || (stride != 0 && r.constant)) score += 1;
       if (stride != 0 && stride != 1 && !r.constant) score -= 6;
+      // Products of bytes take a constant in panels and broadcast what runs along the sum.
+      if (integers_ && stride != 0) score += r.constant ? 6 : -6;
     }
     score += 3 * std::min(1.0, static_cast<double>(extent(a)) / width);
     if (score > best) {
@@ -225,6 +250,30 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
     }
   }
   return chosen;
+}
+
+/// Bytes are multiplied several at a time where the left factor has them side by side and the right
+/// one is a constant, which its panel lays out so.
+void PanelChooser::choose_depth() {
+  if (!integers_ || c_.vec_axis < 0 || c_.inner.empty()) return;
+  const int last = c_.inner.back();
+  const Scalar &left = *integers_->left, &right = *integers_->right;
+  if (depends(left, c_.vec_axis) || !depends(right, c_.vec_axis) || extent(last) < kByteDotDepth ||
+      stride_along(space_.program(), axes_, root_, left, last) != 1)
+    return;
+  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+  bool padded = false;  // along the axis itself: its steps would begin anywhere
+  if (integers_->inside) {
+    visit(integers_->inside, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kIndex) return;
+      for (const int v : variables(s.index)) padded |= own[static_cast<size_t>(v)] == last;
+    });
+  }
+  const bool constant =
+      space_.program().tensors[static_cast<size_t>(right.symbol)].kind == Tensor::Kind::kConstant;
+  if (padded || !constant) return;
+  c_.depth = kByteDotDepth;
+  if (!panel_layout(space_, c_, right)) c_.depth = 1;
 }
 
 void PanelChooser::choose_tile() {
@@ -243,7 +292,8 @@ void PanelChooser::choose_tile() {
   }
   const RegisterTileChoice tile = choose_register_tile(
       c_.row_axis >= 0 ? extent(c_.row_axis) : 1, c_.row_axis >= 0 && is_open(c_.row_axis),
-      c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.lanes, widest_panel(), operand, target_);
+      c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.lanes, widest_panel(), operand,
+      registers_of(target_, c_.depth), target_);
   c_.rows = tile.rows;
   c_.vectors = tile.vectors;
 }

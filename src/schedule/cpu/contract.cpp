@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "expr/integer_products.h"
 #include "group/strides.h"
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/writer/epilogue.h"
@@ -53,6 +54,8 @@ class Contract {
   void stage_panel(TileBody* body);
   TileLoop reduction_loop();
   void clip_bounds(TileLoop* loop, ScalarRef* body);
+  ScalarRef sum_of_step(TileLoop* loop, const std::vector<IndexExpr>& box, Place place,
+                        const ScalarRef& product);
   void emit_rest(TileBody* body, const ScalarRef& total);
   Place tile_place(bool with_rows, bool with_vectors) const;
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
@@ -81,6 +84,11 @@ class Contract {
 };
 
 Status Contract::collect_reads() {
+  const bool in_steps = choice_.depth > 1;
+  if (in_steps && (reduction_.empty() || !as_integer_product(space_.expr(root_).body) ||
+                   choice_.depth != kByteDotDepth))
+    return invalid_input("a depth of " + std::to_string(choice_.depth) +
+                         " is for products of bytes, four at a time");
   visit(space_.expr(root_).body, [&](const Scalar& s) {
     if (s.kind == Scalar::Kind::kRead) reads_.push_back({&s});
     if (s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kSelect) predicated_ = true;
@@ -206,8 +214,8 @@ TileLoop Contract::reduction_loop() {
       std::any_of(reads_.begin(), reads_.end(), [](const Read& r) { return r.vec_stride < 0; });
   for (size_t i = 0; i < reduction_.size(); ++i) {
     const int a = reduction_[i];
-    TileLoop::Dim dim = b_.loop_dim(a, 1);
     const bool innermost = i + 1 == reduction_.size();
+    TileLoop::Dim dim = b_.loop_dim(a, innermost ? choice_.depth : 1);
     // A predicate that a window axis enters is decided where the axis is written out.
     if (predicated_ && extent(a) <= 8 && !innermost) dim.unroll = 0;
     if (innermost) dim.unroll = rows_ * vectors_ >= 16 ? 2 : 4;
@@ -334,11 +342,24 @@ TileBody Contract::tile_body() {
         [&](const ScalarRef& r) { return equal(r, staged) ? read_scratch(*r) : r; });
   }
   clip_bounds(&loop, &product);
+  if (choice_.depth > 1) product = sum_of_step(&loop, box, place, product);
   loop.body.push_back(TileNode::of(assign_next(
       carry, box, combine_scalars(e.combiner, scalar_read(carry, acc, box), product), place)));
   body.push_back(TileNode::of(std::move(loop)));
   emit_rest(&body, scalar_read(carry, acc, box));
   return body;
+}
+
+/// What one step of the depth adds to the tile, by the processor's products of bytes.
+ScalarRef Contract::sum_of_step(TileLoop* loop, const std::vector<IndexExpr>& box, Place place,
+                                const ScalarRef& product) {
+  const TileVarId step = loop->dims.back().offset;
+  const TileSymbolId sum = b_.add_value("p", product->type);
+  place.axes.push_back(place_of(step, choice_.depth, 1).axes[0]);
+  TileStatement st = assign_reduced(sum, box, Combiner::kSum, {step}, product, std::move(place));
+  st.unit = kByteDotUnit;
+  loop->body.push_back(TileNode::of(std::move(st)));
+  return scalar_read(sum, product->type, box);
 }
 
 void Contract::emit_rest(TileBody* body, const ScalarRef& total) {

@@ -1,0 +1,74 @@
+#include "codegen/cpu/emit_dot.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+namespace weft::cpu {
+
+namespace {
+
+using V = llvm::Value*;
+
+constexpr llvm::Intrinsic::ID kNone = llvm::Intrinsic::not_intrinsic;
+
+llvm::Intrinsic::ID dot_of_bytes(const LaneBuilder& k) {
+  switch (k.lanes()) {
+    case 16:
+      return k.isa().avx512vnni ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : kNone;
+    case 8:
+      return k.isa().vnni ? llvm::Intrinsic::x86_avx512_vpdpbusd_256 : kNone;
+    case 4:
+      return k.isa().vnni ? llvm::Intrinsic::x86_avx512_vpdpbusd_128 : kNone;
+    default:
+      return kNone;
+  }
+}
+
+llvm::Intrinsic::ID dot_of_words(const LaneBuilder& k) {
+  switch (k.lanes()) {
+    case 16:
+      return k.isa().avx512 ? llvm::Intrinsic::x86_avx512_pmaddw_d_512 : kNone;
+    case 8:
+      return k.isa().avx2 ? llvm::Intrinsic::x86_avx2_pmadd_wd : kNone;
+    case 4:
+      return llvm::Intrinsic::x86_sse2_pmadd_wd;
+    default:
+      return kNone;
+  }
+}
+
+/// By products of 32 bits.
+V dot_written_out(const LaneBuilder& k, V sums, V a, V b) {
+  const LaneBuilder wide = k.with_lanes(4 * k.lanes());
+  V products =
+      k.b.CreateMul(k.b.CreateZExt(a, wide.int_type(32)), k.b.CreateSExt(b, wide.int_type(32)));
+  for (int j = 0; j < 4; ++j) {
+    if (k.lanes() == 1) {
+      sums = k.b.CreateAdd(sums, k.b.CreateExtractElement(products, static_cast<uint64_t>(j)));
+      continue;
+    }
+    std::vector<int> picked;
+    for (int l = 0; l < k.lanes(); ++l) picked.push_back(4 * l + j);
+    sums = k.b.CreateAdd(sums, k.b.CreateShuffleVector(products, picked));
+  }
+  return sums;
+}
+
+}  // namespace
+
+V emit_dot(const LaneBuilder& k, V sums, V a, V b) {
+  if (const llvm::Intrinsic::ID id = dot_of_bytes(k); id != kNone) {
+    return k.b.CreateIntrinsic(sums->getType(), id, {sums, a, b});
+  }
+  const llvm::Intrinsic::ID id = dot_of_words(k);
+  if (id == kNone) return dot_written_out(k, sums, a, b);
+  // Bytes at even positions, then those at odd ones, as words: their shifts are shared by all
+  // products of the vector.
+  llvm::Type* words = k.with_lanes(2 * k.lanes()).int_type(16);
+  V left = k.b.CreateBitCast(a, words), right = k.b.CreateBitCast(b, words);
+  const auto sum = [&](V x, V y) { return k.b.CreateIntrinsic(sums->getType(), id, {x, y}); };
+  V even = sum(k.b.CreateAnd(left, 0xff), k.b.CreateAShr(k.b.CreateShl(right, 8), 8));
+  V odd = sum(k.b.CreateLShr(left, 8), k.b.CreateAShr(right, 8));
+  return k.b.CreateAdd(sums, k.b.CreateAdd(even, odd));
+}
+
+}  // namespace weft::cpu

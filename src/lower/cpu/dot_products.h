@@ -1,0 +1,15 @@
+#pragma once
+
+#include "lower/cpu/cpu_writer.h"
+
+namespace weft::lowering {
+
+/// Writes a product of bytes and its addition to a carry, numbers `first` and `first + 1` of a
+/// body, as dot instructions:
+///     p[m,n] = sum[k] i32(a[m,k]) * i32(b[k,n]) by dot_u8s8;  acc'[m,n] = acc[m,n] + p[m,n];
+/// Four neighbours of the left factor are one number, broadcast to the lanes; those of the right
+/// one lie side by side, lane by lane. False, and nothing written, where they do not: then it is a
+/// sum like any other.
+bool emit_dot_product(CpuWriter& w, const TileBody& body, size_t first);
+
+}  // namespace weft::lowering
