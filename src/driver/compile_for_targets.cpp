@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/cpu/code_features.h"
 #include "driver/device_target.h"
 
 namespace weft {
@@ -41,7 +42,9 @@ Result<std::vector<CompiledModel>> compile_for_targets(const ModelRequest& reque
                          "' has no artefact; use cpu or a GPU of `weft targets`");
   std::vector<CompiledModel> models;
   if (request.target == "cpu") {
-    WEFT_ASSIGN_OR_RETURN(models.emplace_back(), load_or_compile(request.model, request.options));
+    CompileOptions options = request.options;
+    options.device = portable(host_cpu_target(options.threads, options.max_vector_bytes));
+    WEFT_ASSIGN_OR_RETURN(models.emplace_back(), load_or_compile(request.model, options));
     return models;
   }
   WEFT_ASSIGN_OR_RETURN(const std::vector<Target> devices, targets_by_names(request.target));

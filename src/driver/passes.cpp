@@ -17,6 +17,7 @@
 #include "driver/lower_kernels.h"
 #include "expr/assign_layouts.h"
 #include "expr/express.h"
+#include "expr/integer_products.h"
 #include "expr/open_axes.h"
 #include "expr/sink_constants.h"
 #include "expr/widen_halves.h"
@@ -48,7 +49,9 @@ constexpr int64_t kUnrollTrips = 1024;
 /// Of tensors that a device's kernels access in vectors.
 constexpr int32_t kDeviceAlignment = 16;
 
-Result<bool> run_fold_constants(Compilation& c) { return fold_constants(c.graph, kFoldBytes); }
+Result<bool> run_fold_constants(Compilation& c) {
+  return fold_constants(c.graph, kFoldBytes, !c.target.is_gpu());
+}
 Result<bool> run_inline_if(Compilation& c) { return inline_constant_if(c.graph); }
 Result<bool> run_narrow_regions(Compilation& c) { return narrow_regions(c.graph, kNarrowBytes); }
 Result<bool> run_unroll(Compilation& c) {
@@ -85,6 +88,11 @@ Result<bool> run_split_axes(Compilation& c) {
 }
 Result<bool> run_sink_movement(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { sink_movement(p); });
+  return true;
+}
+Result<bool> run_integer_products(Compilation& c) {
+  if (c.target.is_gpu()) return true;
+  for_each_program(c.tensors, [](TensorProgram& p) { integer_products(p); });
   return true;
 }
 Result<bool> run_widen_operands(Compilation& c) {
@@ -271,7 +279,7 @@ Result<bool> run_generate(Compilation& c) {
   c.program.model = c.model;
   c.program.target = c.target.name;
   if (!c.program.kernels.empty() && !c.target.is_gpu())
-    c.program.required_features = code_features(c.target);
+    c.program.required_features = required_features(c.target, functions_of(c));
   c.program.explanation = explain_text(explained(c));
   c.program.explanation_json = explain_json(explained(c));
   return true;
@@ -291,6 +299,7 @@ constexpr Pass kPasses[] = {
     {"fold-movement", "tensor-program", run_fold_movement},
     {"split-axes", "tensor-program", run_split_axes},
     {"sink-movement", "tensor-program", run_sink_movement},
+    {"integer-products", "tensor-program", run_integer_products},
     {"widen-operands", "tensor-program", run_widen_operands},
     {"merge-products", "tensor-program", run_merge_products},
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},

@@ -35,10 +35,72 @@ bool keeps_uniformity(GraphOp op) {
          op == GraphOp::kTranspose || op == GraphOp::kSlice;
 }
 
+/// Finds what lies between 8-bit integers and the contractions that multiply them.
+class ByteFactors {
+ public:
+  explicit ByteFactors(const Graph& graph)
+      : graph_(graph), maker_(graph.values.size(), nullptr), found_(graph.values.size(), false) {
+    for (const Node& node : graph.nodes) {
+      for (const ValueId v : node.results) maker_[static_cast<size_t>(v)] = &node;
+    }
+    for (const Node& node : graph.nodes) {
+      if (is_deep(node)) add(node);
+    }
+  }
+  /// By value.
+  std::vector<bool> take() { return std::move(found_); }
+
+ private:
+  /// A sum along one axis of the shortest length that is worth multiplying in bytes.
+  bool is_deep(const Node& node) const {
+    constexpr int64_t kShortest = 4;
+    if (node.op == GraphOp::kConvolution)
+      return graph_.type(node.operands[1]).shape.at(1) >= kShortest;
+    if (node.op != GraphOp::kDotGeneral) return false;
+    return std::ranges::any_of(std::get<DotAttrs>(node.attrs).lhs_contract, [&](int64_t axis) {
+      return graph_.type(node.operands[0]).shape[static_cast<size_t>(axis)] >= kShortest;
+    });
+  }
+
+  void add(const Node& contraction) {
+    std::vector<ValueId> ways;
+    for (const ValueId factor : contraction.operands) {
+      if (!comes_from_bytes(factor, &ways)) return;
+    }
+    for (const ValueId v : ways) found_[static_cast<size_t>(v)] = true;
+  }
+
+  /// Whether what a dequantisation does leads from 8 bits to the value; what it makes is `way`.
+  bool comes_from_bytes(ValueId v, std::vector<ValueId>* way) const {
+    while (byte_size(graph_.type(v).dtype) != 1) {
+      const Node* node = maker_[static_cast<size_t>(v)];
+      if (node == nullptr) return false;
+      const auto* applied = std::get_if<ElementwiseAttrs>(&node->attrs);
+      const bool moves = node->op == GraphOp::kReshape || node->op == GraphOp::kTranspose ||
+                         node->op == GraphOp::kBroadcast || node->op == GraphOp::kPad;
+      const bool scales =
+          applied != nullptr && (applied->op == ScalarOp::kConvert ||
+                                 applied->op == ScalarOp::kSub || applied->op == ScalarOp::kMul);
+      if (!moves && !scales) return false;
+      way->push_back(v);
+      v = node->operands[0];
+    }
+    return is_integer(graph_.type(v).dtype);
+  }
+
+  const Graph& graph_;
+  std::vector<const Node*> maker_;  ///< by value
+  std::vector<bool> found_;
+};
+
 class Folder {
  public:
-  Folder(Graph& graph, int64_t max_bytes)
-      : graph_(graph), rebuild_(graph), max_bytes_(max_bytes), known_(graph.values.size()) {}
+  Folder(Graph& graph, int64_t max_bytes, std::vector<bool> kept)
+      : graph_(graph),
+        kept_(std::move(kept)),
+        rebuild_(graph),
+        max_bytes_(max_bytes),
+        known_(graph.values.size()) {}
 
   bool run() {
     for (Node& node : rebuild_.take_nodes()) {
@@ -73,6 +135,7 @@ class Folder {
     if (std::optional<HostTensor> element = uniform_result(node)) {
       return replace_by_uniform(std::move(node), *element);
     }
+    if (is_kept(node)) return rebuild_.keep(std::move(node));
     const std::optional<std::vector<HostTensor>> results = evaluate(node);
     if (!results) return rebuild_.keep(std::move(node));
     if (node.op == GraphOp::kIota || is_growing_broadcast(node)) {
@@ -80,6 +143,11 @@ class Folder {
       return rebuild_.keep(std::move(node));
     }
     replace_by_constants(node, *results);
+  }
+
+  bool is_kept(const Node& node) const {
+    const auto result = static_cast<size_t>(node.results[0]);
+    return result < kept_.size() && kept_[result];
   }
 
   /// Reading the operand again is cheaper than loading what it is repeated to.
@@ -198,6 +266,7 @@ class Folder {
   }
 
   Graph& graph_;
+  std::vector<bool> kept_;  ///< by value; of those that there were
   GraphRebuilder rebuild_;
   int64_t max_bytes_;
   std::vector<Known> known_;
@@ -205,10 +274,12 @@ class Folder {
 
 }  // namespace
 
-bool fold_constants(Graph& graph, int64_t max_bytes) {
-  const bool regions_changed =
-      rewrite_regions(graph, [&](Graph& region) { return fold_constants(region, max_bytes); });
-  return Folder(graph, max_bytes).run() || regions_changed;
+bool fold_constants(Graph& graph, int64_t max_bytes, bool keeps_bytes) {
+  const bool regions_changed = rewrite_regions(
+      graph, [&](Graph& region) { return fold_constants(region, max_bytes, keeps_bytes); });
+  std::vector<bool> kept;
+  if (keeps_bytes) kept = ByteFactors(graph).take();
+  return Folder(graph, max_bytes, std::move(kept)).run() || regions_changed;
 }
 
 }  // namespace weft

@@ -73,6 +73,24 @@ TEST(FoldConstants, UniformResultsBecomeBroadcasts) {
 } -> (c=v4))");
 }
 
+TEST(FoldConstants, LeavesBytesThatAreMultipliedByBytes) {
+  const auto keeping = [](Graph& graph) { return fold_constants(graph, 1024, true); };
+  const std::string text = R"((x: u8[2,4]) {
+  w = constant {1, 2, 3, 4} : i8[4,1]
+  xf = convert x : f32[2,4]
+  wf = convert w : f32[4,1]
+  y = dot_general xf, wf, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[2,1]
+} -> (y))";
+  expect_unchanged(keeping, text);
+  Graph folded = parsed(text);
+  EXPECT_TRUE(fold_constants(folded, 1024));
+  // The other factor is no byte.
+  std::string wide = text;
+  wide.replace(wide.find("u8"), 2, "i16");
+  Graph graph = parsed(wide);
+  EXPECT_TRUE(keeping(graph));
+}
+
 TEST(FoldConstants, ReachesIntoRegionsButRunsNoLoops) {
   Graph graph = parsed(R"((c: bool[], x: f32[]) {
   r = if c, x : f32[]

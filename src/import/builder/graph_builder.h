@@ -194,6 +194,8 @@ class GraphBuilder {
     std::optional<HostTensor> value;  ///< computed already
   };
   /// Replaces results by constants where they are small.
+  /// Whether it is a tensor of bytes in a wider type, as a dequantisation makes it.
+  bool is_made_of_bytes(ValueId v) const;
   void fold_small(std::vector<ValueId>& results);
   /// Shared by a graph and its regions: bytes that folding may still touch.
   int64_t& fold_budget() { return parent_ != nullptr ? parent_->fold_budget() : fold_budget_; }

@@ -27,6 +27,18 @@ bool only_spreads(GraphOp op) {
   return op == GraphOp::kConstant || op == GraphOp::kIota || op == GraphOp::kBroadcast;
 }
 
+/// Tensors of bytes from so many elements on are left for the passes to fold, which know whether
+/// something multiplies the bytes themselves (rewrite/fold_constants.h).
+constexpr int64_t kFewBytes = 64;
+
+/// Whether the node makes bytes wider, or goes on with what another has made of them.
+bool dequantizes(GraphOp op, const Attributes& attrs) {
+  const auto* applied = std::get_if<ElementwiseAttrs>(&attrs);
+  return op == GraphOp::kReshape || op == GraphOp::kTranspose ||
+         (applied != nullptr && (applied->op == ScalarOp::kConvert ||
+                                 applied->op == ScalarOp::kSub || applied->op == ScalarOp::kMul));
+}
+
 bool is_contraction(GraphOp op) {
   return op == GraphOp::kDotGeneral || op == GraphOp::kConvolution;
 }
@@ -88,8 +100,17 @@ std::vector<ValueId> GraphBuilder::node(GraphOp op, Attributes attrs, std::vecto
     known_[static_cast<size_t>(results[0])].value =
         std::get<ConstantAttrs>(graph_.nodes.back().attrs).value;
   }
-  if (foldable && !only_spreads(op)) fold_small(results);
+  if (foldable && !only_spreads(op) && !is_made_of_bytes(results[0])) fold_small(results);
   return results;
+}
+
+bool GraphBuilder::is_made_of_bytes(ValueId v) const {
+  while (byte_size(type(v).dtype) > 1) {
+    const Node* made = maker(v);
+    if (made == nullptr || !dequantizes(made->op, made->attrs)) return false;
+    v = made->operands[0];
+  }
+  return is_integer(type(v).dtype) && size(v) >= kFewBytes;
 }
 
 void GraphBuilder::fold_small(std::vector<ValueId>& results) {
