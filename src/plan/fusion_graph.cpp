@@ -128,18 +128,30 @@ Group FusionGraph::merged(int a, int b) const {
   return make_group(steps_of_both(a, b), std::array{a, b});
 }
 
+Group FusionGraph::merged(std::span<const int> groups) const {
+  std::vector<int> all;
+  for (const int g : groups) all.insert(all.end(), steps(g).begin(), steps(g).end());
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return make_group(all, groups);
+}
+
 Group FusionGraph::with_copy(int group, int producer) const {
   return make_group(steps_of_both(group, producer), std::array{group});
 }
 
-std::vector<Group> FusionGraph::groups() const {
+std::vector<int> FusionGraph::ids() const {
   std::vector<int> ids;
-  for (int g = 0; g < static_cast<int>(steps_.size()); ++g) {
+  for (int g = 0; g < size(); ++g) {
     if (!steps(g).empty() && !is_opaque(g)) ids.push_back(g);
   }
   sort_by_rank(ids);
+  return ids;
+}
+
+std::vector<Group> FusionGraph::groups() const {
   std::vector<Group> out;
-  for (const int g : ids) {
+  for (const int g : ids()) {
     Group made = group(g);
     if (!made.exprs.empty()) out.push_back(std::move(made));
   }
@@ -299,6 +311,16 @@ int FusionGraph::merge(int a, int b) {
   steps_[static_cast<size_t>(kept)] = steps_of_both(a, b);
   steps_[static_cast<size_t>(gone)].clear();
   rank_[static_cast<size_t>(kept)] = rank_[static_cast<size_t>(a)];
+  return kept;
+}
+
+/// From the first in the order on: what leads from one to another of a convex set lies in it, so
+/// that no pair has anything between them.
+int FusionGraph::merge(std::span<const int> groups) {
+  std::vector<int> ordered(groups.begin(), groups.end());
+  std::ranges::sort(ordered, [&](int a, int b) { return order_.before(a, b); });
+  int kept = ordered.front();
+  for (size_t i = 1; i < ordered.size(); ++i) kept = merge(kept, ordered[i]);
   return kept;
 }
 

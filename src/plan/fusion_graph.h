@@ -33,6 +33,9 @@ class FusionGraph {
  public:
   explicit FusionGraph(const TensorProgram& program);
 
+  /// Steps of the program; ids of groups are below it.
+  int size() const { return static_cast<int>(group_of_.size()); }
+
   struct Edge {
     int producer, consumer;  ///< steps
     TensorId tensor;
@@ -57,9 +60,12 @@ class FusionGraph {
   Group group(int id) const;
   /// The union of two groups, with the outputs that it would have.
   Group merged(int a, int b) const;
+  Group merged(std::span<const int> groups) const;
   /// A group with a copy of another that it reads.
   Group with_copy(int group, int producer) const;
-  /// All but the opaque ones, by rank: a step's is its place in the program, the union's that of
+  /// All but the opaque ones, by rank.
+  std::vector<int> ids() const;
+  /// The same as what they hold: a step's is its place in the program, the union's that of
   /// the first of the two that merged.
   std::vector<Group> groups() const;
 
@@ -70,6 +76,10 @@ class FusionGraph {
   ///
   /// Requires: is_convex({a, b}); neither is opaque.
   int merge(int a, int b);
+  /// Makes one group of several and returns its id.
+  ///
+  /// Requires: is_convex(groups); one or more, none of them opaque.
+  int merge(std::span<const int> groups);
   /// Gives a group a copy of another that it reads. The other ends where nobody reads it any more.
   /// A path that this adds was there before, so that the groups stay free of cycles.
   ///

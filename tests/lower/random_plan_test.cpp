@@ -50,7 +50,7 @@ void check_plan(uint64_t seed, const RandomGraphOptions& options) {
   assign_layouts(program);
   const Target target = test_target(static_cast<int>(16 << random.between(0, 2)));
   PlanOptions plan_options;
-  plan_options.planner = random.pick(std::vector<std::string>{"none", "xla", "auto", "auto"});
+  plan_options.planner = random.pick(std::vector<std::string>{"none", "xla", "auto", "dp"});
   const Result<FusionPlan> plan = plan_fusion(program, target, plan_options);
   ASSERT_TRUE(plan.ok()) << plan.error().message << "\n" << print(program);
   SCOPED_TRACE(print(program));

@@ -118,6 +118,35 @@ const PlannerCase kCases[] = {
      "xla",
      {"q, s, t: memory", "m: memory"},
      {{"q: fused", "saves a round trip"}}},
+    {"DpStitchesAcrossReductions",
+     softmax(64, 100),
+     "cpu",
+     "dp",
+     {"m, d, e, s, y: memory rows"},
+     {{"m: fused", "one of 5 expressions that save"},
+      {"d: fused", "us of launches for"},
+      {"e: fused", "one of 5 expressions"},
+      {"s: fused", "one of 5 expressions"},
+      {"e: fused", "one of 5 expressions"}}},
+    // Neither reads the other; on a GPU what is left lies side by side.
+    {"DpMergesRemoteKernels",
+     R"((x: f32[64], w: f32[8,8]) {
+  a = exp x : f32[64]
+  b = neg x : f32[64]
+  c = dot_general w, w, lhs_contract={1}, rhs_contract={0} : f32[8,8]
+} -> (a, b, c))",
+     "cpu",
+     "dp",
+     {"a, b: memory elementwise", "c: compute"},
+     {}},
+    {"DpPacksLaunches", apart(96, 64), "h100-sxm", "dp", {"y | z: memory side by side"}, {}},
+    // As the same graph by auto: what a product's tile loses is in the price.
+    {"DpLeavesRowsOfAProductThatDoNotPay",
+     less_its_maxima(16384, 768),
+     "h100-sxm",
+     "dp",
+     {"p: compute", "m, y: memory"},
+     {{"p: unprofitable", "us longer"}, {"m: fused", ""}, {"p: unprofitable", ""}}},
     {"AutoStitchesAcrossReductions",
      softmax(64, 100),
      "cpu",

@@ -10,5 +10,6 @@ namespace weft {
 Partition partition_none(const TensorProgram& program, const Target& target, CompositionKinds);
 Partition partition_xla(const TensorProgram& program, const Target& target, CompositionKinds);
 Partition partition_greedy(const TensorProgram& program, const Target& target, CompositionKinds);
+Partition partition_dp(const TensorProgram& program, const Target& target, CompositionKinds);
 
 }  // namespace weft

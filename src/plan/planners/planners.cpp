@@ -21,6 +21,12 @@ constexpr Planner kPlanners[] = {
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
+    {.name = "dp",
+     .help = "the best patterns that begin at each expression, then a beam over sets of them",
+     .partition = partition_dp,
+     .merges_products = true,
+     .unmerges_for_arena = true,
+     .packs_launches = true},
     {.name = "auto",
      .help = "the best that there is: as greedy",
      .partition = partition_greedy,
@@ -29,7 +35,7 @@ constexpr Planner kPlanners[] = {
      .packs_launches = true},
 };
 
-constexpr std::array<std::string_view, 5> kLater = {"span", "ilp", "dp", "subprogram", "chain"};
+constexpr std::array<std::string_view, 4> kLater = {"span", "ilp", "subprogram", "chain"};
 
 }  // namespace
 

@@ -1,9 +1,8 @@
 #include "plan/selectors/merge_greedily.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
-
-#include "plan/fusion_graph.h"
 
 namespace weft {
 
@@ -53,6 +52,24 @@ void merge_beside(const FusionRule& rule, TensorId tensor, FusionGraph& graph) {
   }
 }
 
+/// Edges of groups that merged for the sake of others.
+void note_merged(const FusionGraph& graph, std::vector<EdgeDecision>& edges) {
+  for (EdgeDecision& edge : edges) {
+    if (edge.verdict == Verdict::kFused) continue;
+    if (graph.group_of(edge.producer) != graph.group_of(edge.consumer)) continue;
+    edge.verdict = Verdict::kFused;
+    edge.reason = "already in one kernel";
+  }
+}
+
+std::vector<const Pattern*> by_step(const std::vector<Pattern>& patterns, int steps) {
+  std::vector<const Pattern*> of(static_cast<size_t>(steps), nullptr);
+  for (const Pattern& p : patterns) {
+    for (const int s : p.groups) of[static_cast<size_t>(s)] = &p;
+  }
+  return of;
+}
+
 /// The edges between groups that stayed apart, once more.
 void compose(const FusionRule& rule, FusionGraph& graph, std::vector<EdgeDecision>& edges) {
   for (EdgeDecision& edge : edges) {
@@ -78,18 +95,30 @@ void compose(const FusionRule& rule, FusionGraph& graph, std::vector<EdgeDecisio
 }  // namespace
 
 Partition merge_greedily(const TensorProgram& program, const FusionRule& rule) {
-  FusionGraph graph(program);
+  return merge_greedily(program, rule, FusionGraph(program), {});
+}
+
+Partition merge_greedily(const TensorProgram& program, const FusionRule& rule, FusionGraph graph,
+                         const std::vector<Pattern>& patterns) {
   Partition out;
+  const std::vector<const Pattern*> pattern_of = by_step(patterns, graph.size());
   for (int s = 0; s < static_cast<int>(program.steps.size()); ++s) {
     // The nearest values are the ones worth keeping on chip, so the latest producer comes first.
     for (const FusionGraph::Edge& edge : graph.edges_into(s)) {
       auto [verdict, reason] = decide(rule, edge, graph);
+      const Pattern* of_both = pattern_of[static_cast<size_t>(s)];
+      if (of_both != nullptr && of_both == pattern_of[static_cast<size_t>(edge.producer)])
+        reason = of_both->because;
       out.edges.push_back({edge.producer, edge.consumer, edge.tensor, verdict, std::move(reason)});
     }
   }
   if (rule.legal_beside) {
     for (size_t t = 0; t < program.tensors.size(); ++t)
       merge_beside(rule, static_cast<TensorId>(t), graph);
+  }
+  if (rule.merges_more) {
+    rule.merges_more(graph);
+    note_merged(graph, out.edges);
   }
   if (rule.composes) compose(rule, graph, out.edges);
   out.groups = graph.groups();

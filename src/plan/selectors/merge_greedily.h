@@ -2,7 +2,9 @@
 
 #include <functional>
 
+#include "plan/fusion_graph.h"
 #include "plan/partition.h"
+#include "plan/pattern.h"
 
 namespace weft {
 
@@ -17,6 +19,8 @@ struct FusionRule {
   /// Whether that is worth asking: cheap, as all readers of a tensor are asked about in pairs. Goes
   /// with legal_beside.
   std::function<bool(const Group& a, const Group& b)> may_be_beside = nullptr;
+  /// Merges more, before groups compose; none: nothing more merges.
+  std::function<void(FusionGraph& graph)> merges_more = nullptr;
   /// Whether two groups that a read joins and that stayed apart should be blocks of stages; none:
   /// they stay apart. Why not is said behind the reason that was given before.
   std::function<Decision(const Group& a, const Group& b, const Group& merged)> composes = nullptr;
@@ -27,5 +31,8 @@ struct FusionRule {
 /// merge where `legal_beside` allows it, and groups along the edges that are left where they
 /// compose.
 Partition merge_greedily(const TensorProgram& program, const FusionRule& rule);
+/// The same from the groups of a graph on, some of which `patterns` became.
+Partition merge_greedily(const TensorProgram& program, const FusionRule& rule, FusionGraph graph,
+                         const std::vector<Pattern>& patterns);
 
 }  // namespace weft

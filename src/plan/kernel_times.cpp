@@ -1,0 +1,77 @@
+#include "plan/kernel_times.h"
+
+#include <algorithm>
+
+namespace weft {
+
+namespace {
+
+int64_t moved(const Estimate& e) { return e.bytes_read + e.bytes_written; }
+
+}  // namespace
+
+KernelTimes::Saving KernelTimes::saved(std::span<const Group> parts, const Group& merged) {
+  // Results that are reduced ask for a tile that may be slower than the one without, and what is no
+  // call of a library any more for a kernel that may be slower than the library's.
+  const bool by_products = target_.is_gpu() && (reduces_behind_product(program_, merged) ||
+                                                is_choice_of_library(parts, merged));
+  const auto taken = [&](const Group& group) {
+    Estimate out = estimate(group);
+    if (!by_products) return out;
+    if (const auto us = of_product(group)) out.microseconds = *us;
+    return out;
+  };
+  Saving saving;
+  for (const Group& part : parts) {
+    const Estimate apart = taken(part);
+    saving.microseconds += apart.microseconds;
+    saving.bytes += moved(apart);
+  }
+  const Estimate together = taken(merged);
+  saving.microseconds -= together.microseconds;
+  saving.bytes -= moved(together);
+  return saving;
+}
+
+double KernelTimes::latency(const Group& group) {
+  if (!known_.can_be_leaf(group)) {
+    const Result<double> block = known_.block_us(group);
+    return block.ok() ? *block : estimate(group).microseconds;
+  }
+  const std::optional<double> us = target_.is_gpu() ? of_product(group) : known_.leaf_us(group);
+  return us ? *us : estimate(group).microseconds;
+}
+
+bool KernelTimes::holds_product(const Group& group) const {
+  return std::ranges::any_of(
+      group.exprs, [&](ExprId e) { return program_.exprs[static_cast<size_t>(e)].is_contraction; });
+}
+
+/// As a library call; nothing where it is none.
+std::optional<double> KernelTimes::of_library(const Group& group) {
+  if (target_.libraries.empty() || !holds_product(group)) return std::nullopt;
+  return known_.library_us(group);
+}
+
+/// Whether one of the groups is a library call, and of all that hold a product a model says what
+/// they take.
+bool KernelTimes::is_choice_of_library(std::span<const Group> parts, const Group& merged) {
+  if (target_.libraries.empty()) return false;
+  bool called = false;
+  const auto is_priced = [&](const Group& group) {
+    if (holds_product(group) && !of_product(group)) return false;
+    called |= of_library(group).has_value();
+    return true;
+  };
+  return std::ranges::all_of(parts, is_priced) && is_priced(merged) && called;
+}
+
+/// As a library call, or through tiles of its own. The choice of a tile tries thousands, so each
+/// group's is made once.
+std::optional<double> KernelTimes::of_product(const Group& group) {
+  if (const auto us = of_library(group)) return us;
+  if (!holds_product(group)) return std::nullopt;
+  return known_.product_us(group);
+}
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <span>
+
+#include "cost/estimate.h"
+#include "plan/known_groups.h"
+
+namespace weft {
+
+/// What kernels of one program are predicted to take, before they are built, and what merging them
+/// saves. A GPU's products, library calls and blocks of stages have models of their own; what
+/// planning asked before is known.
+class KernelTimes {
+ public:
+  KernelTimes(const TensorProgram& program, const Target& target, KnownGroups& known)
+      : program_(program), target_(target), cost_(program, target), known_(known) {}
+
+  struct Saving {
+    double microseconds = 0;
+    int64_t bytes = 0;  ///< of memory traffic
+  };
+  /// One kernel over several. Where results of a product are reduced, or a library could take one
+  /// of the groups, by the models of products.
+  Saving saved(std::span<const Group> parts, const Group& merged);
+
+  /// As the kernel that the group is scheduled as: comparable whether that is a leaf or blocks.
+  double latency(const Group& group);
+
+ private:
+  Estimate estimate(const Group& group) const { return cost_.estimate(group.exprs, group.outputs); }
+  bool holds_product(const Group& group) const;
+  std::optional<double> of_library(const Group& group);
+  bool is_choice_of_library(std::span<const Group> parts, const Group& merged);
+  std::optional<double> of_product(const Group& group);
+
+  const TensorProgram& program_;
+  const Target& target_;
+  CostModel cost_;
+  KnownGroups& known_;
+};
+
+}  // namespace weft

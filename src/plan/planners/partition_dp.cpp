@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <optional>
+
+#include "cost/delta.h"
+#include "fmt/format.h"
+#include "plan/generators/pattern_reduction.h"
+#include "plan/planners/partitions.h"
+#include "plan/planners/stitching_rule.h"
+#include "plan/selectors/beam_search.h"
+#include "plan/selectors/merge_patterns.h"
+
+namespace weft {
+
+namespace {
+
+/// Candidates an expression, and plans that are kept (FusionStitching 2021 §5.2, §5.3).
+constexpr size_t kTop = 3, kBeam = 3;
+
+class Dp {
+ public:
+  Dp(const TensorProgram& program, const Target& target, CompositionKinds kinds)
+      : program_(program),
+        delta_(program, target),
+        known_(program, target),
+        times_(program, target, known_) {
+    patterns_.legal = [this, kinds](const Group& merged) {
+      return kinds.leaf ? known_.can_be_leaf(merged) : Decision::forbid("leaves are not tried");
+    };
+    patterns_.gain = [this](const std::vector<Group>& parts, const Group& merged) {
+      return gain_us(parts, merged);
+    };
+    patterns_.most_expressions = kMostExpressions;
+    rule_ = stitching_rule(program, target, times_, known_, kinds);
+    if (!kinds.leaf) return;
+    rule_.merges_more = [this](FusionGraph& graph) {
+      merge_remote(program_, patterns_, kTop, graph);
+    };
+  }
+
+  Partition run() {
+    const FusionGraph graph(program_);
+    std::optional<Partition> best;
+    double best_us = 0;
+    for (const std::vector<Pattern>& patterns :
+         beam_search(reduce_patterns(graph, patterns_, kTop), kBeam)) {
+      Partition partition = partition_of(patterns, graph);
+      double us = 0;
+      for (const Group& group : partition.groups) us += times_.latency(group);
+      if (best && us >= best_us) continue;
+      best_us = us;
+      best = std::move(partition);
+    }
+    return std::move(*best);
+  }
+
+ private:
+  /// The models of products see what the terms of `delta` do not.
+  double gain_us(const std::vector<Group>& parts, const Group& merged) {
+    const bool has_product = std::ranges::any_of(merged.exprs, [&](ExprId e) {
+      return program_.exprs[static_cast<size_t>(e)].is_contraction;
+    });
+    if (has_product) return times_.saved(parts, merged).microseconds;
+    double gain = delta_.delta(merged.exprs, merged.outputs).gain_us();
+    for (const Group& part : parts) {
+      if (part.exprs.size() > 1) gain -= delta_.delta(part.exprs, part.outputs).gain_us();
+    }
+    return gain;
+  }
+
+  /// The patterns, and what merges between them.
+  Partition partition_of(const std::vector<Pattern>& patterns, FusionGraph graph) {
+    std::vector<Pattern> merged = merge_patterns(patterns, graph);
+    for (Pattern& p : merged) p.because = because(graph.group(graph.group_of(p.groups[0])));
+    return merge_greedily(program_, rule_, std::move(graph), merged);
+  }
+
+  std::string because(const Group& group) const {
+    const Delta d = delta_.delta(group.exprs, group.outputs);
+    return fmt::format(
+        "one of {} expressions that save {:.1f} us of memory traffic and {:.1f} us of launches "
+        "for {:.1f} us",
+        group.exprs.size(), d.memory_us, d.calls_us, d.penalty_us);
+  }
+
+  const TensorProgram& program_;
+  DeltaEvaluator delta_;
+  KnownGroups known_;
+  KernelTimes times_;
+  PatternRule patterns_;
+  FusionRule rule_;
+};
+
+}  // namespace
+
+/// Approximate dynamic programming over patterns (FusionStitching 2021 §5): the candidates of each
+/// expression by the reduction of patterns and `delta`, sets of them by a beam, what is left along
+/// edges and by remote fusion; of the beam's sets the one whose kernels are predicted to take
+/// least.
+Partition partition_dp(const TensorProgram& program, const Target& target, CompositionKinds kinds) {
+  return Dp(program, target, kinds).run();
+}
+
+}  // namespace weft

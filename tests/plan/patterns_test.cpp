@@ -1,0 +1,129 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "plan/generators/pattern_reduction.h"
+#include "plan/selectors/beam_search.h"
+#include "plan/selectors/merge_patterns.h"
+#include "tests/schedule/expressed.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Members = std::vector<int>;
+
+/// Each merge gains a microsecond, and all are legal.
+PatternRule any_rule() {
+  PatternRule rule;
+  rule.legal = [](const Group&) { return Decision::allow(); };
+  rule.gain = [](const std::vector<Group>& parts, const Group&) {
+    return static_cast<double>(parts.size()) - 1;
+  };
+  return rule;
+}
+
+std::vector<Members> members(const std::vector<Pattern>& patterns) {
+  std::vector<Members> out;
+  for (const Pattern& p : patterns) out.push_back(p.groups);
+  return out;
+}
+
+constexpr const char* kDiamond = R"((x: f32[64,100]) {
+  a = exp x : f32[64,100]
+  b = neg a : f32[64,100]
+  c = abs a : f32[64,100]
+  d = add b, c : f32[64,100]
+} -> (d))";
+
+TEST(PatternReduction, ReachesThroughReadersToConvexPatterns) {
+  const TensorProgram p = expressed(kDiamond);
+  const auto found = reduce_patterns(FusionGraph(p), any_rule(), 3);
+  ASSERT_EQ(found.size(), 4u);
+  // Neither {a, b, d} nor {a, c, d}: c and b would lie between.
+  EXPECT_THAT(members(found[0]), ElementsAre(Members{0, 1, 2, 3}, Members{0, 1, 2}, Members{0, 1}));
+  EXPECT_THAT(members(found[1]), ElementsAre(Members{1, 3}));
+  EXPECT_THAT(found[3], IsEmpty());
+  EXPECT_EQ(found[0][0].gain_us, 3);
+}
+
+TEST(PatternReduction, KeepsWhatIsLegalAndGains) {
+  const TensorProgram p = expressed(kDiamond);
+  PatternRule rule = any_rule();
+  rule.legal = [](const Group& group) {
+    return group.exprs.size() == 3 ? Decision::forbid("three") : Decision::allow();
+  };
+  EXPECT_THAT(members(reduce_patterns(FusionGraph(p), rule, 3)[0]),
+              ElementsAre(Members{0, 1, 2, 3}, Members{0, 1}, Members{0, 2}));
+  rule.most_expressions = 3;
+  EXPECT_THAT(members(reduce_patterns(FusionGraph(p), rule, 1)[0]), ElementsAre(Members{0, 1}));
+  rule.gain = [](const std::vector<Group>&, const Group&) { return 0.0; };
+  EXPECT_THAT(reduce_patterns(FusionGraph(p), rule, 3)[0], IsEmpty());
+}
+
+/// Five readers: halves of two and three, and unions across them.
+TEST(PatternReduction, UnitesTheHalvesOfManyReaders) {
+  std::string text = "(x: f32[8]) {\n  a = exp x : f32[8]\n", outputs = "a";
+  for (const char* r : {"b", "c", "d", "e", "f"}) {
+    text += std::string("  ") + r + " = neg a : f32[8]\n";
+    outputs += std::string(", ") + r;
+  }
+  const TensorProgram p = expressed(text + "} -> (" + outputs + ")");
+  EXPECT_EQ(reduce_patterns(FusionGraph(p), any_rule(), 3)[0][0].groups,
+            (Members{0, 1, 2, 3, 4, 5}));
+  PatternRule rule = any_rule();
+  rule.most_expressions = 3;
+  const auto found = reduce_patterns(FusionGraph(p), rule, 3);
+  ASSERT_EQ(found[0].size(), 3u);
+  for (const Pattern& q : found[0]) EXPECT_EQ(q.groups.size(), 3u);
+}
+
+Pattern pattern(Members groups, double gain) { return {std::move(groups), gain, {}}; }
+
+TEST(BeamSearch, KeepsTheBestSetsOfDisjointPatterns) {
+  const std::vector<std::vector<Pattern>> candidates = {
+      {pattern({0, 1, 2, 3}, 6), pattern({0, 1}, 5)}, {}, {pattern({2, 3}, 4)}, {}};
+  const auto narrow = beam_search(candidates, 1);
+  ASSERT_EQ(narrow.size(), 1u);
+  EXPECT_THAT(members(narrow[0]), ElementsAre(Members{0, 1, 2, 3}));
+  const auto wide = beam_search(candidates, 3);
+  ASSERT_EQ(wide.size(), 3u);
+  EXPECT_THAT(members(wide[0]), ElementsAre(Members{0, 1}, Members{2, 3}));
+  EXPECT_THAT(members(wide[1]), ElementsAre(Members{0, 1, 2, 3}));
+}
+
+/// {a, b} and {c, d} are convex, but each reads from the other.
+TEST(MergePatterns, LeavesOutWhatWouldWaitForItself) {
+  const TensorProgram p = expressed(R"((x: f32[8], y: f32[8]) {
+  a = exp x : f32[8]
+  c = exp y : f32[8]
+  b = add a, c : f32[8]
+  d = sub c, a : f32[8]
+} -> (b, d))");
+  FusionGraph graph(p);
+  ASSERT_TRUE(graph.is_convex(std::array{0, 2}));
+  ASSERT_TRUE(graph.is_convex(std::array{1, 3}));
+  const auto merged = merge_patterns({pattern({0, 2}, 1), pattern({1, 3}, 1)}, graph);
+  EXPECT_THAT(members(merged), ElementsAre(Members{0, 2}));
+  EXPECT_EQ(graph.groups().size(), 3u);
+}
+
+/// What is of one shape and hands each other nothing.
+TEST(MergePatterns, MergesRemoteGroupsOfOneShape) {
+  const TensorProgram p = expressed(R"((x: f32[8], y: f32[8], z: f32[9]) {
+  a = exp x : f32[8]
+  b = neg y : f32[8]
+  c = abs z : f32[9]
+} -> (a, b, c))");
+  FusionGraph graph(p);
+  merge_remote(p, any_rule(), 3, graph);
+  ASSERT_EQ(graph.groups().size(), 2u);
+  EXPECT_EQ(graph.group_of(0), graph.group_of(1));
+  EXPECT_EQ(graph.readers(p.exprs[0].output).size(), 0u);
+}
+
+}  // namespace
+}  // namespace weft
