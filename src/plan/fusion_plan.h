@@ -56,6 +56,12 @@ struct EdgeDecision {
 };
 std::string_view verdict_name(EdgeDecision::Verdict v);
 
+/// How good a selection of patterns is by the gains that it was made by.
+struct Optimality {
+  double gain_us = 0;   ///< of the patterns that were selected
+  double bound_us = 0;  ///< no selection of the candidates gains more; 0: the planner knows none
+};
+
 /// A partition of the expressions into kernels, in an order that respects every dependence.
 struct FusionPlan {
   std::string planner;
@@ -68,6 +74,7 @@ struct FusionPlan {
   };
   std::vector<Step> order;
   std::vector<EdgeDecision> edges;
+  Optimality optimality;
   /// By opaque expression, by region: the plan of the region's program.
   std::vector<std::vector<std::shared_ptr<FusionPlan>>> regions;
 };

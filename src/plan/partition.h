@@ -11,6 +11,7 @@ namespace weft {
 struct Partition {
   std::vector<Group> groups;
   std::vector<EdgeDecision> edges;
+  Optimality optimality = {};
 };
 
 }  // namespace weft

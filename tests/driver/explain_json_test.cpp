@@ -13,6 +13,7 @@ std::unique_ptr<Compilation> compile(const char* text) {
   auto graph = parse_graph(text);
   EXPECT_TRUE(graph.ok()) << graph.error().message;
   CompileOptions options;
+  options.planner = "greedy";
   options.threads = 1;
   auto c = compile_graph(std::move(*graph), options);
   EXPECT_TRUE(c.ok()) << c.error().message;

@@ -20,6 +20,7 @@ std::string explain(int layers) {
   auto graph = parse_graph(text);
   EXPECT_TRUE(graph.ok()) << graph.error().message;
   CompileOptions options;
+  options.planner = "greedy";
   options.stop_after = "plan";
   options.threads = 1;
   const auto c = compile_graph(std::move(*graph), options);

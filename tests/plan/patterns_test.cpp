@@ -3,9 +3,12 @@
 
 #include <array>
 
+#include "plan/generators/exploration.h"
 #include "plan/generators/pattern_reduction.h"
+#include "plan/generators/substitution.h"
 #include "plan/selectors/beam_search.h"
 #include "plan/selectors/merge_patterns.h"
+#include "plan/selectors/select_by_ilp.h"
 #include "tests/schedule/expressed.h"
 
 namespace weft {
@@ -109,6 +112,76 @@ TEST(MergePatterns, LeavesOutWhatWouldWaitForItself) {
   const auto merged = merge_patterns({pattern({0, 2}, 1), pattern({1, 3}, 1)}, graph);
   EXPECT_THAT(members(merged), ElementsAre(Members{0, 2}));
   EXPECT_EQ(graph.groups().size(), 3u);
+}
+
+/// Rows, columns, one number, and a product between: each step of the partition adds patterns.
+TEST(Substitution, PartitionsByMoreAndMore) {
+  const TensorProgram p = expressed(R"((x: f32[8,16], w: f32[16,16]) {
+  a = exp x : f32[8,16]
+  r = reduce a, axes={1}, combiner=sum : f32[8]
+  b = neg r : f32[8]
+  c = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[8,16]
+  d = exp c : f32[8,16]
+  e = reduce d, axes={0}, combiner=sum : f32[16]
+  f = neg e : f32[16]
+} -> (b, f))");
+  const FusionGraph graph(p);
+  const PatternRule rule = any_rule();
+  CollectedPatterns patterns(graph, rule);
+  substitute(p, graph, patterns);
+  // Before the small product partitions all is one pattern; then what lies before and behind it,
+  // and what stands behind it with it; then columns partition, at last rows.
+  EXPECT_THAT(members(patterns.all()),
+              ElementsAre(Members{0, 1, 2, 3, 4, 5, 6}, Members{0, 1, 2}, Members{3, 4, 5, 6},
+                          Members{4, 5, 6}, Members{3, 4}, Members{5, 6}, Members{1, 2}));
+}
+
+TEST(Exploration, GrowsSeedsByProducersAndConsumers) {
+  const TensorProgram p = expressed(kDiamond);
+  const FusionGraph graph(p);
+  const PatternRule rule = any_rule();
+  CollectedPatterns patterns(graph, rule);
+  explore(p, graph, {}, patterns);
+  EXPECT_THAT(members(patterns.all()), ::testing::Contains(Members{0, 1, 2, 3}));
+  EXPECT_THAT(members(patterns.all()), ::testing::Contains(Members{0, 2}));
+  // Not convex.
+  EXPECT_THAT(members(patterns.all()), ::testing::Not(::testing::Contains(Members{0, 1, 3})));
+  CollectedPatterns few(graph, rule);
+  explore(p, graph, {.patterns_of_seed = 1}, few);
+  EXPECT_LE(few.all().size(), 4u);
+  CollectedPatterns none(graph, rule);
+  explore(p, graph, {.least_bytes = 1 << 20}, none);
+  EXPECT_THAT(none.all(), IsEmpty());
+}
+
+/// {a, b} and {c, d} gain most and wait for each other: the cut leaves the next best set.
+TEST(SelectByIlp, CutsCyclesAndSolvesAgain) {
+  const TensorProgram p = expressed(R"((x: f32[8], y: f32[8]) {
+  a = exp x : f32[8]
+  c = exp y : f32[8]
+  b = add a, c : f32[8]
+  d = sub c, a : f32[8]
+} -> (b, d))");
+  const FusionGraph graph(p);
+  const std::vector<Pattern> candidates = {pattern({0, 2}, 5), pattern({1, 3}, 4),
+                                           pattern({0, 3}, 3)};
+  EXPECT_EQ(find_cycle(graph, {candidates[0], candidates[1]}).size(), 2u);
+  EXPECT_THAT(find_cycle(graph, {candidates[0]}), IsEmpty());
+  const auto selection = select_by_ilp(graph, candidates);
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_THAT(members(selection->patterns), ElementsAre(Members{0, 2}));
+  EXPECT_EQ(selection->cuts, 1);
+  EXPECT_DOUBLE_EQ(selection->gain_us, 5);
+  EXPECT_DOUBLE_EQ(selection->bound_us, 5);
+}
+
+/// Greedily the middle one alone.
+TEST(SelectByIlp, IsOptimal) {
+  const TensorProgram p = expressed(kDiamond);
+  const auto selection =
+      select_by_ilp(FusionGraph(p), {pattern({0, 1}, 4), pattern({1, 2}, 5), pattern({2, 3}, 4)});
+  ASSERT_TRUE(selection.ok()) << selection.error().message;
+  EXPECT_THAT(members(selection->patterns), ElementsAre(Members{0, 1}, Members{2, 3}));
 }
 
 /// What is of one shape and hands each other nothing.

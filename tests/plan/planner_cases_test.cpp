@@ -139,6 +139,28 @@ const PlannerCase kCases[] = {
      "dp",
      {"a, b: memory elementwise", "c: compute"},
      {}},
+    {"IlpStitchesAcrossReductions",
+     softmax(64, 100),
+     "cpu",
+     "ilp",
+     {"m, d, e, s, y: memory rows"},
+     {{"m: fused", "one of 5 expressions that gain"},
+      {"d: fused", ""},
+      {"e: fused", ""},
+      {"s: fused", ""},
+      {"e: fused", ""}}},
+    // As the same graph by greedy.
+    {"IlpNeverMakesACycle",
+     R"((x: f32[16,16], w: f32[16,16]) {
+  a = exp x : f32[16,16]
+  c = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[16,16]
+  d = add a, c : f32[16,16]
+  e = mul d, a : f32[16,16]
+} -> (e))",
+     "cpu",
+     "ilp",
+     {"a: memory", "c, d, e: compute"},
+     {{"a: ", ""}, {"c: fused", ""}, {"a: ", ""}, {"d: fused", ""}, {"a: ", ""}}},
     {"DpPacksLaunches", apart(96, 64), "h100-sxm", "dp", {"y | z: memory side by side"}, {}},
     // As the same graph by auto: what a product's tile loses is in the price.
     {"DpLeavesRowsOfAProductThatDoNotPay",
@@ -162,16 +184,16 @@ const PlannerCase kCases[] = {
   s = reduce r, axes={1}, combiner=sum : f32[64]
 } -> (r, s))",
      "cpu",
-     "auto",
+     "greedy",
      {"p, q, r: compute", "s: memory"},
      {{"p: fused", ""}, {"q: fused", ""}, {"r: illegal", ""}}},
-    {"TwoContractionsNeverShareAKernel",
+    {"TwoContractionsAreNoLeaf",
      R"((x: f32[8,16], w: f32[16,16], v: f32[16,16]) {
   a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[8,16]
   c = dot_general a, v, lhs_contract={1}, rhs_contract={0} : f32[8,16]
 } -> (c))",
      "cpu",
-     "auto",
+     "greedy",
      {"a: compute", "c: compute"},
      {{"a: illegal, ", " "}}},
     {"OneQueryAgainstAllKeysIsStreamedByRowsWithWhatFollows",
@@ -210,7 +232,7 @@ const PlannerCase kCases[] = {
   e = mul d, a : f32[16,16]
 } -> (e))",
      "cpu",
-     "auto",
+     "greedy",
      {"a: memory", "c, d, e: compute"},
      {{"a: ", ""}, {"c: fused", ""}, {"a: ", ""}, {"d: fused", ""}, {"a: ", ""}}},
     // Rows of 768 leave a tile of many rows no registers: there the operands' way through the
@@ -243,6 +265,17 @@ const PlannerCase kCases[] = {
     {"NonePacksNothing", apart(96, 64), "h100-sxm", "none", {"y: memory", "z: memory"}, {}},
     {"XlaPacksNothing", apart(96, 64), "h100-sxm", "xla", {"y: memory", "z: memory"}, {}},
     {"ACpuPacksNothing", apart(96, 64), "cpu", "auto", {"y: memory", "z: memory"}, {}},
+    // greedy leaves the two apart, which no edge joins.
+    {"AutoTakesTheQuickestPlanOfAllPlanners",
+     R"((x: f32[64], w: f32[8,8]) {
+  a = exp x : f32[64]
+  b = neg x : f32[64]
+  c = dot_general w, w, lhs_contract={1}, rhs_contract={0} : f32[8,8]
+} -> (a, b, c))",
+     "cpu",
+     "auto",
+     {"a, b: memory elementwise", "c: compute"},
+     {}},
     // Kernels that fill the device gain nothing.
     {"BusyKernelsStayAlone", apart(4096, 1024), "h100-sxm", "auto", {"y: memory", "z: memory"}, {}},
     // Rows and columns of x are reduced in one kernel, behind a barrier of the grid; no kernel

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/graph_texts.h"
+#include "tests/plan/planned.h"
+
 namespace weft {
 namespace {
 
@@ -13,9 +16,38 @@ TEST(Planners, EachIsFoundByItsNameAndSaysWhatItDoes) {
     const auto found = find_planner(planner.name);
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_EQ(*found, &planner);
-    EXPECT_NE(planner.partition, nullptr);
+    EXPECT_EQ(planner.partition == nullptr, !planner.alternatives.empty());
+    for (const Alternative& a : planner.alternatives) {
+      const auto other = find_planner(a.planner);
+      ASSERT_TRUE(other.ok()) << other.error().message;
+      EXPECT_NE((*other)->partition, nullptr);
+    }
     EXPECT_FALSE(planner.help.empty());
     EXPECT_THAT(planner_names(), HasSubstr(std::string(planner.name)));
+  }
+}
+
+double predicted_us(const FusionPlan& plan) {
+  double us = 0;
+  for (const PlannedKernel& kernel : plan.kernels) us += kernel.schedule.estimate.microseconds;
+  return us;
+}
+
+TEST(Planners, AutoIsNeverPredictedToBeSlowerThanAnother) {
+  const std::string graphs[] = {softmax(64, 100), softmax(3, 50000), apart(96, 64),
+                                product(128, 768, 768, "f16",
+                                        "  m = reduce p, axes={1}, combiner=max : f16[128]\n"
+                                        "  o = broadcast m, dims={0} : f16[128,768]\n"
+                                        "  y = sub p, o : f16[128,768]\n")};
+  for (const char* target : {"a100-40gb", "x86-64-v4"}) {
+    for (const std::string& graph : graphs) {
+      const TensorProgram p = expressed(graph);
+      const double best = predicted_us(plan_of(p, *find_target(target), "auto"));
+      for (const Planner& planner : planners()) {
+        const FusionPlan plan = plan_of(p, *find_target(target), std::string(planner.name));
+        EXPECT_LE(best, predicted_us(plan) * (1 + 1e-9)) << target << " " << print(plan, p);
+      }
+    }
   }
 }
 

@@ -18,20 +18,20 @@ constexpr size_t kTop = 3, kBeam = 3;
 
 class Dp {
  public:
-  Dp(const TensorProgram& program, const Target& target, CompositionKinds kinds)
-      : program_(program),
-        delta_(program, target),
-        known_(program, target),
-        times_(program, target, known_) {
-    patterns_.legal = [this, kinds](const Group& merged) {
-      return kinds.leaf ? known_.can_be_leaf(merged) : Decision::forbid("leaves are not tried");
+  explicit Dp(const PlanningTask& task)
+      : program_(task.program),
+        delta_(task.program, task.target),
+        known_(task.known),
+        times_(task.program, task.target, task.known) {
+    patterns_.legal = [this, leaves = task.kinds.leaf](const Group& merged) {
+      return leaves ? known_.can_be_leaf(merged) : Decision::forbid("leaves are not tried");
     };
     patterns_.gain = [this](const std::vector<Group>& parts, const Group& merged) {
       return gain_us(parts, merged);
     };
     patterns_.most_expressions = kMostExpressions;
-    rule_ = stitching_rule(program, target, times_, known_, kinds);
-    if (!kinds.leaf) return;
+    rule_ = stitching_rule(task.program, task.target, times_, known_, task.kinds);
+    if (!task.kinds.leaf) return;
     rule_.merges_more = [this](FusionGraph& graph) {
       merge_remote(program_, patterns_, kTop, graph);
     };
@@ -84,7 +84,7 @@ class Dp {
 
   const TensorProgram& program_;
   DeltaEvaluator delta_;
-  KnownGroups known_;
+  KnownGroups& known_;
   KernelTimes times_;
   PatternRule patterns_;
   FusionRule rule_;
@@ -96,8 +96,6 @@ class Dp {
 /// expression by the reduction of patterns and `delta`, sets of them by a beam, what is left along
 /// edges and by remote fusion; of the beam's sets the one whose kernels are predicted to take
 /// least.
-Partition partition_dp(const TensorProgram& program, const Target& target, CompositionKinds kinds) {
-  return Dp(program, target, kinds).run();
-}
+Result<Partition> partition_dp(const PlanningTask& task) { return Dp(task).run(); }
 
 }  // namespace weft

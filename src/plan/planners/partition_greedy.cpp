@@ -4,11 +4,10 @@
 namespace weft {
 
 /// Walks the edges once.
-Partition partition_greedy(const TensorProgram& program, const Target& target,
-                           CompositionKinds kinds) {
-  KnownGroups known(program, target);
-  KernelTimes times(program, target, known);
-  return merge_greedily(program, stitching_rule(program, target, times, known, kinds));
+Result<Partition> partition_greedy(const PlanningTask& task) {
+  KernelTimes times(task.program, task.target, task.known);
+  return merge_greedily(task.program,
+                        stitching_rule(task.program, task.target, times, task.known, task.kinds));
 }
 
 }  // namespace weft

@@ -4,13 +4,13 @@
 namespace weft {
 
 /// One expression a kernel.
-Partition partition_none(const TensorProgram& program, const Target&, CompositionKinds) {
+Result<Partition> partition_none(const PlanningTask& task) {
   FusionRule rule;
   rule.legal = [](const Group&) { return Decision::allow(); };
   rule.profitable = [](const Group&, const Group&, const Group&) {
     return Decision::forbid("planner none fuses nothing");
   };
-  return merge_greedily(program, rule);
+  return merge_greedily(task.program, rule);
 }
 
 }  // namespace weft

@@ -27,12 +27,12 @@ constexpr size_t kMostTensors = 64, kMostExpressions = 256;
 /// tensor both, and a kernel and its reader, become one with several outputs.
 class XlaFusion {
  public:
-  XlaFusion(const TensorProgram& program, const Target& target)
+  XlaFusion(const TensorProgram& program, const Target& target, KnownGroups& known)
       : program_(program),
         target_(target),
         uses_(tensor_uses(program)),
         graph_(program),
-        known_(program, target) {}
+        known_(known) {}
 
   Partition run() {
     for (const bool duplicates : {false, true}) {
@@ -378,7 +378,7 @@ class XlaFusion {
   const Target& target_;
   TensorUses uses_;
   FusionGraph graph_;
-  KnownGroups known_;
+  KnownGroups& known_;
   std::map<std::pair<int, int>, std::string> refusals_;  ///< by producer and consumer
 };
 
@@ -386,8 +386,8 @@ class XlaFusion {
 
 /// Thread composition only, the baseline of the papers (FusionStitching 2019 §2.1), by the rules of
 /// XLA's instruction fusion and multi-output fusion.
-Partition partition_xla(const TensorProgram& program, const Target& target, CompositionKinds) {
-  return XlaFusion(program, target).run();
+Result<Partition> partition_xla(const PlanningTask& task) {
+  return XlaFusion(task.program, task.target, task.known).run();
 }
 
 }  // namespace weft

@@ -1,15 +1,26 @@
 #pragma once
 
 #include "choice/composition_kinds.h"
+#include "plan/known_groups.h"
 #include "plan/partition.h"
 #include "target/target.h"
 
 namespace weft {
 
-/// The partition of each planner, by compositions of these kinds.
-Partition partition_none(const TensorProgram& program, const Target& target, CompositionKinds);
-Partition partition_xla(const TensorProgram& program, const Target& target, CompositionKinds);
-Partition partition_greedy(const TensorProgram& program, const Target& target, CompositionKinds);
-Partition partition_dp(const TensorProgram& program, const Target& target, CompositionKinds);
+/// What a planner is asked: a partition of the program's expressions into kernels, by compositions
+/// of these kinds. What planners learn about groups is known to those that are asked after them.
+struct PlanningTask {
+  const TensorProgram& program;
+  const Target& target;
+  CompositionKinds kinds;
+  KnownGroups& known;
+};
+
+/// The partition of each planner.
+Result<Partition> partition_none(const PlanningTask& task);
+Result<Partition> partition_xla(const PlanningTask& task);
+Result<Partition> partition_greedy(const PlanningTask& task);
+Result<Partition> partition_dp(const PlanningTask& task);
+Result<Partition> partition_ilp(const PlanningTask& task);
 
 }  // namespace weft

@@ -1,4 +1,11 @@
 #include "plan/planners/plan_fusion.h"
+
+#include <optional>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
 #include "plan/kernels_by_key.h"
 #include "plan/order_kernels.h"
 #include "plan/planners/planners.h"
@@ -12,14 +19,13 @@ struct KnownKernels {
   KernelsByKey outside, inside;
 };
 
-/// `prefix` tells the kernels of a region from those around it.
-Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
-                                const Planner& planner, CompositionKinds kinds,
-                                const std::string& prefix, KnownKernels& known) {
-  Partition parts = planner.partition(program, target, kinds);
+/// The kernels of one program by one planner, without the regions.
+Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target& target,
+                                     const Planner& planner, Partition parts,
+                                     const std::string& prefix, KernelsByKey& kernels) {
   FusionPlan plan;
-  plan.planner = planner.name;
   plan.edges = std::move(parts.edges);
+  plan.optimality = parts.optimality;
   WEFT_ASSIGN_OR_RETURN(plan.order, order_kernels(program, parts.groups));
   for (size_t g = 0; g < parts.groups.size(); ++g) {
     PlannedKernel kernel;
@@ -32,11 +38,106 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
     plan.kernels.push_back(std::move(kernel));
   }
   GroupKeys keys(program);
-  KernelsByKey& kernels = prefix.empty() ? known.outside : known.inside;
   WEFT_RETURN_IF_ERROR(kernels.schedule(program, keys, plan));
   if (planner.packs_launches) WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
   note_copies(program, plan);
   kernels.estimate(keys, plan);
+  return plan;
+}
+
+double predicted_us(const FusionPlan& plan) {
+  double us = 0;
+  for (const PlannedKernel& kernel : plan.kernels) us += kernel.schedule.estimate.microseconds;
+  return us;
+}
+
+/// The quickest of several planners' plans. Two are not built: what was built before under another
+/// name, and what traffic and launches alone put far behind.
+class Comparison {
+ public:
+  Comparison(const TensorProgram& program, const Target& target, const std::string& prefix,
+             KernelsByKey& kernels)
+      : program_(program),
+        target_(target),
+        prefix_(prefix),
+        kernels_(kernels),
+        known_(program, target),
+        cost_(program, target) {}
+
+  Status add(const Alternative& alternative, CompositionKinds kinds) {
+    if (program_.steps.size() > alternative.most_steps) return {};
+    WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(alternative.planner));
+    WEFT_ASSIGN_OR_RETURN(Partition parts, planner->partition({program_, target_, kinds, known_}));
+    if (!is_new(*planner, parts) || is_far_behind(parts)) return {};
+    WEFT_ASSIGN_OR_RETURN(FusionPlan plan, plan_of_partition(program_, target_, *planner,
+                                                             std::move(parts), prefix_, kernels_));
+    const double us = predicted_us(plan);
+    if (best_ && us >= best_us_) return {};
+    best_us_ = us;
+    best_ = std::move(plan);
+    return {};
+  }
+
+  FusionPlan best() && { return std::move(*best_); }
+
+ private:
+  bool is_new(const Planner& planner, const Partition& parts) {
+    std::vector<std::vector<ExprId>> groups;
+    for (const Group& g : parts.groups) groups.push_back(g.exprs);
+    return built_.emplace(planner.packs_launches, std::move(groups)).second;
+  }
+
+  bool is_far_behind(const Partition& parts) const {
+    constexpr double kFar = 1.25;
+    double us = 0;
+    for (const Group& g : parts.groups) us += cost_.estimate(g.exprs, g.outputs).microseconds;
+    return best_ && us > kFar * best_us_;
+  }
+
+  const TensorProgram& program_;
+  const Target& target_;
+  const std::string& prefix_;
+  KernelsByKey& kernels_;
+  KnownGroups known_;
+  CostModel cost_;
+  std::set<std::pair<bool, std::vector<std::vector<ExprId>>>> built_;
+  std::optional<FusionPlan> best_;
+  double best_us_ = 0;
+};
+
+/// The kernels of one program, without the regions. Kinds are the planner's where none are given.
+Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& target,
+                                const Planner& planner,
+                                const std::optional<CompositionKinds>& kinds,
+                                const std::string& prefix, KernelsByKey& kernels) {
+  if (planner.alternatives.empty()) {
+    KnownGroups known(program, target);
+    WEFT_ASSIGN_OR_RETURN(
+        Partition parts,
+        planner.partition({program, target, kinds.value_or(planner.compositions), known}));
+    return plan_of_partition(program, target, planner, std::move(parts), prefix, kernels);
+  }
+  Comparison comparison(program, target, prefix, kernels);
+  const CompositionKinds allowed = kinds.value_or(planner.compositions);
+  std::set<std::tuple<std::string_view, bool, bool>> added;
+  for (const Alternative& a : planner.alternatives) {
+    const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,
+                                   .block = a.compositions.block && allowed.block};
+    if (added.emplace(a.planner, both.leaf, both.block).second)
+      WEFT_RETURN_IF_ERROR(comparison.add(a, both));
+  }
+  return std::move(comparison).best();
+}
+
+/// `prefix` tells the kernels of a region from those around it.
+Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
+                                const Planner& planner,
+                                const std::optional<CompositionKinds>& kinds,
+                                const std::string& prefix, KnownKernels& known) {
+  KernelsByKey& kernels = prefix.empty() ? known.outside : known.inside;
+  WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
+                        plan_kernels(program, target, planner, kinds, prefix, kernels));
+  plan.planner = planner.name;
   for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;
     for (const auto& region : program.opaques[o].regions) {
@@ -57,7 +158,7 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(options.planner));
-  CompositionKinds kinds = planner->compositions;
+  std::optional<CompositionKinds> kinds;
   if (!options.compositions.empty()) {
     WEFT_ASSIGN_OR_RETURN(kinds, parse_composition_kinds(options.compositions));
   }

@@ -9,6 +9,21 @@ namespace weft {
 
 namespace {
 
+constexpr CompositionKinds kLeaves = {.leaf = true},
+                           kLeavesAndBlocks = {.leaf = true, .block = true};
+
+/// Patterns of a program in which little repeats are many, and blocks of stages are asked by
+/// building them: beyond this size a second plan takes seconds.
+constexpr size_t kMostSteps = 5000;
+constexpr Alternative kAlternatives[] = {
+    {.planner = "greedy", .compositions = kLeaves},
+    {.planner = "dp", .compositions = kLeaves, .most_steps = kMostSteps},
+    {.planner = "greedy", .compositions = kLeavesAndBlocks, .most_steps = kMostSteps},
+    {.planner = "dp", .compositions = kLeavesAndBlocks, .most_steps = kMostSteps},
+    {.planner = "xla", .compositions = kLeaves, .most_steps = kMostSteps},
+    {.planner = "none", .compositions = kLeaves},
+};
+
 constexpr Planner kPlanners[] = {
     {.name = "none", .help = "every expression a kernel of its own", .partition = partition_none},
     {.name = "xla",
@@ -27,15 +42,21 @@ constexpr Planner kPlanners[] = {
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
+    {.name = "ilp",
+     .help = "patterns by substitution and exploration, the best set by an integer program",
+     .partition = partition_ilp,
+     .merges_products = true,
+     .unmerges_for_arena = true,
+     .packs_launches = true},
     {.name = "auto",
-     .help = "the best that there is: as greedy",
-     .partition = partition_greedy,
+     .help = "of the plans of all planners the one that is predicted to take least",
+     .alternatives = kAlternatives,
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
 };
 
-constexpr std::array<std::string_view, 4> kLater = {"span", "ilp", "subprogram", "chain"};
+constexpr std::array<std::string_view, 3> kLater = {"span", "subprogram", "chain"};
 
 }  // namespace
 

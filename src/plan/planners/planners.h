@@ -1,19 +1,30 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "choice/composition_kinds.h"
-#include "plan/partition.h"
+#include "plan/planners/partitions.h"
 
 namespace weft {
+
+/// A plan that another planner makes, by compositions of these kinds.
+struct Alternative {
+  std::string_view planner;
+  CompositionKinds compositions;
+  size_t most_steps = SIZE_MAX;  ///< of a program, beyond which planning it so takes too long
+};
 
 /// A way to partition a program into kernels, and what goes with it.
 struct Planner {
   std::string_view name;
   std::string_view help;  ///< half a line
-  Partition (*partition)(const TensorProgram&, const Target&, CompositionKinds) = nullptr;
+  Result<Partition> (*partition)(const PlanningTask& task) = nullptr;
+  /// Instead of a partition of its own: plans of others, of which the one that is predicted to take
+  /// least is taken, for each program and region.
+  std::span<const Alternative> alternatives = {};
   /// Tried where the options name none.
   CompositionKinds compositions = {.leaf = true};
   /// Products of one input become one before the program is planned (expr: merge_products).
@@ -29,7 +40,7 @@ struct Planner {
 /// Those that exist.
 std::span<const Planner> planners();
 
-/// Their names, as a sentence has them: "none, xla, greedy or auto".
+/// Their names, as a sentence has them: "none, xla, greedy, dp, ilp or auto".
 std::string planner_names();
 
 /// kUnsupported for one that is not there yet, kInvalidInput for any other name.
