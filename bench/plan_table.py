@@ -4,7 +4,7 @@
 
 Cases are models of build/models (models/materialize.py) or of models/hlo; without any, all that are
 there. Kernels are those of the plan: what stands in a loop counts once, its bytes and times as often
-as it runs. `auto` may not be predicted to be slower than another planner: exit 1 where it is.
+as it runs. `best` may not be predicted to be slower than another planner: exit 1 where it is.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COMPARED = {"none", "xla", "greedy", "dp"}  # by auto
+COMPARED = {"none", "xla", "greedy", "dp"}  # by best
 
 
 def models():
@@ -48,7 +48,7 @@ def main():
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--weft", default=str(ROOT / "build/release/weft"))
     parser.add_argument("--targets", default="a100-40gb,x86-64-v4")
-    parser.add_argument("--planners", default="none,xla,greedy,dp,ilp,auto")
+    parser.add_argument("--planners", default="none,xla,greedy,dp,ilp,best")
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -67,7 +67,7 @@ def main():
         for c in cases:
             text.append(f"| {c} | " + " | ".join(cell(rows[c, p]) for p in planners) + " |")
             for p in planners:
-                plans = rows[c, p], rows.get((c, "auto"))
+                plans = rows[c, p], rows.get((c, "best"))
                 if p in COMPARED and all(isinstance(r, dict) for r in plans):
                     if plans[1]["predicted_us"] > plans[0]["predicted_us"] * (1 + 1e-6):
                         slower.append(f"{c} for {target}: {p}")
@@ -79,7 +79,7 @@ def main():
     else:
         print(table)
     for line in slower:
-        print(f"auto is predicted to be slower than another planner: {line}", file=sys.stderr)
+        print(f"best is predicted to be slower than another planner: {line}", file=sys.stderr)
     sys.exit(1 if slower else 0)
 
 

@@ -266,14 +266,14 @@ const PlannerCase kCases[] = {
     {"XlaPacksNothing", apart(96, 64), "h100-sxm", "xla", {"y: memory", "z: memory"}, {}},
     {"ACpuPacksNothing", apart(96, 64), "cpu", "auto", {"y: memory", "z: memory"}, {}},
     // greedy leaves the two apart, which no edge joins.
-    {"AutoTakesTheQuickestPlanOfAllPlanners",
+    {"BestTakesTheQuickestPlanOfAllPlanners",
      R"((x: f32[64], w: f32[8,8]) {
   a = exp x : f32[64]
   b = neg x : f32[64]
   c = dot_general w, w, lhs_contract={1}, rhs_contract={0} : f32[8,8]
 } -> (a, b, c))",
      "cpu",
-     "auto",
+     "best",
      {"a, b: memory elementwise", "c: compute"},
      {}},
     // Kernels that fill the device gain nothing.
