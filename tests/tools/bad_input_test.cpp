@@ -112,7 +112,8 @@ TEST_F(BadInput, OptionsThatDoNotFit) {
     more.insert(more.begin(), {"run", model, "--no-cache", "--bind", "N=2"});
     return run_weft(more);
   };
-  expect_message(run({"--plan", "fastest"}), 2, {"fastest", "none, xla, greedy, dp, ilp, best or auto"});
+  expect_message(run({"--plan", "fastest"}), 2,
+                 {"fastest", "none, xla, greedy, dp, ilp, best or auto"});
   for (const char* later : {"span", "subprogram", "chain"})
     expect_message(run({"--plan", later}), 3, {later, "not there yet", "ilp, best or auto"});
   expect_message(run({"--plan", "mine.plan"}), 2, {"cannot read the plan 'mine.plan'"});
