@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import onnx
@@ -47,15 +48,19 @@ def browser():
         yield opened
 
 
+def explain_case(name: str, folder: Path) -> Path:
+    """Of a model whose weights models/materialize.py draws."""
+    model = ROOT / f"build/models/{name}.onnx"
+    if not model.exists():
+        subprocess.run([sys.executable, ROOT / "models/materialize.py", name], check=True)
+    return explain(model, folder / "page.html")
+
+
 @pytest.fixture(scope="session")
 def bert(tmp_path_factory):
-    return explain(
-        ROOT / "build/models/bert-base-s128.onnx", tmp_path_factory.mktemp("bert") / "bert.html"
-    )
+    return explain_case("bert-base-s128", tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture(scope="session")
 def softmax(tmp_path_factory):
-    return explain(
-        ROOT / "build/models/softmax-4096x1024.onnx", tmp_path_factory.mktemp("softmax") / "s.html"
-    )
+    return explain_case("softmax-4096x1024", tmp_path_factory.mktemp("softmax"))
