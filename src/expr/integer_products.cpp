@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "expr/new_tensors.h"
+
 namespace weft {
 
 namespace {
@@ -128,8 +130,10 @@ HostTensor column_sums(const TensorExpr& e, const Scalar& read, const HostTensor
 class IntegerProducts {
  public:
   explicit IntegerProducts(TensorProgram& program)
-      : program_(program), made_by_(program.tensors.size(), -1), before_(program.steps.size()) {
-    for (const Tensor& t : program.tensors) names_.insert(t.name);
+      : program_(program),
+        made_by_(program.tensors.size(), -1),
+        before_(program.steps.size()),
+        new_tensors_(program) {
     for (size_t x = 0; x < program.exprs.size(); ++x) {
       made_by_[static_cast<size_t>(program.exprs[x].output)] = static_cast<int>(x);
     }
@@ -166,17 +170,6 @@ class IntegerProducts {
   ScalarRef folded(const TensorExpr& e, const ScalarRef& s, const std::string& name);
   ScalarRef constant_along(const std::vector<int>& axes, const std::string& name, HostTensor value);
 
-  TensorId add_tensor(const std::string& base, TensorType type, Tensor::Kind kind) {
-    Tensor t;
-    t.name = base;
-    for (int number = 1; !names_.insert(t.name).second; ++number) {
-      t.name = base + "_" + std::to_string(number);
-    }
-    t.type = std::move(type);
-    t.kind = kind;
-    program_.tensors.push_back(std::move(t));
-    return static_cast<TensorId>(program_.tensors.size()) - 1;
-  }
   /// Before the step at hand.
   void add_expr(TensorExpr e) {
     before_[step_].push_back({false, static_cast<int32_t>(program_.exprs.size())});
@@ -187,7 +180,7 @@ class IntegerProducts {
   std::vector<int> made_by_;  ///< by tensor of the model: its expression, -1 for others
   std::vector<std::vector<TensorProgram::Step>> before_;  ///< by step: what is made for it
   size_t step_ = 0;
-  std::set<std::string> names_;
+  NewTensors new_tensors_;
   std::map<TensorId, TensorId> moved_;  ///< bytes of the other sign
 };
 
@@ -287,8 +280,8 @@ void IntegerProducts::make_unsigned(Factor* q) {
     const ScalarRef wide =
         scalar_convert(scalar_read(from, DType::kI8, std::move(own)), DType::kI32);
     e.body = scalar_convert(combined(ScalarOp::kAdd, wide, int32(kSignOffset)), DType::kU8);
-    e.output =
-        add_tensor(tensor(from).name + "_u8", {DType::kU8, e.extents}, Tensor::Kind::kIntermediate);
+    e.output = new_tensors_.add(tensor(from).name + "_u8", {DType::kU8, e.extents},
+                                Tensor::Kind::kIntermediate);
     e.accumulator = DType::kU8;
     found->second = e.output;
     add_expr(std::move(e));
@@ -305,8 +298,8 @@ void IntegerProducts::make_signed(Factor* w) {
     HostTensor moved(DType::kI8, bytes.shape());
     std::ranges::transform(bytes.raw(), bytes.raw() + bytes.size(), moved.mutable_raw(),
                            [](std::byte b) { return b ^ std::byte{kSignOffset}; });
-    found->second =
-        add_tensor(tensor(from).name + "_i8", {DType::kI8, bytes.shape()}, Tensor::Kind::kConstant);
+    found->second = new_tensors_.add(tensor(from).name + "_i8", {DType::kI8, bytes.shape()},
+                                     Tensor::Kind::kConstant);
     program_.tensors.back().value = std::move(moved);
   }
   w->move(scalar_read(found->second, DType::kI8, w->value->indices), -kSignOffset);
@@ -317,7 +310,7 @@ ScalarRef IntegerProducts::constant_along(const std::vector<int>& axes, const st
   std::vector<IndexExpr> own;
   for (const int v : axes) own.push_back(IndexExpr::var(v));
   const DType type = value.dtype();
-  const TensorId t = add_tensor(name, {type, value.shape()}, Tensor::Kind::kConstant);
+  const TensorId t = new_tensors_.add(name, {type, value.shape()}, Tensor::Kind::kConstant);
   program_.tensors.back().value = std::move(value);
   return scalar_read(t, type, std::move(own));
 }
@@ -401,7 +394,7 @@ ScalarRef IntegerProducts::without_zero_points(const TensorExpr& e, const Factor
     return IndexExpr::var(static_cast<int>(std::ranges::find(kept, v) - kept.begin()));
   });
   rows.output =
-      add_tensor(name + "_rows", {DType::kI32, rows.extents}, Tensor::Kind::kIntermediate);
+      new_tensors_.add(name + "_rows", {DType::kI32, rows.extents}, Tensor::Kind::kIntermediate);
   std::vector<IndexExpr> own;
   for (const int v : kept) own.push_back(IndexExpr::var(v));
   ScalarRef sum = scalar_read(rows.output, DType::kI32, std::move(own));
@@ -447,7 +440,8 @@ bool IntegerProducts::take_apart(size_t expr) {
   TensorExpr sum = e;
   sum.accumulator = DType::kI32;
   sum.body = combined(ScalarOp::kMul, left, scalar_convert(w.value, DType::kI32));
-  sum.output = add_tensor(name + "_sums", {DType::kI32, e.extents}, Tensor::Kind::kIntermediate);
+  sum.output =
+      new_tensors_.add(name + "_sums", {DType::kI32, e.extents}, Tensor::Kind::kIntermediate);
   std::vector<IndexExpr> own;
   for (int d = 0; d < e.output_rank(); ++d) own.push_back(IndexExpr::var(d));
   ScalarRef total = scalar_read(sum.output, DType::kI32, std::move(own));

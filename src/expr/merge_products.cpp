@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
 
 #include "expr/express.h"
+#include "expr/new_tensors.h"
 
 namespace weft {
 namespace {
@@ -59,11 +59,11 @@ class ProductMerging {
       : program_(program),
         uses_(tensor_uses(program)),
         steps_(program.steps.size()),
-        gathered_(program.tensors.size(), false) {
+        gathered_(program.tensors.size(), false),
+        new_tensors_(program) {
     for (size_t s = 0; s < program.steps.size(); ++s) {
       steps_[s] = {program.steps[s]};
     }
-    for (const Tensor& t : program.tensors) names_.insert(t.name);
     for (const TensorExpr& e : program.exprs) {
       visit(e.body, [&](const Scalar& s) {
         const bool gathers = s.kind == Scalar::Kind::kRead && !s.operands.empty();
@@ -180,18 +180,6 @@ class ProductMerging {
     std::vector<int64_t> offsets;
   };
 
-  TensorId add_tensor(const std::string& base, TensorType type, Tensor::Kind kind) {
-    Tensor t;
-    t.name = base;
-    for (int number = 1; !names_.insert(t.name).second; ++number) {
-      t.name = base + "_" + std::to_string(number);
-    }
-    t.type = std::move(type);
-    t.kind = kind;
-    program_.tensors.push_back(std::move(t));
-    return static_cast<TensorId>(program_.tensors.size()) - 1;
-  }
-
   /// The constants as one; those of an unrolled loop are joined once for all its steps.
   TensorId joined_constant(const std::vector<TensorId>& parts, size_t axis) {
     const auto [known, fresh] = joined_.try_emplace({parts, axis}, -1);
@@ -202,8 +190,8 @@ class ProductMerging {
     std::vector<HostTensor> values;
     for (const TensorId t : parts) values.push_back(tensor(t).value);
     HostTensor value = concatenated(values, axis);
-    const TensorId id = add_tensor(tensor(parts[0]).name + "_packed",
-                                   {value.dtype(), value.shape()}, Tensor::Kind::kConstant);
+    const TensorId id = new_tensors_.add(tensor(parts[0]).name + "_packed",
+                                         {value.dtype(), value.shape()}, Tensor::Kind::kConstant);
     program_.tensors[static_cast<size_t>(id)].value = std::move(value);
     return id;
   }
@@ -245,7 +233,7 @@ class ProductMerging {
     TensorType type = first.type;
     type.shape[static_cast<size_t>(row.axis)] = extent;
     e.extents = type.shape;
-    row.merged = add_tensor(first.name + "_packed", type, Tensor::Kind::kIntermediate);
+    row.merged = new_tensors_.add(first.name + "_packed", type, Tensor::Kind::kIntermediate);
     e.output = row.merged;
     e.origins.clear();
     for (const size_t x : exprs) {
@@ -430,7 +418,7 @@ class ProductMerging {
   std::vector<std::vector<TensorProgram::Step>> steps_;
   std::vector<bool> gathered_;  ///< read at a runtime index
   std::map<TensorId, Slice> slices_;
-  std::set<std::string> names_;
+  NewTensors new_tensors_;
   std::map<std::pair<std::vector<TensorId>, size_t>, TensorId> joined_;
 };
 
