@@ -27,10 +27,12 @@
 #include "kernel/stream_outputs.h"
 #include "plan/planners/plan_fusion.h"
 #include "rewrite/fold_constants.h"
+#include "rewrite/hoist_from_scans.h"
 #include "rewrite/inline_constant_if.h"
 #include "rewrite/merge_equal_nodes.h"
 #include "rewrite/narrow_regions.h"
 #include "rewrite/remove_dead_nodes.h"
+#include "rewrite/roll_loops.h"
 #include "rewrite/simplify_graph.h"
 #include "rewrite/unroll_scans.h"
 #include "runtime/thread_pool.h"
@@ -57,6 +59,11 @@ Result<bool> run_narrow_regions(Compilation& c) { return narrow_regions(c.graph,
 Result<bool> run_unroll(Compilation& c) {
   return c.options.unroll && unroll_scans(c.graph, kUnrollTrips);
 }
+/// On a GPU steps of several layers or directions that are written out share launches, which scans
+/// do not yet.
+bool keeps_loops(const Compilation& c) { return !c.options.unroll && !c.target.is_gpu(); }
+Result<bool> run_roll(Compilation& c) { return keeps_loops(c) && roll_loops(c.graph); }
+Result<bool> run_hoist(Compilation& c) { return keeps_loops(c) && hoist_from_scans(c.graph); }
 Result<bool> run_simplify(Compilation& c) { return simplify_graph(c.graph); }
 Result<bool> run_merge_equal(Compilation& c) { return merge_equal_nodes(c.graph); }
 Result<bool> run_remove_dead(Compilation& c) { return remove_dead_nodes(c.graph); }
@@ -294,6 +301,8 @@ constexpr Pass kPasses[] = {
     {"simplify", "graph", run_simplify},
     {"merge-equal-nodes", "graph", run_merge_equal},
     {"remove-dead-nodes", "graph", run_remove_dead},
+    {"roll-loops", "graph", run_roll},
+    {"hoist-from-scans", "graph", run_hoist},
     {"express", "tensor-program", run_express},
     {"sink-constants", "tensor-program", run_sink_constants},
     {"fold-movement", "tensor-program", run_fold_movement},

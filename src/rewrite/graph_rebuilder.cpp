@@ -53,6 +53,17 @@ ValueId GraphRebuilder::add(GraphOp op, Attributes attrs, std::vector<ValueId> o
   return *result;
 }
 
+std::vector<ValueId> GraphRebuilder::add_node(GraphOp op, Attributes attrs,
+                                              std::vector<ValueId> operands,
+                                              std::vector<std::shared_ptr<const Graph>> regions,
+                                              int32_t origin) {
+  graph_.current_origin = origin;
+  auto results = graph_.add(op, std::move(attrs), std::move(operands), {}, std::move(regions));
+  WEFT_CHECK(results.ok(), results.error().message);
+  note_results(graph_.nodes.back());
+  return *results;
+}
+
 ValueId GraphRebuilder::add_constant(HostTensor value, int32_t origin) {
   return add(GraphOp::kConstant, ConstantAttrs{std::move(value)}, {}, origin);
 }

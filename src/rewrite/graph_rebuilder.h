@@ -38,6 +38,9 @@ class GraphRebuilder {
   ValueId add(GraphOp op, Attributes attrs, std::vector<ValueId> operands, int32_t origin,
               const TensorType& hint = {});
   ValueId add_constant(HostTensor value, int32_t origin);
+  /// A new node of several results or with regions.
+  std::vector<ValueId> add_node(GraphOp op, Attributes attrs, std::vector<ValueId> operands,
+                                std::vector<std::shared_ptr<const Graph>> regions, int32_t origin);
   /// The nodes of `region` on the given arguments; returns its outputs.
   std::vector<ValueId> add_region(const Graph& region, std::span<const ValueId> arguments,
                                   int32_t origin);

@@ -39,6 +39,8 @@ class Simplifier {
   Rewrite slice_of_pad(const CandidateNode& c, const Node& pad);
   Rewrite simplify_pad(const CandidateNode& c);
   Rewrite simplify_concat(const CandidateNode& c);
+  /// Slices of one tensor that follow each other along `axis` become one.
+  bool join_slices(std::vector<ValueId>& operands, size_t axis);
   Rewrite simplify_gather(const CandidateNode& c);
   Rewrite simplify_reduce(const CandidateNode& c);
 

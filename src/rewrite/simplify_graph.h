@@ -14,6 +14,7 @@ namespace weft {
 /// power of two (a product), float32 square by pow (a product).
 ///     b = transpose a {1,0}; c = transpose b {1,0}   ->   c is a
 ///     b = concat x, y;       c = slice b inside x    ->   c = slice x
+///     c = concat (slice x of 0 to 2), (slice x of 2 to 5)   ->   c = slice x of 0 to 5
 /// Sums with +0 stay for floats: -0 + +0 is +0.
 /// Returns whether the graph changed.
 bool simplify_graph(Graph& graph);

@@ -209,9 +209,37 @@ Simplifier::Rewrite Simplifier::simplify_concat(const CandidateNode& c) {
       operands.push_back(v);
     }
   }
+  changed = join_slices(operands, static_cast<size_t>(axis)) || changed;
   if (!changed) return std::nullopt;
   if (operands.empty()) return c.operands[0];
   return make({GraphOp::kConcat, c.attrs, std::move(operands), c.type, c.origin});
+}
+
+bool Simplifier::join_slices(std::vector<ValueId>& operands, size_t axis) {
+  const auto continues = [&](ValueId before, ValueId v) {
+    const Node *a = made_by(before, GraphOp::kSlice), *b = made_by(v, GraphOp::kSlice);
+    if (a == nullptr || b == nullptr || a->operands != b->operands) return false;
+    SliceAttrs next = std::get<SliceAttrs>(a->attrs);
+    const auto& attrs = std::get<SliceAttrs>(b->attrs);
+    next.start[axis] += shape(before)[axis] * next.step[axis];
+    return next.start == attrs.start && next.step == attrs.step;
+  };
+  std::vector<ValueId> joined;
+  for (size_t begin = 0, end = 1; begin < operands.size(); begin = end++) {
+    while (end < operands.size() && continues(operands[end - 1], operands[end])) ++end;
+    const Node* first = end - begin > 1 ? made_by(operands[begin], GraphOp::kSlice) : nullptr;
+    if (first == nullptr) {
+      joined.push_back(operands[begin]);
+      continue;
+    }
+    CandidateNode slice{GraphOp::kSlice, first->attrs, first->operands, type(operands[begin]),
+                        first->origin};
+    for (size_t i = begin + 1; i < end; ++i) slice.type.shape[axis] += shape(operands[i])[axis];
+    joined.push_back(make(std::move(slice)));
+  }
+  if (joined.size() == operands.size()) return false;
+  operands = std::move(joined);
+  return true;
 }
 
 Simplifier::Rewrite Simplifier::simplify_gather(const CandidateNode& c) {

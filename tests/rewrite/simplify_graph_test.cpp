@@ -176,5 +176,26 @@ TEST(SimplifyGraph, ConvertsJoinWhenTheMiddleLosesNothing) {
 } -> (y))");
 }
 
+TEST(SimplifyGraph, JoinsSlicesThatFollowEachOther) {
+  expect_rewrite(simplify_graph, R"((x: f32[6,4], y: f32[6,4]) {
+  a = slice x, start={0,1}, step={1,1} : f32[2,2]
+  b = slice x, start={2,1}, step={1,1} : f32[3,2]
+  c = slice x, start={5,2}, step={1,1} : f32[1,2]
+  d = slice y, start={3,0}, step={-1,1} : f32[2,2]
+  e = slice y, start={1,0}, step={-1,1} : f32[2,2]
+  z = concat a, b, c, d, e, axis=0 : f32[10,2]
+} -> (z))",
+                 R"((x: f32[6,4], y: f32[6,4]) {
+  a = slice x, start={0,1}, step={1,1} : f32[2,2]
+  b = slice x, start={2,1}, step={1,1} : f32[3,2]
+  c = slice x, start={5,2}, step={1,1} : f32[1,2]
+  d = slice y, start={3,0}, step={-1,1} : f32[2,2]
+  e = slice y, start={1,0}, step={-1,1} : f32[2,2]
+  v8 = slice x, start={0,1}, step={1,1} : f32[5,2]
+  v9 = slice y, start={3,0}, step={-1,1} : f32[4,2]
+  v10 = concat v8, c, v9, axis=0 : f32[10,2]
+} -> (z=v10))");
+}
+
 }  // namespace
 }  // namespace weft
