@@ -1,6 +1,8 @@
 #include "expr/dependence.h"
 
 #include <algorithm>
+#include <set>
+#include <span>
 
 namespace weft {
 namespace {
@@ -79,8 +81,7 @@ DependenceClass dependence_class(const TensorExpr& expr, TensorId read) {
 }
 
 double ExprCost::intensity() const {
-  const int64_t bytes = bytes_read + bytes_written;
-  return bytes == 0 ? 0 : static_cast<double>(flops) / static_cast<double>(bytes);
+  return elements == 0 ? 0 : static_cast<double>(flops) / static_cast<double>(elements);
 }
 
 int64_t distinct_elements(const TensorProgram& program, const TensorExpr& expr,
@@ -127,10 +128,14 @@ ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr) {
   int64_t work = expr.reduce_extents.empty() ? 0 : 1;
   visit(expr.body, [&](const Scalar& s) { work += counts_as_work(s) ? 1 : 0; });
   cost.flops = saturating_mul(work, point_count(expr));
-  for (const auto& [t, bytes] : bytes_read_by_tensor(program, expr))
+  for (const auto& [t, bytes] : bytes_read_by_tensor(program, expr)) {
     cost.bytes_read = saturating_add(cost.bytes_read, bytes);
+    const DType type = program.tensors[static_cast<size_t>(t)].type.dtype;
+    cost.elements = saturating_add(cost.elements, bytes / byte_size(type));
+  }
   const DType type = program.tensors[static_cast<size_t>(expr.output)].type.dtype;
   cost.bytes_written = saturating_mul(size_of(program, expr.output), byte_size(type));
+  cost.elements = saturating_add(cost.elements, size_of(program, expr.output));
   return cost;
 }
 
@@ -143,12 +148,46 @@ int64_t flops_at_peak(const TensorProgram& program, const TensorExpr& expr) {
   return saturating_mul(2 * slots, point_count(expr));
 }
 
+namespace {
+
+std::span<const TensorId> made_by(const TensorProgram& program, int32_t step) {
+  const TensorProgram::Step& s = program.steps[static_cast<size_t>(step)];
+  const auto index = static_cast<size_t>(s.index);
+  if (s.opaque) return program.opaques[index].results;
+  return {&program.exprs[index].output, 1};
+}
+
+/// Whether a path leads from one of the steps (ascending) to another of them.
+bool depend_on_each_other(const TensorProgram& program, const TensorUses& uses,
+                          const std::vector<int32_t>& steps) {
+  std::set<int32_t> behind;  // steps that depend on a member, and are looked at in their order
+  const auto add_readers = [&](int32_t step) {
+    for (TensorId t : made_by(program, step)) {
+      for (int32_t reader : uses.consumers[static_cast<size_t>(t)]) {
+        if (reader <= steps.back()) behind.insert(reader);
+      }
+    }
+  };
+  for (int32_t step : steps) add_readers(step);
+  while (!behind.empty()) {
+    const int32_t step = *behind.begin();
+    if (std::ranges::binary_search(steps, step)) return true;
+    behind.erase(behind.begin());
+    add_readers(step);
+  }
+  return false;
+}
+
+}  // namespace
+
 std::vector<ReuseSet> reuse_sets(const TensorProgram& program) {
   const TensorUses uses = tensor_uses(program);
   std::vector<ReuseSet> sets;
   for (size_t t = 0; t < uses.consumers.size(); ++t) {
-    if (uses.consumers[t].size() < 2) continue;
-    sets.push_back({static_cast<TensorId>(t), uses.consumers[t]});
+    const std::vector<int32_t>& readers = uses.consumers[t];
+    if (readers.size() < 2) continue;
+    sets.push_back(
+        {static_cast<TensorId>(t), readers, depend_on_each_other(program, uses, readers)});
   }
   return sets;
 }

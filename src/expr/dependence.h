@@ -7,7 +7,7 @@
 namespace weft {
 
 /// How one element of an expression depends on a tensor that it reads (Souffle §4,
-/// "one-relies-on-one/many"). Awaited by the planner `subprogram`.
+/// "one-relies-on-one/many").
 enum class DependenceClass : uint8_t { kOneToOne, kOneToMany };
 DependenceClass dependence_class(const TensorExpr& expr, TensorId read);
 
@@ -17,7 +17,8 @@ struct ExprCost {
   int64_t flops = 0;
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
-  double intensity() const;  ///< flops per byte moved; compute-bound above Souffle's threshold 3
+  int64_t elements = 0;      ///< distinct ones read and written
+  double intensity() const;  ///< flops per element read or written (Souffle §5.4)
 };
 ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr);
 
@@ -33,16 +34,18 @@ std::map<TensorId, int64_t> bytes_read_by_tensor(const TensorProgram& program,
 /// of the map.
 int64_t distinct_elements(const TensorProgram& program, const TensorExpr& expr, const Scalar& read);
 
-/// Expressions that read the same tensor (reuse sets), keyed by tensor; only those of two members
-/// or more. Awaited by the planner `subprogram`.
+/// Souffle §5.4: an expression of at least this intensity is compute-intensive.
+inline constexpr double kComputeIntensive = 3;
+
+/// Expressions that read the same tensor (Souffle §5.1); only sets of two members or more.
 struct ReuseSet {
   TensorId tensor = -1;
   std::vector<int32_t> readers;  ///< positions in steps
+  bool temporal = false;         ///< some reader depends on another; else the reuse is spatial
 };
 std::vector<ReuseSet> reuse_sets(const TensorProgram& program);
 
-/// First and last step at which each tensor is alive; outputs live to the end. Awaited by the
-/// planner `subprogram`.
+/// First and last step at which each tensor is alive; outputs live to the end (Souffle §5.1).
 struct LiveRange {
   int32_t first = 0, last = 0;
 };

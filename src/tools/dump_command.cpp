@@ -7,6 +7,7 @@
 #include "driver/passes.h"
 #include "driver/print_level.h"
 #include "driver/round_trip.h"
+#include "expr/print_analysis.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
 #include "tools/progress_bar.h"
@@ -19,6 +20,8 @@ struct DumpCommand {
   ModelOptions model;
   std::vector<std::string> stages;
   bool check = false;
+  bool analysis = false;
+  double intensity = kComputeIntensive;
 };
 
 /// What `weft explain --json` prints; beside the levels, it is of a plan.
@@ -43,6 +46,8 @@ Status dump(const DumpCommand& o) {
     }
     WEFT_ASSIGN_OR_RETURN(const std::string text, print_level(*c, stage));
     fmt::print("{}", text);
+    if (o.analysis && stage == "tensor-program")
+      fmt::print("{}", print_analysis(c->tensors, o.intensity));
   }
   if (o.check) WEFT_RETURN_IF_ERROR(check_round_trips(*c));
   if (o.model.timings) print_timings(c->timings, c->kernels_from_cache, c->unique_kernels);
@@ -65,6 +70,13 @@ void add_dump_command(CLI::App& app, Status& status) {
           {"graph", "tensor-program", "plan", "tile-program", "kernel", "code", kExplanation}));
   command->add_flag("--check", o->check,
                     "Parse what every level prints, and fail where it does not print the same");
+  command->add_flag("--analysis", o->analysis,
+                    "Behind the tensor program: dependences, intensities, reuse and live ranges");
+  command
+      ->add_option("--intensity", o->intensity,
+                   "Operations per element from which on an expression counts as compute-intensive")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->callback([o, &status] { status = dump(*o); });
 }
 

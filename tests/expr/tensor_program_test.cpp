@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "expr/dependence.h"
+#include "expr/print_analysis.h"
 #include "tests/expr/expr_testing.h"
 
 namespace weft {
@@ -116,6 +117,38 @@ TEST(Dependence, ClassesCostAndReuse) {
   const std::vector<LiveRange> live = live_ranges(*parsed);
   EXPECT_EQ(live[static_cast<size_t>(a.output)].last, 1);
   EXPECT_EQ(live[static_cast<size_t>(y.output)].last, 3);
+}
+
+TEST(Analysis, SaysClassesIntensitiesReuseAndLiveRanges) {
+  const Result<TensorProgram> parsed = parse_tensor_program(R"(program {
+    input x: f32[64,32]
+    input w: f32[32,16]
+    input v: f32[32,16]
+    m: f32[64] = max[32]:f32 x[d0, r0]
+    d: f32[64,32] = x[d0, d1] - m[d0]
+    p: f32[64,16] = contraction sum[32]:f32 d[d0, r0] * w[r0, d1]
+    q: f32[64,16] = contraction sum[32]:f32 d[d0, r0] * v[r0, d1]
+    y: f32[64,16] = p[d0, d1] + q[d0, d1]
+    output y as y
+  })");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(print_analysis(*parsed), R"(0 m: memory, 1.0 an element; x many
+1 d: memory, 0.5 an element; x one, m one
+2 p: compute, 18.3 an element; d many, w many
+3 q: compute, 18.3 an element; d many, v many
+4 y: memory, 0.3 an element; p one, q one
+reuse x: 0, 1 temporal
+reuse d: 2, 3 spatial
+live x: 0 to 1
+live w: 0 to 2
+live v: 0 to 3
+live m: 0 to 1
+live d: 1 to 3
+live p: 2 to 4
+live q: 3 to 4
+live y: 4 to 5
+)");
+  EXPECT_NE(print_analysis(*parsed, 20).find("2 p: memory"), std::string::npos);
 }
 
 TEST(Layouts, OffsetsFollowThePhysicalOrder) {
