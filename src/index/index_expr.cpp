@@ -134,6 +134,9 @@ IndexSum::Term term_of(const IndexExpr& e) {
   return {e, 1};
 }
 
+/// Terms that most sums have at most: memory for them is asked for once.
+constexpr size_t kUsualTerms = 4;
+
 IndexExpr multiple(const IndexExpr& atom, int64_t coefficient) {
   return coefficient == 1 ? atom : make_index(IndexOp::kMul, atom, IndexExpr(coefficient));
 }
@@ -142,19 +145,18 @@ IndexExpr multiple(const IndexExpr& atom, int64_t coefficient) {
 
 IndexSum take_apart(const IndexExpr& e) {
   IndexSum sum;
-  IndexExpr rest = e;
-  if (rest.op() == IndexOp::kAdd && rest.rhs().is_const()) {
-    sum.constant = rest.rhs().constant();
-    rest = IndexExpr(rest.lhs());
-  } else if (rest.is_const()) {
-    sum.constant = rest.constant();
+  const IndexExpr* rest = &e;
+  if (rest->op() == IndexOp::kAdd && rest->rhs().is_const()) {
+    sum.constant = rest->rhs().constant();
+    rest = &rest->lhs();
+  } else if (rest->is_const()) {
+    sum.constant = rest->constant();
     return sum;
   }
-  while (rest.op() == IndexOp::kAdd) {
-    sum.terms.push_back(term_of(rest.rhs()));
-    rest = IndexExpr(rest.lhs());
-  }
-  sum.terms.push_back(term_of(rest));
+  sum.terms.reserve(kUsualTerms);
+  for (; rest->op() == IndexOp::kAdd; rest = &rest->lhs())
+    sum.terms.push_back(term_of(rest->rhs()));
+  sum.terms.push_back(term_of(*rest));
   std::reverse(sum.terms.begin(), sum.terms.end());
   return sum;
 }
@@ -195,6 +197,13 @@ IndexExpr operator+(const IndexExpr& a, const IndexExpr& b) {
   if (a.is_const() && b.is_const()) return IndexExpr(checked_add(a.constant(), b.constant()));
   if (a.is_const(0)) return b;
   if (b.is_const(0)) return a;
+  if (a.is_const()) return b + a;
+  if (b.is_const()) {
+    const bool has_constant = a.op() == IndexOp::kAdd && a.rhs().is_const();
+    if (!has_constant) return make_index(IndexOp::kAdd, a, b);
+    const int64_t constant = checked_add(a.rhs().constant(), b.constant());
+    return constant == 0 ? a.lhs() : make_index(IndexOp::kAdd, a.lhs(), IndexExpr(constant));
+  }
   const IndexSum x = take_apart(a), y = take_apart(b);
   IndexSum sum;
   sum.constant = checked_add(x.constant, y.constant);
@@ -494,7 +503,10 @@ void collect_variables(const IndexExpr& e, std::vector<int>& ids) {
 
 std::vector<int> variables(const IndexExpr& e) {
   std::vector<int> ids;
+  if (e.is_const()) return ids;
+  ids.reserve(kUsualTerms);
   collect_variables(e, ids);
+  if (ids.size() < 2) return ids;
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
@@ -516,6 +528,7 @@ int64_t AffineForm::coefficient(int id) const {
 bool as_affine(const IndexExpr& e, AffineForm* form) {
   if (!node_of(e).affine) return false;
   form->terms.clear();
+  form->terms.reserve(kUsualTerms);
   form->constant = 0;
   const IndexExpr* rest = &e;
   while (true) {

@@ -61,7 +61,8 @@ class PlaceComparison {
     const TileVarId u = axis_of(program_, read);
     const bool aligned =
         u >= 0 &&
-        simplify((read - IndexExpr::var(u)) - (made - IndexExpr::var(v)), range).is_const(0);
+        (read == made ||
+         simplify((read - IndexExpr::var(u)) - (made - IndexExpr::var(v)), range).is_const(0));
     if (!program_.cpu && u >= 0) find_picked(own, placed_digits(read_, u), aligned);
     if (aligned) return compare_digits(own, placed_digits(read_, u));
     if (u == -1) {
