@@ -1,7 +1,6 @@
 #include "cost/estimate.h"
 
 #include <algorithm>
-#include <set>
 
 #include "expr/dependence.h"
 
@@ -45,27 +44,33 @@ double latency_us(int64_t bytes, int64_t flops, const Target& target) {
 
 CostModel::CostModel(const TensorProgram& program, const Target& target)
     : program_(program), target_(target) {
-  for (const TensorExpr& e : program.exprs)
-    work_.push_back({expr_cost(program, e).flops, bytes_read_by_tensor(program, e)});
+  work_.reserve(program.exprs.size());
+  for (const TensorExpr& e : program.exprs) {
+    const std::map<TensorId, int64_t> read = bytes_read_by_tensor(program, e);
+    work_.push_back({flops_of(e), {read.begin(), read.end()}});
+  }
 }
 
 Estimate CostModel::estimate(std::span<const ExprId> exprs,
                              std::span<const TensorId> outputs) const {
   Estimate out;
-  std::set<TensorId> made;
-  for (const ExprId e : exprs) made.insert(program_.exprs[static_cast<size_t>(e)].output);
-  std::map<TensorId, int64_t> read;
+  std::vector<TensorId> made;
+  std::vector<std::pair<TensorId, int64_t>> read;
   for (const ExprId e : exprs) {
     const Work& work = work_[static_cast<size_t>(e)];
     out.flops = saturating_add(out.flops, work.flops);
-    for (const auto& [t, bytes] : work.read) {
-      if (made.count(t) != 0) continue;
-      int64_t& all = read[t];
-      // Two expressions may read the same elements or others: the larger part, not the sum.
-      all = std::max(all, bytes);
-    }
+    made.push_back(program_.exprs[static_cast<size_t>(e)].output);
+    read.insert(read.end(), work.read.begin(), work.read.end());
   }
-  for (const auto& [t, bytes] : read) out.bytes_read = saturating_add(out.bytes_read, bytes);
+  std::ranges::sort(made);
+  std::ranges::sort(read);
+  for (size_t i = 0; i < read.size(); ++i) {
+    const auto [t, bytes] = read[i];
+    // Two expressions may read the same elements or others: the larger part, not the sum.
+    const bool is_largest = i + 1 == read.size() || read[i + 1].first != t;
+    if (is_largest && !std::ranges::binary_search(made, t))
+      out.bytes_read = saturating_add(out.bytes_read, bytes);
+  }
   for (const TensorId t : outputs)
     out.bytes_written = saturating_add(out.bytes_written, bytes_of(program_, t));
   out.microseconds =

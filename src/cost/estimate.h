@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "expr/tensor_program.h"
@@ -43,7 +43,7 @@ class CostModel {
  private:
   struct Work {
     int64_t flops = 0;
-    std::map<TensorId, int64_t> read;  ///< bytes, by tensor
+    std::vector<std::pair<TensorId, int64_t>> read;  ///< bytes, by tensor
   };
   const TensorProgram& program_;
   const Target& target_;

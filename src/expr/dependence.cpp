@@ -90,6 +90,10 @@ int64_t distinct_elements(const TensorProgram& program, const TensorExpr& expr,
   int64_t count = 1;
   for (size_t a = 0; a < read.indices.size(); ++a) {
     const IndexExpr& index = read.indices[a];
+    if (index.is_var() && index.var_id() < kRuntimeIndexBase) {
+      count = saturating_mul(count, std::min(shape[a], expr.range(index.var_id()).hi + 1));
+      continue;
+    }
     int64_t combinations = 1;
     bool runtime = false;
     for (const int id : variables(index)) {
@@ -123,11 +127,15 @@ std::map<TensorId, int64_t> bytes_read_by_tensor(const TensorProgram& program,
   return touched;
 }
 
-ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr) {
-  ExprCost cost;
+int64_t flops_of(const TensorExpr& expr) {
   int64_t work = expr.reduce_extents.empty() ? 0 : 1;
   visit(expr.body, [&](const Scalar& s) { work += counts_as_work(s) ? 1 : 0; });
-  cost.flops = saturating_mul(work, point_count(expr));
+  return saturating_mul(work, point_count(expr));
+}
+
+ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr) {
+  ExprCost cost;
+  cost.flops = flops_of(expr);
   for (const auto& [t, bytes] : bytes_read_by_tensor(program, expr)) {
     cost.bytes_read = saturating_add(cost.bytes_read, bytes);
     const DType type = program.tensors[static_cast<size_t>(t)].type.dtype;

@@ -22,6 +22,9 @@ struct ExprCost {
 };
 ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr);
 
+/// Its scalar operations alone.
+int64_t flops_of(const TensorExpr& expr);
+
 /// Flops that take as long at the peak of multiply-adds: an operation by itself takes the slot of a
 /// multiply-add, a division that of ten, an elementary function is some fifteen instructions.
 int64_t flops_at_peak(const TensorProgram& program, const TensorExpr& expr);
