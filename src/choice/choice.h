@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "expr/text_cursor.h"
-#include "support/hash.h"
 #include "tile/tile_program.h"
 
 /// What a template of src/schedule decided for one group: values over the common axes of the
@@ -154,7 +153,5 @@ std::string print(const Composition& composition);
 Result<Choice> parse_choice(TextCursor& cursor);
 Result<BlockPartition> parse_partition(TextCursor& cursor);
 Result<Composition> parse_composition(TextCursor& cursor);
-/// Of the printed text.
-Hash128 choice_hash(const Composition& composition);
 
 }  // namespace weft

@@ -147,6 +147,4 @@ Result<Composition> parse_composition(TextCursor& cursor) {
   return out;
 }
 
-Hash128 choice_hash(const Composition& composition) { return hash128(print(composition)); }
-
 }  // namespace weft

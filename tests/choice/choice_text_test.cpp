@@ -47,14 +47,6 @@ TEST(ChoiceText, PrintsAndParses) {
   }
 }
 
-TEST(ChoiceText, HashesWhatItPrints) {
-  for (const char* a : kTexts) {
-    for (const char* b : kTexts) {
-      EXPECT_EQ(choice_hash(*read(a)) == choice_hash(*read(b)), std::string_view(a) == b);
-    }
-  }
-}
-
 struct BadText {
   const char* text;
   const char* error;
