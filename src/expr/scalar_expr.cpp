@@ -2,8 +2,8 @@
 
 #include <bit>
 #include <set>
-#include <unordered_map>
 
+#include "expr/node_map.h"
 #include "support/check.h"
 
 namespace weft {
@@ -186,38 +186,6 @@ class Comparison {
   std::set<std::pair<const Scalar*, const Scalar*>> equal_;
 };
 
-/// Whether a walk may come by a node again: an owner is a node above it at most once each.
-bool is_shared(const ScalarRef& s) { return s.use_count() > 1; }
-
-/// What is known about nodes by their address: most bodies have a dozen, which a list holds best.
-template <typename Value>
-class NodeMap {
- public:
-  const Value* find(const Scalar* node) const {
-    if (large_.empty()) {
-      for (const auto& [key, value] : small_) {
-        if (key == node) return &value;
-      }
-      return nullptr;
-    }
-    const auto found = large_.find(node);
-    return found == large_.end() ? nullptr : &found->second;
-  }
-  void insert(const Scalar* node, Value value) {
-    if (large_.empty() && small_.size() < kSmall) {
-      small_.emplace_back(node, std::move(value));
-      return;
-    }
-    if (large_.empty()) large_.insert(small_.begin(), small_.end());
-    large_.emplace(node, std::move(value));
-  }
-
- private:
-  static constexpr size_t kSmall = 24;
-  std::vector<std::pair<const Scalar*, Value>> small_;
-  std::unordered_map<const Scalar*, Value> large_;
-};
-
 class ScalarHash {
  public:
   size_t of(const ScalarRef& s) {
@@ -314,12 +282,8 @@ class Rewriter {
   NodeMap<ScalarRef> done_;
 };
 
-void visit_node(const ScalarRef& s, NodeMap<bool>& seen,
-                const std::function<void(const Scalar&)>& call) {
-  if (is_shared(s)) {
-    if (seen.find(s.get()) != nullptr) return;
-    seen.insert(s.get(), true);
-  }
+void visit_node(const ScalarRef& s, NodeSet& seen, const std::function<void(const Scalar&)>& call) {
+  if (is_shared(s) && !seen.insert(s.get())) return;
   for (const ScalarRef& o : s->operands) visit_node(o, seen, call);
   if (s->fill) visit_node(s->fill, seen, call);
   call(*s);
@@ -366,7 +330,7 @@ ScalarRef rewrite(const ScalarRef& s, const std::function<IndexExpr(int var)>& i
 }
 
 void visit(const ScalarRef& s, const std::function<void(const Scalar&)>& visit) {
-  NodeMap<bool> seen;
+  NodeSet seen;
   visit_node(s, seen, visit);
 }
 

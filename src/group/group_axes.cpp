@@ -1,7 +1,6 @@
 #include "group/group_axes.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 
@@ -13,12 +12,6 @@ int GroupAxes::producer(TensorId t) const {
 }
 
 namespace {
-
-std::string expr_name(const TensorProgram& program, ExprId e) {
-  return program.tensors[static_cast<size_t>(program.exprs[static_cast<size_t>(e)].output)].name;
-}
-
-Error refuse(const std::string& reason) { return {ErrorCode::kUnsupported, reason}; }
 
 /// Union-find over the axes of all expressions.
 class AxisClasses {
@@ -38,6 +31,13 @@ class AxisClasses {
 
  private:
   std::vector<int> parent_;
+};
+
+/// A read of an expression of the group.
+struct Read {
+  int position;
+  const Leaf* leaf;
+  int from;  ///< the position of what makes it, -1 of what comes from outside
 };
 
 using VariablePairs = std::vector<std::pair<int, int>>;
@@ -61,6 +61,11 @@ bool pair_affine(const AffineForm& a, const AffineForm& b, VariablePairs* pairs)
 
 /// The same of any indices: `a/14` and `c/14` -> (a, c). False where they differ otherwise.
 bool pair_variables(const IndexExpr& x, const IndexExpr& y, VariablePairs* pairs) {
+  if (x.is_var() && y.is_var()) {
+    if (std::max(x.var_id(), y.var_id()) >= kRuntimeIndexBase) return false;
+    pairs->emplace_back(x.var_id(), y.var_id());
+    return true;
+  }
   AffineForm a, b;
   const bool affine = as_affine(x, &a);
   if (affine != as_affine(y, &b)) return false;
@@ -73,155 +78,217 @@ bool pair_variables(const IndexExpr& x, const IndexExpr& y, VariablePairs* pairs
 /// other along its axis: max_j x[i,j] and x[i,j] - m[i]; nor need what only feeds the reduction,
 /// sum_j x[i,j]*x[i,j]. Where all other indices agree they walk that axis together. Parts of a
 /// group that hand each other nothing walk all axes of what they read together: exp x and neg x.
-void link_shared_inputs(const TensorProgram& program, const Group& group, const GroupAxes& axes,
-                        const std::vector<int>& first, AxisClasses* classes) {
-  struct Read {
-    int position;
-    const Scalar* scalar;
-  };
-  std::map<int, std::vector<Read>> reads;
-  for (size_t i = 0; i < group.exprs.size(); ++i) {
-    visit(program.exprs[static_cast<size_t>(group.exprs[i])].body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead && axes.producer(s.symbol) < 0)
-        reads[s.symbol].push_back({static_cast<int>(i), &s});
-    });
+class SharedInputs {
+ public:
+  /// `first` has the first of each expression's axes among those of all, and how many there are.
+  SharedInputs(const TensorProgram& program, const Group& group, const std::vector<Read>& reads,
+               const std::vector<int>& first, AxisClasses* classes)
+      : program_(program),
+        group_(group),
+        reads_(reads),
+        first_(first),
+        classes_(*classes),
+        parts_(group.exprs.size()) {}
+
+  void link() {
+    std::vector<const Read*> outside;
+    for (const Read& r : reads_) {
+      if (r.from < 0) outside.push_back(&r);
+    }
+    std::ranges::sort(outside, {}, [](const Read* r) { return std::pair(r->leaf->symbol, r); });
+    for (size_t a = 0; a < outside.size(); ++a) {
+      for (size_t b = a + 1; b < outside.size(); ++b) {
+        if (outside[b]->leaf->symbol != outside[a]->leaf->symbol) break;
+        if (outside[a]->position != outside[b]->position) link(*outside[a], *outside[b]);
+      }
+    }
   }
-  const auto expr = [&](int p) -> const TensorExpr& {
-    return program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(p)])];
-  };
-  const auto meets_itself = [&](int a, int b) {
-    for (size_t i = 0; i + 1 < first.size(); ++i) {
+
+ private:
+  const TensorExpr& expr(int p) const {
+    return program_.exprs[static_cast<size_t>(group_.exprs[static_cast<size_t>(p)])];
+  }
+  int class_of(const Read& read, int axis) {
+    return classes_.find(first_[static_cast<size_t>(read.position)] + axis);
+  }
+
+  /// What only links ask: which classes are reduced, and which parts of the group hand each other
+  /// something.
+  void look_at_group() {
+    reduced_.assign(static_cast<size_t>(first_.back()), false);
+    for (size_t i = 0; i + 1 < first_.size(); ++i) {
+      const TensorExpr& e = expr(static_cast<int>(i));
+      for (int a = e.output_rank(); a < e.axis_count(); ++a)
+        reduced_[static_cast<size_t>(classes_.find(first_[i] + a))] = true;
+    }
+    for (const Read& r : reads_) {
+      if (r.from >= 0) parts_.unite(r.position, r.from);
+    }
+  }
+
+  bool meets_itself(int a, int b) {
+    for (size_t i = 0; i + 1 < first_.size(); ++i) {
       bool has_a = false, has_b = false;
-      for (int v = first[i]; v < first[i + 1]; ++v) {
-        has_a |= classes->find(v) == a;
-        has_b |= classes->find(v) == b;
+      for (int v = first_[i]; v < first_[i + 1]; ++v) {
+        has_a |= classes_.find(v) == a;
+        has_b |= classes_.find(v) == b;
       }
       if (has_a && has_b) return true;
     }
     return false;
-  };
-  std::vector<bool> is_reduced(static_cast<size_t>(first.back()), false);
-  for (size_t i = 0; i + 1 < first.size(); ++i) {
-    const TensorExpr& e = expr(static_cast<int>(i));
-    for (int a = e.output_rank(); a < e.axis_count(); ++a)
-      is_reduced[static_cast<size_t>(first[i] + a)] = true;
   }
-  const auto reduces = [&](int axis_class) {
-    for (int v = 0; v < first.back(); ++v) {
-      if (is_reduced[static_cast<size_t>(v)] && classes->find(v) == axis_class) return true;
-    }
-    return false;
-  };
-  AxisClasses parts(group.exprs.size());
-  for (size_t i = 0; i < group.exprs.size(); ++i) {
-    visit(expr(static_cast<int>(i)).body, [&](const Scalar& s) {
-      const int from = s.kind == Scalar::Kind::kRead ? axes.producer(s.symbol) : -1;
-      if (from >= 0) parts.unite(static_cast<int>(i), from);
-    });
-  }
-  const auto linkable = [&](const Read& p, int x, const Read& q, int y) {
-    const int a = classes->find(first[static_cast<size_t>(p.position)] + x);
-    const int b = classes->find(first[static_cast<size_t>(q.position)] + y);
+
+  bool linkable(const Read& p, int x, const Read& q, int y) {
+    const int a = class_of(p, x), b = class_of(q, y);
     return a == b ||
-           ((reduces(a) || reduces(b) || parts.find(p.position) != parts.find(q.position)) &&
+           ((reduced_[static_cast<size_t>(a)] || reduced_[static_cast<size_t>(b)] ||
+             parts_.find(p.position) != parts_.find(q.position)) &&
             expr(p.position).range(x).hi == expr(q.position).range(y).hi && !meets_itself(a, b));
-  };
-  // All or nothing: what is linked must not depend on the order of a tensor's axes, which is that
-  // of the program when a plan is made and that of memory when a kernel is built.
-  const auto link = [&](const Read& p, const Read& q) {
-    VariablePairs pairs;
-    for (size_t d = 0; d < p.scalar->indices.size(); ++d) {
-      if (!pair_variables(p.scalar->indices[d], q.scalar->indices[d], &pairs)) return;
+  }
+
+  void unite(int a, int b) {
+    const bool reduced = reduced_[static_cast<size_t>(a)] || reduced_[static_cast<size_t>(b)];
+    classes_.unite(a, b);
+    reduced_[static_cast<size_t>(classes_.find(a))] = reduced;
+  }
+
+  /// All or nothing: what is linked must not depend on the order of a tensor's axes, which is that
+  /// of the program when a plan is made and that of memory when a kernel is built.
+  void link(const Read& p, const Read& q) {
+    if (reduced_.empty()) look_at_group();
+    pairs_.clear();
+    for (size_t d = 0; d < p.leaf->indices.size(); ++d) {
+      if (!pair_variables(p.leaf->indices[d], q.leaf->indices[d], &pairs_)) return;
     }
-    for (const auto& [x, y] : pairs) {
+    for (const auto& [x, y] : pairs_) {
       if (!linkable(p, x, q, y)) return;
     }
-    for (const auto& [x, y] : pairs) {
-      if (linkable(p, x, q, y))
-        classes->unite(first[static_cast<size_t>(p.position)] + x,
-                       first[static_cast<size_t>(q.position)] + y);
+    for (const auto& [x, y] : pairs_) {
+      if (linkable(p, x, q, y)) unite(class_of(p, x), class_of(q, y));
     }
-  };
-  for (const auto& [tensor, list] : reads) {
-    for (size_t a = 0; a < list.size(); ++a) {
-      for (size_t b = a + 1; b < list.size(); ++b) {
-        if (list[a].position != list[b].position) link(list[a], list[b]);
+  }
+
+  const TensorProgram& program_;
+  const Group& group_;
+  const std::vector<Read>& reads_;
+  const std::vector<int>& first_;
+  AxisClasses& classes_;
+  std::vector<bool> reduced_;  ///< by class
+  AxisClasses parts_;          ///< of positions
+  VariablePairs pairs_;
+};
+
+/// Follows reads of what the group makes.
+class AxisDerivation {
+ public:
+  AxisDerivation(const TensorProgram& program, const Group& group,
+                 std::span<const std::vector<Leaf>> leaves)
+      : program_(program), group_(group), first_(first_axes()), classes_(count_of_axes()) {
+    const size_t n = group.exprs.size();
+    out_.producers.reserve(n);
+    for (size_t i = 0; i < n; ++i) out_.producers.emplace_back(expr(i).output, static_cast<int>(i));
+    std::sort(out_.producers.begin(), out_.producers.end());
+    for (size_t i = 0; i < n; ++i) {
+      for (const Leaf& leaf : leaves[i]) {
+        if (leaf.is_read())
+          reads_.push_back({static_cast<int>(i), &leaf, out_.producer(leaf.symbol)});
       }
     }
   }
-}
+
+  Result<GroupAxes> run() {
+    out_.level.assign(group_.exprs.size(), 0);
+    for (const Read& read : reads_) {
+      if (read.from >= 0) WEFT_RETURN_IF_ERROR(follow(read));
+    }
+    SharedInputs(program_, group_, reads_, first_, &classes_).link();
+    std::vector<int> number(count_of_axes(), -1);
+    out_.axis_of.resize(group_.exprs.size());
+    for (size_t i = 0; i < group_.exprs.size(); ++i) {
+      WEFT_RETURN_IF_ERROR(number_axes(i, &number));
+      if (!expr(i).reduce_extents.empty()) out_.reductions.push_back(static_cast<int>(i));
+      out_.levels = std::max(out_.levels, out_.level[i] + 1);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const TensorExpr& expr(size_t position) const {
+    return program_.exprs[static_cast<size_t>(group_.exprs[position])];
+  }
+  std::string name(size_t position) const {
+    return program_.tensors[static_cast<size_t>(expr(position).output)].name;
+  }
+  std::vector<int> first_axes() const {
+    std::vector<int> first(group_.exprs.size() + 1, 0);
+    for (size_t i = 0; i < group_.exprs.size(); ++i) first[i + 1] = first[i] + expr(i).axis_count();
+    return first;
+  }
+  size_t count_of_axes() const { return static_cast<size_t>(first_.back()); }
+
+  Status follow(const Read& read) {
+    const auto i = static_cast<size_t>(read.position), p = static_cast<size_t>(read.from);
+    const TensorExpr &e = expr(i), &from = expr(p);
+    out_.level[i] = std::max(out_.level[i], out_.level[p] + (from.reduce_extents.empty() ? 0 : 1));
+    for (size_t a = 0; a < read.leaf->indices.size(); ++a) {
+      const IndexExpr& index = read.leaf->indices[a];
+      if (from.extents[a] == 1 && index.is_const(0)) continue;
+      if (!index.is_var() || index.var_id() >= e.axis_count() ||
+          e.range(index.var_id()).hi + 1 != from.extents[a]) {
+        return unsupported(name(i) + " reads " + name(p) + " at [" + print(index) +
+                           "] along axis " + std::to_string(a) + ", not element by element");
+      }
+      classes_.unite(first_[i] + index.var_id(), first_[p] + static_cast<int>(a));
+    }
+    return {};
+  }
+
+  /// Gives the classes of an expression's axes numbers, and those axes the numbers.
+  Status number_axes(size_t position, std::vector<int>* number) {
+    const TensorExpr& e = expr(position);
+    std::vector<int>& own = out_.axis_of[position];
+    own.reserve(static_cast<size_t>(e.axis_count()));
+    for (int a = 0; a < e.axis_count(); ++a) {
+      int& id = (*number)[static_cast<size_t>(classes_.find(first_[position] + a))];
+      const int64_t extent = e.range(a).hi + 1;
+      if (id < 0) {
+        id = static_cast<int>(out_.axes.size());
+        out_.axes.push_back({extent, false, false});
+      }
+      GroupAxes::Axis& axis = out_.axes[static_cast<size_t>(id)];
+      axis.open |= e.is_open(a);
+      if (axis.extent != extent) {
+        return unsupported("axes of extents " + std::to_string(extent) + " and " +
+                           std::to_string(axis.extent) + " meet in " + name(position));
+      }
+      if (std::ranges::find(own, id) != own.end())
+        return unsupported(name(position) + " uses one axis twice (a diagonal)");
+      own.push_back(id);
+      axis.reduced |= a >= e.output_rank();
+    }
+    return {};
+  }
+
+  const TensorProgram& program_;
+  const Group& group_;
+  std::vector<int> first_;  ///< of each expression's axes among those of all
+  AxisClasses classes_;
+  std::vector<Read> reads_;
+  GroupAxes out_;
+};
 
 }  // namespace
 
-Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& group) {
-  GroupAxes out;
-  const size_t n = group.exprs.size();
-  std::vector<int> first(n + 1, 0);
-  for (size_t i = 0; i < n; ++i) {
-    const TensorExpr& e = program.exprs[static_cast<size_t>(group.exprs[i])];
-    first[i + 1] = first[i] + e.axis_count();
-    out.producers.emplace_back(e.output, static_cast<int>(i));
-  }
-  std::sort(out.producers.begin(), out.producers.end());
+Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& group,
+                                    std::span<const std::vector<Leaf>> leaves) {
+  return AxisDerivation(program, group, leaves).run();
+}
 
-  AxisClasses classes(static_cast<size_t>(first[n]));
-  out.level.assign(n, 0);
-  for (size_t i = 0; i < n; ++i) {
-    const TensorExpr& e = program.exprs[static_cast<size_t>(group.exprs[i])];
-    std::string trouble;
-    visit(e.body, [&](const Scalar& s) {
-      if (s.kind != Scalar::Kind::kRead || !trouble.empty()) return;
-      const int p = out.producer(s.symbol);
-      if (p < 0) return;
-      const TensorExpr& from =
-          program.exprs[static_cast<size_t>(group.exprs[static_cast<size_t>(p)])];
-      out.level[i] = std::max(
-          out.level[i], out.level[static_cast<size_t>(p)] + (from.reduce_extents.empty() ? 0 : 1));
-      for (size_t a = 0; a < s.indices.size(); ++a) {
-        const IndexExpr& index = s.indices[a];
-        if (from.extents[a] == 1 && index.is_const(0)) continue;
-        if (!index.is_var() || index.var_id() >= e.axis_count() ||
-            e.range(index.var_id()).hi + 1 != from.extents[a]) {
-          trouble = expr_name(program, group.exprs[i]) + " reads " +
-                    expr_name(program, group.exprs[static_cast<size_t>(p)]) + " at [" +
-                    print(index) + "] along axis " + std::to_string(a) + ", not element by element";
-          return;
-        }
-        classes.unite(first[i] + index.var_id(),
-                      first[static_cast<size_t>(p)] + static_cast<int>(a));
-      }
-    });
-    if (!trouble.empty()) return refuse(trouble);
-  }
-  link_shared_inputs(program, group, out, first, &classes);
-  std::vector<int> number(static_cast<size_t>(first[n]), -1);
-  out.axis_of.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    const TensorExpr& e = program.exprs[static_cast<size_t>(group.exprs[i])];
-    for (int a = 0; a < e.axis_count(); ++a) {
-      int& id = number[static_cast<size_t>(classes.find(first[i] + a))];
-      const int64_t extent = e.range(a).hi + 1;
-      if (id < 0) {
-        id = static_cast<int>(out.axes.size());
-        out.axes.push_back({extent, false, false});
-      }
-      out.axes[static_cast<size_t>(id)].open |= e.is_open(a);
-      if (out.axes[static_cast<size_t>(id)].extent != extent) {
-        return refuse("axes of extents " + std::to_string(extent) + " and " +
-                      std::to_string(out.axes[static_cast<size_t>(id)].extent) + " meet in " +
-                      expr_name(program, group.exprs[i]));
-      }
-      for (const int other : out.axis_of[i]) {
-        if (other == id)
-          return refuse(expr_name(program, group.exprs[i]) + " uses one axis twice (a diagonal)");
-      }
-      out.axis_of[i].push_back(id);
-      if (a >= e.output_rank()) out.axes[static_cast<size_t>(id)].reduced = true;
-    }
-    if (!e.reduce_extents.empty()) out.reductions.push_back(static_cast<int>(i));
-    out.levels = std::max(out.levels, out.level[i] + 1);
-  }
-  return out;
+Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& group) {
+  std::vector<std::vector<Leaf>> leaves;
+  for (const ExprId e : group.exprs)
+    leaves.push_back(leaves_of(program.exprs[static_cast<size_t>(e)].body));
+  return derive_group_axes(program, group, leaves);
 }
 
 bool has_axis(const GroupAxes& axes, int position, int axis) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
+#include "expr/leaves.h"
 #include "group/group.h"
 #include "support/result.h"
 
@@ -36,5 +38,8 @@ bool has_axis(const GroupAxes& axes, int position, int axis);
 
 /// Derives the shared axes, or says which read prevents it.
 Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& group);
+/// The same of expressions whose bodies have these leaves, by position, instead of their own.
+Result<GroupAxes> derive_group_axes(const TensorProgram& program, const Group& group,
+                                    std::span<const std::vector<Leaf>> leaves);
 
 }  // namespace weft

@@ -13,6 +13,9 @@ namespace {
 /// Hashes values: all at once, as most lists are short.
 class ValueHasher {
  public:
+  /// `values` are a place for them.
+  explicit ValueHasher(std::vector<uint64_t>& values) : values_(values) { values_.clear(); }
+
   template <typename T>
   void value(T v) {
     values_.push_back(static_cast<uint64_t>(v));
@@ -30,11 +33,12 @@ class ValueHasher {
   Hash128 digest() const { return hash128(std::as_bytes(std::span(values_))); }
 
  private:
-  std::vector<uint64_t> values_;
+  std::vector<uint64_t>& values_;
 };
 
 Hash128 tensor_hash(const Tensor& t) {
-  ValueHasher h;
+  std::vector<uint64_t> values;
+  ValueHasher h(values);
   h.value(t.kind == Tensor::Kind::kConstant);
   h.value(t.type.dtype);
   h.list(t.type.shape);
@@ -120,7 +124,8 @@ class ExprHasher {
     for (const ScalarRef& o : s->operands) scalar(o);
   }
 
-  ValueHasher h_;
+  std::vector<uint64_t> values_;
+  ValueHasher h_{values_};
   std::vector<TensorId> tensors_;
   std::unordered_map<const Scalar*, size_t> nodes_;
 };
@@ -129,8 +134,15 @@ constexpr char kMark = '\x1f';
 
 }  // namespace
 
+size_t GroupKey::number_of(TensorId tensor) const {
+  return static_cast<size_t>(std::ranges::find(tensors, tensor) - tensors.begin());
+}
+
 GroupKeys::GroupKeys(const TensorProgram& program)
-    : program_(program), exprs_(program.exprs.size()), tensors_(program.tensors.size()) {}
+    : program_(program),
+      exprs_(program.exprs.size()),
+      tensors_(program.tensors.size()),
+      number_of_(program.tensors.size(), -1) {}
 
 const GroupKeys::ExprKey& GroupKeys::of_expr(ExprId e) {
   std::optional<ExprKey>& known = exprs_[static_cast<size_t>(e)];
@@ -150,11 +162,13 @@ const Hash128& GroupKeys::of_tensor(TensorId t) {
 
 GroupKey GroupKeys::of(const Group& group) {
   GroupKey out;
-  ValueHasher h;
+  ValueHasher h(values_);
   const auto tensor = [&](TensorId t) {
-    const auto known = std::ranges::find(out.tensors, t);
-    h.value(known - out.tensors.begin());
-    if (known != out.tensors.end()) return;
+    int32_t& number = number_of_[static_cast<size_t>(t)];
+    const bool is_new = number < 0;
+    if (is_new) number = static_cast<int32_t>(out.tensors.size());
+    h.value(number);
+    if (!is_new) return;
     out.tensors.push_back(t);
     h.value(of_tensor(t));
   };
@@ -165,6 +179,7 @@ GroupKey GroupKeys::of(const Group& group) {
   }
   h.value(group.outputs.size());
   for (const TensorId t : group.outputs) tensor(t);
+  for (const TensorId t : out.tensors) number_of_[static_cast<size_t>(t)] = -1;
   out.hash = h.digest();
   return out;
 }

@@ -18,6 +18,7 @@ namespace weft {
 struct GroupKey {
   Hash128 hash;
   std::vector<TensorId> tensors;  ///< of the program, by their number in the group
+  size_t number_of(TensorId tensor) const;
 };
 
 /// Keys of groups of one program. What an expression adds to them is derived once.
@@ -39,6 +40,8 @@ class GroupKeys {
   const TensorProgram& program_;
   std::vector<std::optional<ExprKey>> exprs_;
   std::vector<std::optional<Hash128>> tensors_;
+  std::vector<int32_t> number_of_;  ///< by tensor, in the group that is looked at; -1 elsewhere
+  std::vector<uint64_t> values_;    ///< that are hashed
 };
 
 /// The name that a tensor has in a space made for all groups of a key.

@@ -76,21 +76,10 @@ bool reduces_behind_product(const TensorProgram& program, const Group& group) {
 }
 
 Result<GroupSpace> GroupSpace::of(const TensorProgram& program, const Group& group,
-                                  const Target& target, const std::map<TensorId, Layout>& orders) {
-  Result<GroupAxes> axes = GroupAxes{};
-  GroupView view = collapse_axes(program, group, orders, nullptr, &axes);
-  if (!axes.ok()) return axes.take_error();
-  return of_view(std::move(view), std::move(*axes), target);
-}
-
-Result<GroupSpace> GroupSpace::of_key(const GroupKey& key, const TensorProgram& program,
-                                      const Group& group, const Target& target,
-                                      const std::map<TensorId, Layout>& orders) {
-  Result<GroupAxes> axes = GroupAxes{};
-  GroupView view = collapse_axes(program, group, orders, &key, &axes);
-  if (!axes.ok()) return axes.take_error();
-  WEFT_ASSIGN_OR_RETURN(GroupSpace space, of_view(std::move(view), std::move(*axes), target));
-  space.is_of_key_ = true;
+                                  const Target& target, const CutOptions& options) {
+  WEFT_ASSIGN_OR_RETURN(CollapsedGroup collapsed, collapse_axes(program, group, options));
+  GroupSpace space = of_view(std::move(collapsed.view), std::move(collapsed.axes), target);
+  space.is_of_key_ = options.key != nullptr;
   return space;
 }
 
@@ -150,17 +139,20 @@ Result<GroupSpace> GroupSpace::of_stage(const TensorProgram& program, const Grou
       frame.axes[a] = frame_axis(box[d], range);
     }
   }
-  WEFT_ASSIGN_OR_RETURN(GroupSpace space, of_view(std::move(view), std::move(axes), target));
+  GroupSpace space = of_view(std::move(view), std::move(axes), target);
   space.frame_ = std::move(frame);
   return space;
 }
 
-Result<GroupSpace> GroupSpace::of_view(GroupView view, GroupAxes axes, const Target& target) {
+GroupSpace GroupSpace::of_view(GroupView view, GroupAxes axes, const Target& target) {
   GroupSpace space;
   space.view_ = std::move(view);
   space.axes_ = std::move(axes);
-  space.wide_ = space.view_;
-  widen_halves(&space.wide_, target);
+  if (holds_halves(space.view_.program)) {
+    GroupView wide = space.view_;
+    widen_halves(&wide, target);
+    space.wide_ = std::move(wide.program);
+  }
   const TensorProgram& own = space.declared();
   for (const TensorExpr& e : own.exprs) space.has_contraction_ |= e.is_contraction;
   space.reduces_behind_product_ = weft::reduces_behind_product(own, space.view_.group);

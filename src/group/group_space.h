@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,14 +23,11 @@ bool reduces_behind_product(const TensorProgram& program, const Group& group);
 /// it ask the same value.
 class GroupSpace {
  public:
-  /// `orders` are those that constants are to have instead of their own, permutations. Error
-  /// (kUnsupported): a group without common axes, with the read that prevents them.
+  /// With a key it is that of all groups of the key: tensors are called by their numbers
+  /// (group/group_key.h). Error (kUnsupported): a group without common axes, with the read that
+  /// prevents them.
   static Result<GroupSpace> of(const TensorProgram& program, const Group& group,
-                               const Target& target, const std::map<TensorId, Layout>& orders = {});
-  /// For all groups of its key: tensors are called by their numbers (group/group_key.h).
-  static Result<GroupSpace> of_key(const GroupKey& key, const TensorProgram& program,
-                                   const Group& group, const Target& target,
-                                   const std::map<TensorId, Layout>& orders = {});
+                               const Target& target, const CutOptions& options = {});
   bool is_of_key() const { return is_of_key_; }
 
   /// For a stage of the blocks of a larger kernel: extents are those of the boxes that `boxes` says
@@ -48,7 +44,7 @@ class GroupSpace {
 
   /// The group's expressions and tensors, as kernels compute them: 16-bit floats that stay inside
   /// are float32 (group/widen_halves.h).
-  const TensorProgram& program() const { return wide_.program; }
+  const TensorProgram& program() const { return wide_ ? *wide_ : view_.program; }
   /// The same with the types that the model declares.
   const TensorProgram& declared() const { return view_.program; }
   /// All expressions of `program`.
@@ -83,9 +79,10 @@ class GroupSpace {
   Decision two_ways(TwoWays* out) const;
 
  private:
-  static Result<GroupSpace> of_view(GroupView view, GroupAxes axes, const Target& target);
+  static GroupSpace of_view(GroupView view, GroupAxes axes, const Target& target);
 
-  GroupView view_, wide_;
+  GroupView view_;
+  std::optional<TensorProgram> wide_;  ///< where it differs from the view's
   GroupAxes axes_;
   std::optional<BlockFrame> frame_;
   bool is_of_key_ = false;

@@ -45,14 +45,17 @@ void widen_weights(const TensorProgram& program, const Target& target, std::vect
 
 }  // namespace
 
-void widen_halves(GroupView* view, const Target& target) {
-  TensorProgram& program = view->program;
-  const bool any = std::any_of(program.exprs.begin(), program.exprs.end(), [](const TensorExpr& e) {
+bool holds_halves(const TensorProgram& program) {
+  return std::ranges::any_of(program.exprs, [](const TensorExpr& e) {
     bool half = false;
     visit(e.body, [&](const Scalar& s) { half |= is_half(s.type); });
     return half;
   });
-  if (!any) return;
+}
+
+void widen_halves(GroupView* view, const Target& target) {
+  TensorProgram& program = view->program;
+  if (!holds_halves(program)) return;
   std::vector<bool> widened(program.tensors.size(), false);
   for (const TensorExpr& e : program.exprs) {
     widened[static_cast<size_t>(e.output)] =

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "group/collapse_axes.h"
+#include "group/cut_group.h"
 #include "target/target.h"
 
 namespace weft {
@@ -14,5 +14,8 @@ namespace weft {
 /// On a CPU, which multiplies float32 only, that holds for operands of contractions, too, and for
 /// constants that they use often: packed as float32 once instead of converted each time.
 void widen_halves(GroupView* view, const Target& target);
+
+/// Whether some expression computes with 16-bit floats; else nothing is widened.
+bool holds_halves(const TensorProgram& program);
 
 }  // namespace weft

@@ -21,41 +21,38 @@ void copy_traffic(const Estimate& from, Estimate* to) {
 
 }  // namespace
 
-Status KernelsByKey::schedule(const TensorProgram& program, GroupKeys& keys, FusionPlan& plan) {
+Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups, FusionPlan& plan) {
   const size_t count = plan.kernels.size();
   std::vector<GroupKey> key_of;
   std::vector<std::pair<size_t, Known*>> unknown;  // a kernel of each
   std::vector<Known*> known_of;
   for (const PlannedKernel& kernel : plan.kernels) {
-    key_of.push_back(keys.of(kernel.group));
+    key_of.push_back(groups.keys().of(kernel.group));
     const auto [at, is_new] = known_.try_emplace(key_of.back().hash);
     known_of.push_back(&at->second);
     if (is_new) unknown.emplace_back(key_of.size() - 1, &at->second);
   }
   for_each_in_parallel(unknown.size(), threads_for(unknown.size()), [&](size_t i) {
     const auto& [k, known] = unknown[i];
-    auto kernel = schedule_key(key_of[k], program, plan.kernels[k].group, target_);
+    auto kernel =
+        schedule_key(key_of[k], program, plan.kernels[k].group, target_, &groups.leaves());
     if (kernel.ok()) known->kernel = std::move(*kernel);
   });
-  std::vector<size_t> alone;  // to be built for themselves
-  for (size_t k = 0; k < count; ++k) {
+  std::vector<std::optional<Error>> errors(count);
+  for_each_in_parallel(count, threads_for(count), [&](size_t k) {
     PlannedKernel& kernel = plan.kernels[k];
     const auto& made = known_of[k]->kernel;
-    auto named = made ? kernel_of_key(*made, key_of[k], program, kernel.name) : std::nullopt;
-    if (named) {
-      kernel.schedule = std::move(*named);
-    } else {
-      alone.push_back(k);
+    if (made) {
+      if (auto named = kernel_of_key(*made, key_of[k], program, kernel.name)) {
+        kernel.schedule = std::move(*named);
+        return;
+      }
     }
-  }
-  std::vector<std::optional<Error>> errors(alone.size());
-  for_each_in_parallel(alone.size(), threads_for(alone.size()), [&](size_t i) {
-    PlannedKernel& kernel = plan.kernels[alone[i]];
     auto schedule = schedule_group(program, kernel.group, target_, kernel.name);
     if (schedule.ok()) {
       kernel.schedule = std::move(*schedule);
     } else {
-      errors[i] = schedule.take_error();
+      errors[k] = schedule.take_error();
     }
   });
   for (std::optional<Error>& error : errors) {

@@ -5,6 +5,7 @@
 
 #include "group/group_key.h"
 #include "plan/fusion_plan.h"
+#include "plan/known_groups.h"
 
 namespace weft {
 
@@ -14,8 +15,8 @@ class KernelsByKey {
  public:
   explicit KernelsByKey(const Target& target) : target_(target) {}
 
-  /// Schedules every kernel of a plan. `keys` are those of `program`.
-  Status schedule(const TensorProgram& program, GroupKeys& keys, FusionPlan& plan);
+  /// Schedules every kernel of a plan. `groups` are of `program`.
+  Status schedule(const TensorProgram& program, KnownGroups& groups, FusionPlan& plan);
   /// Puts the traffic of their tile programs into the estimates. What shares a launch is looked at
   /// alone.
   void estimate(GroupKeys& keys, FusionPlan& plan);

@@ -13,7 +13,7 @@ Decision KnownGroups::ask(std::string_view question, const Group& group,
   std::map<std::string_view, Decision>& known = known_[key.hash].decisions;
   auto found = known.find(question);
   if (found == known.end()) {
-    const auto space = GroupSpace::of_key(key, program_, group, target_);
+    const auto space = GroupSpace::of(program_, group, target_, {.key = &key, .known = &leaves_});
     found = known
                 .emplace(question,
                          space.ok() ? answer(*space) : Decision::forbid(space.error().message))

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "group/cut_group.h"
 #include "group/group_key.h"
 #include "schedule/schedule.h"
 
@@ -16,7 +17,10 @@ namespace weft {
 class KnownGroups {
  public:
   KnownGroups(const TensorProgram& program, const Target& target)
-      : program_(program), target_(target), keys_(program) {}
+      : program_(program), target_(target), keys_(program), leaves_(program) {}
+
+  GroupKeys& keys() { return keys_; }
+  const PhysicalLeaves& leaves() const { return leaves_; }
 
   /// As a leaf.
   Decision can_be_leaf(const Group& group);
@@ -43,6 +47,7 @@ class KnownGroups {
   const TensorProgram& program_;
   const Target& target_;
   GroupKeys keys_;
+  PhysicalLeaves leaves_;
   std::map<Hash128, Known> known_;
 };
 

@@ -69,11 +69,11 @@ void finish(const GroupSpace& space, const Target& target, std::map<TensorId, La
 
 Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group& group,
                                       const Target& target, const std::string& name,
-                                      const GroupKey* key) {
+                                      const GroupKey* key, const PhysicalLeaves* known) {
   std::map<TensorId, Layout> orders = library_orders(program, group, target);
-  WEFT_ASSIGN_OR_RETURN(const GroupSpace space,
-                        key == nullptr ? GroupSpace::of(program, group, target, orders)
-                                       : GroupSpace::of_key(*key, program, group, target, orders));
+  WEFT_ASSIGN_OR_RETURN(
+      const GroupSpace space,
+      GroupSpace::of(program, group, target, {.orders = &orders, .key = key, .known = known}));
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, rank_candidates(space, target, name, nullptr));
   finish(space, target, std::move(orders), &kernel);
   return kernel;
@@ -94,7 +94,8 @@ Result<ScheduledKernel> build_leaf(const TensorProgram& program, const Group& gr
                                    const Composition& composition, const Target& target,
                                    const std::string& name) {
   std::map<TensorId, Layout> orders = library_orders(program, group, target);
-  WEFT_ASSIGN_OR_RETURN(const GroupSpace space, GroupSpace::of(program, group, target, orders));
+  WEFT_ASSIGN_OR_RETURN(const GroupSpace space,
+                        GroupSpace::of(program, group, target, {.orders = &orders}));
   for (const Template& t : templates_of(target)) {
     if (t.name != choice_name(composition.choice)) continue;
     if (const Fit fit = t.applies(space, target); fit.kind != Fit::Kind::kBuilds)
@@ -129,7 +130,7 @@ Result<ScheduledKernel> build_composition(const TensorProgram& program, const Gr
 Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,
                                                       const Group& group, const Target& target) {
   const std::map<TensorId, Layout> orders = library_orders(program, group, target);
-  const auto leaf = GroupSpace::of(program, group, target, orders);
+  const auto leaf = GroupSpace::of(program, group, target, {.orders = &orders});
   std::vector<Considered> out;
   if (!leaf.ok() || !can_be_leaf(*leaf, target)) {
     WEFT_RETURN_IF_ERROR(compose_block(BlockSpace(program, group, target), target, "k", &out));
@@ -151,7 +152,8 @@ Result<std::vector<Considered>> considered_candidates(const TensorProgram& progr
 std::optional<double> predicted_library_us(const TensorProgram& program, const Group& group,
                                            const Target& target) {
   if (target.libraries.empty()) return std::nullopt;
-  const auto space = GroupSpace::of(program, group, target, library_orders(program, group, target));
+  const std::map<TensorId, Layout> orders = library_orders(program, group, target);
+  const auto space = GroupSpace::of(program, group, target, {.orders = &orders});
   if (!space.ok()) return std::nullopt;
   const Estimate estimate =
       CostModel(space->declared(), target).estimate(space->group().exprs, space->group().outputs);

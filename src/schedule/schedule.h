@@ -45,10 +45,12 @@ Decision can_reduce_both_ways(const GroupSpace& space, const Target& target);
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name);
 
-/// The same of templates alone; with `key` for all groups of it (group/group_space.h).
+/// The same of templates alone; with `key` for all groups of it (group/group_space.h). `known` (may
+/// be null) are the leaves of the program.
 Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group& group,
                                       const Target& target, const std::string& name,
-                                      const GroupKey* key = nullptr);
+                                      const GroupKey* key = nullptr,
+                                      const PhysicalLeaves* known = nullptr);
 
 /// Puts the traffic of the kernel's tile program in the place of what the cost model says about its
 /// bytes. Microseconds stay: they are those by which kernels were chosen.

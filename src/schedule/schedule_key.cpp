@@ -9,11 +9,11 @@
 namespace weft {
 
 Result<ScheduledKernel> schedule_key(const GroupKey& key, const TensorProgram& program,
-                                     const Group& group, const Target& target) {
-  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, schedule_leaf(program, group, target, "k", &key));
-  const auto number = [&](TensorId t) {
-    return static_cast<TensorId>(std::ranges::find(key.tensors, t) - key.tensors.begin());
-  };
+                                     const Group& group, const Target& target,
+                                     const PhysicalLeaves* known) {
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
+                        schedule_leaf(program, group, target, "k", &key, known));
+  const auto number = [&](TensorId t) { return static_cast<TensorId>(key.number_of(t)); };
   for (TensorId& t : kernel.parameters) t = number(t);
   std::map<TensorId, Layout> orders;
   for (auto& [t, layout] : kernel.orders) orders.emplace(number(t), std::move(layout));

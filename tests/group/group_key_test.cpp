@@ -52,8 +52,12 @@ TEST(GroupKey, PutsNamesIntoTexts) {
   const Group group = named(p, {"c", "d"}, {"d"});
   const GroupKey key = keys.of(group);
   const Target target = *parse_target("name t\nkind cpu\n");
-  const auto space = GroupSpace::of_key(key, p, group, target);
+  const auto space = GroupSpace::of(p, group, target, {.key = &key});
   ASSERT_TRUE(space.ok());
+  const PhysicalLeaves leaves(p);
+  const auto again = GroupSpace::of(p, group, target, {.key = &key, .known = &leaves});
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(print(again->program()), print(space->program())) << "from leaves that are known";
   EXPECT_EQ(with_names("<" + space->name_of(0) + "|" + space->name_of(1) + ">", key, p), "<c|d>");
 }
 

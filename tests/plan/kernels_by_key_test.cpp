@@ -41,9 +41,10 @@ TEST(KernelsByKey, AreThoseThatGroupsHaveAlone) {
       plan.kernels.back().name = kernel.name;
       plan.kernels.back().group = kernel.group;
     }
-    GroupKeys keys(program);
+    KnownGroups groups(program, target);
+    GroupKeys& keys = groups.keys();
     KernelsByKey kernels(target);
-    ASSERT_TRUE(kernels.schedule(program, keys, plan).ok());
+    ASSERT_TRUE(kernels.schedule(program, groups, plan).ok());
     kernels.estimate(keys, plan);
     const Hash128 key = keys.of(plan.kernels[0].group).hash;
     for (const PlannedKernel& kernel : plan.kernels) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "group/collapse_axes.h"
 #include "tests/schedule/expressed.h"
 
 namespace weft {
@@ -17,7 +18,7 @@ Target gpu() {
 std::string widened(const std::string& text, const Target& target = Target()) {
   const TensorProgram program = expressed(text);
   const Group group = whole_group(program);
-  GroupView view = collapse_axes(program, group);
+  GroupView view = std::move(collapse_axes(program, group)->view);
   widen_halves(&view, target);
   return print(view.program);
 }

@@ -22,7 +22,8 @@ struct KnownKernels {
 /// The kernels of one program by one planner, without the regions.
 Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target& target,
                                      const Planner& planner, Partition parts,
-                                     const std::string& prefix, KernelsByKey& kernels) {
+                                     const std::string& prefix, KnownGroups& known,
+                                     KernelsByKey& kernels) {
   FusionPlan plan;
   plan.edges = std::move(parts.edges);
   plan.optimality = parts.optimality;
@@ -37,11 +38,10 @@ Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target&
       kernel.is_compute |= program.exprs[static_cast<size_t>(e)].is_contraction;
     plan.kernels.push_back(std::move(kernel));
   }
-  GroupKeys keys(program);
-  WEFT_RETURN_IF_ERROR(kernels.schedule(program, keys, plan));
+  WEFT_RETURN_IF_ERROR(kernels.schedule(program, known, plan));
   if (planner.packs_launches) WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
   note_copies(program, plan);
-  kernels.estimate(keys, plan);
+  kernels.estimate(known.keys(), plan);
   return plan;
 }
 
@@ -69,8 +69,9 @@ class Comparison {
     WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(alternative.planner));
     WEFT_ASSIGN_OR_RETURN(Partition parts, planner->partition({program_, target_, kinds, known_}));
     if (!is_new(*planner, parts) || is_far_behind(parts)) return {};
-    WEFT_ASSIGN_OR_RETURN(FusionPlan plan, plan_of_partition(program_, target_, *planner,
-                                                             std::move(parts), prefix_, kernels_));
+    WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
+                          plan_of_partition(program_, target_, *planner, std::move(parts), prefix_,
+                                            known_, kernels_));
     const double us = predicted_us(plan);
     if (best_ && us >= best_us_) return {};
     best_us_ = us;
@@ -115,7 +116,7 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
     WEFT_ASSIGN_OR_RETURN(
         Partition parts,
         planner.partition({program, target, kinds.value_or(planner.compositions), known}));
-    return plan_of_partition(program, target, planner, std::move(parts), prefix, kernels);
+    return plan_of_partition(program, target, planner, std::move(parts), prefix, known, kernels);
   }
   Comparison comparison(program, target, prefix, kernels);
   const CompositionKinds allowed = kinds.value_or(planner.compositions);

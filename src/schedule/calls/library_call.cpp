@@ -53,10 +53,9 @@ std::vector<TensorId> constant_factors(const TensorProgram& program, const Group
   return found;
 }
 
-std::optional<MatchedConvolution> convolution_of(const GroupView& view) {
-  const auto axes = derive_group_axes(view.program, view.group);
-  if (!axes.ok()) return std::nullopt;
-  return match_convolution(LibraryGroup(view.program, view.group, *axes));
+std::optional<MatchedConvolution> convolution_of(const Result<CollapsedGroup>& group) {
+  if (!group.ok()) return std::nullopt;
+  return match_convolution(LibraryGroup(group->view.program, group->view.group, group->axes));
 }
 
 }  // namespace
@@ -118,9 +117,10 @@ std::map<TensorId, Layout> library_orders(const TensorProgram& program, const Gr
     orders[t] = permuted_layout(shape, order);
   }
   if (orders.empty() || convolution_of(collapse_axes(program, group))) return {};
-  const GroupView view = collapse_axes(program, group, orders);
-  const auto matched = convolution_of(view);
+  const auto ordered = collapse_axes(program, group, {.orders = &orders});
+  const auto matched = convolution_of(ordered);
   if (!matched) return {};
+  const GroupView& view = ordered->view;
   const Estimate estimate =
       CostModel(view.program, target).estimate(view.group.exprs, view.group.outputs);
   if (is_bound_by_memory(estimate, matched->call.type, target)) return {};

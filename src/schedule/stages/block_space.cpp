@@ -9,7 +9,7 @@ namespace weft {
 
 BlockSpace::BlockSpace(const TensorProgram& program, const Group& group, const Target& target,
                        const GroupKey* key)
-    : declared_(cut_group(program, group, {}, key)), wide_(declared_) {
+    : declared_(cut_group(program, group, {.key = key})), wide_(declared_) {
   widen_halves(&wide_, target);
   producer_.assign(wide_.program.tensors.size(), -1);
   std::vector<std::set<int>> readers(wide_.program.exprs.size());

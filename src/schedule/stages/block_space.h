@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "group/collapse_axes.h"
+#include "group/cut_group.h"
 #include "group/group_key.h"
 #include "schedule/stages/demand_boxes.h"
 #include "target/target.h"
