@@ -1,0 +1,160 @@
+#include "cost/footprint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "expr/layout.h"
+#include "support/rounding.h"
+
+namespace weft {
+
+namespace {
+
+constexpr double kLine = 64;
+
+double count(const Footprint::Extent& e) {
+  return std::min(static_cast<double>(e.hull.hi - e.hull.lo + 1), e.points);
+}
+
+}  // namespace
+
+Footprint::Footprint(const TileProgram& program, const ScopeAnalysis& scopes,
+                     const FirstIteration& numbers, TileSymbolId symbol,
+                     const std::vector<IndexExpr>& indices, const Scalar* read)
+    : program_(program), numbers_(numbers), symbol_(symbol) {
+  const TileSymbol& s = program.symbols[static_cast<size_t>(symbol)];
+  const bool parameter = s.kind == TileSymbol::Kind::kInput || s.kind == TileSymbol::Kind::kOutput;
+  const SymbolScope& scope = scopes.symbols[static_cast<size_t>(symbol)];
+  element_ = byte_size(s.type);
+  layout_ = parameter ? s.layout : Layout{};
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const bool has_base = !parameter && d < scope.base.size();
+    coordinates_.push_back(numbers.expanded(has_base ? indices[d] - scope.base[d] : indices[d]));
+    variables_.push_back(variables(coordinates_.back()));
+    int64_t extent = INT64_MAX;
+    if (parameter) extent = numbers.of(s.shape[d]);
+    if (has_base) extent = scope.extents[d];
+    shape_.push_back(std::max<int64_t>(extent, 1));
+  }
+  std::set<TileVarId> of_data;
+  if (read != nullptr) {
+    for (const ScalarRef& operand : read->operands) {
+      visit(operand, [&](const Scalar& node) {
+        for (const IndexExpr& e : node.indices) {
+          for (const int v : variables(numbers.expanded(e))) of_data.insert(v);
+        }
+      });
+    }
+  }
+  of_data_.assign(of_data.begin(), of_data.end());
+}
+
+/// Values that a variable takes.
+double Footprint::points_of(int var, std::span<const TileVarId> running) const {
+  const TileVar::Kind kind = program_.vars[static_cast<size_t>(var)].kind;
+  if (kind != TileVar::Kind::kOrigin) return std::max(numbers_.box(var), 1.0);
+  return std::ranges::find(running, var) != running.end() ? std::max(numbers_.trips(var), 1.0) : 1;
+}
+
+Footprint::Box Footprint::box(std::span<const TileVarId> running) const {
+  const auto range = [&](int var) -> Interval {
+    if (var >= kRuntimeIndexBase) return kUnbounded;
+    if (program_.vars[static_cast<size_t>(var)].kind != TileVar::Kind::kOrigin)
+      return {0, static_cast<int64_t>(std::ceil(std::max(numbers_.box(var), 1.0))) - 1};
+    if (std::ranges::find(running, var) == running.end()) return {0, 0};
+    const auto trips = static_cast<int64_t>(std::max(numbers_.trips(var), 1.0));
+    return {0, (trips - 1) * ceil_div(std::max<int64_t>(numbers_.length(var), 1), trips)};
+  };
+  Box out;
+  bool of_data = false;
+  for (size_t d = 0; d < coordinates_.size(); ++d) {
+    Extent e;
+    bool runtime = false;
+    for (const int var : variables_[d]) {
+      if (var >= kRuntimeIndexBase) {
+        runtime = true;
+      } else {
+        e.points *= points_of(var, running);
+      }
+    }
+    of_data |= runtime;
+    const Interval all{0, shape_[d] - 1};
+    e.hull = runtime ? all : range_of(coordinates_[d], range);
+    e.hull.lo = std::clamp<int64_t>(e.hull.lo, 0, all.hi);
+    e.hull.hi = std::clamp<int64_t>(e.hull.hi, e.hull.lo, all.hi);
+    out.extents.push_back(e);
+  }
+  if (!of_data) return out;
+  for (const int var : of_data_) {
+    if (var < kRuntimeIndexBase) out.times *= points_of(var, running);
+  }
+  return out;
+}
+
+double Footprint::bytes(const Box& box) const {
+  const auto size = static_cast<double>(element_);
+  if (shape_.empty()) return size;
+  double all = 1;
+  for (const int64_t n : shape_) all *= static_cast<double>(n);
+  // Physical axes, the innermost one last: what runs on without a gap is loaded in whole lines.
+  std::vector<std::pair<double, double>> axes;  // values taken, extent
+  if (layout_.is_row_major()) {
+    for (size_t d = 0; d < shape_.size(); ++d)
+      axes.emplace_back(count(box.extents[d]), static_cast<double>(shape_[d]));
+  } else {
+    for (const Layout::Axis& a : layout_.axes) {
+      const Extent& e = box.extents[static_cast<size_t>(a.axis)];
+      const auto digits = static_cast<double>(e.hull.hi / a.divisor - e.hull.lo / a.divisor + 1);
+      axes.emplace_back(std::min({digits, static_cast<double>(a.extent), count(e)}),
+                        static_cast<double>(a.extent));
+    }
+  }
+  double run = size, runs = 1;
+  bool inside = true;
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    (inside ? run : runs) *= axis->first;
+    inside &= axis->first >= axis->second;
+  }
+  if (runs * box.times > 1) run = std::ceil(run / kLine) * kLine;
+  return std::min(runs * run * box.times, std::max(all * size, run));
+}
+
+double bytes_of_all(std::span<const Footprint* const> footprints,
+                    std::span<const TileVarId> running) {
+  struct Held {
+    const Footprint* footprint;
+    Footprint::Box box;
+  };
+  std::map<TileSymbolId, std::vector<Held>> by_symbol;
+  for (const Footprint* f : footprints) {
+    Held next{f, f->box(running)};
+    std::vector<Held>& held = by_symbol[f->symbol()];
+    const bool joined = std::ranges::any_of(held, [&](Held& h) {
+      Footprint::Box both = h.box;
+      both.times = std::max(both.times, next.box.times);
+      for (size_t d = 0; d < both.extents.size(); ++d) {
+        Footprint::Extent& e = both.extents[d];
+        const Footprint::Extent& other = next.box.extents[d];
+        if (e.hull == other.hull) {
+          e.points = std::max(e.points, other.points);
+          continue;
+        }
+        e.hull = {std::min(e.hull.lo, other.hull.lo), std::max(e.hull.hi, other.hull.hi)};
+        e.points += other.points;
+      }
+      if (f->bytes(both) > h.footprint->bytes(h.box) + f->bytes(next.box)) return false;
+      h.box = std::move(both);
+      return true;
+    });
+    if (!joined) held.push_back(std::move(next));
+  }
+  double bytes = 0;
+  for (const auto& [symbol, held] : by_symbol) {
+    for (const Held& h : held) bytes += h.footprint->bytes(h.box);
+  }
+  return bytes;
+}
+
+}  // namespace weft

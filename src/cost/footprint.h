@@ -1,0 +1,55 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cost/first_iteration.h"
+#include "tile/scope_analysis.h"
+
+namespace weft {
+
+/// What a statement reads or writes in memory or scratch, as a box in the symbol's coordinates that
+/// grows with the loops that go through it.
+class Footprint {
+ public:
+  /// `indices`: coordinates of the symbol. `read` (may be null): its runtime indices.
+  Footprint(const TileProgram& program, const ScopeAnalysis& scopes, const FirstIteration& numbers,
+            TileSymbolId symbol, const std::vector<IndexExpr>& indices, const Scalar* read);
+
+  /// Along one coordinate: where it begins and ends, and how many values it takes at most.
+  struct Extent {
+    Interval hull;
+    double points = 1;
+    friend bool operator==(const Extent&, const Extent&) = default;
+  };
+  struct Box {
+    std::vector<Extent> extents;
+    double times = 1;  ///< places that data say, each of which has such a box
+    friend bool operator==(const Box&, const Box&) = default;
+  };
+
+  TileSymbolId symbol() const { return symbol_; }
+  /// While the loops with these origins run, and the others stand at their first iteration.
+  Box box(std::span<const TileVarId> running) const;
+  /// In lines of caches.
+  double bytes(const Box& box) const;
+
+ private:
+  double points_of(int var, std::span<const TileVarId> running) const;
+
+  const TileProgram& program_;
+  const FirstIteration& numbers_;
+  TileSymbolId symbol_;
+  std::vector<IndexExpr> coordinates_;       ///< expanded, within the buffer
+  std::vector<std::vector<int>> variables_;  ///< of each
+  std::vector<int> of_data_;                 ///< variables that runtime indices hang on
+  std::vector<int64_t> shape_;
+  Layout layout_;
+  int64_t element_ = 4;
+};
+
+/// Distinct bytes of several, where one symbol's boxes that meet count as one.
+double bytes_of_all(std::span<const Footprint* const> footprints,
+                    std::span<const TileVarId> running);
+
+}  // namespace weft

@@ -1,0 +1,290 @@
+#include "cost/latency.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+
+#include "cost/estimate.h"
+#include "cost/footprint.h"
+#include "cost/port_cycles.h"
+
+namespace weft {
+
+namespace {
+
+/// Instructions that a core holds while older ones wait: what it finds work in.
+constexpr double kWindow = 224;
+/// Of an iteration of a loop, and of an item of a grid.
+constexpr double kLoopInstructions = 3, kItemInstructions = 8;
+/// Caches hold less than their size of what is laid out by chance.
+constexpr double kUsed = 0.8;
+/// A phase that takes less runs on one thread (assemble).
+constexpr double kSerialUs = 2.5;
+
+/// Of one execution of a piece of the program.
+struct Work {
+  double cycles = 0;   ///< that its ports take, and chains that nothing runs beside
+  double latency = 0;  ///< from its begin to its end, were it alone
+  double instructions = 0;
+  std::array<double, 3> missed{};  ///< bytes that come from behind each cache
+  std::vector<const Footprint*> touched;
+};
+
+class Evaluation {
+ public:
+  Evaluation(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target)
+      : program_(program),
+        scopes_(scopes),
+        target_(target),
+        numbers_(program),
+        ports_(program, scopes, numbers_, target),
+        threads_(std::max(target.threads, 1)),
+        caches_{kUsed * static_cast<double>(target.l1_bytes),
+                kUsed * static_cast<double>(target.l2_bytes),
+                kUsed * static_cast<double>(target.l3_bytes) / threads_} {}
+
+  Latency run() {
+    Latency out;
+    out.start_us = target_.launch_us;
+    std::vector<const Footprint*> touched;
+    for (const TileNode& node : program_.body) add_phase(node, &touched, &out);
+    std::erase_if(touched, [&](const Footprint* f) { return !is_parameter(f->symbol()); });
+    const double bytes = bytes_of_all(touched, all_origins());
+    out.memory_us = std::max(out.memory_us,
+                             roofline_us(static_cast<int64_t>(std::min(bytes, 1e15)), 0, target_));
+    const std::array terms = {out.compute_us, out.second_cache_us, out.third_cache_us,
+                              out.memory_us};
+    const auto most = std::ranges::max_element(terms);
+    out.bound = static_cast<Latency::Bound>(most - terms.begin());
+    out.microseconds = out.start_us + *most;
+    return out;
+  }
+
+ private:
+  bool is_parameter(TileSymbolId id) const {
+    const TileSymbol::Kind kind = program_.symbols[static_cast<size_t>(id)].kind;
+    return kind == TileSymbol::Kind::kInput || kind == TileSymbol::Kind::kOutput;
+  }
+
+  std::vector<TileVarId> all_origins() const {
+    std::vector<TileVarId> out;
+    for (size_t v = 0; v < program_.vars.size(); ++v) {
+      if (program_.vars[v].kind == TileVar::Kind::kOrigin) out.push_back(static_cast<TileVarId>(v));
+    }
+    return out;
+  }
+
+  /// Cycles a microsecond: of a core that begins two multiply-adds of vectors each.
+  double cycles_per_us() const {
+    return target_.peak_gflops * 1e3 / (threads_ * 4.0 * target_.lanes(4));
+  }
+
+  /// Iterations of a nest's grid loops: what is shared among threads.
+  double items_of(const TileNode& node) const {
+    if (node.kind != TileNode::Kind::kLoop || node.loop->kind == TileLoop::Kind::kSeq) return 1;
+    double inner = 1;
+    for (const TileNode& child : node.loop->body) inner = std::max(inner, items_of(child));
+    return numbers_.trips(*node.loop) * inner;
+  }
+
+  void add_phase(const TileNode& node, std::vector<const Footprint*>* touched, Latency* out) {
+    const Work work = of_node(node, nullptr);
+    const double us = std::max(work.cycles, std::min(work.latency, kWindow)) / cycles_per_us();
+    const double items = std::max(items_of(node), 1.0);
+    const bool alone = threads_ == 1 || items <= 1 || us < kSerialUs;
+    const double busiest = alone ? 1 : std::ceil(items / threads_) / items;
+    const double cores = alone ? 1 : threads_;
+    if (!alone) out->start_us += target_.barrier_us;
+    out->compute_us += us * busiest;
+    const auto moving = [&](size_t level, int64_t behind) {
+      const double rate = target_.bandwidth_gb_per_s(behind) / threads_;
+      return work.missed[level] * busiest / (rate * 1e3);
+    };
+    out->second_cache_us += moving(0, target_.l2_bytes / 2 * threads_);
+    out->third_cache_us += moving(1, target_.l3_bytes / 2);
+    const double shared = std::min(1.0, 2 * cores / threads_);
+    out->memory_us += work.missed[2] / (memory_rate(work.missed[2]) * shared * 1e3);
+    touched->insert(touched->end(), work.touched.begin(), work.touched.end());
+  }
+
+  double memory_rate(double bytes) const {
+    return target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, 1e15)));
+  }
+
+  Work of_node(const TileNode& node, const TileLoop* around) {
+    switch (node.kind) {
+      case TileNode::Kind::kStatement:
+        break;
+      case TileNode::Kind::kLoop:
+        return of_loop(*node.loop);
+      case TileNode::Kind::kCondition:
+        return of_condition(*node.condition, around);
+      case TileNode::Kind::kPack: {
+        Work out;
+        for (const TilePack::Member& member : node.pack->members) {
+          const Work w = of_body(member.body, around);
+          out.cycles += w.cycles;
+          for (size_t c = 0; c < out.missed.size(); ++c) out.missed[c] += w.missed[c];
+          out.touched.insert(out.touched.end(), w.touched.begin(), w.touched.end());
+        }
+        return out;
+      }
+    }
+    return {};
+  }
+
+  /// Conditions on data guard what is seldom needed (schedule/cpu/guarded_moments).
+  Work of_condition(const TileCondition& condition, const TileLoop* around) {
+    bool on_data = false;
+    visit(condition.condition, [&](const Scalar& s) { on_data |= s.kind == Scalar::Kind::kRead; });
+    return on_data ? Work{} : of_body(condition.body, around);
+  }
+
+  Work of_loop(const TileLoop& loop) {
+    Work out = of_body(loop.body, &loop);
+    // From the innermost dimension on: the more of them run, the more is touched.
+    for (auto dim = loop.dims.rbegin(); dim != loop.dims.rend(); ++dim) {
+      const double n = numbers_.trips(dim->origin);
+      const double one = touched_bytes(out);
+      running_.push_back(dim->origin);
+      const double all = touched_bytes(out);
+      for (size_t c = 0; c < caches_.size(); ++c)
+        out.missed[c] = one <= caches_[c] ? all : out.missed[c] * n;
+    }
+    const double n = numbers_.trips(loop);
+    const double own = loop.kind == TileLoop::Kind::kSeq ? kLoopInstructions : kItemInstructions;
+    const double unroll = static_cast<double>(std::max<int64_t>(loop.dims.back().unroll, 1));
+    out.instructions += own / unroll;
+    const double carried = carried_cycles(loop);
+    if (carried > 0) {
+      out.latency = out.latency + carried * (n - 1);
+      out.cycles *= n;
+    } else {
+      // The next iteration begins while this one waits, as far as the core looks ahead.
+      const double beside = std::min(1.0, out.instructions / kWindow);
+      out.cycles = n * std::max(out.cycles, out.latency * beside);
+      out.latency = std::max(out.latency, out.cycles);
+    }
+    out.instructions *= n;
+    return out;
+  }
+
+  /// From one value of a carry to the next.
+  double carried_cycles(const TileLoop& loop) const {
+    if (loop.carries.empty()) return 0;
+    double most = 1;
+    for (const TileNode& node : loop.body) {
+      if (node.kind != TileNode::Kind::kStatement) continue;
+      most = std::max(most, ports_.of(node.statement, &loop).carried);
+    }
+    return most;
+  }
+
+  Work of_body(const TileBody& body, const TileLoop* around) {
+    Work out;
+    PortWork own;
+    std::map<TileSymbolId, double> ready;
+    double now = 0;
+    std::array<double, 3> missed{};
+    for (const TileNode& node : body) {
+      if (node.kind == TileNode::Kind::kStatement) {
+        own += add_statement(node.statement, around, &ready, &out);
+        now = std::max(now, ready[node.statement.targets[0].symbol]);
+        continue;
+      }
+      const Work w = of_node(node, around);
+      out.cycles += w.cycles;
+      out.instructions += w.instructions;
+      now += w.latency;
+      for (auto& [symbol, at] : ready) at = std::max(at, now);
+      for (size_t c = 0; c < missed.size(); ++c) missed[c] += w.missed[c];
+      out.touched.insert(out.touched.end(), w.touched.begin(), w.touched.end());
+    }
+    if (around != nullptr && &around->body == &body) own += ports_.spilled(*around);
+    out.cycles += own.cycles();
+    out.instructions += own.instructions;
+    out.latency = now;
+    const double bytes = touched_bytes(out);
+    for (size_t c = 0; c < missed.size(); ++c)
+      out.missed[c] = bytes <= caches_[c] ? bytes : missed[c] + own_bytes(body);
+    return out;
+  }
+
+  /// Of the statements that stand in a body.
+  double own_bytes(const TileBody& body) {
+    std::vector<const Footprint*> own;
+    for (const TileNode& node : body) {
+      if (node.kind == TileNode::Kind::kStatement) append(node.statement, &own);
+    }
+    return bytes_of_all(own, running_);
+  }
+
+  PortWork add_statement(const TileStatement& s, const TileLoop* around,
+                         std::map<TileSymbolId, double>* ready, Work* out) {
+    const StatementPorts::Cost cost = ports_.of(s, around);
+    double begin = 0;
+    visit(s.value, [&](const Scalar& node) {
+      if (node.kind != Scalar::Kind::kRead) return;
+      if (const auto at = ready->find(node.symbol); at != ready->end())
+        begin = std::max(begin, at->second);
+    });
+    double& end = (*ready)[s.targets[0].symbol];
+    end = std::max(end, begin + cost.latency);
+    append(s, &out->touched);
+    return cost.work;
+  }
+
+  void append(const TileStatement& s, std::vector<const Footprint*>* to) {
+    auto [known, is_new] = footprints_.try_emplace(&s);
+    std::vector<const Footprint*>& own = known->second;
+    if (is_new) {
+      const auto add = [&](TileSymbolId symbol, const std::vector<IndexExpr>& indices,
+                           const Scalar* read) {
+        if (symbol < 0 || !ports_.in_memory(symbol)) return;
+        own.push_back(&all_.emplace_back(program_, scopes_, numbers_, symbol, indices, read));
+      };
+      visit(s.value, [&](const Scalar& node) {
+        if (node.kind == Scalar::Kind::kRead) add(node.symbol, node.indices, &node);
+      });
+      for (const TileRef& t : s.targets) add(t.symbol, t.indices, nullptr);
+    }
+    to->insert(to->end(), own.begin(), own.end());
+  }
+
+  double touched_bytes(const Work& work) const { return bytes_of_all(work.touched, running_); }
+
+  const TileProgram& program_;
+  const ScopeAnalysis& scopes_;
+  const Target& target_;
+  FirstIteration numbers_;
+  StatementPorts ports_;
+  int threads_;
+  std::array<double, 3> caches_;
+  std::deque<Footprint> all_;
+  std::map<const TileStatement*, std::vector<const Footprint*>> footprints_;
+  /// Origins of the loops that were gone through: those inside of what is looked at.
+  std::vector<TileVarId> running_;
+};
+
+}  // namespace
+
+std::string_view bound_name(Latency::Bound bound) {
+  switch (bound) {
+    case Latency::Bound::kInstructions:
+      return "instructions";
+    case Latency::Bound::kSecondCache:
+      return "second cache";
+    case Latency::Bound::kThirdCache:
+      return "third cache";
+    case Latency::Bound::kMemory:
+      return "memory";
+  }
+  return "";
+}
+
+Latency cpu_latency(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {
+  return Evaluation(program, scopes, target).run();
+}
+
+}  // namespace weft

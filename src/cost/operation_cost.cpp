@@ -1,0 +1,69 @@
+#include "cost/operation_cost.h"
+
+#include <algorithm>
+
+namespace weft {
+
+namespace {
+
+OperationCost on_floats(ScalarOp op, double divider, bool scales) {
+  // AVX-512 scales by powers of two in one instruction.
+  const double exponential = scales ? 15 : 22;
+  switch (op) {
+    case ScalarOp::kMin:
+    case ScalarOp::kMax:
+      return {3, 6};  // NaN stays
+    case ScalarOp::kDiv:
+      return {1, 13, divider};
+    case ScalarOp::kSqrt:
+      return {1, 18, divider};
+    case ScalarOp::kRsqrt:
+      return {2, 31, 2 * divider};
+    case ScalarOp::kExp:
+    case ScalarOp::kExpm1:
+      return {exponential, 50};
+    case ScalarOp::kLog:
+    case ScalarOp::kLog1p:
+      return {32, 70};
+    case ScalarOp::kSigmoid:
+      return {exponential + 5, 70, divider};
+    case ScalarOp::kTanh:
+      return {exponential + 18, 90, divider};
+    case ScalarOp::kErf:
+      return {exponential + 25, 100};
+    case ScalarOp::kSign:
+      return {5, 8};
+    case ScalarOp::kSin:
+    case ScalarOp::kCos:
+    case ScalarOp::kTan:
+    case ScalarOp::kSinh:
+    case ScalarOp::kCosh:
+    case ScalarOp::kAsin:
+    case ScalarOp::kAcos:
+    case ScalarOp::kAtan:
+    case ScalarOp::kAsinh:
+    case ScalarOp::kAcosh:
+    case ScalarOp::kAtanh:
+      return {50, 100};
+    case ScalarOp::kPow:
+    case ScalarOp::kAtan2:
+    case ScalarOp::kRem:
+      return {100, 150};
+    default:
+      return {1, 4};
+  }
+}
+
+}  // namespace
+
+OperationCost cost_of(ScalarOp op, DType type, const Target& target) {
+  if (!is_float(type)) {
+    if (op == ScalarOp::kDiv || op == ScalarOp::kRem) return {2, 20, 10};
+    return {1, 1};
+  }
+  const double width = std::max(1.0, target.vector_bytes / 32.0);
+  const double wide = byte_size(type) > 4 ? 1.6 : 1;
+  return on_floats(op, 5 * width * wide, target.vector_bytes == 64);
+}
+
+}  // namespace weft

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "graph/scalar_op.h"
+#include "support/dtype.h"
+#include "target/target.h"
+
+namespace weft {
+
+/// What one vector of a scalar operation takes of a core.
+struct OperationCost {
+  double instructions = 1;  ///< of the pipes that multiply and add
+  double latency = 4;       ///< cycles until the result can be used
+  double divider = 0;       ///< cycles in which the divider is taken
+};
+
+/// As codegen/cpu writes it: elementary functions are their polynomials' instructions.
+OperationCost cost_of(ScalarOp op, DType type, const Target& target);
+
+/// A division by what a loop does not change is a product with its reciprocal and a correction.
+inline constexpr OperationCost kDivisionByOneValue{5, 14, 0};
+
+inline constexpr double kLoadLatency = 5;
+
+}  // namespace weft

@@ -1,0 +1,384 @@
+#include "cost/port_cycles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "cost/operation_cost.h"
+#include "expr/layout.h"
+#include "tile/places.h"
+
+namespace weft {
+
+PortWork& PortWork::operator+=(const PortWork& other) {
+  arithmetic += other.arithmetic;
+  loads += other.loads;
+  stores += other.stores;
+  divider += other.divider;
+  instructions += other.instructions;
+  return *this;
+}
+
+PortWork PortWork::operator*(double times) const {
+  return {arithmetic * times, loads * times, stores * times, divider * times, instructions * times};
+}
+
+double PortWork::cycles() const {
+  return std::max({arithmetic / 2, loads / 2, stores, divider, instructions / 5});
+}
+
+namespace {
+
+/// Registers that operands on their way take beside what lives longer.
+constexpr double kOperands = 2;
+
+bool is_product(const ScalarRef& s) {
+  return s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kMul && is_float(s->type);
+}
+
+bool is_sum(const Scalar& s) {
+  return s.kind == Scalar::Kind::kApply && is_float(s.type) &&
+         (s.op == ScalarOp::kAdd || s.op == ScalarOp::kSub);
+}
+
+}  // namespace
+
+StatementPorts::StatementPorts(const TileProgram& program, const ScopeAnalysis& scopes,
+                               const FirstIteration& numbers, const Target& target)
+    : program_(program), scopes_(scopes), numbers_(numbers), target_(target) {
+  for_each_statement(program.body,
+                     [&](const TileStatement& s) { number_.emplace(&s, number_.size()); });
+  note_products();
+}
+
+void StatementPorts::note_products() {
+  std::map<TileSymbolId, int> reads, sums;
+  for_each_statement(program_.body, [&](const TileStatement& s) {
+    if (is_product(s.value) && s.assign == AssignOp::kAssign && s.combiner == TileCombiner::kNone &&
+        !in_memory(s.targets[0].symbol))
+      added_products_.insert(s.targets[0].symbol);
+    visit(s.value, [&](const Scalar& node) {
+      if (node.kind == Scalar::Kind::kRead) ++reads[node.symbol];
+      if (!is_sum(node)) return;
+      for (const ScalarRef& operand : node.operands) {
+        if (operand->kind == Scalar::Kind::kRead) ++sums[operand->symbol];
+      }
+    });
+  });
+  std::erase_if(added_products_, [&](TileSymbolId t) { return reads[t] != 1 || sums[t] != 1; });
+}
+
+bool StatementPorts::in_memory(TileSymbolId symbol) const {
+  const TileSymbol::Kind kind = program_.symbols[static_cast<size_t>(symbol)].kind;
+  return kind == TileSymbol::Kind::kInput || kind == TileSymbol::Kind::kOutput ||
+         scopes_.symbols[static_cast<size_t>(symbol)].scope != Scope::kRegister;
+}
+
+std::vector<StatementPorts::Axis> StatementPorts::axes_of(const TileStatement& statement) const {
+  std::vector<Axis> out;
+  for (const Place::Axis& a : scopes_.statement_places[number_.at(&statement)].axes) {
+    if (a.var < 0) continue;
+    Axis axis{a.var};
+    for (const Place::Digit& digit : a.digits) {
+      if (digit.level == PlaceLevel::kVec) {
+        axis.lanes *= digit.extent;
+      } else {
+        axis.registers *= static_cast<double>(digit.extent);
+      }
+    }
+    // Of a box that the loop fills in part.
+    const double vectors = numbers_.box(a.var) / static_cast<double>(axis.lanes);
+    axis.registers = std::clamp(vectors, std::min(1.0, axis.registers), axis.registers);
+    out.push_back(axis);
+  }
+  return out;
+}
+
+double StatementPorts::vectors_of(const Place& place, DType type) const {
+  return static_cast<double>(level_extent(place, PlaceLevel::kReg)) *
+         std::ceil(static_cast<double>(level_extent(place, PlaceLevel::kVec) *
+                                       std::max<int64_t>(byte_size(type), 4)) /
+                   target_.vector_bytes);
+}
+
+PortWork StatementPorts::spilled(const TileLoop& loop) const {
+  double carried = 0, made = 0;
+  for (const TileCarry& c : loop.carries) {
+    if (!in_memory(c.target.symbol))
+      carried += vectors_of(scopes_.symbols[static_cast<size_t>(c.target.symbol)].place, c.type);
+  }
+  for (const TileNode& node : loop.body) {
+    if (node.kind != TileNode::Kind::kStatement || node.statement.targets[0].next) continue;
+    const TileSymbolId made_here = node.statement.targets[0].symbol;
+    if (in_memory(made_here) || added_products_.contains(made_here)) continue;
+    const auto symbol = static_cast<size_t>(made_here);
+    made = std::max(made, vectors_of(scopes_.symbols[symbol].place, program_.symbols[symbol].type));
+  }
+  const double over =
+      std::max(0.0, carried + made + kOperands - static_cast<double>(target_.vector_registers));
+  return {.loads = over, .stores = over, .instructions = 2 * over};
+}
+
+/// Elements between neighbours along a variable; NaN where data say.
+double StatementPorts::stride(TileSymbolId symbol, const std::vector<IndexExpr>& indices,
+                              TileVarId var) const {
+  const TileSymbol& s = program_.symbols[static_cast<size_t>(symbol)];
+  const bool parameter = s.kind == TileSymbol::Kind::kInput || s.kind == TileSymbol::Kind::kOutput;
+  const SymbolScope& scope = scopes_.symbols[static_cast<size_t>(symbol)];
+  Shape shape = parameter ? Shape{} : scope.extents;
+  if (parameter) {
+    for (const IndexExpr& e : s.shape) shape.push_back(numbers_.of(e));
+  }
+  bool of_data = false;
+  for (const IndexExpr& e : indices) {
+    for (const int v : variables(e)) of_data |= v >= kRuntimeIndexBase;
+  }
+  if (of_data) return NAN;
+  const auto offset_at = [&](int64_t at) {
+    int64_t offset = 0;
+    std::vector<int64_t> position;
+    for (const IndexExpr& e : indices) {
+      position.push_back(evaluate(
+          e, [&](int id) { return id == var ? at : numbers_.value(static_cast<TileVarId>(id)); }));
+    }
+    if (!parameter || s.layout.is_row_major()) {
+      for (size_t d = 0; d < position.size() && d < shape.size(); ++d)
+        offset = offset * shape[d] + position[d];
+      return offset;
+    }
+    for (const Layout::Axis& a : s.layout.axes) {
+      offset = offset * a.extent + position[static_cast<size_t>(a.axis)] / a.divisor % a.extent;
+    }
+    return offset;
+  };
+  return static_cast<double>(offset_at(1) - offset_at(0));
+}
+
+/// One statement's tree.
+class StatementPorts::Tree {
+ public:
+  struct Node {
+    uint32_t axes = 0;    ///< of the place, a bit each
+    bool varies = false;  ///< within the loop around
+    double latency = 0;   ///< from the leaves
+    double carried = -1;  ///< from the carry's value before; below 0: does not hang on it
+  };
+
+  Tree(const StatementPorts& ports, const std::vector<Axis>& axes, const TileLoop* around,
+       TileSymbolId carry)
+      : ports_(ports), axes_(axes), carry_(carry) {
+    if (around == nullptr) return;
+    trips_ = std::max(ports.numbers_.trips(*around), 1.0);
+    for (const TileLoop::Dim& dim : around->dims) {
+      changing_.insert(dim.origin);
+      changing_.insert(dim.offset);
+    }
+    for (const TileCarry& c : around->carries) made_inside_.insert(c.target.symbol);
+    for_each_statement(around->body, [&](const TileStatement& s) {
+      for (const TileRef& t : s.targets) made_inside_.insert(t.symbol);
+    });
+  }
+
+  Node add(const ScalarRef& s) {
+    if (const auto known = nodes_.find(s.get()); known != nodes_.end()) return known->second;
+    Node node;
+    for (const ScalarRef& operand : s->operands) {
+      const Node n = add(operand);
+      node.axes |= n.axes;
+      node.varies |= n.varies;
+      node.latency = std::max(node.latency, n.latency);
+      node.carried = std::max(node.carried, n.carried);
+    }
+    if (s->fill) add(s->fill);
+    switch (s->kind) {
+      case Scalar::Kind::kConstant:
+        break;
+      case Scalar::Kind::kIndex:
+        depend_on(s->index, &node);
+        spend({.arithmetic = 1, .instructions = 1}, node, s->type);
+        break;
+      case Scalar::Kind::kRead:
+        read(*s, &node);
+        break;
+      case Scalar::Kind::kApply:
+        apply(*s, &node);
+        break;
+    }
+    nodes_.emplace(s.get(), node);
+    return node;
+  }
+
+  double copies(uint32_t axes, DType type) const {
+    double n = 1;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if ((axes >> a & 1) == 0) continue;
+      // 16-bit floats are computed with as 32-bit ones.
+      const int64_t element =
+          is_float(type) ? std::max<int64_t>(byte_size(type), 4) : byte_size(type);
+      const auto bytes = static_cast<double>(axes_[a].lanes * element);
+      n *= axes_[a].registers *
+           std::max(1.0, std::ceil(bytes / static_cast<double>(ports_.target_.vector_bytes)));
+    }
+    return n;
+  }
+
+  PortWork work;
+
+ private:
+  void depend_on(const IndexExpr& e, Node* node) const {
+    for (const int v : variables(e)) {
+      for (size_t a = 0; a < axes_.size(); ++a) {
+        if (axes_[a].var == v) node->axes |= 1u << a;
+      }
+      node->varies |= changing_.contains(v);
+    }
+  }
+
+  void spend(const PortWork& each, const Node& node, DType type) {
+    work += each * (copies(node.axes, type) / (node.varies ? 1 : trips_));
+  }
+
+  void read(const Scalar& s, Node* node) {
+    for (const IndexExpr& e : s.indices) depend_on(e, node);
+    const bool is_carry = s.symbol == carry_ && !s.next;
+    node->varies |= made_inside_.contains(s.symbol);
+    if (is_carry) node->carried = std::max(node->carried, 0.0);
+    if (!ports_.in_memory(s.symbol)) return;
+    node->latency += kLoadLatency;
+    if (is_carry) node->carried += kLoadLatency;
+    for (const Scalar* other : loaded_) {
+      if (other->symbol == s.symbol && other->indices == s.indices && s.operands.empty()) return;
+    }
+    loaded_.push_back(&s);
+    PortWork each{.loads = 1, .instructions = 1};
+    if (s.fill) each.arithmetic += 1, each.instructions += 1;
+    add_gathering(s, *node, &each);
+    spend(each, *node, s.type);
+  }
+
+  /// What lanes that do not lie side by side cost beyond a load of a vector.
+  void add_gathering(const Scalar& s, const Node& node, PortWork* each) const {
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      const int64_t lanes = axes_[a].lanes;
+      if (lanes == 1 || (node.axes >> a & 1) == 0) continue;
+      const double stride = ports_.stride(s.symbol, s.indices, axes_[a].var);
+      if (stride == 1) continue;
+      const auto width = static_cast<double>(
+          std::min<int64_t>(lanes, ports_.target_.vector_bytes / byte_size(s.type)));
+      const bool turned = std::ranges::any_of(axes_, [&](const Axis& other) {
+        return other.lanes == 1 && 2 * other.registers >= width &&
+               ports_.stride(s.symbol, s.indices, other.var) == 1;
+      });
+      if (turned) {
+        each->arithmetic += std::log2(width);
+        each->instructions += std::log2(width);
+      } else if (stride == -1 || stride == 0) {
+        each->arithmetic += 1;
+        each->instructions += 1;
+      } else {
+        each->loads += width - 1;
+        each->arithmetic += width;
+        each->instructions += 2 * width - 1;
+      }
+    }
+  }
+
+  void apply(const Scalar& s, Node* node) {
+    OperationCost cost = cost_of(s.op, s.type, ports_.target_);
+    if (s.op == ScalarOp::kDiv && is_float(s.type) && !nodes_.at(s.operands[1].get()).varies &&
+        node->varies) {
+      cost = kDivisionByOneValue;
+    }
+    if (is_sum(s) && std::ranges::any_of(s.operands, [&](const ScalarRef& o) {
+          if (nodes_.at(o.get()).axes != node->axes) return false;
+          return is_product(o) ||
+                 (o->kind == Scalar::Kind::kRead && ports_.added_products_.contains(o->symbol));
+        })) {
+      cost.instructions = 0;  // one instruction with its product
+    }
+    node->latency += cost.latency;
+    if (node->carried >= 0) node->carried += cost.latency;
+    const DType wide = s.operands.empty() || byte_size(s.operands[0]->type) < byte_size(s.type)
+                           ? s.type
+                           : s.operands[0]->type;
+    spend({.arithmetic = cost.instructions,
+           .divider = cost.divider,
+           .instructions = cost.instructions},
+          *node, wide);
+  }
+
+  const StatementPorts& ports_;
+  const std::vector<Axis>& axes_;
+  TileSymbolId carry_;
+  double trips_ = 1;
+  std::set<int> changing_;
+  std::set<TileSymbolId> made_inside_;
+  std::vector<const Scalar*> loaded_;
+  std::unordered_map<const Scalar*, Node> nodes_;
+};
+
+StatementPorts::Cost StatementPorts::of(const TileStatement& statement,
+                                        const TileLoop* around) const {
+  const std::vector<Axis> axes = axes_of(statement);
+  const TileRef& target = statement.targets[0];
+  const bool updates = target.next;
+  Tree tree(*this, axes, around, updates ? target.symbol : -1);
+  const Tree::Node node = tree.add(statement.value);
+  Cost cost{tree.work, node.latency, updates ? std::max(node.carried, 0.0) : 0};
+  if (statement.unit == kByteDotUnit) cost.work = cost.work * (3.0 / 8);
+  if (statement.combiner != TileCombiner::kNone) {
+    const Cost reduced = reduce(statement, axes);
+    cost.work += reduced.work;
+    cost.latency += reduced.latency;
+    if (updates) cost.carried += reduced.latency;
+  }
+  store(statement, axes, &cost);
+  return cost;
+}
+
+/// Register copies are combined in pairs, then halves of a vector.
+StatementPorts::Cost StatementPorts::reduce(const TileStatement& statement,
+                                            const std::vector<Axis>& axes) const {
+  const bool is_sum = statement.combiner == TileCombiner::kSum;
+  const bool is_pair =
+      statement.combiner == TileCombiner::kArgMax || statement.combiner == TileCombiner::kWelford;
+  const double each = is_pair ? 5 : is_sum ? 1 : 3, latency = is_sum ? 4 : 8;
+  double results = 1, copies = 1;
+  int64_t lanes = 1;
+  for (const Axis& a : axes) {
+    const bool reduced =
+        std::ranges::find(statement.reduce_axes, a.var) != statement.reduce_axes.end();
+    (reduced ? copies : results) *= a.registers;
+    if (reduced) lanes *= a.lanes;
+  }
+  const double halvings = std::log2(static_cast<double>(lanes));
+  Cost cost;
+  cost.work.arithmetic = results * ((copies - 1) * each + halvings * (each + 1));
+  cost.work.instructions = cost.work.arithmetic;
+  cost.latency = std::ceil(std::log2(copies)) * latency + halvings * (latency + 2);
+  return cost;
+}
+
+void StatementPorts::store(const TileStatement& statement, const std::vector<Axis>& axes,
+                           Cost* cost) const {
+  for (const TileRef& target : statement.targets) {
+    if (target.symbol < 0 || !in_memory(target.symbol)) continue;
+    const DType type = program_.symbols[static_cast<size_t>(target.symbol)].type;
+    double n = 1, lanes_apart = 1;
+    for (const Axis& a : axes) {
+      const bool indexed = std::ranges::any_of(
+          target.indices, [&](const IndexExpr& e) { return uses_var(e, a.var); });
+      if (!indexed) continue;
+      const double bytes = static_cast<double>(a.lanes * byte_size(type));
+      n *= a.registers * std::max(1.0, std::ceil(bytes / target_.vector_bytes));
+      if (a.lanes > 1 && stride(target.symbol, target.indices, a.var) != 1)
+        lanes_apart = static_cast<double>(a.lanes);
+    }
+    PortWork each{.stores = lanes_apart, .instructions = lanes_apart};
+    if (lanes_apart > 1) each.arithmetic = lanes_apart, each.instructions *= 2;
+    if (statement.assign != AssignOp::kAssign) each.loads += lanes_apart;
+    cost->work += each * n;
+  }
+}
+
+}  // namespace weft

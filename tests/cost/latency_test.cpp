@@ -1,0 +1,144 @@
+#include "cost/latency.h"
+
+#include <gtest/gtest.h>
+
+#include "tile/analysis/derive_scopes.h"
+#include "tile/text/tile_text.h"
+
+namespace weft {
+namespace {
+
+/// One core of 1 GHz with vectors of eight, 1000 cycles a microsecond, whose launches cost nothing.
+/// Caches of 1000, 10000 and 100000 bytes move 64, 16 and 4 bytes a cycle, memory 1.
+Target slow(int threads = 1) {
+  Target t;
+  t.name = "test";
+  t.threads = threads;
+  t.vector_bytes = 32;
+  t.peak_gflops = 32 * threads;
+  t.l1_bytes = 1000;
+  t.l2_bytes = 10000;
+  t.l3_bytes = 100000;
+  t.bandwidth = {{999, 64.0 * threads},
+                 {1000, 16.0 * threads},
+                 {9999 * threads, 16.0 * threads},
+                 {10000 * threads, 4.0 * threads},
+                 {99999, 4.0 * threads},
+                 {100000, 1.0 * threads}};
+  t.launch_us = 0;
+  t.barrier_us = 0;
+  return t;
+}
+
+Latency of(std::string_view text, const Target& target) {
+  auto program = parse_tile_program(text);
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  auto scopes = derive_scopes(*program);
+  EXPECT_TRUE(scopes.ok()) << scopes.error().message;
+  return cpu_latency(*program, *scopes, target);
+}
+
+/// Two pipes take the 22 instructions of an exp of eight elements in 11 cycles.
+TEST(Latency, CountsVectorsOfElementaryFunctions) {
+  const Latency l = of(R"(kernel k(x: f32[4096], out y: f32[4096]) blocks P warps 1 {
+  grid i in 4096 step 8 {
+    t[i] = exp(x[i]) @[i=VEC_8];
+    y[i] = t[i] @[i=VEC_8];
+  }
+})",
+                       slow());
+  EXPECT_NEAR(l.compute_us, 512 * 11 / 1e3, 1e-9);
+  // 32768 bytes come from the third cache.
+  EXPECT_NEAR(l.memory_us, 32768 / 4e3, 1e-9);
+  EXPECT_EQ(l.bound, Latency::Bound::kThirdCache);
+  EXPECT_NEAR(l.microseconds, 32768 / 4e3, 1e-9);
+}
+
+std::string row_sum(int accumulators) {
+  const std::string step = std::to_string(8 * accumulators), n = std::to_string(accumulators);
+  return "kernel k(x: f32[8,800], out y: f32[8]) blocks P warps 1 {\n  jj: " + step +
+         ";\n  grid i in 8 {\n    seq j in 800 step " + step + " carry c[.j]: f32 = 0.0 @[j=REG_" +
+         n + "-VEC_8] {\n      c'[.j] = c[.j] + x[i,j] @[j=REG_" + n +
+         "-VEC_8];\n    }\n    r = sum[jj] c[jj] @[jj=REG_" + n + "-VEC_8];\n    y[i] = r;\n  }\n}";
+}
+
+/// An accumulator takes a vector every four cycles; five of them leave no cycle empty that the
+/// loads of two vectors a cycle do not ask for.
+TEST(Latency, ChainsOfResultsAreAwaited) {
+  const double one = of(row_sum(1), slow()).compute_us, five = of(row_sum(5), slow()).compute_us;
+  EXPECT_GT(one, 8 * 100 * 4 / 1e3);
+  EXPECT_LT(one, 8 * (100 * 4 + 80) / 1e3);
+  EXPECT_GT(five, 8 * 20 * 4 / 1e3);
+  EXPECT_LT(five, 8 * (20 * 4 + 80) / 1e3);
+}
+
+/// Sums of products: six broadcast rows and two loaded vectors for twelve multiply-adds a step.
+TEST(Latency, ProductsAndSumsAreOneInstruction) {
+  const Latency l = of(R"(kernel k(a: f32[6,64], b: f32[64,16], out y: f32[6,16]) blocks P warps 1 {
+  grid i in 6 step 6, j in 16 step 16 {
+    seq d in 64 unroll 4 carry c[i,j]: f32 = 0.0 @[i=REG_6, j=REG_2-VEC_8] {
+      c'[i,j] = c[i,j] + a[i,d]*b[d,j] @[i=REG_6, j=REG_2-VEC_8];
+    }
+    y[i,j] = c[i,j] @[i=REG_6, j=REG_2-VEC_8];
+  }
+})",
+                       slow());
+  // 12 in two pipes, as many cycles, and 12 stores.
+  EXPECT_NEAR(l.compute_us, (64 * 6 + 12) / 1e3, 1e-9);
+}
+
+/// What lies across the lanes is loaded one by one, or turned where as many rows are there.
+TEST(Latency, LanesApartAreGatheredOrTurned) {
+  const auto across = [](const char* place) {
+    return of(std::string("kernel k(x: f32[800,64], out y: f32[64,800]) blocks P warps 1 {\n") +
+                  "  grid j in 64 step 8, i in 800 step 8 {\n    y[j,i] = x[i,j] @[" + place +
+                  "];\n  }\n}",
+              slow())
+        .compute_us;
+  };
+  const double turned = across("j=REG_8, i=VEC_8");
+  // Eight vectors: three exchanges each in two pipes, or eight stores: 12 cycles.
+  EXPECT_NEAR(turned, 800 * 12 / 1e3, 1e-9);
+  const double gathered = of(R"(kernel k(x: f32[800,64], out y: f32[64,800]) blocks P warps 1 {
+  grid j in 64, i in 800 step 8 {
+    y[j,i] = x[i,j] @[i=VEC_8];
+  }
+})",
+                             slow())
+                              .compute_us;
+  EXPECT_GT(gathered, 2.5 * turned);
+}
+
+/// Rows that one core takes in its cache and reads again, and rows that it loads twice.
+TEST(Latency, WhatACacheHoldsIsLoadedOnce) {
+  const auto twice = [](int n) {
+    const std::string length = std::to_string(n);
+    return of("kernel k(x: f32[16," + length + "], out y: f32[16," + length +
+                  "]) blocks P warps 1 {\n  jj: 8;\n  grid i in 16 {\n    seq j in " + length +
+                  " step 8 carry c[.j]: f32 = 0.0 @[j=VEC_8] {\n      c'[.j] = c[.j] + x[i,j] "
+                  "@[j=VEC_8];\n    }\n    r = sum[jj] c[jj] @[jj=VEC_8];\n    seq k in " +
+                  length + " step 8 {\n      y[i,k] = x[i,k] * r @[k=VEC_8];\n    }\n  }\n}",
+              slow());
+  };
+  // A row is 256 bytes, with its result 512: x and y come once from the second cache.
+  EXPECT_NEAR(twice(64).second_cache_us, 16 * 512 / 16e3, 1e-9);
+  // Rows of 2048 bytes fill the first cache: x comes twice.
+  EXPECT_NEAR(twice(512).second_cache_us, 16 * 3 * 2048 / 16e3, 1e-9);
+  EXPECT_NEAR(twice(512).third_cache_us, 16 * 2 * 2048 / 4e3, 1e-9);
+}
+
+/// Of three items one of two threads has two.
+TEST(Latency, TheBusiestCoreDecides) {
+  const std::string three = R"(kernel k(x: f32[3,8000], out y: f32[3,8000]) blocks P warps 1 {
+  grid i in 3 {
+    seq j in 8000 step 8 {
+      y[i,j] = exp(x[i,j]) @[j=VEC_8];
+    }
+  }
+})";
+  EXPECT_NEAR(of(three, slow(1)).compute_us, 3 * 11.0, 1e-9);
+  EXPECT_NEAR(of(three, slow(2)).compute_us, 2 * 11.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace weft
