@@ -58,8 +58,16 @@ class LayoutWriter {
   bool inside_ = true;
 };
 
-/// 16-bit floats as float32.
+/// Signed bytes as words.
+HostTensor widened_bytes(const HostTensor& bytes) {
+  HostTensor out(DType::kI16, bytes.shape());
+  std::copy_n(bytes.data<int8_t>(), bytes.size(), out.mutable_data<int16_t>());
+  return out;
+}
+
+/// Signed bytes as words, 16-bit floats as float32.
 HostTensor widened(const HostTensor& halves) {
+  if (halves.dtype() == DType::kI8) return widened_bytes(halves);
   HostTensor out(DType::kF32, halves.shape());
   const uint16_t* from = halves.data<uint16_t>();
   auto* to = out.mutable_data<float>();

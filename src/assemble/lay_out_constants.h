@@ -17,13 +17,14 @@ inline constexpr const char* kLaidOutKind = "constant";
 inline constexpr int64_t kLaidOutFileBytes = int64_t{64} << 10;
 
 /// The constant's elements in the physical order of `layout`, as one flat tensor of `type` (the
-/// value's, or float32 of 16-bit floats); what the layout has beyond the shape is zero.
+/// value's, float32 of 16-bit floats, or int16 of signed bytes); what the layout has beyond the
+/// shape is zero.
 HostTensor lay_out_constant(const HostTensor& value, const Layout& layout, DType type);
 
 struct LayoutJob {
   HostTensor value;
   Layout layout;
-  DType type = DType::kF32;  ///< of the laid out elements: the value's, or float32 of 16-bit floats
+  DType type = DType::kF32;  ///< of the laid out elements: see lay_out_constant
 };
 struct LaidOutConstant {
   HostTensor value;            ///< a view of the cache's file where there is a key

@@ -486,6 +486,7 @@ std::optional<IntegerProduct> as_integer_product(const ScalarRef& product) {
   }
   out.left = widened_read(left, DType::kU8);
   out.right = widened_read(product->operands[1], DType::kI8);
+  if (out.right == nullptr) out.right = widened_read(product->operands[1], DType::kI16);
   if (out.left == nullptr || out.right == nullptr) return std::nullopt;
   return out;
 }

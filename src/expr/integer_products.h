@@ -22,10 +22,10 @@ namespace weft {
 bool integer_products(TensorProgram& program);
 
 /// The factors of a sum of products u8 * i8 in int32: `i32(a) * i32(b)`, where the left one may
-/// stand in a select whose other branch is a constant of u8's range.
+/// stand in a select whose other branch is a constant of u8's range. The right one may be of i16.
 struct IntegerProduct {
   ScalarRef left;       ///< the read of u8
-  ScalarRef right;      ///< the read of i8
+  ScalarRef right;      ///< the read of i8 or i16
   ScalarRef inside;     ///< null: always
   int64_t outside = 0;  ///< what the left factor is where `inside` does not hold
 };

@@ -231,10 +231,11 @@ class KernelVerifier {
       }
       case KernelOp::kDot: {
         const int32_t bytes = 4 * types[0].lanes;
-        const bool fits = types[0].dtype == DType::kI32 &&
-                          operand(in, 1) == KernelType{DType::kU8, bytes} &&
-                          operand(in, 2) == KernelType{DType::kI8, bytes};
-        return fits ? Status{} : fail("needs i32, and u8 and i8 of four times the lanes");
+        const KernelType right = operand(in, 2);
+        const bool fits =
+            types[0].dtype == DType::kI32 && operand(in, 1) == KernelType{DType::kU8, bytes} &&
+            (right.dtype == DType::kI8 || right.dtype == DType::kI16) && right.lanes == bytes;
+        return fits ? Status{} : fail("needs i32, and u8 and i8 or i16 of four times the lanes");
       }
       case KernelOp::kBroadcast:
       case KernelOp::kLaneMask:

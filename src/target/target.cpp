@@ -61,6 +61,12 @@ int64_t registers_for_residency(const Target& target, int64_t threads, int64_t b
   return std::min<int64_t>(target.registers_per_thread, of_a_warp / 32);
 }
 
+bool multiplies_bytes(const Target& target) {
+  return std::ranges::any_of(target.features, [](const std::string& feature) {
+    return feature == "avx512vnni" || feature == "avxvnni";
+  });
+}
+
 std::vector<std::string> known_targets() {
   std::vector<std::string> names;
   for (const TargetText& t : target_texts()) names.emplace_back(t.name);

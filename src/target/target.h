@@ -80,6 +80,9 @@ int64_t resident_blocks_per_sm(const Target& target, int64_t threads, int64_t re
 /// is told so leaves it.
 int64_t registers_for_residency(const Target& target, int64_t threads, int64_t blocks);
 
+/// Whether a CPU has an instruction that multiplies bytes and adds up four products in 32 bits.
+bool multiplies_bytes(const Target& target);
+
 /// The machine that runs this process: features, cache sizes and affinity/cgroup thread count;
 /// modelled (not measured) rates, the same at every call. `threads` 0 means all that the process
 /// may use. `max_vector_bytes` caps the vector width (0: the machine's): the result is a machine of

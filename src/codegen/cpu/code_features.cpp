@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kOfBytes = {"avx512vnni", "avxvnni"};
 
-bool multiplies_bytes(const std::string& feature) {
+bool is_of_bytes(const std::string& feature) {
   return std::ranges::find(kOfBytes, feature) != kOfBytes.end();
 }
 
@@ -43,12 +43,12 @@ std::vector<std::string> required_features(const Target& target,
     return std::ranges::any_of(kernel->phases,
                                [](const KernelPhase& phase) { return has_dot(phase.body); });
   });
-  if (!dots) std::erase_if(features, multiplies_bytes);
+  if (!dots) std::erase_if(features, is_of_bytes);
   return features;
 }
 
 Target portable(Target target) {
-  std::erase_if(target.features, multiplies_bytes);
+  std::erase_if(target.features, is_of_bytes);
   return target;
 }
 

@@ -6,7 +6,8 @@ namespace weft::cpu {
 
 /// sums[l] + a[4l] * b[4l] + … + a[4l+3] * b[4l+3], exact modulo 2^32: `sums` of k's lanes in i32,
 /// `a` unsigned and `b` signed bytes of four times as many. One vpdpbusd where the target has it;
-/// else sums of 16-bit products (vpmaddwd), which cannot saturate as those of bytes do.
+/// else sums of 16-bit products (vpmaddwd), which cannot saturate as those of bytes do. `b` may be
+/// of words in the order of the instruction (kernel/ops.def), which then need no widening.
 llvm::Value* emit_dot(const LaneBuilder& k, llvm::Value* sums, llvm::Value* a, llvm::Value* b);
 
 }  // namespace weft::cpu

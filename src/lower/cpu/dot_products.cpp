@@ -68,7 +68,9 @@ class DotProduct {
     if (valid && valid->reg != kNoReg) return false;
     count_ = valid ? valid->count : kByteDotDepth;
     return locate(*factors_.left, lanes, 0, &left_) &&
-           locate(*factors_.right, lanes, kByteDotDepth, &right_);
+           (factors_.right->type == DType::kI16
+                ? locate_words(*factors_.right)
+                : locate(*factors_.right, lanes, kByteDotDepth, &right_));
   }
 
   void emit() {
@@ -107,6 +109,29 @@ class DotProduct {
     const bool side_by_side = count_ == 1 || offset.form.coefficient(depth_) == 1;
     return offset.affine && offset.scaled.empty() && side_by_side &&
            offset.form.coefficient(lanes) == per_lane;
+  }
+
+  /// Whether the right factor's words lie as the instruction takes them: a step's first and third,
+  /// lane by lane, then the others.
+  bool locate_words(const Scalar& read) {
+    const auto symbol = static_cast<TileSymbolId>(read.symbol);
+    right_.buffer = w_.memory.buffer_of[static_cast<size_t>(symbol)];
+    if (right_.buffer < 0 || !read.operands.empty() || read.fill) return false;
+    right_.offset = prepare(w_, buffer_offset(w_, symbol, read.indices, read.next));
+    bool in_order = true;
+    for_each_point(sums_, [&](int64_t, Point point) {
+      point.push_back(0);
+      const auto first = affine_at_point(w_, right_.offset, point);
+      in_order &= first && (first->lane_coefficient == 2 || box_.lanes == 1);
+      for (int32_t j = 1; in_order && j < count_; ++j) {
+        point.back() = j;
+        const auto other = affine_at_point(w_, right_.offset, point);
+        const int64_t apart = j % 2 * 2 * box_.lanes + j / 2;
+        in_order =
+            other && other->terms == first->terms && other->constant == first->constant + apart;
+      }
+    });
+    return in_order;
   }
 
   Reg right_bytes(const Point& point) {

@@ -16,16 +16,27 @@ namespace {
 /// cache.
 int64_t panel_budget(const Target& target) { return target.l2_bytes / 2; }
 
-bool has_feature(const Target& target, std::string_view name) {
-  return std::ranges::find(target.features, name) != target.features.end();
-}
+/// How a tile's products are added up.
+struct Multiplier {
+  int64_t registers = 16;  ///< that a tile may take
+  /// By sums of two words: both halves of a panel's vectors stand beside the accumulators, and each
+  /// row's bytes are taken apart.
+  bool in_words = false;
 
-/// Registers that a tile may take. Without an instruction for products of bytes, halves of each
-/// operand stand beside the accumulators.
-int64_t registers_of(const Target& target, int64_t depth) {
-  const bool direct =
-      depth == 1 || has_feature(target, "avx512vnni") || has_feature(target, "avxvnni");
-  return direct ? target.vector_registers : target.vector_registers * 2 / 3;
+  bool fits(int64_t rows, int64_t vectors) const {
+    constexpr int64_t kOfRow = 3;  // its two halves and a sum
+    if (in_words) return rows * vectors + 2 * vectors + kOfRow <= registers;
+    return rows * vectors <= registers * 3 / 4;  // operands of two steps are in flight beside them
+  }
+};
+
+/// Without an instruction for products of bytes, halves of each operand stand beside the
+/// accumulators.
+Multiplier multiplier_of(const Target& target, int64_t depth, const IntegerProduct* integers) {
+  const int64_t registers = target.vector_registers;
+  if (depth == 1) return {registers, false};
+  if (integers->right->type == DType::kI16) return {registers, true};
+  return {multiplies_bytes(target) ? registers : registers * 2 / 3, false};
 }
 
 /// Rows and vectors of a register tile, and the time of a step along the reduction in FMA slots for
@@ -48,7 +59,7 @@ struct RowOperand {
 /// Of an open number of rows the rest does not count: the tile stays the same for others.
 RegisterTileChoice choose_register_tile(int64_t rows, bool open_rows, int64_t columns,
                                         int64_t lanes, int64_t max_vectors,
-                                        const RowOperand& operand, int64_t registers,
+                                        const RowOperand& operand, const Multiplier& multiplier,
                                         const Target& target) {
   constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
   constexpr int64_t kWays = 8;
@@ -61,10 +72,11 @@ RegisterTileChoice choose_register_tile(int64_t rows, bool open_rows, int64_t co
                                                                       : 0.12;
   for (int64_t v = 1; v <= std::min<int64_t>(4, max_vectors); ++v) {
     for (int64_t r = 1; r <= 14; ++r) {
-      // Operands of two steps are in flight beside the accumulators.
-      if (r * v > registers * 3 / 4 || r > rows || v > column_vectors) continue;
+      if (!multiplier.fits(r, v) || r > rows || v > column_vectors) continue;
       const auto tile = [&](int64_t tr, int64_t tv) {
         const double fma = static_cast<double>(tr * tv);
+        if (multiplier.in_words)  // a sum takes two slots of four, a row's halves two
+          return fma + 0.5 * static_cast<double>(tr) + 0.25 * static_cast<double>(tv);
         const double loads =
             (operand.per_vector ? fma : 0.5 * static_cast<double>(tr)) + static_cast<double>(tv);
         return std::max({fma, loads, 6.0});  // fewer chains than the FMA latency leave slots empty
@@ -141,7 +153,8 @@ class PanelChooser {
 
 /// Constant operands are laid out as the loops read them: [other axes][vector blocks][reduction in
 /// loop order][vector], of which the innermost axis of the reduction is cut into steps of the
-/// depth: [… steps][vector][depth].
+/// depth: [… steps][vector][depth]. Words lie as the kernel's products take them: […
+/// steps][vectors] [first or second of a pair][vector][pair].
 std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice,
                                    const Scalar& s) {
   const TensorProgram& program = space.program();
@@ -184,6 +197,13 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
       layout.axes.push_back({static_cast<int32_t>(d), step, ceil_div(extent(a), step)});
       if (step > 1) last = Layout::Axis{static_cast<int32_t>(d), 1, step};
     }
+  }
+  if (last && tensor.type.dtype == DType::kI16) {
+    layout.axes.push_back({vec_dim, choice.lanes, choice.vectors});
+    layout.axes.push_back({last->axis, 1, 2});
+    layout.axes.push_back({vec_dim, 1, choice.lanes});
+    layout.axes.push_back({last->axis, 2, 2});
+    return layout;
   }
   layout.axes.push_back({vec_dim, 1, panel});
   if (last) layout.axes.push_back(*last);
@@ -293,7 +313,7 @@ void PanelChooser::choose_tile() {
   const RegisterTileChoice tile = choose_register_tile(
       c_.row_axis >= 0 ? extent(c_.row_axis) : 1, c_.row_axis >= 0 && is_open(c_.row_axis),
       c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.lanes, widest_panel(), operand,
-      registers_of(target_, c_.depth), target_);
+      multiplier_of(target_, c_.depth, integers_ ? &*integers_ : nullptr), target_);
   c_.rows = tile.rows;
   c_.vectors = tile.vectors;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "group/widen_bytes.h"
 #include "group/widen_halves.h"
 
 namespace weft {
@@ -11,6 +12,7 @@ BlockSpace::BlockSpace(const TensorProgram& program, const Group& group, const T
                        const GroupKey* key)
     : declared_(cut_group(program, group, {.key = key})), wide_(declared_) {
   widen_halves(&wide_, target);
+  widen_bytes(&wide_, target);
   producer_.assign(wide_.program.tensors.size(), -1);
   std::vector<std::set<int>> readers(wide_.program.exprs.size());
   for (int p = 0; p < size(); ++p) {

@@ -196,24 +196,24 @@ TEST_P(KernelOps, MoveAndJoinLanes) {
   }
 }
 
-/// Products of random bytes and of those at the ends, which saturate where sums of two are 16 bits.
-KernelFunction dot_kernel(int32_t lanes) {
+/// Products of random bytes with bytes or words of `type`, and of those at the ends, which saturate
+/// where sums of two are 16 bits.
+KernelFunction dot_kernel(int32_t lanes, DType type) {
   KernelFunction k;
   k.name = "dot";
   k.buffers = {make_buffer("sums", DType::kI32, KernelBuffer::Kind::kInput, lanes),
                make_buffer("a", DType::kU8, KernelBuffer::Kind::kInput, 4 * lanes),
-               make_buffer("b", DType::kI8, KernelBuffer::Kind::kInput, 4 * lanes),
+               make_buffer("b", type, KernelBuffer::Kind::kInput, 4 * lanes),
                make_buffer("out", DType::kI32, KernelBuffer::Kind::kOutput, 6 * lanes)};
   KernelBuilder b(k);
   b.begin_phase(1);
   const Reg zero = b.int_constant(0);
   const Reg a = b.load(1, zero, 4 * lanes);
-  const auto bytes = [&](DType type, int64_t value) {
-    return b.constant({type, 4 * lanes}, int_value(type, value));
+  const auto bytes = [&](DType of, int64_t value) {
+    return b.constant({of, 4 * lanes}, int_value(of, value));
   };
   int64_t next = 0;
-  for (const Reg right :
-       {b.load(2, zero, 4 * lanes), bytes(DType::kI8, -128), bytes(DType::kI8, 127)}) {
+  for (const Reg right : {b.load(2, zero, 4 * lanes), bytes(type, -128), bytes(type, 127)}) {
     for (const Reg left : {a, bytes(DType::kU8, 255)}) {
       b.store(3, b.int_constant(next), b.dot(b.load(0, zero, lanes), left, right));
       next += lanes;
@@ -227,7 +227,10 @@ TEST_P(KernelOps, MultiplyBytesWithAndWithoutAnInstructionForIt) {
   std::vector<Target> machines = machines_for_lanes(GetParam());
   const size_t own = machines.size();
   for (size_t m = 0; m < own; ++m) machines.push_back(portable(machines[m]));
-  expect_as_reference(dot_kernel(GetParam()), machines);
+  for (const DType type : {DType::kI8, DType::kI16}) {
+    SCOPED_TRACE(std::string(dtype_name(type)));
+    expect_as_reference(dot_kernel(GetParam(), type), machines);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, KernelOps, ::testing::Values(1, 4, 8, 16));
