@@ -46,7 +46,8 @@ struct PanelChoice {
   std::vector<bool> constants_in_panels;  ///< by read
   int staged_read = -1;                   ///< staged in scratch panel by panel
   bool rows_outermost = false;
-  int64_t depth = 1;  ///< elements of the innermost reduced axis in a step: 4 of bytes
+  int64_t depth = 1;       ///< elements of the innermost reduced axis in a step: 4 of bytes
+  int staged_factor = -1;  ///< of the product, 0 or 1: computed into scratch panel by panel
   friend bool operator==(const PanelChoice&, const PanelChoice&) = default;
 };
 

@@ -36,6 +36,7 @@ void for_each_field(const PanelChoice*, F&& f) {
   f("staged_read", &C::staged_read);
   f("rows_outermost", &C::rows_outermost);
   f("depth", &C::depth);
+  f("staged_factor", &C::staged_factor);
 }
 
 template <typename F>

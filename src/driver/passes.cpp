@@ -16,6 +16,7 @@
 #include "driver/generate_kernels.h"
 #include "driver/lower_kernels.h"
 #include "expr/assign_layouts.h"
+#include "expr/decode_weights.h"
 #include "expr/express.h"
 #include "expr/integer_products.h"
 #include "expr/open_axes.h"
@@ -100,6 +101,11 @@ Result<bool> run_sink_movement(Compilation& c) {
 Result<bool> run_integer_products(Compilation& c) {
   if (c.target.is_gpu()) return true;
   for_each_program(c.tensors, [](TensorProgram& p) { integer_products(p); });
+  return true;
+}
+Result<bool> run_decode_weights(Compilation& c) {
+  if (c.target.is_gpu()) return true;
+  for_each_program(c.tensors, [](TensorProgram& p) { decode_weights(p); });
   return true;
 }
 Result<bool> run_widen_operands(Compilation& c) {
@@ -309,6 +315,7 @@ constexpr Pass kPasses[] = {
     {"split-axes", "tensor-program", run_split_axes},
     {"sink-movement", "tensor-program", run_sink_movement},
     {"integer-products", "tensor-program", run_integer_products},
+    {"decode-weights", "tensor-program", run_decode_weights},
     {"widen-operands", "tensor-program", run_widen_operands},
     {"merge-products", "tensor-program", run_merge_products},
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},

@@ -115,6 +115,7 @@ class Folder {
   struct Known {
     std::optional<HostTensor> whole;
     std::optional<HostTensor> uniform;
+    bool spread = false;  ///< the same elements over and over, which a broadcast makes
   };
 
   Known& known(ValueId v) {
@@ -138,8 +139,10 @@ class Folder {
     if (is_kept(node)) return rebuild_.keep(std::move(node));
     const std::optional<std::vector<HostTensor>> results = evaluate(node);
     if (!results) return rebuild_.keep(std::move(node));
-    if (node.op == GraphOp::kIota || is_growing_broadcast(node)) {
+    const bool spread = is_growing_broadcast(node) || moves_spread(node);
+    if (node.op == GraphOp::kIota || spread) {
       known(node.results[0]).whole = (*results)[0];  // stays, but its readers may fold
+      known(node.results[0]).spread = spread;
       return rebuild_.keep(std::move(node));
     }
     replace_by_constants(node, *results);
@@ -154,6 +157,14 @@ class Folder {
   bool is_growing_broadcast(const Node& node) const {
     return node.op == GraphOp::kBroadcast &&
            bytes_of(graph_.type(node.results[0])) > bytes_of(graph_.type(node.operands[0]));
+  }
+
+  /// The elements of a broadcast in another order.
+  bool moves_spread(const Node& node) {
+    const bool moves = node.op == GraphOp::kReshape || node.op == GraphOp::kTranspose ||
+                       node.op == GraphOp::kSlice;
+    return moves && known(node.operands[0]).spread &&
+           bytes_of(graph_.type(node.results[0])) > max_bytes_;
   }
 
   std::optional<HostTensor> uniform_result(const Node& node) {

@@ -104,6 +104,7 @@ class PanelChooser {
     collect_reads();
     choose_axes();
     choose_staging();
+    choose_staged_factor();
     c_.rows_outermost = rows_outermost();
     for (size_t r = 0; r < reads_.size(); ++r) {
       c_.vec_strides.push_back(reads_[r].vec_stride);
@@ -129,6 +130,7 @@ class PanelChooser {
   void choose_row_axis(const std::vector<int>& outputs);
   void order_reduction();
   void choose_staging();
+  void choose_staged_factor();
   int64_t reduction_depth() const;
   int64_t widest_panel() const;
   bool in_bounds(const Scalar& read) const;
@@ -417,12 +419,38 @@ void PanelChooser::choose_staging() {
   }
 }
 
+/// A factor that is computed of constants, the same for all rows, is computed once for a panel
+/// where several tiles of rows multiply it.
+void PanelChooser::choose_staged_factor() {
+  const ScalarRef& body = space_.expr(root_).body;
+  const bool product = body->kind == Scalar::Kind::kApply && body->op == ScalarOp::kMul;
+  const bool tiled = c_.row_axis >= 0 && c_.vec_axis >= 0 &&
+                     (is_open(c_.row_axis) || extent(c_.row_axis) >= 2 * c_.rows);
+  const int64_t bytes = reduction_depth() * c_.vectors * c_.lanes * byte_size(body->type);
+  if (!product || !tiled || c_.depth > 1 || staged_read_ != nullptr ||
+      bytes > panel_budget(target_))
+    return;
+  for (const int side : {0, 1}) {
+    const ScalarRef& factor = body->operands[static_cast<size_t>(side)];
+    const bool computed = operation_count(factor) > 1;
+    bool along = false, still = true;
+    visit(factor, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead) return;
+      const Tensor& t = space_.program().tensors[static_cast<size_t>(s.symbol)];
+      along |= depends(s, c_.vec_axis);
+      still &= t.kind == Tensor::Kind::kConstant && !depends(s, c_.row_axis);
+      for (const int a : c_.grid) still &= !depends(s, a);
+    });
+    if (computed && along && still) c_.staged_factor = side;
+  }
+}
+
 /// Whether all of the vector operand stays in the second-level cache while the rows go by: then
 /// threads divide the rows, so that what a thread writes is what it reads in the next kernel, and
 /// the row operand is read once. A larger operand is walked a panel at a time, each for all rows.
 /// Of an open number of rows it is supposed that they are many.
 bool PanelChooser::rows_outermost() const {
-  if (staged_read_ != nullptr || c_.vec_axis < 0) return false;
+  if (staged_read_ != nullptr || c_.staged_factor >= 0 || c_.vec_axis < 0) return false;
   int64_t panels = 0, rows = 0;
   for (const Read& r : reads_) {
     const int64_t bytes = distinct_elements(space_.program(), space_.expr(root_), *r.scalar) *

@@ -14,6 +14,10 @@ namespace weft {
 
 namespace {
 
+/// Axes of reductions that are written out where something depends on the position have at most so
+/// many elements.
+constexpr int64_t kWrittenOut = 8;
+
 /// Writes a CPU's product or window as it was chosen.
 class Contract {
  public:
@@ -52,6 +56,10 @@ class Contract {
   TileBody nest();
   TileBody tile_body();
   void stage_panel(TileBody* body);
+  void stage_factor(TileBody* body);
+  bool counts(int axis) const;
+  bool stages() const { return staged_read_ != nullptr || choice_.staged_factor >= 0; }
+  ScalarRef root_body() const;
   TileLoop reduction_loop();
   void clip_bounds(TileLoop* loop, ScalarRef* body);
   ScalarRef sum_of_step(TileLoop* loop, const std::vector<IndexExpr>& box, Place place,
@@ -63,7 +71,7 @@ class Contract {
     return stride_along(program_, axes_, root_, read, axis) != 0;
   }
   ScalarRef translated(const Scalar& read);
-  ScalarRef read_scratch(const Scalar& read) const;
+  ScalarRef read_scratch(DType type) const;
 
   const GroupSpace& space_;
   const TensorProgram& program_;
@@ -89,6 +97,13 @@ Status Contract::collect_reads() {
                    choice_.depth != kByteDotDepth))
     return invalid_input("a depth of " + std::to_string(choice_.depth) +
                          " is for products of bytes, four at a time");
+  const ScalarRef& sum = space_.expr(root_).body;
+  const bool product = sum->kind == Scalar::Kind::kApply && sum->op == ScalarOp::kMul &&
+                       sum->type == space_.expr(root_).accumulator;
+  if (choice_.staged_factor < -1 || choice_.staged_factor > 1 ||
+      (choice_.staged_factor >= 0 &&
+       (!product || vec_axis_ < 0 || reduction_.empty() || in_steps || choice_.staged_read >= 0)))
+    return invalid_input("only a factor of a product is staged, panel by panel");
   visit(space_.expr(root_).body, [&](const Scalar& s) {
     if (s.kind == Scalar::Kind::kRead) reads_.push_back({&s});
     if (s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kSelect) predicated_ = true;
@@ -141,8 +156,9 @@ TileBody Contract::nest() {
   if (!rows_first) add_panels();
   TileLoop inner;
   inner.kind = TileLoop::Kind::kGrid;
-  TileLoop& last = staged_read_ != nullptr ? inner : outer;
+  TileLoop& last = stages() ? inner : outer;
   if (staged_read_ != nullptr) stage_panel(&outer.body);
+  if (choice_.staged_factor >= 0) stage_factor(&outer.body);
   for (const int a : inside) last.dims.push_back(b_.loop_dim(a, 1));
   if (row_axis_ >= 0) {
     last.dims.push_back(b_.loop_dim(row_axis_, rows_));
@@ -150,7 +166,7 @@ TileBody Contract::nest() {
   }
   if (rows_first) add_panels();
   last.body = tile_body();
-  if (staged_read_ != nullptr) {
+  if (stages()) {
     if (inner.dims.empty()) {
       for (TileNode& n : inner.body) outer.body.push_back(std::move(n));
     } else {
@@ -187,6 +203,34 @@ void Contract::stage_panel(TileBody* body) {
   }
 }
 
+/// The product's factor of constants in scratch, [reduction][vector].
+void Contract::stage_factor(TileBody* body) {
+  TileLoop loop;
+  loop.kind = TileLoop::Kind::kSeq;
+  std::vector<IndexExpr> coordinates;
+  for (const int a : reduction_) {
+    loop.dims.push_back(b_.loop_dim(a, 1));
+    if (a == reduction_.back()) loop.dims.back().unroll = extent(a) <= kWrittenOut ? 0 : 2;
+    coordinates.push_back(b_.index(a));
+  }
+  coordinates.push_back(b_.index(vec_axis_));
+  const ScalarRef factor = root_body()->operands[static_cast<size_t>(choice_.staged_factor)];
+  panel_ = b_.add_value("panel", factor->type);
+  TileStatement st =
+      assign(panel_, std::move(coordinates), factor, place_of(vec_var_, vectors_, lanes_));
+  st.demand = Scope::kBlock;
+  loop.body.push_back(TileNode::of(std::move(st)));
+  body->push_back(TileNode::of(std::move(loop)));
+}
+
+/// What is summed up, at the present indices.
+ScalarRef Contract::root_body() const {
+  return b_.translate(root_, [](int, const Scalar&) -> ScalarRef {
+    throw_internal_error(__FILE__, __LINE__, "contract",
+                         "the reduction reads a member of its group");
+  });
+}
+
 /// A read of the reduction's body at the present indices.
 ScalarRef Contract::translated(const Scalar& read) {
   const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
@@ -198,11 +242,11 @@ ScalarRef Contract::translated(const Scalar& read) {
   return copy;
 }
 
-ScalarRef Contract::read_scratch(const Scalar& read) const {
+ScalarRef Contract::read_scratch(DType type) const {
   std::vector<IndexExpr> coordinates;
   for (const int a : reduction_) coordinates.push_back(b_.index(a));
   coordinates.push_back(b_.index(vec_axis_));
-  return scalar_read(panel_, read.type, std::move(coordinates));
+  return scalar_read(panel_, type, std::move(coordinates));
 }
 
 TileLoop Contract::reduction_loop() {
@@ -220,9 +264,22 @@ TileLoop Contract::reduction_loop() {
     if (predicated_ && extent(a) <= 8 && !innermost) dim.unroll = 0;
     if (innermost) dim.unroll = rows_ * vectors_ >= 16 ? 2 : 4;
     if (innermost && permuted && extent(a) <= lanes_) dim.unroll = 0;
+    // Which part of a byte is read is decided where the axis is written out.
+    if (innermost && !predicated_ && counts(a)) dim.unroll = 0;
     loop.dims.push_back(dim);
   }
   return loop;
+}
+
+/// Whether a short axis's position is a value in the reduction's body.
+bool Contract::counts(int axis) const {
+  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+  bool found = false;
+  visit(space_.expr(root_).body, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kIndex) return;
+    for (const int v : variables(s.index)) found |= own[static_cast<size_t>(v)] == axis;
+  });
+  return found && extent(axis) <= kWrittenOut;
 }
 
 /// Conjuncts of a boolean.
@@ -328,18 +385,18 @@ TileBody Contract::tile_body() {
   TileLoop loop = reduction_loop();
   loop.carries.push_back(
       carried(carry, box, scalar_constant(combiner_identity(e.combiner, acc)), place));
-  ScalarRef product = scalar_convert(
-      b_.translate(root_,
-                   [](int, const Scalar&) -> ScalarRef {
-                     throw_internal_error(__FILE__, __LINE__, "contract",
-                                          "the reduction reads a member of its group");
-                   }),
-      acc);
+  ScalarRef product = scalar_convert(root_body(), acc);
+  if (choice_.staged_factor >= 0) {
+    std::vector<ScalarRef> factors = product->operands;
+    ScalarRef& staged = factors[static_cast<size_t>(choice_.staged_factor)];
+    staged = read_scratch(staged->type);
+    product = scalar_apply(ScalarOp::kMul, std::move(factors), product->type);
+  }
   if (staged_read_ != nullptr) {
     const ScalarRef staged = translated(*staged_read_);
     product = rewrite(
         product, [](int v) { return IndexExpr::var(v); },
-        [&](const ScalarRef& r) { return equal(r, staged) ? read_scratch(*r) : r; });
+        [&](const ScalarRef& r) { return equal(r, staged) ? read_scratch(r->type) : r; });
   }
   clip_bounds(&loop, &product);
   if (choice_.depth > 1) product = sum_of_step(&loop, box, place, product);

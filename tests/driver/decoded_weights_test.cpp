@@ -1,0 +1,115 @@
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "driver/compiler.h"
+#include "driver/session.h"
+#include "interp/interpreter.h"
+
+namespace weft {
+namespace {
+
+/// `count` numbers from `low` on, `of` different ones, the ends among them most often.
+std::string numbers(int64_t count, int64_t low, int64_t of, double scale, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::string out;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t draw = random() % 4;
+    const int64_t value = draw == 0 ? low : draw == 1 ? low + of - 1 : low + random() % of;
+    out += i == 0 ? "{" : ", ";
+    out += scale == 0 ? fmt::format("{}", value) : fmt::format("{:.8f}", value * scale);
+  }
+  return out + "}";
+}
+
+/// x times weights of few values, with a scale and a zero point for each block of 32 along the sum.
+/// Scales are powers of two, so that float32 rounds nothing.
+std::string blocked(int64_t rows, int64_t depth, int64_t columns, const std::string& type,
+                    int64_t low, int64_t of) {
+  const std::string n = std::to_string(columns), b = std::to_string(depth / 32);
+  const std::string cut = "[" + n + "," + b + ",32]", by = "[" + n + "," + b + "]";
+  return fmt::format(R"((x: f32[{0},{1}]) {{
+  q = constant {2} : {3}{4}
+  s = constant {5} : f32{6}
+  z = constant {7} : f32{6}
+  f = convert q : f32{4}
+  zb = broadcast z, dims={{0,1}} : f32{4}
+  d = sub f, zb : f32{4}
+  sb = broadcast s, dims={{0,1}} : f32{4}
+  m = mul d, sb : f32{4}
+  w = reshape m : f32[{8},{1}]
+  y = dot_general x, w, lhs_contract={{1}}, rhs_contract={{1}} : f32[{0},{8}]
+}} -> (y))",
+                     rows, depth, numbers(columns * depth, low, of, 0, 1), type, cut,
+                     numbers(columns * depth / 32, 1, 4, 0.25, 2), by,
+                     numbers(columns * depth / 32, 0, 16, 1, 3), columns);
+}
+
+/// Machines of each width that this one can be.
+std::vector<Target> machines() {
+  std::vector<Target> out;
+  for (const int width : {16, 32, 64}) {
+    Target target = host_cpu_target(1, width);
+    if (target.vector_bytes == width) out.push_back(std::move(target));
+  }
+  return out;
+}
+
+HostTensor small_integers(const TensorType& type) {
+  std::mt19937 random(9);
+  HostTensor t(type.dtype, type.shape);
+  for (int64_t i = 0; i < t.size(); ++i)
+    t.mutable_data<float>()[i] = static_cast<float>(static_cast<int>(random() % 33) - 16);
+  return t;
+}
+
+/// Whether the code does exactly what the interpreter does; `bytes`: of the weights in the program.
+void expect_decoded(const std::string& text, int64_t bytes) {
+  auto graph = parse_graph(text);
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  const std::vector<HostTensor> inputs = {small_integers(graph->type(graph->inputs[0]))};
+  const auto expected = interpret(*graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  for (const Target& target : machines()) {
+    SCOPED_TRACE(std::to_string(target.vector_bytes) + " bytes");
+    CompileOptions options;
+    options.verify = true;
+    options.device = target;
+    auto compiled = compile_graph(*graph, options);
+    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    EXPECT_EQ((*compiled)->tensors.exprs.size(), 1U);
+    int64_t held = 0;
+    for (const HostTensor& t : (*compiled)->program.constants)
+      held += byte_size(t.dtype()) == 1 ? t.bytes() : 0;
+    EXPECT_EQ(held, bytes);
+    auto session = Session::create(std::move((*compiled)->program), 1);
+    ASSERT_TRUE(session.ok()) << session.error().message;
+    const auto outputs = (*session)->run(inputs);
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    for (int64_t i = 0; i < (*expected)[0].size(); ++i)
+      ASSERT_EQ((*outputs)[0].at_double(i), (*expected)[0].at_double(i)) << "element " << i;
+  }
+}
+
+TEST(DecodedWeights, OfFourBitsStayPackedAndAreExact) {
+  for (const int64_t rows : {1, 3, 40}) {
+    SCOPED_TRACE(fmt::format("{} rows", rows));
+    expect_decoded(blocked(rows, 256, 128, "u8", 0, 16), 256 * 128 / 2);
+    expect_decoded(blocked(rows, 256, 128, "i8", -8, 16), 256 * 128 / 2);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(DecodedWeights, OfEightBitsStayBytes) {
+  for (const int64_t rows : {1, 40}) {
+    SCOPED_TRACE(fmt::format("{} rows", rows));
+    expect_decoded(blocked(rows, 256, 128, "i8", -128, 256), 256 * 128);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace weft
