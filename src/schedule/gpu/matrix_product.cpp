@@ -324,23 +324,31 @@ Result<MatrixProduct> find_product(const GroupSpace& space, const Target& target
   return ProductFinder(space, target).run();
 }
 
-Result<std::vector<PricedTile>> tiles_of(const MatrixProduct& product, const Target& target,
-                                         size_t most) {
+namespace {
+
+/// Why a product has no tile.
+Error no_tile(const MatrixProduct& product, const Target& target) {
   const MatrixProblem& p = product.problem;
-  std::vector<PricedTile> tiles = quickest_tiles(p, target, most);
-  if (!tiles.empty()) return tiles;
   if (p.whole == MatrixProblem::Whole::kNeither) return refuse(target.name + " has no such tile");
   const bool columns = p.whole == MatrixProblem::Whole::kColumns;
   return refuse(fmt::format("no tile of {} holds {} {} of the product at once", target.name,
                             columns ? p.n : p.m, columns ? "columns" : "rows"));
 }
 
+}  // namespace
+
+Result<std::vector<PricedTile>> tiles_of(const MatrixProduct& product, const Target& target,
+                                         size_t most) {
+  std::vector<PricedTile> tiles = quickest_tiles(product.problem, target, most);
+  if (tiles.empty()) return no_tile(product, target);
+  return tiles;
+}
+
 Decision reductions_behind_product(const GroupSpace& space, const Target& target) {
   const auto product = find_product(space, target);
   if (!product.ok()) return Decision::forbid(product.error().message);
-  if (const auto tiles = tiles_of(*product, target, 1); !tiles.ok()) {
-    return Decision::forbid(tiles.error().message);
-  }
+  if (!has_tile(product->problem, target))
+    return Decision::forbid(no_tile(*product, target).message);
   return follows_on_tile(space, *product);
 }
 

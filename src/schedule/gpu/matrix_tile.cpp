@@ -232,15 +232,18 @@ int64_t shared_bytes(const MatrixProblem& problem, const TilesChoice& tile) {
   return tile.stages * (tile.m + tile.n) * tile.k * problem.element_bytes;
 }
 
-std::vector<PricedTile> quickest_tiles(const MatrixProblem& problem, const Target& target,
-                                       size_t most) {
-  Quickest quickest(most);
-  if (problem.gflops <= 0) return {};
+namespace {
+
+/// Calls `consider` with each tile that is worth a price and fits the target, and its price, until
+/// it says that it has enough.
+template <typename Consider>
+void for_each_tile(const MatrixProblem& problem, const Target& target, const Consider& consider) {
+  if (problem.gflops <= 0) return;
   const Pricing pricing(problem, target);
-  const auto consider = [&](const TilesChoice& t) {
-    if (!sensible(problem, t)) return;
+  const auto has_enough = [&](const TilesChoice& t) {
+    if (!sensible(problem, t)) return false;
     const double microseconds = pricing.price(t);
-    if (microseconds >= 0) quickest.consider({t, microseconds});
+    return microseconds >= 0 && consider(PricedTile{t, microseconds});
   };
   for (const int64_t splits : {1, 2, 4, 8, 16}) {
     const std::vector<int64_t> rows = extents(problem, Whole::kRows, splits);
@@ -254,7 +257,8 @@ std::vector<PricedTile> quickest_tiles(const MatrixProblem& problem, const Targe
               const int64_t tile_m = m > 0 ? m : fitted(problem.m, warps_m, least_rows(problem));
               const int64_t tile_n = n > 0 ? n : fitted(problem.n, warps_n, least_columns(problem));
               for (const int64_t stages : {2, 3, 4, 5}) {
-                consider({tile_m, tile_n, deep * problem.depth, warps_m, warps_n, stages, splits});
+                const int64_t k = deep * problem.depth;
+                if (has_enough({tile_m, tile_n, k, warps_m, warps_n, stages, splits})) return;
               }
             }
           }
@@ -262,7 +266,24 @@ std::vector<PricedTile> quickest_tiles(const MatrixProblem& problem, const Targe
       }
     }
   }
+}
+
+}  // namespace
+
+std::vector<PricedTile> quickest_tiles(const MatrixProblem& problem, const Target& target,
+                                       size_t most) {
+  Quickest quickest(most);
+  for_each_tile(problem, target, [&](const PricedTile& tile) {
+    quickest.consider(tile);
+    return false;
+  });
   return quickest.take();
+}
+
+bool has_tile(const MatrixProblem& problem, const Target& target) {
+  bool found = false;
+  for_each_tile(problem, target, [&](const PricedTile&) { return found = true; });
+  return found;
 }
 
 Result<double> tile_microseconds(const MatrixProblem& problem, const TilesChoice& tile,

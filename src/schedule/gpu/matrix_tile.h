@@ -52,6 +52,9 @@ struct PricedTile {
 std::vector<PricedTile> quickest_tiles(const MatrixProblem& problem, const Target& target,
                                        size_t most);
 
+/// Whether quickest_tiles gives any: far cheaper, as the first that fits tells.
+bool has_tile(const MatrixProblem& problem, const Target& target);
+
 /// The time of one tile. Error (kInvalidInput): the tile is none for the problem, or does not fit
 /// the target.
 Result<double> tile_microseconds(const MatrixProblem& problem, const TilesChoice& tile,
