@@ -1,5 +1,7 @@
 #include "plan/kernels_by_key.h"
 
+#include <set>
+
 #include "schedule/schedule_key.h"
 #include "support/for_each_in_parallel.h"
 
@@ -13,10 +15,12 @@ int threads_for(size_t kernels) {
   return kernels < kFewKernels ? 1 : usable_threads();
 }
 
-void copy_traffic(const Estimate& from, Estimate* to) {
+/// What was predicted of the tile program: on GPUs its bytes alone.
+void copy_built(const Estimate& from, const Target& target, Estimate* to) {
   to->bytes_read = from.bytes_read;
   to->bytes_written = from.bytes_written;
   to->bytes_requested = from.bytes_requested;
+  if (!target.is_gpu()) to->microseconds = from.microseconds;
 }
 
 }  // namespace
@@ -38,25 +42,38 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
         schedule_key(key_of[k], program, plan.kernels[k].group, target_, &groups.leaves());
     if (kernel.ok()) known->kernel = std::move(*kernel);
   });
-  std::vector<std::optional<Error>> errors(count);
+  std::vector<char> is_named(count);
   for_each_in_parallel(count, threads_for(count), [&](size_t k) {
-    PlannedKernel& kernel = plan.kernels[k];
     const auto& made = known_of[k]->kernel;
-    if (made) {
-      if (auto named = kernel_of_key(*made, key_of[k], program, kernel.name)) {
-        kernel.schedule = std::move(*named);
-        return;
-      }
-    }
-    auto schedule = schedule_group(program, kernel.group, target_, kernel.name);
-    if (schedule.ok()) {
-      kernel.schedule = std::move(*schedule);
-    } else {
-      errors[k] = schedule.take_error();
-    }
+    auto named =
+        made ? kernel_of_key(*made, key_of[k], program, plan.kernels[k].name) : std::nullopt;
+    is_named[k] = named.has_value();
+    if (named) plan.kernels[k].schedule = std::move(*named);
   });
-  for (std::optional<Error>& error : errors) {
-    if (error) return std::move(*error);
+  // What is to be built for itself: the first of each key chooses, then the others are built as it.
+  std::vector<size_t> first, others;
+  std::set<const Known*> seen;
+  for (size_t k = 0; k < count; ++k) {
+    if (is_named[k]) continue;
+    (known_of[k]->composition || !seen.insert(known_of[k]).second ? others : first).push_back(k);
+  }
+  for (const std::vector<size_t>& some : {first, others}) {
+    std::vector<std::optional<Error>> errors(some.size());
+    for_each_in_parallel(some.size(), threads_for(some.size()), [&](size_t i) {
+      PlannedKernel& kernel = plan.kernels[some[i]];
+      const std::optional<Composition>& how = known_of[some[i]]->composition;
+      auto schedule = how ? build_composition(program, kernel.group, *how, target_, kernel.name)
+                          : schedule_group(program, kernel.group, target_, kernel.name);
+      if (schedule.ok()) {
+        kernel.schedule = std::move(*schedule);
+      } else {
+        errors[i] = schedule.take_error();
+      }
+    });
+    for (std::optional<Error>& error : errors) {
+      if (error) return std::move(*error);
+    }
+    for (const size_t k : some) known_of[k]->composition = plan.kernels[k].schedule.composition;
   }
   return {};
 }
@@ -69,19 +86,19 @@ void KernelsByKey::estimate(GroupKeys& keys, FusionPlan& plan) {
     Known* of_key = kernel.members.empty()
                         ? &known_.try_emplace(keys.of(kernel.group).hash).first->second
                         : nullptr;
-    if (of_key == nullptr || !of_key->traffic) {
+    if (of_key == nullptr || !of_key->built) {
       unknown.push_back(&kernel.schedule);
       first.push_back(of_key);
-      if (of_key != nullptr) of_key->traffic.emplace();
+      if (of_key != nullptr) of_key->built.emplace();
     } else {
       known.emplace_back(of_key, &kernel.schedule);
     }
   }
   for_each_in_parallel(unknown.size(), threads_for(unknown.size()), [&](size_t i) {
-    estimate_traffic(*unknown[i]);
-    if (first[i] != nullptr) first[i]->traffic = unknown[i]->estimate;
+    estimate_built(*unknown[i], target_);
+    if (first[i] != nullptr) first[i]->built = unknown[i]->estimate;
   });
-  for (const auto& [of_key, kernel] : known) copy_traffic(*of_key->traffic, &kernel->estimate);
+  for (const auto& [of_key, kernel] : known) copy_built(*of_key->built, target_, &kernel->estimate);
 }
 
 }  // namespace weft

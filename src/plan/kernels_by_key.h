@@ -17,16 +17,17 @@ class KernelsByKey {
 
   /// Schedules every kernel of a plan. `groups` are of `program`.
   Status schedule(const TensorProgram& program, KnownGroups& groups, FusionPlan& plan);
-  /// Puts the traffic of their tile programs into the estimates. What shares a launch is looked at
-  /// alone.
+  /// Puts what their tile programs are predicted to take into the estimates. What shares a launch
+  /// is looked at alone.
   void estimate(GroupKeys& keys, FusionPlan& plan);
 
  private:
   struct Known {
     /// schedule_key's; none where it is an error.
     std::optional<ScheduledKernel> kernel;
-    /// Bytes alone.
-    std::optional<Estimate> traffic;
+    std::optional<Estimate> built;  ///< of the tile program
+    /// How the first group was composed that no template holds: the others are built as it.
+    std::optional<Composition> composition;
   };
 
   const Target target_;
