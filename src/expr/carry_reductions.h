@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "expr/tensor_program.h"
+
+namespace weft {
+
+/// A program whose reductions along one axis are carried through a loop over pieces of that axis.
+struct CarriedProgram {
+  /// When an expression is made: before the loop, in each of its steps, or behind it.
+  enum class Part : uint8_t { kBefore, kStep, kBehind };
+  /// What a step hands to the next.
+  struct Carry {
+    ExprId reduction = -1;  ///< of the program that this was made of
+    TensorId before = -1;   ///< as the step finds it; nobody makes it
+    TensorId after = -1;    ///< as the step leaves it; behind the loop: the last one
+    ScalarValue first;      ///< what the first step finds
+  };
+  /// In the order of the parts. Tensors of the program that it was made of keep their numbers.
+  TensorProgram program;
+  std::vector<Part> parts;  ///< by expression
+  std::vector<int> along;   ///< by expression: its variable that runs along the axis, or -1
+  std::vector<Carry> carries;
+  int64_t extent = 0;  ///< of the axis
+};
+
+/// Carries all reductions along the axis that reduction `root` has as its variable `axis` through
+/// one loop. A reduction of which a later one's terms depend through a homomorphism
+/// (expr/homomorphism.h) is carried beside it, though it is known only behind the loop:
+///
+///     m = max[n] t[n];  l = sum[n] exp(t[n] - m);  y = sum[n] exp(t[n] - m) / l * v[n]
+///
+///     step:   m' = max(m, max t);  z = m' == -inf ? 0 : m';  c = exp(m - z);  w[n] = exp(t[n] - z)
+///             l' = l * c + sum w;  y' = y * c + sum w * v
+///     behind: l = l' * exp(z - m');  y = y' * exp(z - m') / l
+///
+/// A term of the exponent that is the maximum (minimum) of what it is taken from makes a running
+/// reference z of finite numbers: rows without any finite term so far add zeros, and the factor
+/// behind the loop makes of them what the reductions one after another make: NaN. All else is
+/// postponed behind the loop.
+///
+/// Requires: row-major tensors, no opaque steps. Error (kUnsupported): what is no such chain, and
+/// why.
+Result<CarriedProgram> carry_reductions(const TensorProgram& program, ExprId root, int axis);
+
+/// By expression: the variable that runs along the axis which `root` has as its variable `axis`,
+/// or -1. Error (kUnsupported): an expression that meets the axis twice, or not element by element.
+Result<std::vector<int>> variables_along(const TensorProgram& program, ExprId root, int axis);
+
+}  // namespace weft
