@@ -124,19 +124,35 @@ struct BlockPartition {
   friend bool operator==(const BlockPartition&, const BlockPartition&) = default;
 };
 
+/// A loop of a block that carries reductions in steps along the axis of one of them.
+struct CarriedAxis {
+  int member = -1;    ///< position in the group of that reduction
+  int reduction = 0;  ///< of its axes that it reduces, the number
+  int64_t step = 1;
+  friend bool operator==(const CarriedAxis&, const CarriedAxis&) = default;
+};
+
 /// How one kernel is composed: one iteration space, stages of its blocks that hand each other
-/// values on chip, or members side by side on disjoint blocks.
+/// values on chip, contractions in one loop of a block that carries what is reduced along it, or
+/// members side by side on disjoint blocks.
 ///     leaf(rows vec_axis 1 free [0] row [1] digits {0: WARP_8, 1: REG_2-LANE_32-VEC_4} warps 8)
 ///     block(v7: d0 1, d1 64) { leaf(panel …) v0 v1; leaf(sweep …) v2 v3 v4 v5 v6; leaf(panel …) v7
 ///     } pack { leaf(…); leaf(…) }
+///     chain(v12: d0 1, d1 64 carrying v7 r0 256) { leaf(panel …) v0 v1; leaf(sweep …) v2 … ;
+///     leaf(…) v12 }
 struct Composition {
-  enum class Kind : uint8_t { kLeaf, kBlock, kPack };
+  enum class Kind : uint8_t { kLeaf, kBlock, kChain, kPack };
   Kind kind = Kind::kLeaf;
-  Choice choice;                     ///< kLeaf
-  std::vector<Composition> members;  ///< kPack; kBlock: its stages, leaves, in their order
-  BlockPartition partition;          ///< kBlock
-  /// kBlock: by stage, positions in the group of the expressions that it makes, ascending.
+  Choice choice;  ///< kLeaf
+  /// kPack; kBlock, kChain: its stages, leaves, in their order.
+  std::vector<Composition> members;
+  /// kBlock, kChain. Positions are those in the group; of a chain, in the program that
+  /// carry_reductions (expr/carry_reductions.h) makes of it.
+  BlockPartition partition;
+  CarriedAxis carried;  ///< kChain
+  /// kBlock, kChain: by stage, positions of the expressions that it makes, ascending.
   std::vector<std::vector<int>> stages;
+  bool has_stages() const { return kind == Kind::kBlock || kind == Kind::kChain; }
   /// kLeaf: the library whose call runs in its place where there is one; empty: none.
   std::string library;
   friend bool operator==(const Composition&, const Composition&) = default;

@@ -56,11 +56,25 @@ Result<Composition> parse_leaf(TextCursor& cursor) {
   return out;
 }
 
-Result<Composition> parse_block(TextCursor& cursor) {
+Result<CarriedAxis> parse_carried_axis(TextCursor& cursor) {
+  CarriedAxis out;
+  WEFT_ASSIGN_OR_RETURN(out.member, numbered(cursor, 'v'));
+  WEFT_ASSIGN_OR_RETURN(out.reduction, numbered(cursor, 'r'));
+  WEFT_ASSIGN_OR_RETURN(out.step, cursor.integer());
+  if (out.step < 1) return cursor.error("a step is at least 1");
+  return out;
+}
+
+/// Behind `block` or `chain`.
+Result<Composition> parse_stages(TextCursor& cursor, Composition::Kind kind) {
   Composition out;
-  out.kind = Composition::Kind::kBlock;
+  out.kind = kind;
   WEFT_RETURN_IF_ERROR(cursor.expect("("));
   WEFT_ASSIGN_OR_RETURN(out.partition, parse_partition(cursor));
+  if (kind == Composition::Kind::kChain) {
+    WEFT_RETURN_IF_ERROR(cursor.expect("carrying"));
+    WEFT_ASSIGN_OR_RETURN(out.carried, parse_carried_axis(cursor));
+  }
   WEFT_RETURN_IF_ERROR(cursor.expect(")"));
   WEFT_RETURN_IF_ERROR(cursor.expect("{"));
   do {
@@ -76,6 +90,23 @@ Result<Composition> parse_block(TextCursor& cursor) {
   } while (cursor.take(";"));
   WEFT_RETURN_IF_ERROR(cursor.expect("}"));
   return out;
+}
+
+std::string text_of(const CarriedAxis& axis) {
+  return "v" + std::to_string(axis.member) + " r" + std::to_string(axis.reduction) + " " +
+         std::to_string(axis.step);
+}
+
+std::string opening(const Composition& composition) {
+  switch (composition.kind) {
+    case Composition::Kind::kBlock:
+      return "block(" + print(composition.partition) + ") {";
+    case Composition::Kind::kChain:
+      return "chain(" + print(composition.partition) + " carrying " + text_of(composition.carried) +
+             ") {";
+    default:
+      return "pack {";
+  }
 }
 
 }  // namespace
@@ -100,11 +131,10 @@ std::string print(const Composition& composition) {
         composition.library.empty() ? "" : "call " + print_name(composition.library) + " else ";
     return "leaf(" + call + print(composition.choice) + ")";
   }
-  const bool is_block = composition.kind == Composition::Kind::kBlock;
-  std::string out = is_block ? "block(" + print(composition.partition) + ") {" : "pack {";
+  std::string out = opening(composition);
   for (size_t m = 0; m < composition.members.size(); ++m) {
     out += (m > 0 ? "; " : " ") + print(composition.members[m]);
-    if (!is_block) continue;
+    if (!composition.has_stages()) continue;
     for (const int position : composition.stages[m]) out += " v" + std::to_string(position);
   }
   return out + " }";
@@ -128,18 +158,19 @@ Result<BlockPartition> parse_partition(TextCursor& cursor) {
 }
 
 Result<Composition> parse_composition(TextCursor& cursor) {
-  if (cursor.take("block")) return parse_block(cursor);
+  if (cursor.take("block")) return parse_stages(cursor, Composition::Kind::kBlock);
+  if (cursor.take("chain")) return parse_stages(cursor, Composition::Kind::kChain);
   if (!cursor.take("pack")) {
     if (cursor.peek_bare_name() == "leaf") return parse_leaf(cursor);
-    return cursor.error("expected leaf(…), block(…) { … } or pack { … }");
+    return cursor.error("expected leaf(…), block(…) { … }, chain(…) { … } or pack { … }");
   }
   Composition out;
   out.kind = Composition::Kind::kPack;
   WEFT_RETURN_IF_ERROR(cursor.expect("{"));
   do {
     const std::string_view kind = cursor.peek_bare_name();
-    if (kind != "leaf" && kind != "block")
-      return cursor.error("the members of a pack are leaves and blocks");
+    if (kind != "leaf" && kind != "block" && kind != "chain")
+      return cursor.error("the members of a pack are leaves, blocks and chains");
     WEFT_ASSIGN_OR_RETURN(Composition member, parse_composition(cursor));
     out.members.push_back(std::move(member));
   } while (cursor.take(";"));

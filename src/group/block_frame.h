@@ -15,10 +15,17 @@ struct BoxAxis {
   int64_t full = 1;
 };
 
+/// The piece of a reduction's axis that a block goes over at once.
+struct ReducedPiece {
+  int variable = -1;  ///< of the expression; -1: it reduces over all of its axes
+  BoxAxis box;
+};
+
 /// Of each expression of a program what a block makes of its result, and where the loops may stand.
 struct BlockBoxes {
   std::vector<Interval> loops;              ///< the origins that a loop takes
   std::vector<std::vector<BoxAxis>> boxes;  ///< by expression
+  std::vector<ReducedPiece> pieces;         ///< by expression; empty: none is reduced in pieces
 };
 
 /// Where the common axes of a stage run: from begin to end, over the origins of the loops around

@@ -1,6 +1,7 @@
 #include "group/group_space.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "expr/dependence.h"
 #include "group/strides.h"
@@ -86,6 +87,21 @@ Result<GroupSpace> GroupSpace::of(const TensorProgram& program, const Group& gro
 
 namespace {
 
+ReducedPiece piece_of(const BlockBoxes& boxes, ExprId e) {
+  return boxes.pieces.empty() ? ReducedPiece{} : boxes.pieces[static_cast<size_t>(e)];
+}
+
+/// Of all axes of an expression, with those that it reduces.
+std::vector<BoxAxis> boxes_of(const BlockBoxes& boxes, ExprId e, const TensorExpr& expr) {
+  std::vector<BoxAxis> out = boxes.boxes[static_cast<size_t>(e)];
+  const ReducedPiece piece = piece_of(boxes, e);
+  for (int v = expr.output_rank(); v < expr.axis_count(); ++v) {
+    const int64_t extent = expr.range(v).hi + 1;
+    out.push_back(v == piece.variable ? piece.box : BoxAxis{0, extent, extent});
+  }
+  return out;
+}
+
 /// The group with the extents of its boxes.
 GroupView boxed_view(const TensorProgram& program, const Group& group, const BlockBoxes& boxes) {
   GroupView view = cut_group(program, group);
@@ -98,8 +114,13 @@ GroupView boxed_view(const TensorProgram& program, const Group& group, const Blo
     const auto made = shapes.find(view.original[t]);
     if (made != shapes.end()) view.program.tensors[t].type.shape = made->second;
   }
-  for (TensorExpr& e : view.program.exprs)
+  for (size_t p = 0; p < group.exprs.size(); ++p) {
+    TensorExpr& e = view.program.exprs[p];
     e.extents = view.program.tensors[static_cast<size_t>(e.output)].type.shape;
+    const ReducedPiece piece = piece_of(boxes, group.exprs[p]);
+    if (piece.variable >= 0)
+      e.reduce_extents[static_cast<size_t>(piece.variable - e.output_rank())] = piece.box.extent;
+  }
   return view;
 }
 
@@ -120,18 +141,20 @@ Result<GroupSpace> GroupSpace::of_stage(const TensorProgram& program, const Grou
   frame.loops = static_cast<int>(boxes.loops.size());
   frame.axes.resize(axes.axes.size());
   std::vector<const BoxAxis*> box_of(axes.axes.size(), nullptr);
+  std::deque<std::vector<BoxAxis>> box_storage;
   for (size_t a = 0; a < axes.axes.size(); ++a) frame.axes[a].end = axes.axes[a].extent;
   const RangeOf range = [&](int loop) { return boxes.loops[static_cast<size_t>(loop)]; };
   for (size_t p = 0; p < group.exprs.size(); ++p) {
-    const std::vector<BoxAxis>& box = boxes.boxes[static_cast<size_t>(group.exprs[p])];
+    const ExprId e = group.exprs[p];
+    const std::vector<BoxAxis>& box =
+        box_storage.emplace_back(boxes_of(boxes, e, program.exprs[static_cast<size_t>(e)]));
     for (size_t d = 0; d < box.size(); ++d) {
       const auto a = static_cast<size_t>(axes.axis_of[p][d]);
       const BoxAxis*& known = box_of[a];
       const auto differ = [&](const BoxAxis& other) {
         return !(other.origin == box[d].origin) || other.full != box[d].full;
       };
-      if ((known != nullptr && differ(*known)) ||
-          (axes.axes[a].reduced && box[d].extent != box[d].full)) {
+      if (known != nullptr && differ(*known)) {
         return unsupported(
             "a block owes other boxes of the members along an axis of " +
             view.program.tensors[static_cast<size_t>(view.program.exprs[p].output)].name);

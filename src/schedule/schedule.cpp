@@ -8,6 +8,7 @@
 #include "schedule/gpu/choose_two_ways.h"
 #include "schedule/gpu/matrix_product.h"
 #include "schedule/stages/compose_block.h"
+#include "schedule/stages/compose_chain.h"
 #include "tile/analysis/derive_scopes.h"
 
 namespace weft {
@@ -43,6 +44,11 @@ Decision can_reduce_both_ways(const GroupSpace& space, const Target& target) {
   if (!target.is_gpu() || space.axes().reductions.size() < 2 || space.has_contraction())
     return Decision::forbid("the group does not reduce in two ways");
   return reduces_two_ways(space, target);
+}
+
+Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group& group,
+                                       const Target& target, const std::string& name) {
+  return compose_chain(BlockSpace(program, group, target), target, name, nullptr);
 }
 
 namespace {
@@ -123,9 +129,12 @@ Result<ScheduledKernel> build_composition(const TensorProgram& program, const Gr
                                           const std::string& name) {
   if (composition.kind == Composition::Kind::kPack)
     return invalid_input(name + " is one group, and is composed as several");
-  return composition.kind == Composition::Kind::kBlock
-             ? build_as_composed(BlockSpace(program, group, target), composition, target, name)
-             : build_leaf(program, group, composition, target, name);
+  if (composition.kind == Composition::Kind::kLeaf)
+    return build_leaf(program, group, composition, target, name);
+  const BlockSpace space(program, group, target);
+  return composition.kind == Composition::Kind::kChain
+             ? build_composed_chain(space, composition, target, name)
+             : build_as_composed(space, composition, target, name);
 }
 
 Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,

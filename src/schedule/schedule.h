@@ -58,6 +58,11 @@ Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group&
                                       const GroupKey* key = nullptr,
                                       const PhysicalLeaves* known = nullptr);
 
+/// The best tile program in which blocks carry the group's reductions along an axis that its
+/// contractions share. Error (kUnsupported): the group is no such chain, and why.
+Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group& group,
+                                       const Target& target, const std::string& name);
+
 /// Puts the traffic of the kernel's tile program in the place of what the cost model says about its
 /// bytes, and on CPUs its latency in the place of the time. A GPU's microseconds stay: they are
 /// those by which kernels were chosen.

@@ -36,6 +36,7 @@ const char* const kTexts[] = {
     "block(v2) { leaf(sweep) v0 v1 v2 }",
     "block(v1, v3: d0|- 1, d1|d0 8) { leaf(rows) v0 v1; leaf(rows) v2 v3 }",
     "block(v0: ; d0 4) { leaf(rows) v0 }",
+    "chain(v12: d0 1, d1 64 carrying v7 r0 256) { leaf(panel rows 6) v0 v1; leaf(sweep) v2 v12 }",
 };
 
 TEST(ChoiceText, PrintsAndParses) {
@@ -65,13 +66,16 @@ TEST(ChoiceText, SaysWhatIsWrong) {
       {"leaf(rows digits {0: WARP_4, 0: WARP_4})", "an axis stands twice"},
       {"pack { }", "the members of a pack are leaves"},
       {"pack { pack { leaf(tiles) } }", "the members of a pack are leaves"},
-      {"grid { }", "expected leaf(…), block(…) { … } or pack { … }"},
+      {"grid { }", "expected leaf(…), block(…) { … }, chain(…) { … } or pack { … }"},
       {"block() { leaf(rows) v0 }", "expected v and a number"},
       {"block(v0: d 1) { leaf(rows) v0 }", "expected d and a number"},
       {"block(v0, v1: d0 1) { leaf(rows) v0 v1 }", "a loop has an axis, or -, of each root"},
       {"block(v0: d0 0) { leaf(rows) v0 }", "a step is at least 1"},
       {"block(v0: d0 1) { leaf(rows) }", "expected v and a number"},
       {"block(v0: d0 1) { leaf(rows) v1 v0 }", "a stage's expressions stand in their order"},
+      {"chain(v0: d0 1) { leaf(rows) v0 }", "`carrying` is expected"},
+      {"chain(v0: d0 1 carrying v0 0) { leaf(rows) v0 }", "expected r and a number"},
+      {"chain(v0: d0 1 carrying v0 r0 0) { leaf(rows) v0 }", "a step is at least 1"},
       {"block(v0: d0 1) { pack { leaf(rows) } v0 }", "`leaf` is expected"},
   };
   for (const BadText& bad : kBad) {

@@ -135,7 +135,9 @@ TEST_P(ScheduleCases, AreChosenBuiltAndRight) {
     ASSERT_TRUE(mark_open_axes(here.program, there->program));
   }
 
-  const auto chosen = schedule_group(here.program, here.group, *target, "k");
+  const auto chosen = c.section("as").starts_with("chain")
+                          ? schedule_chain(here.program, here.group, *target, "k")
+                          : schedule_group(here.program, here.group, *target, "k");
   ASSERT_TRUE(chosen.ok()) << chosen.error().message;
   const auto traffic = predict_traffic(chosen->program, chosen->scopes);
   ASSERT_TRUE(traffic.ok()) << traffic.error().message;

@@ -20,6 +20,7 @@ namespace weft::schedule_test {
 ///                   the first must do for the second
 ///     target        a known target; lines of a target's text that replace its own, `without KEY`
 ///                   that takes its lines away, `fast_math` (Target::reduced_float32)
+///     as            optional: `chain` where blocks are to carry the group's reductions
 ///     choice        how the kernel was built, its composition, its library's call
 ///     tile program  with its scopes
 ///     traffic       bytes by the scopes: of all requests, of distinct elements

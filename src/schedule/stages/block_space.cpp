@@ -13,6 +13,45 @@ BlockSpace::BlockSpace(const TensorProgram& program, const Group& group, const T
     : declared_(cut_group(program, group, {.key = key})), wide_(declared_) {
   widen_halves(&wide_, target);
   widen_bytes(&wide_, target);
+  relate();
+}
+
+namespace {
+
+Group all_of(const CarriedProgram& carried) {
+  Group group;
+  for (size_t e = 0; e < carried.program.exprs.size(); ++e)
+    group.exprs.push_back(static_cast<ExprId>(e));
+  group.outputs = carried.program.outputs;
+  return group;
+}
+
+}  // namespace
+
+BlockSpace::BlockSpace(const BlockSpace& whole, const CarriedProgram& carried, const Target& target)
+    : BlockSpace(carried.program, all_of(carried), target) {
+  std::vector<TensorId> local(carried.program.tensors.size(), -1);
+  for (size_t t = 0; t < wide_.original.size(); ++t) {
+    const auto of = static_cast<size_t>(wide_.original[t]);
+    local[of] = static_cast<TensorId>(t);
+    wide_.original[t] = of < whole.original().size() ? whole.original()[of] : -1;
+  }
+  declared_.original = wide_.original;
+  for (const CarriedProgram::Carry& c : carried.carries) {
+    carries_.push_back({c.reduction, local[static_cast<size_t>(c.before)],
+                        producer(local[static_cast<size_t>(c.after)]), c.first});
+  }
+}
+
+bool BlockSpace::is_carried(int p) const {
+  return std::ranges::find(carries_, p, &Carry::after) != carries_.end();
+}
+
+bool BlockSpace::is_carry(TensorId t) const {
+  return std::ranges::find(carries_, t, &Carry::before) != carries_.end();
+}
+
+void BlockSpace::relate() {
   producer_.assign(wide_.program.tensors.size(), -1);
   std::vector<std::set<int>> readers(wide_.program.exprs.size());
   for (int p = 0; p < size(); ++p) {

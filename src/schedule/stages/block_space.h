@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "expr/carry_reductions.h"
 #include "group/cut_group.h"
 #include "group/group_key.h"
 #include "schedule/stages/demand_boxes.h"
@@ -16,6 +17,8 @@ class BlockSpace {
   /// With a `key` tensors are called by their numbers in it.
   BlockSpace(const TensorProgram& program, const Group& group, const Target& target,
              const GroupKey* key = nullptr);
+  /// `whole`, whose reductions a loop carries. Its steps hand each other the carried tensors.
+  BlockSpace(const BlockSpace& whole, const CarriedProgram& carried, const Target& target);
 
   /// The expressions and tensors as kernels compute them: 16-bit floats that stay inside are
   /// float32.
@@ -31,15 +34,30 @@ class BlockSpace {
     return wide_.program.tensors[static_cast<size_t>(expr(p).output)].name;
   }
   bool is_output(int p) const;
+  /// By carry of the program: members and tensors here.
+  struct Carry {
+    int reduction = -1;    ///< the member of the whole group
+    TensorId before = -1;  ///< as a step finds it
+    int after = -1;        ///< the member that makes what it leaves
+    ScalarValue first;
+  };
+  const std::vector<Carry>& carries() const { return carries_; }
+  /// Whether a step hands what a member makes to the next.
+  bool is_carried(int p) const;
+  /// Whether a tensor is what a step finds of a carry.
+  bool is_carry(TensorId t) const;
   /// Position of the member that makes a tensor, -1 if it comes from outside.
   int producer(TensorId t) const { return producer_[static_cast<size_t>(t)]; }
   /// Positions of the members that read a member's result, ascending.
   const std::vector<int>& readers(int p) const { return readers_[static_cast<size_t>(p)]; }
 
  private:
+  void relate();
+
   GroupView declared_, wide_;
   std::vector<int> producer_;
   std::vector<std::vector<int>> readers_;
+  std::vector<Carry> carries_;
 };
 
 }  // namespace weft

@@ -42,10 +42,15 @@ double imbalance(double blocks, const Target& target) {
 
 BlockTime block_time(const BlockSpace& space, const DemandBoxes& demand,
                      const std::vector<bool>& handed_on, const Target& target) {
+  return chain_time(space, space, demand, handed_on, target);
+}
+
+BlockTime chain_time(const BlockSpace& whole, const BlockSpace& space, const DemandBoxes& demand,
+                     const std::vector<bool>& handed_on, const Target& target) {
   const TensorProgram& program = space.program();
   BlockTime out;
   out.estimate =
-      CostModel(space.declared(), target).estimate(space.group().exprs, space.group().outputs);
+      CostModel(whole.declared(), target).estimate(whole.group().exprs, whole.group().outputs);
   double requesting = 0, kept = 0;  // kept: bytes, of all blocks
   const auto request = [&](double bytes, TensorId t) {
     const TensorType& type = program.tensors[static_cast<size_t>(t)].type;
@@ -62,13 +67,15 @@ BlockTime block_time(const BlockSpace& space, const DemandBoxes& demand,
     const double executions = own.times * size / std::max(elements_of(own.box), 1.0);
     const double element =
         static_cast<double>(byte_size(program.tensors[static_cast<size_t>(e.output)].type.dtype));
-    if (handed_on[static_cast<size_t>(p)]) {
+    if (handed_on[static_cast<size_t>(p)] || space.is_carried(p)) {
       out.bytes_kept += elements_of(own.box) * element;
       kept += own.times * size * element;
     }
     if (space.is_output(p)) request(own.times * size * element, e.output);
     visit(e.body, [&](const Scalar& s) {
-      if (s.kind != Scalar::Kind::kRead || space.producer(s.symbol) >= 0) return;
+      if (s.kind != Scalar::Kind::kRead || space.producer(s.symbol) >= 0 ||
+          space.is_carry(s.symbol))
+        return;
       request(executions * elements_read(program, e, own, demand, s) *
                   static_cast<double>(byte_size(s.type)),
               s.symbol);

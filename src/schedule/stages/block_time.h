@@ -23,5 +23,9 @@ struct BlockTime {
 /// stages read it.
 BlockTime block_time(const BlockSpace& space, const DemandBoxes& demand,
                      const std::vector<bool>& handed_on, const Target& target);
+/// The same of a group whose reductions a loop carries: `space` is of the steps, `whole` of the
+/// group.
+BlockTime chain_time(const BlockSpace& whole, const BlockSpace& space, const DemandBoxes& demand,
+                     const std::vector<bool>& handed_on, const Target& target);
 
 }  // namespace weft

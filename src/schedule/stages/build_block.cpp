@@ -6,7 +6,9 @@
 
 #include "schedule/leaf/rank_candidates.h"
 #include "schedule/leaf/template_table.h"
+#include "schedule/writer/kernel_names.h"
 #include "schedule/writer/statements.h"
+#include "schedule/writer/tile_builder.h"
 #include "tile/analysis/derive_scopes.h"
 #include "tile/check/verify_tile_program.h"
 #include "tile/rewrite/program_taker.h"
@@ -53,6 +55,37 @@ void store_behind(const std::map<TileSymbolId, TileSymbolId>& outputs, TileBody&
   body = std::move(out);
 }
 
+/// What a step leaves of a carry is its next value.
+void name_next(TileSymbolId carry, TileBody& body) {
+  const auto next = [&](const ScalarRef& s) {
+    return rewrite(s, nullptr, [&](const ScalarRef& read) -> ScalarRef {
+      if (read->symbol != carry) return read;
+      auto copy = std::make_shared<Scalar>(*read);
+      copy->next = true;
+      return copy;
+    });
+  };
+  for (TileNode& node : body) {
+    switch (node.kind) {
+      case TileNode::Kind::kStatement:
+        node.statement.value = next(node.statement.value);
+        for (TileRef& target : node.statement.targets) target.next |= target.symbol == carry;
+        break;
+      case TileNode::Kind::kLoop:
+        for (TileCarry& c : node.loop->carries) c.initial = next(c.initial);
+        name_next(carry, node.loop->body);
+        break;
+      case TileNode::Kind::kCondition:
+        node.condition->condition = next(node.condition->condition);
+        name_next(carry, node.condition->body);
+        break;
+      case TileNode::Kind::kPack:
+        for (TilePack::Member& member : node.pack->members) name_next(carry, member.body);
+        break;
+    }
+  }
+}
+
 class BlockBuilder {
  public:
   BlockBuilder(const BlockSpace& space, const BlockPartition& partition, const DemandBoxes& demand,
@@ -70,14 +103,16 @@ class BlockBuilder {
 
   Result<ScheduledKernel> run(const std::vector<Composition>* how) {
     make_loops();
-    bodies_.resize(loops_.size() + 1);
+    bodies_.resize(loops_.size() + 2);
+    WEFT_RETURN_IF_ERROR(make_carries());
     for (size_t s = 0; s < stages_.members.size(); ++s)
       WEFT_RETURN_IF_ERROR(add_stage(s, how == nullptr ? nullptr : &(*how)[s]));
     program_.body = nested();
     if (target_.is_gpu()) program_.blocks = static_cast<int64_t>(demand_.blocks);
     if (Status status = verify_tile_program(program_); !status.ok())
       return unsupported("a block of stages: " + status.error().message);
-    out_.composition.kind = Composition::Kind::kBlock;
+    out_.composition.kind =
+        demand_.carrying < 0 ? Composition::Kind::kBlock : Composition::Kind::kChain;
     out_.composition.partition = partition_;
     out_.composition.stages = stages_.members;
     WEFT_ASSIGN_OR_RETURN(out_.scopes, derive_scopes(program_));
@@ -86,12 +121,19 @@ class BlockBuilder {
   }
 
  private:
+  int64_t length_of(size_t l) const;
   void make_loops();
+  Status make_carries();
   Status add_stage(size_t s, const Composition* how);
   Result<ScheduledKernel> stage_kernel(const GroupSpace& stage, const Composition* how) const;
   TileSymbolId parameter(TensorId tensor, const TileSymbol& own, TileSymbol::Kind kind);
   TileSymbolId value_of(int member, const TileSymbol& own);
+  /// The carry that stands for a tensor, or -1.
+  TileSymbolId carry_of(TensorId tensor) const;
+  void name_next_values(size_t s, const GroupSpace& stage, ScheduledKernel* kernel) const;
+  void in_vectors(Place* place) const;
   TileBody nested();
+  TileBody in_grid(TileBody body);
 
   const BlockSpace& space_;
   const BlockPartition& partition_;
@@ -107,7 +149,19 @@ class BlockBuilder {
   std::vector<TileLoop::Dim> loops_;
   std::vector<TileBody> bodies_;  ///< by loops around: what stands directly inside of them
   std::map<int, TileSymbolId> values_;
+  std::vector<TileCarry> carries_;  ///< in the order of the space's
 };
+
+int64_t BlockBuilder::length_of(size_t l) const {
+  if (static_cast<int>(l) == demand_.carrying) return demand_.carried_extent;
+  const BlockPartition::Loop& along = partition_.loops[l];
+  int64_t length = 0;
+  for (size_t r = 0; r < along.axes.size(); ++r) {
+    if (along.axes[r] < 0) continue;
+    length = space_.expr(partition_.roots[r]).extents[static_cast<size_t>(along.axes[r])];
+  }
+  return length;
+}
 
 void BlockBuilder::make_loops() {
   program_.name = name_;
@@ -120,12 +174,7 @@ void BlockBuilder::make_loops() {
     dim.origin = program_.add_var(name, TileVar::Kind::kOrigin, 0);
     if (loop.step > 1) dim.offset = program_.add_var(name, TileVar::Kind::kOffset, loop.step);
     dim.step = loop.step;
-    const BlockPartition::Loop& along = partition_.loops[l];
-    int64_t length = 0;
-    for (size_t r = 0; r < along.axes.size(); ++r) {
-      if (along.axes[r] < 0) continue;
-      length = space_.expr(partition_.roots[r]).extents[static_cast<size_t>(along.axes[r])];
-    }
+    const int64_t length = length_of(l);
     dim.end = length;
     if (const int outer = demand_.outer[l]; outer >= 0) {
       const TileLoop::Dim& around = loops_[static_cast<size_t>(outer)];
@@ -134,6 +183,69 @@ void BlockBuilder::make_loops() {
       if (length % around.step != 0) dim.end = min(dim.end, IndexExpr(length));
     }
     loops_.push_back(dim);
+  }
+}
+
+/// Each carry holds the box that a block owes of its reduction.
+Status BlockBuilder::make_carries() {
+  for (const BlockSpace::Carry& c : space_.carries()) {
+    const TensorId tensor = space_.expr(c.after).output;
+    TileSymbol symbol;
+    symbol.name = KernelNames::identifier(space_.name_of(c.after));
+    symbol.kind = TileSymbol::Kind::kCarry;
+    symbol.type = space_.program().tensors[static_cast<size_t>(tensor)].type.dtype;
+    std::vector<IndexExpr> box;
+    Place place;
+    for (const BoxAxis& axis : demand_.members[static_cast<size_t>(c.after)].box) {
+      TileVarId var = -1;
+      if (axis.origin.is_var()) {
+        const TileLoop::Dim& loop = loops_[static_cast<size_t>(axis.origin.var_id())];
+        box.push_back(program_.index_of(loop));
+        var = loop.offset;
+      } else if (!axis.origin.is_const(0)) {
+        return unsupported(space_.name_of(c.after) + " is carried and no loop walks its boxes");
+      } else if (axis.extent == 1) {
+        box.emplace_back(0);
+      } else {
+        var = program_.add_var("c" + std::to_string(program_.vars.size()), TileVar::Kind::kAxis,
+                               axis.extent);
+        box.push_back(IndexExpr::var(var));
+      }
+      if (var >= 0) place.axes.push_back(place_of(var, axis.extent, 1).axes[0]);
+    }
+    in_vectors(&place);
+    carries_.push_back(carried(taker_.add_symbol(std::move(symbol)), std::move(box),
+                               scalar_constant(c.first), std::move(place)));
+  }
+  return {};
+}
+
+/// The last axis lies in vectors where they divide it.
+void BlockBuilder::in_vectors(Place* place) const {
+  if (place->axes.empty()) return;
+  std::vector<Place::Digit>& digits = place->axes.back().digits;
+  const int64_t lanes = target_.vector_bytes / 4, extent = digits.back().extent;
+  if (extent % lanes == 0) digits = place_of(-1, extent / lanes, lanes).axes[0].digits;
+}
+
+TileSymbolId BlockBuilder::carry_of(TensorId tensor) const {
+  for (size_t c = 0; c < carries_.size(); ++c) {
+    const BlockSpace::Carry& carry = space_.carries()[c];
+    if (tensor == carry.before || tensor == space_.expr(carry.after).output)
+      return carries_[c].target.symbol;
+  }
+  return -1;
+}
+
+/// In the stages of a step, where it has made them.
+void BlockBuilder::name_next_values(size_t s, const GroupSpace& stage,
+                                    ScheduledKernel* kernel) const {
+  if (stages_.levels[s] != demand_.over_blocks + 1) return;
+  for (size_t i = 0; i < kernel->parameters.size(); ++i) {
+    const int member =
+        space_.producer(stage.original()[static_cast<size_t>(kernel->parameters[i])]);
+    if (member >= 0 && space_.is_carried(member))
+      name_next(kernel->program.parameters[i], kernel->program.body);
   }
 }
 
@@ -187,12 +299,17 @@ Status BlockBuilder::add_stage(size_t s, const Composition* how) {
       const GroupSpace stage,
       GroupSpace::of_stage(space_.program(), stage_group(space_, members), target_, boxes_));
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, stage_kernel(stage, how));
+  name_next_values(s, stage, &kernel);
   std::vector<TileSymbolId> symbols;
   std::map<TileSymbolId, TileSymbolId> stored;  // outputs of values
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
     const TensorId tensor = stage.original()[static_cast<size_t>(kernel.parameters[i])];
     const TileSymbol& own =
         kernel.program.symbols[static_cast<size_t>(kernel.program.parameters[i])];
+    if (const TileSymbolId carry = carry_of(tensor); carry >= 0) {
+      symbols.push_back(carry);
+      continue;
+    }
     const int member = space_.producer(tensor);
     const bool made_here = std::ranges::binary_search(members, member);
     const bool handed_on =
@@ -223,18 +340,37 @@ Status BlockBuilder::add_stage(size_t s, const Composition* how) {
   return {};
 }
 
-/// grid loops { stages of these alone; seq turns { stages of these, too; … } }
+/// grid loops { stages of these alone; seq turns { stages of these, too; … } }, or
+/// grid loops { stages before; seq step carry … { stages of a step } stages behind }
 TileBody BlockBuilder::nested() {
+  const auto around = [&](int l, TileBody own, TileBody inside) {
+    TileLoop loop;
+    loop.kind = TileLoop::Kind::kSeq;
+    loop.dims.push_back(loops_[static_cast<size_t>(l)]);
+    loop.body = std::move(own);
+    for (TileNode& node : inside) loop.body.push_back(std::move(node));
+    return loop;
+  };
+  const auto over_blocks = static_cast<size_t>(demand_.over_blocks);
   TileBody inside;
-  for (size_t l = loops_.size(); l > static_cast<size_t>(demand_.over_blocks); --l) {
-    TileLoop turn;
-    turn.kind = TileLoop::Kind::kSeq;
-    turn.dims.push_back(loops_[l - 1]);
-    turn.body = std::move(bodies_[l]);
-    for (TileNode& node : inside) turn.body.push_back(std::move(node));
-    inside.clear();
-    inside.push_back(TileNode::of(std::move(turn)));
+  if (demand_.carrying >= 0) {
+    TileLoop steps = around(demand_.carrying, std::move(bodies_[over_blocks + 1]), {});
+    steps.carries = std::move(carries_);
+    inside.push_back(TileNode::of(std::move(steps)));
+    for (TileNode& node : bodies_[over_blocks + 2]) inside.push_back(std::move(node));
+  } else {
+    for (size_t l = loops_.size(); l > over_blocks; --l) {
+      TileLoop turn = around(static_cast<int>(l) - 1, std::move(bodies_[l]), std::move(inside));
+      inside.clear();
+      inside.push_back(TileNode::of(std::move(turn)));
+    }
   }
+  TileBody body = std::move(bodies_[over_blocks]);
+  for (TileNode& node : inside) body.push_back(std::move(node));
+  return in_grid(std::move(body));
+}
+
+TileBody BlockBuilder::in_grid(TileBody body) {
   TileLoop grid;
   grid.kind = TileLoop::Kind::kGrid;
   grid.dims.assign(loops_.begin(), loops_.begin() + demand_.over_blocks);
@@ -244,8 +380,7 @@ TileBody BlockBuilder::nested() {
     once.end = 1;
     grid.dims.push_back(once);
   }
-  grid.body = std::move(bodies_[static_cast<size_t>(demand_.over_blocks)]);
-  for (TileNode& node : inside) grid.body.push_back(std::move(node));
+  grid.body = std::move(body);
   TileBody out;
   out.push_back(TileNode::of(std::move(grid)));
   return out;

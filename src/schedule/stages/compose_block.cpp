@@ -13,6 +13,26 @@
 
 namespace weft {
 
+Status check_members(const BlockSpace& space) {
+  for (int p = 0; p < space.size(); ++p) {
+    const TensorExpr& e = space.expr(p);
+    for (int v = 0; v < e.axis_count(); ++v) {
+      if (e.is_open(v))
+        return unsupported(space.name_of(p) + " has a length that the model leaves open");
+    }
+    int from_data = -1;
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && !s.operands.empty() && space.producer(s.symbol) >= 0)
+        from_data = space.producer(s.symbol);
+    });
+    if (from_data >= 0) {
+      return unsupported(space.name_of(p) + " reads " + space.name_of(from_data) +
+                         " at an index from data");
+    }
+  }
+  return {};
+}
+
 namespace {
 
 /// Made again by blocks at most, over what there is to compute.
@@ -38,28 +58,6 @@ bool walks_for_nothing(const DemandBoxes& demand) {
   const int all = static_cast<int>(demand.loops.size());
   return all > demand.over_blocks &&
          std::ranges::all_of(demand.members, [&](const Demand& m) { return m.level == all; });
-}
-
-/// Whether blocks can make the members: lengths are numbers, and what a block keeps is read where
-/// the program says, not where data do.
-Status check_members(const BlockSpace& space) {
-  for (int p = 0; p < space.size(); ++p) {
-    const TensorExpr& e = space.expr(p);
-    for (int v = 0; v < e.axis_count(); ++v) {
-      if (e.is_open(v))
-        return unsupported(space.name_of(p) + " has a length that the model leaves open");
-    }
-    int from_data = -1;
-    visit(e.body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead && !s.operands.empty() && space.producer(s.symbol) >= 0)
-        from_data = space.producer(s.symbol);
-    });
-    if (from_data >= 0) {
-      return unsupported(space.name_of(p) + " reads " + space.name_of(from_data) +
-                         " at an index from data");
-    }
-  }
-  return {};
 }
 
 /// What follows from the group and its stages; tensors by their number in the program.

@@ -20,6 +20,10 @@ Result<ScheduledKernel> compose_block(const BlockSpace& space, const Target& tar
 /// be compared with blocks of stages by. Nothing where it cannot be cut into blocks.
 std::optional<double> blocks_of_leaf_us(const BlockSpace& space, const Target& target);
 
+/// Whether blocks can make the members: lengths are numbers, and what a block keeps is read where
+/// the program says, not where data do.
+Status check_members(const BlockSpace& space);
+
 /// The kernel as it was composed: nothing is chosen again. Error (kInvalidInput): what does not fit
 /// the group.
 Result<ScheduledKernel> build_as_composed(const BlockSpace& space, const Composition& composition,

@@ -13,8 +13,9 @@ namespace {
 
 class Demands {
  public:
-  Demands(const TensorProgram& program, const Group& group, const BlockPartition& partition)
-      : program_(program), group_(group), partition_(partition) {
+  Demands(const TensorProgram& program, const Group& group, const BlockPartition& partition,
+          const CarryingLoop& carrying)
+      : program_(program), group_(group), partition_(partition), carrying_(carrying) {
     for (size_t e = 0; e < program.exprs.size(); ++e)
       producer_[program.exprs[e].output] = static_cast<int>(e);
   }
@@ -23,10 +24,14 @@ class Demands {
     out_.members.resize(program_.exprs.size());
     known_.assign(program_.exprs.size(), false);
     WEFT_RETURN_IF_ERROR(make_loops());
+    if (carrying_.carried != nullptr) WEFT_RETURN_IF_ERROR(add_carrying_loop());
     for (size_t r = 0; r < partition_.roots.size(); ++r) WEFT_RETURN_IF_ERROR(ask_root(r));
     for (int p = static_cast<int>(program_.exprs.size()) - 1; p >= 0; --p)
       WEFT_RETURN_IF_ERROR(owe(p));
-    for (size_t p = 0; p < program_.exprs.size(); ++p) count(static_cast<int>(p));
+    for (size_t p = 0; p < program_.exprs.size(); ++p) {
+      carrying_.carried == nullptr ? count(static_cast<int>(p))
+                                   : count_carried(static_cast<int>(p));
+    }
     return std::move(out_);
   }
 
@@ -39,12 +44,19 @@ class Demands {
   int axis_of(const BlockPartition::Loop& loop, size_t root) const { return loop.axes[root]; }
 
   Status make_loops();
+  Status add_carrying_loop();
   Status ask_root(size_t r);
   Status owe(int p);
   Status check_stored(int p);
-  std::optional<std::string> not_stored_once(const std::vector<BoxAxis>& box) const;
+  std::optional<std::string> not_stored_once(int p) const;
   void ask(int reader, const Scalar& read);
+  IndexHull hull_of_reduced(int reader, int var) const;
+  bool is_of_step(int p) const {
+    return carrying_.carried != nullptr &&
+           carrying_.carried->parts[static_cast<size_t>(p)] == CarriedProgram::Part::kStep;
+  }
   void count(int p);
+  void count_carried(int p);
   BoxAxis clipped(const IndexHull& hull, int64_t full) const {
     if (hull.extent >= full) return {0, full, full};
     return {hull.origin, hull.extent, full};
@@ -53,6 +65,7 @@ class Demands {
   const TensorProgram& program_;
   const Group& group_;
   const BlockPartition& partition_;
+  const CarryingLoop carrying_;
   std::map<TensorId, int> producer_;
   std::vector<bool> known_;  ///< members of which something is asked
   DemandBoxes out_;
@@ -101,6 +114,33 @@ Status Demands::make_loops() {
   return {};
 }
 
+Status Demands::add_carrying_loop() {
+  const int64_t extent = carrying_.carried->extent, step = carrying_.step;
+  if (out_.over_blocks != static_cast<int>(out_.loops.size()))
+    return invalid_input("blocks that walk in turns carry no reductions");
+  if (step < 1) return invalid_input("a loop that carries reductions has steps");
+  out_.carrying = static_cast<int>(out_.loops.size());
+  out_.carried_extent = extent;
+  out_.outer.push_back(-1);
+  out_.loops.push_back({{0, (ceil_div(extent, step) - 1) * step}, step});
+  for (size_t p = 0; p < program_.exprs.size(); ++p) {
+    const int along = carrying_.carried->along[p];
+    if (along < program_.exprs[p].output_rank()) continue;
+    const IndexHull piece = hull_of_reduced(static_cast<int>(p), along);
+    out_.members[p].piece = {along, {piece.origin, piece.extent, extent}};
+  }
+  return {};
+}
+
+/// All of what a reduction goes over; of an axis along which reductions are carried, a step.
+IndexHull Demands::hull_of_reduced(int reader, int var) const {
+  const int64_t extent = expr(reader).range(var).hi + 1;
+  const bool cut = out_.carrying >= 0 &&
+                   carrying_.carried->along[static_cast<size_t>(reader)] == var &&
+                   carrying_.step < extent;
+  return cut ? IndexHull{IndexExpr::var(out_.carrying), carrying_.step} : IndexHull{0, extent};
+}
+
 Status Demands::ask_root(size_t r) {
   const int p = partition_.roots[r];
   if (known_[static_cast<size_t>(p)]) return invalid_input("a partition names a root twice");
@@ -127,7 +167,7 @@ Status Demands::owe(int p) {
       return unsupported("blocks may ask for what lies outside of " + name(p));
   }
   if (std::ranges::find(group_.outputs, expr(p).output) != group_.outputs.end()) {
-    if (const auto trouble = not_stored_once(demand(p).box))
+    if (const auto trouble = not_stored_once(p))
       return unsupported("blocks store " + *trouble + " of " + name(p));
   }
   visit(expr(p).body, [&](const Scalar& s) {
@@ -141,7 +181,7 @@ void Demands::ask(int reader, const Scalar& read) {
   const int producer = producer_.at(read.symbol);
   const std::vector<BoxAxis>& box = demand(reader).box;
   const auto hull = [&](int var) -> IndexHull {
-    if (var >= e.output_rank()) return {0, e.range(var).hi + 1};
+    if (var >= e.output_rank()) return hull_of_reduced(reader, var);
     return {box[static_cast<size_t>(var)].origin, box[static_cast<size_t>(var)].extent};
   };
   std::vector<BoxAxis> asked;
@@ -167,12 +207,12 @@ void Demands::ask(int reader, const Scalar& read) {
 
 /// Whether the boxes of all blocks, one after another, are the tensor: each loop moves one axis,
 /// and along an axis the loops are digits of the place. Else what is stored.
-std::optional<std::string> Demands::not_stored_once(const std::vector<BoxAxis>& box) const {
+std::optional<std::string> Demands::not_stored_once(int p) const {
   struct Digit {
     int64_t factor, length;  // elements between two steps, and in all of them
   };
   std::vector<int> moved(out_.loops.size(), 0);
-  for (const BoxAxis& axis : box) {
+  for (const BoxAxis& axis : out_.members[static_cast<size_t>(p)].box) {
     AffineForm form;
     if (!as_affine(axis.origin, &form) || form.constant != 0) return "overlapping boxes";
     std::vector<Digit> digits;
@@ -193,6 +233,7 @@ std::optional<std::string> Demands::not_stored_once(const std::vector<BoxAxis>& 
   }
   for (size_t l = 0; l < moved.size(); ++l) {
     if (moved[l] > 1) return "a part";
+    if (static_cast<int>(l) == out_.carrying && !is_of_step(p)) continue;
     if (moved[l] == 0 && out_.loops[l].origins.hi > 0) return "the same elements several times";
   }
   return std::nullopt;
@@ -224,6 +265,24 @@ void Demands::count(int p) {
   own.times = made / std::max(size, 1.0);
 }
 
+/// Where a loop carries reductions, levels are those of the parts before, in and behind it.
+void Demands::count_carried(int p) {
+  using Part = CarriedProgram::Part;
+  Demand& own = demand(p);
+  const Part part = carrying_.carried->parts[static_cast<size_t>(p)];
+  own.level = out_.over_blocks + static_cast<int>(part);
+  const CutLoop& loop = out_.loops[static_cast<size_t>(out_.carrying)];
+  double made = out_.blocks, size = 1;
+  for (const BoxAxis& axis : own.box) {
+    made *= static_cast<double>(axis.extent);
+    size *= static_cast<double>(axis.full);
+  }
+  // A reduction in pieces goes over each of its terms once, in however many steps.
+  if (part == Part::kStep && own.piece.variable < 0)
+    made *= static_cast<double>(loop.origins.hi / loop.step + 1);
+  own.times = made / std::max(size, 1.0);
+}
+
 std::string text_of(const BoxAxis& axis) {
   const std::string origin =
       print(axis.origin, [](int loop) { return "i" + std::to_string(loop); });
@@ -236,13 +295,21 @@ std::string text_of(const BoxAxis& axis) {
 BlockBoxes DemandBoxes::boxes() const {
   BlockBoxes out;
   for (const CutLoop& loop : loops) out.loops.push_back(loop.origins);
-  for (const Demand& member : members) out.boxes.push_back(member.box);
+  for (const Demand& member : members) {
+    out.boxes.push_back(member.box);
+    out.pieces.push_back(member.piece);
+  }
   return out;
 }
 
 Result<DemandBoxes> demand_boxes(const TensorProgram& program, const Group& group,
                                  const BlockPartition& partition) {
-  return Demands(program, group, partition).run();
+  return demand_boxes(program, group, partition, {});
+}
+
+Result<DemandBoxes> demand_boxes(const TensorProgram& program, const Group& group,
+                                 const BlockPartition& partition, const CarryingLoop& loop) {
+  return Demands(program, group, partition, loop).run();
 }
 
 std::string print(const DemandBoxes& demand) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "choice/choice.h"
-#include "expr/tensor_program.h"
+#include "expr/carry_reductions.h"
 #include "group/block_frame.h"
 #include "group/group.h"
 #include "schedule/stages/index_hull.h"
@@ -17,7 +17,15 @@ struct Demand {
   /// Loops of the partition around it: those over blocks, and of the turns as many as its box, or
   /// what it reads, changes with.
   int level = 0;
-  double times = 0;  ///< elements that all blocks make of it together, over those that there are
+  double times = 0;    ///< elements that all blocks make of it together, over those that there are
+  ReducedPiece piece;  ///< of what it reduces; inside a loop that carries reductions
+};
+
+/// A loop inside all others that carries reductions, in steps along their axis. The levels of
+/// members are one more for what its steps make, two more for what stands behind it.
+struct CarryingLoop {
+  const CarriedProgram* carried = nullptr;
+  int64_t step = 1;
 };
 
 /// What every member of a group owes a block of a partition, backwards from the roots: a producer
@@ -28,6 +36,8 @@ struct DemandBoxes {
   std::vector<CutLoop> loops;    ///< those of the partition
   std::vector<int> outer;        ///< by loop: the one whose step it walks, or -1
   int over_blocks = 0;           ///< of them, the first ones
+  int carrying = -1;             ///< of them, the one that carries reductions
+  int64_t carried_extent = 0;    ///< of the axis along which it does
   std::vector<Demand> members;   ///< by expression of the program
   double blocks = 1, turns = 1;  ///< iterations of the loops
 
@@ -41,6 +51,10 @@ struct DemandBoxes {
 /// of axes that are not there.
 Result<DemandBoxes> demand_boxes(const TensorProgram& program, const Group& group,
                                  const BlockPartition& partition);
+/// The same of a program whose reductions a loop carries, of the same expressions as `program`.
+/// Error (kInvalidInput): blocks that walk in turns, too.
+Result<DemandBoxes> demand_boxes(const TensorProgram& program, const Group& group,
+                                 const BlockPartition& partition, const CarryingLoop& loop);
 
 /// One line for each loop and each member:
 ///     i0 in 0..8; i1 in 0..512 step 64

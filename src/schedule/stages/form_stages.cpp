@@ -102,7 +102,8 @@ Group stage_group(const BlockSpace& space, const std::vector<int>& members) {
     group.exprs.push_back(p);
     const bool leaves = std::ranges::any_of(
         space.readers(p), [&](int reader) { return !std::ranges::binary_search(members, reader); });
-    if (leaves || space.is_output(p)) group.outputs.push_back(space.expr(p).output);
+    if (leaves || space.is_output(p) || space.is_carried(p))
+      group.outputs.push_back(space.expr(p).output);
   }
   return group;
 }

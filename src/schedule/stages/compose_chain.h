@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedule/leaf/rank_candidates.h"
+#include "schedule/stages/block_space.h"
+
+namespace weft {
+
+/// The quickest kernel, by prediction, in which blocks carry the reductions along an axis that two
+/// contractions share through one loop: what the first makes a step's tile of, the second consumes,
+/// so that nothing of the axis' length is kept. `considered` (may be null) tells what became of
+/// each. Error (kUnsupported): why the group is no such chain, or none is built.
+Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& target,
+                                      const std::string& name, std::vector<Considered>* considered);
+
+/// The kernel as it was composed: nothing is chosen again. Error (kInvalidInput): what does not fit
+/// the group.
+Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,
+                                             const Composition& composition, const Target& target,
+                                             const std::string& name);
+
+}  // namespace weft
