@@ -25,13 +25,18 @@ void copy_built(const Estimate& from, const Target& target, Estimate* to) {
 
 }  // namespace
 
-Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups, FusionPlan& plan) {
+Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
+                              const std::map<size_t, Composition>& composed, FusionPlan& plan) {
   const size_t count = plan.kernels.size();
   std::vector<GroupKey> key_of;
   std::vector<std::pair<size_t, Known*>> unknown;  // a kernel of each
-  std::vector<Known*> known_of;
+  std::vector<Known*> known_of;                    // null of what is composed
   for (const PlannedKernel& kernel : plan.kernels) {
     key_of.push_back(groups.keys().of(kernel.group));
+    if (composed.count(key_of.size() - 1) != 0) {
+      known_of.push_back(nullptr);
+      continue;
+    }
     const auto [at, is_new] = known_.try_emplace(key_of.back().hash);
     known_of.push_back(&at->second);
     if (is_new) unknown.emplace_back(key_of.size() - 1, &at->second);
@@ -44,9 +49,8 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
   });
   std::vector<char> is_named(count);
   for_each_in_parallel(count, threads_for(count), [&](size_t k) {
-    const auto& made = known_of[k]->kernel;
-    auto named =
-        made ? kernel_of_key(*made, key_of[k], program, plan.kernels[k].name) : std::nullopt;
+    if (known_of[k] == nullptr || !known_of[k]->kernel) return;
+    auto named = kernel_of_key(*known_of[k]->kernel, key_of[k], program, plan.kernels[k].name);
     is_named[k] = named.has_value();
     if (named) plan.kernels[k].schedule = std::move(*named);
   });
@@ -55,14 +59,21 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
   std::set<const Known*> seen;
   for (size_t k = 0; k < count; ++k) {
     if (is_named[k]) continue;
-    (known_of[k]->composition || !seen.insert(known_of[k]).second ? others : first).push_back(k);
+    const Known* known = known_of[k];
+    const bool is_first = known != nullptr && !known->composition && seen.insert(known).second;
+    (is_first ? first : others).push_back(k);
   }
+  const auto composition_of = [&](size_t k) -> const Composition* {
+    if (known_of[k] == nullptr) return &composed.at(k);
+    return known_of[k]->composition ? &*known_of[k]->composition : nullptr;
+  };
   for (const std::vector<size_t>& some : {first, others}) {
     std::vector<std::optional<Error>> errors(some.size());
     for_each_in_parallel(some.size(), threads_for(some.size()), [&](size_t i) {
       PlannedKernel& kernel = plan.kernels[some[i]];
-      const std::optional<Composition>& how = known_of[some[i]]->composition;
-      auto schedule = how ? build_composition(program, kernel.group, *how, target_, kernel.name)
+      const Composition* how = composition_of(some[i]);
+      auto schedule = how != nullptr
+                          ? build_composition(program, kernel.group, *how, target_, kernel.name)
                           : schedule_group(program, kernel.group, target_, kernel.name);
       if (schedule.ok()) {
         kernel.schedule = std::move(*schedule);
@@ -73,7 +84,9 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
     for (std::optional<Error>& error : errors) {
       if (error) return std::move(*error);
     }
-    for (const size_t k : some) known_of[k]->composition = plan.kernels[k].schedule.composition;
+    for (const size_t k : some) {
+      if (known_of[k] != nullptr) known_of[k]->composition = plan.kernels[k].schedule.composition;
+    }
   }
   return {};
 }
@@ -83,7 +96,9 @@ void KernelsByKey::estimate(GroupKeys& keys, FusionPlan& plan) {
   std::vector<std::pair<Known*, ScheduledKernel*>> known;
   std::vector<Known*> first;  // by `unknown`; null of what shares a launch
   for (PlannedKernel& kernel : plan.kernels) {
-    Known* of_key = kernel.members.empty()
+    // A chain's group may be composed otherwise, too.
+    const bool is_chain = kernel.schedule.composition.kind == Composition::Kind::kChain;
+    Known* of_key = kernel.members.empty() && !is_chain
                         ? &known_.try_emplace(keys.of(kernel.group).hash).first->second
                         : nullptr;
     if (of_key == nullptr || !of_key->built) {

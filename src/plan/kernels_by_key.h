@@ -15,8 +15,9 @@ class KernelsByKey {
  public:
   explicit KernelsByKey(const Target& target) : target_(target) {}
 
-  /// Schedules every kernel of a plan. `groups` are of `program`.
-  Status schedule(const TensorProgram& program, KnownGroups& groups, FusionPlan& plan);
+  /// Schedules every kernel of a plan, those in `composed` as it says. `groups` are of `program`.
+  Status schedule(const TensorProgram& program, KnownGroups& groups,
+                  const std::map<size_t, Composition>& composed, FusionPlan& plan);
   /// Puts what their tile programs are predicted to take into the estimates. What shares a launch
   /// is looked at alone.
   void estimate(GroupKeys& keys, FusionPlan& plan);

@@ -122,10 +122,10 @@ class PlanReader {
       } while (cursor_.take(","));
     }
     const bool as_composed = composition && is_for(*composition, target_);
-    // Building a block of stages asks all there is to ask.
-    const bool is_block = as_composed && composition->kind == Composition::Kind::kBlock;
+    // Building stages asks all there is to ask.
+    const bool has_stages = as_composed && composition->has_stages();
     for (const Group& member : kernel.members) {
-      if (is_block) break;
+      if (has_stages) break;
       if (Decision legal = can_schedule(program, member, target_); !legal)
         return cursor_.error("no template holds this kernel: " + legal.reason());
     }

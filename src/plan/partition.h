@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "plan/fusion_plan.h"
@@ -12,6 +13,8 @@ struct Partition {
   std::vector<Group> groups;
   std::vector<EdgeDecision> edges;
   Optimality optimality = {};
+  /// By group: how it is composed, where that is not what it would be scheduled as.
+  std::map<size_t, Composition> composed = {};
 };
 
 }  // namespace weft

@@ -44,7 +44,7 @@ TEST(KernelsByKey, AreThoseThatGroupsHaveAlone) {
     KnownGroups groups(program, target);
     GroupKeys& keys = groups.keys();
     KernelsByKey kernels(target);
-    ASSERT_TRUE(kernels.schedule(program, groups, plan).ok());
+    ASSERT_TRUE(kernels.schedule(program, groups, {}, plan).ok());
     kernels.estimate(keys, plan);
     const Hash128 key = keys.of(plan.kernels[0].group).hash;
     for (const PlannedKernel& kernel : plan.kernels) {

@@ -39,7 +39,7 @@ Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target&
       kernel.is_compute |= program.exprs[static_cast<size_t>(e)].is_contraction;
     plan.kernels.push_back(std::move(kernel));
   }
-  WEFT_RETURN_IF_ERROR(kernels.schedule(program, known, plan));
+  WEFT_RETURN_IF_ERROR(kernels.schedule(program, known, parts.composed, plan));
   if (planner.packs_launches) WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
   note_copies(program, plan);
   kernels.estimate(known.keys(), plan);

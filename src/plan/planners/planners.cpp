@@ -49,6 +49,12 @@ constexpr Planner kPlanners[] = {
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
+    {.name = "chain",
+     .help = "chains of contractions in one kernel where that is quicker, the rest as greedy",
+     .partition = partition_chain,
+     .merges_products = true,
+     .unmerges_for_arena = true,
+     .packs_launches = true},
     {.name = "best",
      .help = "of the plans of the others the one that is predicted to take least",
      .alternatives = kAlternatives,
@@ -64,7 +70,7 @@ constexpr Planner kPlanners[] = {
      .packs_launches = true},
 };
 
-constexpr std::array<std::string_view, 3> kLater = {"span", "subprogram", "chain"};
+constexpr std::array<std::string_view, 2> kLater = {"span", "subprogram"};
 
 }  // namespace
 

@@ -1,0 +1,121 @@
+#include "plan/generators/chains.h"
+
+#include <algorithm>
+
+namespace weft {
+
+namespace {
+
+/// Steps between two contractions at most: a chain is built to be weighed.
+constexpr size_t kMostSteps = 32;
+
+class ChainFinder {
+ public:
+  ChainFinder(const TensorProgram& program, const FusionGraph& graph)
+      : program_(program), graph_(graph), uses_(tensor_uses(program)) {}
+
+  std::vector<std::vector<int>> run() const {
+    std::vector<std::vector<int>> out;
+    for (int s = 0; s < graph_.size(); ++s) {
+      if (!is_contraction(s)) continue;
+      for (const int first : contractions_before(s)) {
+        std::vector<int> between = between_of(first, s);
+        if (between.size() > kMostSteps || !graph_.is_convex(between)) continue;
+        std::vector<int> whole = with_readers(between);
+        if (whole != between) out.push_back(std::move(whole));
+        out.push_back(std::move(between));
+      }
+    }
+    return out;
+  }
+
+ private:
+  const TensorExpr* expr(int step) const {
+    const TensorProgram::Step& s = program_.steps[static_cast<size_t>(step)];
+    return s.opaque ? nullptr : &program_.exprs[static_cast<size_t>(s.index)];
+  }
+  bool is_contraction(int step) const {
+    const TensorExpr* e = expr(step);
+    return e != nullptr && e->is_contraction && !e->reduce_extents.empty();
+  }
+
+  /// The contractions that a step reads through others that are none.
+  std::vector<int> contractions_before(int step) const {
+    std::vector<int> found, open{step};
+    std::vector<bool> seen(static_cast<size_t>(graph_.size()), false);
+    size_t met = 0;
+    while (!open.empty() && met++ < kMostSteps) {
+      const int s = open.back();
+      open.pop_back();
+      for (const FusionGraph::Edge& edge : graph_.edges_into(s)) {
+        const auto producer = static_cast<size_t>(edge.producer);
+        if (seen[producer] || expr(edge.producer) == nullptr) continue;
+        seen[producer] = true;
+        (is_contraction(edge.producer) ? found : open).push_back(edge.producer);
+      }
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  /// All that depends on `first` and that `last` depends on, with both.
+  std::vector<int> between_of(int first, int last) const {
+    const auto size = static_cast<size_t>(last - first + 1);
+    std::vector<bool> after(size, false), before(size, false);
+    after[0] = before[size - 1] = true;
+    const auto at = [&](int s) { return static_cast<size_t>(s - first); };
+    for (int s = first + 1; s <= last; ++s) {
+      for (const FusionGraph::Edge& edge : graph_.edges_into(s)) {
+        if (edge.producer >= first && after[at(edge.producer)]) after[at(s)] = true;
+      }
+    }
+    for (int s = last; s > first; --s) {
+      if (!before[at(s)]) continue;
+      for (const FusionGraph::Edge& edge : graph_.edges_into(s)) {
+        if (edge.producer >= first) before[at(edge.producer)] = true;
+      }
+    }
+    std::vector<int> out;
+    for (int s = first; s <= last; ++s) {
+      if (after[at(s)] && before[at(s)]) out.push_back(s);
+    }
+    return out;
+  }
+
+  /// With the element-wise readers of what the last step makes.
+  std::vector<int> with_readers(std::vector<int> steps) const {
+    const int64_t elements = elements_of(steps.back());
+    for (size_t i = steps.size() - 1; i < steps.size() && steps.size() < kMostSteps; ++i) {
+      const TensorId made = expr(steps[i])->output;
+      for (const int reader : uses_.consumers[static_cast<size_t>(made)]) {
+        const TensorExpr* e = expr(reader);
+        if (e == nullptr || !e->reduce_extents.empty() || elements_of(reader) != elements ||
+            std::ranges::find(steps, reader) != steps.end())
+          continue;
+        std::vector<int> more = steps;
+        more.push_back(reader);
+        if (graph_.is_convex(more)) steps = std::move(more);
+      }
+    }
+    std::ranges::sort(steps);
+    return steps;
+  }
+
+  int64_t elements_of(int step) const {
+    int64_t n = 1;
+    for (const int64_t extent : expr(step)->extents) n *= extent;
+    return n;
+  }
+
+  const TensorProgram& program_;
+  const FusionGraph& graph_;
+  const TensorUses uses_;
+};
+
+}  // namespace
+
+std::vector<std::vector<int>> chains_of(const TensorProgram& program, const FusionGraph& graph) {
+  return ChainFinder(program, graph).run();
+}
+
+}  // namespace weft

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "fmt/format.h"
+#include "plan/generators/chains.h"
+#include "plan/planners/partitions.h"
+#include "plan/planners/stitching_rule.h"
+
+namespace weft {
+
+namespace {
+
+/// Chains that are predicted to be quicker than what greedy makes of their expressions, and not to
+/// meet each other.
+class ChainSelection {
+ public:
+  explicit ChainSelection(const PlanningTask& task)
+      : task_(task),
+        times_(task.program, task.target, task.known),
+        rule_(stitching_rule(task.program, task.target, times_, task.known, task.kinds)),
+        graph_(task.program),
+        keys_(task.program) {}
+
+  Result<Partition> run() {
+    const Partition apart = merge_greedily(task_.program, rule_);
+    for (const Group& g : apart.groups) {
+      for (const ExprId e : g.exprs) group_of_[e] = &g;
+    }
+    std::vector<Gaining> gaining;
+    for (std::vector<int>& chain : chains_of(task_.program, graph_)) {
+      const Group group = graph_.merged(chain);
+      const Known& one = known(group);
+      if (!one.composition) continue;
+      const double gain = taken_from_greedy(group) - one.microseconds;
+      if (gain > 0) gaining.push_back({std::move(chain), group, *one.composition, gain});
+    }
+    std::ranges::sort(gaining, [](const Gaining& a, const Gaining& b) {
+      return a.gain_us != b.gain_us ? a.gain_us > b.gain_us : a.steps < b.steps;
+    });
+    for (const Gaining& chain : gaining) take(chain);
+    return merge_rest();
+  }
+
+ private:
+  /// A chain as one kernel; none where it is not built.
+  struct Known {
+    std::optional<Composition> composition;
+    double microseconds = 0;
+  };
+  struct Gaining {
+    std::vector<int> steps;
+    Group group;
+    Composition composition;
+    double gain_us = 0;  ///< over what greedy makes of the same
+  };
+
+  const Known& known(const Group& group) {
+    const GroupKey key = keys_.of(group);
+    const auto found = known_.find(key.hash);
+    if (found != known_.end()) return found->second;
+    Known own;
+    auto kernel = schedule_chain(task_.program, group, task_.target, "chain");
+    if (kernel.ok()) {
+      own.composition = kernel->composition;
+      own.microseconds = kernel->estimate.microseconds;
+    }
+    return known_.emplace(key.hash, std::move(own)).first->second;
+  }
+
+  /// What greedy's kernels take less without these expressions.
+  double taken_from_greedy(const Group& chain) {
+    std::set<const Group*> touched;
+    for (const ExprId e : chain.exprs) touched.insert(group_of_.at(e));
+    double us = 0;
+    for (const Group* g : touched) {
+      us += times_.latency(*g);
+      Group rest;
+      std::ranges::set_difference(g->exprs, chain.exprs, std::back_inserter(rest.exprs));
+      if (rest.exprs.empty()) continue;
+      std::vector<int> steps;
+      for (const ExprId e : rest.exprs) steps.push_back(step_of(e));
+      us -= times_.latency(graph_.merged(steps));
+    }
+    return us;
+  }
+
+  int step_of(ExprId e) const {
+    if (steps_.empty()) {
+      steps_.resize(task_.program.exprs.size());
+      for (size_t s = 0; s < task_.program.steps.size(); ++s) {
+        const TensorProgram::Step& step = task_.program.steps[s];
+        if (!step.opaque) steps_[static_cast<size_t>(step.index)] = static_cast<int>(s);
+      }
+    }
+    return steps_[static_cast<size_t>(e)];
+  }
+
+  void take(const Gaining& chain) {
+    if (std::ranges::any_of(chain.steps, [&](int s) { return taken_.count(s) != 0; })) return;
+    if (!graph_.is_convex(chain.steps)) return;
+    graph_.merge(chain.steps);
+    taken_.insert(chain.steps.begin(), chain.steps.end());
+    const std::string reason = fmt::format("a chain takes {:.1f} us less", chain.gain_us);
+    for (const int s : chain.steps) reason_of_[s] = reason;
+    composed_.emplace_back(chain.group.exprs, chain.composition);
+  }
+
+  bool holds_chain(const Group& group) const {
+    return std::ranges::any_of(group.exprs,
+                               [&](ExprId e) { return taken_.count(step_of(e)) != 0; });
+  }
+
+  /// The rest as greedy merges it.
+  Result<Partition> merge_rest() {
+    FusionRule rule = rule_;
+    const auto apart = [this](auto legal) {
+      return [this, legal](const Group& merged) {
+        return holds_chain(merged) ? Decision::forbid("one of them is a chain") : legal(merged);
+      };
+    };
+    rule.legal = apart(rule_.legal);
+    if (rule_.legal_beside) rule.legal_beside = apart(rule_.legal_beside);
+    Partition out = merge_greedily(task_.program, rule, graph_, {});
+    for (EdgeDecision& edge : out.edges) {
+      const auto reason = reason_of_.find(edge.consumer);
+      if (edge.verdict == EdgeDecision::Verdict::kFused && reason != reason_of_.end())
+        edge.reason = reason->second;
+    }
+    for (auto& [exprs, composition] : composed_) {
+      for (size_t g = 0; g < out.groups.size(); ++g) {
+        if (out.groups[g].exprs == exprs) out.composed.emplace(g, composition);
+      }
+    }
+    return out;
+  }
+
+  const PlanningTask& task_;
+  KernelTimes times_;
+  const FusionRule rule_;
+  FusionGraph graph_;
+  GroupKeys keys_;
+  std::map<Hash128, Known> known_;
+  std::map<ExprId, const Group*> group_of_;  ///< greedy's
+  std::set<int> taken_;                      ///< steps of chains
+  std::map<int, std::string> reason_of_;     ///< by step
+  std::vector<std::pair<std::vector<ExprId>, Composition>> composed_;
+  mutable std::vector<int> steps_;
+};
+
+}  // namespace
+
+/// Chains of contractions become kernels where that is predicted to be quicker; greedy plans the
+/// rest (MCFuser §V-B).
+Result<Partition> partition_chain(const PlanningTask& task) { return ChainSelection(task).run(); }
+
+}  // namespace weft

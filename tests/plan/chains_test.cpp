@@ -1,0 +1,71 @@
+// Contractions of which one reduces what another made, as one kernel.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/generators/chains.h"
+#include "tests/graph_texts.h"
+#include "tests/plan/planned.h"
+
+namespace weft {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// softmax(q k) v, longer than it is wide, with a product before the queries and a sum behind.
+const char* const kLongRows =
+    R"((x: f32[2048,64], w: f32[64,64], k: f32[2048,64], v: f32[2048,64], b: f32[64]) {
+  q = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[2048,64]
+  s = dot_general q, k, lhs_contract={1}, rhs_contract={1} : f32[2048,2048]
+  m = reduce s, axes={1}, combiner=max : f32[2048]
+  mb = broadcast m, dims={0} : f32[2048,2048]
+  d = sub s, mb : f32[2048,2048]
+  e = exp d : f32[2048,2048]
+  l = reduce e, axes={1}, combiner=sum : f32[2048]
+  lb = broadcast l, dims={0} : f32[2048,2048]
+  p = div e, lb : f32[2048,2048]
+  c = dot_general p, v, lhs_contract={1}, rhs_contract={0} : f32[2048,64]
+  bb = broadcast b, dims={1} : f32[2048,64]
+  y = add c, bb : f32[2048,64]
+} -> (y))";
+
+TEST(Chains, HoldWhatLiesBetweenContractions) {
+  const TensorProgram p = expressed(kLongRows);
+  std::vector<std::string> found;
+  for (const std::vector<int>& chain : chains_of(p, FusionGraph(p))) {
+    std::string names;
+    for (const int s : chain) {
+      const TensorExpr& e = p.exprs[static_cast<size_t>(p.steps[static_cast<size_t>(s)].index)];
+      names += p.tensors[static_cast<size_t>(e.output)].name;
+    }
+    found.push_back(names);
+  }
+  EXPECT_THAT(found, ElementsAre("qs", "smdelpcy", "smdelpc"));
+}
+
+TEST(Chains, BecomeKernelsWhereTheyAreQuicker) {
+  const TensorProgram p = expressed(kLongRows);
+  const FusionPlan plan = plan_of(p, two_cores(), "chain");
+  ASSERT_EQ(plan.kernels.size(), 2U) << print(plan, p);
+  EXPECT_THAT(summary(plan.kernels[0], p), StartsWith("q: compute contract"));
+  EXPECT_THAT(summary(plan.kernels[1], p), StartsWith("s, m, d, e, l, p, c, y: compute chain of"));
+  EXPECT_THAT(plan.edges.back().reason, HasSubstr("a chain takes"));
+  // What a thread keeps does not grow with the rows' length: a step's scores, not all of them.
+  EXPECT_LT(plan.kernels[1].schedule.scopes.block_bytes, 2048 * 64 * 4);
+  EXPECT_EQ(print(*parse_plan(print(plan, p), p, two_cores()), p), print(plan, p));
+}
+
+TEST(Chains, AreLeftWhereTheyAreNotQuicker) {
+  // Eight rows: nothing is saved by leaving out what is small.
+  const TensorProgram p = expressed(R"((x: f32[8,1024], w: f32[1024,1024], u: f32[1024,1024]) {
+  a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[8,1024]
+  t = tanh a : f32[8,1024]
+  y = dot_general t, u, lhs_contract={1}, rhs_contract={0} : f32[8,1024]
+} -> (y))");
+  EXPECT_EQ(plan_of(p, two_cores(), "chain").kernels.size(), 2U);
+}
+
+}  // namespace
+}  // namespace weft
