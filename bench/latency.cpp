@@ -1,0 +1,476 @@
+// How well the evaluator `latency` (src/cost/latency.h) orders kernels by what they take.
+//
+//     latency kernels [--threads N] [--rounds R] [--json FILE] MODEL...
+//     latency groups  [--rounds R] [--json FILE] [--only TEXT]
+//
+// `kernels` times each kernel of the models in its place; figures are minima of the runs, and equal
+// kernels count once. `groups` builds one group in many ways: leaves of other tiles, rows and kept
+// values than the chooser's, and blocks of stages by each partition. Their runs, on one thread,
+// alternate, and figures are minima of its processor time over the rounds. Both print Spearman's
+// correlation of ranks.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cost/latency.h"
+#include "driver/compiler.h"
+#include "driver/prepare_model.h"
+#include "driver/session.h"
+#include "driver/time_runs.h"
+#include "row_graphs.h"
+#include "schedule/stages/build_block.h"
+#include "schedule/stages/partitions.h"
+#include "tile/text/tile_text.h"
+
+namespace {
+
+using namespace weft;
+using namespace weft_bench;
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void fail(const std::string& what) {
+  fmt::print(stderr, "latency: {}\n", what);
+  std::exit(1);
+}
+
+struct Options {
+  std::string mode, json, only;
+  int threads = 1, rounds = 15;
+  std::vector<std::string> models;
+};
+
+/// A kernel with what it took and what is predicted.
+struct Point {
+  std::string name;
+  double us = 0;
+  Latency latency;
+  double traffic_us = 0;
+};
+
+/// Ranks from 0; those of equal values are their mean.
+std::vector<double> ranks(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return values[i]; });
+  std::vector<double> out(values.size());
+  for (size_t i = 0; i < order.size();) {
+    size_t end = i;
+    while (end < order.size() && values[order[end]] == values[order[i]]) ++end;
+    for (size_t k = i; k < end; ++k) out[order[k]] = static_cast<double>(i + end - 1) / 2;
+    i = end;
+  }
+  return out;
+}
+
+double spearman(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::vector<double> ra = ranks(a), rb = ranks(b);
+  const double n = static_cast<double>(a.size()), mean = (n - 1) / 2;
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += (ra[i] - mean) * (rb[i] - mean);
+    aa += (ra[i] - mean) * (ra[i] - mean);
+    bb += (rb[i] - mean) * (rb[i] - mean);
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+double spearman_of(const std::vector<Point>& points, double (*predicted)(const Point&)) {
+  std::vector<double> a, b;
+  for (const Point& p : points) {
+    a.push_back(p.us);
+    b.push_back(predicted(p));
+  }
+  return spearman(a, b);
+}
+
+Json json_of(const Point& p) {
+  return {{"name", p.name},
+          {"us", p.us},
+          {"predicted_us", p.latency.microseconds},
+          {"compute_us", p.latency.compute_us},
+          {"second_cache_us", p.latency.second_cache_us},
+          {"third_cache_us", p.latency.third_cache_us},
+          {"memory_us", p.latency.memory_us},
+          {"traffic_us", p.traffic_us},
+          {"bound", bound_name(p.latency.bound)}};
+}
+
+CompileOptions options_for(const Options& o) {
+  CompileOptions options;
+  options.threads = o.threads;
+  return options;
+}
+
+/// Microseconds of this thread's processor, which others do not take from it as they do of a clock.
+double processor_us() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) * 1e-3;
+}
+
+/// What a session of one thread takes at least.
+double least_of_runs(Session& session, const std::vector<HostTensor>& inputs,
+                     std::vector<HostTensor>* outputs) {
+  double least = INFINITY;
+  for (int r = 0; r < 3; ++r) {
+    const double start = processor_us();
+    if (!session.run_into(inputs, outputs).ok()) fail("a run failed");
+    least = std::min(least, processor_us() - start);
+  }
+  return least;
+}
+
+/// What each step takes at least.
+std::map<std::string, double> least_us(Session& session, const std::vector<HostTensor>& inputs,
+                                       int runs) {
+  const auto& steps = session.executable().steps();
+  std::vector<int64_t> ns(steps.size(), 0), least(steps.size(), INT64_MAX);
+  RunOptions options;
+  options.step_nanoseconds = ns;
+  auto outputs = session.run(inputs);
+  if (!outputs.ok()) fail(outputs.error().message);
+  for (int r = 0; r < runs; ++r) {
+    std::ranges::fill(ns, 0);
+    if (!session.run_into(inputs, &*outputs, options).ok()) fail("a run failed");
+    for (size_t s = 0; s < ns.size(); ++s) least[s] = std::min(least[s], ns[s]);
+  }
+  std::map<std::string, double> out;
+  for (size_t s = 0; s < ns.size(); ++s) {
+    const double us = static_cast<double>(least[s]) * 1e-3;
+    if (steps[s].depth == 0) out.emplace(steps[s].name, us);
+  }
+  return out;
+}
+
+void add_kernels(const std::string& model, const Options& o, std::set<uint64_t>* seen,
+                 std::vector<Point>* points) {
+  ModelRequest request;
+  request.model = model;
+  request.options = options_for(o);
+  auto ready = prepare_model(request);
+  if (!ready.ok()) fail(model + ": " + ready.error().message);
+  const Compilation& c = *ready->compilation;
+  const auto times = least_us(*ready->session, ready->inputs, o.rounds);
+  for (const PlannedKernel& kernel : c.plan.kernels) {
+    const auto time = times.find(kernel.name);
+    if (time == times.end() || !seen->insert(tile_program_hash(kernel.schedule.program)).second)
+      continue;
+    const Estimate& e = kernel.schedule.estimate;
+    points->push_back({kernel.name, time->second,
+                       cpu_latency(kernel.schedule.program, kernel.schedule.scopes, c.target),
+                       latency_us(e.bytes_read + e.bytes_written, e.flops, c.target)});
+  }
+}
+
+Json measure_kernels(const Options& o) {
+  std::set<uint64_t> seen;
+  std::vector<Point> points;
+  Json models = Json::array();
+  for (const std::string& model : o.models) {
+    const size_t before = points.size();
+    add_kernels(model, o, &seen, &points);
+    Json kernels = Json::array();
+    for (size_t i = before; i < points.size(); ++i) kernels.push_back(json_of(points[i]));
+    models.push_back({{"model", model}, {"kernels", kernels}});
+    fmt::print(stderr, "{}: {} kernels\n", model, points.size() - before);
+  }
+  const double own = spearman_of(points, [](const Point& p) { return p.latency.microseconds; });
+  const double traffic = spearman_of(points, [](const Point& p) { return p.traffic_us; });
+  fmt::print("| kernels | latency | traffic |\n|---|---|---|\n| {} | {:.3f} | {:.3f} |\n",
+             points.size(), own, traffic);
+  return {{"threads", o.threads}, {"spearman", own}, {"of_traffic", traffic}, {"models", models}};
+}
+
+/// A graph of one group.
+struct Case {
+  std::string name, graph;
+};
+
+std::string product(int64_t m, int64_t k, int64_t n, bool transposed, const std::string& behind) {
+  return fmt::format(
+      "(x: f32[{0},{1}], w: f32[{2}], b: f32[{3}]) {{\n"
+      "  p = dot_general x, w, lhs_contract={{1}}, rhs_contract={{{4}}} : f32[{0},{3}]\n"
+      "  bb = broadcast b, dims={{1}} : f32[{0},{3}]\n  s = add p, bb : f32[{0},{3}]\n"
+      "  y = {5} s : f32[{0},{3}]\n}} -> (y)",
+      m, k, transposed ? fmt::format("{},{}", n, k) : fmt::format("{},{}", k, n), n,
+      transposed ? 1 : 0, behind);
+}
+
+/// Rows are normed, then multiplied with a few others.
+std::string normed_product(int64_t rows, int64_t n, int64_t with) {
+  return fmt::format(
+      "(x: f32[{0},{1}], q: f32[{2},{1}]) {{\n  sq = mul x, x : f32[{0},{1}]\n"
+      "  s = reduce sq, axes={{1}}, combiner=sum : f32[{0}]\n  r = sqrt s : f32[{0}]\n"
+      "  rb = broadcast r, dims={{0}} : f32[{0},{1}]\n  d = div x, rb : f32[{0},{1}]\n"
+      "  y = dot_general q, d, lhs_contract={{1}}, rhs_contract={{1}} : f32[{2},{0}]\n}} -> (y)",
+      rows, n, with);
+}
+
+/// softmax(q kT) v of each head.
+std::string attention(int64_t heads, int64_t m, int64_t n, int64_t d) {
+  return fmt::format(
+      "(q: f32[{0},{1},{3}], k: f32[{0},{2},{3}], v: f32[{0},{2},{3}]) {{\n"
+      "  s = dot_general q, k, lhs_batch={{0}}, rhs_batch={{0}}, lhs_contract={{2}}, "
+      "rhs_contract={{2}} : f32[{0},{1},{2}]\n"
+      "  m = reduce s, axes={{2}}, combiner=max : f32[{0},{1}]\n"
+      "  mb = broadcast m, dims={{0,1}} : f32[{0},{1},{2}]\n  c = sub s, mb : f32[{0},{1},{2}]\n"
+      "  e = exp c : f32[{0},{1},{2}]\n"
+      "  z = reduce e, axes={{2}}, combiner=sum : f32[{0},{1}]\n"
+      "  zb = broadcast z, dims={{0,1}} : f32[{0},{1},{2}]\n  p = div e, zb : f32[{0},{1},{2}]\n"
+      "  y = dot_general p, v, lhs_batch={{0}}, rhs_batch={{0}}, lhs_contract={{2}}, "
+      "rhs_contract={{1}} : f32[{0},{1},{3}]\n}} -> (y)",
+      heads, m, n, d);
+}
+
+std::vector<Case> cases() {
+  return {{"softmax-512x768", softmax("f32", 512, 768)},
+          {"softmax-12288x128", softmax("f32", 12288, 128)},
+          {"softmax-75000x32", softmax("f32", 75000, 32)},
+          {"softmax-64x30000", softmax("f32", 64, 30000)},
+          {"softmax-24000x94", softmax("f32", 24000, 94)},
+          {"softmax-middle-16x256x192", column_softmax(16, 256, 192)},
+          {"layernorm-512x768", layer_norm("f32", 512, 768)},
+          {"layernorm-75000x32", layer_norm("f32", 75000, 32)},
+          {"rmsnorm-4096x1024", layer_norm("f32", 4096, 1024, false)},
+          {"rowsum-75000x32", reduction("f32", {75000, 32}, 1, "sum")},
+          {"rowmax-4096x1024", reduction("f32", {4096, 1024}, 1, "max")},
+          {"gelu-512x3072", gelu("f32", 512, 3072, false)},
+          {"residual-512x768", residual("f32", 512, 768)},
+          {"transpose-48x512x64", transposition("f32", 48, 512, 64)},
+          {"product-128x768x768", product(128, 768, 768, false, "neg")},
+          {"product-512x64x512", product(512, 64, 512, false, "exp")},
+          {"product-transposed-6x200x5000", product(6, 200, 5000, true, "neg")},
+          {"product-128x384x1536-erf", product(128, 384, 1536, false, "erf")},
+          {"product-7x128x1000", product(7, 128, 1000, false, "neg")},
+          {"normed-product-50000x200x6", normed_product(50000, 200, 6)},
+          {"normed-product-4096x64x64", normed_product(4096, 64, 64)},
+          {"attention-12x128x128x32", attention(12, 128, 128, 32)},
+          {"attention-4x256x256x64", attention(4, 256, 256, 64)},
+          {"attention-64x49x49x32", attention(64, 49, 49, 32)}};
+}
+
+Composition leaf(Choice choice) {
+  Composition out;
+  out.choice = std::move(choice);
+  return out;
+}
+
+void vary(const SweepChoice& c, std::vector<Composition>* out) {
+  for (const int64_t rows : {1, 2, 4, 8}) {
+    if (rows > 1 && c.grid.empty()) continue;
+    for (const int64_t vectors : {1, 2, 4}) {
+      for (const int kept : {-1, 0, 1}) {
+        SweepChoice v = c;
+        if (c.row_vector) {
+          v.rows = rows;
+          v.row_axis = rows > 1 ? c.grid.back() : -1;
+        }
+        v.vectors = vectors;
+        if (kept >= 0) v.kept.assign(c.kept.size(), kept == 1);
+        out->push_back(leaf(v));
+      }
+    }
+  }
+}
+
+void vary(const PanelChoice& c, std::vector<Composition>* out) {
+  for (const int64_t rows : {1, 2, 3, 4, 6, 8, 12}) {
+    for (const int64_t vectors : {1, 2, 3, 4}) {
+      for (const bool outermost : {false, true}) {
+        PanelChoice v = c;
+        v.rows = rows;
+        v.vectors = vectors;
+        v.rows_outermost = outermost;
+        out->push_back(leaf(v));
+      }
+    }
+  }
+}
+
+/// All expressions as one kernel.
+PlannedKernel one_kernel(const TensorProgram& program) {
+  PlannedKernel out;
+  out.name = "k0_y";
+  for (size_t e = 0; e < program.exprs.size(); ++e)
+    out.group.exprs.push_back(static_cast<ExprId>(e));
+  out.group.outputs = program.outputs;
+  out.is_compute =
+      std::ranges::any_of(program.exprs, [](const TensorExpr& e) { return e.is_contraction; });
+  return out;
+}
+
+/// All ways in which the group may be composed.
+std::vector<Composition> ways_of(const TensorProgram& program, const PlannedKernel& kernel,
+                                 const Target& target) {
+  std::vector<Composition> out;
+  if (const auto leaf = schedule_leaf(program, kernel.group, target, kernel.name); leaf.ok()) {
+    out.push_back(leaf->composition);
+    if (const auto* sweep = std::get_if<SweepChoice>(&leaf->composition.choice)) vary(*sweep, &out);
+    if (const auto* panel = std::get_if<PanelChoice>(&leaf->composition.choice)) vary(*panel, &out);
+  }
+  const BlockSpace space(program, kernel.group, target);
+  for (const BlockPartition& partition : partitions_of(space)) {
+    const auto demand = demand_boxes(space.program(), space.group(), partition);
+    if (!demand.ok()) continue;
+    const auto stages = form_stages(space, *demand, target);
+    if (!stages.ok()) continue;
+    auto built = build_block(space, partition, *demand, *stages, nullptr, target, "k");
+    if (built.ok()) out.push_back(std::move(built->composition));
+  }
+  return out;
+}
+
+std::vector<HostTensor> random_inputs(const Graph& g) {
+  std::vector<HostTensor> out;
+  uint32_t state = 1;
+  for (const ValueId v : g.inputs) {
+    HostTensor t(g.type(v).dtype, g.type(v).shape);
+    for (int64_t i = 0; i < t.size(); ++i) {
+      state = state * 1664525 + 1013904223;
+      t.set_double(i, static_cast<double>(state >> 8) * 0x1p-22 - 2);
+    }
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+struct Built {
+  Point point;
+  std::unique_ptr<Session> session;
+};
+
+Graph graph_of(const Case& c) {
+  auto graph = parse_graph(c.graph);
+  if (!graph.ok()) fail(c.name + ": " + graph.error().message + "\n" + c.graph);
+  return std::move(*graph);
+}
+
+std::vector<Built> build_all(const Case& c) {
+  CompileOptions options;
+  options.threads = 1;
+  auto planned = compile_graph(graph_of(c), options);
+  if (!planned.ok()) fail(c.name + ": " + planned.error().message);
+  const Compilation& first = **planned;
+  FusionPlan plan;
+  plan.planner = "greedy";
+  plan.order = {{false, 0}};
+  plan.kernels = {one_kernel(first.tensors)};
+  PlannedKernel& kernel = plan.kernels[0];
+  std::vector<Built> out;
+  std::set<uint64_t> seen;
+  for (const Composition& way : ways_of(first.tensors, kernel, first.target)) {
+    auto schedule = build_composition(first.tensors, kernel.group, way, first.target, kernel.name);
+    if (!schedule.ok() || !seen.insert(tile_program_hash(schedule->program)).second) continue;
+    kernel.schedule = std::move(*schedule);
+    options.plan_text = print(plan, first.tensors);
+    auto compiled = compile_graph(graph_of(c), options);
+    if (!compiled.ok()) continue;
+    auto session = Session::create(std::move((*compiled)->program), 1);
+    if (!session.ok()) fail(session.error().message);
+    const Estimate& e = kernel.schedule.estimate;
+    out.push_back(
+        {{print(way), 0, cpu_latency(kernel.schedule.program, kernel.schedule.scopes, first.target),
+          latency_us(e.bytes_read + e.bytes_written, e.flops, first.target)},
+         std::move(*session)});
+  }
+  return out;
+}
+
+Json measure_group(const Case& c, const Options& o) {
+  std::vector<Built> built = build_all(c);
+  const std::vector<HostTensor> inputs = random_inputs(graph_of(c));
+  auto outputs_of_first = built[0].session->run(inputs);
+  if (!outputs_of_first.ok()) fail(c.name + ": " + outputs_of_first.error().message);
+  std::vector<HostTensor> outputs = std::move(*outputs_of_first);
+  std::vector<double> least(built.size(), INFINITY);
+  for (int round = 0; round < o.rounds; ++round) {
+    for (size_t i = 0; i < built.size(); ++i) {
+      least[i] = std::min(least[i], least_of_runs(*built[i].session, inputs, &outputs));
+    }
+  }
+  std::vector<Point> points;
+  Json ways = Json::array();
+  for (size_t i = 0; i < built.size(); ++i) {
+    built[i].point.us = least[i];
+    points.push_back(built[i].point);
+    ways.push_back(json_of(points.back()));
+  }
+  const double rank = spearman_of(points, [](const Point& p) { return p.latency.microseconds; });
+  const auto by_us = [](const Point& p) { return p.us; };
+  const auto best = std::ranges::min_element(points, {}, by_us);
+  const auto chosen =
+      std::ranges::min_element(points, {}, [](const Point& p) { return p.latency.microseconds; });
+  fmt::print("| {} | {} | {:.2f} | {:.1f} | {:.1f} | {:.2f} |\n", c.name, points.size(), rank,
+             best->us, chosen->us, chosen->us / best->us);
+  std::fflush(stdout);
+  return {{"group", c.name}, {"spearman", rank}, {"ways", ways}};
+}
+
+Json measure_groups(const Options& o) {
+  fmt::print("| group | ways | Spearman | quickest, us | predicted quickest, us | over |\n");
+  fmt::print("|---|---|---|---|---|---|\n");
+  Json groups = Json::array();
+  std::vector<double> all;
+  for (const Case& c : cases()) {
+    if (c.name.find(o.only) == std::string::npos) continue;
+    groups.push_back(measure_group(c, o));
+    all.push_back(groups.back()["spearman"].get<double>());
+  }
+  std::ranges::sort(all);
+  if (all.empty()) fail("no such group");
+  fmt::print("\nmedian of {}: {:.2f}\n", all.size(), all[all.size() / 2]);
+  return {{"median", all[all.size() / 2]}, {"groups", groups}};
+}
+
+Options parse(int argc, char** argv) {
+  Options o;
+  if (argc > 1) o.mode = argv[1];
+  for (int i = 2; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (!argument.starts_with("--")) {
+      o.models.push_back(argument);
+      continue;
+    }
+    if (i + 1 == argc) fail(argument + " needs a value");
+    const std::string value = argv[++i];
+    if (argument == "--threads") {
+      o.threads = std::max(1, static_cast<int>(std::strtol(value.c_str(), nullptr, 10)));
+    } else if (argument == "--rounds") {
+      o.rounds = std::max(1, static_cast<int>(std::strtol(value.c_str(), nullptr, 10)));
+    } else if (argument == "--json") {
+      o.json = value;
+    } else if (argument == "--only") {
+      o.only = value;
+    } else {
+      fail("unknown option " + argument);
+    }
+  }
+  return o;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options o = parse(argc, argv);
+  if (o.mode != "kernels" && o.mode != "groups")
+    fail("usage: latency kernels|groups [--threads N] [--rounds R] [--json FILE] [MODEL...]");
+  const Json results = o.mode == "kernels" ? measure_kernels(o) : measure_groups(o);
+  if (!o.json.empty()) {
+    std::ofstream file(o.json);
+    file << results.dump(1) << "\n";
+    if (!file.flush()) fail("cannot write " + o.json);
+  }
+  return 0;
+}
