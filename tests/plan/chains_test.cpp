@@ -47,14 +47,15 @@ TEST(Chains, HoldWhatLiesBetweenContractions) {
 
 TEST(Chains, BecomeKernelsWhereTheyAreQuicker) {
   const TensorProgram p = expressed(kLongRows);
-  const FusionPlan plan = plan_of(p, two_cores(), "chain");
+  const Target target = *find_target("x86-64-v3");
+  const FusionPlan plan = plan_of(p, target, "chain");
   ASSERT_EQ(plan.kernels.size(), 2U) << print(plan, p);
   EXPECT_THAT(summary(plan.kernels[0], p), StartsWith("q: compute contract"));
   EXPECT_THAT(summary(plan.kernels[1], p), StartsWith("s, m, d, e, l, p, c, y: compute chain of"));
   EXPECT_THAT(plan.edges.back().reason, HasSubstr("a chain takes"));
   // What a thread keeps does not grow with the rows' length: a step's scores, not all of them.
   EXPECT_LT(plan.kernels[1].schedule.scopes.block_bytes, 2048 * 64 * 4);
-  EXPECT_EQ(print(*parse_plan(print(plan, p), p, two_cores()), p), print(plan, p));
+  EXPECT_EQ(print(*parse_plan(print(plan, p), p, target), p), print(plan, p));
 }
 
 TEST(Chains, AreLeftWhereTheyAreNotQuicker) {

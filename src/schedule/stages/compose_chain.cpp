@@ -18,6 +18,8 @@ namespace {
 
 /// Made again by blocks at most, over what there is to compute.
 constexpr double kMostMade = 2;
+/// Vectors of a carry at most: its first value is written out.
+constexpr int64_t kMostCarried = 512;
 /// Candidates that are built until one fits.
 constexpr int kMostBuilt = 4;
 
@@ -179,6 +181,8 @@ class ChainComposer {
       return;
     }
     int64_t row_tile = best->tiles[kRowLoop], step = best->tiles[kSharedLoop];
+    while (row_tile > 1 && row_tile * chain.extents[kMadeLoop] > kMostCarried * target_.lanes(4))
+      row_tile /= 2;
     for (int i = 0; i < kMostBuilt; ++i) {
       BlockPartition partition = *rows;
       if (has_row_loop_) partition.loops.back().step = row_tile;
