@@ -56,9 +56,10 @@ struct RowOperand {
 
 /// One vector FMA a slot beside one vector load or two broadcasts. Wide tiles read the row operand
 /// less often, tall ones the panel; rows that fall into the same cache sets throw each other out.
-/// Of an open number of rows the rest does not count: the tile stays the same for others.
+/// Of an open number of rows or columns the rest does not count: the tile stays the same for
+/// others.
 RegisterTileChoice choose_register_tile(int64_t rows, bool open_rows, int64_t columns,
-                                        int64_t lanes, int64_t max_vectors,
+                                        bool open_columns, int64_t lanes, int64_t max_vectors,
                                         const RowOperand& operand, const Multiplier& multiplier,
                                         const Target& target) {
   constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
@@ -82,10 +83,13 @@ RegisterTileChoice choose_register_tile(int64_t rows, bool open_rows, int64_t co
         return std::max({fma, loads, 6.0});  // fewer chains than the FMA latency leave slots empty
       };
       const int64_t full_r = rows / r, rest_r = open_rows ? 0 : rows % r;
-      const int64_t panels = ceil_div(column_vectors, v);  // a last panel is computed whole
-      double cost = static_cast<double>(full_r * panels) * tile(r, v);
+      // A last panel is computed whole.
+      const double panels = open_columns
+                                ? static_cast<double>(columns) / static_cast<double>(lanes * v)
+                                : static_cast<double>(ceil_div(column_vectors, v));
+      double cost = static_cast<double>(full_r) * panels * tile(r, v);
       if (open_rows) cost *= static_cast<double>(rows) / static_cast<double>(full_r * r);
-      if (rest_r != 0) cost += static_cast<double>(panels) * tile(rest_r, v);
+      if (rest_r != 0) cost += panels * tile(rest_r, v);
       cost *= 1.0 + row_weight / static_cast<double>(v) + 0.3 / static_cast<double>(r);
       if (ceil_div(r, distinct_sets) > kWays - 2) cost *= 1.5;
       if (best.cost == 0 || cost < best.cost) best = {r, v, cost};
@@ -314,7 +318,8 @@ void PanelChooser::choose_tile() {
   }
   const RegisterTileChoice tile = choose_register_tile(
       c_.row_axis >= 0 ? extent(c_.row_axis) : 1, c_.row_axis >= 0 && is_open(c_.row_axis),
-      c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.lanes, widest_panel(), operand,
+      c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.vec_axis >= 0 && is_open(c_.vec_axis),
+      c_.lanes, widest_panel(), operand,
       multiplier_of(target_, c_.depth, integers_ ? &*integers_ : nullptr), target_);
   c_.rows = tile.rows;
   c_.vectors = tile.vectors;
