@@ -23,6 +23,7 @@ std::string explain(int layers) {
   options.planner = "greedy";
   options.stop_after = "plan";
   options.threads = 1;
+  options.unroll = true;  // the layers share a weight
   const auto c = compile_graph(std::move(*graph), options);
   EXPECT_TRUE(c.ok()) << c.error().message;
   return explain_text(explained(**c));
