@@ -33,30 +33,13 @@ KernelTimes::Saving KernelTimes::saved(std::span<const Group> parts, const Group
   return saving;
 }
 
-double KernelTimes::before_building(std::span<const Group> groups) const {
-  double us = 0;
-  for (const Group& group : groups) us += estimate(group).microseconds;
-  return us;
-}
-
 double KernelTimes::latency(const Group& group) {
   if (!known_.can_be_leaf(group)) {
     const Result<double> block = known_.block_us(group);
     return block.ok() ? *block : estimate(group).microseconds;
   }
-  if (target_.is_gpu()) return of_product(group).value_or(estimate(group).microseconds);
-  const std::optional<LeafTime> leaf = known_.leaf_time(group);
-  return leaf ? leaf->microseconds : estimate(group).microseconds;
-}
-
-double KernelTimes::most_saved(std::span<const Group> parts) {
-  double us = 0;
-  for (const Group& part : parts) {
-    us += latency(part);
-    if (target_.is_gpu() || !known_.can_be_leaf(part)) continue;
-    if (const auto leaf = known_.leaf_time(part)) us -= leaf->least_us;
-  }
-  return us;
+  const std::optional<double> us = target_.is_gpu() ? of_product(group) : known_.leaf_us(group);
+  return us ? *us : estimate(group).microseconds;
 }
 
 bool KernelTimes::holds_product(const Group& group) const {

@@ -23,13 +23,8 @@ class KernelTimes {
   /// of the groups, by the models of products.
   Saving saved(std::span<const Group> parts, const Group& merged);
 
-  /// Of all groups by their traffic and arithmetic.
-  double before_building(std::span<const Group> groups) const;
-
   /// As the kernel that the group is scheduled as: comparable whether that is a leaf or blocks.
   double latency(const Group& group);
-  /// What one kernel saves over several at most, were it to move nothing.
-  double most_saved(std::span<const Group> parts);
 
  private:
   Estimate estimate(const Group& group) const { return cost_.estimate(group.exprs, group.outputs); }

@@ -18,17 +18,16 @@ class KernelsByKey {
   /// Schedules every kernel of a plan, those in `composed` as it says. `groups` are of `program`.
   Status schedule(const TensorProgram& program, KnownGroups& groups,
                   const std::map<size_t, Composition>& composed, FusionPlan& plan);
-  /// Puts what their tile programs are predicted to take into the estimates. What shares a launch
-  /// is looked at alone.
+  /// Puts the traffic of their tile programs into the estimates. What shares a launch is looked at
+  /// alone.
   void estimate(GroupKeys& keys, FusionPlan& plan);
 
  private:
   struct Known {
     /// schedule_key's; none where it is an error.
     std::optional<ScheduledKernel> kernel;
-    std::optional<Estimate> built;  ///< of the tile program
-    /// How the first group was composed that no template holds: the others are built as it.
-    std::optional<Composition> composition;
+    /// Bytes alone.
+    std::optional<Estimate> traffic;
   };
 
   const Target target_;

@@ -40,10 +40,9 @@ Result<double> KnownGroups::block_us(const Group& group) {
   return unsupported(with_names(known->error().message, key, program_));
 }
 
-std::optional<LeafTime> KnownGroups::leaf_time(const Group& group) {
-  const GroupKey key = keys_.of(group);
-  std::optional<std::optional<LeafTime>>& known = known_[key.hash].leaf_time;
-  if (!known) known = predicted_leaf_time(program_, group, key, target_);
+std::optional<double> KnownGroups::leaf_us(const Group& group) {
+  std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].leaf_us;
+  if (!known) known = predicted_leaf_us(program_, group, target_);
   return *known;
 }
 

@@ -32,7 +32,7 @@ class KnownGroups {
   /// As blocks of stages; why it is none.
   Result<double> block_us(const Group& group);
   /// As a leaf, by the model of blocks.
-  std::optional<LeafTime> leaf_time(const Group& group);
+  std::optional<double> leaf_us(const Group& group);
   std::optional<double> product_us(const Group& group);
   std::optional<double> library_us(const Group& group);
 
@@ -40,8 +40,7 @@ class KnownGroups {
   struct Known {
     std::map<std::string_view, Decision> decisions;  ///< reasons with numbers for names
     std::optional<Result<double>> block_us;
-    std::optional<std::optional<LeafTime>> leaf_time;
-    std::optional<std::optional<double>> product_us, library_us;
+    std::optional<std::optional<double>> leaf_us, product_us, library_us;
   };
   Decision named(const Decision& decision, const GroupKey& key) const;
 

@@ -228,7 +228,7 @@ Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const Plan
   auto schedule = kernel.members.empty()
                       ? schedule_group(program, kernel.group, target, kernel.name)
                       : schedule_members(program, kernel, target);
-  if (schedule.ok()) estimate_built(*schedule, target);
+  if (schedule.ok()) estimate_traffic(*schedule);
   return schedule;
 }
 
@@ -240,7 +240,7 @@ Result<ScheduledKernel> build_kernel(const TensorProgram& program, const Planned
   auto schedule = packed
                       ? build_members(program, kernel, composition, target)
                       : build_composition(program, kernel.group, composition, target, kernel.name);
-  if (schedule.ok()) estimate_built(*schedule, target);
+  if (schedule.ok()) estimate_traffic(*schedule);
   return schedule;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cost/latency.h"
 #include "schedule/calls/library_call.h"
 #include "schedule/gpu/choose_two_ways.h"
 #include "schedule/gpu/matrix_product.h"
@@ -175,16 +174,9 @@ std::optional<double> predicted_library_us(const TensorProgram& program, const G
   return library_us(*call, estimate, target);
 }
 
-std::optional<LeafTime> predicted_leaf_time(const TensorProgram& program, const Group& group,
-                                            const GroupKey& key, const Target& target) {
-  if (target.is_gpu()) {
-    const auto us = blocks_of_leaf_us(BlockSpace(program, group, target), target);
-    return us ? std::optional(LeafTime{*us, 0}) : std::nullopt;
-  }
-  const auto kernel = schedule_leaf(program, group, target, "k", &key);
-  if (!kernel.ok()) return std::nullopt;
-  const Latency latency = cpu_latency(kernel->program, kernel->scopes, target);
-  return LeafTime{latency.microseconds, latency.start_us + latency.compute_us};
+std::optional<double> predicted_leaf_us(const TensorProgram& program, const Group& group,
+                                        const Target& target) {
+  return blocks_of_leaf_us(BlockSpace(program, group, target), target);
 }
 
 std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,

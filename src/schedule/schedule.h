@@ -21,16 +21,10 @@ Decision can_schedule(const TensorProgram& program, const Group& group, const Ta
 Result<double> predicted_block_us(const TensorProgram& program, const Group& group,
                                   const GroupKey& key, const Target& target);
 
-/// What a leaf takes by the model that prices blocks of stages, so that the two can be compared.
-struct LeafTime {
-  double microseconds = 0;
-  /// What it would take did it move nothing: what no composition with others saves.
-  double least_us = 0;
-};
-/// On CPUs by the evaluator `latency`, which prices what is built; else nothing where it cannot be
-/// cut into blocks. With `key` for all groups of it.
-std::optional<LeafTime> predicted_leaf_time(const TensorProgram& program, const Group& group,
-                                            const GroupKey& key, const Target& target);
+/// What a leaf takes by the model that prices blocks of stages, so that the two can be compared;
+/// nothing where it cannot be cut into blocks.
+std::optional<double> predicted_leaf_us(const TensorProgram& program, const Group& group,
+                                        const Target& target);
 
 /// What the group takes by the model that a GPU's product is tiled by; nothing where it holds no
 /// product that goes through tiles.
@@ -64,9 +58,8 @@ Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group
                                        const Target& target, const std::string& name);
 
 /// Puts the traffic of the kernel's tile program in the place of what the cost model says about its
-/// bytes, and on CPUs its latency in the place of the time. A GPU's microseconds stay: they are
-/// those by which kernels were chosen.
-void estimate_built(ScheduledKernel& kernel, const Target& target);
+/// bytes. Microseconds stay: they are those by which kernels were chosen.
+void estimate_traffic(ScheduledKernel& kernel);
 
 /// The tile program of a group as it was composed, for the same program or one that binds the
 /// model's dimensions otherwise: nothing is chosen again. Error (kInvalidInput): what does not fit.

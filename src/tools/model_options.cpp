@@ -50,7 +50,7 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--compositions", o.compositions,
                  "What a planner may make of expressions that share a kernel, apart by commas: "
                  "leaf (one iteration space), block (stages of a block that hand each other values "
-                 "on chip); default: leaf, and block on CPUs where the planner is auto or greedy");
+                 "on chip); default: leaf");
   app.add_option("--threads", o.threads,
                  "Threads of a run; default: the cores that the process may use")
       ->check(CLI::Range(0, 1024));

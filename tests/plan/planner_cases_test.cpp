@@ -262,45 +262,6 @@ const PlannerCase kCases[] = {
      {"y | z: memory side by side: rows in registers | elementwise because independent, 6 + 1 "
       "blocks on 132 SMs, saves"},
      {}},
-    // The rows come from memory once.
-    {"RowsAndTheirProductAreBlocksOnACpu",
-     R"((x: f32[20000,200], q: f32[6,200]) {
-  a = mul x, x : f32[20000,200]
-  s = reduce a, axes={1}, combiner=sum : f32[20000]
-  r = sqrt s : f32[20000]
-  o = broadcast r, dims={0} : f32[20000,200]
-  d = div x, o : f32[20000,200]
-  y = dot_general q, d, lhs_contract={1}, rhs_contract={1} : f32[6,20000]
-} -> (y))",
-     "x86-64-v3",
-     "auto",
-     {"a, s, r, d, y: compute stages: rows, contract"},
-     {{"a: fused", ""}, {"s: fused", ""}, {"r: fused", ""}, {"d: fused", "blocks of stages save"}}},
-    // What the rows move is nothing beside what the product computes.
-    {"ProductsThatComputeStayLeavesOnACpu",
-     R"((x: f32[128,768], w: f32[768,768]) {
-  p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[128,768]
-  m = reduce p, axes={1}, combiner=max : f32[128]
-  o = broadcast m, dims={0} : f32[128,768]
-  y = sub p, o : f32[128,768]
-} -> (y))",
-     "x86-64-v3",
-     "auto",
-     {"p: compute contract", "m, y: memory rows"},
-     {{"p: illegal", "as blocks of stages: they save 2.2 us, less than 1% of all"},
-      {"m: fused", ""},
-      {"p: illegal", "as blocks of stages: they save 2.2 us, less than 1% of all"}}},
-    // Here their round trip is more, but little beside the exponentials.
-    {"WhatTrafficIsNotBehindStaysLeavesOnACpu",
-     R"((x: f32[4096,64], w: f32[64,64]) {
-  e = erf x : f32[4096,64]
-  f = erf e : f32[4096,64]
-  p = dot_general f, w, lhs_contract={1}, rhs_contract={0} : f32[4096,64]
-} -> (p))",
-     "x86-64-v3",
-     "auto",
-     {"e, f: memory elementwise", "p: compute contract"},
-     {{"e: fused", ""}, {"f: ", "as blocks of stages: they save at most"}}},
     {"NonePacksNothing", apart(96, 64), "h100-sxm", "none", {"y: memory", "z: memory"}, {}},
     {"XlaPacksNothing", apart(96, 64), "h100-sxm", "xla", {"y: memory", "z: memory"}, {}},
     {"ACpuPacksNothing", apart(96, 64), "cpu", "auto", {"y: memory", "z: memory"}, {}},

@@ -1,6 +1,5 @@
 #include "plan/planners/plan_fusion.h"
 
-#include <algorithm>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -69,17 +68,13 @@ class Comparison {
     if (program_.steps.size() > alternative.most_steps) return {};
     WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(alternative.planner));
     WEFT_ASSIGN_OR_RETURN(Partition parts, planner->partition({program_, target_, kinds, known_}));
-    const double before_building = roofline_of(parts);
-    const bool is_far_behind =
-        best_ && before_building > kFar * std::max(best_us_, best_before_building_us_);
-    if (!is_new(*planner, parts) || is_far_behind) return {};
+    if (!is_new(*planner, parts) || is_far_behind(parts)) return {};
     WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
                           plan_of_partition(program_, target_, *planner, std::move(parts), prefix_,
                                             known_, kernels_));
     const double us = predicted_us(plan);
     if (best_ && us >= best_us_) return {};
     best_us_ = us;
-    best_before_building_us_ = before_building;
     best_ = std::move(plan);
     return {};
   }
@@ -93,13 +88,12 @@ class Comparison {
     return built_.emplace(planner.packs_launches, std::move(groups)).second;
   }
 
-  double roofline_of(const Partition& parts) const {
+  bool is_far_behind(const Partition& parts) const {
+    constexpr double kFar = 1.25;
     double us = 0;
     for (const Group& g : parts.groups) us += cost_.estimate(g.exprs, g.outputs).microseconds;
-    return us;
+    return best_ && us > kFar * best_us_;
   }
-
-  static constexpr double kFar = 1.25;
 
   const TensorProgram& program_;
   const Target& target_;
@@ -109,14 +103,8 @@ class Comparison {
   CostModel cost_;
   std::set<std::pair<bool, std::vector<std::vector<ExprId>>>> built_;
   std::optional<FusionPlan> best_;
-  double best_us_ = 0, best_before_building_us_ = 0;
+  double best_us_ = 0;
 };
-
-CompositionKinds kinds_of(const Planner& planner, const Target& target) {
-  CompositionKinds out = planner.compositions;
-  out.block |= planner.blocks_on_cpus && !target.is_gpu();
-  return out;
-}
 
 /// The kernels of one program, without the regions. Kinds are the planner's where none are given.
 Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& target,
@@ -127,11 +115,11 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
     KnownGroups known(program, target);
     WEFT_ASSIGN_OR_RETURN(
         Partition parts,
-        planner.partition({program, target, kinds.value_or(kinds_of(planner, target)), known}));
+        planner.partition({program, target, kinds.value_or(planner.compositions), known}));
     return plan_of_partition(program, target, planner, std::move(parts), prefix, known, kernels);
   }
   Comparison comparison(program, target, prefix, kernels);
-  const CompositionKinds allowed = kinds.value_or(kinds_of(planner, target));
+  const CompositionKinds allowed = kinds.value_or(planner.compositions);
   std::set<std::tuple<std::string_view, bool, bool>> added;
   for (const Alternative& a : planner.alternatives) {
     const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,

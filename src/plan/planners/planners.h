@@ -27,8 +27,6 @@ struct Planner {
   std::span<const Alternative> alternatives = {};
   /// Tried where the options name none.
   CompositionKinds compositions = {.leaf = true};
-  /// On CPUs blocks of stages are tried, too: there they are priced as leaves are.
-  bool blocks_on_cpus = false;
   /// Products of one input become one before the program is planned (expr: merge_products).
   bool merges_products = false;
   /// Where merged products raise the peak of the arena above that of no fusion at all, the program

@@ -1,20 +1,12 @@
 #include "plan/planners/stitching_rule.h"
 
 #include <array>
-#include <memory>
 
 #include "fmt/format.h"
 
 namespace weft {
 
 namespace {
-
-/// What a CPU's blocks of stages must save of what their parts take: predictions are off by as much
-/// (bench/results/latency.md).
-constexpr double kMargin = 0.15;
-/// Of the program's time, what one kernel must be able to save for it to be built and priced: so a
-/// plan builds few.
-constexpr double kWorth = 0.01;
 
 Decision saves_time(KernelTimes& times, const Group& a, const Group& b, const Group& merged) {
   if (merged.exprs.size() > kMostExpressions) {
@@ -28,50 +20,16 @@ Decision saves_time(KernelTimes& times, const Group& a, const Group& b, const Gr
                                      saved.microseconds, saved.bytes));
 }
 
-/// Tells whether two groups compose.
-class ComposingRule {
- public:
-  ComposingRule(KernelTimes& times, KnownGroups& known, const Target& target)
-      : times_(times), known_(known), priced_as_built_(!target.is_gpu()) {}
-
-  void begin(const std::vector<Group>& groups) {
-    if (priced_as_built_) least_us_ = kWorth * times_.before_building(groups);
-  }
-
-  Decision operator()(const Group& a, const Group& b, const Group& merged) {
-    const std::array parts{a, b};
-    if (merged.exprs.size() > kMostExpressions)
-      return Decision::forbid(fmt::format("they would hold {} expressions", merged.exprs.size()));
-    if (const Decision worth = worth_building(parts, merged); !worth) return worth;
-    const Result<double> together = known_.block_us(merged);
-    if (!together.ok()) return Decision::forbid(together.error().message);
-    const double apart = times_.latency(a) + times_.latency(b), saved = apart - *together;
-    if (saved <= 0) return Decision::forbid(fmt::format("they take {:.1f} us longer", -saved));
-    if (priced_as_built_ && saved <= kMargin * apart) {
-      return Decision::forbid(
-          fmt::format("they save {:.1f} us of {:.1f}, too little to rely on", saved, apart));
-    }
-    return Decision::allow(fmt::format("blocks of stages save {:.1f} us of {:.1f}", saved, apart));
-  }
-
- private:
-  Decision worth_building(const std::array<Group, 2>& parts, const Group& merged) {
-    if (!priced_as_built_) return Decision::allow();
-    if (const double us = times_.saved(parts, merged).microseconds; us <= least_us_) {
-      return Decision::forbid(
-          fmt::format("they save {:.1f} us, less than {:.0f}% of all", us, 100 * kWorth));
-    }
-    const double most = times_.most_saved(parts);
-    const double apart = times_.latency(parts[0]) + times_.latency(parts[1]);
-    if (most > kMargin * apart) return Decision::allow();
-    return Decision::forbid(fmt::format("they save at most {:.1f} us of {:.1f}", most, apart));
-  }
-
-  KernelTimes& times_;
-  KnownGroups& known_;
-  bool priced_as_built_;
-  double least_us_ = 0;
-};
+Decision composes(KernelTimes& times, KnownGroups& known, const Group& a, const Group& b,
+                  const Group& merged) {
+  if (merged.exprs.size() > kMostExpressions)
+    return Decision::forbid(fmt::format("they would hold {} expressions", merged.exprs.size()));
+  const Result<double> together = known.block_us(merged);
+  if (!together.ok()) return Decision::forbid(together.error().message);
+  const double saved = times.latency(a) + times.latency(b) - *together;
+  if (saved <= 0) return Decision::forbid(fmt::format("they take {:.1f} us longer", -saved));
+  return Decision::allow(fmt::format("blocks of stages save {:.1f} us", saved));
+}
 
 }  // namespace
 
@@ -93,12 +51,8 @@ FusionRule stitching_rule(const TensorProgram& program, const Target& target, Ke
     };
   }
   if (kinds.block) {
-    auto composing = std::make_shared<ComposingRule>(times, known, target);
-    rule.begins_composing = [composing](const std::vector<Group>& groups) {
-      composing->begin(groups);
-    };
-    rule.composes = [composing](const Group& a, const Group& b, const Group& merged) {
-      return (*composing)(a, b, merged);
+    rule.composes = [&times, &known](const Group& a, const Group& b, const Group& merged) {
+      return composes(times, known, a, b, merged);
     };
   }
   return rule;

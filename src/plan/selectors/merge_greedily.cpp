@@ -72,7 +72,6 @@ std::vector<const Pattern*> by_step(const std::vector<Pattern>& patterns, int st
 
 /// The edges between groups that stayed apart, once more.
 void compose(const FusionRule& rule, FusionGraph& graph, std::vector<EdgeDecision>& edges) {
-  if (rule.begins_composing) rule.begins_composing(graph.groups());
   for (EdgeDecision& edge : edges) {
     if (edge.verdict == Verdict::kFused) continue;
     const int a = graph.group_of(edge.producer), b = graph.group_of(edge.consumer);

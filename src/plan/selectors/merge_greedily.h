@@ -21,8 +21,6 @@ struct FusionRule {
   std::function<bool(const Group& a, const Group& b)> may_be_beside = nullptr;
   /// Merges more, before groups compose; none: nothing more merges.
   std::function<void(FusionGraph& graph)> merges_more = nullptr;
-  /// Told of the groups that stayed apart before any compose; none: nothing is told.
-  std::function<void(const std::vector<Group>& groups)> begins_composing = nullptr;
   /// Whether two groups that a read joins and that stayed apart should be blocks of stages; none:
   /// they stay apart. Why not is said behind the reason that was given before.
   std::function<Decision(const Group& a, const Group& b, const Group& merged)> composes = nullptr;

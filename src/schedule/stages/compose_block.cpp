@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cost/latency.h"
 #include "fmt/format.h"
 #include "schedule/stages/block_time.h"
 #include "schedule/stages/build_block.h"
@@ -39,8 +38,8 @@ namespace {
 constexpr double kMostMade = 2;
 /// Kept by a block beyond what it has room for: values need not live at once.
 constexpr double kMostKept = 4;
-/// Partitions that are built until one fits, and on CPUs those that fit, to be priced as built.
-constexpr int kMostBuilt = 6, kMostPriced = 3;
+/// Partitions that are built until one fits.
+constexpr int kMostBuilt = 6;
 
 struct PricedPartition {
   size_t number = 0;  ///< in the order in which they are listed
@@ -65,10 +64,7 @@ void finish(const BlockSpace& space, const DemandBoxes& demand, const Stages& st
             const Target& target, ScheduledKernel* kernel) {
   const BlockTime time = block_time(space, demand, handed_on(space, stages), target);
   kernel->estimate = time.estimate;
-  kernel->predicted_us = target.is_gpu()
-                             ? time.microseconds
-                             : cpu_latency(kernel->program, kernel->scopes, target).microseconds;
-  kernel->estimate.microseconds = *kernel->predicted_us;
+  kernel->predicted_us = time.microseconds;
   for (TensorId& t : kernel->parameters) t = space.original()[static_cast<size_t>(t)];
 }
 
@@ -87,46 +83,27 @@ class Composer {
     WEFT_RETURN_IF_ERROR(check_members(space_));
     for (BlockPartition& partition : partitions_of(space_)) price(std::move(partition));
     price_what_is_kept();
+    std::optional<ScheduledKernel> best;
     int built = 0;
-    for (PricedPartition& p : priced_) {
-      const bool decided = fitting_ >= (target_.is_gpu() ? 1 : kMostPriced);
-      if (decided || built == kMostBuilt) {
-        note(p, decided ? "behind one that fits" : "after as many as are built");
+    for (const PricedPartition& p : priced_) {
+      if (best || built == kMostBuilt) {
+        note(p, best ? "behind one that fits" : "after as many as are built");
         continue;
       }
       ++built;
       auto kernel = build(p);
       if (kernel.ok()) {
-        weigh(p, std::move(*kernel));
+        best = std::move(*kernel);
+        note(p, {});
       } else {
         refuse(p, kernel.error().message);
       }
     }
-    if (best_) return std::move(*best_);
+    if (best) return std::move(*best);
     return unsupported(reason_.empty() ? "no partition into blocks of stages" : reason_);
   }
 
  private:
-  /// The quickest of those that were built, the first of equals.
-  void weigh(PricedPartition& p, ScheduledKernel kernel) {
-    ++fitting_;
-    p.time.microseconds = kernel.estimate.microseconds;
-    if (best_ && best_->estimate.microseconds <= p.time.microseconds) {
-      note(p,
-           fmt::format("takes {:.2f} us more", p.time.microseconds - best_->estimate.microseconds));
-      return;
-    }
-    if (considered_ != nullptr && best_) {
-      Considered& before = (*considered_)[chosen_];
-      before.chosen = false;
-      before.why_not =
-          fmt::format("takes {:.2f} us more", best_->estimate.microseconds - p.time.microseconds);
-    }
-    if (considered_ != nullptr) chosen_ = considered_->size();
-    best_ = std::move(kernel);
-    note(p, {});
-  }
-
   /// Those of which blocks compute little again, quickest first.
   void price(BlockPartition partition) {
     auto demand = demand_boxes(space_.program(), space_.group(), partition);
@@ -205,9 +182,6 @@ class Composer {
   std::vector<Considered>* considered_;
   std::vector<bool> handed_on_;
   std::vector<PricedPartition> priced_;
-  std::optional<ScheduledKernel> best_;
-  int fitting_ = 0;
-  size_t chosen_ = 0;  ///< of what was considered
   std::string reason_;
   bool refused_ = false;
 };
