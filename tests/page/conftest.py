@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def weft(*arguments: object) -> bytes:
-    command = [os.environ["WEFT_COMMAND"], *map(str, arguments), "--no-cache"]
+    """Chains of products with one weight stay written out."""
+    command = [os.environ["WEFT_COMMAND"], *map(str, arguments), "--no-cache", "--unroll"]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 
