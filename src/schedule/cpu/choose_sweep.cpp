@@ -44,6 +44,8 @@ class SweepChooser {
  private:
   std::vector<int> physical_order(std::vector<int> list) const;
   void choose_axes();
+  struct Shares;
+  std::vector<Shares> shares() const;
   void choose_vector_axis(const std::vector<int>& all);
   int choose_row_axis() const;
   void choose_rows();
@@ -116,19 +118,44 @@ void SweepChooser::choose_axes() {
   c_.chunked = items < kItemsPerThread * target_.threads;
 }
 
+/// How often what a member reads and stores is asked for, over the member with most elements.
+struct SweepChooser::Shares {
+  double read, stored;
+};
+std::vector<SweepChooser::Shares> SweepChooser::shares() const {
+  std::vector<Shares> out;
+  double most = 1;
+  for (int p = 0; p < space_.size(); ++p) {
+    const std::vector<int>& own = axes_.axis_of[static_cast<size_t>(p)];
+    double elements = 1, stored = 1;
+    for (size_t d = 0; d < own.size(); ++d) {
+      elements *= static_cast<double>(axes_.axes[static_cast<size_t>(own[d])].extent);
+      if (static_cast<int>(d) + 1 == space_.expr(p).output_rank()) stored = elements;
+    }
+    most = std::max(most, elements);
+    out.push_back({elements, stored});
+  }
+  for (Shares& s : out) s.read /= most, s.stored /= most;
+  return out;
+}
+
 /// The vector axis is the one along which most bytes are contiguous; ties go to the longer one.
 void SweepChooser::choose_vector_axis(const std::vector<int>& all) {
+  const std::vector<Shares> shares = this->shares();
   double best = -1;
   for (const int a : all) {
     double score = 0;
     for (int p = 0; p < space_.size(); ++p) {
-      const auto weigh = [&](int64_t stride, DType type) {
-        if (stride == 1) score += 4.0 * static_cast<double>(byte_size(type));
-        if (stride > 1 || stride < 0) score -= 1.0 * static_cast<double>(byte_size(type));
+      const auto weigh = [&](int64_t stride, double share, DType type) {
+        const double bytes = share * static_cast<double>(byte_size(type));
+        if (stride == 1) score += 4 * bytes;
+        if (stride > 1) score -= bytes;
+        if (stride < 0) score -= 8 * bytes;  // gathered, an element at a time
       };
       visit(space_.expr(p).body, [&](const Scalar& s) {
         if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0) {
-          weigh(stride_along(space_.program(), axes_, p, s, a), s.type);
+          weigh(stride_along(space_.program(), axes_, p, s, a), shares[static_cast<size_t>(p)].read,
+                s.type);
         }
       });
       if (space_.is_output(p)) {
@@ -136,6 +163,7 @@ void SweepChooser::choose_vector_axis(const std::vector<int>& all) {
         // store cannot.
         for (int times = axes_.reductions.empty() ? 2 : 1; times > 0; --times) {
           weigh(output_stride_along(space_.program(), axes_, space_.group(), p, a),
+                shares[static_cast<size_t>(p)].stored,
                 space_.program().tensors[static_cast<size_t>(space_.expr(p).output)].type.dtype);
         }
       }
