@@ -56,6 +56,7 @@ class Carrier {
     out_.extent = expr(root).range(axis).hi + 1;
     WEFT_RETURN_IF_ERROR(classify());
     WEFT_RETURN_IF_ERROR(split_all());
+    WEFT_RETURN_IF_ERROR(check_references());
     for (ExprId e = 0; e < count(); ++e) WEFT_RETURN_IF_ERROR(write(e));
     put_in_order();
     drop_unread();
@@ -102,6 +103,7 @@ class Carrier {
   Status split(ExprId e);
   Status refer(ExprId e, const Homomorphism::Exponent& exponent);
   Status refer_to(const ScalarRef& value, Reference reference, double as);
+  Status check_references() const;
 
   Status write(ExprId e);
   void write_carried(ExprId e);
@@ -236,6 +238,27 @@ Status Carrier::refer_to(const ScalarRef& value, Reference reference, double as)
     return unsupported(name(producer(value->symbol)) + " is carried in two ways");
   state.reference = reference;
   state.postponed_as = as;
+  return {};
+}
+
+/// What a step reads of carried reductions has something that stands for it. A value that cancels
+/// in the terms of every reduction behind has not; what is reduced of such values is known behind
+/// the loop alone.
+Status Carrier::check_references() const {
+  for (ExprId e = 0; e < count(); ++e) {
+    const bool in_steps = is_inside(e) || held_[static_cast<size_t>(e)].carried;
+    if (!in_steps) continue;
+    std::string unknown;
+    visit(written_out(expr(e).body), [&](const Scalar& s) {
+      const ExprId from = s.kind == Scalar::Kind::kRead ? producer(s.symbol) : -1;
+      if (from < 0) return;
+      const Held& read = held_[static_cast<size_t>(from)];
+      const bool stands = read.carried ? read.reference != Reference::kNone : !read.waits;
+      if (!stands) unknown = name(from);
+    });
+    if (!unknown.empty())
+      return unsupported(name(e) + " reads " + unknown + ", for which nothing stands in a step");
+  }
   return {};
 }
 

@@ -353,6 +353,20 @@ TEST(CarryReductions, SaysWhatCannotBeTakenOut) {
   EXPECT_THAT(why("exp(t[d0, r0] - m[d0]) * m[d0]"), HasSubstr("carried in two ways"));
 }
 
+TEST(CarryReductions, RefusesAStepThatReadsWhatIsReducedBehindTheLoop) {
+  const auto c = carried(program_of(R"(program {
+  input x: f32[10,4]
+  a: f32[10,4] = x[d0, d1] * 2.0
+  s: f32[4] = sum[10]:f32 a[r0, d0]
+  q: f32[] = sum[4]:f32 s[r0]
+  u: f32[] = sum[10]:f32 a[r0, 0] * rsqrt(q[])
+  output u as u
+})"),
+                         "u");
+  ASSERT_FALSE(c.ok());
+  EXPECT_THAT(c.error().message, HasSubstr("u reads q, for which nothing stands in a step"));
+}
+
 TEST(CarryReductions, RefusesAnAxisThatIsMetTwice) {
   const auto c = carried(program_of(R"(program {
   input t: f32[10,10]
