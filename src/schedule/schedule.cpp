@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cost/latency.h"
 #include "schedule/calls/library_call.h"
 #include "schedule/gpu/choose_two_ways.h"
 #include "schedule/gpu/matrix_product.h"
@@ -85,6 +86,14 @@ Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group&
   return kernel;
 }
 
+std::optional<double> predicted_built_us(const TensorProgram& program, const Group& group,
+                                         const Target& target) {
+  if (target.is_gpu()) return std::nullopt;
+  const auto kernel = schedule_leaf(program, group, target, "k");
+  if (!kernel.ok()) return std::nullopt;
+  return cpu_latency(kernel->program, kernel->scopes, target).microseconds;
+}
+
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name) {
   auto leaf = schedule_leaf(program, group, target, name);
@@ -137,12 +146,24 @@ Result<ScheduledKernel> build_composition(const TensorProgram& program, const Gr
 }
 
 Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,
-                                                      const Group& group, const Target& target) {
+                                                      const Group& group,
+                                                      Composition::Kind composed,
+                                                      const Target& target) {
   const std::map<TensorId, Layout> orders = library_orders(program, group, target);
   const auto leaf = GroupSpace::of(program, group, target, {.orders = &orders});
   std::vector<Considered> out;
   if (!leaf.ok() || !can_be_leaf(*leaf, target)) {
-    WEFT_RETURN_IF_ERROR(compose_block(BlockSpace(program, group, target), target, "k", &out));
+    const BlockSpace space(program, group, target);
+    const auto chain = compose_chain(space, target, "k", &out);
+    const size_t chains = out.size();
+    const auto block = compose_block(space, target, "k", &out);
+    if (!chain.ok() && !block.ok()) return block.error();
+    const bool is_chain = composed == Composition::Kind::kChain;
+    for (size_t c = 0; c < out.size(); ++c) {
+      if (!out[c].chosen || (c < chains) == is_chain) continue;
+      out[c].chosen = false;
+      out[c].why_not = is_chain ? "the planner makes a chain of it" : "the planner makes no chain";
+    }
     return out;
   }
   const GroupSpace& space = *leaf;

@@ -57,6 +57,11 @@ Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group&
 Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name);
 
+/// What the group's kernel takes as a leaf of a CPU, by its tile program (cost/latency); nothing on
+/// other targets, and where there is none.
+std::optional<double> predicted_built_us(const TensorProgram& program, const Group& group,
+                                         const Target& target);
+
 /// Puts the traffic of the kernel's tile program in the place of what the cost model says about its
 /// bytes. Microseconds stay: they are those by which kernels were chosen.
 void estimate_traffic(ScheduledKernel& kernel);
@@ -67,8 +72,11 @@ Result<ScheduledKernel> build_composition(const TensorProgram& program, const Gr
                                           const Composition& composition, const Target& target,
                                           const std::string& name);
 
-/// What was considered for a group, in the order of the templates and of their candidates.
+/// What was considered for a group, in the order of the templates and of their candidates. Where
+/// none holds it, chains and blocks of stages; of these, what was chosen is of the kind `composed`.
 Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,
-                                                      const Group& group, const Target& target);
+                                                      const Group& group,
+                                                      Composition::Kind composed,
+                                                      const Target& target);
 
 }  // namespace weft

@@ -54,7 +54,8 @@ Result<std::string> candidates_text(const Explained& c, const std::string& kerne
   const std::vector<Group> alone{found.kernel->group};
   for (const Group& group : found.kernel->members.empty() ? alone : found.kernel->members) {
     WEFT_ASSIGN_OR_RETURN(const std::vector<Considered> considered,
-                          considered_candidates(*found.program, group, target));
+                          considered_candidates(*found.program, group,
+                                                found.kernel->schedule.composition.kind, target));
     if (!found.kernel->members.empty()) {
       const TensorExpr& last = found.program->exprs[static_cast<size_t>(group.exprs.back())];
       out += "  member " + found.program->tensors[static_cast<size_t>(last.output)].name + "\n";

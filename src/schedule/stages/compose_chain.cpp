@@ -1,8 +1,12 @@
 #include "schedule/stages/compose_chain.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
 #include <utility>
 
+#include "cost/latency.h"
 #include "fmt/format.h"
 #include "schedule/stages/block_time.h"
 #include "schedule/stages/build_block.h"
@@ -20,8 +24,10 @@ namespace {
 constexpr double kMostMade = 2;
 /// Vectors of a carry at most: its first value is written out.
 constexpr int64_t kMostCarried = 512;
-/// Candidates that are built until one fits.
-constexpr int kMostBuilt = 4;
+/// Candidates that are built, to be weighed.
+constexpr size_t kMostBuilt = 12;
+/// Rows of a block: between these, in steps of a third to a half.
+constexpr std::array<int64_t, 10> kRowTiles = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
 Status can_carry(const BlockSpace& space, const Target& target) {
   if (target.is_gpu()) return unsupported("chains are not built for GPUs yet");
@@ -77,12 +83,16 @@ Result<SharedAxis> shared_axis(const BlockSpace& space) {
   return unsupported(reason);
 }
 
-struct PricedChain {
-  std::string tiling;
+/// A candidate, and what became of it.
+struct WeighedChain {
   BlockPartition partition;
   int64_t step = 1;
-  DemandBoxes demand;
-  BlockTime time;
+  std::optional<ScheduledKernel> kernel;
+  std::string why_not;
+
+  double microseconds() const {
+    return kernel ? kernel->estimate.microseconds : std::numeric_limits<double>::infinity();
+  }
 };
 
 /// What an axis of the second contraction's result is to the chain.
@@ -112,11 +122,13 @@ std::vector<AxisRole> axis_roles(const TensorProgram& program, const CarriedProg
   return out;
 }
 
-void finish(const BlockSpace& space, const BlockTime& time, const CarriedAxis& axis,
-            ScheduledKernel* kernel) {
+/// With what the built program takes: the loops of a chain are weighed by it, too.
+void finish(const BlockSpace& space, const Estimate& estimate, const CarriedAxis& axis,
+            const Target& target, ScheduledKernel* kernel) {
   kernel->composition.carried = axis;
-  kernel->estimate = time.estimate;
-  kernel->predicted_us = time.microseconds;
+  kernel->estimate = estimate;
+  kernel->estimate.microseconds = cpu_latency(kernel->program, kernel->scopes, target).microseconds;
+  kernel->predicted_us = kernel->estimate.microseconds;
   kernel->schedule_template = "chain of " + kernel->schedule_template;
   for (TensorId& t : kernel->parameters) t = space.original()[static_cast<size_t>(t)];
 }
@@ -142,52 +154,61 @@ class ChainComposer {
   }
 
   Result<ScheduledKernel> run() {
-    price_all();
-    std::optional<ScheduledKernel> best;
-    int built = 0;
-    for (const PricedChain& c : priced_) {
-      if (best || built == kMostBuilt) {
-        note(c, best ? "behind one that fits" : "after as many as are built");
-        continue;
-      }
-      ++built;
-      auto kernel = build(c);
-      note(c, kernel.ok() ? "" : kernel.error().message);
-      if (kernel.ok()) {
-        best = std::move(*kernel);
-      } else {
-        reason_ = kernel.error().message;
-      }
-    }
-    if (best) return std::move(*best);
-    return unsupported(reason_.empty() ? "no partition into blocks that carry" : reason_);
+    WEFT_CHECK(shared_.carried.extent > 0, "an axis without elements");
+    rows_partition_ = partition_of_rows();
+    if (!rows_partition_)
+      return unsupported(reason_.empty() ? "no loops over blocks give each its rows" : reason_);
+    const ContractionChain chain = chain_of();
+    // What lies beyond a tail is not computed.
+    const std::optional<TileCandidate> first =
+        search_tiles(chain, limits(chain), false, {.padding = false});
+    if (!first) return unsupported("no tiles of the chain fit a block");
+    tiling_ = print(first->expression);
+    descend(row_tiles(chain), first->tiles[kRowLoop], first->tiles[kSharedLoop]);
+    const auto best = std::ranges::min_element(weighed_, {}, &WeighedChain::microseconds);
+    note_all(*best);
+    if (!best->kernel) return unsupported(best->why_not);
+    return std::move(*best->kernel);
   }
 
  private:
-  /// The candidate of the search, then smaller ones.
-  void price_all() {
-    WEFT_CHECK(shared_.carried.extent > 0, "an axis without elements");
-    const std::optional<BlockPartition> rows = partition_of_rows();
-    if (!rows) {
-      if (reason_.empty()) reason_ = "no loops over blocks give each its rows";
-      return;
+  /// Those whose carries are not written out at too great a length; all of them where no loop cuts
+  /// the rows.
+  std::vector<int64_t> row_tiles(const ContractionChain& chain) const {
+    if (!has_row_loop_) return {rows_};
+    std::vector<int64_t> out;
+    const int64_t most = kMostCarried * target_.lanes(4) / chain.extents[kMadeLoop];
+    for (const int64_t tile : kRowTiles) {
+      if (tile <= std::min(most, rows_)) out.push_back(tile);
     }
-    const ContractionChain chain = chain_of();
-    // What lies beyond a tail is not computed.
-    const std::optional<TileCandidate> best =
-        search_tiles(chain, limits(chain), false, {.padding = false});
-    if (!best) {
-      reason_ = "no tiles of the chain fit a block";
-      return;
-    }
-    int64_t row_tile = best->tiles[kRowLoop], step = best->tiles[kSharedLoop];
-    while (row_tile > 1 && row_tile * chain.extents[kMadeLoop] > kMostCarried * target_.lanes(4))
-      row_tile /= 2;
-    for (int i = 0; i < kMostBuilt; ++i) {
-      BlockPartition partition = *rows;
-      if (has_row_loop_) partition.loops.back().step = row_tile;
-      price(print(best->expression), partition, step);
-      (step > row_tile ? step : row_tile) = std::max<int64_t>(std::max(step, row_tile) / 2, 1);
+    if (rows_ <= most && (out.empty() || out.back() != rows_) && rows_ < kRowTiles.back())
+      out.push_back(rows_);
+    if (out.empty()) out.push_back(std::min<int64_t>(rows_, kRowTiles.front()));
+    return out;
+  }
+
+  /// From the candidate of the search along one of four ways as long as it gets quicker, then along
+  /// the next, until none does: steps of twice or half the length, tiles of rows a size up or down.
+  void descend(const std::vector<int64_t>& tiles, int64_t row_tile, int64_t step) {
+    size_t at = 0;
+    while (at + 1 < tiles.size() && tiles[at + 1] <= row_tile) ++at;
+    double least = weigh(tiles[at], step);
+    const auto go = [&](size_t tile, int64_t length) {
+      if (weighed_.size() >= kMostBuilt || tile >= tiles.size() || length < 1 ||
+          length >= 2 * shared_.carried.extent || !tried_.emplace(tiles[tile], length).second)
+        return false;
+      const double us = weigh(tiles[tile], length);
+      if (us >= least) return false;
+      least = us, at = tile, step = length;
+      return true;
+    };
+    for (bool better = true; better;) {
+      better = false;
+      while (go(at, step * 2)) better = true;
+      while (go(at + 1, step)) better = true;
+      if (better) continue;
+      while (go(at, step / 2)) better = true;
+      while (go(at - 1, step)) better = true;
     }
   }
 
@@ -260,46 +281,55 @@ class ChainComposer {
     return out;
   }
 
-  void price(const std::string& tiling, const BlockPartition& partition, int64_t step) {
-    auto demand =
-        demand_boxes(space_.program(), space_.group(), partition, {&shared_.carried, step});
-    if (!demand.ok()) {
-      if (reason_.empty()) reason_ = demand.error().message;
-      return;
+  /// Microseconds; infinite where none is built.
+  double weigh(int64_t row_tile, int64_t step) {
+    tried_.emplace(row_tile, step);
+    WeighedChain chain{*rows_partition_, std::min(step, shared_.carried.extent), {}, {}};
+    if (has_row_loop_) chain.partition.loops.back().step = row_tile;
+    auto kernel = build(chain);
+    if (kernel.ok()) {
+      chain.kernel = std::move(*kernel);
+    } else {
+      chain.why_not = kernel.error().message;
     }
-    const auto stages = form_stages(space_, *demand, target_);
-    if (!stages.ok()) {
-      reason_ = stages.error().message;
-      return;
-    }
-    const BlockTime time = chain_time(whole_, space_, *demand, handed_on(space_, *stages), target_);
-    if (time.flops_made > kMostMade * static_cast<double>(time.estimate.flops)) {
-      reason_ = "blocks compute most of it several times";
-      return;
-    }
-    priced_.push_back({tiling, partition, step, std::move(*demand), time});
+    weighed_.push_back(std::move(chain));
+    return weighed_.back().microseconds();
   }
 
-  Result<ScheduledKernel> build(const PricedChain& c) const {
-    WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, c.demand, target_));
-    WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, build_block(space_, c.partition, c.demand, stages,
+  Result<ScheduledKernel> build(const WeighedChain& c) const {
+    WEFT_ASSIGN_OR_RETURN(
+        const DemandBoxes demand,
+        demand_boxes(space_.program(), space_.group(), c.partition, {&shared_.carried, c.step}));
+    WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, demand, target_));
+    const BlockTime time = chain_time(whole_, space_, demand, handed_on(space_, stages), target_);
+    if (time.flops_made > kMostMade * static_cast<double>(time.estimate.flops))
+      return unsupported("blocks compute most of it several times");
+    WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, build_block(space_, c.partition, demand, stages,
                                                               nullptr, target_, name_));
     if (const Decision holds = fits(kernel.program, kernel.scopes, target_); !holds)
       return unsupported(holds.reason());
     CarriedAxis axis = shared_.axis;
     axis.step = c.step;
-    finish(space_, c.time, axis, &kernel);
+    finish(space_, time.estimate, axis, target_, &kernel);
     return kernel;
   }
 
-  void note(const PricedChain& c, const std::string& why) {
+  void note_all(const WeighedChain& best) {
     if (considered_ == nullptr) return;
-    considered_->push_back(
-        {fmt::format("chain({} as {} in steps of {})", print(c.partition), c.tiling, c.step),
-         {},
-         c.time.microseconds,
-         why.empty(),
-         why});
+    for (const WeighedChain& c : weighed_) {
+      const bool chosen = &c == &best && c.kernel;
+      std::string why = c.why_not;
+      if (c.kernel && !chosen)
+        why = fmt::format("predicted {:.2f} us more", c.microseconds() - best.microseconds());
+      std::optional<double> us;
+      if (c.kernel) us = c.microseconds();
+      considered_->push_back(
+          {fmt::format("chain({} as {} in steps of {})", print(c.partition), tiling_, c.step),
+           {},
+           us,
+           chosen,
+           std::move(why)});
+    }
   }
 
   const BlockSpace& whole_;
@@ -312,7 +342,10 @@ class ChainComposer {
   const Target& target_;
   const std::string& name_;
   std::vector<Considered>* considered_;
-  std::vector<PricedChain> priced_;
+  std::optional<BlockPartition> rows_partition_;
+  std::string tiling_;
+  std::vector<WeighedChain> weighed_;
+  std::set<std::pair<int64_t, int64_t>> tried_;  ///< tiles of rows, steps
   std::string reason_;
 };
 
@@ -345,8 +378,8 @@ Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,
   if (!kernel.ok()) return invalid(kernel.error());
   if (const Decision holds = fits(kernel->program, kernel->scopes, target); !holds)
     return invalid_input(name + ": " + holds.reason());
-  finish(steps, chain_time(space, steps, *demand, handed_on(steps, stages), target),
-         composition.carried, &*kernel);
+  const BlockTime time = chain_time(space, steps, *demand, handed_on(steps, stages), target);
+  finish(steps, time.estimate, composition.carried, target, &*kernel);
   return kernel;
 }
 
