@@ -46,6 +46,12 @@ std::optional<double> KnownGroups::leaf_us(const Group& group) {
   return *known;
 }
 
+std::optional<double> KnownGroups::built_us(const Group& group) {
+  std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].built_us;
+  if (!known) known = predicted_built_us(program_, group, target_);
+  return *known;
+}
+
 std::optional<double> KnownGroups::product_us(const Group& group) {
   std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].product_us;
   if (!known) known = predicted_product_us(program_, group, target_);

@@ -33,6 +33,8 @@ class KnownGroups {
   Result<double> block_us(const Group& group);
   /// As a leaf, by the model of blocks.
   std::optional<double> leaf_us(const Group& group);
+  /// As a leaf that is built to be weighed, on CPUs.
+  std::optional<double> built_us(const Group& group);
   std::optional<double> product_us(const Group& group);
   std::optional<double> library_us(const Group& group);
 
@@ -40,7 +42,7 @@ class KnownGroups {
   struct Known {
     std::map<std::string_view, Decision> decisions;  ///< reasons with numbers for names
     std::optional<Result<double>> block_us;
-    std::optional<std::optional<double>> leaf_us, product_us, library_us;
+    std::optional<std::optional<double>> leaf_us, built_us, product_us, library_us;
   };
   Decision named(const Decision& decision, const GroupKey& key) const;
 

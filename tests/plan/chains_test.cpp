@@ -58,6 +58,17 @@ TEST(Chains, BecomeKernelsWhereTheyAreQuicker) {
   EXPECT_EQ(print(*parse_plan(print(plan, p), p, target), p), print(plan, p));
 }
 
+TEST(Chains, AreMadeByDefaultOfWhatDoesNotStayInCaches) {
+  const TensorProgram p = expressed(kLongRows);
+  Target target = *find_target("x86-64-v3");
+  target.l3_bytes = 32 << 20;
+  EXPECT_EQ(plan_of(p, target, "auto").kernels.size(), 4U);
+  target.l3_bytes = 8 << 20;
+  const FusionPlan plan = plan_of(p, target, "auto");
+  ASSERT_EQ(plan.kernels.size(), 2U) << print(plan, p);
+  EXPECT_THAT(summary(plan.kernels[1], p), StartsWith("s, m, d, e, l, p, c, y: compute chain of"));
+}
+
 TEST(Chains, AreLeftWhereTheyAreNotQuicker) {
   // Eight rows: nothing is saved by leaving out what is small.
   const TensorProgram p = expressed(R"((x: f32[8,1024], w: f32[1024,1024], u: f32[1024,1024]) {

@@ -11,30 +11,39 @@ namespace weft {
 
 namespace {
 
+/// Predictions this close, as a share, are not told apart: then what keeps less memory is taken.
+constexpr double kAlike = 0.02;
+
 /// Chains that are predicted to be quicker than what greedy makes of their expressions, and not to
-/// meet each other.
+/// meet each other. Of those whose largest value between two of their steps has more than
+/// `least_bytes`.
 class ChainSelection {
  public:
-  explicit ChainSelection(const PlanningTask& task)
+  ChainSelection(const PlanningTask& task, int64_t least_bytes)
       : task_(task),
+        least_bytes_(least_bytes),
         times_(task.program, task.target, task.known),
         rule_(stitching_rule(task.program, task.target, times_, task.known, task.kinds)),
         graph_(task.program),
         keys_(task.program) {}
 
   Result<Partition> run() {
-    const Partition apart = merge_greedily(task_.program, rule_);
+    Partition apart = merge_greedily(task_.program, rule_);
     for (const Group& g : apart.groups) {
       for (const ExprId e : g.exprs) group_of_[e] = &g;
     }
     std::vector<Gaining> gaining;
     for (std::vector<int>& chain : chains_of(task_.program, graph_)) {
       const Group group = graph_.merged(chain);
+      const int64_t bytes = largest_between(group);
+      if (bytes <= least_bytes_) continue;
       const Known& one = known(group);
       if (!one.composition) continue;
-      const double gain = taken_from_greedy(group) - one.microseconds;
-      if (gain > 0) gaining.push_back({std::move(chain), group, *one.composition, gain});
+      const double taken = taken_from_greedy(group), gain = taken - one.microseconds;
+      if (gain > -kAlike * taken)
+        gaining.push_back({std::move(chain), group, *one.composition, gain, bytes});
     }
+    if (gaining.empty()) return apart;
     std::ranges::sort(gaining, [](const Gaining& a, const Gaining& b) {
       return a.gain_us != b.gain_us ? a.gain_us > b.gain_us : a.steps < b.steps;
     });
@@ -53,6 +62,7 @@ class ChainSelection {
     Group group;
     Composition composition;
     double gain_us = 0;  ///< over what greedy makes of the same
+    int64_t bytes = 0;   ///< of the largest value that does not reach memory
   };
 
   const Known& known(const Group& group) {
@@ -68,21 +78,38 @@ class ChainSelection {
     return known_.emplace(key.hash, std::move(own)).first->second;
   }
 
+  int64_t largest_between(const Group& group) const {
+    int64_t most = 0;
+    for (const ExprId e : group.exprs) {
+      const TensorId made = task_.program.exprs[static_cast<size_t>(e)].output;
+      if (std::ranges::find(group.outputs, made) != group.outputs.end()) continue;
+      const TensorType& type = task_.program.tensors[static_cast<size_t>(made)].type;
+      most = std::max(most, checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
+    }
+    return most;
+  }
+
   /// What greedy's kernels take less without these expressions.
   double taken_from_greedy(const Group& chain) {
     std::set<const Group*> touched;
     for (const ExprId e : chain.exprs) touched.insert(group_of_.at(e));
     double us = 0;
     for (const Group* g : touched) {
-      us += times_.latency(*g);
+      us += built_us(*g);
       Group rest;
       std::ranges::set_difference(g->exprs, chain.exprs, std::back_inserter(rest.exprs));
       if (rest.exprs.empty()) continue;
       std::vector<int> steps;
       for (const ExprId e : rest.exprs) steps.push_back(step_of(e));
-      us -= times_.latency(graph_.merged(steps));
+      us -= built_us(graph_.merged(steps));
     }
     return us;
+  }
+
+  /// By the evaluator that weighs chains.
+  double built_us(const Group& group) {
+    const std::optional<double> us = task_.known.built_us(group);
+    return us ? *us : times_.latency(group);
   }
 
   int step_of(ExprId e) const {
@@ -101,7 +128,11 @@ class ChainSelection {
     if (!graph_.is_convex(chain.steps)) return;
     graph_.merge(chain.steps);
     taken_.insert(chain.steps.begin(), chain.steps.end());
-    const std::string reason = fmt::format("a chain takes {:.1f} us less", chain.gain_us);
+    const std::string reason =
+        chain.gain_us > 0
+            ? fmt::format("a chain takes {:.1f} us less", chain.gain_us)
+            : fmt::format("a chain takes {:.1f} us more and keeps {} bytes out of memory",
+                          -chain.gain_us, chain.bytes);
     for (const int s : chain.steps) reason_of_[s] = reason;
     composed_.emplace_back(chain.group.exprs, chain.composition);
   }
@@ -136,6 +167,7 @@ class ChainSelection {
   }
 
   const PlanningTask& task_;
+  const int64_t least_bytes_;
   KernelTimes times_;
   const FusionRule rule_;
   FusionGraph graph_;
@@ -152,6 +184,15 @@ class ChainSelection {
 
 /// Chains of contractions become kernels where that is predicted to be quicker; greedy plans the
 /// rest (MCFuser §V-B).
-Result<Partition> partition_chain(const PlanningTask& task) { return ChainSelection(task).run(); }
+Result<Partition> partition_chain(const PlanningTask& task) {
+  return ChainSelection(task, 0).run();
+}
+
+/// On CPUs chains are weighed where what lies between contractions does not stay in the caches:
+/// they save nothing else, and each is built to be weighed.
+Result<Partition> partition_auto(const PlanningTask& task) {
+  if (task.target.is_gpu() || !task.kinds.leaf) return partition_greedy(task);
+  return ChainSelection(task, task.target.l3_bytes).run();
+}
 
 }  // namespace weft

@@ -23,5 +23,6 @@ Result<Partition> partition_greedy(const PlanningTask& task);
 Result<Partition> partition_dp(const PlanningTask& task);
 Result<Partition> partition_ilp(const PlanningTask& task);
 Result<Partition> partition_chain(const PlanningTask& task);
+Result<Partition> partition_auto(const PlanningTask& task);
 
 }  // namespace weft

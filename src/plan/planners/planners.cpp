@@ -61,8 +61,9 @@ constexpr Planner kPlanners[] = {
      .unmerges_for_arena = true,
      .packs_launches = true},
     {.name = "auto",
-     .help = "the best of those that plan in milliseconds: as greedy",
-     .partition = partition_greedy,
+     .help = "the best of those that plan in milliseconds: as greedy, on CPUs with chains of "
+             "contractions where what lies between does not stay in the caches",
+     .partition = partition_auto,
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
