@@ -51,6 +51,7 @@ class Simplifier {
                                const CandidateNode& c);
   Rewrite simplify_select(const CandidateNode& c);
   Rewrite simplify_convert(const CandidateNode& c);
+  ValueId without_clamp(ValueId x, DType to);
 
   /// The node that makes `v` when it is of this op, else null. Valid until the next node is made.
   const Node* made_by(ValueId v, GraphOp op) const;

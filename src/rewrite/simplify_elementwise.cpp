@@ -173,10 +173,34 @@ Simplifier::Rewrite Simplifier::simplify_select(const CandidateNode& c) {
   return std::nullopt;
 }
 
+/// A float before it was clamped to what conversion to the integer clamps it to, which makes 0 of
+/// NaN either way.
+ValueId Simplifier::without_clamp(ValueId x, DType to) {
+  if (!is_float(type(x).dtype)) return x;
+  const int bits = static_cast<int>(8 * byte_size(to));
+  const bool has_sign = is_signed_integer(to);
+  const double top = std::ldexp(1.0, has_sign ? bits - 1 : bits) - 1;
+  const double bottom = has_sign ? -std::ldexp(1.0, bits - 1) : 0;
+  while (const Node* inner = made_by(x, GraphOp::kElementwise)) {
+    const ScalarOp op = std::get<ElementwiseAttrs>(inner->attrs).op;
+    if (op != ScalarOp::kMin && op != ScalarOp::kMax) return x;
+    const auto bound = uniform_element(inner->operands[1]);
+    if (!bound) return x;
+    const double limit = bound->at_double(0);
+    if (!(op == ScalarOp::kMin ? limit >= top : limit <= bottom)) return x;
+    x = inner->operands[0];
+  }
+  return x;
+}
+
 Simplifier::Rewrite Simplifier::simplify_convert(const CandidateNode& c) {
   const ValueId x = c.operands[0];
   if (type(x) == c.type) return x;
   const ScalarOp op = std::get<ElementwiseAttrs>(c.attrs).op;
+  if (op == ScalarOp::kConvert && is_integer(c.type.dtype)) {
+    const ValueId whole = without_clamp(x, c.type.dtype);
+    if (whole != x) return make({GraphOp::kElementwise, c.attrs, {whole}, c.type, c.origin});
+  }
   const Node* inner = made_by(x, op);
   if (inner == nullptr) return std::nullopt;
   const ValueId source = inner->operands[0];

@@ -1,8 +1,22 @@
 #include "rewrite/simplify_graph.h"
 
+#include <utility>
+
 #include "rewrite/simplifier.h"
 
 namespace weft {
+
+namespace {
+
+/// Of floats to integers.
+bool quantises(const Graph& graph, const Node& node) {
+  const auto* applied = std::get_if<ElementwiseAttrs>(&node.attrs);
+  return applied != nullptr && applied->op == ScalarOp::kConvert &&
+         is_integer(graph.type(node.results[0]).dtype) &&
+         is_float(graph.type(node.operands[0]).dtype);
+}
+
+}  // namespace
 
 Simplifier::Simplifier(Graph& graph) : graph_(graph), rebuild_(graph), reads_(graph.values.size()) {
   for (const Node& node : graph.nodes) {
@@ -17,7 +31,12 @@ bool Simplifier::run() {
     if (node.results.size() == 1 && node.regions.empty() && node.op != GraphOp::kConstant) {
       const CandidateNode candidate{node.op, node.attrs, node.operands, type(node.results[0]),
                                     node.origin};
+      const size_t before = graph_.values.size();
       if (const Rewrite value = simplify(candidate)) {
+        // A conversion of another value is the conversion that it stands for.
+        if (quantises(graph_, node) && static_cast<size_t>(*value) >= before)
+          std::swap(graph_.values[static_cast<size_t>(*value)].name,
+                    graph_.values[static_cast<size_t>(node.results[0])].name);
         rebuild_.replace(node, {&*value, 1});
         continue;
       }

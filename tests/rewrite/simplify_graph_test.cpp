@@ -176,6 +176,24 @@ TEST(SimplifyGraph, ConvertsJoinWhenTheMiddleLosesNothing) {
 } -> (y))");
 }
 
+/// A conversion that saturates clamps by itself; a tighter bound stays.
+TEST(SimplifyGraph, ClampsBeforeConversionsGoWhereTheyBoundNothing) {
+  const auto clamped = [](const std::string& high, const std::string& low) {
+    return "(x: f32[2]) {\n  h = constant " + high +
+           " : f32[]\n  hb = broadcast h, dims={} : f32[2]\n  m = min x, hb : f32[2]\n"
+           "  l = constant " +
+           low +
+           " : f32[]\n  lb = broadcast l, dims={} : f32[2]\n  n = max m, lb : f32[2]\n"
+           "  y = convert n : i8[2]\n} -> (y)";
+  };
+  expect_rewrite(simplify, clamped("127", "-128"),
+                 "(x: f32[2]) {\n  y = convert x : i8[2]\n} -> (y)");
+  expect_rewrite(simplify, clamped("126", "-128"),
+                 "(x: f32[2]) {\n  h = constant 126 : f32[]\n  hb = broadcast h, dims={} : f32[2]\n"
+                 "  m = min x, hb : f32[2]\n  y = convert m : i8[2]\n} -> (y)");
+  expect_unchanged(simplify, clamped("127", "-127"));
+}
+
 TEST(SimplifyGraph, JoinsSlicesThatFollowEachOther) {
   expect_rewrite(simplify_graph, R"((x: f32[6,4], y: f32[6,4]) {
   a = slice x, start={0,1}, step={1,1} : f32[2,2]

@@ -81,8 +81,11 @@ V float_to_integer(const LaneBuilder& k, DType to, V value) {
     const double top =
         static_cast<double>((int64_t{1} << (bit_width(to) - (is_signed ? 1 : 0))) - 1);
     const double bottom = is_signed ? -top - 1 : 0;
-    V inside = k.select(k.is_nan(value), k.like(value, 0), value);
-    inside = k.at_most(k.at_least(inside, k.like(value, bottom)), k.like(value, top));
+    const V low = k.like(value, bottom);
+    // NaN becomes 0, which for unsigned integers is the bound that it is not greater than.
+    const V above = is_signed ? k.at_least(k.select(k.is_nan(value), k.like(value, 0), value), low)
+                              : k.select(k.gt(value, low), value, low);
+    const V inside = k.at_most(above, k.like(value, top));
     return k.b.CreateTrunc(k.b.CreateFPToSI(inside, k.int_type(32)), type);
   }
   const auto id = is_signed_integer(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
