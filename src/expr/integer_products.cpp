@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kSignOffset = 128;  ///< between a signed byte and the unsigned one of its order
 /// Shortest part of a sum along one axis that is worth multiplying in bytes.
 constexpr int64_t kShortest = 4;
+/// Shortest sum for which an axis of two or three steps is filled up.
+constexpr int64_t kWorthFilling = 16;
 /// Elements of a scale that is made at compile time, at most.
 constexpr int64_t kFoldedElements = int64_t{1} << 20;
 
@@ -162,6 +164,10 @@ class IntegerProducts {
   bool resolve_read(const TensorExpr& e, const ScalarRef& s, Factor* out) const;
   bool is_weight(const TensorExpr& e, const Factor& f) const;
   bool has_depth(const TensorExpr& e, const Scalar& left, const Scalar& right) const;
+  std::optional<int> fillable_axis(const TensorExpr& e, const Scalar& left,
+                                   const Scalar& right) const;
+  void fill_up(TensorExpr* sum, int v, Factor* q, Factor* w);
+  TensorId filled(TensorId from, size_t dim);
   bool take_apart(size_t expr);
   ScalarRef without_zero_points(const TensorExpr& e, const Factor& q, const Factor& w,
                                 const ScalarRef& left, ScalarRef total);
@@ -181,7 +187,8 @@ class IntegerProducts {
   std::vector<std::vector<TensorProgram::Step>> before_;  ///< by step: what is made for it
   size_t step_ = 0;
   NewTensors new_tensors_;
-  std::map<TensorId, TensorId> moved_;  ///< bytes of the other sign
+  std::map<TensorId, TensorId> moved_;                      ///< bytes of the other sign
+  std::map<std::pair<TensorId, size_t>, TensorId> filled_;  ///< by tensor and axis
 };
 
 /// A read of bytes, or of what an element-wise expression makes of bytes.
@@ -254,17 +261,94 @@ bool IntegerProducts::is_weight(const TensorExpr& e, const Factor& f) const {
   return true;
 }
 
+bool runs_along(const Scalar& s, int v) {
+  return std::ranges::any_of(
+      s.indices, [&](const IndexExpr& index) { return index.is_var() && index.var_id() == v; });
+}
+
 /// Whether both factors run along a reduced axis that is long enough, one step at a time.
 bool IntegerProducts::has_depth(const TensorExpr& e, const Scalar& left,
                                 const Scalar& right) const {
-  const auto runs_along = [](const Scalar& s, int v) {
-    return std::ranges::any_of(
-        s.indices, [&](const IndexExpr& index) { return index.is_var() && index.var_id() == v; });
-  };
   for (int v = e.output_rank(); v < e.axis_count(); ++v) {
     if (e.range(v).hi + 1 >= kShortest && runs_along(left, v) && runs_along(right, v)) return true;
   }
   return false;
+}
+
+/// A shorter one (the three channels of a picture) of a long sum.
+std::optional<int> IntegerProducts::fillable_axis(const TensorExpr& e, const Scalar& left,
+                                                  const Scalar& right) const {
+  int64_t depth = 1;
+  for (const int64_t n : e.reduce_extents) depth *= n;
+  if (depth < kWorthFilling) return std::nullopt;
+  for (int v = e.output_rank(); v < e.axis_count(); ++v) {
+    const int64_t extent = e.range(v).hi + 1;
+    if (extent >= 2 && extent < kShortest && !e.is_open(v) && runs_along(left, v) &&
+        runs_along(right, v))
+      return v;
+  }
+  return std::nullopt;
+}
+
+/// The bytes with zeros behind them along an axis, kShortest in all.
+TensorId IntegerProducts::filled(TensorId from, size_t dim) {
+  const auto [found, is_new] = filled_.try_emplace({from, dim}, -1);
+  if (!is_new) return found->second;
+  const TensorType type = tensor(from).type;
+  TensorExpr e;
+  e.extents = type.shape;
+  e.extents[dim] = kShortest;
+  std::vector<IndexExpr> own;
+  for (size_t d = 0; d < e.extents.size(); ++d) own.push_back(IndexExpr::var(static_cast<int>(d)));
+  const ScalarRef there = scalar_in_range(own[dim], type.shape[dim], [&](int v) {
+    return Interval{0, e.extents[static_cast<size_t>(v)] - 1};
+  });
+  e.body = scalar_apply(
+      ScalarOp::kSelect,
+      {there, scalar_read(from, type.dtype, own), scalar_constant(int_value(type.dtype, 0))},
+      type.dtype);
+  e.accumulator = type.dtype;
+  const bool constant = tensor(from).kind == Tensor::Kind::kConstant;
+  e.output = new_tensors_.add(tensor(from).name + "_filled", {type.dtype, e.extents},
+                              constant ? Tensor::Kind::kConstant : Tensor::Kind::kIntermediate);
+  found->second = e.output;
+  if (!constant) {
+    add_expr(std::move(e));
+    return found->second;
+  }
+  const HostTensor value = tensor(from).value;
+  HostTensor out(type.dtype, e.extents);
+  int64_t inner = 1;
+  for (size_t d = dim + 1; d < e.extents.size(); ++d) inner *= e.extents[d];
+  const int64_t run = type.shape[dim] * inner;
+  for (int64_t i = 0; i < out.size(); ++i) {
+    const int64_t within = i % (kShortest * inner);
+    out.mutable_raw()[i] =
+        within < run ? value.raw()[i / (kShortest * inner) * run + within] : std::byte{0};
+  }
+  program_.tensors[static_cast<size_t>(found->second)].value = std::move(out);
+  return found->second;
+}
+
+/// Both factors have zeros where axis `v` of the sum becomes longer.
+void IntegerProducts::fill_up(TensorExpr* sum, int v, Factor* q, Factor* w) {
+  sum->reduce_extents[static_cast<size_t>(v - sum->output_rank())] = kShortest;
+  for (Factor* f : {q, w}) {
+    const std::vector<IndexExpr>& indices = f->value->indices;
+    const auto dim = static_cast<size_t>(
+        std::ranges::find_if(indices,
+                             [&](const IndexExpr& i) { return i.is_var() && i.var_id() == v; }) -
+        indices.begin());
+    f->value =
+        scalar_read(filled(static_cast<TensorId>(f->value->symbol), dim), f->value->type, indices);
+  }
+}
+
+/// The left factor as int32, and its zero point where it is left out.
+ScalarRef left_factor(const Factor& q) {
+  const ScalarRef left = scalar_convert(q.value, DType::kI32);
+  if (!q.inside) return left;
+  return scalar_apply(ScalarOp::kSelect, {q.inside, left, q.zero ? q.zero : int32(0)}, DType::kI32);
 }
 
 void IntegerProducts::make_unsigned(Factor* q) {
@@ -418,7 +502,11 @@ bool IntegerProducts::take_apart(size_t expr) {
   if (!resolve(e, e.body->operands[0], &q) || !resolve(e, e.body->operands[1], &w)) return false;
   if (!is_weight(e, w)) std::swap(q, w);
   if (!is_weight(e, w) || tensor(q.value->symbol).kind == Tensor::Kind::kConstant) return false;
-  if (!has_depth(e, *q.value, *w.value)) return false;
+  std::optional<int> fillable;
+  if (!has_depth(e, *q.value, *w.value)) {
+    fillable = fillable_axis(e, *q.value, *w.value);
+    if (!fillable) return false;
+  }
   const bool bare = !q.zero && !w.zero && !q.scale && !w.scale;
   if (bare && type == DType::kI32 && q.value->type == DType::kU8 && w.value->type == DType::kI8)
     return false;  // it is one
@@ -432,21 +520,19 @@ bool IntegerProducts::take_apart(size_t expr) {
 
   make_unsigned(&q);
   make_signed(&w);
-  ScalarRef left = scalar_convert(q.value, DType::kI32);
-  if (q.inside) {
-    const ScalarRef outside = q.zero ? q.zero : int32(0);
-    left = scalar_apply(ScalarOp::kSelect, {q.inside, left, outside}, DType::kI32);
-  }
   TensorExpr sum = e;
   sum.accumulator = DType::kI32;
-  sum.body = combined(ScalarOp::kMul, left, scalar_convert(w.value, DType::kI32));
+  Factor summed = q, weight = w;
+  if (fillable) fill_up(&sum, *fillable, &summed, &weight);
+  sum.body =
+      combined(ScalarOp::kMul, left_factor(summed), scalar_convert(weight.value, DType::kI32));
   sum.output =
       new_tensors_.add(name + "_sums", {DType::kI32, e.extents}, Tensor::Kind::kIntermediate);
   std::vector<IndexExpr> own;
   for (int d = 0; d < e.output_rank(); ++d) own.push_back(IndexExpr::var(d));
   ScalarRef total = scalar_read(sum.output, DType::kI32, std::move(own));
   add_expr(std::move(sum));
-  total = without_zero_points(e, q, w, left, std::move(total));
+  total = without_zero_points(e, q, w, left_factor(q), std::move(total));
   if (type == DType::kF32) {
     ScalarRef scale = q.scale && w.scale ? combined(ScalarOp::kMul, q.scale, w.scale)
                       : q.scale          ? q.scale

@@ -54,8 +54,12 @@ class ByteFactors {
   /// A sum along one axis of the shortest length that is worth multiplying in bytes.
   bool is_deep(const Node& node) const {
     constexpr int64_t kShortest = 4;
-    if (node.op == GraphOp::kConvolution)
-      return graph_.type(node.operands[1]).shape.at(1) >= kShortest;
+    constexpr int64_t kWorthFilling = 16;  // the whole sum, where an axis is filled up to that
+    if (node.op == GraphOp::kConvolution) {
+      const Shape& weights = graph_.type(node.operands[1]).shape;
+      const int64_t depth = element_count(weights).value_or(0) / std::max<int64_t>(1, weights[0]);
+      return weights.at(1) >= kShortest || (weights[1] > 1 && depth >= kWorthFilling);
+    }
     if (node.op != GraphOp::kDotGeneral) return false;
     return std::ranges::any_of(std::get<DotAttrs>(node.attrs).lhs_contract, [&](int64_t axis) {
       return graph_.type(node.operands[0]).shape[static_cast<size_t>(axis)] >= kShortest;

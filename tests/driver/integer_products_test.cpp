@@ -148,5 +148,84 @@ TEST(IntegerProducts, PadWithZeroPoints) {
   }
 }
 
+/// Three channels, filled up to four: with padding, strides and a zero point at an end.
+std::string of_pictures(const std::string& zero) {
+  return "(x: u8[1,3,9,11]) {\n  w = constant " + bytes("i8", 20 * 27, 5) +
+         " : i8[20,3,3,3]\n  xi = convert x : i32[1,3,9,11]\n  z = constant " + zero +
+         R"( : i32[]
+  zb = broadcast z, dims={} : i32[1,3,9,11]
+  xs = sub xi, zb : i32[1,3,9,11]
+  wi = convert w : i32[20,3,3,3]
+  y = convolution xs, wi, strides={2,2}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : i32[1,20,5,6]
+} -> (y))";
+}
+
+TEST(IntegerProducts, FillChannelsUp) {
+  for (const char* zero : {"0", "255"}) {
+    SCOPED_TRACE(zero);
+    expect_exact(of_pictures(zero));
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// A product whose result is quantised, a chain from there to 8 bits that is a table, a residual
+/// sum of two dequantised tensors, and a transpose that requantises to what there was. Scales are
+/// powers of two.
+constexpr const char* kChain = R"(
+  pq = constant 64 : f32[]
+  pb = broadcast pq, dims={} : f32[ROWS,24]
+  pd = div p, pb : f32[ROWS,24]
+  pr = round_even pd : f32[ROWS,24]
+  po = constant 100 : f32[]
+  pp = broadcast po, dims={} : f32[ROWS,24]
+  pa = add pr, pp : f32[ROWS,24]
+  q = convert pa : u8[ROWS,24]
+  qi = convert q : i32[ROWS,24]
+  qz = constant 100 : i32[]
+  qb = broadcast qz, dims={} : i32[ROWS,24]
+  qs = sub qi, qb : i32[ROWS,24]
+  qf = convert qs : f32[ROWS,24]
+  qc = constant 0.0625 : f32[]
+  qe = broadcast qc, dims={} : f32[ROWS,24]
+  qd = mul qf, qe : f32[ROWS,24]
+  e = erf qd : f32[ROWS,24]
+  s = sigmoid e : f32[ROWS,24]
+  m = mul s, qd : f32[ROWS,24]
+  tc = constant 0.125 : f32[]
+  te = broadcast tc, dims={} : f32[ROWS,24]
+  tq = div m, te : f32[ROWS,24]
+  tr = round_even tq : f32[ROWS,24]
+  t = convert tr : i8[ROWS,24]
+  ti = convert t : f32[ROWS,24]
+  td = mul ti, te : f32[ROWS,24]
+  u = add td, qd : f32[ROWS,24]
+  uq = div u, te : f32[ROWS,24]
+  ur = round_even uq : f32[ROWS,24]
+  y = convert ur : i8[ROWS,24]
+  v = transpose qd, permutation={1,0} : f32[24,ROWS]
+  vc = broadcast qc, dims={} : f32[24,ROWS]
+  vq = div v, vc : f32[24,ROWS]
+  vr = round_even vq : f32[24,ROWS]
+  vz = broadcast po, dims={} : f32[24,ROWS]
+  va = add vr, vz : f32[24,ROWS]
+  z = convert va : u8[24,ROWS]
+} -> (y, t, z))";
+
+TEST(IntegerProducts, QuantiseWhatFollows) {
+  for (const int64_t rows : {1, 13}) {
+    const std::string n = std::to_string(rows);
+    std::string text = "(x: u8[" + n + ",16]) {\n  w = constant " + bytes("i8", 16 * 24, 6) +
+                       " : i8[16,24]\n  xf = convert x : f32[" + n +
+                       ",16]\n  wf = convert w : f32[16,24]\n"
+                       "  p = dot_general xf, wf, lhs_contract={1}, rhs_contract={0} : f32[" +
+                       n + ",24]" + kChain;
+    for (size_t at = text.find("ROWS"); at != std::string::npos; at = text.find("ROWS"))
+      text.replace(at, 4, n);
+    SCOPED_TRACE(n + " rows");
+    expect_exact(text);
+    if (HasFatalFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace weft
