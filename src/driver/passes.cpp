@@ -20,6 +20,7 @@
 #include "expr/express.h"
 #include "expr/integer_products.h"
 #include "expr/open_axes.h"
+#include "expr/read_bytes.h"
 #include "expr/sink_constants.h"
 #include "expr/widen_halves.h"
 #include "kernel/divide_by_invariants.h"
@@ -101,6 +102,11 @@ Result<bool> run_sink_movement(Compilation& c) {
 Result<bool> run_integer_products(Compilation& c) {
   if (c.target.is_gpu()) return true;
   for_each_program(c.tensors, [](TensorProgram& p) { integer_products(p); });
+  return true;
+}
+Result<bool> run_read_bytes(Compilation& c) {
+  if (c.target.is_gpu()) return true;
+  for_each_program(c.tensors, [](TensorProgram& p) { read_bytes(p); });
   return true;
 }
 Result<bool> run_decode_weights(Compilation& c) {
@@ -315,6 +321,7 @@ constexpr Pass kPasses[] = {
     {"split-axes", "tensor-program", run_split_axes},
     {"sink-movement", "tensor-program", run_sink_movement},
     {"integer-products", "tensor-program", run_integer_products},
+    {"read-bytes", "tensor-program", run_read_bytes},
     {"decode-weights", "tensor-program", run_decode_weights},
     {"widen-operands", "tensor-program", run_widen_operands},
     {"merge-products", "tensor-program", run_merge_products},

@@ -113,11 +113,27 @@ class ProductMerging {
     return true;
   }
 
+  /// Whether all that is made of the tensor, one element of one, becomes 8 bits: apart, each
+  /// product's kernel quantises what it makes; merged, it would be stored in float32 before.
+  bool ends_in_bytes(TensorId t, int depth) const {
+    constexpr int kMostSteps = 12;
+    const std::vector<int32_t>& readers = uses_.consumers[static_cast<size_t>(t)];
+    if (readers.empty() || depth > kMostSteps) return false;
+    return std::ranges::all_of(readers, [&](int32_t s) {
+      const TensorProgram::Step& at = program_.steps[static_cast<size_t>(s)];
+      if (at.opaque) return false;
+      const TensorExpr& e = program_.exprs[static_cast<size_t>(at.index)];
+      if (!e.reduce_extents.empty()) return false;
+      const DType type = tensor(e.output).type.dtype;
+      return type == DType::kU8 || type == DType::kI8 || ends_in_bytes(e.output, depth + 1);
+    });
+  }
+
   bool mergeable(int32_t step, Mergeable* p) const {
     const TensorProgram::Step& at = program_.steps[static_cast<size_t>(step)];
     if (at.opaque) return false;
     const TensorExpr& e = program_.exprs[static_cast<size_t>(at.index)];
-    if (!e.is_contraction || !is_internal(e.output)) return false;
+    if (!e.is_contraction || !is_internal(e.output) || ends_in_bytes(e.output, 0)) return false;
     if (e.body->kind != Scalar::Kind::kApply || e.body->op != ScalarOp::kMul) return false;
     for (const size_t side : {size_t{1}, size_t{0}}) {
       const ScalarRef& read = without_convert(e.body->operands[side]);
