@@ -18,6 +18,7 @@
 #include "expr/assign_layouts.h"
 #include "expr/decode_weights.h"
 #include "expr/express.h"
+#include "expr/fold_scales.h"
 #include "expr/integer_products.h"
 #include "expr/open_axes.h"
 #include "expr/read_bytes.h"
@@ -107,6 +108,11 @@ Result<bool> run_integer_products(Compilation& c) {
 Result<bool> run_read_bytes(Compilation& c) {
   if (c.target.is_gpu()) return true;
   for_each_program(c.tensors, [](TensorProgram& p) { read_bytes(p); });
+  return true;
+}
+Result<bool> run_fold_scales(Compilation& c) {
+  if (c.target.is_gpu()) return true;
+  for_each_program(c.tensors, [](TensorProgram& p) { fold_scales(p); });
   return true;
 }
 Result<bool> run_decode_weights(Compilation& c) {
@@ -322,6 +328,7 @@ constexpr Pass kPasses[] = {
     {"sink-movement", "tensor-program", run_sink_movement},
     {"integer-products", "tensor-program", run_integer_products},
     {"read-bytes", "tensor-program", run_read_bytes},
+    {"fold-scales", "tensor-program", run_fold_scales},
     {"decode-weights", "tensor-program", run_decode_weights},
     {"widen-operands", "tensor-program", run_widen_operands},
     {"merge-products", "tensor-program", run_merge_products},
