@@ -44,6 +44,7 @@ CASES = [
 FORMS = ("qdq", "dynamic")
 ENGINES = ("weft", "onnxruntime", "openvino")
 REFERENCE = "onnxruntime-plain"
+PER_CHANNEL_OPSET = 13
 
 
 class Calibration:
@@ -61,10 +62,14 @@ class Calibration:
 
 
 def fix_shapes(model, inputs, path):
-    """Symbolic dimensions get the extents of the case: the quantiser infers shapes."""
+    """Symbolic dimensions get the extents of the case, as the quantiser infers shapes, and old
+    models the first opset whose DequantizeLinear has an axis."""
     import onnx
+    from onnx import version_converter
 
     proto = onnx.load(model)
+    if max(o.version for o in proto.opset_import if o.domain == "") < PER_CHANNEL_OPSET:
+        proto = version_converter.convert_version(proto, PER_CHANNEL_OPSET)
     for value in proto.graph.input:
         if value.name not in inputs:
             continue
