@@ -21,9 +21,14 @@ struct Range {
 
 ValueId round_to_integer(GraphBuilder& b, ValueId y, ValueId zero_point, DType type) {
   Range range(type);
+  return round_to_range(b, y, zero_point, type, range.low, range.high);
+}
+
+ValueId round_to_range(GraphBuilder& b, ValueId y, ValueId zero_point, DType type, double lowest,
+                       double highest) {
   y = b.unary(ScalarOp::kRoundEven, y);
   if (zero_point != kNoValue) y = b.add(y, b.convert(zero_point, b.dtype(y)));
-  return b.convert(b.max(b.min(y, range.high), range.low), type);
+  return b.convert(b.max(b.min(y, highest), lowest), type);
 }
 
 DynamicQuantization quantize_dynamically(GraphBuilder& b, ValueId x) {

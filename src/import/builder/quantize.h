@@ -7,6 +7,10 @@ namespace weft::onnx {
 /// clamp(round(y) + zero_point) in `type`; y is float32, zero_point broadcasts or is kNoValue.
 ValueId round_to_integer(GraphBuilder& b, ValueId y, ValueId zero_point, DType type);
 
+/// The same in `type` with other bounds.
+ValueId round_to_range(GraphBuilder& b, ValueId y, ValueId zero_point, DType type, double lowest,
+                       double highest);
+
 /// v as int32 less its zero point (shaped to broadcast), if there is one.
 ValueId without_zero_point(GraphBuilder& b, ValueId v, ValueId zero_point);
 

@@ -14,9 +14,16 @@ ValueId constant_floats(OpContext& n, const std::vector<float>& values, Shape sh
   return n.b.constant_floats(DType::kF32, wide, std::move(shape));
 }
 
+/// Output 0 is of the type of the attribute "value".
+void note_narrow_value(OpContext& n) {
+  if (const auto type = narrow_integer(element_type(n.find_attr("value")->t->message)))
+    n.importer().set_narrow_output(0, *type);
+}
+
 void translate_constant(OpContext& n) {
   if (const auto tensor = n.tensor_attr("value")) {
     n.set_output(0, n.b.constant(*tensor));
+    note_narrow_value(n);
   } else if (n.has_attr("value_float")) {
     n.set_output(0, constant_floats(n, {n.float_attr("value_float")}, {}));
   } else if (n.has_attr("value_int")) {
@@ -40,6 +47,7 @@ void translate_constant_of_shape(OpContext& n) {
   if (const auto value = n.tensor_attr("value")) {
     n.require(value->size() == 1, "the value must be one element");
     fill = n.b.constant(value->reshaped({}));
+    note_narrow_value(n);
   } else {
     fill = n.b.scalar(DType::kF32, 0);
   }

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "import/onnx/graph_importer.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -103,14 +104,18 @@ void translate_bit_shift(OpContext& n) {
 }
 
 void translate_bit_cast(OpContext& n) {
+  if (narrow_attr(n, "to") || narrow_input(n, 0)) n.unsupported("bits of packed integers");
   n.set_output(0, n.b.bitcast(n.input(0), n.dtype_attr("to")));
 }
 
-void translate_cast(OpContext& n) { n.set_output(0, n.b.convert(n.input(0), n.dtype_attr("to"))); }
-
-void translate_cast_like(OpContext& n) {
-  n.set_output(0, n.b.convert(n.input(0), n.b.dtype(n.input(1))));
+/// Input 0 as one of `type`, or of 2 or 4 bits where that is `narrow`.
+void set_cast(OpContext& n, DType type, std::optional<NarrowInteger> narrow) {
+  if (!narrow) return n.set_output(0, n.b.convert(n.input(0), type));
+  n.set_output(0, wrapped(n.b, n.input(0), *narrow));
+  n.importer().set_narrow_output(0, *narrow);
 }
+void translate_cast(OpContext& n) { set_cast(n, n.dtype_attr("to"), narrow_attr(n, "to")); }
+void translate_cast_like(OpContext& n) { set_cast(n, n.b.dtype(n.input(1)), narrow_input(n, 1)); }
 
 void translate_where(OpContext& n) {
   n.set_output(0, n.b.select(n.input(0), n.input(1), n.input(2)));

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "import/builder/collect_inputs.h"
 #include "import/onnx/function_attributes.h"
@@ -94,6 +96,7 @@ void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope) {
   };
   for (const TensorDef& def : graph.initializers) {
     add(def.name, [&] { return tensor(def); });
+    note_type(def.name, element_type(def.message), scope);
   }
   for (std::string_view message : graph.sparse_initializers) {
     std::string_view values;
@@ -106,6 +109,38 @@ void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope) {
     }
     add(read_tensor_def(values).name, [&] { return read_sparse_tensor(message, source_); });
   }
+}
+
+void GraphImporter::note_type(std::string_view name, int64_t onnx_type, Scope& scope) {
+  if (const auto type = narrow_integer(onnx_type)) scope.narrow.insert_or_assign(name, *type);
+}
+
+std::optional<NarrowInteger> GraphImporter::narrow_type(std::string_view name, const Scope& scope) {
+  for (const Scope* s = &scope; s != nullptr; s = s->outer) {
+    if (const auto found = s->narrow.find(name); found != s->narrow.end()) return found->second;
+    if (s->values.contains(name)) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<NarrowInteger> GraphImporter::narrow_output(const NodeDef& node, int i,
+                                                          const Scope& scope) const {
+  if (const auto said = narrow_outputs_.find(i); said != narrow_outputs_.end()) return said->second;
+  constexpr std::array<std::string_view, 12> kMoving = {
+      "Concat",  "Expand", "Flatten", "Gather",  "Identity",  "Pad",
+      "Reshape", "Slice",  "Split",   "Squeeze", "Transpose", "Unsqueeze"};
+  const bool moves = std::ranges::find(kMoving, node.op_type) != kMoving.end();
+  return moves && !node.inputs.empty() ? narrow_type(node.inputs[0], scope) : std::nullopt;
+}
+
+std::optional<NarrowInteger> narrow_input(const OpContext& n, int i) {
+  const std::vector<std::string_view>& inputs = n.node().inputs;
+  if (i < 0 || static_cast<size_t>(i) >= inputs.size()) return std::nullopt;
+  return GraphImporter::narrow_type(inputs[static_cast<size_t>(i)], n.scope());
+}
+
+std::optional<NarrowInteger> narrow_attr(const OpContext& n, std::string_view name) {
+  return n.has_attr(name) ? narrow_integer(n.int_attr(name)) : std::nullopt;
 }
 
 void GraphImporter::import_nodes(const std::vector<NodeDef>& nodes,
@@ -150,6 +185,7 @@ void GraphImporter::translate(const NodeDef& node, Scope& scope, std::vector<Val
   const FunctionDef* function = find_function(node);
   const int64_t opset = function == nullptr ? opset_of(node.domain, scope) : 0;
   OpContext context(*this, scope, node, opset, std::move(inputs), origin);
+  const std::map<int, NarrowInteger> outer = std::exchange(narrow_outputs_, {});
   if (function != nullptr) {
     inline_function(*function, context, scope, origin);
   } else {
@@ -161,19 +197,24 @@ void GraphImporter::translate(const NodeDef& node, Scope& scope, std::vector<Val
     if (node.outputs[i].empty()) continue;
     const ValueId v = context.outputs()[i];
     scope.values[node.outputs[i]] = v == kNoValue ? kUnmadeValue : v;
+    if (const auto type = narrow_output(node, static_cast<int>(i), scope))
+      scope.narrow.insert_or_assign(node.outputs[i], *type);
     if (v >= 0) builder.name_value(v, node.outputs[i]);
   }
+  narrow_outputs_ = outer;
 }
 
 void GraphImporter::inline_function(const FunctionDef& function, OpContext& call, Scope& scope,
                                     const std::string& origin) {
   if (scope.depth >= kMaxScopeDepth) refuse_invalid("functions call each other too deeply");
-  Scope inner{scope.builder, function.opsets, nullptr, origin + "/", scope.depth + 1, {}};
+  Scope inner{scope.builder, function.opsets, nullptr, origin + "/", scope.depth + 1, {}, {}};
   if (call.input_count() > static_cast<int>(function.inputs.size())) {
     refuse_invalid(fmt::format("the function takes {} inputs", function.inputs.size()));
   }
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     inner.values[function.inputs[i]] = call.any_input(static_cast<int>(i));
+    if (const auto type = narrow_input(call, static_cast<int>(i)))
+      inner.narrow.insert_or_assign(function.inputs[i], *type);
   }
   const std::vector<NodeDef> body = bind_attributes(function, call.node());
   import_nodes(body, function.outputs, inner);
@@ -181,6 +222,8 @@ void GraphImporter::inline_function(const FunctionDef& function, OpContext& call
   for (size_t i = 0; i < count; ++i) {
     if (call.wants_output(static_cast<int>(i))) {
       call.set_output(static_cast<int>(i), lookup(function.outputs[i], inner));
+      if (const auto type = narrow_type(function.outputs[i], inner))
+        set_narrow_output(static_cast<int>(i), *type);
     }
   }
 }
@@ -190,7 +233,7 @@ std::vector<ValueId> GraphImporter::import_subgraph(const GraphDef& graph, const
                                                     const std::vector<ValueId>& arguments) {
   const Scope& outer = node.scope();
   if (outer.depth >= kMaxScopeDepth) refuse_invalid("graphs are nested too deeply");
-  Scope inner{builder, outer.opsets, &outer, node.origin() + "/", outer.depth + 1, {}};
+  Scope inner{builder, outer.opsets, &outer, node.origin() + "/", outer.depth + 1, {}, {}};
   if (graph.inputs.size() != arguments.size()) {
     refuse_invalid(fmt::format("a subgraph takes {} inputs and is given {}", graph.inputs.size(),
                                arguments.size()));

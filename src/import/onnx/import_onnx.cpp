@@ -50,7 +50,7 @@ ImportedModel import_once(const ModelDef& model, const ImportOptions& options,
   imported.inputs = bind_inputs(model.graph, options);
   if (options.inputs_bound && specialised.empty()) options.inputs_bound(imported.inputs);
   GraphBuilder builder;
-  Scope scope{builder, model.opsets, nullptr, {}, 0, {}};
+  Scope scope{builder, model.opsets, nullptr, {}, 0, {}, {}};
   GraphImporter importer(model, options);
   for (ImportedInput& input : imported.inputs) {
     ValueId v = kNoValue;
@@ -64,7 +64,9 @@ ImportedModel import_once(const ModelDef& model, const ImportOptions& options,
     }
     // The key must be a view of the file, which outlives the import.
     for (const ValueDef& def : model.graph.inputs) {
-      if (def.name == input.name) scope.values[def.name] = v;
+      if (def.name != input.name) continue;
+      scope.values[def.name] = v;
+      GraphImporter::note_type(def.name, def.element_type, scope);
     }
   }
   importer.import_main(scope);

@@ -6,6 +6,7 @@
 #include "import/builder/quantize.h"
 #include "import/onnx/contraction.h"
 #include "import/onnx/convolution.h"
+#include "import/onnx/graph_importer.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -57,7 +58,13 @@ void translate_quantize_linear(OpContext& n) {
   DType division = n.dtype_attr("precision", b.dtype(scale));
   n.require(is_float(division), "the scale must be a floating-point number");
   ValueId y = b.div(b.convert(x, division), b.convert(scale, division));
-  n.set_output(0, round_to_integer(b, b.convert(y, DType::kF32), zero_point, type));
+  y = b.convert(y, DType::kF32);
+  const auto narrow = n.has_input(2) ? narrow_input(n, 2) : narrow_attr(n, "output_dtype");
+  if (!narrow) return n.set_output(0, round_to_integer(b, y, zero_point, type));
+  n.set_output(
+      0, round_to_range(b, y, zero_point, narrow->held_in(), static_cast<double>(narrow->lowest()),
+                        static_cast<double>(narrow->highest())));
+  n.importer().set_narrow_output(0, *narrow);
 }
 
 void translate_dequantize_linear(OpContext& n) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "import/onnx/external_data.h"
+#include "import/onnx/narrow_integer.h"
 #include "import/onnx/wire_message.h"
 
 namespace weft::onnx {
@@ -164,6 +165,30 @@ HostTensor copy_typed(const RawTensor& raw, DType type, int64_t count) {
   refuse_invalid("element type out of range");
 }
 
+/// Integers of 2 or 4 bits, packed as they stand in the file.
+HostTensor unpack(const RawTensor& raw, NarrowInteger type, int64_t count,
+                  const TensorSource& source) {
+  const int64_t held = packed_bytes(type, count);
+  const auto check = [&](size_t bytes) {
+    if (static_cast<int64_t>(bytes) == held) return;
+    refuse_invalid(fmt::format("tensor '{}' of {}[{}] holds {} bytes, its shape says {}", raw.name,
+                               onnx_type_name(raw.type), fmt::join(raw.dims, ","), bytes, held));
+  };
+  if (raw.external) {
+    const MappedFile file = find_external(raw, held, source);
+    check(file.bytes.size());
+    return unpacked(type, raw.dims, file.bytes);
+  }
+  if (raw.raw && (!raw.raw->empty() || raw.int32s.empty())) {
+    check(raw.raw->size());
+    return unpacked(type, raw.dims, std::as_bytes(std::span(raw.raw->data(), raw.raw->size())));
+  }
+  check(raw.int32s.size());
+  std::vector<std::byte> bytes;
+  for (const int64_t v : raw.int32s) bytes.push_back(static_cast<std::byte>(v));
+  return unpacked(type, raw.dims, bytes);
+}
+
 HostTensor build_tensor(const RawTensor& raw, const TensorSource& source) {
   const DType type = to_dtype(raw.type);
   const std::optional<int64_t> count = element_count(raw.dims);
@@ -174,6 +199,7 @@ HostTensor build_tensor(const RawTensor& raw, const TensorSource& source) {
                                fmt::join(raw.dims, ",")));
   }
   if (raw.segmented) refuse_unsupported(fmt::format("tensor '{}' is segmented", raw.name));
+  if (const auto narrow = narrow_integer(raw.type)) return unpack(raw, *narrow, *count, source);
   const auto check_bytes = [&](size_t held) {
     if (static_cast<int64_t>(held) != *bytes) {
       refuse_invalid(fmt::format("tensor '{}' of {}[{}] holds {} bytes, its shape says {}",
@@ -206,6 +232,18 @@ TensorDef read_tensor_def(std::string_view message) {
     }
   }
   return tensor;
+}
+
+int64_t element_type(std::string_view message) {
+  int64_t type = 0;
+  for (WireMessage m(message); m.next();) {
+    if (m.field() == 2) {
+      type = m.integer();
+    } else {
+      m.skip();
+    }
+  }
+  return type;
 }
 
 HostTensor read_tensor(std::string_view message, const TensorSource& source) {

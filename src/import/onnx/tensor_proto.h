@@ -23,6 +23,9 @@ struct TensorSource {
 /// Name and place of a TensorProto, without its data.
 TensorDef read_tensor_def(std::string_view message);
 
+/// Its element type, a TensorProto.DataType.
+int64_t element_type(std::string_view message);
+
 /// The tensor of a TensorProto message. raw_data and external data are views of the file; the typed
 /// fields are copied. The data must be exactly as large as the shape says, and nothing is allocated
 /// that the file does not back. Throws Refusal.
