@@ -17,7 +17,6 @@ struct LaterCommand {
 constexpr LaterCommand kCommands[] = {
     {"tune", "Measure candidates into the performance library"},
     {"library", "Show, export, import, merge or prune the performance library"},
-    {"quantize", "Write a model of 8- or 4-bit weights"},
 };
 
 /// Commands that take a model and compile it.

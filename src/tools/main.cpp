@@ -15,6 +15,7 @@
 #include "tools/commands.h"
 #include "tools/later.h"
 #include "tools/limit_memory.h"
+#include "tools/quantize_command.h"
 
 namespace weft {
 namespace {
@@ -43,6 +44,7 @@ Status parse_and_run(CLI::App& app, int argc, char** argv, int* usage) {
   add_cache_command(app, status);
   add_targets_command(app, status);
   add_calibrate_command(app, status);
+  add_quantize_command(app, status);
   add_later(app);
   WEFT_RETURN_IF_ERROR(check_command(app, argc, argv));
   if (argc > 1) WEFT_RETURN_IF_ERROR(refuse_later({argv + 1, argv + argc}));
