@@ -39,6 +39,7 @@ class CubinCompiler {
   CubinCompiler(const Compilation& c, Nvrtc nvrtc, const CubinCache* cache)
       : nvrtc_(std::move(nvrtc)),
         cache_(cache),
+        cancel_(c.options.cancel),
         processes_(c.options.threads > 0 ? c.options.threads : available_cores()) {
     options_.arch = device_arch(c.target);
   }
@@ -51,7 +52,7 @@ class CubinCompiler {
       texts.push_back({kernels[k]->name + ".cu", code[k].text.text});
     }
     WEFT_ASSIGN_OR_RETURN(CompiledCubins compiled,
-                          compile_cubins(texts, nvrtc_, options_, processes_, cache_));
+                          compile_cubins(texts, nvrtc_, options_, processes_, cache_, cancel_));
     from_cache_ += compiled.from_cache;
     for (size_t k = 0; k < kernels.size(); ++k) {
       code[k].binary = std::move(compiled.binaries[k]);
@@ -68,6 +69,7 @@ class CubinCompiler {
   Nvrtc nvrtc_;
   NvrtcOptions options_;
   const CubinCache* cache_;
+  CancelFlag cancel_;
   int processes_;
   int64_t from_cache_ = 0;
 };

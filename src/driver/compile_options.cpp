@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "support/cancelled.h"
+
 namespace weft {
 
 Status check_cancelled(const CompileOptions& options) {
-  if (options.cancel == nullptr || !options.cancel->load(std::memory_order_relaxed)) return {};
-  return Error{ErrorCode::kInterrupted, "the compilation was cancelled"};
+  if (!is_cancelled(options.cancel)) return {};
+  return Error{ErrorCode::kInterrupted, Cancelled().what()};
 }
 
 std::unique_ptr<CacheFolder> open_cache(const CompileOptions& options) {

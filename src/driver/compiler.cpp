@@ -12,6 +12,7 @@
 #include "driver/plan_file.h"
 #include "driver/reproducer.h"
 #include "io/import_model.h"
+#include "support/cancelled.h"
 
 namespace weft {
 
@@ -138,6 +139,8 @@ Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOpt
     return run_pipeline(std::move(c));
   } catch (const InternalError& e) {
     return Error{ErrorCode::kInternal, e.what()};
+  } catch (const Cancelled& e) {
+    return Error{ErrorCode::kInterrupted, e.what()};
   } catch (const std::bad_alloc&) {
     return invalid_input("the model needs more memory than there is");
   }
@@ -151,6 +154,8 @@ Result<std::unique_ptr<Compilation>> compile_model(const ModelSource& source,
     return run_pipeline(std::move(c));
   } catch (const InternalError& e) {
     return Error{ErrorCode::kInternal, e.what()};
+  } catch (const Cancelled& e) {
+    return Error{ErrorCode::kInterrupted, e.what()};
   } catch (const std::bad_alloc&) {
     return invalid_input(source.name() + ": the model needs more memory than there is");
   }

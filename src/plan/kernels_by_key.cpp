@@ -38,6 +38,7 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
     if (is_new) unknown.emplace_back(key_of.size() - 1, &at->second);
   }
   for_each_in_parallel(unknown.size(), threads_for(unknown.size()), [&](size_t i) {
+    throw_if_cancelled(groups.cancel());
     const auto& [k, known] = unknown[i];
     auto kernel =
         schedule_key(key_of[k], program, plan.kernels[k].group, target_, &groups.leaves());
@@ -45,6 +46,7 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
   });
   std::vector<std::optional<Error>> errors(count);
   for_each_in_parallel(count, threads_for(count), [&](size_t k) {
+    throw_if_cancelled(groups.cancel());
     PlannedKernel& kernel = plan.kernels[k];
     if (known_of[k] != nullptr && known_of[k]->kernel) {
       if (auto named = kernel_of_key(*known_of[k]->kernel, key_of[k], program, kernel.name)) {

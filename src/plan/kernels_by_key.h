@@ -15,7 +15,8 @@ class KernelsByKey {
  public:
   explicit KernelsByKey(const Target& target) : target_(target) {}
 
-  /// Schedules every kernel of a plan, those in `composed` as it says. `groups` are of `program`.
+  /// Schedules every kernel of a plan, those in `composed` as it says. `groups` are of `program`;
+  /// throws Cancelled where their flag says so.
   Status schedule(const TensorProgram& program, KnownGroups& groups,
                   const std::map<size_t, Composition>& composed, FusionPlan& plan);
   /// Puts the traffic of their tile programs into the estimates. What shares a launch is looked at

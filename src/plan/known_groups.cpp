@@ -1,7 +1,13 @@
 #include "plan/known_groups.h"
 
 #include "schedule/leaf/template_table.h"
+
 namespace weft {
+
+KnownGroups::Known& KnownGroups::known_of(const GroupKey& key) {
+  throw_if_cancelled(cancel_);
+  return known_[key.hash];
+}
 
 Decision KnownGroups::named(const Decision& decision, const GroupKey& key) const {
   return decision ? decision : Decision::forbid(with_names(decision.reason(), key, program_));
@@ -10,7 +16,7 @@ Decision KnownGroups::named(const Decision& decision, const GroupKey& key) const
 Decision KnownGroups::ask(std::string_view question, const Group& group,
                           const std::function<Decision(const GroupSpace&)>& answer) {
   const GroupKey key = keys_.of(group);
-  std::map<std::string_view, Decision>& known = known_[key.hash].decisions;
+  std::map<std::string_view, Decision>& known = known_of(key).decisions;
   auto found = known.find(question);
   if (found == known.end()) {
     const auto space = GroupSpace::of(program_, group, target_, {.key = &key, .known = &leaves_});
@@ -34,14 +40,14 @@ Decision KnownGroups::can_reduce_both_ways(const Group& group) {
 
 Result<double> KnownGroups::block_us(const Group& group) {
   const GroupKey key = keys_.of(group);
-  std::optional<Result<double>>& known = known_[key.hash].block_us;
+  std::optional<Result<double>>& known = known_of(key).block_us;
   if (!known) known = predicted_block_us(program_, group, key, target_);
   if (known->ok()) return *known;
   return unsupported(with_names(known->error().message, key, program_));
 }
 
 std::optional<double> KnownGroups::leaf_us(const Group& group) {
-  std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].leaf_us;
+  std::optional<std::optional<double>>& known = known_of(keys_.of(group)).leaf_us;
   if (!known) known = predicted_leaf_us(program_, group, target_);
   return *known;
 }
@@ -53,13 +59,13 @@ std::optional<double> KnownGroups::built_us(const Group& group) {
 }
 
 std::optional<double> KnownGroups::product_us(const Group& group) {
-  std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].product_us;
+  std::optional<std::optional<double>>& known = known_of(keys_.of(group)).product_us;
   if (!known) known = predicted_product_us(program_, group, target_);
   return *known;
 }
 
 std::optional<double> KnownGroups::library_us(const Group& group) {
-  std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].library_us;
+  std::optional<std::optional<double>>& known = known_of(keys_.of(group)).library_us;
   if (!known) known = predicted_library_us(program_, group, target_);
   return *known;
 }

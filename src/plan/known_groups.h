@@ -9,18 +9,21 @@
 #include "group/cut_group.h"
 #include "group/group_key.h"
 #include "schedule/schedule.h"
+#include "support/cancelled.h"
 
 namespace weft {
 
 /// What planning asked about the groups of one program, by their keys: what holds for one layer of
-/// a model holds for the next.
+/// a model holds for the next. Most of planning's time goes into these questions, so that each
+/// looks whether planning is to stop, and throws Cancelled.
 class KnownGroups {
  public:
-  KnownGroups(const TensorProgram& program, const Target& target)
-      : program_(program), target_(target), keys_(program), leaves_(program) {}
+  KnownGroups(const TensorProgram& program, const Target& target, CancelFlag cancel = nullptr)
+      : program_(program), target_(target), cancel_(cancel), keys_(program), leaves_(program) {}
 
   GroupKeys& keys() { return keys_; }
   const PhysicalLeaves& leaves() const { return leaves_; }
+  CancelFlag cancel() const { return cancel_; }
 
   /// As a leaf.
   Decision can_be_leaf(const Group& group);
@@ -44,10 +47,12 @@ class KnownGroups {
     std::optional<Result<double>> block_us;
     std::optional<std::optional<double>> leaf_us, built_us, product_us, library_us;
   };
+  Known& known_of(const GroupKey& key);
   Decision named(const Decision& decision, const GroupKey& key) const;
 
   const TensorProgram& program_;
   const Target& target_;
+  const CancelFlag cancel_;
   GroupKeys keys_;
   PhysicalLeaves leaves_;
   std::map<Hash128, Known> known_;

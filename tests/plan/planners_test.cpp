@@ -51,6 +51,19 @@ TEST(Planners, BestIsNeverPredictedToBeSlowerThanAnother) {
   }
 }
 
+TEST(Planners, StopWhenTheyAreCancelled) {
+  const TensorProgram p = expressed(softmax(64, 100));
+  const std::atomic<bool> cancelled{true};
+  for (const char* target : {"a100-40gb", "x86-64-v4"}) {
+    for (const Planner& planner : planners()) {
+      PlanOptions options;
+      options.planner = planner.name;
+      options.cancel = &cancelled;
+      EXPECT_THROW((void)plan_fusion(p, *find_target(target), options), Cancelled) << planner.name;
+    }
+  }
+}
+
 TEST(Planners, ThoseToComeAreUnsupportedAndOthersMistakes) {
   EXPECT_EQ(find_planner("span").error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(find_planner("fastest").error().code, ErrorCode::kInvalidInput);

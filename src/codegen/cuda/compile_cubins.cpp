@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -69,6 +70,12 @@ class Helper {
     fd_ = ends[0];
   }
   bool started() const { return pid_ > 0; }
+  /// Ends the child; its job has no result.
+  void stop() {
+    ::kill(pid_, SIGKILL);
+    ::close(fd_);
+    wait();
+  }
   int fd() const { return fd_; }
   /// Reads what there is; false once the child has closed its end, when the job has its result.
   bool read_some() {
@@ -77,13 +84,17 @@ class Helper {
     if (n > 0) bytes_.append(chunk.data(), static_cast<size_t>(n));
     if (n > 0 || (n < 0 && errno == EINTR)) return true;
     ::close(fd_);
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    wait();
     job_->result = decode_result(bytes_, name_);
     return false;
   }
 
  private:
+  void wait() const {
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+
   Job* job_;
   std::string name_;
   pid_t pid_ = -1;
@@ -91,11 +102,18 @@ class Helper {
   std::string bytes_;
 };
 
+/// Milliseconds between looks at the flag.
+constexpr int kBetweenLooks = 50;
+
 void run_helpers(std::vector<Job*> jobs, std::span<const CudaText> texts, const Nvrtc& nvrtc,
-                 const NvrtcOptions& options, size_t processes) {
+                 const NvrtcOptions& options, size_t processes, CancelFlag cancel) {
   std::vector<Helper> running;
   size_t next = 0;
   while (next < jobs.size() || !running.empty()) {
+    if (is_cancelled(cancel)) {
+      for (Helper& helper : running) helper.stop();
+      return;
+    }
     while (next < jobs.size() && running.size() < processes) {
       Job& job = *jobs[next++];
       Helper helper(job, texts[job.text], nvrtc, options);
@@ -107,8 +125,8 @@ void run_helpers(std::vector<Job*> jobs, std::span<const CudaText> texts, const 
     }
     std::vector<pollfd> polled;
     for (const Helper& helper : running) polled.push_back({helper.fd(), POLLIN, 0});
-    if (polled.empty() || (::poll(polled.data(), polled.size(), -1) < 0 && errno == EINTR))
-      continue;
+    const int wait = cancel == nullptr ? -1 : kBetweenLooks;
+    if (polled.empty() || ::poll(polled.data(), polled.size(), wait) <= 0) continue;
     for (size_t i = polled.size(); i-- > 0;) {
       if (polled[i].revents != 0 && !running[i].read_some()) {
         running.erase(running.begin() + static_cast<ptrdiff_t>(i));
@@ -132,7 +150,7 @@ Hash128 cubin_cache_key(const std::string& text, const Nvrtc& nvrtc, const Nvrtc
 
 Result<CompiledCubins> compile_cubins(std::span<const CudaText> texts, const Nvrtc& nvrtc,
                                       const NvrtcOptions& options, int processes,
-                                      const CubinCache* cache) {
+                                      const CubinCache* cache, CancelFlag cancel) {
   CompiledCubins compiled;
   std::map<Hash128, Job> jobs;
   std::vector<Hash128> keys;
@@ -150,8 +168,10 @@ Result<CompiledCubins> compile_cubins(std::span<const CudaText> texts, const Nvr
     if (!job.result.has_value()) left.push_back(&job);
   }
   std::sort(left.begin(), left.end(), [](const Job* a, const Job* b) { return a->text < b->text; });
-  if (processes > 1 && left.size() > 1) {
-    run_helpers(left, texts, nvrtc, options, static_cast<size_t>(processes));
+  // In this process nothing would stop NVRTC.
+  if (cancel != nullptr || (processes > 1 && left.size() > 1)) {
+    run_helpers(left, texts, nvrtc, options, static_cast<size_t>(std::max(1, processes)), cancel);
+    if (is_cancelled(cancel)) return Error{ErrorCode::kInterrupted, Cancelled().what()};
   } else {
     for (Job* job : left) {
       job->result = nvrtc.compile(texts[job->text].text, texts[job->text].name, options);

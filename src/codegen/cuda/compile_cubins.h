@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/cubin_cache.h"
 #include "codegen/cuda/nvrtc.h"
+#include "support/cancelled.h"
 
 namespace weft {
 
@@ -22,10 +23,11 @@ struct CompiledCubins {
 /// Compiles each text for one architecture, in up to `processes` helper processes, since NVRTC does
 /// one compile at a time within a process; equal texts are compiled once. Takes from `cache`, when
 /// there is one, what was compiled before. The result does not depend on either. The first error in
-/// the order of the texts.
+/// the order of the texts; kInterrupted soon after `cancel` says so, whatever NVRTC is at.
 Result<CompiledCubins> compile_cubins(std::span<const CudaText> texts, const Nvrtc& nvrtc,
                                       const NvrtcOptions& options, int processes,
-                                      const CubinCache* cache = nullptr);
+                                      const CubinCache* cache = nullptr,
+                                      CancelFlag cancel = nullptr);
 
 /// Under which a text's binary is cached: the text, the prelude, the options and the version of
 /// NVRTC.

@@ -17,6 +17,7 @@ namespace {
 /// Kernels of a program, and of the regions of its loops and conditions.
 struct KnownKernels {
   KernelsByKey outside, inside;
+  CancelFlag cancel = nullptr;
 };
 
 /// The kernels of one program by one planner, without the regions.
@@ -56,12 +57,12 @@ double predicted_us(const FusionPlan& plan) {
 class Comparison {
  public:
   Comparison(const TensorProgram& program, const Target& target, const std::string& prefix,
-             KernelsByKey& kernels)
+             KernelsByKey& kernels, CancelFlag cancel)
       : program_(program),
         target_(target),
         prefix_(prefix),
         kernels_(kernels),
-        known_(program, target),
+        known_(program, target, cancel),
         cost_(program, target) {}
 
   Status add(const Alternative& alternative, CompositionKinds kinds) {
@@ -110,15 +111,16 @@ class Comparison {
 Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& target,
                                 const Planner& planner,
                                 const std::optional<CompositionKinds>& kinds,
-                                const std::string& prefix, KernelsByKey& kernels) {
+                                const std::string& prefix, KernelsByKey& kernels,
+                                CancelFlag cancel) {
   if (planner.alternatives.empty()) {
-    KnownGroups known(program, target);
+    KnownGroups known(program, target, cancel);
     WEFT_ASSIGN_OR_RETURN(
         Partition parts,
         planner.partition({program, target, kinds.value_or(planner.compositions), known}));
     return plan_of_partition(program, target, planner, std::move(parts), prefix, known, kernels);
   }
-  Comparison comparison(program, target, prefix, kernels);
+  Comparison comparison(program, target, prefix, kernels, cancel);
   const CompositionKinds allowed = kinds.value_or(planner.compositions);
   std::set<std::tuple<std::string_view, bool, bool>> added;
   for (const Alternative& a : planner.alternatives) {
@@ -136,8 +138,8 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
                                 const std::optional<CompositionKinds>& kinds,
                                 const std::string& prefix, KnownKernels& known) {
   KernelsByKey& kernels = prefix.empty() ? known.outside : known.inside;
-  WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
-                        plan_kernels(program, target, planner, kinds, prefix, kernels));
+  WEFT_ASSIGN_OR_RETURN(FusionPlan plan, plan_kernels(program, target, planner, kinds, prefix,
+                                                      kernels, known.cancel));
   plan.planner = planner.name;
   for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;
@@ -163,7 +165,7 @@ Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& targe
   if (!options.compositions.empty()) {
     WEFT_ASSIGN_OR_RETURN(kinds, parse_composition_kinds(options.compositions));
   }
-  KnownKernels known{KernelsByKey(target), KernelsByKey(of_region(target))};
+  KnownKernels known{KernelsByKey(target), KernelsByKey(of_region(target)), options.cancel};
   return plan_program(program, target, *planner, kinds, {}, known);
 }
 

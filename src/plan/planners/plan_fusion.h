@@ -3,6 +3,7 @@
 #include <string>
 
 #include "plan/fusion_plan.h"
+#include "support/cancelled.h"
 
 namespace weft {
 
@@ -10,10 +11,11 @@ struct PlanOptions {
   std::string planner = "auto";  ///< a name of planners.h
   /// Kinds that may be tried (choice/composition_kinds.h); empty: the planner's.
   std::string compositions;
+  CancelFlag cancel = nullptr;
 };
 
 /// Plans `program` (and its regions) by the planner named in `options`. Deterministic. Errors for
-/// names of no planner: see find_planner.
+/// names of no planner: see find_planner. Throws Cancelled where the options' flag says so.
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options);
 

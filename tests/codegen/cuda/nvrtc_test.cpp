@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "codegen/cuda/compile_cubins.h"
 
@@ -138,6 +141,24 @@ TEST_F(NvrtcCompiler, HelperProcessesAndCacheChangeNothing) {
   EXPECT_EQ(damaged->from_cache, 0);
   EXPECT_EQ(damaged->binaries[0].cubin, here->binaries[0].cubin);
   std::filesystem::remove_all(std::filesystem::path(folder).parent_path());
+}
+
+TEST_F(NvrtcCompiler, IsStoppedInTheMiddleOfACompilation) {
+  // Copies of a loop that NVRTC unrolls: far more than it compiles before the flag is set.
+  std::string body;
+  for (int i = 0; i < 2000; ++i)
+    body += "#pragma unroll\nfor (int j = 0; j < 64; ++j) x[j] = sinf(x[j]);\n";
+  const std::vector<CudaText> texts = {
+      {"long.cu", "extern \"C\" __global__ void f(float* x) {" + body + "}"}};
+  std::atomic<bool> cancel{false};
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    cancel = true;
+  });
+  const Result<CompiledCubins> compiled = compile_cubins(texts, nvrtc(), {}, 1, nullptr, &cancel);
+  canceller.join();
+  ASSERT_FALSE(compiled.ok());
+  EXPECT_EQ(compiled.error().code, ErrorCode::kInterrupted);
 }
 
 TEST_F(NvrtcCompiler, TheFirstErrorInOrderIsReported) {
