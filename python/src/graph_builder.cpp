@@ -50,7 +50,7 @@ Tensor constant(GraphBuilder& b, nb::handle array) {
     const nb::gil_scoped_acquire locked;
     delete tensor;
   });
-  held->hold(array, "constant", /*writable=*/false);
+  held->keep(array, "constant");
   const weft::Input dense = held->input();
   if (!dense.strides.empty()) raise_invalid("a constant is dense in row-major order");
   int64_t bytes = weft::byte_size(dense.dtype);

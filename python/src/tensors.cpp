@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
+#include "dlpack_exchange.h"
 #include "errors.h"
 
 namespace nb = nanobind;
@@ -118,6 +120,19 @@ bool is_numpy_of_odd_strides(nb::handle array) {
   return false;
 }
 
+/// What take() asks of a view.
+template <typename Array>
+nb::dlpack::dltensor as_dltensor(const Array& array) {
+  nb::dlpack::dltensor tensor;
+  tensor.data = const_cast<void*>(static_cast<const void*>(array.data()));
+  tensor.device.device_type = array.device_type();
+  tensor.ndim = static_cast<int32_t>(array.ndim());
+  tensor.dtype = array.dtype();
+  tensor.shape = const_cast<int64_t*>(array.shape_ptr());
+  tensor.strides = const_cast<int64_t*>(array.stride_ptr());
+  return tensor;
+}
+
 }  // namespace
 
 std::string_view numpy_name(DType type) { return kNumpyNames[static_cast<size_t>(type)]; }
@@ -159,15 +174,29 @@ bool HeldTensor::hold_buffer(nb::handle array, bool writable) {
   return true;
 }
 
-template <typename Array>
-void HeldTensor::take(const Array& array, const std::string& name) {
-  const auto type = type_of(array.dtype());
+void HeldTensor::take(const nb::dlpack::dltensor& tensor, const std::string& name) {
+  const int device = tensor.device.device_type;
+  if (device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
+    raise_invalid("tensor '" + name +
+                  "' is in the memory of a device; weft takes tensors of the "
+                  "host (.cpu())");
+  }
+  const auto type = type_of(tensor.dtype);
   if (!type) raise_invalid("tensor '" + name + "' has an element type that weft does not have");
   dtype_ = *type;
-  data_ = const_cast<void*>(static_cast<const void*>(array.data()));
-  shape_ = {array.shape_ptr(), array.ndim()};
-  const bool dense = is_dense(shape_, array.stride_ptr(), 1);
-  strides_ = dense ? std::span<const int64_t>() : std::span(array.stride_ptr(), array.ndim());
+  data_ = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  shape_ = {tensor.shape, static_cast<size_t>(tensor.ndim)};
+  const bool dense = is_dense(shape_, tensor.strides, 1);
+  strides_ =
+      dense ? std::span<const int64_t>() : std::span<const int64_t>(tensor.strides, shape_.size());
+}
+
+/// Without a hold on anything: the caller's argument is one.
+bool HeldTensor::hold_exchange(nb::handle array, const std::string& name) {
+  nb::dlpack::dltensor tensor;
+  if (!look_by_exchange(array, &tensor)) return false;
+  take(tensor, name);
+  return true;
 }
 
 void HeldTensor::hold_dlpack(nb::handle array, const std::string& name, bool writable) {
@@ -182,24 +211,27 @@ void HeldTensor::hold_dlpack(nb::handle array, const std::string& name, bool wri
                             : "a " + name_of_type(array) +
                                   " is no array (buffer protocol or DLPack) that weft can use"));
   }
-  const int device = writable ? writable_view.device_type() : view.device_type();
-  if (device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
-    raise_invalid("tensor '" + name +
-                  "' is in the memory of a device; weft takes tensors of the "
-                  "host (.cpu())");
-  }
   if (writable) {
-    take(writable_view, name);
+    take(as_dltensor(writable_view), name);
     held_ = std::move(writable_view);
   } else {
-    take(view, name);
+    take(as_dltensor(view), name);
     held_readonly_ = std::move(view);
   }
 }
 
 void HeldTensor::hold(nb::handle array, const std::string& name, bool writable) {
   release();
-  if (hold_buffer(array, writable)) return;
+  if (hold_buffer(array, writable) || hold_exchange(array, name)) return;
+  hold_other(array, name, writable);
+}
+
+void HeldTensor::keep(nb::handle array, const std::string& name) {
+  release();
+  if (!hold_buffer(array, /*writable=*/false)) hold_other(array, name, /*writable=*/false);
+}
+
+void HeldTensor::hold_other(nb::handle array, const std::string& name, bool writable) {
   if (!writable && is_numpy_of_odd_strides(array)) {
     owner_ = nb::module_::import_("numpy").attr("ascontiguousarray")(array);
     if (hold_buffer(owner_, writable)) return;
@@ -224,7 +256,31 @@ void HeldTensor::release() {
   if (owner_.is_valid()) owner_.reset();
 }
 
+namespace {
+
+/// torch.empty, and torch's element types by ours.
+struct TorchNames {
+  nb::object empty;
+  std::array<nb::object, kNumpyNames.size()> types;
+
+  /// Made once; never destroyed, as the interpreter may be gone by then.
+  static const TorchNames& get() {
+    static const TorchNames* names = nullptr;
+    if (names != nullptr) return *names;
+    const nb::module_ torch = nb::module_::import_("torch");
+    auto made = std::make_unique<TorchNames>();
+    made->empty = torch.attr("empty");
+    for (size_t i = 0; i < kNumpyNames.size(); ++i)
+      made->types[i] = torch.attr(std::string(kNumpyNames[i]).c_str());
+    names = made.release();
+    return *names;
+  }
+};
+
+}  // namespace
+
 ArrayKind kind_of(nb::handle array) {
+  if (PyObject_CheckBuffer(array.ptr()) != 0) return ArrayKind::kNumpy;
   // Subclasses of torch.Tensor (Parameter) are of torch, too.
   if (!nb::hasattr(array, "__torch_function__")) return ArrayKind::kNumpy;
   return ArrayKind::kTorch;
@@ -233,12 +289,11 @@ ArrayKind kind_of(nb::handle array) {
 nb::object new_array(ArrayKind kind, const weft::TensorSpec& spec) {
   nb::list shape;
   for (const int64_t extent : spec.shape) shape.append(extent);
-  const std::string name(numpy_name(spec.dtype));
   if (kind == ArrayKind::kTorch) {
-    const nb::module_ torch = nb::module_::import_("torch");
-    return torch.attr("empty")(shape, nb::arg("dtype") = torch.attr(name.c_str()));
+    const TorchNames& torch = TorchNames::get();
+    return torch.empty(shape, nb::arg("dtype") = torch.types[static_cast<size_t>(spec.dtype)]);
   }
-  nb::object type = nb::str(name.c_str());
+  nb::object type = nb::str(std::string(numpy_name(spec.dtype)).c_str());
   if (spec.dtype == DType::kBF16) {
     try {
       type = nb::module_::import_("ml_dtypes").attr("bfloat16");

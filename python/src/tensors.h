@@ -26,9 +26,12 @@ class HeldTensor {
   HeldTensor& operator=(HeldTensor&&) = delete;
   ~HeldTensor() { release(); }
 
-  /// Takes hold of `array`. Throws InvalidInput, naming the tensor, where it is no dense or strided
-  /// array in the memory of the host, or is to be written to and read-only.
+  /// Takes hold of `array` for a call that has it as an argument. Throws InvalidInput, naming the
+  /// tensor, where it is no dense or strided array in the memory of the host, or is to be written
+  /// to and read-only.
   void hold(nanobind::handle array, const std::string& name, bool writable);
+  /// The same for as long as this lives, whatever becomes of the array object meanwhile.
+  void keep(nanobind::handle array, const std::string& name);
   void release();
 
   std::span<const int64_t> shape() const { return shape_; }
@@ -37,9 +40,10 @@ class HeldTensor {
 
  private:
   bool hold_buffer(nanobind::handle array, bool writable);
+  bool hold_exchange(nanobind::handle array, const std::string& name);
+  void hold_other(nanobind::handle array, const std::string& name, bool writable);
   void hold_dlpack(nanobind::handle array, const std::string& name, bool writable);
-  template <typename Array>
-  void take(const Array& array, const std::string& name);
+  void take(const nanobind::dlpack::dltensor& tensor, const std::string& name);
 
   weft::DType dtype_ = weft::DType::kF32;
   std::span<const int64_t> shape_;
