@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -141,6 +142,23 @@ class GraphBuilder {
   /// Values and i64 positions, stable.
   std::pair<Tensor, Tensor> sort(Tensor x, int64_t axis, bool descending);
   std::pair<Tensor, Tensor> top_k(Tensor x, int64_t k, int64_t axis, bool largest);
+
+  /// Regions: branches, and bodies of loops. What records one is called once, at once. It may read
+  /// all tensors that were made before, those of the graph around it too; what it makes is known
+  /// inside it alone.
+  using Branch = std::function<std::vector<Tensor>()>;
+  using Body = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+  /// The results of one branch; of both they have the same types. `condition`: a scalar bool.
+  std::vector<Tensor> conditional(Tensor condition, const Branch& then, const Branch& otherwise);
+  /// The carries after as many runs of `body` as `condition` allows. Both are given the carries;
+  /// `condition` makes one scalar bool, `body` the next carries, of the same types.
+  std::vector<Tensor> while_loop(std::vector<Tensor> carries, const Body& condition,
+                                 const Body& body);
+  /// Along the leading axis of `xs`, which have it in common, from its end where `reverse`. `body`
+  /// is given the carries and a slice of each x, without that axis; it makes the next carries, then
+  /// slices. The last carries, then the slices stacked, each where its x's was.
+  std::vector<Tensor> scan(std::vector<Tensor> carries, std::vector<Tensor> xs, const Body& body,
+                           bool reverse = false);
 
   /// Operations from now on belong to this one of the frontend's, for explanations and errors.
   void begin_origin(std::string name, std::string op);

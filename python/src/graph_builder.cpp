@@ -194,6 +194,54 @@ void bind_reductions(nb::class_<GraphBuilder>& c) {
       .def("top_k", &GraphBuilder::top_k, "x"_a, "k"_a, "axis"_a, "largest"_a);
 }
 
+std::vector<Tensor> tensors_of(const nb::object& result) {
+  if (nb::isinstance<Tensor>(result)) return {nb::cast<Tensor>(result)};
+  return nb::cast<std::vector<Tensor>>(result);
+}
+
+/// What a callable records that is given tensors.
+GraphBuilder::Body body_of(const nb::callable& function) {
+  return [&function](const std::vector<Tensor>& tensors) {
+    nb::list arguments;
+    for (const Tensor& tensor : tensors) arguments.append(nb::cast(tensor));
+    return tensors_of(function(*arguments));
+  };
+}
+
+void bind_regions(nb::class_<GraphBuilder>& c) {
+  c.def(
+       "conditional",
+       [](GraphBuilder& b, Tensor condition, const nb::callable& then,
+          const nb::callable& otherwise) {
+         return b.conditional(
+             condition, [&] { return tensors_of(then()); },
+             [&] { return tensors_of(otherwise()); });
+       },
+       "condition"_a, "then"_a, "otherwise"_a,
+       "The results of one branch, each a function that is called at once and returns tensors. It\n"
+       "may read all tensors that were made before; what it makes is known inside it alone.")
+      .def(
+          "while_loop",
+          [](GraphBuilder& b, std::vector<Tensor> carries, const nb::callable& condition,
+             const nb::callable& body) {
+            return b.while_loop(std::move(carries), body_of(condition), body_of(body));
+          },
+          "carries"_a, "condition"_a, "body"_a,
+          "The carries after as many runs of the body as the condition allows. Both functions are\n"
+          "given the carries; the condition makes a scalar bool, the body the next carries.")
+      .def(
+          "scan",
+          [](GraphBuilder& b, std::vector<Tensor> carries, std::vector<Tensor> xs,
+             const nb::callable& body, bool reverse) {
+            return b.scan(std::move(carries), std::move(xs), body_of(body), reverse);
+          },
+          "carries"_a, "xs"_a, "body"_a, "reverse"_a = false,
+          "Runs along the leading axis of xs. The body is given the carries and a slice of each "
+          "x;\n"
+          "it makes the next carries, then slices. Returns the last carries, then the slices\n"
+          "stacked.");
+}
+
 void bind_values(nb::class_<GraphBuilder>& c) {
   c.def(
        "input",
@@ -268,6 +316,7 @@ void bind_graph_builder(nb::module_& m) {
   bind_values(c);
   bind_movement(c);
   bind_reductions(c);
+  bind_regions(c);
   c.def("begin_origin", &GraphBuilder::begin_origin, "name"_a, "op"_a,
         "Operations from now on belong to this one of the frontend's, in explanations and errors.")
       .def("output", &GraphBuilder::output, "x"_a, "name"_a, "In the order of the calls.")

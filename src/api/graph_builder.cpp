@@ -6,15 +6,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/graph_builder_impl.h"
 #include "api/handles.h"
 #include "import/builder/refusal.h"
-#include "import/recorded/recorded_graph.h"
 
 namespace weft_v1 {
-
-struct GraphBuilder::Impl {
-  weft::RecordedGraph graph;
-};
 
 namespace {
 
@@ -35,7 +31,7 @@ Ints at(const Replay& r, const std::vector<Extent>& extents) {
   return values;
 }
 
-Ids at(const Replay& r, const std::vector<Tensor>& tensors) {
+Ids at(Replay& r, const std::vector<Tensor>& tensors) {
   Ids ids;
   for (const Tensor& tensor : tensors) ids.push_back(r.at(tensor.id));
   return ids;

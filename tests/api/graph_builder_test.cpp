@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "weft/graph_builder.h"
 
@@ -125,6 +128,113 @@ TEST(GraphBuilder, MovesGathersAndConvolves) {
   const auto compiled = weft::compile(*model, serial());
   ASSERT_TRUE(compiled.ok()) << compiled.error().message;
   EXPECT_THAT(run(*compiled, {{1, 2, 3, 4}}), ElementsAre(43 + 3, 43 + 4));
+}
+
+/// "running sum" of x f32[T,2], T open, by a loop of each kind: all make x[0] + … + x[T-1].
+weft::Result<weft::Model> sums(const std::string& kind) {
+  GraphBuilder b;
+  const Extent length = Extent::open("T");
+  const Tensor x = b.input("x", DType::kF32, {length, 2});
+  const Tensor zeros = b.broadcast_to(b.scalar(DType::kF32, 0), {2});
+  const Tensor none = b.scalar_int(DType::kI64, 0), one = b.scalar_int(DType::kI64, 1);
+  if (kind == "while") {
+    const Tensor end = b.value_of(length);
+    const auto more = [&](const std::vector<Tensor>& c) {
+      return std::vector{b.elementwise("lt", {c[0], end})};
+    };
+    const auto add = [&](const std::vector<Tensor>& c) {
+      const Tensor row = b.gather(x, c[0], 0);
+      return std::vector{b.elementwise("add", {c[0], one}), b.elementwise("add", {c[1], row})};
+    };
+    b.output(b.while_loop({none, zeros}, more, add)[1], "y");
+  } else {
+    const auto add = [&](const std::vector<Tensor>& c) {
+      const Tensor sum = b.elementwise("add", {c[0], c[1]});
+      return std::vector{sum, sum};
+    };
+    const std::vector<Tensor> made = b.scan({zeros}, {x}, add, kind == "reversed");
+    b.output(kind == "stacked" ? made[1] : made[0], "y");
+  }
+  return b.finish({{"T", 3}});
+}
+
+TEST(GraphBuilder, LoopsRunAlongAnOpenAxis) {
+  const std::vector<float> x = {1, 2, 30, 40, 500, 600};
+  for (const std::string kind : {"while", "scan", "reversed", "stacked"}) {
+    const auto model = sums(kind);
+    ASSERT_TRUE(model.ok()) << kind << ": " << model.error().message;
+    weft::CompileOptions options = serial();
+    options.bind["T"] = 3;
+    const auto executable = weft::compile(*model, options);
+    ASSERT_TRUE(executable.ok()) << kind << ": " << executable.error().message;
+    const std::vector<float> stacked = {1, 2, 31, 42, 531, 642}, last = {531, 642};
+    EXPECT_THAT(run(*executable, {x}), Pointwise(FloatEq(), kind == "stacked" ? stacked : last))
+        << kind;
+  }
+}
+
+TEST(GraphBuilder, BranchesReadWhatIsAroundThem) {
+  GraphBuilder b;
+  const Tensor x = b.input("x", DType::kF32, {3});
+  const Tensor twice = b.elementwise("add", {x, x});
+  const Tensor total = b.reduce("sum", x, {0}, false);
+  const Tensor positive = b.elementwise("gt", {total, b.scalar(DType::kF32, 0)});
+  const auto inner = [&] {
+    return b.conditional(
+        b.elementwise("gt", {total, b.scalar(DType::kF32, 10)}), [&] { return std::vector{twice}; },
+        [&] { return std::vector{b.elementwise("neg", {twice})}; });
+  };
+  const auto zeros = [&] {
+    return std::vector{b.elementwise("mul", {x, b.scalar(DType::kF32, 0)})};
+  };
+  b.output(b.conditional(positive, inner, zeros)[0], "y");
+  const auto model = b.finish();
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const auto executable = weft::compile(*model, serial());
+  ASSERT_TRUE(executable.ok()) << executable.error().message;
+  using Floats = std::vector<float>;
+  EXPECT_THAT(run(*executable, {Floats{5, 6, 7}}), Pointwise(FloatEq(), Floats{10, 12, 14}));
+  EXPECT_THAT(run(*executable, {Floats{1, 2, 3}}), Pointwise(FloatEq(), Floats{-2, -4, -6}));
+  EXPECT_THAT(run(*executable, {Floats{1, 2, -3}}), Pointwise(FloatEq(), Floats{0, 0, 0}));
+}
+
+/// The message of a loop over x f32[4,2] that `record` records.
+std::string wrong_loop(const std::function<Tensor(GraphBuilder&, Tensor x)>& record) {
+  GraphBuilder b;
+  const Tensor x = b.input("x", DType::kF32, {4, 2});
+  b.output(record(b, x), "y");
+  const auto model = b.finish();
+  EXPECT_FALSE(model.ok());
+  return model.ok() ? "" : model.error().message;
+}
+
+TEST(GraphBuilder, RegionsThatDoNotFitAreRefused) {
+  using List = std::vector<Tensor>;
+  EXPECT_THAT(wrong_loop([](GraphBuilder& b, Tensor x) {
+                return b.scan({x}, {x}, [](const List& c) { return List{c[1]}; })[0];
+              }),
+              HasSubstr("scan: its body makes a carry of another type: number 0"));
+  EXPECT_THAT(wrong_loop([](GraphBuilder& b, Tensor x) {
+                return b.scan({x}, {}, [](const List& c) { return c; })[0];
+              }),
+              HasSubstr("it has nothing to run along"));
+  EXPECT_THAT(wrong_loop([](GraphBuilder& b, Tensor x) {
+                const auto both = [](const List& c) { return List{c[0], c[0]}; };
+                return b.while_loop({x}, both, [](const List& c) { return c; })[0];
+              }),
+              HasSubstr("its condition does not make one result"));
+  EXPECT_THAT(wrong_loop([](GraphBuilder& b, Tensor x) {
+                return b.conditional(
+                    x, [&] { return List{x}; },
+                    [&] { return List{b.reduce("sum", x, {0}, false)}; })[0];
+              }),
+              HasSubstr("its branches make results of different types"));
+  EXPECT_THAT(wrong_loop([](GraphBuilder& b, Tensor x) {
+                Tensor inside;
+                b.scan({}, {x}, [&](const List& c) { return List{inside = c[0]}; });
+                return inside;
+              }),
+              HasSubstr("no tensor of this builder, or of a region that ended"));
 }
 
 TEST(GraphBuilder, ErrorsNameTheOperation) {

@@ -83,24 +83,30 @@ Error of_step(const Error& error, const std::string& what, const std::string& or
 
 }  // namespace
 
-ValueId RecordedGraph::Replay::at(int32_t number) const {
-  if (number < 0 || static_cast<size_t>(number) >= values.size())
-    onnx::refuse_invalid("an operand is no tensor of this builder");
-  return values[static_cast<size_t>(number)];
+ValueId RecordedGraph::Replay::at(int32_t number) {
+  if (const auto found = values.find(number); found != values.end()) return found->second;
+  if (parent == nullptr)
+    onnx::refuse_invalid("an operand is no tensor of this builder, or of a region that ended");
+  return builder.capture(parent->at(number));
+}
+
+std::vector<RecordedGraph::Recorded>& RecordedGraph::steps() {
+  return regions_.empty() ? steps_ : regions_.back()->steps;
 }
 
 int32_t RecordedGraph::add_input(DeclaredTensor input) {
   const size_t index = inputs_.size();
   inputs_.push_back(std::move(input));
-  return record("input", 1, [index](Replay& r) -> std::vector<ValueId> {
-    return {r.builder.graph().inputs[index]};
-  });
+  // Of the whole graph, also where a region is recorded.
+  steps_.push_back({"input", {}, count_, [index](Replay& r) -> std::vector<ValueId> {
+                      return {r.builder.graph().inputs[index]};
+                    }});
+  return count_++;
 }
 
 int32_t RecordedGraph::record(std::string what, int32_t results, Step step) {
-  steps_.push_back({std::move(what), std::move(step)});
-  origins_.resize(steps_.size());
   const int32_t first = count_;
+  steps().push_back({std::move(what), {}, first, std::move(step)});
   count_ += results;
   return first;
 }
@@ -111,7 +117,45 @@ void RecordedGraph::begin_origin(Origin origin) {
     r.builder.start_origin(begun);
     return {};
   });
-  origins_.back() = std::move(name);
+  steps().back().origin = std::move(name);
+}
+
+void RecordedGraph::begin_region() { regions_.push_back(std::make_shared<Region>()); }
+
+int32_t RecordedGraph::add_region_input() {
+  regions_.back()->inputs.push_back(count_);
+  return count_++;
+}
+
+std::shared_ptr<const RecordedGraph::Region> RecordedGraph::end_region(
+    std::vector<int32_t> results) {
+  if (regions_.empty()) return std::make_shared<Region>();  // the graph was taken meanwhile
+  std::shared_ptr<Region> region = std::move(regions_.back());
+  regions_.pop_back();
+  region->results = std::move(results);
+  return region;
+}
+
+void RecordedGraph::replay_region(const Region& region, const std::vector<TensorType>& inputs,
+                                  Replay& around, onnx::GraphBuilder& builder) {
+  Replay inside{builder, around.bound, &around};
+  for (size_t i = 0; i < region.inputs.size(); ++i)
+    inside.values.emplace(region.inputs[i], builder.input(inputs[i]));
+  run_steps(region.steps, inside);
+  for (const int32_t number : region.results) builder.result(inside.at(number));
+}
+
+void RecordedGraph::run_steps(const std::vector<Recorded>& steps, Replay& replay) {
+  std::string origin;
+  for (const Recorded& recorded : steps) {
+    if (!recorded.origin.empty()) origin = recorded.origin;
+    try {
+      int32_t number = recorded.first;
+      for (const ValueId v : recorded.step(replay)) replay.values.emplace(number++, v);
+    } catch (const onnx::Refusal& refusal) {
+      throw onnx::Refusal(of_step(refusal.error(), recorded.what, origin));
+    }
+  }
 }
 
 void RecordedGraph::add_output(int32_t number, std::string name) {
@@ -135,16 +179,8 @@ ImportedModel RecordedGraph::replay(const ImportOptions& options) const {
     builder.name_value(builder.input(input.type, input.name), input.name);
   }
   const std::map<std::string, int64_t> bound = dimensions_of(model.inputs);
-  Replay replay{builder, bound, {}};
-  std::string origin;
-  for (size_t s = 0; s < steps_.size(); ++s) {
-    if (!origins_[s].empty()) origin = origins_[s];
-    try {
-      for (const ValueId v : steps_[s].step(replay)) replay.values.push_back(v);
-    } catch (const onnx::Refusal& refusal) {
-      throw onnx::Refusal(of_step(refusal.error(), steps_[s].what, origin));
-    }
-  }
+  Replay replay{builder, bound};
+  run_steps(steps_, replay);
   std::set<std::string> names;
   for (const auto& [number, name] : outputs_) {
     if (!names.insert(name).second)
