@@ -249,6 +249,15 @@ struct CompileOptions {
   std::function<void(const CompileProgress&)> progress;
 };
 
+/// What the page of a plan shows beside the plan.
+struct PageOptions {
+  /// Runs the model on this machine, on random inputs, for the times of its kernels; about a
+  /// second.
+  bool measure = false;
+  /// A plan's file, NAME.plan, that the model's plan is compared with; empty: none.
+  std::string compare_with = {};
+};
+
 struct LoadOptions {
   int threads = 0;  ///< as in CompileOptions
   std::optional<ThreadPool> pool;
@@ -297,8 +306,8 @@ class Executable {
   Status save(const std::string& path) const;
   /// Writes the plan as a page for a browser (docs/explain-page.md), complete or not at all. It
   /// lacks the programs and code of kernels: see the function of that name. kInvalidInput for an
-  /// artefact that was written without an explanation.
-  Status save_page(const std::string& path) const;
+  /// artefact that was written without an explanation, and where it is to be compared.
+  Status save_page(const std::string& path, const PageOptions& options = {}) const;
 
  private:
   struct Impl;
@@ -313,7 +322,8 @@ Result<Executable> compile(const Model& model, const CompileOptions& options = {
 Result<Executable> compile(const std::string& path, const CompileOptions& options = {});
 /// The page of a model's plan with the programs and code of its kernels, which are made for it once
 /// more: `cache_dir` is not used.
-Status save_page(const Model& model, const std::string& path, const CompileOptions& options = {});
+Status save_page(const Model& model, const std::string& path, const CompileOptions& options = {},
+                 const PageOptions& page = {});
 /// Loads a .weft artefact.
 Result<Executable> load(const std::string& path, const LoadOptions& options = {});
 

@@ -375,7 +375,7 @@ void Executable::save(const std::filesystem::path& path) const {
   raise(saved.error());
 }
 
-void Executable::save_page(const std::filesystem::path& path) const {
+void Executable::save_page(const std::filesystem::path& path, const weft::PageOptions& page) const {
   const weft::Executable executable = last();
   weft::CompileOptions options = options_;
   weft::CancellationToken cancel;
@@ -384,8 +384,8 @@ void Executable::save_page(const std::filesystem::path& path) const {
     options.shapes[input.name] = input.shape;
   weft::Status saved;
   run_interruptibly(cancel, [&] {
-    saved = model_ ? weft::save_page(*model_, path.string(), options)
-                   : executable.save_page(path.string());
+    saved = model_ ? weft::save_page(*model_, path.string(), options, page)
+                   : executable.save_page(path.string(), page);
   });
   check(saved);
 }

@@ -58,7 +58,7 @@ class Executable {
   const weft::Executable& last() const;
   void save(const std::filesystem::path& path) const;
   /// The plan of that binding as a page; with its kernels' code where there is a model to compile.
-  void save_page(const std::filesystem::path& path) const;
+  void save_page(const std::filesystem::path& path, const weft::PageOptions& page) const;
 
  private:
   struct Frame;

@@ -162,15 +162,24 @@ NB_MODULE(_weft, m) {
            "runtime run.")
       .def(
           "explain",
-          [](const Executable& e, const std::optional<std::filesystem::path>& html) {
-            if (html) e.save_page(*html);
+          [](const Executable& e, const std::optional<std::filesystem::path>& html, bool measure,
+             const std::optional<std::filesystem::path>& compare) {
+            if (html) {
+              e.save_page(*html, {measure, compare ? compare->string() : ""});
+            } else if (measure || compare) {
+              weft_python::raise_invalid("measure= and compare= are for the page: html=");
+            }
             return weft_python::text_of(e.last().explanation());
           },
-          nb::kw_only(), "html"_a = nb::none(),
-          nb::sig("def explain(self, *, html: str | os.PathLike[str] | None = None) -> str"),
+          nb::kw_only(), "html"_a = nb::none(), "measure"_a = false, "compare"_a = nb::none(),
+          nb::sig("def explain(self, *, html: str | os.PathLike[str] | None = None, "
+                  "measure: bool = False, compare: str | os.PathLike[str] | None = None) -> str"),
           "The plan of the binding used last, as `weft explain` prints it: kernels, what is in\n"
           "each, and why the edges between them were cut. With html=, the path of a file, it is\n"
-          "also written there as a page for a browser.")
+          "also written there as a page for a browser; with measure=True that runs the model on\n"
+          "random inputs for about a second, and shows measured times (microseconds) beside the\n"
+          "predicted ones; with compare=, the path of a plan (NAME.plan), it shows what changed\n"
+          "since that plan.")
       .def(
           "explain_json",
           [](const Executable& e) { return weft_python::text_of(e.last().explanation_json()); },

@@ -128,21 +128,30 @@ Status written(const weft::Result<std::string>& page, const std::string& path) {
   return status.ok() ? Status() : Status(to_public(status.error()));
 }
 
-weft::Result<std::string> page_of(const weft::ModelSource& source, const CompileOptions& options) {
+weft::PageOptions internal_options(const PageOptions& options) {
+  return {options.measure, options.compare_with};
+}
+
+weft::Result<std::string> page_of(const weft::ModelSource& source, const CompileOptions& options,
+                                  const PageOptions& page) {
   WEFT_ASSIGN_OR_RETURN(weft::CompileOptions internal, internal_options(options));
   internal.cache_dir.clear();
+  if (page.measure) WEFT_RETURN_IF_ERROR(weft::check_can_measure(internal));
   WEFT_ASSIGN_OR_RETURN(const auto compilation, weft::compile_model(source, internal));
-  return weft::page_of_compilation(*compilation);
+  return weft::page_of_compilation(*compilation, internal_options(page));
 }
 
 }  // namespace
 
-Status save_page(const Model& model, const std::string& path, const CompileOptions& options) {
-  return written(page_of(Bridge::source_of(model), options), path);
+Status save_page(const Model& model, const std::string& path, const CompileOptions& options,
+                 const PageOptions& page) {
+  return written(page_of(Bridge::source_of(model), options, page), path);
 }
 
-Status Executable::save_page(const std::string& path) const {
-  return written(weft::explanation_page({impl_->first(), {}, {}, {}}), path);
+Status Executable::save_page(const std::string& path, const PageOptions& options) const {
+  const int threads = impl_->pool == nullptr ? 1 : impl_->pool->threads();
+  return written(
+      weft::page_of_executable(impl_->programs.front(), threads, internal_options(options)), path);
 }
 
 std::vector<TargetInfo> targets() {

@@ -24,17 +24,20 @@ Result<MeasuredTimes> measure(ReadyModel& model) {
   return times;
 }
 
-Result<MeasuredTimes> measure_compiled(const Compilation& c, const ModelRequest& request) {
+Result<MeasuredTimes> measure_compiled(const Compilation& c, const GivenInputs& inputs) {
   ReadyModel ready;
   WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(c.program, c.options.threads));
-  WEFT_ASSIGN_OR_RETURN(ready.inputs,
-                        program_inputs(c.imported.inputs, c.program.inputs, request.inputs));
+  WEFT_ASSIGN_OR_RETURN(ready.inputs, program_inputs(c.imported.inputs, c.program.inputs, inputs));
   return measure(ready);
 }
 
+Status check_holds_plans(const PageOptions& options) {
+  if (options.compare_with.empty()) return {};
+  return invalid_input("a comparison needs the model: an artefact holds one plan");
+}
+
 Result<std::string> page_of_artefact(const ModelRequest& request, const PageOptions& options) {
-  if (!options.compare_with.empty())
-    return invalid_input("--compare needs the model: an artefact holds one plan");
+  WEFT_RETURN_IF_ERROR(check_holds_plans(options));
   if (options.measure) {
     WEFT_ASSIGN_OR_RETURN(ReadyModel ready, prepare_model(request));
     WEFT_ASSIGN_OR_RETURN(MeasuredTimes times, measure(ready));
@@ -54,28 +57,45 @@ Result<std::string> page_of_model(const ModelRequest& request, const PageOptions
   if (is_artefact(request.model)) return page_of_artefact(request, options);
   WEFT_ASSIGN_OR_RETURN(CompileOptions compile, options_for_target(request));
   compile.cache_dir.clear();
-  if (options.measure && compile.device && compile.device->is_gpu()) {
-    if (const auto device = open_cuda_device(); !device.ok()) return device.error();
-    compile.device_code = true;
+  if (options.measure) {
+    WEFT_RETURN_IF_ERROR(check_can_measure(compile));
+    compile.device_code = compile.device && compile.device->is_gpu();
   }
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(request.model, compile));
-  PageContent content{c->program, {}, {}, {}};
-  WEFT_ASSIGN_OR_RETURN(content.texts, kernel_texts(*c));
+  return page_of_compilation(*c, options, request.inputs);
+}
+
+Result<std::string> page_of_compilation(const Compilation& c, const PageOptions& options,
+                                        const GivenInputs& inputs) {
+  PageContent content{c.program, {}, {}, {}};
+  WEFT_ASSIGN_OR_RETURN(content.texts, kernel_texts(c));
   if (options.measure) {
-    WEFT_ASSIGN_OR_RETURN(content.measured, measure_compiled(*c, request));
+    WEFT_ASSIGN_OR_RETURN(content.measured, measure_compiled(c, inputs));
   }
   if (!options.compare_with.empty()) {
     WEFT_ASSIGN_OR_RETURN(const PlanComparison comparison,
-                          compare_with_plan(*c, options.compare_with));
+                          compare_with_plan(c, options.compare_with));
     content.comparison_json = comparison_json(comparison);
   }
   return explanation_page(content);
 }
 
-Result<std::string> page_of_compilation(const Compilation& c) {
-  PageContent content{c.program, {}, {}, {}};
-  WEFT_ASSIGN_OR_RETURN(content.texts, kernel_texts(c));
-  return explanation_page(content);
+Status check_can_measure(const CompileOptions& options) {
+  if (!options.device || !options.device->is_gpu()) return {};
+  const auto device = open_cuda_device();
+  return device.ok() ? Status() : Status(device.error());
+}
+
+Result<std::string> page_of_executable(std::shared_ptr<const Executable> executable, int threads,
+                                       const PageOptions& options) {
+  WEFT_RETURN_IF_ERROR(check_holds_plans(options));
+  const Program& program = executable->program();
+  if (!options.measure) return explanation_page({program, {}, {}, {}});
+  ReadyModel ready;
+  WEFT_ASSIGN_OR_RETURN(ready.inputs, artefact_inputs(program.inputs, {}));
+  WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(executable, threads));
+  WEFT_ASSIGN_OR_RETURN(MeasuredTimes times, measure(ready));
+  return explanation_page({program, {}, std::move(times), {}});
 }
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "driver/prepare_model.h"
@@ -17,7 +18,16 @@ struct PageOptions {
 Result<std::string> page_of_model(const ModelRequest& request, const PageOptions& options);
 
 /// The page of a compilation with all that is known of its kernels, which must have been made
-/// without a cache: kernels from there have code but no instructions to show.
-Result<std::string> page_of_compilation(const Compilation& c);
+/// without a cache: kernels from there have code but no instructions to show. To be measured, it
+/// runs on `inputs`.
+Result<std::string> page_of_compilation(const Compilation& c, const PageOptions& options = {},
+                                        const GivenInputs& inputs = {});
+
+/// Of a model that is to be measured: kMissingDevice where what it is compiled for is not here.
+Status check_can_measure(const CompileOptions& options);
+
+/// The page of a program that is loaded, by a run of `threads`.
+Result<std::string> page_of_executable(std::shared_ptr<const Executable> executable, int threads,
+                                       const PageOptions& options);
 
 }  // namespace weft

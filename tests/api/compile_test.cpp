@@ -165,7 +165,7 @@ TEST_F(Compile, TellsHowFarItIs) {
 }
 
 TEST_F(Compile, EndsWhenItIsCancelled) {
-  for (const std::string at : {"simplify", "lower", "generate"}) {
+  for (const std::string at : {"simplify", "plan", "lower", "generate"}) {
     weft::CancellationToken token;
     weft::CompileOptions options;
     options.cancel = &token;
@@ -202,6 +202,8 @@ TEST_F(Compile, WritesItsPlanAsAPage) {
   EXPECT_THAT(brief, HasSubstr("\"texts\":[]"));
   EXPECT_EQ(model->save_page("/no/such/folder/x.html").error().code,
             weft::ErrorCode::kInvalidInput);
+  EXPECT_EQ(model->save_page(path("x.html"), {.compare_with = path("m.plan")}).error().code,
+            weft::ErrorCode::kInvalidInput);
 
   const auto source = weft::Model::open(path("m.onnx"));
   ASSERT_TRUE(source.ok()) << source.error().message;
@@ -212,6 +214,30 @@ TEST_F(Compile, WritesItsPlanAsAPage) {
   options.bind.clear();
   EXPECT_EQ(weft::save_page(*source, path("unbound.html"), options).error().code,
             weft::ErrorCode::kInvalidInput);
+}
+
+TEST_F(Compile, MeasuresForAPageAndComparesItsPlan) {
+  const auto source = weft::Model::open(path("m.onnx"));
+  ASSERT_TRUE(source.ok()) << source.error().message;
+  weft::CompileOptions options;
+  options.bind["N"] = kWidth;
+  ASSERT_TRUE(weft::save_page(*source, path("plain.html"), options).ok());
+  EXPECT_THAT(text_of_file(path("plain.html")), ::testing::Not(HasSubstr("\"run_us\":")));
+  weft::Status saved = weft::save_page(*source, path("m.html"), options, {.measure = true});
+  ASSERT_TRUE(saved.ok()) << saved.error().message;
+  EXPECT_THAT(text_of_file(path("m.html")), HasSubstr("\"run_us\":"));
+  saved = weft::save_page(*source, path("m.html"), options, {.compare_with = path("no.plan")});
+  EXPECT_EQ(saved.error().code, weft::ErrorCode::kInvalidInput);
+  EXPECT_THAT(saved.error().message, HasSubstr("no.plan"));
+
+  const auto model = compile();
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  ASSERT_TRUE(model->save(path("m.weft")).ok());
+  const auto loaded = weft::load(path("m.weft"));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  saved = loaded->save_page(path("m.html"), {.measure = true});
+  ASSERT_TRUE(saved.ok()) << saved.error().message;
+  EXPECT_THAT(text_of_file(path("m.html")), HasSubstr("\"run_us\":"));
 }
 
 TEST(Targets, NameTheOnesThatCompileTakes) {
