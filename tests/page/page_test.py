@@ -191,7 +191,15 @@ def test_holds_a_thousand_kernels(browser, tmp_path):
     model = write_chain(tmp_path / "m.onnx", [f"n{i}" for i in range(1000)])
     page = explain(model, tmp_path / "page.html", "--plan", "none")
     browser.open(page)
-    assert browser.js("document.querySelectorAll('#kernel-rows tr').length") == 1000
+    rows = "document.querySelectorAll('#kernel-rows tr').length"
+    assert 0 < browser.js(rows) <= 1000
+    assert browser.js(f"""(async () => {{
+        while ({rows} < 1000) await new Promise(done => setTimeout(done, 10));
+        return {rows};
+    }})()""") == 1000
+    assert browser.complaints() == []
+    browser.open(page, "#kernel-998")
+    assert browser.js("document.querySelector('#kernel-rows tr.selected').id") == "kernel-998"
     assert page.stat().st_size < 2_000_000
 
 

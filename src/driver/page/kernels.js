@@ -18,8 +18,11 @@ const kColumns = [
 const kListed = {
   column: 'us',
   falling: true,
-  selected: null
+  selected: null,
+  order: []
 };
+/** Rows that are there at once. The others follow when the page has been drawn. */
+const kFirstRows = 150;
 
 function bestTime(kernel) {
   return kernel.measuredUs === null ? kernel.us : kernel.measuredUs;
@@ -83,9 +86,19 @@ function sortedKernels() {
   });
 }
 
+/** The next rows of the list; all that it lacks, if no count is given. */
+function addKernelRows(count = Infinity) {
+  const rows = byId('kernel-rows'), at = rows.children.length, most = costliest();
+  if (at === kListed.order.length) return;
+  rows.append(...kListed.order.slice(at, at + count).map((k) => kernelRow(k, most)));
+  markSelectedRow();
+}
+
 function fillKernelList() {
-  const most = costliest();
-  byId('kernel-rows').replaceChildren(...sortedKernels().map((k) => kernelRow(k, most)));
+  kListed.order = sortedKernels();
+  byId('kernel-rows').replaceChildren();
+  addKernelRows(kFirstRows);
+  requestAnimationFrame(() => setTimeout(addKernelRows));
   for (const head of document.querySelectorAll('#kernel-list th')) {
     const sorted = head.dataset.key === kListed.column;
     head.setAttribute('aria-sort', !sorted ? 'none' : kListed.falling ? 'descending' : 'ascending');
@@ -108,7 +121,7 @@ function markSelectedRow() {
 
 /** The kernel above or below the selected one in the list. */
 function stepInList(by) {
-  const order = sortedKernels();
+  const order = kListed.order;
   const at = order.indexOf(kListed.selected);
   const next = order[Math.max(0, Math.min(order.length - 1, at + by))];
   if (next) go(next.id);
@@ -119,6 +132,7 @@ function selectKernel(kernel, scroll) {
   markSelectedRow();
   byId('kernel-detail').replaceChildren(...kernelDetail(kernel));
   if (!scroll) return;
+  addKernelRows();
   const row = byId(kernel.id), box = byId('kernel-list');
   byId('kernels').scrollIntoView();
   box.scrollTop = row.offsetTop - box.clientHeight / 3;
@@ -138,6 +152,7 @@ function buildKernels() {
             el('table', {}, el('thead', {}, el('tr', {}, head)), el('tbody', {id: 'kernel-rows'}))),
          el('div', {id: 'kernel-detail', class: 'box detail'})));
   fillKernelList();
-  const first = sortedKernels()[0];
+  addEventListener('beforeprint', () => addKernelRows());
+  const first = kListed.order[0];
   if (first) selectKernel(first, false);
 }

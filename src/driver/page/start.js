@@ -56,13 +56,13 @@ function start() {
   document.title = name + ' – weft explain';
   buildSummary();
   buildGraph();
+  if (kNodes.length > 0) drawGraph();
   buildKernels();
   buildTimeline();
   buildArena();
   buildComparison();
   buildNavigation();
   buildSearch();
-  if (kNodes.length > 0) drawGraph();
   addEventListener('hashchange', onHashChange);
   addEventListener('keydown', onKey);
   requestAnimationFrame(follow);  // after the browser went where the address says
