@@ -218,3 +218,26 @@ def test_sizes_that_no_axis_has_alone(counter):
         x = torch.randn(2 * n, 6)
         close(compiled(x, n + 1), function(x, n + 1))
     assert not counter.left
+
+
+def test_a_part_that_fails_for_some_shapes_runs_in_torch_for_these(counter, monkeypatch):
+    from weft.torch import part_module
+
+    run = part_module.PartModule._run
+
+    def fails_for_three(self, args):
+        if any(isinstance(t, torch.Tensor) and t.shape[0] == 3 for t in args):
+            raise weft.Unsupported("three rows")
+        return run(self, args)
+
+    monkeypatch.setattr(part_module.PartModule, "_run", fails_for_three)
+    function = lambda x, n: (x.reshape(-1, 2).sum(1), torch.arange(n) + x.shape[0], x[:, 1:] * n)
+    compiled = torch.compile(function, backend=counter, dynamic=True)
+    for rows, n in [(2, 4), (3, 5), (4, 4), (3, 7)]:
+        x = torch.randn(rows, 6)
+        close(compiled(x, n), function(x, n))
+    assert not counter.left
+    (part,) = counter.explanations[0].parts
+    assert len(part.left) == 1
+    assert part.left[0].endswith("stay with torch for inputs of [3, 6]: three rows")
+    assert part.left[0] in str(counter.explanations[0])

@@ -64,8 +64,11 @@ def _make_modules(
             part.module = PartModule(part, sizes, constants, weights, options)
         except (Refused, weft.Error) as error:
             if isinstance(error, weft.Internal):
-                raise
-            refusals.update({node: str(error) for node in named_in(str(error), part.nodes)})
+                log.warning("a defect of weft, around which torch runs the calls: %s", error)
+            for node in named_in(str(error), part.nodes):
+                refusals[node] = str(error)
+                picks = [user for user in node.users if user.target is operator.getitem]
+                refusals.update(dict.fromkeys(picks, ""))
             return True
     return False
 

@@ -37,6 +37,7 @@ class GraphExplanation:
             f"{len(self.left)} calls by torch"
         ]
         lines += [f"  {each.target} ({each.name}) stays: {each.reason}" for each in self.left]
+        lines += [f"  {told}" for part in self.parts for told in part.left]
         return "\n".join(lines)
 
 

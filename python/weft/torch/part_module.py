@@ -1,21 +1,24 @@
 """A part of a graph, compiled when it first runs."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
-from torch.utils.dlpack import to_dlpack
 
 import weft
 from weft import _weft
 from weft.torch.constant import constant
-from weft.torch.extents import dim_of, dims_of, source_of, strides_of, symbols_of
+from weft.torch.eager_part import eager_part
+from weft.torch.extents import dims_of, source_of, strides_of, symbols_of
 from weft.torch.lowering import Emitter, Value, lower, type_name
 from weft.torch.options import Options
 from weft.torch.partition import Part
 from weft.torch.refused import Refused
+
+log = logging.getLogger("weft.torch")
 
 #: Times that frozen weights may change before they are read as inputs.
 _REFREEZES = 3
@@ -39,8 +42,8 @@ class _Signature:
                 if isinstance(tensor, torch.Tensor):
                     wanted |= symbols_of(dims_of(tensor.shape)) | symbols_of(strides_of(tensor))
             for read in node.all_input_nodes:
-                if isinstance(read.meta.get("val"), torch.SymInt):
-                    wanted |= symbols_of([dim_of(read.meta["val"])])
+                if isinstance(read.meta.get("val"), (torch.SymInt, torch.SymFloat)):
+                    wanted |= symbols_of([read.meta["val"].node.expr])
         for i, node in enumerate(part.inputs):
             for axis, extent in enumerate(node.meta["val"].shape):
                 dim = self.shapes[i][axis]
@@ -101,6 +104,10 @@ class PartModule(torch.nn.Module):
         self._freezes = 0
         self._read = list(range(len(part.inputs)))
         self._allocate = self._allocator()
+        self._eager: Any = None
+        self._left: set[tuple[torch.Size, ...]] = set()
+        #: What was left to torch when shapes were bound, and why.
+        self.left: list[str] = []
         self.executable: Any = None
         self._emit({i: None for i in self._constants})  # raises what is wrong with it
 
@@ -110,14 +117,45 @@ class PartModule(torch.nn.Module):
         return self._signature.size_nodes
 
     def forward(self, *args: Any) -> tuple[torch.Tensor, ...]:
+        if self._left and self._shapes_of(args) in self._left:
+            return self._eager(args)
+        try:
+            return self._run(args)
+        except (weft.Unsupported, weft.InvalidInput, weft.Internal) as error:
+            return self._leave_to_torch(args, error)
+
+    def _run(self, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
         if self.executable is None or self._is_stale(args):
             self._compile(args)
         outputs = self._allocate(args)
-        inputs = [to_dlpack(args[i]) for i in self._read]
+        inputs = [args[i] for i in self._read]
         if self._signature.extra:
-            inputs += map(to_dlpack, _tensors_of_sizes(args[len(self._part.inputs) :]))
-        self.executable.run_into([to_dlpack(output) for output in outputs], *inputs)
+            inputs += _tensors_of_sizes(args[len(self._part.inputs) :])
+        self.executable.run_into(outputs, *inputs)
         return outputs
+
+    def _shapes_of(self, args: Sequence[Any]) -> tuple[torch.Size, ...]:
+        return tuple(args[i].shape for i in range(len(self._part.inputs)))
+
+    def _leave_to_torch(self, args: Sequence[Any], error: Exception) -> tuple[torch.Tensor, ...]:
+        """What showed only when these shapes were bound: torch runs the part for them."""
+        level = logging.WARNING if isinstance(error, weft.Internal) else logging.INFO
+        names = ", ".join(dict.fromkeys(str(node.target) for node in self._part.nodes))
+        shapes = self._shapes_of(args)
+        told = ", ".join(str(list(shape)) for shape in shapes)
+        self.left.append(f"{names} stay with torch for inputs of {told}: {error}")
+        log.log(level, "%s", self.left[-1])
+        if self._eager is None:
+            self._eager = eager_part(self._part, self._source_of_symbol)
+        self._left.add(shapes)
+        return self._eager(args)
+
+    def _source_of_symbol(self, name: str) -> str:
+        """Where a call's arguments have the size."""
+        if name in self._signature.places:
+            i, axis = self._signature.places[name]
+            return f"args[{i}].shape[{axis}]"
+        return f"args[{len(self._part.inputs) + self._signature.extra.index(name)}]"
 
     def _is_stale(self, args: Sequence[Any]) -> bool:
         for i, tensor, version in self._frozen:
@@ -129,7 +167,7 @@ class PartModule(torch.nn.Module):
         return False
 
     def _compile(self, args: Sequence[Any]) -> None:
-        self._frozen = []
+        self._frozen, self.executable = [], None
         if self._options.freeze and self._freezes < _REFREEZES:
             self._freezes += 1
             for i in self._static:
@@ -158,9 +196,8 @@ class PartModule(torch.nn.Module):
 
     def _allocator(self) -> Any:
         """Makes the outputs of a call from its arguments."""
-        places = self._signature.places
-        count = len(self._part.inputs)
-        lines, used, made = [], set(), []
+        used: set[str] = set()
+        made = []
         for node in self._part.outputs:
             tensor = node.meta["val"]
             shape, strides = dims_of(tensor.shape), strides_of(tensor)
@@ -172,12 +209,7 @@ class PartModule(torch.nn.Module):
             steps = ", ".join(source_of(stride) for stride in strides)
             tuples = f"({sizes},), ({steps},)" if shape else "(), ()"
             made.append(f"torch.empty_strided({tuples}, dtype={tensor.dtype})")
-        for name in sorted(used):
-            if name in places:
-                i, axis = places[name]
-                lines.append(f"  {name} = args[{i}].shape[{axis}]")
-            else:
-                lines.append(f"  {name} = args[{count + self._signature.extra.index(name)}]")
+        lines = [f"  {name} = {self._source_of_symbol(name)}" for name in sorted(used)]
         source = "\n".join(["def allocate(args):", *lines, f"  return ({', '.join(made)},)"])
         scope: dict[str, Any] = {"torch": torch}
         exec(source, scope)

@@ -1,5 +1,6 @@
 """Which parts of a graph weft compiles, and what stays with torch."""
 
+import logging
 import operator
 import re
 from collections.abc import Iterable
@@ -12,8 +13,13 @@ from torch import fx
 import weft
 from weft.torch.extents import dims_of
 from weft.torch.lowering import Emitter, lower_node, type_name
-from weft.torch.lowering.registry import is_number
+from weft.torch.lowering.registry import is_number, subgraph_of
 from weft.torch.refused import Refused
+
+log = logging.getLogger("weft.torch")
+
+#: What a lowering raises that did not expect what it was given: torch runs the call.
+_DEFECTS = (weft.Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 #: What torch does by looking at the same memory in another way.
 _VIEWS = {
@@ -51,6 +57,9 @@ def find_refusals(graph: fx.Graph) -> dict[fx.Node, str]:
                 continue
             except Refused as reason:
                 refusals[node] = str(reason)
+            except _DEFECTS as error:
+                log.warning("a defect of weft's lowering of %s: %r", node.target, error)
+                refusals[node] = f"weft's lowering of it fails: {error!r}"
         try:
             values[node] = trial_value(e, node)
         except Refused:
@@ -108,7 +117,7 @@ def _close(part: Part) -> Part:
         read: None
         for node in part.nodes
         for read in node.all_input_nodes
-        if read not in inside and not is_number(read)
+        if read not in inside and not is_number(read) and subgraph_of(read) is None
     }
     part.inputs = list(inputs)
     part.outputs = [

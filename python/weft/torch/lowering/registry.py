@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+import torch._higher_order_ops  # registers them
 from torch import fx
+from torch._ops import HigherOrderOperator
 from torch.fx.experimental.proxy_tensor import py_sym_types
 from torch.fx.node import map_aggregate
 
@@ -27,6 +29,9 @@ def lowers(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             found = getattr(getattr(torch.ops, namespace), packet, None)
             if found is None:
                 continue  # another version of torch
+            if isinstance(found, HigherOrderOperator):
+                _lowerings[found] = function
+                continue
             overloads = overload or found.overloads()
             for each in overloads:
                 if hasattr(found, each):
@@ -39,6 +44,16 @@ def lowers(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def is_number(node: fx.Node) -> bool:
     """Whether a node makes a number, which torch computes."""
     return isinstance(node.meta.get("val"), (int, float, *py_sym_types))
+
+
+def subgraph_of(node: fx.Node) -> fx.GraphModule | None:
+    """The graph of a branch or a loop's body, where a node names one."""
+    if node.op != "get_attr":
+        return None
+    found: Any = node.graph.owning_module
+    for name in str(node.target).split("."):
+        found = getattr(found, name, None)
+    return found if isinstance(found, fx.GraphModule) else None
 
 
 def check_types(node: fx.Node) -> None:
@@ -69,9 +84,15 @@ def lower_node(e: Emitter, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
         if isinstance(arg, fx.Node):
             if arg in values:
                 return values[arg]
+            if (subgraph := subgraph_of(arg)) is not None:
+                return subgraph
             number = arg.meta.get("val")
             if isinstance(number, (int, torch.SymInt)) and not isinstance(number, bool):
                 return dim_of(number)
+            if isinstance(number, torch.SymFloat):
+                return number.node.expr
+            if isinstance(number, torch.Tensor):
+                raise Refused(f"it reads {arg.name}, whose sizes or type weft does not have")
             raise Refused(f"{arg.name} is a number that the run computes")
         return arg
 
@@ -96,4 +117,13 @@ def lower(e: Emitter, nodes: list[fx.Node], values: dict[fx.Node, Any]) -> None:
         values[node] = lower_node(e, node, values)
 
 
-__all__ = ["Value", "check_types", "is_number", "lower", "lower_node", "lowers", "made_by"]
+__all__ = [
+    "Value",
+    "check_types",
+    "is_number",
+    "lower",
+    "lower_node",
+    "lowers",
+    "made_by",
+    "subgraph_of",
+]
