@@ -9,7 +9,16 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Max, Mod, PythonMod
+from torch.utils._sympy.functions import (
+    CleanDiv,
+    FloorDiv,
+    FloorToInt,
+    Max,
+    Mod,
+    PythonMod,
+    ToFloat,
+    TruncToInt,
+)
 
 from weft import Extent
 from weft.torch.refused import Refused
@@ -20,7 +29,41 @@ Dim = int | sympy.Expr
 def dim_of(value: Any) -> Dim:
     """An int, or a SymInt's expression."""
     expression = value.node.expr if isinstance(value, torch.SymInt) else value
+    if isinstance(expression, sympy.Expr) and expression.has(ToFloat):
+        expression = expression.replace(_is_rounded, _in_integers)
     return plain(expression)
+
+
+#: Of numerator and denominator, up to which products of floats are exact and rounding does what
+#: integers do.
+_MOST = 2**10
+
+
+def _is_rounded(e: sympy.Expr) -> bool:
+    """floor or trunc of a size, which is no less than 0, times a fraction of a power of two."""
+    return isinstance(e, (TruncToInt, FloorToInt)) and _ratio_of(e.args[0]) is not None
+
+
+def _ratio_of(e: sympy.Expr) -> sympy.Rational | None:
+    ratio = sympy.Integer(1)
+    sizes = 0
+    for factor in sympy.Mul.make_args(e):
+        if isinstance(factor, ToFloat):
+            sizes += 1
+        elif factor.is_number and factor.is_real:
+            ratio *= sympy.Rational(factor)
+        else:
+            return None
+    exact = ratio.p > 0 and ratio.p <= _MOST and ratio.q <= _MOST
+    return ratio if sizes == 1 and exact else None
+
+
+def _in_integers(e: sympy.Expr) -> sympy.Expr:
+    """TruncToInt(0.5 * ToFloat(s))  ->  s // 2"""
+    ratio = _ratio_of(e.args[0])
+    (size,) = [f.args[0] for f in sympy.Mul.make_args(e.args[0]) if isinstance(f, ToFloat)]
+    assert ratio is not None
+    return size * ratio.p if ratio.q == 1 else FloorDiv(size * ratio.p, sympy.Integer(ratio.q))
 
 
 def dims_of(values: Iterable[Any]) -> tuple[Dim, ...]:

@@ -3,6 +3,7 @@
 # These register what they lower.
 from weft.torch.lowering import (  # noqa: F401
     attention,
+    control_flow,
     convolution,
     indexing,
     pointwise,

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from weft.torch.extents import Dim, floor_div, product
 from weft.torch.lowering.emitter import Emitter, Value
 from weft.torch.lowering.registry import lowers
 from weft.torch.refused import Refused
@@ -10,10 +11,24 @@ from weft.torch.refused import Refused
 _HEADS = ((0, 1), (0, 1))
 
 
+def _product(
+    e: Emitter, a: Value, b: Value, contract: tuple[list[int], list[int]],
+    shape: tuple[Dim, ...],
+) -> Value:  # fmt: skip
+    """[N, H, rows, …] by [N, H or fewer, …]: where several heads of `a` share one of `b`'s, their
+    rows stand one behind another."""
+    if a.shape[1] != b.shape[1]:
+        shared = floor_div(a.shape[1], b.shape[1])
+        rows = product((shared, a.shape[2]))
+        a = e.reshape(a, (a.shape[0], b.shape[1], rows, *a.shape[3:]))
+    return e.reshape(e.dot(a, b, contract, _HEADS), shape)
+
+
 def _scores(e: Emitter, q: Value, k: Value, causal: bool, mask: Value | None, scale: Any) -> Value:
     """[N, H, L, S], in float32 where the operands are halves."""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    scores = e.mul(e.dot(q, k, ([3], [3]), _HEADS), scale)
+    shape = (*q.shape[:3], k.shape[2])
+    scores = e.mul(_product(e, q, k, ([3], [3]), shape), scale)
     if q.dtype in ("float16", "bfloat16"):
         scores = e.convert(scores, "float32")
     if causal:
@@ -45,7 +60,7 @@ def _forward(
     exponents = e.apply("exp", e.sub(scores, largest))
     total = e.reduce("sum", exponents, [3], True)
     weights = e.convert(e.div(exponents, total), q.dtype)
-    result = e.dot(weights, v, ([3], [2]), _HEADS)
+    result = _product(e, weights, v, ([3], [2]), (*q.shape[:3], v.shape[3]))
     log_sum = e.add(e.apply("log", total), largest)
     return result, e.convert(e.reshape(log_sum, q.shape[:3]), e.node_outputs[1][0])
 
@@ -56,6 +71,8 @@ def _backward(
     dropout: float, causal: bool, *, attn_mask: Value | None = None, scale: float | None = None,
 ) -> tuple[Value, Value, Value]:  # fmt: skip
     _checked(dropout)
+    if q.shape[1] != k.shape[1]:
+        raise Refused("its heads share keys")
     scores = _scores(e, q, k, causal, attn_mask, scale)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     wide = scores.dtype

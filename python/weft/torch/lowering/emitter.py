@@ -1,11 +1,13 @@
 """The graph builder with types and shapes at hand."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
+from torch.utils._sympy.functions import IntTrueDiv, ToFloat
 
 from weft import GraphBuilder
 from weft._weft import GraphTensor
@@ -86,6 +88,8 @@ class Emitter:
         return Value(self.b.input(name, dtype, extents), dtype, tuple(shape))
 
     def scalar(self, value: Any, dtype: str) -> Value:
+        if isinstance(value, sympy.Expr) and value.has(ToFloat, IntTrueDiv):
+            return self.convert(self._real(value), dtype)
         if isinstance(value, sympy.Expr) and not value.is_number:
             whole = Value(self.b.value_of(extent_of(value)), "int64", ())
             return self.convert(whole, dtype)
@@ -98,6 +102,21 @@ class Emitter:
         if isinstance(value, float) and "int" in dtype:
             value = int(value)
         return Value(self.b.scalar(dtype, value), dtype, ())
+
+    def _real(self, value: sympy.Expr) -> Value:
+        """What torch computes of sizes in Python's floats."""
+        if value.is_number:
+            return self.scalar(float(value), "float64")
+        parts = [] if isinstance(value, sympy.Symbol) else value.args
+        if isinstance(value, ToFloat):
+            return self.scalar(value.args[0], "float64")
+        if isinstance(value, IntTrueDiv):
+            above, below = (self.scalar(part, "float64") for part in parts)
+            return self.apply("div", above, below)
+        if isinstance(value, (sympy.Add, sympy.Mul)):
+            op = "add" if isinstance(value, sympy.Add) else "mul"
+            return functools.reduce(lambda a, b: self.apply(op, a, b), map(self._real, parts))
+        raise Refused(f"it reads {value}, which weft does not compute")
 
     def full(self, value: Any, dtype: str, shape: Sequence[Dim]) -> Value:
         return self.broadcast(self.scalar(value, dtype), shape)

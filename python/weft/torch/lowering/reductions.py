@@ -68,8 +68,8 @@ def _prod(e: Emitter, x: Value, axes: Any = None, keep: bool = False, **_: Any) 
 def variance(e: Emitter, x: Value, axes: list[int], keep: bool, correction: Any) -> Value:
     centred = e.sub(x, mean(e, x, axes, True))
     total = e.reduce("sum", e.mul(centred, centred), axes, keep)
-    count = e.count(x, axes)
-    return e.div(total, count - (1 if correction is None else correction))
+    count = e.scalar(e.count(x, axes), x.dtype)
+    return e.div(total, e.sub(count, 1 if correction is None else correction))
 
 
 @lowers("aten.var.correction", "aten.var.dim")

@@ -139,13 +139,60 @@ def _slice_scatter(
     source = e.convert(source, x.dtype)
     begin, size = begin_of(start, x.shape[axis]), x.shape[axis]
     if step != 1:
-        raise Refused("it writes a slice with a step")
+        return _write_strided(e, x, source, axis, begin, step)
     after = plain(begin + source.shape[axis])
     parts = [e.slice(x, axis, 0, begin)] if begin != 0 else []
     parts.append(source)
     if after != size:
         parts.append(e.slice(x, axis, after, plain(size - after)))
     return e.concat(parts, axis)
+
+
+def _write_strided(
+    e: Emitter, x: Value, source: Value, axis: int, begin: Dim, step: int
+) -> Value:
+    """Every element looks whether the slice has it, and where."""
+    at = e.sub(e.iota("int64", (x.shape[axis],)), begin)
+    place = e.apply("div", at, e.scalar(step, "int64"))
+    inside = e.apply("and", e.compare("ge", at, 0), e.compare("lt", place, source.shape[axis]))
+    inside = e.apply("and", inside, e.compare("eq", e.mul(place, step), at))
+    last = plain(source.shape[axis] - 1)
+    place = e.apply("min", e.apply("max", place, e.scalar(0, "int64")), e.scalar(last, "int64"))
+    read = Value(e.b.gather(source.tensor, place.tensor, axis), x.dtype, x.shape)
+    column = e.reshape(inside, (x.shape[axis], *[1] * (x.rank - 1 - axis)))
+    return e.select(column, read, x)
+
+
+@lowers("aten.diagonal.default")
+def _diagonal(e: Emitter, x: Value, offset: int = 0, a: int = 0, b: int = 1) -> Value:
+    a, b = a % x.rank, b % x.rank
+    rest = [axis for axis in range(x.rank) if axis not in (a, b)]
+    front = e.permute(x, [a, b, *rest])
+    line = e.iota("int64", (e.shape[-1],))
+    rows, columns = e.add(line, max(-offset, 0)), e.add(line, max(offset, 0))
+    places = e.concat([e.unsqueeze(rows, 1), e.unsqueeze(columns, 1)], 1)
+    made = Value(
+        e.b.gather_nd(front.tensor, places.tensor), x.dtype, (e.shape[-1], *e.shape[:-1])
+    )
+    return e.permute(made, [*range(1, made.rank), 0])
+
+
+@lowers("aten.diagonal_scatter.default")
+def _diagonal_scatter(
+    e: Emitter, x: Value, source: Value, offset: int = 0, a: int = 0, b: int = 1
+) -> Value:
+    a, b = a % x.rank, b % x.rank
+    rest = [axis for axis in range(x.rank) if axis not in (a, b)]
+    order = [a, b, *rest]
+    front = e.permute(x, order)
+    line = e.iota("int64", (source.shape[-1],))
+    rows, columns = e.add(line, max(-offset, 0)), e.add(line, max(offset, 0))
+    places = e.concat([e.unsqueeze(rows, 1), e.unsqueeze(columns, 1)], 1)
+    updates = e.permute(e.convert(source, x.dtype), [source.rank - 1, *range(source.rank - 1)])
+    made = Value(
+        e.b.scatter_nd(front.tensor, places.tensor, updates.tensor, None), x.dtype, front.shape
+    )
+    return e.permute(made, [order.index(axis) for axis in range(x.rank)])
 
 
 @lowers("aten.select_scatter.default")
