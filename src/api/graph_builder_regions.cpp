@@ -1,6 +1,7 @@
 // Loops and branches of the public graph builder.
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
