@@ -6,6 +6,7 @@
 
 #include "cost/operation_cost.h"
 #include "expr/layout.h"
+#include "tile/bfloat_dot.h"
 #include "tile/places.h"
 
 namespace weft {
@@ -326,6 +327,7 @@ StatementPorts::Cost StatementPorts::of(const TileStatement& statement,
   const Tree::Node node = tree.add(statement.value);
   Cost cost{tree.work, node.latency, updates ? std::max(node.carried, 0.0) : 0};
   if (statement.unit == kByteDotUnit) cost.work = cost.work * (3.0 / 8);
+  if (statement.unit == kBFloatDotUnit) cost.work = cost.work * (1.0 / 8);
   if (statement.combiner != TileCombiner::kNone) {
     const Cost reduced = reduce(statement, axes);
     cost.work += reduced.work;

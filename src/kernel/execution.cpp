@@ -41,6 +41,11 @@ void write_element(DType type, const ScalarValue& value, std::byte* at) {
 
 namespace {
 
+/// Of the bits of a bfloat16.
+ScalarValue from_bfloat16(const ScalarValue& bits) {
+  return float_value(DType::kF32, bfloat16_to_float(static_cast<uint16_t>(bits.i)));
+}
+
 ScalarValue fused(const ScalarValue& a, const ScalarValue& b, const ScalarValue& c) {
   if (a.type == DType::kF64) return float_value(a.type, std::fma(a.f, b.f, c.f));
   return float_value(
@@ -82,6 +87,12 @@ ScalarLanes evaluate_pure(const KernelInstruction& in, KernelType type,
         out[l] = fused(operand(0)[l], operand(1)[l], operand(2)[l]);
         break;
       case KernelOp::kDot: {
+        if (type.dtype == DType::kF32) {
+          out[l] = operand(0)[l];
+          for (const size_t at : {2 * l + 1, 2 * l})
+            out[l] = fused(from_bfloat16(operand(1)[at]), from_bfloat16(operand(2)[at]), out[l]);
+          break;
+        }
         int64_t sum = operand(0)[l].i;
         const bool words = operand(2)[0].type == DType::kI16;
         for (size_t j = 0; j < 4; ++j) {

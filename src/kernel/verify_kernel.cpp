@@ -229,14 +229,8 @@ class KernelVerifier {
         return alike && is_float(types[0].dtype) ? Status{}
                                                  : fail("needs three floats of one type");
       }
-      case KernelOp::kDot: {
-        const int32_t bytes = 4 * types[0].lanes;
-        const KernelType right = operand(in, 2);
-        const bool fits =
-            types[0].dtype == DType::kI32 && operand(in, 1) == KernelType{DType::kU8, bytes} &&
-            (right.dtype == DType::kI8 || right.dtype == DType::kI16) && right.lanes == bytes;
-        return fits ? Status{} : fail("needs i32, and u8 and i8 or i16 of four times the lanes");
-      }
+      case KernelOp::kDot:
+        return check_dot(in, types[0]);
       case KernelOp::kBroadcast:
       case KernelOp::kLaneMask:
       case KernelOp::kReduceLanes:
@@ -483,6 +477,20 @@ class KernelVerifier {
     if (in.operands.size() == 2 && operand(in, 1) != a) return fail("operands of different types");
     if (scalar_op_is_predicate(op)) types = {{DType::kBool, a.lanes}};
     return {};
+  }
+
+  Status check_dot(const KernelInstruction& in, KernelType sums) const {
+    const KernelType left = operand(in, 1), right = operand(in, 2);
+    if (sums.dtype == DType::kF32) {
+      const KernelType pairs{DType::kU16, 2 * sums.lanes};
+      return left == pairs && right == pairs ? Status{}
+                                             : fail("needs f32, and u16 of twice the lanes");
+    }
+    const int32_t bytes = 4 * sums.lanes;
+    const bool fits = sums.dtype == DType::kI32 && left == KernelType{DType::kU8, bytes} &&
+                      (right.dtype == DType::kI8 || right.dtype == DType::kI16) &&
+                      right.lanes == bytes;
+    return fits ? Status{} : fail("needs i32, and u8 and i8 or i16 of four times the lanes");
   }
 
   Status check_lanes(const KernelInstruction& in, std::vector<KernelType>& types) const {

@@ -97,6 +97,37 @@ TEST(LowerContraction, BytesAreMultipliedWithWords) {
   expect_dots_of(DType::kI16, "{1,16,3} {0,1,2} {1,1,16} {0,2,2}");
 }
 
+TEST(LowerContraction, BFloat16IsMultipliedTwoAtATime) {
+  for (const Matmul& s :
+       {Matmul{8, 48, 32}, Matmul{13, 61, 37}, Matmul{1, 100, 5}, Matmul{20, 3, 9}}) {
+    HostTensor a = sample(DType::kBF16, {s.m, s.k}, 1), b = sample(DType::kBF16, {s.k, s.n}, 2);
+    for (HostTensor* t : {&a, &b}) {  // whose products' sums are exact
+      for (int64_t i = 0; i < t->size(); ++i) t->set_double(i, std::round(t->at_double(i) * 16));
+    }
+    const std::string text = replaced(R"(
+      kernel k(a: bf16[MM,KK], b: bf16[KK,NN] layout {1,48,PANELS} {0,2,STEPS} {1,1,48} {0,1,2}, out y: f32[MM,NN]) blocks P warps 1 {
+        grid n in NN step 48, m in MM step 8 {
+          seq k in KK step 2 unroll 2 carry acc[m,n]: f32 = 0 @[m=REG_8, n=REG_3-VEC_16] {
+            p[m,n] = sum[k] f32(a[m,k]) * f32(b[k,n]) by dot_bf16 @[m=REG_8, n=REG_3-VEC_16, k=REG_2];
+            acc'[m,n] = acc[m,n] + p[m,n] @[m=REG_8, n=REG_3-VEC_16];
+          }
+          y[m,n] = acc[m,n] @[m=REG_8, n=REG_3-VEC_16];
+        }
+      })",
+                                      {{"MM", std::to_string(s.m)},
+                                       {"KK", std::to_string(s.k)},
+                                       {"NN", std::to_string(s.n)},
+                                       {"STEPS", std::to_string((s.k + 1) / 2)},
+                                       {"PANELS", std::to_string((s.n + 47) / 48)}});
+    expect_lowered(
+        text, {{"a", a}, {"b", b}}, "y",
+        [&](const Coordinates& c) { return dot(a, b, c[0], c[1]); }, 0);
+    const KernelFunction kernel = lower_text(text);
+    EXPECT_GT(count_instructions(kernel, KernelOp::kDot), 0);
+    EXPECT_EQ(count_instructions(kernel, KernelOp::kGather), 0);
+  }
+}
+
 TEST(LowerContraction, PanelPackedInThePrefixOfANest) {
   const HostTensor a = sample(DType::kF32, {20, 37}, 4), b = sample(DType::kF32, {61, 37}, 5);
   const std::string text = R"(

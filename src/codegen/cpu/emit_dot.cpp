@@ -70,9 +70,37 @@ V dot_written_out(const LaneBuilder& k, V sums, V a, V b) {
   return sums;
 }
 
+llvm::Intrinsic::ID dot_of_bfloats(const LaneBuilder& k) {
+  if (!k.isa().avx512bf16) return kNone;
+  switch (k.lanes()) {
+    case 16:
+      return llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512;
+    case 8:
+      return llvm::Intrinsic::x86_avx512bf16_dpbf16ps_256;
+    case 4:
+      return llvm::Intrinsic::x86_avx512bf16_dpbf16ps_128;
+    default:
+      return kNone;
+  }
+}
+
+/// Two products a lane, the second one first as the processor has it.
+V emit_bfloat_dot(const LaneBuilder& k, V sums, V a, V b) {
+  if (const llvm::Intrinsic::ID id = dot_of_bfloats(k); id != kNone) {
+    llvm::Type* pairs = k.with_lanes(2 * k.lanes()).wide(k.b.getBFloatTy());
+    return k.b.CreateIntrinsic(sums->getType(), id,
+                               {sums, k.b.CreateBitCast(a, pairs), k.b.CreateBitCast(b, pairs)});
+  }
+  V left = k.b.CreateBitCast(a, k.int_type(32)), right = k.b.CreateBitCast(b, k.int_type(32));
+  const auto second = [&](V v) { return k.as_f32(k.b.CreateAnd(v, k.integer(32, -65536))); };
+  const auto first = [&](V v) { return k.as_f32(k.b.CreateShl(v, k.integer(32, 16))); };
+  return k.fused(first(left), first(right), k.fused(second(left), second(right), sums));
+}
+
 }  // namespace
 
 V emit_dot(const LaneBuilder& k, V sums, V a, V b) {
+  if (sums->getType()->isFPOrFPVectorTy()) return emit_bfloat_dot(k, sums, a, b);
   if (const llvm::Intrinsic::ID id = dot_of_bytes(k); id != kNone && !has_words(b)) {
     return k.b.CreateIntrinsic(sums->getType(), id, {sums, a, b});
   }

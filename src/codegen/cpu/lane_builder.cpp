@@ -21,6 +21,7 @@ Isa::Isa(const Target& target) : vector_bytes(target.vector_bytes) {
   avx512 =
       has("avx512f") && has("avx512bw") && has("avx512cd") && has("avx512dq") && has("avx512vl");
   avx512vnni = avx512 && has("avx512vnni");
+  avx512bf16 = avx512 && has("avx512bf16");
   vnni = avx512vnni || has("avxvnni");
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "expr/bfloat_products.h"
 #include "expr/integer_products.h"
 #include "lower/core/box_variables.h"
 #include "lower/core/buffers.h"
@@ -10,6 +11,7 @@
 #include "lower/core/index_emission.h"
 #include "lower/core/lanes.h"
 #include "lower/core/statements.h"
+#include "tile/bfloat_dot.h"
 
 namespace weft::lowering {
 
@@ -39,8 +41,39 @@ int64_t reads_of(const TileProgram& program, TileSymbolId symbol) {
   return count;
 }
 
-/// One of the factors: where its bytes lie.
-struct Bytes {
+/// The factors of a product by one of the units.
+struct UnitFactors {
+  ScalarRef left;   ///< the same for all lanes
+  ScalarRef right;  ///< another for each
+  size_t left_side = 0;
+  ScalarRef inside;     ///< null: always
+  ScalarValue outside;  ///< what the left factor is where `inside` does not hold
+  int64_t depth = 0;    ///< products that a lane adds up
+};
+
+/// Of bfloat16 the one is left that does not change from lane to lane.
+std::optional<UnitFactors> factors_of(const TileStatement& product, TileVarId lanes) {
+  if (product.unit == kByteDotUnit) {
+    std::optional<IntegerProduct> bytes = as_integer_product(product.value);
+    if (!bytes) return std::nullopt;
+    return UnitFactors{
+        bytes->left,  bytes->right, 0, bytes->inside, int_value(DType::kU8, bytes->outside),
+        kByteDotDepth};
+  }
+  std::optional<FloatProduct> floats = as_bfloat_product(product.value);
+  if (!floats) return std::nullopt;
+  const auto changes = [&](size_t side) {
+    return std::ranges::any_of(floats->reads[side]->indices,
+                               [&](const IndexExpr& e) { return uses_var(e, lanes); });
+  };
+  const size_t right = changes(1) ? 1 : 0;
+  if (floats->inside && floats->padded_side == right) return std::nullopt;
+  return UnitFactors{floats->reads[1 - right], floats->reads[right],         1 - right,
+                     floats->inside,           float_value(DType::kBF16, 0), kBFloatDotDepth};
+}
+
+/// One of the factors: where its elements lie.
+struct Elements {
   int32_t buffer = -1;
   PreparedIndex offset;
 };
@@ -51,26 +84,28 @@ class DotProduct {
       : w_(w), product_(product), sum_(sum), depth_(product.reduce_axes[0]) {}
 
   bool prepare_factors() {
-    const auto factors = as_integer_product(product_.value);
-    if (!factors) return false;
-    factors_ = *factors;
     std::vector<TileVarId> vars;
     for (const IndexExpr& e : sum_.targets[0].indices) add_box_variables(w_.program, e, &vars);
     sums_ = w_.make_box(vars, w_.place_of(sum_));
     vars.push_back(depth_);
     box_ = w_.make_box(vars, w_.place_of(product_));
     if (box_.vec_axis != sums_.vec_axis || box_.vec_axis < 0 || box_.lanes != sums_.lanes ||
-        box_.axes.back().regs != kByteDotDepth || box_.points() != sums_.points() * kByteDotDepth)
+        box_.axes.back().lanes != 1)
       return false;
     begin_evaluation(w_, box_);
     const TileVarId lanes = box_.axes[static_cast<size_t>(box_.vec_axis)].var;
+    const auto factors = factors_of(product_, lanes);
+    if (!factors || box_.axes.back().regs != factors->depth ||
+        box_.points() != sums_.points() * factors->depth)
+      return false;
+    factors_ = *factors;
     const auto& valid = w_.bindings.valid[static_cast<size_t>(depth_)];
     if (valid && valid->reg != kNoReg) return false;
-    count_ = valid ? valid->count : kByteDotDepth;
+    count_ = valid ? valid->count : factors_.depth;
     return locate(*factors_.left, lanes, 0, &left_) &&
            (factors_.right->type == DType::kI16
                 ? locate_words(*factors_.right)
-                : locate(*factors_.right, lanes, kByteDotDepth, &right_));
+                : locate(*factors_.right, lanes, factors_.depth, &right_));
   }
 
   void emit() {
@@ -86,12 +121,14 @@ class DotProduct {
       const auto n = static_cast<size_t>(number);
       Point at = point;
       at.push_back(0);
-      Reg next = w_.builder.dot(before[n], left_bytes(at, mask != kNoReg), right_bytes(at));
+      const Reg left = left_elements(at, mask != kNoReg), right = right_elements(at);
+      Reg next = w_.builder.dot(before[n], left, right);
       // Predicated off, a carry keeps its value; lanes that have been so since it began are not
       // read.
       if (mask != kNoReg && (n >= masks.size() || masks[n] != mask)) {
-        next = w_.builder.apply(ScalarOp::kSelect,
-                                {to_lanes(w_, mask, box_.lanes), next, before[n]}, DType::kI32);
+        next =
+            w_.builder.apply(ScalarOp::kSelect, {to_lanes(w_, mask, box_.lanes), next, before[n]},
+                             product_.value->type);
       }
       tile.regs[n] = next;
     });
@@ -99,8 +136,8 @@ class DotProduct {
   }
 
  private:
-  /// Whether a factor's four bytes lie side by side, `per_lane` bytes from lane to lane.
-  bool locate(const Scalar& read, TileVarId lanes, int64_t per_lane, Bytes* out) {
+  /// Whether a factor's elements lie side by side, `per_lane` of them from lane to lane.
+  bool locate(const Scalar& read, TileVarId lanes, int64_t per_lane, Elements* out) {
     const auto symbol = static_cast<TileSymbolId>(read.symbol);
     out->buffer = w_.memory.buffer_of[static_cast<size_t>(symbol)];
     if (out->buffer < 0 || !read.operands.empty() || read.fill) return false;
@@ -134,26 +171,34 @@ class DotProduct {
     return in_order;
   }
 
-  Reg right_bytes(const Point& point) {
+  int32_t depth() const { return static_cast<int32_t>(factors_.depth); }
+
+  /// Bytes as they are, of bfloat16 the bits.
+  Reg as_operand(Reg elements) {
+    if (factors_.left->type != DType::kBF16) return elements;
+    return w_.builder.apply(ScalarOp::kBitcast, {elements}, DType::kU16);
+  }
+
+  Reg right_elements(const Point& point) {
     const auto at = affine_at_point(w_, right_.offset, point);
-    return w_.builder.load(right_.buffer, emit_terms(w_, at->terms, at->constant),
-                           static_cast<int32_t>(kByteDotDepth) * box_.lanes);
+    return as_operand(w_.builder.load(right_.buffer, emit_terms(w_, at->terms, at->constant),
+                                      depth() * box_.lanes));
   }
 
   /// `guarded`: rows beyond a tail are computed, too, and may lie outside of the buffer.
-  Reg left_bytes(const Point& point, bool guarded) {
-    const uint64_t axes = box_mask(w_, product_.value->operands[0]);
+  Reg left_elements(const Point& point, bool guarded) {
+    const uint64_t axes = box_mask(w_, product_.value->operands[factors_.left_side]);
     const auto [known, is_new] = broadcast_.try_emplace(project(point, axes), kNoReg);
     if (!is_new) return known->second;
-    const Reg word = four_bytes(point, guarded);
+    const Reg word = as_operand(neighbours(point, guarded));
     std::vector<int32_t> repeated;
-    for (int32_t l = 0; l < 4 * box_.lanes; ++l) repeated.push_back(l % 4);
+    for (int32_t l = 0; l < depth() * box_.lanes; ++l) repeated.push_back(l % depth());
     return known->second = w_.builder.shuffle(word, word, std::move(repeated));
   }
 
-  Reg four_bytes(const Point& point, bool guarded) {
-    const Reg outside =
-        w_.builder.constant({DType::kU8, 4}, int_value(DType::kU8, factors_.outside));
+  Reg neighbours(const Point& point, bool guarded) {
+    const DType type = factors_.left->type;
+    const Reg outside = w_.builder.constant({type, depth()}, factors_.outside);
     Reg condition = kNoReg;
     if (factors_.inside) {
       const auto decided = decide(w_, factors_.inside, point);
@@ -164,14 +209,14 @@ class DotProduct {
     Reg address = emit_terms(w_, at->terms, at->constant);
     if (guarded || condition != kNoReg) address = clamped(point, address);
     const Reg loaded =
-        count_ == kByteDotDepth
-            ? w_.builder.load(left_.buffer, address, 4)
-            : w_.builder.load(left_.buffer, address, 4,
-                              w_.builder.lane_mask(w_.builder.int_constant(count_), 4),
-                              int_value(DType::kU8, 0));
+        count_ == factors_.depth
+            ? w_.builder.load(left_.buffer, address, depth())
+            : w_.builder.load(left_.buffer, address, depth(),
+                              w_.builder.lane_mask(w_.builder.int_constant(count_), depth()),
+                              is_float(type) ? float_value(type, 0) : int_value(type, 0));
     if (condition == kNoReg) return loaded;
-    return w_.builder.apply(ScalarOp::kSelect, {to_lanes(w_, condition, 4), loaded, outside},
-                            DType::kU8);
+    return w_.builder.apply(ScalarOp::kSelect, {to_lanes(w_, condition, depth()), loaded, outside},
+                            type);
   }
 
   /// What is loaded there is not used where it lies outside: any address inside will do.
@@ -190,10 +235,10 @@ class DotProduct {
   const TileStatement& product_;
   const TileStatement& sum_;
   TileVarId depth_;
-  IntegerProduct factors_;
+  UnitFactors factors_;
   Box sums_, box_;
-  int64_t count_ = kByteDotDepth;  ///< of a step that is there: fewer in a tail of the depth
-  Bytes left_, right_;
+  int64_t count_ = 0;  ///< of a step that is there: fewer in a tail of the depth
+  Elements left_, right_;
   std::map<uint64_t, Reg> broadcast_;  ///< by the point's place on the axes of the left factor
 };
 
@@ -204,8 +249,9 @@ bool emit_dot_product(CpuWriter& w, const TileBody& body, size_t first) {
       body[first + 1].kind != TileNode::Kind::kStatement)
     return false;
   const TileStatement &product = body[first].statement, &sum = body[first + 1].statement;
-  if (product.unit != kByteDotUnit || product.combiner != TileCombiner::kSum ||
-      product.reduce_axes.size() != 1 || !adds_to_carry(sum, product.targets[0]))
+  const bool by_unit = product.unit == kByteDotUnit || product.unit == kBFloatDotUnit;
+  if (!by_unit || product.combiner != TileCombiner::kSum || product.reduce_axes.size() != 1 ||
+      !adds_to_carry(sum, product.targets[0]))
     return false;
   const TileSymbolId made = product.targets[0].symbol, carry = sum.targets[0].symbol;
   const auto in_register = [&](TileSymbolId s) {

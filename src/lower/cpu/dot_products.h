@@ -4,12 +4,13 @@
 
 namespace weft::lowering {
 
-/// Writes a product of bytes and its addition to a carry, numbers `first` and `first + 1` of a
-/// body, as dot instructions:
+/// Writes a product of bytes, or of bfloat16, and its addition to a carry, numbers `first` and
+/// `first + 1` of a body, as dot instructions:
 ///     p[m,n] = sum[k] i32(a[m,k]) * i32(b[k,n]) by dot_u8s8;  acc'[m,n] = acc[m,n] + p[m,n];
-/// Four neighbours of the left factor are one number, broadcast to the lanes; those of the right
-/// one lie side by side, lane by lane. False, and nothing written, where they do not: then it is a
-/// sum like any other.
+///     p[m,n] = sum[k] f32(a[m,k]) * f32(b[k,n]) by dot_bf16;  …
+/// Four neighbours of the left factor, two of bfloat16, are one number, broadcast to the lanes;
+/// those of the right one lie side by side, lane by lane. False, and nothing written, where they do
+/// not: then it is a sum like any other.
 bool emit_dot_product(CpuWriter& w, const TileBody& body, size_t first);
 
 }  // namespace weft::lowering

@@ -233,6 +233,36 @@ TEST_P(KernelOps, MultiplyBytesWithAndWithoutAnInstructionForIt) {
   }
 }
 
+/// Products of pairs of bfloat16, whose rounding depends on the order of the additions.
+KernelFunction bfloat_dot_kernel(int32_t lanes) {
+  KernelFunction k;
+  k.name = "bfloat_dot";
+  k.buffers = {make_buffer("sums", DType::kF32, KernelBuffer::Kind::kInput, lanes),
+               make_buffer("a", DType::kBF16, KernelBuffer::Kind::kInput, 2 * lanes),
+               make_buffer("b", DType::kBF16, KernelBuffer::Kind::kInput, 2 * lanes),
+               make_buffer("out", DType::kF32, KernelBuffer::Kind::kOutput, 2 * lanes)};
+  KernelBuilder b(k);
+  b.begin_phase(1);
+  const Reg zero = b.int_constant(0);
+  const auto bits = [&](int32_t buffer) {
+    return b.apply(ScalarOp::kBitcast, {b.load(buffer, zero, 2 * lanes)}, DType::kU16);
+  };
+  const Reg scale = b.constant({DType::kF32, lanes}, float_value(DType::kF32, 1.0 / 3));
+  const Reg sums = b.apply(ScalarOp::kMul, {b.load(0, zero, lanes), scale}, DType::kF32);
+  const Reg once = b.dot(sums, bits(1), bits(2));
+  b.store(3, zero, once);
+  b.store(3, b.int_constant(lanes), b.dot(once, bits(2), bits(1)));
+  b.end_phase();
+  return k;
+}
+
+TEST_P(KernelOps, MultiplyBFloat16WithAndWithoutAnInstructionForIt) {
+  std::vector<Target> machines = machines_for_lanes(GetParam());
+  const size_t own = machines.size();
+  for (size_t m = 0; m < own; ++m) machines.push_back(portable(machines[m]));
+  expect_as_reference(bfloat_dot_kernel(GetParam()), machines);
+}
+
 INSTANTIATE_TEST_SUITE_P(Lanes, KernelOps, ::testing::Values(1, 4, 8, 16));
 
 TEST(KernelControl, LoopsCarryAndBranchesJoin) {
