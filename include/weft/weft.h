@@ -243,6 +243,9 @@ struct CompileOptions {
   std::string cache_dir;
   /// Allow reassociation and substitutions of floating-point arithmetic.
   bool fast_math = false;
+  /// In which type contractions multiply: "model", or "bf16" (on CPUs): their factors are rounded
+  /// to bfloat16, weights when they are compiled; sums stay float32.
+  std::string precision = "model";
   /// Ends the compilation with kInterrupted, between passes and kernels. Must outlive it.
   const CancellationToken* cancel = nullptr;
   /// Called by one thread at a time, not always the same one.

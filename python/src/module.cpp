@@ -29,7 +29,7 @@ namespace {
 struct Settings {
   std::map<std::string, std::vector<int64_t>> shapes;
   std::map<std::string, int64_t> bind;
-  std::string target = "cpu", plan = "auto";
+  std::string target = "cpu", plan = "auto", precision = "model";
   int threads = 0;
   std::string cache_dir;
   bool fast_math = false;
@@ -48,6 +48,7 @@ std::unique_ptr<Executable> compile(weft::Result<weft::Model> model, const Setti
   options.pool = settings.pool;
   options.cache_dir = settings.cache_dir;
   options.fast_math = settings.fast_math;
+  options.precision = settings.precision;
   return std::make_unique<Executable>(check(std::move(model)), std::move(options), settings.kept,
                                       settings.progress);
 }
@@ -118,6 +119,7 @@ NB_MODULE(_weft, m) {
       .def_rw("threads", &Settings::threads)
       .def_rw("cache_dir", &Settings::cache_dir)
       .def_rw("fast_math", &Settings::fast_math)
+      .def_rw("precision", &Settings::precision)
       .def_rw("kept", &Settings::kept)
       .def_rw("pool", &Settings::pool, nb::arg("value").none())
       .def_rw("progress", &Settings::progress, nb::arg("value").none());

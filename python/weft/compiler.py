@@ -45,6 +45,7 @@ def compile(
     threads: int = 0,
     cache_dir: str | os.PathLike[str] | None = None,
     fast_math: bool = False,
+    precision: str = "model",
     max_bindings: int = 16,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> _weft.Executable:
@@ -63,6 +64,8 @@ def compile(
     threads: of a run; 0: the cores that the process may use.
     cache_dir: where compiled models are kept between processes; None: nowhere.
     fast_math: allows reassociation and substitutions of floating-point arithmetic.
+    precision: in which type contractions multiply: "model", or "bf16" (on CPUs): their factors are
+        rounded to bfloat16, weights when they are compiled; sums stay float32.
     progress: called as progress(pass, done, total) when a pass of the compiler begins (0 of 0), and
         for each of its kernels whose code is made. What it raises ends the compilation.
 
@@ -79,6 +82,7 @@ def compile(
     settings.threads = threads
     settings.cache_dir = "" if cache_dir is None else os.fspath(cache_dir)
     settings.fast_math = fast_math
+    settings.precision = precision
     settings.kept = max_bindings
     settings.progress = progress
     if isinstance(model, (str, os.PathLike)):

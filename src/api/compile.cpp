@@ -41,6 +41,7 @@ weft::Result<weft::CompileOptions> internal_options(const CompileOptions& option
   internal.import.shapes = options.shapes;
   internal.cache_dir = options.cache_dir;
   internal.fast_math = options.fast_math;
+  WEFT_ASSIGN_OR_RETURN(internal.precision, weft::parse_precision(options.precision));
   internal.cancel = Bridge::flag_of(options.cancel);
   if (options.progress) {
     internal.progress = [&tell = options.progress](const weft::CompileProgress& p) {

@@ -65,7 +65,7 @@ struct Compilation {
   int64_t planned_arena_bytes = 0, unfused_arena_bytes = 0;
   /// Of the plan and its regions' plans, in order of first use.
   std::vector<CompiledKernel> kernels;
-  /// What --fast-math put in the place of exact operations, kernel by kernel: "k0_y: 2 divisions…".
+  /// What --fast-math put in the place of exact operations ("k0_y: 2 divisions…"), and --precision.
   std::vector<std::string> substitutions;
   /// What became of kernels whose code spills registers.
   std::vector<std::string> device_notes;

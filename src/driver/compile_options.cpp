@@ -6,6 +6,17 @@
 
 namespace weft {
 
+std::string_view precision_name(Precision precision) {
+  return precision == Precision::kBFloat16 ? "bf16" : "model";
+}
+
+Result<Precision> parse_precision(std::string_view name) {
+  for (const Precision precision : {Precision::kModel, Precision::kBFloat16}) {
+    if (name == precision_name(precision)) return precision;
+  }
+  return invalid_input("there is no precision '" + std::string(name) + "'; known: model, bf16");
+}
+
 Status check_cancelled(const CompileOptions& options) {
   if (!is_cancelled(options.cancel)) return {};
   return Error{ErrorCode::kInterrupted, Cancelled().what()};

@@ -22,6 +22,12 @@ struct CompileProgress {
   int64_t done = 0, total = 0;
 };
 
+/// In which type contractions multiply: that of the model, or bfloat16 (expr/round_factors.h).
+enum class Precision : uint8_t { kModel, kBFloat16 };
+std::string_view precision_name(Precision precision);
+/// "model" or "bf16".
+Result<Precision> parse_precision(std::string_view name);
+
 struct CompileOptions {
   std::string planner = "auto";  ///< a name of plan/planners.h
   /// Kinds of compositions that the planner may try, `leaf,block`; empty: its own.
@@ -39,6 +45,7 @@ struct CompileOptions {
   /// loop does not change (kernel/divide_by_invariants.h) and exponentials
   /// (kernel/shorten_exponentials.h), which say how far they may be off.
   bool fast_math = false;
+  Precision precision = Precision::kModel;
   bool unroll = false;  ///< write recurrences out
   bool fixed_sizes =
       false;              ///< constants in the code even for dimensions that the model leaves open

@@ -37,6 +37,8 @@ Result<std::unique_ptr<Compilation>> begin(const ModelSource& source,
   c->target =
       options.device ? *options.device : host_cpu_target(options.threads, options.max_vector_bytes);
   c->target.reduced_float32 = options.fast_math;
+  if (c->target.is_gpu() && options.precision != Precision::kModel)
+    return unsupported("a precision of bf16 on a GPU; its kernels keep to the model's types");
   return c;
 }
 

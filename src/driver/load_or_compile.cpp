@@ -36,6 +36,7 @@ Hash128 model_key(const Hash128& file, const CompileOptions& o) {
   hasher.add_text(o.compositions);
   hasher.add_text(o.plan_text);
   hasher.add_value((o.fast_math ? 1 : 0) + (o.unroll ? 2 : 0) + (o.fixed_sizes ? 4 : 0));
+  hasher.add_text(precision_name(o.precision));
   hasher.add_text(print(o.device ? *o.device : host_cpu_target(o.threads, o.max_vector_bytes)));
   hasher.add_value(o.import.bind.size());
   for (const auto& [name, extent] : o.import.bind) {

@@ -47,6 +47,7 @@ std::optional<CompileOptions> other_binding(const CompileOptions& as_first,
   options.threads = as_first.threads;
   options.max_vector_bytes = as_first.max_vector_bytes;
   options.fast_math = as_first.fast_math;
+  options.precision = as_first.precision;
   options.unroll = as_first.unroll;
   options.fixed_sizes = true;
   options.cancel = as_first.cancel;

@@ -22,6 +22,7 @@
 #include "expr/integer_products.h"
 #include "expr/open_axes.h"
 #include "expr/read_bytes.h"
+#include "expr/round_factors.h"
 #include "expr/sink_constants.h"
 #include "expr/widen_halves.h"
 #include "kernel/divide_by_invariants.h"
@@ -40,6 +41,7 @@
 #include "rewrite/unroll_scans.h"
 #include "runtime/thread_pool.h"
 #include "support/for_each_in_parallel.h"
+#include "target/multiplies_bfloat16.h"
 
 namespace weft {
 
@@ -120,9 +122,20 @@ Result<bool> run_decode_weights(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { decode_weights(p); });
   return true;
 }
+Result<bool> run_round_factors(Compilation& c) {
+  if (c.options.precision != Precision::kBFloat16) return false;
+  for_each_program(c.tensors, [&](TensorProgram& p) {
+    for (const TensorId t : round_factors(p)) {
+      const std::string& name = p.tensors[static_cast<size_t>(t)].name;
+      c.substitutions.push_back(name + ": its factors are rounded to bfloat16");
+    }
+  });
+  return true;
+}
 Result<bool> run_widen_operands(Compilation& c) {
   if (c.target.is_gpu()) return true;
-  for_each_program(c.tensors, [](TensorProgram& p) { widen_operands(p); });
+  const bool in_pairs = multiplies_bfloat16(c.target);
+  for_each_program(c.tensors, [&](TensorProgram& p) { widen_operands(p, in_pairs); });
   return true;
 }
 Result<bool> run_merge_products(Compilation& c) {
@@ -331,6 +344,7 @@ constexpr Pass kPasses[] = {
     {"read-bytes", "tensor-program", run_read_bytes},
     {"fold-scales", "tensor-program", run_fold_scales},
     {"decode-weights", "tensor-program", run_decode_weights},
+    {"round-factors", "tensor-program", run_round_factors},
     {"widen-operands", "tensor-program", run_widen_operands},
     {"merge-products", "tensor-program", run_merge_products},
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},

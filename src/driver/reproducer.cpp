@@ -15,6 +15,8 @@ std::string command_for(const std::string& path, const CompileOptions& options) 
     command += " --vector-bytes " + std::to_string(options.max_vector_bytes);
   }
   if (options.fast_math) command += " --fast-math";
+  if (options.precision != Precision::kModel)
+    command += " --precision " + std::string(precision_name(options.precision));
   if (options.unroll) command += " --unroll";
   return command;
 }

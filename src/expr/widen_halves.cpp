@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "expr/bfloat_products.h"
+
 namespace weft {
 
 namespace {
@@ -102,18 +104,21 @@ void compute_in_float32(TensorProgram& program, const std::vector<bool>& widened
   Widener(program, widened).run();
 }
 
-bool widen_operands(TensorProgram& program) {
+bool widen_operands(TensorProgram& program, bool multiplies_bfloat16) {
   std::vector<bool> widened(program.tensors.size(), false);
+  std::vector<bool> in_pairs(program.tensors.size(), false);
   for (const TensorExpr& e : program.exprs) {
     if (!e.is_contraction) continue;
+    const bool pairs = multiplies_bfloat16 && sums_bfloat_pairs(program, e);
     visit(e.body, [&](const Scalar& s) {
       if (s.kind == Scalar::Kind::kRead && is_half(s.type))
-        widened[static_cast<size_t>(s.symbol)] = true;
+        (pairs ? in_pairs : widened)[static_cast<size_t>(s.symbol)] = true;
     });
   }
   for (size_t t = 0; t < widened.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
-    if (tensor.kind != Tensor::Kind::kIntermediate || tensor.is_output) widened[t] = false;
+    if (tensor.kind != Tensor::Kind::kIntermediate || tensor.is_output || in_pairs[t])
+      widened[t] = false;
   }
   for (const OpaqueExpr& o : program.opaques) {
     for (const TensorId t : o.operands) widened[static_cast<size_t>(t)] = false;

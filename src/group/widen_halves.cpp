@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "expr/bfloat_products.h"
 #include "expr/widen_halves.h"
+#include "target/multiplies_bfloat16.h"
 
 namespace weft {
 
@@ -26,7 +28,8 @@ constexpr double kUsesOfConverted = 8;
 /// longer than reading twice the bytes. Axes whose extents the model leaves open count as long.
 void widen_weights(const TensorProgram& program, const Target& target, std::vector<bool>* widened) {
   for (const TensorExpr& e : program.exprs) {
-    if (!e.is_contraction) continue;
+    if (!e.is_contraction || (multiplies_bfloat16(target) && sums_bfloat_pairs(program, e)))
+      continue;
     double products = 1;
     for (int v = 0; v < e.axis_count(); ++v)
       products *= e.is_open(v) ? 1e6 : static_cast<double>(e.range(v).hi + 1);

@@ -12,7 +12,8 @@ namespace weft {
 /// would take more time than the operations do, and digits with it.
 ///
 /// On a CPU, which multiplies float32 only, that holds for operands of contractions, too, and for
-/// constants that they use often: packed as float32 once instead of converted each time.
+/// constants that they use often: packed as float32 once instead of converted each time. What a
+/// processor multiplies in bfloat16 stays.
 void widen_halves(GroupView* view, const Target& target);
 
 /// Whether some expression computes with 16-bit floats; else nothing is widened.

@@ -19,9 +19,6 @@ constexpr LaterCommand kCommands[] = {
     {"library", "Show, export, import, merge or prune the performance library"},
 };
 
-/// Commands that take a model and compile it.
-constexpr std::string_view kOfModels = "run compile bench explain dump bisect";
-
 struct LaterOption {
   const char* name;
   std::string_view commands;  ///< that will have it
@@ -30,7 +27,6 @@ constexpr LaterOption kOptions[] = {
     {"--optimal", "explain"},
     {"--compute-as-calls", "explain"},
     {"--async", "run"},
-    {"--precision", kOfModels},
 };
 
 /// Whether a list of words has this one.

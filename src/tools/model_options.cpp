@@ -58,6 +58,9 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_flag("--no-cache", o.no_cache, "Neither read nor write a cache");
   app.add_flag("--fast-math", o.fast_math,
                "Allow reassociation and substitutions that the plan then lists");
+  app.add_option("--precision", o.precision,
+                 "In which type contractions multiply: model (default), or bf16: their factors are "
+                 "rounded, weights when they are compiled, sums stay float32; explain lists them");
   app.add_flag("--timings", o.timings, "Print the milliseconds of each pass");
   app.add_option("--dump-dir", o.dump_dir, "Write every level after each pass into a folder");
   app.add_flag("--verify-cache", o.verify_cache, "Hash whole files instead of samples");
@@ -130,6 +133,10 @@ Result<ModelRequest> model_request(const ModelOptions& o) {
   c.threads = o.threads;
   c.max_vector_bytes = o.vector_bytes;
   c.fast_math = o.fast_math;
+  WEFT_ASSIGN_OR_RETURN(c.precision, parse_precision(o.precision));
+  if (c.precision != Precision::kModel && o.target == "interp")
+    return invalid_input(
+        "--precision is for compiled models; --target interp runs the model's types");
   c.unroll = o.unroll;
   c.verify_cache = o.verify_cache;
   c.dump_dir = o.dump_dir;

@@ -23,6 +23,7 @@ struct ModelOptions {
   std::string cache;
   bool no_cache = false;
   bool fast_math = false;
+  std::string precision = "model";
   bool timings = false;
   std::string dump_dir;
   bool verify_cache = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/cpu/code_features.h"
 #include "driver/compiler.h"
 #include "driver/session.h"
 
@@ -48,6 +49,7 @@ TEST(Float16Products, AreWithinTheirRounding) {
         if (!constant) w = inputs[2];
         CompileOptions options;
         options.verify = true;
+        options.device = portable(host_cpu_target(1));  // bfloat_products_test.cpp has the others
         auto compiled = compile_graph(std::move(*graph), options);
         ASSERT_TRUE(compiled.ok()) << compiled.error().message;
         const auto& buffers = (*compiled)->program.buffers;

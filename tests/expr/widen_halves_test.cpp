@@ -24,7 +24,7 @@ TEST(WidenOperands, MakesWhatContractionsReadFloat32) {
     q = dot_general s, w, lhs_contract={1}, rhs_contract={0}, lhs_batch={}, rhs_batch={} : f16[8,8]
     y = add q, p : f16[8,8]
   } -> (y))");
-  EXPECT_TRUE(widen_operands(program));
+  EXPECT_TRUE(widen_operands(program, false));
   EXPECT_EQ(print(program),
             R"(program {
   input x: f16[8,8]
@@ -45,7 +45,7 @@ TEST(WidenOperands, LeavesWhatTheCallerSees) {
     y = dot_general a, x, lhs_contract={1}, rhs_contract={0}, lhs_batch={}, rhs_batch={} : f16[8,8]
   } -> (a, y))");
   const std::string before = print(program);
-  EXPECT_FALSE(widen_operands(program));
+  EXPECT_FALSE(widen_operands(program, false));
   EXPECT_EQ(print(program), before);
 }
 

@@ -139,10 +139,19 @@ TEST_F(BadInput, OptionsThatAreNotThereYet) {
                      {command, option.substr(0, option.find('=')), "not there yet"});
     }
   }
-  for (const char* command : {"run", "compile", "bench", "explain", "dump", "bisect"})
-    expect_message(run_weft({command, model, "--precision", "bf16"}), 3, {"--precision"});
   // Only where they will be.
   EXPECT_EQ(run_weft({"run", model, "--optimal"}).exit_code, 2);
+}
+
+TEST_F(BadInput, PrecisionsThatThereAreNot) {
+  const std::string model = folder_.write("m.onnx", small_model());
+  for (const char* command : {"run", "bench", "explain", "bisect"})
+    expect_message(run_weft({command, model, "--precision", "f64"}), 2, {"f64", "model, bf16"});
+  const auto on = [&](const char* target) {
+    return run_weft({"run", model, "--precision", "bf16", "--target", target});
+  };
+  expect_message(on("interp"), 2, {"--precision", "interp"});
+  expect_message(on("simt"), 3, {"precision", "GPU"});
 }
 
 TEST_F(BadInput, TensorsThatDoNotFit) {

@@ -19,6 +19,7 @@ class Options:
     threads: int = 0
     cache_dir: str | None = None
     fast_math: bool = False
+    precision: str = "model"
     #: Shapes that a graph is compiled for at once; those used last are kept.
     max_bindings: int = 16
     #: Weights are constants of the compiled code where nothing needs a gradient. Those that change
@@ -44,6 +45,7 @@ class Options:
             settings.pool = _pool(threads)
         settings.cache_dir = "" if self.cache_dir is None else os.fspath(self.cache_dir)
         settings.fast_math = self.fast_math
+        settings.precision = self.precision
         settings.kept = self.max_bindings
         return settings
 

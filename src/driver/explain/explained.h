@@ -24,7 +24,7 @@ struct Explained {
   const FusionPlan& plan;
   /// Peak of the arena between kernels, as planned and with every expression a kernel of its own.
   int64_t planned_arena_bytes = 0, unfused_arena_bytes = 0;
-  const std::vector<std::string>& substitutions;  ///< of --fast-math
+  const std::vector<std::string>& substitutions;  ///< of --fast-math and --precision
   const std::vector<std::string>& device_notes;   ///< on kernels whose code spills registers
   const Program& program;                         ///< empty before there is code
   RegistersOf registers;                          ///< where there is code for a GPU

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "expr/bfloat_products.h"
 #include "expr/dependence.h"
 #include "expr/integer_products.h"
 #include "group/strides.h"
 #include "support/rounding.h"
+#include "target/multiplies_bfloat16.h"
+#include "tile/bfloat_dot.h"
 
 namespace weft {
 
@@ -30,12 +33,30 @@ struct Multiplier {
   }
 };
 
+/// Factors that a processor multiplies several at a time, of a panel and of what is broadcast.
+struct PackedProduct {
+  ScalarRef left, right, inside;  ///< of a constant on the right
+  int64_t depth = 1;
+};
+
+/// Nothing where the expression is no product of bytes, or of bfloat16 that the target multiplies.
+std::optional<PackedProduct> packed_product(const TensorProgram& program, const TensorExpr& e,
+                                            const Target& target) {
+  if (const std::optional<IntegerProduct> bytes = as_integer_product(e.body))
+    return PackedProduct{bytes->left, bytes->right, bytes->inside, kByteDotDepth};
+  if (!multiplies_bfloat16(target) || !sums_bfloat_pairs(program, e)) return std::nullopt;
+  const FloatProduct floats = *as_bfloat_product(e.body);
+  const size_t right = *constant_of_pairs(program, e);
+  return PackedProduct{floats.reads[1 - right], floats.reads[right], floats.inside,
+                       kBFloatDotDepth};
+}
+
 /// Without an instruction for products of bytes, halves of each operand stand beside the
 /// accumulators.
-Multiplier multiplier_of(const Target& target, int64_t depth, const IntegerProduct* integers) {
+Multiplier multiplier_of(const Target& target, int64_t depth, const PackedProduct* packed) {
   const int64_t registers = target.vector_registers;
-  if (depth == 1) return {registers, false};
-  if (integers->right->type == DType::kI16) return {registers, true};
+  if (depth <= kBFloatDotDepth) return {registers, false};
+  if (packed->right->type == DType::kI16) return {registers, true};
   return {multiplies_bytes(target) ? registers : registers * 2 / 3, false};
 }
 
@@ -150,8 +171,8 @@ class PanelChooser {
   const Target& target_;
   int root_;
   std::vector<Read> reads_;
-  std::optional<IntegerProduct> integers_;  ///< what is summed up, where it is one
-  const Scalar* staged_read_ = nullptr;     ///< non-constant operand staged in scratch
+  std::optional<PackedProduct> packed_;  ///< what is summed up, where it is one
+  const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
   PanelChoice c_;
 };
 
@@ -222,7 +243,7 @@ void PanelChooser::collect_reads() {
     const Tensor& tensor = space_.program().tensors[static_cast<size_t>(s.symbol)];
     reads_.push_back({&s, tensor.kind == Tensor::Kind::kConstant});
   });
-  integers_ = as_integer_product(space_.expr(root_).body);
+  packed_ = packed_product(space_.program(), space_.expr(root_), target_);
 }
 
 void PanelChooser::choose_axes() {
@@ -266,8 +287,8 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
       const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, a);
       if (stride == 1 || (stride != 0 && r.constant)) score += 1;
       if (stride != 0 && stride != 1 && !r.constant) score -= 6;
-      // Products of bytes take a constant in panels and broadcast what runs along the sum.
-      if (integers_ && stride != 0) score += r.constant ? 6 : -6;
+      // Packed products take a constant in panels and broadcast what runs along the sum.
+      if (packed_ && stride != 0) score += r.constant ? 6 : -6;
     }
     score += 3 * std::min(1.0, static_cast<double>(extent(a)) / width);
     if (score > best) {
@@ -278,19 +299,19 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
   return chosen;
 }
 
-/// Bytes are multiplied several at a time where the left factor has them side by side and the right
-/// one is a constant, which its panel lays out so.
+/// Bytes and bfloat16 are multiplied several at a time where the left factor has them side by side
+/// and the right one is a constant, which its panel lays out so.
 void PanelChooser::choose_depth() {
-  if (!integers_ || c_.vec_axis < 0 || c_.inner.empty()) return;
+  if (!packed_ || c_.vec_axis < 0 || c_.inner.empty()) return;
   const int last = c_.inner.back();
-  const Scalar &left = *integers_->left, &right = *integers_->right;
-  if (depends(left, c_.vec_axis) || !depends(right, c_.vec_axis) || extent(last) < kByteDotDepth ||
+  const Scalar &left = *packed_->left, &right = *packed_->right;
+  if (depends(left, c_.vec_axis) || !depends(right, c_.vec_axis) || extent(last) < packed_->depth ||
       stride_along(space_.program(), axes_, root_, left, last) != 1)
     return;
   const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
   bool padded = false;  // along the axis itself: its steps would begin anywhere
-  if (integers_->inside) {
-    visit(integers_->inside, [&](const Scalar& s) {
+  if (packed_->inside) {
+    visit(packed_->inside, [&](const Scalar& s) {
       if (s.kind != Scalar::Kind::kIndex) return;
       for (const int v : variables(s.index)) padded |= own[static_cast<size_t>(v)] == last;
     });
@@ -298,7 +319,7 @@ void PanelChooser::choose_depth() {
   const bool constant =
       space_.program().tensors[static_cast<size_t>(right.symbol)].kind == Tensor::Kind::kConstant;
   if (padded || !constant) return;
-  c_.depth = kByteDotDepth;
+  c_.depth = packed_->depth;
   if (!panel_layout(space_, c_, right)) c_.depth = 1;
 }
 
@@ -320,7 +341,7 @@ void PanelChooser::choose_tile() {
       c_.row_axis >= 0 ? extent(c_.row_axis) : 1, c_.row_axis >= 0 && is_open(c_.row_axis),
       c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.vec_axis >= 0 && is_open(c_.vec_axis),
       c_.lanes, widest_panel(), operand,
-      multiplier_of(target_, c_.depth, integers_ ? &*integers_ : nullptr), target_);
+      multiplier_of(target_, c_.depth, packed_ ? &*packed_ : nullptr), target_);
   c_.rows = tile.rows;
   c_.vectors = tile.vectors;
 }

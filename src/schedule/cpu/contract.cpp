@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <set>
 
+#include "expr/bfloat_products.h"
 #include "expr/integer_products.h"
 #include "group/strides.h"
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/writer/epilogue.h"
 #include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
+#include "tile/bfloat_dot.h"
 
 namespace weft {
 
@@ -43,6 +45,7 @@ class Contract {
     ScheduledKernel out = b_.take();
     out.schedule_template =
         "contract " + std::to_string(rows_) + "x" + std::to_string(vectors_ * lanes_);
+    if (choice_.depth == kBFloatDotDepth) out.schedule_template += " bf16";
     return out;
   }
 
@@ -91,12 +94,18 @@ class Contract {
   bool predicated_ = false;
 };
 
+/// Products that a processor adds up in a lane; 1 where it multiplies one by one.
+int64_t depth_of_unit(const ScalarRef& product) {
+  return as_integer_product(product)  ? kByteDotDepth
+         : as_bfloat_product(product) ? kBFloatDotDepth
+                                      : 1;
+}
+
 Status Contract::collect_reads() {
   const bool in_steps = choice_.depth > 1;
-  if (in_steps && (reduction_.empty() || !as_integer_product(space_.expr(root_).body) ||
-                   choice_.depth != kByteDotDepth))
+  if (in_steps && (reduction_.empty() || choice_.depth != depth_of_unit(space_.expr(root_).body)))
     return invalid_input("a depth of " + std::to_string(choice_.depth) +
-                         " is for products of bytes, four at a time");
+                         " is for products of bytes, four at a time, or of bfloat16, two");
   const ScalarRef& sum = space_.expr(root_).body;
   const bool product = sum->kind == Scalar::Kind::kApply && sum->op == ScalarOp::kMul &&
                        sum->type == space_.expr(root_).accumulator;
@@ -414,7 +423,7 @@ ScalarRef Contract::sum_of_step(TileLoop* loop, const std::vector<IndexExpr>& bo
   const TileSymbolId sum = b_.add_value("p", product->type);
   place.axes.push_back(place_of(step, choice_.depth, 1).axes[0]);
   TileStatement st = assign_reduced(sum, box, Combiner::kSum, {step}, product, std::move(place));
-  st.unit = kByteDotUnit;
+  st.unit = product->type == DType::kF32 ? kBFloatDotUnit : kByteDotUnit;
   loop->body.push_back(TileNode::of(std::move(st)));
   return scalar_read(sum, product->type, box);
 }
