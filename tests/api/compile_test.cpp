@@ -285,6 +285,11 @@ TEST_F(Compile, ErrorsAreValues) {
   weft::CompileOptions options;
   options.plan = "no such plan";
   EXPECT_THAT(compile(options).error().message, HasSubstr("no such plan"));
+  options.plan = "auto";
+  options.precision = "f12";
+  EXPECT_THAT(compile(options).error().message, HasSubstr("f12"));
+  options.precision = "bf16";
+  EXPECT_TRUE(compile(options));
 }
 
 }  // namespace

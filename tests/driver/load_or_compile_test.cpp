@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -146,6 +147,19 @@ TEST_F(LoadOrCompileTest, OptionsThatChangeTheProgramAskForAnotherEntry) {
   EXPECT_NE(load().compilation, nullptr);
   options_.unroll = true;
   EXPECT_NE(load().compilation, nullptr);
+}
+
+TEST_F(LoadOrCompileTest, APrecisionAsksForAnotherEntry) {
+  const double exact = run(load());
+  options_.precision = Precision::kBFloat16;
+  CompiledModel rounded = load();
+  EXPECT_NE(rounded.compilation, nullptr);
+  const double sum = run(std::move(rounded));
+  EXPECT_NE(sum, exact);
+  EXPECT_NEAR(sum, exact, 0.01 * std::abs(exact));
+  CompiledModel again = load();
+  EXPECT_EQ(again.compilation, nullptr);
+  EXPECT_EQ(run(std::move(again)), sum);
 }
 
 TEST_F(LoadOrCompileTest, AnotherModelUnderTheSameNameIsCompiled) {
