@@ -9,6 +9,14 @@ it on models where the peers are that far from one another). `roofline` is no
 engine: in each turn it copies an array of the size of the case's larger side (inputs or outputs)
 and measures the peak of fused multiply-adds, and the columns say which part of them weft reaches.
 
+With --precision bf16, weft and OpenVINO multiply in bfloat16; weft-f32 is weft without it. Nothing
+is within the tolerances then: the columns behind the times are the distances of the outputs from
+onnxruntime's, sqrt(sum (y - e)^2 / sum e^2), the worst output's.
+
+--processor-time, with one thread, compares what a run takes of a processor, which other processes
+on the machine hardly change: that of OpenVINO's and onnxruntime's process while it runs, and of two
+benches of weft, the difference of which is that of more runs.
+
 An engine that is missing or fails is a line of the table, never the end of the run. Beside the
 table the ratio is time of onnxruntime / time of the engine: above 1 is faster than onnxruntime.
 """
@@ -20,6 +28,7 @@ import math
 import os
 import platform
 import re
+import resource
 import signal
 import statistics
 import subprocess
@@ -58,6 +67,14 @@ def differences(values, expected):
     if len(values) != len(expected):
         raise Failed(f"wrong: {len(values)} outputs, not {len(expected)}")
     return max(map(difference, values, expected), default=0)
+
+
+def distance(value, expected):
+    if value.shape != expected.shape:
+        raise Failed(f"wrong: shape {value.shape}, not {expected.shape}")
+    value, expected = value.astype(np.float64), expected.astype(np.float64)
+    size = float(np.square(expected).sum())
+    return math.sqrt(float(np.square(value - expected).sum()) / size) if size else 0.0
 
 
 @functools.cache
@@ -132,7 +149,7 @@ def last_line(text):
 class Peer:
     """onnxruntime or OpenVINO, behind bench/worker.py."""
 
-    def __init__(self, engine, case, directory):
+    def __init__(self, engine, options, case, directory):
         self.outputs_file = directory / f"{engine}.npz"
         self.errors = open(directory / f"{engine}.err", "w+")
         self.process = subprocess.Popen(
@@ -143,6 +160,7 @@ class Peer:
             text=True,
             preexec_fn=lambda: os.sched_setaffinity(0, case.cores),
         )
+        self.processor_time = options.processor_time
         self.row = self.answer()
         self.pause()
 
@@ -165,6 +183,8 @@ class Peer:
         print(seconds, file=self.process.stdin, flush=True)
         result = self.answer()
         self.pause()
+        if self.processor_time:
+            result["median_ms"] = result["cpu_ms"]
         return result
 
     def close(self):
@@ -173,11 +193,13 @@ class Peer:
 
 
 class Weft:
-    def __init__(self, options, case, directory):
+    def __init__(self, options, case, directory, precision):
         self.case, self.directory = case, directory
         self.command = [options.weft]
+        self.processor_time = options.processor_time
         self.options = ["--threads", str(len(case.cores)), "--inputs", case.inputs]
         self.options += ["--plan", options.plan] if options.plan else []
+        self.options += ["--precision", precision] if precision else []
         start = time.perf_counter()
         command = [options.weft, "run", case.model, *self.options, "--output-dir", directory]
         call(command, case.cores)
@@ -190,9 +212,22 @@ class Weft:
         command = [*self.command, "bench", self.case.model, *self.options, "--json"]
         text = call(command, self.case.cores)
         try:
-            return json.loads(text)
+            result = json.loads(text)
         except json.JSONDecodeError:
             raise Failed(f"failed: no JSON from weft bench: {last_line(text)}") from None
+        if self.processor_time:
+            runs = max(3, round(seconds * 1e3 / result["min_ms"]))
+            few, many = (self.seconds_of(count) for count in (runs, 3 * runs))
+            result["median_ms"] = (many - few) / (2 * runs) * 1e3
+        return result
+
+    def seconds_of(self, runs):
+        """What a bench of so many runs takes of the processors."""
+        command = [*self.command, "bench", self.case.model, *self.options, "--runs", str(runs)]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        call(command, self.case.cores)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     def close(self):
         pass
@@ -240,11 +275,15 @@ class Case:
 
 
 def start(engine, options, case, directory):
-    if engine == "weft":
-        return Weft(options, case, directory)
+    if engine.startswith("weft"):
+        directory = directory / engine
+        directory.mkdir()
+        return Weft(options, case, directory, options.precision if engine == "weft" else None)
     if engine == "roofline":
         return Roofline(options, case, directory)
-    return Peer(engine, case, directory)
+    is_reduced = engine == "openvino" and options.precision
+    name = f"openvino-{options.precision}" if is_reduced else engine
+    return Peer(name, options, case, directory)
 
 
 def measure(name, cores, options):
@@ -263,6 +302,8 @@ def measure(name, cores, options):
                 outputs = running[engine].outputs()
                 if engine == "onnxruntime":
                     case.expected = outputs
+                elif outputs is not None and case.expected is not None and options.precision:
+                    row[engine]["distance"] = max(map(distance, outputs, case.expected))
                 elif outputs is not None and case.expected is not None:
                     row[engine]["worst"] = compare(outputs, case.expected, case.model, case.inputs)
             except Failed as failure:
@@ -300,6 +341,20 @@ def measure(name, cores, options):
     return row
 
 
+def print_against_openvino(rows, threads):
+    ratios = [
+        row["openvino"]["median_ms"] / row["weft"]["median_ms"]
+        for row in rows
+        if row["threads"] == threads
+        and all(row.get(engine, {}).get("status") == "ok" for engine in ("weft", "openvino"))
+    ]
+    if ratios:
+        print(
+            f"weft, {threads} threads: geometric mean {geometric_mean(ratios):.3f}x of OpenVINO's "
+            f"speed over {len(ratios)} cases, least {min(ratios):.3f}x"
+        )
+
+
 def geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values))) if values else None
 
@@ -313,10 +368,15 @@ def cell(result):
 
 def print_table(rows, engines):
     timed = [engine for engine in engines if engine != "roofline"]
-    lines = [["model", "threads", *(f"{engine} ms" for engine in timed), "of copy", "of FMA peak"]]
+    far = [e for e in timed if any("distance" in row[e] for row in rows)]
+    header = ["model", "threads", *(f"{engine} ms" for engine in timed)]
+    header += [f"{engine} from f32" for engine in far]
+    lines = [header if far else [*header, "of copy", "of FMA peak"]]
     for row in rows:
         parts = [row.get("weft", {}).get(key) for key in ("of_copy", "of_fma")]
         shares = [f"{part:.0%}" if part else "" for part in parts]
+        if far:
+            shares = [f"{row[e]['distance']:.2e}" if "distance" in row[e] else "" for e in far]
         line = [row["model"], str(row["threads"]), *(cell(row[engine]) for engine in timed)]
         lines.append(line + shares)
     widths = [max(map(len, column)) for column in zip(*lines)]
@@ -325,6 +385,7 @@ def print_table(rows, engines):
         print("| " + " | ".join(text.ljust(width) for text, width in zip(line, widths)) + " |")
     print()
     for threads in sorted({row["threads"] for row in rows}, reverse=True):
+        print_against_openvino(rows, threads)
         for engine in timed:
             ratios = [
                 row[engine]["ratio"]
@@ -359,13 +420,17 @@ def parse_options():
     add("--threads", default=None, help="list, such as 2,1; default all cores")
     add("--rounds", type=int, default=7, help="turns of each engine (7)")
     add("--seconds", type=float, default=0.3, help="length of a turn (0.3)")
-    add("--engines", default="weft,onnxruntime,openvino,roofline", help="which, in table order")
+    add("--engines", help="which, in table order (weft,onnxruntime,openvino,roofline)")
     add("--plan", help="weft's --plan")
+    add("--precision", choices=["bf16"], help="of weft and OpenVINO; onnxruntime's is float32")
+    add("--processor-time", action="store_true", help="of each run, on one thread")
     add("--json", metavar="FILE", help="write all figures")
     add("--weft", default=ROOT / "build/release/weft", help="the command")
     add("--roofline", default=ROOT / "build/release/roofline", help="the roofline program")
     options = parser.parse_args()
-    options.engines = options.engines.split(",")
+    reduced = "weft,openvino,weft-f32,onnxruntime"
+    usual = reduced if options.precision else "weft,onnxruntime,openvino,roofline"
+    options.engines = (options.engines or usual).split(",")
     return options
 
 

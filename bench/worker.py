@@ -3,8 +3,8 @@
     worker.py ENGINE MODEL INPUTS.npz THREADS OUTPUTS.npz
 
 writes the outputs of one run (arrays in the order of the model's outputs), prints {"load_s"} and,
-for each line on stdin with a number of seconds, {"median_ms", "min_ms", "p95_ms", "runs",
-"peak_mb"} of runs for about that long.
+for each line on stdin with a number of seconds, {"median_ms", "min_ms", "p95_ms", "cpu_ms", "runs",
+"peak_mb"} of runs for about that long; "cpu_ms" is the process's time on processors for each run.
 """
 
 import functools
@@ -35,7 +35,7 @@ def load_onnxruntime(model, inputs, threads, optimised=True):
     return lambda: session.run_with_iobinding(binding), binding.copy_outputs_to_cpu
 
 
-def load_openvino(model, inputs, threads):
+def load_openvino(model, inputs, threads, precision="f32"):
     import openvino
 
     core = openvino.Core()
@@ -44,7 +44,7 @@ def load_openvino(model, inputs, threads):
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": "f32",  # else bfloat16 where the processor has it
+        "INFERENCE_PRECISION_HINT": precision,  # else bfloat16 where the processor has it
     }
     request = core.compile_model(read, "CPU", settings).create_infer_request()
     for name, value in inputs.items():
@@ -60,18 +60,22 @@ ENGINES = {
     "onnxruntime": load_onnxruntime,
     "onnxruntime-plain": functools.partial(load_onnxruntime, optimised=False),
     "openvino": load_openvino,
+    "openvino-bf16": functools.partial(load_openvino, precision="bf16"),
 }
 
 
 def measure(run, seconds):
     run()
     times = []
+    spent = time.process_time()
     end = time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < end:
         start = time.perf_counter_ns()
         run()
         times.append((time.perf_counter_ns() - start) / 1e6)
+    spent = time.process_time() - spent
     return {
+        "cpu_ms": spent / len(times) * 1e3,
         "median_ms": float(np.median(times)),
         "min_ms": min(times),
         "p95_ms": float(np.percentile(times, 95)),
