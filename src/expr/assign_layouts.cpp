@@ -91,6 +91,15 @@ class LayoutChoice {
       wants_last_axis(e, read);
     }
     if (channels_follow && !e.reduce_extents.empty()) wants_last_axis(e, read);
+    // Instructions that multiply these add up neighbours along the sum.
+    const bool in_groups = is_integer(read.type) || read.type == DType::kBF16;
+    if (conv && !slides && in_groups && byte_size(read.type) < 4 && sums_along(e, read.indices[1]))
+      vote(read.symbol, 1);
+  }
+
+  static bool sums_along(const TensorExpr& e, const IndexExpr& index) {
+    return index.is_var() && index.var_id() >= e.output_rank() &&
+           index.var_id() < kRuntimeIndexBase;
   }
 
   /// Reductions whose contiguous operand axis is the tensor's last.

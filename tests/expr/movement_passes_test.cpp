@@ -279,6 +279,21 @@ TEST(AssignLayouts, ConvolutionsLieChannelsLast) {
   }
 }
 
+/// A sum over channels alone lies channels last where its factors are multiplied in groups.
+TEST(AssignLayouts, ChannelsLieBesideEachOtherInGroups) {
+  const auto moved = [](const std::string& type) {
+    const std::string x = type + "[1,8,6,6]";
+    const Graph graph =
+        parsed_graph("(x: " + x + ", w: " + type + "[4,8,1,1]) {\n  n = neg x : " + x + R"(
+    y = convolution n, w, strides={1,1}, low={0,0}, high={0,0}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : )" +
+                     type + "[1,4,6,6]\n} -> (y)");
+    TensorProgram program = expressed(graph);
+    return assign_layouts(program);
+  };
+  EXPECT_TRUE(moved("bf16"));
+  EXPECT_FALSE(moved("f32"));
+}
+
 TEST(AssignLayouts, MatrixProductsStayRowMajor) {
   const Graph graph = parsed_graph(R"((a: f32[2,3,4], w: f32[4,5], v: f32[5,4]) {
     p = dot_general a, w, lhs_batch={}, rhs_batch={}, lhs_contract={2}, rhs_contract={0} : f32[2,3,5]

@@ -1,4 +1,5 @@
-// `weft quantize`: the file it writes runs and is near the original; what it refuses leaves nothing.
+// `weft quantize`: the file it writes runs and is near the original; what it refuses leaves
+// nothing.
 
 #include <gmock/gmock.h>
 
@@ -75,8 +76,8 @@ class Quantize : public ::testing::Test {
 TEST_F(Quantize, WritesAModelThatIsNearTheOriginal) {
   const CommandRun run = quantize({});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, AllOf(HasSubstr("MatMul first"), HasSubstr("MatMul second"),
-                             HasSubstr("2 layers")));
+  EXPECT_THAT(run.out,
+              AllOf(HasSubstr("MatMul first"), HasSubstr("MatMul second"), HasSubstr("2 layers")));
   expect_near_original(0.02);
 }
 
