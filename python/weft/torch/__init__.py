@@ -6,7 +6,8 @@ exe = weft.compile(torch.export.export(model, (x,)))
 """
 
 from weft.torch.backend import backend
-from weft.torch.explanation import Explanation, GraphExplanation, explain
+from weft.torch.explain_module import explain
+from weft.torch.explanation import Explanation, GraphExplanation
 from weft.torch.exported import from_exported
 from weft.torch.options import Options
 

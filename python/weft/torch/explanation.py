@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
-
 
 class Left(NamedTuple):
     """A call that stayed with torch."""
@@ -53,18 +51,3 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(f"graph {i}: {graph}" for i, graph in enumerate(self.graphs))
-
-
-def explain(model: Any, *args: Any, **kwargs: Any) -> Explanation:
-    """Compiles the module, runs it on the arguments, and tells what weft compiled and why the rest
-    stayed with torch. `graphs[0].executables[0].explain()` is the plan of a part."""
-    from weft.torch.backend import compile_module
-    from weft.torch.options import Options
-
-    graphs: list[GraphExplanation] = []
-
-    def listening(module: Any, inputs: Any) -> Any:
-        return compile_module(module, inputs, Options(), graphs.append)
-
-    torch.compile(model, backend=listening)(*args, **kwargs)
-    return Explanation(graphs)
