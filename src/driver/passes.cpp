@@ -114,7 +114,12 @@ Result<bool> run_read_bytes(Compilation& c) {
 }
 Result<bool> run_fold_scales(Compilation& c) {
   if (c.target.is_gpu()) return true;
-  for_each_program(c.tensors, [](TensorProgram& p) { fold_scales(p); });
+  for_each_program(c.tensors, [&](TensorProgram& p) {
+    for (const TensorId t : fold_scales(p)) {
+      const std::string& name = p.tensors[static_cast<size_t>(t)].name;
+      c.substitutions.push_back(name + ": its divisor is folded into scales before it");
+    }
+  });
   return true;
 }
 Result<bool> run_decode_weights(Compilation& c) {

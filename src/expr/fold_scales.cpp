@@ -27,10 +27,12 @@ class FoldScales {
       made_by_[static_cast<size_t>(program.exprs[x].output)] = static_cast<int>(x);
   }
 
-  bool run() {
-    bool changed = false;
-    for (TensorExpr& e : program_.exprs) changed |= fold_in(&e);
-    return changed;
+  std::vector<TensorId> run() {
+    std::vector<TensorId> folded;
+    for (TensorExpr& e : program_.exprs) {
+      if (fold_in(&e)) folded.push_back(e.output);
+    }
+    return folded;
   }
 
  private:
@@ -164,6 +166,6 @@ bool FoldScales::fold_in(TensorExpr* e) {
 
 }  // namespace
 
-bool fold_scales(TensorProgram& program) { return FoldScales(program).run(); }
+std::vector<TensorId> fold_scales(TensorProgram& program) { return FoldScales(program).run(); }
 
 }  // namespace weft

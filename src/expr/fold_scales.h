@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "expr/tensor_program.h"
 
 namespace weft {
@@ -12,7 +14,7 @@ namespace weft {
 /// divisor is positive. It is another association of float32: a result is off by some units in the
 /// last place, which rounding to integers then hides but near halves.
 ///
-/// Requires: a verified program without layouts. Returns whether anything changed.
-bool fold_scales(TensorProgram& program);
+/// Requires: a verified program without layouts. Returns the tensors that were divided.
+std::vector<TensorId> fold_scales(TensorProgram& program);
 
 }  // namespace weft

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -211,20 +212,34 @@ constexpr const char* kChain = R"(
   z = convert va : u8[24,ROWS]
 } -> (y, t, z))";
 
+std::string product_and_chain(int64_t rows) {
+  const std::string n = std::to_string(rows);
+  std::string text = "(x: u8[" + n + ",16]) {\n  w = constant " + bytes("i8", 16 * 24, 6) +
+                     " : i8[16,24]\n  xf = convert x : f32[" + n +
+                     ",16]\n  wf = convert w : f32[16,24]\n"
+                     "  p = dot_general xf, wf, lhs_contract={1}, rhs_contract={0} : f32[" +
+                     n + ",24]" + kChain;
+  for (size_t at = text.find("ROWS"); at != std::string::npos; at = text.find("ROWS"))
+    text.replace(at, 4, n);
+  return text;
+}
+
 TEST(IntegerProducts, QuantiseWhatFollows) {
   for (const int64_t rows : {1, 13}) {
-    const std::string n = std::to_string(rows);
-    std::string text = "(x: u8[" + n + ",16]) {\n  w = constant " + bytes("i8", 16 * 24, 6) +
-                       " : i8[16,24]\n  xf = convert x : f32[" + n +
-                       ",16]\n  wf = convert w : f32[16,24]\n"
-                       "  p = dot_general xf, wf, lhs_contract={1}, rhs_contract={0} : f32[" +
-                       n + ",24]" + kChain;
-    for (size_t at = text.find("ROWS"); at != std::string::npos; at = text.find("ROWS"))
-      text.replace(at, 4, n);
-    SCOPED_TRACE(n + " rows");
-    expect_exact(text);
+    SCOPED_TRACE(std::to_string(rows) + " rows");
+    expect_exact(product_and_chain(rows));
     if (HasFatalFailure()) return;
   }
+}
+
+/// Another association of float32 is said.
+TEST(IntegerProducts, SayWhereADivisorWasFolded) {
+  std::string text = product_and_chain(13);
+  text.replace(text.find("constant 64"), 11, "constant 60");
+  const auto compiled = compile_graph(*parse_graph(text), {});
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  EXPECT_THAT((*compiled)->substitutions,
+              testing::Contains(testing::HasSubstr("its divisor is folded into scales before it")));
 }
 
 }  // namespace

@@ -13,11 +13,11 @@ std::string folded(const std::string& text, const std::vector<HostTensor>& input
   remove_dead_expressions(program);
   const auto expected = interpret(graph, inputs);
   EXPECT_TRUE(expected.ok());
-  EXPECT_EQ(fold_scales(program), changes);
+  EXPECT_EQ(!fold_scales(program).empty(), changes);
   remove_dead_expressions(program);
   expect_computes(program, inputs, *expected);
   const std::string printed = print(program);
-  EXPECT_FALSE(fold_scales(program));
+  EXPECT_TRUE(fold_scales(program).empty());
   return printed;
 }
 

@@ -259,7 +259,7 @@ std::string explain_text(const Explained& c) {
   out += "\n";
   PlanText(c.target, &out).plan(c.plan, c.tensors, "");
   out += cuts_text(c);
-  if (!c.substitutions.empty()) out += "\nsubstitutions of --fast-math and --precision\n";
+  if (!c.substitutions.empty()) out += "\nsubstitutions\n";
   for (const std::string& line : c.substitutions) out += "  " + line + "\n";
   if (!c.program.arch.empty()) out += device_text(c);
   return out;
