@@ -69,6 +69,19 @@ TEST(Chains, AreMadeByDefaultOfWhatDoesNotStayInCaches) {
   EXPECT_THAT(summary(plan.kernels[1], p), StartsWith("s, m, d, e, l, p, c, y: compute chain of"));
 }
 
+TEST(Chains, AreLeftWhereACarryHasNoPlaceInRegisters) {
+  // 1,000 columns are no whole vectors, so that each would be a register.
+  const TensorProgram p = expressed(R"((q: f32[2048,16], k: f32[2048,16], v: f32[2048,1000]) {
+  s = dot_general q, k, lhs_contract={1}, rhs_contract={1} : f32[2048,2048]
+  e = exp s : f32[2048,2048]
+  c = dot_general e, v, lhs_contract={1}, rhs_contract={0} : f32[2048,1000]
+} -> (c))");
+  Target target = *find_target("x86-64-v4");
+  target.l3_bytes = 1 << 20;
+  const FusionPlan plan = plan_of(p, target, "auto");
+  EXPECT_EQ(plan.kernels.size(), 2U) << print(plan, p);
+}
+
 TEST(Chains, AreLeftWhereTheyAreNotQuicker) {
   // Eight rows: nothing is saved by leaving out what is small.
   const TensorProgram p = expressed(R"((x: f32[8,1024], w: f32[1024,1024], u: f32[1024,1024]) {

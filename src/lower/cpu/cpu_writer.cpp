@@ -9,6 +9,7 @@
 #include "lower/cpu/dot_products.h"
 #include "lower/cpu/grid.h"
 #include "lower/cpu/vector_loads.h"
+#include "tile/register_limit.h"
 
 namespace weft::lowering {
 
@@ -19,8 +20,6 @@ constexpr int64_t kScratchSlackBytes = 64;
 constexpr int32_t kScratchAlignment = 64;
 /// What an open size may be: no element offset below a product of three of them overflows.
 constexpr Interval kOpenSize{1, int64_t{1} << 31};
-/// Registers along one axis of a box, at most.
-constexpr int64_t kMostRegisters = 256;
 
 }  // namespace
 

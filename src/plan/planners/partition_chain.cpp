@@ -11,6 +11,11 @@ namespace weft {
 
 namespace {
 
+int64_t bytes_of(const TensorProgram& program, TensorId tensor) {
+  const TensorType& type = program.tensors[static_cast<size_t>(tensor)].type;
+  return checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX);
+}
+
 /// Predictions this close, as a share, are not told apart: then what keeps less memory is taken.
 constexpr double kAlike = 0.02;
 
@@ -83,8 +88,7 @@ class ChainSelection {
     for (const ExprId e : group.exprs) {
       const TensorId made = task_.program.exprs[static_cast<size_t>(e)].output;
       if (std::ranges::find(group.outputs, made) != group.outputs.end()) continue;
-      const TensorType& type = task_.program.tensors[static_cast<size_t>(made)].type;
-      most = std::max(most, checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
+      most = std::max(most, bytes_of(task_.program, made));
     }
     return most;
   }
@@ -191,8 +195,13 @@ Result<Partition> partition_chain(const PlanningTask& task) {
 /// On CPUs chains are weighed where what lies between contractions does not stay in the caches:
 /// they save nothing else, and each is built to be weighed.
 Result<Partition> partition_auto(const PlanningTask& task) {
-  if (task.target.is_gpu() || !task.kinds.leaf) return partition_greedy(task);
-  return ChainSelection(task, task.target.l3_bytes).run();
+  const TensorProgram& program = task.program;
+  const auto leaves_caches = [&](const TensorExpr& e) {
+    return bytes_of(program, e.output) > task.target.l3_bytes;
+  };
+  const bool may_gain =
+      !task.target.is_gpu() && task.kinds.leaf && std::ranges::any_of(program.exprs, leaves_caches);
+  return may_gain ? ChainSelection(task, task.target.l3_bytes).run() : partition_greedy(task);
 }
 
 }  // namespace weft

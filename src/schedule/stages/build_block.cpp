@@ -11,6 +11,7 @@
 #include "schedule/writer/tile_builder.h"
 #include "tile/analysis/derive_scopes.h"
 #include "tile/check/verify_tile_program.h"
+#include "tile/register_limit.h"
 #include "tile/rewrite/program_taker.h"
 
 namespace weft {
@@ -214,6 +215,12 @@ Status BlockBuilder::make_carries() {
       if (var >= 0) place.axes.push_back(place_of(var, axis.extent, 1).axes[0]);
     }
     in_vectors(&place);
+    for (const Place::Axis& axis : place.axes) {
+      if (axis.digits.front().extent > kMostRegisters)
+        return unsupported(space_.name_of(c.after) +
+                           " is carried along an axis of more registers than " +
+                           std::to_string(kMostRegisters));
+    }
     carries_.push_back(carried(taker_.add_symbol(std::move(symbol)), std::move(box),
                                scalar_constant(c.first), std::move(place)));
   }
