@@ -129,9 +129,9 @@ def reference_outputs(case, directory):
 
 
 def start(engine, options, case, directory):
-    return (Weft if engine == "weft" else lambda *a: Peer(engine, *a[1:]))(
-        options, case, directory
-    )
+    if engine == "weft":
+        return Weft(options, case, directory, None)
+    return Peer(engine, options, case, directory)
 
 
 def measure(name, form, cores, options):
@@ -198,6 +198,7 @@ def parse_options():
     add("--seconds", type=float, default=0.3, help="length of a turn (0.3)")
     add("--engines", default=",".join(ENGINES), help="which, in table order")
     add("--plan", help="weft's --plan")
+    add("--processor-time", action="store_true", help="of each run, on one thread")
     add("--json", metavar="FILE", help="write all figures")
     add("--weft", default=ROOT / "build/release/weft", help="the command")
     options = parser.parse_args()
