@@ -31,12 +31,6 @@ Ints at(const Replay& r, const std::vector<Extent>& extents) {
   return values;
 }
 
-Ids at(Replay& r, const std::vector<Tensor>& tensors) {
-  Ids ids;
-  for (const Tensor& tensor : tensors) ids.push_back(r.at(tensor.id));
-  return ids;
-}
-
 weft::Combiner combiner_of(const std::string& name) {
   const auto combiner = weft::parse_combiner(name);
   if (!combiner || weft::combiner_is_arg(*combiner))

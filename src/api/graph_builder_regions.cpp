@@ -44,12 +44,6 @@ std::vector<Tensor> tensors(int32_t first, size_t count) {
   return list;
 }
 
-Ids at(Recorded::Replay& r, const std::vector<Tensor>& list) {
-  Ids ids;
-  for (const Tensor& t : list) ids.push_back(r.at(t.id));
-  return ids;
-}
-
 std::vector<weft::TensorType> types_of(const Recorded::Replay& r, const Ids& ids) {
   std::vector<weft::TensorType> types;
   for (const weft::ValueId id : ids) types.push_back(r.builder.type(id));
