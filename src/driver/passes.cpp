@@ -112,14 +112,17 @@ Result<bool> run_read_bytes(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { read_bytes(p); });
   return true;
 }
+/// Lists what a pass does to the tensors that it returns.
+void substitute(Compilation& c, std::vector<TensorId> (*pass)(TensorProgram&), const char* what) {
+  for_each_program(c.tensors, [&](TensorProgram& p) {
+    for (const TensorId t : pass(p))
+      c.substitutions.push_back(p.tensors[static_cast<size_t>(t)].name + what);
+  });
+}
+
 Result<bool> run_fold_scales(Compilation& c) {
   if (c.target.is_gpu()) return true;
-  for_each_program(c.tensors, [&](TensorProgram& p) {
-    for (const TensorId t : fold_scales(p)) {
-      const std::string& name = p.tensors[static_cast<size_t>(t)].name;
-      c.substitutions.push_back(name + ": its divisor is folded into scales before it");
-    }
-  });
+  substitute(c, fold_scales, ": its divisor is folded into scales before it");
   return true;
 }
 Result<bool> run_decode_weights(Compilation& c) {
@@ -129,12 +132,7 @@ Result<bool> run_decode_weights(Compilation& c) {
 }
 Result<bool> run_round_factors(Compilation& c) {
   if (c.options.precision != Precision::kBFloat16) return false;
-  for_each_program(c.tensors, [&](TensorProgram& p) {
-    for (const TensorId t : round_factors(p)) {
-      const std::string& name = p.tensors[static_cast<size_t>(t)].name;
-      c.substitutions.push_back(name + ": its factors are rounded to bfloat16");
-    }
-  });
+  substitute(c, round_factors, ": its factors are rounded to bfloat16");
   return true;
 }
 Result<bool> run_widen_operands(Compilation& c) {
