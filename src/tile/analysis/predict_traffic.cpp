@@ -36,7 +36,7 @@ class Predictor {
       : program_(program),
         scopes_(scopes),
         structure_(structure_of(program)),
-        places_(resolve_places(structure_)),
+        places_(program.cpu ? PlaceTable{} : resolve_places(structure_)),
         used_(grid_dependences(structure_, scopes)) {}
 
   Result<Traffic> run() {
@@ -396,7 +396,7 @@ class Predictor {
   const TileProgram& program_;
   const ScopeAnalysis& scopes_;
   TileStructure structure_;
-  PlaceTable places_;
+  PlaceTable places_;  ///< on a GPU
   std::vector<std::set<TileVarId>> used_;
   std::vector<Access> accesses_;
   Traffic out_;

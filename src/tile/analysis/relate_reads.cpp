@@ -158,8 +158,22 @@ class Relation {
     return out;
   }
 
+  /// Whether the read names elements as they are made, by variables that both sides share: most
+  /// reads do, and need no bounds.
+  bool is_read_as_made() const {
+    if (read_.read->indices != *out_.made) return false;
+    return std::ranges::all_of(*out_.made, [&](const IndexExpr& e) {
+      return std::ranges::all_of(variables(e), [&](int id) {
+        if (id >= kRuntimeIndexBase) return false;
+        const auto dim = structure_.dim_of.find(id);
+        return dim == structure_.dim_of.end() || contains(out_.common, dim->second.first);
+      });
+    });
+  }
+
   void find_reach() {
     using Kind = TileLoop::Kind;
+    if (is_read_as_made()) return;
     const auto within = [&](const Kinds& kinds) {
       return covered([&](TileVarId var) { return is_common(var, kinds); });
     };
