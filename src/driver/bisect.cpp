@@ -6,6 +6,8 @@
 
 #include "assemble/build_program.h"
 #include "driver/compiler.h"
+#include "driver/level_of_difference.h"
+#include "driver/logical_order.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "io/onnx_case.h"
@@ -13,32 +15,6 @@
 namespace weft {
 
 namespace {
-
-/// The elements of a tensor that lies in memory in the order of a layout, in their logical order.
-HostTensor in_logical_order(const HostTensor& physical, const Tensor& tensor) {
-  const Shape known = declared_type(tensor).shape;
-  if (tensor.layout.is_row_major()) return physical.reshaped(known);
-  HostTensor out(tensor.type.dtype, tensor.type.shape);
-  const Shape& shape = tensor.type.shape;
-  std::vector<IndexExpr> indices;
-  for (size_t d = 0; d < shape.size(); ++d) indices.push_back(IndexExpr::var(static_cast<int>(d)));
-  const IndexExpr offset = element_offset(tensor.layout, shape, indices, [&](int d) {
-    return Interval{0, shape[static_cast<size_t>(d)] - 1};
-  });
-  const auto bytes = static_cast<size_t>(byte_size(tensor.type.dtype));
-  std::vector<int64_t> at(shape.size(), 0);
-  for (int64_t i = 0; i < out.size(); ++i) {
-    int64_t rest = i;
-    for (size_t d = shape.size(); d-- > 0;) {
-      at[d] = rest % shape[d];
-      rest /= shape[d];
-    }
-    const int64_t from = evaluate(offset, [&](int d) { return at[static_cast<size_t>(d)]; });
-    std::copy_n(physical.raw() + static_cast<size_t>(from) * bytes, bytes,
-                out.mutable_raw() + static_cast<size_t>(i) * bytes);
-  }
-  return out.reshaped(known);
-}
 
 /// The program with every tensor that a kernel stores as an output, in the order of the plan; the
 /// kernels are the same.
@@ -130,6 +106,11 @@ Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<H
     Difference d;
     d.value = tensor.name;
     d.difference = same.error().message;
+    std::map<TensorId, HostTensor> known;
+    for (size_t k = 0; k < inputs.size(); ++k) known.emplace(c->tensors.inputs[k], inputs[k]);
+    for (size_t k = 0; k < want.size(); ++k) known.emplace(exposed.stored[k].first, want[k]);
+    d.level = level_of_difference(c->tensors, c->plan.kernels[static_cast<size_t>(kernel)], known,
+                                  {rtol, atol});
     for (const ExprId e : c->plan.kernels[static_cast<size_t>(kernel)].group.exprs) {
       for (const int32_t o : c->tensors.exprs[static_cast<size_t>(e)].origins) {
         if (o >= 0 && static_cast<size_t>(o) < c->tensors.origins.size())

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "driver/compile_options.h"
+#include "driver/level_of_difference.h"
 #include "driver/prepare_model.h"
 
 namespace weft {
@@ -15,6 +16,7 @@ struct Difference {
   std::string value;
   std::string origin;  ///< the model's node
   std::string difference;
+  DifferingLevel level = DifferingLevel::kUnknown;
   Graph reduced;  ///< the nodes that the value needs, with its inputs as constants where that cuts
                   ///< the graph
 };

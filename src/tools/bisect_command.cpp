@@ -31,6 +31,7 @@ Status run_bisect(const BisectCommand& o) {
   }
   fmt::print("first difference: {} ({}): {}\n", printable(found->value), printable(found->origin),
              found->difference);
+  fmt::print("it arises in {}\n", phrase(found->level));
   WEFT_RETURN_IF_ERROR(write_graph_file(o.output, found->reduced,
                                         "value " + found->value + ": " + found->difference));
   fmt::print("a model that shows it: {}\n", o.output);

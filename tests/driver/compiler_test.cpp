@@ -15,6 +15,7 @@
 #include "driver/reproducer.h"
 #include "driver/session.h"
 #include "tests/import/onnx/model_writer.h"
+#include "tile/text/tile_text.h"
 
 namespace weft {
 namespace {
@@ -279,9 +280,40 @@ TEST(Bisect, FindsTheKernelThatATestMadeWrong) {
   ASSERT_TRUE(found->has_value());
   EXPECT_EQ((*found)->value, "y");
   EXPECT_FALSE((*found)->difference.empty());
+  EXPECT_EQ((*found)->level, DifferingLevel::kBelowTileProgram);
   EXPECT_TRUE(verify_graph((*found)->reduced).ok());
   // The product and what follows it, with the exponentials that it reads as a constant.
   EXPECT_TRUE((*found)->reduced.inputs.empty());
+}
+
+TEST(Bisect, TellsAWrongTileProgramFromWrongCode) {
+  const Graph graph = graph_of(R"(
+(x: f32[5,24]) {
+  y = tanh x : f32[5,24]
+} -> (y))");
+  const auto inputs = inputs_of(graph);
+  const auto c = compile_graph(graph, {});
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  const TensorProgram& program = (*c)->tensors;
+  const auto want = evaluate(program, inputs);
+  ASSERT_TRUE(want.ok()) << want.error().message;
+  ASSERT_EQ((*c)->plan.kernels.size(), 1U);
+  PlannedKernel kernel = (*c)->plan.kernels[0];
+  std::map<TensorId, HostTensor> values = {{program.inputs[0], inputs[0]},
+                                           {program.outputs[0], (*want)[0]}};
+  EXPECT_EQ(level_of_difference(program, kernel, values, {1e-3, 1e-4}),
+            DifferingLevel::kBelowTileProgram);
+
+  std::string text = print(kernel.schedule.program);
+  const size_t at = text.find("tanh");
+  ASSERT_NE(at, std::string::npos) << text;
+  auto wrong = parse_tile_program(text.replace(at, 4, "exp"));
+  ASSERT_TRUE(wrong.ok()) << wrong.error().message;
+  kernel.schedule.program = std::move(*wrong);
+  EXPECT_EQ(level_of_difference(program, kernel, values, {1e-3, 1e-4}),
+            DifferingLevel::kTileProgram);
+  values.erase(program.inputs[0]);
+  EXPECT_EQ(level_of_difference(program, kernel, values, {1e-3, 1e-4}), DifferingLevel::kUnknown);
 }
 
 }  // namespace
