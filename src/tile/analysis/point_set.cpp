@@ -1,7 +1,9 @@
 #include "tile/analysis/point_set.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -29,6 +31,47 @@ class IndexAt {
   IndexExpr e_;
   AffineForm form_;
   bool affine_;
+};
+
+/// By operand a of nested minima or maxima: sign * (a - b). An operand is a sum of products far
+/// more often than the whole.
+std::vector<IndexAt> differences(const IndexExpr& e, IndexOp nested, const IndexExpr& b,
+                                 int64_t sign) {
+  if (e.op() != nested) return {IndexAt((e - b) * sign)};
+  std::vector<IndexAt> out = differences(e.lhs(), nested, b, sign);
+  std::ranges::move(differences(e.rhs(), nested, b, sign), std::back_inserter(out));
+  return out;
+}
+
+std::function<bool(PointSet::Point)> all_not_negative(std::vector<IndexAt> sums) {
+  return [all = std::move(sums)](PointSet::Point point) {
+    return std::ranges::all_of(all, [&](const IndexAt& sum) { return sum(point) >= 0; });
+  };
+}
+
+/// The integers that were marked: an interval where they have no gaps.
+class Marks {
+ public:
+  explicit Marks(Interval range)
+      : first_(range.lo), marked_(static_cast<size_t>(range.hi - range.lo + 1), false) {}
+  void add(int64_t value) { marked_[static_cast<size_t>(value - first_)] = true; }
+  void move_to(PointSet::Image* image) const {
+    const auto begin = std::ranges::find(marked_, true);
+    if (begin == marked_.end()) return;
+    const auto end = std::find(marked_.rbegin(), marked_.rend(), true).base();
+    const auto value_at = [&](auto it) { return first_ + (it - marked_.begin()); };
+    if (std::find(begin, end, false) == end) {
+      image->dense = {value_at(begin), value_at(end) - 1};
+      return;
+    }
+    for (auto it = begin; it != end; ++it) {
+      if (*it) image->tuples.push_back({value_at(it)});
+    }
+  }
+
+ private:
+  int64_t first_;
+  std::vector<bool> marked_;
 };
 
 /// The value of a scalar of index variables alone.
@@ -91,14 +134,22 @@ void PointSet::add_loop_bounds(TileVarId var, const TileLoop::Dim& dim) {
   tied.merge(variables_of(end));
   if (var == dim.offset) {
     tails_[var] = predicates_.size();
-    const IndexAt left(end - IndexExpr::var(dim.origin) - IndexExpr::var(dim.offset));
-    add_predicate(tied, [left](Point point) { return left(point) > 0; });
+    const IndexExpr at = IndexExpr::var(dim.origin) + IndexExpr::var(dim.offset);
+    add_predicate(tied, all_not_negative(differences(end, IndexOp::kMin, at + 1, 1)));
     return;
   }
-  const IndexAt passed(IndexExpr::var(dim.origin) - begin), left(end - IndexExpr::var(dim.origin));
-  add_predicate(tied, [passed, left, step = dim.step](Point point) {
+  const IndexExpr at = IndexExpr::var(dim.origin);
+  std::vector<IndexAt> bounds = differences(end, IndexOp::kMin, at + 1, 1);
+  if (dim.step == 1) {
+    std::ranges::copy(differences(begin, IndexOp::kMax, at, -1), std::back_inserter(bounds));
+    add_predicate(tied, all_not_negative(std::move(bounds)));
+    return;
+  }
+  const IndexAt passed(at - begin);
+  add_predicate(tied, [passed, step = dim.step,
+                       before_end = all_not_negative(std::move(bounds))](Point point) {
     const int64_t from_first = passed(point);
-    return from_first >= 0 && from_first % step == 0 && left(point) > 0;
+    return from_first >= 0 && from_first % step == 0 && before_end(point);
   });
 }
 
@@ -291,6 +342,9 @@ Interval PointSet::dense_image(const IndexExpr& e, const std::vector<TileVarId>&
   return {lo, lo + reach};
 }
 
+/// The widest range of an index that is marked value by value.
+constexpr int64_t kMostMarked = int64_t{1} << 20;
+
 bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>* out,
                       int64_t most) const {
   std::vector<std::set<TileVarId>> joined;
@@ -306,6 +360,17 @@ bool PointSet::images(const std::vector<IndexExpr>& indices, std::vector<Image>*
     if (!image.dense.empty()) {
       out->push_back(std::move(image));
       continue;
+    }
+    if (image.axes.size() == 1) {
+      const Interval within = range_of(indices[image.axes[0]], structure_.range());
+      if (within.hi - within.lo < kMostMarked) {
+        Marks marks(within);
+        const IndexAt at(indices[image.axes[0]]);
+        if (!enumerate(part, {}, most, [&] { marks.add(at(env_)); })) return false;
+        marks.move_to(&image);
+        out->push_back(std::move(image));
+        continue;
+      }
     }
     std::vector<IndexAt> at;
     for (const size_t a : image.axes) at.emplace_back(indices[a]);
