@@ -248,10 +248,11 @@ void ReadBytes::take_apart(TensorExpr* e) {
     return;
   }
   if (function->cost >= kWorthTable) {
-    HostTensor table(DType::kI32, {256});
+    const DType made = e->body->type;
+    HostTensor table(made, {256});
     for (int64_t i = 0; i < 256; ++i) table.set_int(i, function->values[static_cast<size_t>(i)]);
-    const TensorId t = new_tensors_.add(tensor(e->output).name + "_table", {DType::kI32, {256}},
-                                        Tensor::Kind::kConstant);
+    const TensorId t =
+        new_tensors_.add(tensor(e->output).name + "_table", {made, {256}}, Tensor::Kind::kConstant);
     program_.tensors.back().value = std::move(table);
     made_by_.push_back(-1);
     ScalarRef place = scalar_convert(root, DType::kI32);
@@ -259,8 +260,7 @@ void ReadBytes::take_apart(TensorExpr* e) {
       const ScalarRef first = scalar_constant(int_value(DType::kI32, -lowest));
       place = scalar_apply(ScalarOp::kAdd, {place, first}, DType::kI32);
     }
-    e->body = scalar_convert(
-        scalar_read(t, DType::kI32, {IndexExpr::var(kRuntimeIndexBase)}, {place}), e->body->type);
+    e->body = scalar_read(t, made, {IndexExpr::var(kRuntimeIndexBase)}, {place});
   }
   // A tensor in another order stands for no element of its root.
   bool in_order = function->indices.size() == static_cast<size_t>(e->output_rank());

@@ -130,7 +130,7 @@ TEST(ReadBytes, LooksLongChainsUp) {
                              dequantised("p", "4,6", "0.00390625") +
                              "  m = mul q_d, p_d : f32[4,6]\n  t = tanh m : f32[4,6]\n" +
                              quantised("t", "y", "4,6", "0.0078125") + "} -> (y)";
-    EXPECT_THAT(rewritten(text), testing::HasSubstr("  y: u8[4,6] = u8(y_table[{i32(q[d0, d1])"));
+    EXPECT_THAT(rewritten(text), testing::HasSubstr("  y: u8[4,6] = y_table[{i32(q[d0, d1])"));
   }
 }
 

@@ -9,8 +9,8 @@
 namespace weft {
 
 /// The features of `target` that generated code may use, sorted: those of the x86-64 levels 2 to 4,
-/// and instructions that multiply bytes or bfloat16. What a processor has beyond them (other
-/// instruction sets, hints) stays unused.
+/// and instructions that multiply bytes or bfloat16, or look up bytes. What a processor has beyond
+/// them (other instruction sets, hints) stays unused.
 std::vector<std::string> code_features(const Target& target);
 
 /// Those that the code of the kernels needs: the level's, and others where a kernel has

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "codegen/cpu/elementary.h"
+#include "codegen/cpu/emit_byte_gather.h"
 #include "codegen/cpu/emit_dot.h"
 #include "codegen/cpu/lane_builder.h"
 #include "codegen/cpu/scalar_emitter.h"
@@ -439,6 +440,14 @@ class KernelEmitter {
     return llvm::Align(static_cast<uint64_t>(byte_size(buffer(number).dtype)));
   }
 
+  /// Bytes, the lanes that the mask leaves out from the place of the first.
+  V emit_bytes_gathered(const LaneBuilder& k, int32_t number, V offsets, V mask, V filler) {
+    if (mask != nullptr) offsets = k.select(mask, offsets, k.integer(64, 0));
+    V bytes = emit_byte_gather(k, pointers_[static_cast<size_t>(number)], buffer(number).elements,
+                               offsets, [&](llvm::Instruction* i) { annotate(i, number); });
+    return mask == nullptr ? bytes : k.select(mask, bytes, filler);
+  }
+
   void emit_load(const KernelInstruction& in) {
     const auto& [number, fill] = in.as<LoadPayload>();
     const DType dtype = buffer(number).dtype;
@@ -448,6 +457,12 @@ class KernelEmitter {
     const llvm::Align align = element_alignment(number);
     V filler = mask ? to_memory(k, dtype, constant_of(k, fill)) : nullptr;
     const bool indexed = in.op == KernelOp::kGather && k.lanes() > 1;
+    if (indexed && byte_size(dtype) == 1 &&
+        gathers_bytes(isa_, buffer(number).elements, k.lanes())) {
+      V loaded = emit_bytes_gathered(k, number, value(in.operands[0]),
+                                     mask ? value(in.operands[*mask]) : nullptr, filler);
+      return define(in.results[0], to_register(k, dtype, loaded));
+    }
     V at = indexed ? lane_addresses(number, in.operands[0]) : address(number, in.operands[0]);
     V loaded = nullptr;
     const auto plain = [&] { return b_.CreateAlignedLoad(type, at, align); };

@@ -22,6 +22,7 @@ Isa::Isa(const Target& target) : vector_bytes(target.vector_bytes) {
       has("avx512f") && has("avx512bw") && has("avx512cd") && has("avx512dq") && has("avx512vl");
   avx512vnni = avx512 && has("avx512vnni");
   avx512bf16 = avx512 && has("avx512bf16");
+  avx512vbmi = avx512 && has("avx512vbmi");
   vnni = avx512vnni || has("avxvnni");
 }
 

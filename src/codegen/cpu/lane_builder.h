@@ -22,6 +22,7 @@ struct Isa {
   bool vnni = false;        ///< vpdpbusd of up to 32 bytes
   bool avx512vnni = false;  ///< of 64
   bool avx512bf16 = false;  ///< vdpbf16ps
+  bool avx512vbmi = false;  ///< vpermi2b
   bool avx512 = false;      ///< f, bw, dq, vl and cd together
   int vector_bytes = 16;
 };

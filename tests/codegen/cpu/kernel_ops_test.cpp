@@ -114,7 +114,50 @@ KernelFunction memory_kernel(DType type, int32_t lanes) {
   return k;
 }
 
+/// Gathers bytes from a table, with and without a mask.
+KernelFunction look_up_kernel(DType type, int64_t table_bytes, int32_t lanes) {
+  KernelFunction k;
+  k.name = "look_up";
+  k.buffers = {make_buffer("table", type, KernelBuffer::Kind::kInput, table_bytes),
+               make_buffer("indices", DType::kI64, KernelBuffer::Kind::kInput, kCount),
+               make_buffer("found", type, KernelBuffer::Kind::kOutput, kCount),
+               make_buffer("some", type, KernelBuffer::Kind::kOutput, kCount)};
+  KernelBuilder b(k);
+  const auto [begin, end] = b.begin_phase(kCount);
+  const Reg rest = b.argument(0);
+  b.for_loop(begin, end, lanes, {}, [&](Reg iv, const std::vector<Reg>&) {
+    const Reg offsets = b.load(1, iv, lanes);
+    b.store(2, iv, b.gather(0, offsets));
+    const Reg mask = b.lane_mask(rest, lanes);
+    const Reg nowhere = b.broadcast(b.int_constant(int64_t{1} << 50), lanes);
+    const Reg far = b.apply(ScalarOp::kSelect, {mask, offsets, nowhere}, DType::kI64);
+    b.store(3, iv, b.gather(0, far, mask, int_value(type, 1)));
+    return std::vector<Reg>{};
+  });
+  b.end_phase();
+  return k;
+}
+
 class KernelOps : public ::testing::TestWithParam<int32_t> {};
+
+TEST_P(KernelOps, LookBytesUpInTables) {
+  std::mt19937_64 random(5);
+  std::vector<Target> machines = machines_for_lanes(GetParam());
+  for (Target target : machines_for_lanes(GetParam())) {
+    std::erase(target.features, "avx512vbmi");
+    machines.push_back(std::move(target));
+  }
+  for (const int64_t bytes : {256, 100, 101}) {
+    std::vector<int64_t> indices(kCount);
+    for (int64_t& i : indices) i = static_cast<int64_t>(random()) & 255;
+    for (int64_t& i : indices) i = std::min(i, bytes - 1);
+    for (const DType type : {DType::kU8, DType::kI8, DType::kBool}) {
+      expect_as_reference(look_up_kernel(type, bytes, GetParam()), machines,
+                          {{0}, {1}, {GetParam()}}, indices);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
 
 TEST_P(KernelOps, ReadAndWriteEveryType) {
   std::vector<int64_t> indices(kCount);
