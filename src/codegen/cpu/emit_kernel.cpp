@@ -8,8 +8,8 @@
 #include <cstddef>
 
 #include "codegen/cpu/elementary.h"
-#include "codegen/cpu/emit_byte_gather.h"
 #include "codegen/cpu/emit_dot.h"
+#include "codegen/cpu/emit_look_up.h"
 #include "codegen/cpu/lane_builder.h"
 #include "codegen/cpu/scalar_emitter.h"
 #include "kernel/kernel_op.h"
@@ -440,11 +440,11 @@ class KernelEmitter {
     return llvm::Align(static_cast<uint64_t>(byte_size(buffer(number).dtype)));
   }
 
-  /// Bytes, the lanes that the mask leaves out from the place of the first.
-  V emit_bytes_gathered(const LaneBuilder& k, int32_t number, V offsets, V mask, V filler) {
+  /// Bytes of a table; lanes that the mask leaves out look at the first one.
+  V emit_bytes_looked_up(const LaneBuilder& k, int32_t number, V offsets, V mask, V filler) {
     if (mask != nullptr) offsets = k.select(mask, offsets, k.integer(64, 0));
-    V bytes = emit_byte_gather(k, pointers_[static_cast<size_t>(number)], buffer(number).elements,
-                               offsets, [&](llvm::Instruction* i) { annotate(i, number); });
+    V bytes = emit_look_up(k, pointers_[static_cast<size_t>(number)], offsets,
+                           [&](llvm::Instruction* i) { annotate(i, number); });
     return mask == nullptr ? bytes : k.select(mask, bytes, filler);
   }
 
@@ -457,11 +457,10 @@ class KernelEmitter {
     const llvm::Align align = element_alignment(number);
     V filler = mask ? to_memory(k, dtype, constant_of(k, fill)) : nullptr;
     const bool indexed = in.op == KernelOp::kGather && k.lanes() > 1;
-    if (indexed && byte_size(dtype) == 1 &&
-        gathers_bytes(isa_, buffer(number).elements, k.lanes())) {
-      V loaded = emit_bytes_gathered(k, number, value(in.operands[0]),
+    if (indexed && byte_size(dtype) == 1 && looks_up(isa_, buffer(number).elements, k.lanes())) {
+      V found = emit_bytes_looked_up(k, number, value(in.operands[0]),
                                      mask ? value(in.operands[*mask]) : nullptr, filler);
-      return define(in.results[0], to_register(k, dtype, loaded));
+      return define(in.results[0], to_register(k, dtype, found));
     }
     V at = indexed ? lane_addresses(number, in.operands[0]) : address(number, in.operands[0]);
     V loaded = nullptr;
