@@ -164,11 +164,14 @@ class AxisSplitting {
     });
   }
 
-  void add_cut(int axis_class, int64_t cut) {
-    if (cut <= 1 || cut >= extent_[static_cast<size_t>(axis_class)]) return;
+  /// False where the axis has that cut.
+  bool add_cut(int axis_class, int64_t cut) {
+    if (cut <= 1 || cut >= extent_[static_cast<size_t>(axis_class)]) return false;
     Cuts& cuts = cuts_[axis_class];
     const auto at = std::lower_bound(cuts.begin(), cuts.end(), cut);
-    if (at == cuts.end() || *at != cut) cuts.insert(at, cut);
+    if (at != cuts.end() && *at == cut) return false;
+    cuts.insert(at, cut);
+    return true;
   }
 
   /// A tensor that readers take as v1 * c + v2 is better made in those two axes, so that producer
@@ -193,6 +196,32 @@ class AxisSplitting {
     });
   }
 
+  /// A reader that takes a tensor's axis as v1 * c + v2 reads its digits where the cuts of the axis
+  /// are cuts of v1 and v2, too:
+  ///     x[d0 * 49 + d1], x cut at 392, 49 and 7   ->   d0 is cut at 8, d1 at 7
+  bool follow_producers() {
+    std::vector<std::pair<int, int64_t>> wanted;
+    for_each_read([&](size_t x, const Scalar& read) {
+      for (size_t a = 0; a < read.indices.size(); ++a) {
+        const int c = tensor_axis(read.symbol, a);
+        const auto cuts = c < 0 ? cuts_.end() : cuts_.find(c);
+        const int64_t extent = tensor(read.symbol).type.shape[a];
+        if (cuts == cuts_.end() || !is_chain(cuts->second, extent)) continue;
+        const RangeOf range = [&](int id) { return program_.exprs[x].range(id); };
+        for (const auto& [var, weight] : mixed_radix(read.indices[a], extent, range)) {
+          const int64_t above = weight * (range(var).hi + 1);
+          for (const int64_t cut : cuts->second) {
+            if (cut > weight && cut < above && cut % weight == 0)
+              wanted.emplace_back(axis(x, var), cut / weight);
+          }
+        }
+      }
+    });
+    bool any = false;
+    for (const auto& [axis_class, cut] : wanted) any = add_cut(axis_class, cut) || any;
+    return any;
+  }
+
   void collect_all_cuts() {
     for (size_t x = 0; x < program_.exprs.size(); ++x) {
       const auto add = [&](int var, int64_t cut) {
@@ -204,6 +233,8 @@ class AxisSplitting {
       });
     }
     follow_readers();
+    while (follow_producers()) {
+    }
     for (const OpaqueExpr& o : program_.opaques) {
       for (const TensorId t : o.operands) veto_tensor(t);
     }

@@ -181,6 +181,23 @@ TEST(SplitAxes, TheProducerOfGroupsFollows) {
             "output y as y\n");
 }
 
+TEST(SplitAxes, AReaderOfMergedAxesFollowsTheirDigits) {
+  // The product's rows are windows of 2x2 in 2x3; its reader knows windows and their elements only.
+  EXPECT_EQ(after(R"((x: f32[4,6,5], w: f32[5,8]) {
+    s = reshape x : f32[2,2,3,2,5]
+    t = transpose s, permutation={0,2,1,3,4} : f32[2,3,2,2,5]
+    m = reshape t : f32[24,5]
+    p = dot_general m, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[24,8]
+    r = reshape p : f32[6,4,8]
+    y = tanh r : f32[6,4,8]
+  } -> (y))",
+                  {fold, split_axes}),
+            "p: f32[2,3,2,2,8] declared f32[24,8] = contraction sum[5]:f32 x[d0 * 2 + d2, d1 * 2 + "
+            "d3, r0] * w[r0, d4]\n"
+            "y: f32[2,3,2,2,8] declared f32[6,4,8] = tanh(p[d0, d1, d2, d3, d4])\n"
+            "output y as y\n");
+}
+
 TEST(SplitAxes, AReaderThatKeepsItsChannelsTakesThemApart) {
   // The convolution keeps its channels as one axis, which then is taken apart where groups are
   // read: c mod 2 and the position rather than (c mod 2) * 5 + the position.
