@@ -24,18 +24,23 @@ struct ReducedPiece {
 /// Of each expression of a program what a block makes of its result, and where the loops may stand.
 struct BlockBoxes {
   std::vector<Interval> loops;              ///< the origins that a loop takes
+  std::vector<int64_t> steps;               ///< by loop: its origins are multiples
   std::vector<std::vector<BoxAxis>> boxes;  ///< by expression
   std::vector<ReducedPiece> pieces;         ///< by expression; empty: none is reduced in pieces
+  std::vector<bool> kept;                   ///< by expression: others read it in the block
+  int64_t each = 1;                         ///< blocks that the busiest processor makes
 };
 
 /// Where the common axes of a stage run: from begin to end, over the origins of the loops around
-/// the block, variables 0 to loops - 1.
+/// the block, by number.
 struct BlockFrame {
   struct Axis {
     IndexExpr begin = 0, end = 1;
   };
-  int loops = 0;
+  std::vector<int64_t> loops;  ///< their steps, of which origins are multiples
   std::vector<Axis> axes;
+  std::vector<bool> kept;  ///< by tensor of the space: a block keeps it for other stages, or theirs
+  int64_t each = 1;        ///< blocks that the busiest processor makes
 };
 
 }  // namespace weft

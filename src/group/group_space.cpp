@@ -124,6 +124,17 @@ GroupView boxed_view(const TensorProgram& program, const Group& group, const Blo
   return view;
 }
 
+/// By tensor of the view, what a block keeps.
+std::vector<bool> kept_tensors(const TensorProgram& program, const GroupView& view,
+                               const BlockBoxes& boxes) {
+  std::vector<bool> kept(program.tensors.size(), false);
+  for (size_t e = 0; e < program.exprs.size(); ++e)
+    kept[static_cast<size_t>(program.exprs[e].output)] = boxes.kept[e];
+  std::vector<bool> out;
+  for (const TensorId t : view.original) out.push_back(kept[static_cast<size_t>(t)]);
+  return out;
+}
+
 BlockFrame::Axis frame_axis(const BoxAxis& box, const RangeOf& range) {
   const Interval at = range_of(box.origin, range);
   const IndexExpr end = simplify(box.origin + box.extent, range);
@@ -138,7 +149,9 @@ Result<GroupSpace> GroupSpace::of_stage(const TensorProgram& program, const Grou
   GroupView view = boxed_view(program, group, boxes);
   WEFT_ASSIGN_OR_RETURN(GroupAxes axes, derive_group_axes(view.program, view.group));
   BlockFrame frame;
-  frame.loops = static_cast<int>(boxes.loops.size());
+  frame.loops = boxes.steps;
+  frame.each = boxes.each;
+  frame.kept = kept_tensors(program, view, boxes);
   frame.axes.resize(axes.axes.size());
   std::vector<const BoxAxis*> box_of(axes.axes.size(), nullptr);
   std::deque<std::vector<BoxAxis>> box_storage;

@@ -44,6 +44,11 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
         schedule_key(key_of[k], program, plan.kernels[k].group, target_, &groups.leaves());
     if (kernel.ok()) known->kernel = std::move(*kernel);
   });
+  std::vector<const Composition*> blocks(count, nullptr);  // of what is no leaf
+  for (size_t k = 0; k < count; ++k) {
+    if (known_of[k] != nullptr && !known_of[k]->kernel)
+      blocks[k] = groups.known_block(plan.kernels[k].group);
+  }
   std::vector<std::optional<Error>> errors(count);
   for_each_in_parallel(count, threads_for(count), [&](size_t k) {
     throw_if_cancelled(groups.cancel());
@@ -54,11 +59,11 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
         return;
       }
     }
-    const auto as = composed.find(k);
-    auto schedule =
-        as == composed.end()
-            ? schedule_group(program, kernel.group, target_, kernel.name)
-            : build_composition(program, kernel.group, as->second, target_, kernel.name);
+    const auto given = composed.find(k);
+    const Composition* as = given == composed.end() ? blocks[k] : &given->second;
+    auto schedule = as == nullptr
+                        ? schedule_group(program, kernel.group, target_, kernel.name)
+                        : build_composition(program, kernel.group, *as, target_, kernel.name);
     if (schedule.ok()) {
       kernel.schedule = std::move(*schedule);
     } else {

@@ -38,12 +38,21 @@ Decision KnownGroups::can_reduce_both_ways(const Group& group) {
              [&](const GroupSpace& space) { return weft::can_reduce_both_ways(space, target_); });
 }
 
-Result<double> KnownGroups::block_us(const Group& group) {
+Result<double> KnownGroups::block_us(const Group& group, double most_us) {
   const GroupKey key = keys_.of(group);
-  std::optional<Result<double>>& known = known_of(key).block_us;
-  if (!known) known = predicted_block_us(program_, group, key, target_);
-  if (known->ok()) return *known;
-  return unsupported(with_names(known->error().message, key, program_));
+  Known& known = known_of(key);
+  std::optional<Result<PredictedBlock>>& block = known.block;
+  if (!block || (!block->ok() && known.block_most_us < most_us)) {
+    block = predicted_block(program_, group, key, target_, most_us);
+    known.block_most_us = most_us;
+  }
+  if (block->ok()) return (*block)->microseconds;
+  return unsupported(with_names(block->error().message, key, program_));
+}
+
+const Composition* KnownGroups::known_block(const Group& group) {
+  const std::optional<Result<PredictedBlock>>& block = known_of(keys_.of(group)).block;
+  return block && block->ok() ? &(*block)->composition : nullptr;
 }
 
 std::optional<double> KnownGroups::leaf_us(const Group& group) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,8 +33,11 @@ class KnownGroups {
   Decision ask(std::string_view question, const Group& group,
                const std::function<Decision(const GroupSpace&)>& answer);
   Decision can_reduce_both_ways(const Group& group);
-  /// As blocks of stages; why it is none.
-  Result<double> block_us(const Group& group);
+  /// As blocks of stages; why it is none, or takes `most_us` or more.
+  Result<double> block_us(const Group& group,
+                          double most_us = std::numeric_limits<double>::infinity());
+  /// How blocks of stages were composed that the group was predicted as; null: they were not.
+  const Composition* known_block(const Group& group);
   /// As a leaf, by the model of blocks.
   std::optional<double> leaf_us(const Group& group);
   /// As a leaf that is built to be weighed, on CPUs.
@@ -44,7 +48,8 @@ class KnownGroups {
  private:
   struct Known {
     std::map<std::string_view, Decision> decisions;  ///< reasons with numbers for names
-    std::optional<Result<double>> block_us;
+    std::optional<Result<PredictedBlock>> block;
+    double block_most_us = 0;  ///< that it was asked with
     std::optional<std::optional<double>> leaf_us, built_us, product_us, library_us;
   };
   Known& known_of(const GroupKey& key);

@@ -32,12 +32,12 @@ Decision can_schedule(const TensorProgram& program, const Group& group, const Ta
   return block.ok() ? Decision::allow() : Decision::forbid(neither(leaf, block.error()));
 }
 
-Result<double> predicted_block_us(const TensorProgram& program, const Group& group,
-                                  const GroupKey& key, const Target& target) {
+Result<PredictedBlock> predicted_block(const TensorProgram& program, const Group& group,
+                                       const GroupKey& key, const Target& target, double most_us) {
   WEFT_ASSIGN_OR_RETURN(
-      const ScheduledKernel kernel,
-      compose_block(BlockSpace(program, group, target, &key), target, "k", nullptr));
-  return kernel.estimate.microseconds;
+      ScheduledKernel kernel,
+      compose_block(BlockSpace(program, group, target, &key), target, "k", nullptr, most_us));
+  return PredictedBlock{kernel.estimate.microseconds, std::move(kernel.composition)};
 }
 
 Decision can_reduce_both_ways(const GroupSpace& space, const Target& target) {

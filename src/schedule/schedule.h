@@ -16,10 +16,16 @@ namespace weft {
 /// expressions and the axes that do not agree. What is allowed here, schedule_group builds.
 Decision can_schedule(const TensorProgram& program, const Group& group, const Target& target);
 
-/// What the group is predicted to take as blocks of stages. Error (kUnsupported): why it is none.
-/// Names are numbers of the key.
-Result<double> predicted_block_us(const TensorProgram& program, const Group& group,
-                                  const GroupKey& key, const Target& target);
+/// A group as blocks of stages, and what that is predicted to take.
+struct PredictedBlock {
+  double microseconds = 0;
+  Composition composition;
+};
+
+/// Error (kUnsupported): why the group is none, or takes `most_us` or more. Names are numbers of
+/// the key.
+Result<PredictedBlock> predicted_block(const TensorProgram& program, const Group& group,
+                                       const GroupKey& key, const Target& target, double most_us);
 
 /// What a leaf takes by the model that prices blocks of stages, so that the two can be compared;
 /// nothing where it cannot be cut into blocks.

@@ -24,9 +24,11 @@ Decision composes(KernelTimes& times, KnownGroups& known, const Group& a, const 
                   const Group& merged) {
   if (merged.exprs.size() > kMostExpressions)
     return Decision::forbid(fmt::format("they would hold {} expressions", merged.exprs.size()));
-  const Result<double> together = known.block_us(merged);
+  if (known.can_be_leaf(merged)) return Decision::forbid("a template holds them");
+  const double apart = times.latency(a) + times.latency(b);
+  const Result<double> together = known.block_us(merged, apart);
   if (!together.ok()) return Decision::forbid(together.error().message);
-  const double saved = times.latency(a) + times.latency(b) - *together;
+  const double saved = apart - *together;
   if (saved <= 0) return Decision::forbid(fmt::format("they take {:.1f} us longer", -saved));
   return Decision::allow(fmt::format("blocks of stages save {:.1f} us", saved));
 }

@@ -45,8 +45,8 @@ class MatrixContract {
         target_(target),
         b_(space, name),
         root_(product.root),
-        left_(product.left),
-        right_(product.right),
+        left_{product.left},
+        right_{product.right},
         batch_(product.batch),
         rows_(product.rows),
         columns_(product.columns),
@@ -62,22 +62,25 @@ class MatrixContract {
   ScheduledKernel build();
 
  private:
-  using Operand = ProductOperand;
+  struct Operand : ProductOperand {
+    TileSymbolId tile = -1;  ///< where its elements are read
+  };
   using Whole = MatrixProblem::Whole;
 
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
   void add_dim(FlatAxis* flat, const std::string& name, int64_t step);
   TileBody tile_body();
   TileLoop product_loop(TileSymbolId acc);
-  void multiply_on_units(TileSymbolId a, TileSymbolId b, TileSymbolId acc, TileBody* body);
-  TileLoop core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId acc);
+  void multiply_on_units(TileSymbolId acc, TileBody* body);
+  TileLoop core_loop(TileSymbolId acc);
   TileStatement update(TileSymbolId carry, ScalarRef value) const {
     return assign_next(carry, box(), std::move(value), place());
   }
   TileStatement partial_sums(TileSymbolId acc);
   TileLoop combining_nest();
-  TileSymbolId load_operand(const Operand& operand, const FlatAxis& across, const std::string& name,
-                            TileBody* body);
+  void add_operand(const FlatAxis& across, const std::string& name, Operand* operand,
+                   TileBody* body);
+  IndexExpr index_at(int var) const;
   std::vector<IndexExpr> in_memory(const Operand& operand, const FlatAxis& across,
                                    const IndexExpr& k) const;
   bool depth_last(const Operand& operand) const;
@@ -121,6 +124,11 @@ void MatrixContract::add_dim(FlatAxis* flat, const std::string& name, int64_t st
   flat->dim.end = flat->extent;
   flat->dim.step = step;
   const IndexExpr whole = b_.index_of(flat->dim);
+  if (flat->axes.size() == 1) {
+    flat->dim.begin = b_.begin_of(flat->axes[0]);
+    flat->dim.end = b_.end_of(flat->axes[0]);
+    return b_.bind(flat->axes[0], whole);
+  }
   int64_t below = 1;
   for (size_t i = flat->axes.size(); i-- > 0;) {
     const int axis = flat->axes[i];
@@ -172,10 +180,12 @@ int64_t MatrixContract::access_width(const ScalarRef& value, const FlatAxis& alo
       width = 1;
       return;
     }
-    int64_t common = std::gcd(form.constant, along.extent);
+    const int64_t begin = b_.unit_of(along.dim.begin);
+    int64_t common = std::gcd(form.constant, std::gcd(begin, b_.unit_of(along.dim.end)));
     const int64_t c = form.coefficient(along.dim.offset);
     for (const auto& [id, factor] : form.terms) {
-      const int64_t step = id == along.dim.origin ? along.dim.step : 1;
+      const int64_t step =
+          id == along.dim.origin ? std::gcd(along.dim.step, begin) : b_.unit_of(IndexExpr::var(id));
       if (id != along.dim.offset) common = std::gcd(common, factor * step);
     }
     if (c == 0 && !uses_var(offset, along.dim.offset)) return;
@@ -185,16 +195,17 @@ int64_t MatrixContract::access_width(const ScalarRef& value, const FlatAxis& alo
   return width;
 }
 
-TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis& across,
-                                          const std::string& name, TileBody* body) {
-  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
-  const TileSymbolId symbol = b_.add_value(name, type_);
+/// An operand that the block keeps is read where it lies, any other one out of a tile of it.
+void MatrixContract::add_operand(const FlatAxis& across, const std::string& name, Operand* of,
+                                 TileBody* body) {
+  Operand& operand = *of;
+  if (operand.in_place) {
+    operand.tile = b_.input(operand.read->symbol);
+    return;
+  }
+  const TileSymbolId symbol = operand.tile = b_.add_value(name, type_);
   const ScalarRef value = rewrite(
-      operand.factor,
-      [&](int var) -> IndexExpr {
-        return var < kRuntimeIndexBase ? b_.index(own[static_cast<size_t>(var)])
-                                       : IndexExpr::var(var);
-      },
+      operand.factor, [&](int var) { return index_at(var); },
       [&](const ScalarRef& read) -> ScalarRef {
         auto copy = std::make_shared<Scalar>(*read);
         copy->symbol = b_.input(read->symbol);
@@ -215,7 +226,13 @@ TileSymbolId MatrixContract::load_operand(const Operand& operand, const FlatAxis
       assign(symbol, in_memory(operand, across, index_of(depth_)), value, std::move(place));
   st.demand = Scope::kBlock;
   body->push_back(TileNode::of(std::move(st)));
-  return symbol;
+}
+
+/// What a variable of the product's expression is now.
+IndexExpr MatrixContract::index_at(int var) const {
+  if (var >= kRuntimeIndexBase) return IndexExpr::var(var);
+  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+  return b_.index(own[static_cast<size_t>(var)]);
 }
 
 /// Whether a row of the operand's tile in shared memory runs along the depth. Units of 32-bit
@@ -225,9 +242,19 @@ bool MatrixContract::depth_last(const Operand& operand) const {
   return operand.along_depth && &operand == &left_;
 }
 
-/// Coordinates of an operand's tile, in the order in which it lies in shared memory.
+/// Coordinates of an operand's tile, in the order in which it lies in shared memory; of one that
+/// lies there already, those of its tensor.
 std::vector<IndexExpr> MatrixContract::in_memory(const Operand& operand, const FlatAxis& across,
                                                  const IndexExpr& k) const {
+  if (operand.in_place) {
+    const IndexExpr here = index_of(depth_);
+    std::vector<IndexExpr> out;
+    for (const IndexExpr& e : operand.read->indices) {
+      const IndexExpr index = substitute(e, [&](int var) { return index_at(var); });
+      out.push_back(index == here ? k : index);
+    }
+    return out;
+  }
   const IndexExpr x = index_of(across);
   return depth_last(operand) ? std::vector<IndexExpr>{x, k} : std::vector<IndexExpr>{k, x};
 }
@@ -237,6 +264,7 @@ TileLoop MatrixContract::product_loop(TileSymbolId acc) {
   loop.kind = TileLoop::Kind::kSeq;
   loop.stages = tile_.stages;
   add_dim(&depth_, "k", tile_.k);
+  if (left_.in_block && right_.in_block) loop.stages = 1;
   if (split_ >= 0) {
     const int64_t share = depth_of_split(tile_, depth_.extent);
     depth_.dim.begin = IndexExpr::var(split_) * share;
@@ -246,29 +274,26 @@ TileLoop MatrixContract::product_loop(TileSymbolId acc) {
   loop.dims.push_back(depth_.dim);
   loop.carries.push_back(
       carried(acc, box(), scalar_constant(float_value(DType::kF32, 0)), place()));
-  const TileSymbolId a = load_operand(left_, rows_, "A", &loop.body);
-  const TileSymbolId b = load_operand(right_, columns_, "B", &loop.body);
-
+  add_operand(rows_, "A", &left_, &loop.body);
+  add_operand(columns_, "B", &right_, &loop.body);
   if (on_units_) {
-    multiply_on_units(a, b, acc, &loop.body);
+    multiply_on_units(acc, &loop.body);
   } else {
-    loop.body.push_back(TileNode::of(core_loop(a, b, acc)));
+    loop.body.push_back(TileNode::of(core_loop(acc)));
     loop.body.push_back(TileNode::of(update(acc, scalar_read(core_sum_, DType::kF32, box()))));
   }
   return loop;
 }
 
-void MatrixContract::multiply_on_units(TileSymbolId a, TileSymbolId b, TileSymbolId acc,
-                                       TileBody* body) {
-  const auto operand = [&](TileSymbolId symbol, const Operand& of, const FlatAxis& across) {
-    return scalar_convert(scalar_read(symbol, type_, in_memory(of, across, index_of(depth_))),
+void MatrixContract::multiply_on_units(TileSymbolId acc, TileBody* body) {
+  const auto operand = [&](const Operand& of, const FlatAxis& across) {
+    return scalar_convert(scalar_read(of.tile, type_, in_memory(of, across, index_of(depth_))),
                           DType::kF32);
   };
   const TileSymbolId part = b_.add_value("part", DType::kF32);
   TileStatement product = assign_reduced(
       part, box(), Combiner::kSum, {depth_.dim.offset},
-      scalar_apply(ScalarOp::kMul, {operand(a, left_, rows_), operand(b, right_, columns_)},
-                   DType::kF32),
+      scalar_apply(ScalarOp::kMul, {operand(left_, rows_), operand(right_, columns_)}, DType::kF32),
       place());
   product.unit = byte_size(type_) == 2 ? "mma_m16n8k16" : "mma_m16n8k8";
   body->push_back(TileNode::of(std::move(product)));
@@ -279,7 +304,7 @@ void MatrixContract::multiply_on_units(TileSymbolId a, TileSymbolId b, TileSymbo
 }
 
 /// seq q in step carry t[m,n] = acc[m,n] { t' = t + A[m,k+q] * B[k+q,n] }, written out.
-TileLoop MatrixContract::core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId acc) {
+TileLoop MatrixContract::core_loop(TileSymbolId acc) {
   TileLoop loop;
   loop.kind = TileLoop::Kind::kSeq;
   TileLoop::Dim step;
@@ -291,12 +316,17 @@ TileLoop MatrixContract::core_loop(TileSymbolId a, TileSymbolId b, TileSymbolId 
   core_sum_ = b_.add_value("part", DType::kF32, TileSymbol::Kind::kCarry);
   loop.carries.push_back(carried(core_sum_, box(), scalar_read(acc, DType::kF32, box()), place()));
   const IndexExpr at = IndexExpr::var(depth_.dim.origin) + IndexExpr::var(step.origin);
-  const ScalarRef beyond =
-      depth_.extent % tile_.k == 0 ? nullptr : scalar_constant(float_value(type_, 0));
+  ScalarRef beyond;
+  if (depth_.extent % tile_.k != 0 && (left_.in_block || right_.in_block)) {
+    // Only what is loaded ahead has zeros beyond the depth.
+    loop.dims[0].end = min(IndexExpr(tile_.k), depth_.dim.end - IndexExpr::var(depth_.dim.origin));
+  } else if (depth_.extent % tile_.k != 0) {
+    beyond = scalar_constant(float_value(type_, 0));
+  }
   const ScalarRef product =
       scalar_apply(ScalarOp::kMul,
-                   {scalar_read(a, type_, in_memory(left_, rows_, at), {}, beyond),
-                    scalar_read(b, type_, in_memory(right_, columns_, at), {}, beyond)},
+                   {scalar_read(left_.tile, type_, in_memory(left_, rows_, at), {}, beyond),
+                    scalar_read(right_.tile, type_, in_memory(right_, columns_, at), {}, beyond)},
                    DType::kF32);
   loop.body.push_back(TileNode::of(update(
       core_sum_, scalar_apply(ScalarOp::kAdd, {scalar_read(core_sum_, DType::kF32, box()), product},

@@ -83,11 +83,17 @@ class ProductFinder {
   bool depends(const ProductOperand& operand, int axis) const;
   Status sort_axes();
   void flatten_result(std::vector<int> axes, FlatAxis* flat);
-  void order_depth();
+  Status order_depth();
   int64_t run_along(const ProductOperand& operand, const FlatAxis& along) const;
   Status find_whole();
   Status describe();
   int64_t epilogue_bytes() const;
+  bool is_kept(TensorId t) const {
+    return space_.frame() && space_.frame()->kept[static_cast<size_t>(t)];
+  }
+  bool reads_kept(const ProductOperand& operand) const;
+  bool lies_in_place(const ProductOperand& operand, const FlatAxis& across,
+                     int64_t least_across) const;
 
   const GroupSpace& space_;
   const GroupAxes& axes_;
@@ -177,8 +183,7 @@ Status ProductFinder::sort_axes() {
   }
   flatten_result(std::move(left), &product_.rows);
   flatten_result(std::move(right), &product_.columns);
-  order_depth();
-  return {};
+  return order_depth();
 }
 
 /// The innermost axes that lie behind each other in the result become one; the others are walked by
@@ -188,8 +193,9 @@ void ProductFinder::flatten_result(std::vector<int> axes, FlatAxis* flat) {
     const int64_t x = result_stride(a), y = result_stride(c);
     return x != y ? x > y : a < c;
   });
+  // A stage's axes begin and end anywhere.
   size_t first = axes.size() - 1;
-  while (first > 0 &&
+  while (first > 0 && !space_.frame() &&
          result_stride(axes[first - 1]) == result_stride(axes[first]) * extent(axes[first])) {
     --first;
   }
@@ -200,7 +206,7 @@ void ProductFinder::flatten_result(std::vector<int> axes, FlatAxis* flat) {
 }
 
 /// The order of the operand that is a plain tensor, so that its elements lie behind each other.
-void ProductFinder::order_depth() {
+Status ProductFinder::order_depth() {
   FlatAxis& depth = product_.depth;
   const auto plain = [&](const ProductOperand& o) {
     return std::all_of(depth.axes.begin(), depth.axes.end(),
@@ -213,10 +219,15 @@ void ProductFinder::order_depth() {
     return x != y ? x > y : a < c;
   });
   for (const int a : depth.axes) depth.extent *= extent(a);
+  product_.left.in_block = reads_kept(product_.left);
+  product_.right.in_block = reads_kept(product_.right);
+  if (depth.axes.size() > 1 && (product_.left.in_block || product_.right.in_block))
+    return refuse(name(product_.root) + " sums what a block keeps over several axes");
   for (auto* operand : {&product_.left, &product_.right}) {
     const FlatAxis& across = operand == &product_.left ? product_.rows : product_.columns;
     operand->along_depth = run_along(*operand, depth) >= run_along(*operand, across);
   }
+  return {};
 }
 
 /// Elements that lie behind each other along an axis.
@@ -270,10 +281,33 @@ bool copies_directly(const ProductOperand& operand) {
          !operand.factor->fill;
 }
 
-/// Of what is stored, and of what is read beside the operands, for one result.
+bool ProductFinder::reads_kept(const ProductOperand& operand) const {
+  bool found = false;
+  visit(operand.factor, [&](const Scalar& s) {
+    found |= s.kind == Scalar::Kind::kRead && is_kept(static_cast<TensorId>(s.symbol));
+  });
+  return found;
+}
+
+/// Whether an operand is what the block keeps, element by element, in whole tiles.
+bool ProductFinder::lies_in_place(const ProductOperand& operand, const FlatAxis& across,
+                                  int64_t least_across) const {
+  if (!operand.in_block || !copies_directly(operand) || product_.depth.axes.size() != 1 ||
+      across.extent % least_across != 0 || product_.depth.extent % product_.problem.depth != 0)
+    return false;
+  std::set<int> met;
+  return std::ranges::all_of(operand.read->indices, [&](const IndexExpr& e) {
+    if (e.is_const()) return true;
+    return e.is_var() && e.var_id() < kRuntimeIndexBase && met.insert(e.var_id()).second;
+  });
+}
+
+/// Of what is stored, and of what is read beside the operands, for one result; what a block keeps
+/// moves no farther.
 int64_t ProductFinder::epilogue_bytes() const {
   double bytes = 0;
   for (const TensorId t : space_.group().outputs) {
+    if (is_kept(t)) continue;
     const TensorType& type = space_.program().tensors[static_cast<size_t>(t)].type;
     bytes += static_cast<double>(checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
   }
@@ -281,7 +315,7 @@ int64_t ProductFinder::epilogue_bytes() const {
   for (int p = 0; p < space_.size(); ++p) {
     if (p == product_.root) continue;
     for (const auto& [t, n] : bytes_read_by_tensor(space_.program(), expr(p))) {
-      if (axes_.producer(t) < 0) read[t] = std::max(read[t], n);
+      if (axes_.producer(t) < 0 && !is_kept(t)) read[t] = std::max(read[t], n);
     }
   }
   for (const auto& [t, n] : read) bytes += static_cast<double>(n);
@@ -306,7 +340,16 @@ Status ProductFinder::describe() {
              : type == DType::kBF16 ? target_.peak_bf16_gflops
              : p.on_units           ? target_.peak_tf32_gflops
                                     : target_.peak_gflops;
-  p.registers_on_the_way = !copies_directly(product_.left) || !copies_directly(product_.right);
+  const auto on_the_way = [](const ProductOperand& o) {
+    return !o.in_place && (o.in_block || !copies_directly(o));
+  };
+  ProductOperand &left = product_.left, &right = product_.right;
+  p.left_in_place = left.in_place =
+      lies_in_place(left, product_.rows, p.on_units ? kUnitRows : kCoreRows);
+  p.right_in_place = right.in_place =
+      lies_in_place(right, product_.columns, p.on_units ? kUnitColumns : kCoreColumns);
+  p.registers_on_the_way = on_the_way(left) || on_the_way(right);
+  if (space_.frame()) p.each = space_.frame()->each;
   p.whole = whole_;
   p.epilogue_bytes = epilogue_bytes();
   // Extents below one instruction's are padding.

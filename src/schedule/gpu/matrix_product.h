@@ -13,6 +13,8 @@ struct ProductOperand {
   ScalarRef factor;              ///< over the expression's own axes, in the units' type
   const Scalar* read = nullptr;  ///< the largest of its reads
   bool along_depth = false;      ///< its elements lie along the depth, else across it
+  bool in_block = false;         ///< of a stage: it reads what the block keeps
+  bool in_place = false;         ///< and is it, as units and cores read it
 };
 
 /// Axes that one index of the tile program walks, outermost first.

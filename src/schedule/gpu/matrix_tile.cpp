@@ -25,6 +25,11 @@ constexpr double kWorthChanging = 0.999;    ///< of the time: else what was foun
 constexpr double kLoadLatency = 700;        ///< cycles from memory
 constexpr double kIssueShare = 0.7;         ///< of the peak that mma.sync reaches
 
+/// Of the operands' tiles that pass through shared memory in a step.
+int64_t filled_elements(const MatrixProblem& p, const TilesChoice& t) {
+  return ((p.left_in_place ? 0 : t.m) + (p.right_in_place ? 0 : t.n)) * t.k;
+}
+
 class Pricing {
  public:
   Pricing(const MatrixProblem& problem, const Target& target)
@@ -46,8 +51,9 @@ class Pricing {
     const int64_t blocks = tiles * t.splits;
     // Blocks that wait for each other are there at the same time.
     if (t.splits > 1 && (blocks > sms * resident || !target_.grid_barriers)) return -1;
-    const int64_t each = ceil_div(blocks, sms);  // of the busiest SM
-    const int64_t together = std::min(resident, each);
+    // Tiles of the busiest SM; a block of stages makes one after another.
+    const int64_t each = p_.each ? *p_.each * tiles : ceil_div(blocks, sms);
+    const int64_t together = std::min(resident, p_.each.value_or(each));
     const double steps = static_cast<double>(depth_of_split(t, p_.k) / t.k);
 
     const double throughput =
@@ -60,6 +66,7 @@ class Pricing {
     const double cycles =
         std::max(throughput, latency) + static_cast<double>(each) * epilogue_cycles(t);
     double us = cycles / static_cast<double>(target_.clock_mhz);
+    if (p_.each) return us;
     us = std::max(us, memory_us_) + target_.launch_us;
     if (t.splits > 1) us += target_.barrier_us + partials_us(t);
     return us;
@@ -72,7 +79,8 @@ class Pricing {
     const int64_t threads = warps_of(t) * 32;
     int64_t out = t.m * t.n / threads + kOtherRegisters;
     if (p_.registers_on_the_way) {
-      const int64_t loaded = ceil_div(t.m * t.k, threads) + ceil_div(t.n * t.k, threads);
+      const int64_t loaded = (p_.left_in_place ? 0 : ceil_div(t.m * t.k, threads)) +
+                             (p_.right_in_place ? 0 : ceil_div(t.n * t.k, threads));
       out += loaded * p_.element_bytes;
     }
     return out;
@@ -81,7 +89,7 @@ class Pricing {
   double cycles_of_step(const TilesChoice& t, int64_t together) const {
     // Each quarter of an SM has its own unit.
     const double quarters = std::min(1.0, static_cast<double>(warps_of(t) * together) / 4);
-    const int64_t filled = (t.m + t.n) * t.k * p_.element_bytes;
+    const int64_t filled = filled_elements(p_, t) * p_.element_bytes;
     const double arithmetic = arithmetic_cycles(t) / quarters;
     const double shared = read_cycles(t) + static_cast<double>(filled) / kBanksBytes;
     // What all SMs ask of the second-level cache at once.
@@ -134,8 +142,8 @@ class Pricing {
 
 using Whole = MatrixProblem::Whole;
 
-int64_t least_rows(const MatrixProblem& p) { return p.on_units ? 16 : kCoreRows; }
-int64_t least_columns(const MatrixProblem& p) { return p.on_units ? 8 : kCoreColumns; }
+int64_t least_rows(const MatrixProblem& p) { return p.on_units ? kUnitRows : kCoreRows; }
+int64_t least_columns(const MatrixProblem& p) { return p.on_units ? kUnitColumns : kCoreColumns; }
 
 /// Whether the results that are reduced together are in one block.
 bool holds_whole(const MatrixProblem& p, const TilesChoice& t) {
@@ -155,6 +163,9 @@ bool holds_whole(const MatrixProblem& p, const TilesChoice& t) {
 bool can_be_built(const MatrixProblem& p, const TilesChoice& t) {
   const int64_t rows = least_rows(p) * t.warps_m, columns = least_columns(p) * t.warps_n;
   if (t.m % rows != 0 || t.n % columns != 0 || t.k % p.depth != 0) return false;
+  // What lies in place has no more than it has.
+  if (p.left_in_place && (p.m % t.m != 0 || p.k % t.k != 0)) return false;
+  if (p.right_in_place && (p.n % t.n != 0 || p.k % t.k != 0)) return false;
   return holds_whole(p, t) && ceil_div(p.k, depth_of_split(t, p.k)) == t.splits;
 }
 
@@ -229,7 +240,7 @@ int64_t depth_of_split(const TilesChoice& tile, int64_t depth) {
 }
 
 int64_t shared_bytes(const MatrixProblem& problem, const TilesChoice& tile) {
-  return tile.stages * (tile.m + tile.n) * tile.k * problem.element_bytes;
+  return tile.stages * filled_elements(problem, tile) * problem.element_bytes;
 }
 
 namespace {
@@ -246,6 +257,7 @@ void for_each_tile(const MatrixProblem& problem, const Target& target, const Con
     return microseconds >= 0 && consider(PricedTile{t, microseconds});
   };
   for (const int64_t splits : {1, 2, 4, 8, 16}) {
+    if (splits > 1 && problem.each) return;
     const std::vector<int64_t> rows = extents(problem, Whole::kRows, splits);
     const std::vector<int64_t> columns = extents(problem, Whole::kColumns, splits);
     for (const int64_t m : rows) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "choice/choice.h"
@@ -22,10 +23,14 @@ struct MatrixProblem {
   enum class Whole : uint8_t { kNeither, kRows, kColumns };
   Whole whole = Whole::kNeither;
   bool registers_on_the_way = false;  ///< some operand cannot be copied behind the threads' back
+  bool left_in_place = false, right_in_place = false;  ///< operands that the block keeps
+  /// Of a stage: the blocks of one SM, which each go through all tiles.
+  std::optional<int64_t> each;
 };
 
 /// On plain cores a warp is 4 x 8 lanes of REG x (REG, VEC_4) results each.
 inline constexpr int64_t kCoreRows = 4, kCoreColumns = 32;  ///< of one result register of a warp
+inline constexpr int64_t kUnitRows = 16, kUnitColumns = 8;  ///< of one matrix instruction
 
 /// Elements of a row that one thread may have where the parts of a depth are combined.
 inline constexpr int64_t kMostCombined = 32;
@@ -33,7 +38,7 @@ inline constexpr int64_t kMostCombined = 32;
 inline int64_t warps_of(const TilesChoice& tile) { return tile.warps_m * tile.warps_n; }
 /// What one of the splits goes through, in whole steps; the last may have less.
 int64_t depth_of_split(const TilesChoice& tile, int64_t depth);
-/// Of both operands' tiles, in all stages.
+/// Of the operands' tiles, in all stages.
 int64_t shared_bytes(const MatrixProblem& problem, const TilesChoice& tile);
 
 struct PricedTile {

@@ -100,7 +100,7 @@ Decision fits_device(const ScheduledKernel& kernel, const Target& target) {
 
 constexpr Template kTemplates[] = {
     {"tiles", "a product through tiles in shared memory, on matrix units or plain cores",
-     tiles_apply, tiles_candidates, build_tiles},
+     tiles_apply, tiles_candidates, build_tiles, nullptr, true},
     {"thread_tiles", "one reduction, a tile of its results in each thread's registers",
      thread_tiles_apply, thread_tiles_candidates, build_thread_tiles, nullptr, true},
     {"two_ways", "rows reduced along themselves and across each other, read once", two_ways_apply,

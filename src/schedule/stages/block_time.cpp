@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "expr/dependence.h"
+#include "schedule/stages/form_stages.h"
 
 namespace weft {
 
@@ -34,34 +35,69 @@ double elements_read(const TensorProgram& program, const TensorExpr& e, const De
 
 /// How much longer the busiest core or SM works than all would on average.
 double imbalance(double blocks, const Target& target) {
-  const double units = target.is_gpu() ? target.sm_count : std::max(target.threads, 1);
+  const double units = processors(target);
   return std::ceil(blocks / units) * units / blocks;
 }
 
 }  // namespace
 
-BlockTime block_time(const BlockSpace& space, const DemandBoxes& demand,
-                     const std::vector<bool>& handed_on, const Target& target) {
-  return chain_time(space, space, demand, handed_on, target);
+Estimate estimate_of(const BlockSpace& whole, const Target& target) {
+  return CostModel(whole.declared(), target).estimate(whole.group().exprs, whole.group().outputs);
 }
 
-BlockTime chain_time(const BlockSpace& whole, const BlockSpace& space, const DemandBoxes& demand,
+namespace {
+
+/// GB/s of what blocks ask of caches for a tensor of so many bytes. A GPU's blocks ask together:
+/// what is small comes as quickly as anything.
+double request_rate(int64_t bytes, const Target& target) {
+  if (!target.is_gpu()) return target.bandwidth_gb_per_s(bytes);
+  double most = 1;
+  for (const Target::BandwidthPoint& point : target.bandwidth)
+    most = std::max(most, point.gb_per_s);
+  return most;
+}
+
+/// GB/s of what blocks keep, so many bytes each.
+double kept_rate(double bytes, const Target& target) {
+  constexpr double kSharedBytes = 128;  // a cycle and SM
+  if (!target.is_gpu()) return target.bandwidth_gb_per_s(static_cast<int64_t>(bytes));
+  return kSharedBytes * target.sm_count * static_cast<double>(target.clock_mhz) / 1e3;
+}
+
+/// GFLOP/s of an expression: units multiply 16-bit floats.
+double peak_of(const TensorExpr& e, const Target& target) {
+  if (!target.is_gpu() || !e.is_contraction) return target.peak_gflops;
+  bool halves = false;
+  visit(e.body, [&](const Scalar& s) {
+    halves |= s.kind == Scalar::Kind::kRead && (s.type == DType::kF16 || s.type == DType::kBF16);
+  });
+  const double units = halves                   ? target.peak_f16_gflops
+                       : target.reduced_float32 ? target.peak_tf32_gflops
+                                                : 0;
+  return std::max(units, target.peak_gflops);
+}
+
+}  // namespace
+
+BlockTime block_time(const BlockSpace& space, const Estimate& estimate, const DemandBoxes& demand,
                      const std::vector<bool>& handed_on, const Target& target) {
   const TensorProgram& program = space.program();
   BlockTime out;
-  out.estimate =
-      CostModel(whole.declared(), target).estimate(whole.group().exprs, whole.group().outputs);
+  out.estimate = estimate;
+  double computing = 0;
   double requesting = 0, kept = 0;  // kept: bytes, of all blocks
   const auto request = [&](double bytes, TensorId t) {
     const TensorType& type = program.tensors[static_cast<size_t>(t)].type;
     const int64_t all = checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX);
     out.bytes_requested += bytes;
-    requesting += bytes / target.bandwidth_gb_per_s(all) / 1000;
+    requesting += bytes / request_rate(all, target) / 1000;
   };
   for (int p = 0; p < space.size(); ++p) {
     const TensorExpr& e = space.expr(p);
     const Demand& own = demand.members[static_cast<size_t>(p)];
-    out.flops_made += own.times * static_cast<double>(expr_cost(program, e).flops);
+    const double flops = own.times * static_cast<double>(expr_cost(program, e).flops);
+    out.flops_made += flops;
+    if (target.is_gpu()) computing += flops / peak_of(e, target) / 1000;
     double size = 1;
     for (const BoxAxis& axis : own.box) size *= static_cast<double>(axis.full);
     const double executions = own.times * size / std::max(elements_of(own.box), 1.0);
@@ -82,13 +118,14 @@ BlockTime chain_time(const BlockSpace& whole, const BlockSpace& space, const Dem
     });
   }
   const double busy = imbalance(demand.blocks, target);
-  const double computing = out.flops_made / target.peak_gflops / 1000 * busy;
+  if (!target.is_gpu()) computing = out.flops_made / target.peak_gflops / 1000;
+  computing *= busy;
   const double moving = static_cast<double>(out.estimate.bytes_read + out.estimate.bytes_written);
   const double memory = moving / target.bandwidth_gb_per_s(static_cast<int64_t>(moving)) / 1000;
-  const double keeping =
-      2 * kept / target.bandwidth_gb_per_s(static_cast<int64_t>(out.bytes_kept)) / 1000 * busy;
-  out.microseconds = target.launch_us + target.barrier_us +
-                     std::max(memory, computing + requesting * busy + keeping);
+  const double keeping = 2 * kept / kept_rate(out.bytes_kept, target) / 1000 * busy;
+  const double started = target.launch_us + (target.is_gpu() ? 0 : target.barrier_us);
+  out.least_us = started + std::max(memory, computing);
+  out.microseconds = started + std::max(memory, computing + requesting * busy + keeping);
   out.estimate.microseconds = out.microseconds;
   return out;
 }

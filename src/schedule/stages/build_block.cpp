@@ -4,8 +4,10 @@
 #include <map>
 #include <utility>
 
+#include "fmt/format.h"
 #include "schedule/leaf/rank_candidates.h"
 #include "schedule/leaf/template_table.h"
+#include "schedule/stages/stage_time.h"
 #include "schedule/writer/kernel_names.h"
 #include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
@@ -90,14 +92,15 @@ void name_next(TileSymbolId carry, TileBody& body) {
 class BlockBuilder {
  public:
   BlockBuilder(const BlockSpace& space, const BlockPartition& partition, const DemandBoxes& demand,
-               const Stages& stages, const Target& target, const std::string& name)
+               const Stages& stages, const Target& target, const std::string& name, double most_us)
       : space_(space),
         partition_(partition),
         demand_(demand),
         stages_(stages),
         target_(inside_block(target)),
-        boxes_(demand.boxes()),
+        boxes_(demand.boxes(processors(target))),
         name_(name),
+        most_us_(most_us),
         taker_(&program_) {
     program_.cpu = !target.is_gpu();
   }
@@ -117,6 +120,7 @@ class BlockBuilder {
     out_.composition.partition = partition_;
     out_.composition.stages = stages_.members;
     WEFT_ASSIGN_OR_RETURN(out_.scopes, derive_scopes(program_));
+    WEFT_RETURN_IF_ERROR(check_kept());
     out_.program = std::move(program_);
     return std::move(out_);
   }
@@ -125,6 +129,7 @@ class BlockBuilder {
   int64_t length_of(size_t l) const;
   void make_loops();
   Status make_carries();
+  Status add_time(const GroupSpace& stage, const ScheduledKernel& kernel);
   Status add_stage(size_t s, const Composition* how);
   Result<ScheduledKernel> stage_kernel(const GroupSpace& stage, const Composition* how) const;
   TileSymbolId parameter(TensorId tensor, const TileSymbol& own, TileSymbol::Kind kind);
@@ -133,6 +138,7 @@ class BlockBuilder {
   TileSymbolId carry_of(TensorId tensor) const;
   void name_next_values(size_t s, const GroupSpace& stage, ScheduledKernel* kernel) const;
   void in_vectors(Place* place) const;
+  Status check_kept() const;
   TileBody nested();
   TileBody in_grid(TileBody body);
 
@@ -143,6 +149,7 @@ class BlockBuilder {
   const Target target_;
   const BlockBoxes boxes_;
   const std::string& name_;
+  const double most_us_;
 
   TileProgram program_;
   ProgramTaker taker_;
@@ -265,6 +272,9 @@ Result<ScheduledKernel> BlockBuilder::stage_kernel(const GroupSpace& stage,
       return invalid_input("the template " + std::string(t.name) + " does not hold a stage of " +
                            name_ + ": " + fit.reason);
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, t.build(stage, how->choice, target_, name_));
+    if (target_.is_gpu()) {
+      WEFT_ASSIGN_OR_RETURN(kernel.scopes, derive_scopes(kernel.program));
+    }
     kernel.composition = *how;
     return kernel;
   }
@@ -300,12 +310,19 @@ TileSymbolId BlockBuilder::value_of(int member, const TileSymbol& own) {
   return values_[member] = taker_.add_symbol(std::move(symbol));
 }
 
+Status BlockBuilder::add_time(const GroupSpace& stage, const ScheduledKernel& kernel) {
+  out_.predicted_us = out_.predicted_us.value_or(0) + stage_us(stage, kernel, target_);
+  if (*out_.predicted_us < most_us_) return {};
+  return unsupported(fmt::format("its stages take {:.2f} us and more", *out_.predicted_us));
+}
+
 Status BlockBuilder::add_stage(size_t s, const Composition* how) {
   const std::vector<int>& members = stages_.members[s];
   WEFT_ASSIGN_OR_RETURN(
       const GroupSpace stage,
       GroupSpace::of_stage(space_.program(), stage_group(space_, members), target_, boxes_));
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, stage_kernel(stage, how));
+  if (target_.is_gpu()) WEFT_RETURN_IF_ERROR(add_time(stage, kernel));
   name_next_values(s, stage, &kernel);
   std::vector<TileSymbolId> symbols;
   std::map<TileSymbolId, TileSymbolId> stored;  // outputs of values
@@ -344,6 +361,16 @@ Status BlockBuilder::add_stage(size_t s, const Composition* how) {
   out_.schedule_template +=
       (out_.schedule_template.empty() ? "stages: " : ", ") + kernel.schedule_template;
   out_.composition.members.push_back(std::move(kernel.composition));
+  return {};
+}
+
+/// What a block of a GPU keeps is its own: others do not wait until it is there.
+Status BlockBuilder::check_kept() const {
+  for (const auto& [member, symbol] : values_) {
+    const Scope scope = out_.scopes.symbols[static_cast<size_t>(symbol)].scope;
+    if (target_.is_gpu() && scope > Scope::kBlock)
+      return unsupported("blocks would share what they keep of " + space_.name_of(member));
+  }
   return {};
 }
 
@@ -398,8 +425,8 @@ TileBody BlockBuilder::in_grid(TileBody body) {
 Result<ScheduledKernel> build_block(const BlockSpace& space, const BlockPartition& partition,
                                     const DemandBoxes& demand, const Stages& stages,
                                     const std::vector<Composition>* how, const Target& target,
-                                    const std::string& name) {
-  return BlockBuilder(space, partition, demand, stages, target, name).run(how);
+                                    const std::string& name, double most_us) {
+  return BlockBuilder(space, partition, demand, stages, target, name, most_us).run(how);
 }
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <string>
 
 #include "schedule/stages/block_space.h"
@@ -13,11 +14,14 @@ namespace weft {
 /// makes for another is a value, which lives where derive_scopes finds that it must; on a GPU at
 /// least in block memory.
 ///
-/// `how` gives each stage's choice; null: the ranker chooses. Errors: kInvalidInput, a choice that
-/// is none for its stage; kUnsupported, a program that does not verify.
+/// `how` gives each stage's choice; null: the ranker chooses. On a GPU `predicted_us` is what the
+/// stages take (stage_us). Errors: kInvalidInput, a choice that is none for its stage;
+/// kUnsupported, a program that does not verify, blocks that would share what they keep, or stages
+/// that take `most_us` or more.
 Result<ScheduledKernel> build_block(const BlockSpace& space, const BlockPartition& partition,
                                     const DemandBoxes& demand, const Stages& stages,
                                     const std::vector<Composition>* how, const Target& target,
-                                    const std::string& name);
+                                    const std::string& name,
+                                    double most_us = std::numeric_limits<double>::infinity());
 
 }  // namespace weft

@@ -1,6 +1,8 @@
 #include "schedule/stages/compose_block.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "fmt/format.h"
@@ -38,8 +40,10 @@ namespace {
 constexpr double kMostMade = 2;
 /// Kept by a block beyond what it has room for: values need not live at once.
 constexpr double kMostKept = 4;
-/// Partitions that are built until one fits.
+/// Partitions that are built until as many fit as are weighed.
 constexpr int kMostBuilt = 6;
+/// Weighed by their stages on a GPU, whose time depends on the tiles that they leave a product.
+constexpr int kMostWeighed = 3;
 
 struct PricedPartition {
   size_t number = 0;  ///< in the order in which they are listed
@@ -60,11 +64,13 @@ bool walks_for_nothing(const DemandBoxes& demand) {
 }
 
 /// What follows from the group and its stages; tensors by their number in the program.
-void finish(const BlockSpace& space, const DemandBoxes& demand, const Stages& stages,
-            const Target& target, ScheduledKernel* kernel) {
-  const BlockTime time = block_time(space, demand, handed_on(space, stages), target);
-  kernel->estimate = time.estimate;
-  kernel->predicted_us = time.microseconds;
+void finish(const BlockSpace& space, const Estimate& estimate, const DemandBoxes& demand,
+            const Stages& stages, const Target& target, ScheduledKernel* kernel) {
+  const BlockTime time = block_time(space, estimate, demand, handed_on(space, stages), target);
+  const double of_stages = target.launch_us + kernel->predicted_us.value_or(0);
+  kernel->predicted_us = target.is_gpu() ? std::max(time.least_us, of_stages) : time.microseconds;
+  kernel->estimate = estimate;
+  kernel->estimate.microseconds = *kernel->predicted_us;
   for (TensorId& t : kernel->parameters) t = space.original()[static_cast<size_t>(t)];
 }
 
@@ -72,34 +78,33 @@ void finish(const BlockSpace& space, const DemandBoxes& demand, const Stages& st
 class Composer {
  public:
   Composer(const BlockSpace& space, const Target& target, const std::string& name,
-           std::vector<Considered>* considered)
+           std::vector<Considered>* considered, double most_us)
       : space_(space),
         target_(target),
         name_(name),
         considered_(considered),
+        estimate_(estimate_of(space, target)),
+        most_us_(target.is_gpu() ? most_us : std::numeric_limits<double>::infinity()),
         handed_on_(static_cast<size_t>(space.size()), false) {}
 
   Result<ScheduledKernel> run() {
     WEFT_RETURN_IF_ERROR(check_members(space_));
     for (BlockPartition& partition : partitions_of(space_)) price(std::move(partition));
     price_what_is_kept();
-    std::optional<ScheduledKernel> best;
-    int built = 0;
-    for (const PricedPartition& p : priced_) {
-      if (best || built == kMostBuilt) {
-        note(p, best ? "behind one that fits" : "after as many as are built");
-        continue;
-      }
-      ++built;
-      auto kernel = build(p);
-      if (kernel.ok()) {
-        best = std::move(*kernel);
-        note(p, {});
+    const int most_weighed = target_.is_gpu() ? kMostWeighed : 1;
+    int built = 0, weighed = 0;
+    for (size_t i = 0; i < priced_.size(); ++i) {
+      if (weighed == most_weighed || built == kMostBuilt) {
+        tried_.emplace(i, best_ ? "behind one that fits" : "after as many as are built");
+      } else if (priced_[i].time.least_us >= most_us_) {
+        refuse(i, fmt::format("it takes {:.2f} us at least", priced_[i].time.least_us));
       } else {
-        refuse(p, kernel.error().message);
+        ++built;
+        weighed += weigh(i) ? 1 : 0;
       }
     }
-    if (best) return std::move(*best);
+    note_all();
+    if (best_) return std::move(*best_);
     return unsupported(reason_.empty() ? "no partition into blocks of stages" : reason_);
   }
 
@@ -109,7 +114,7 @@ class Composer {
     auto demand = demand_boxes(space_.program(), space_.group(), partition);
     if (!demand.ok()) return reject(partition, std::nullopt, demand.error().message);
     if (walks_for_nothing(*demand)) return;
-    const BlockTime time = block_time(space_, *demand, handed_on_, target_);
+    const BlockTime time = block_time(space_, estimate_, *demand, handed_on_, target_);
     const double flops = static_cast<double>(time.estimate.flops);
     if (time.flops_made > kMostMade * flops) {
       return reject(
@@ -135,7 +140,8 @@ class Composer {
       handed_on_ = handed_on(space_, *stages);
       break;
     }
-    for (PricedPartition& p : priced_) p.time = block_time(space_, p.demand, handed_on_, target_);
+    for (PricedPartition& p : priced_)
+      p.time = block_time(space_, estimate_, p.demand, handed_on_, target_);
     std::erase_if(priced_, [&](const PricedPartition& p) {
       const bool over = p.time.bytes_kept > kMostKept * room_of(target_);
       if (over) {
@@ -148,13 +154,34 @@ class Composer {
     sort();
   }
 
+  /// Whether it fits; takes it where it is the quickest so far.
+  bool weigh(size_t i) {
+    auto kernel = build(priced_[i]);
+    if (!kernel.ok()) {
+      refuse(i, kernel.error().message);
+      return false;
+    }
+    const double us = kernel->estimate.microseconds;
+    priced_[i].time.microseconds = us;
+    if (us >= most_us_) {
+      refuse(i, fmt::format("it takes {:.2f} us", us));
+      return true;
+    }
+    if (best_) refuse(chosen_, fmt::format("{:.2f} us more", best_->estimate.microseconds - us));
+    best_ = std::move(*kernel);
+    chosen_ = i;
+    if (target_.is_gpu()) most_us_ = us;
+    return true;
+  }
+
   Result<ScheduledKernel> build(const PricedPartition& p) const {
     WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, p.demand, target_));
-    WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, build_block(space_, p.partition, p.demand, stages,
-                                                              nullptr, target_, name_));
+    WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
+                          build_block(space_, p.partition, p.demand, stages, nullptr, target_,
+                                      name_, most_us_ - target_.launch_us));
     if (const Decision holds = fits(kernel.program, kernel.scopes, target_); !holds)
       return unsupported(holds.reason());
-    finish(space_, p.demand, stages, target_, &kernel);
+    finish(space_, estimate_, p.demand, stages, target_, &kernel);
     return kernel;
   }
 
@@ -164,13 +191,18 @@ class Composer {
       considered_->push_back({"block(" + print(partition) + ")", {}, us, false, why});
   }
   /// Of one that seemed possible: it says more than what was never priced.
-  void refuse(const PricedPartition& p, const std::string& why) {
+  void refuse(size_t i, const std::string& why) {
     if (!refused_) reason_ = why;
     refused_ = true;
-    note(p, why);
+    tried_.emplace(i, why);
   }
-  void note(const PricedPartition& p, const std::string& why) {
-    if (considered_ != nullptr) {
+
+  /// In their order.
+  void note_all() {
+    if (considered_ == nullptr) return;
+    if (best_) tried_.emplace(chosen_, "");
+    for (const auto& [i, why] : tried_) {
+      const PricedPartition& p = priced_[i];
       considered_->push_back(
           {"block(" + print(p.partition) + ")", {}, p.time.microseconds, why.empty(), why});
     }
@@ -180,8 +212,13 @@ class Composer {
   const Target& target_;
   const std::string& name_;
   std::vector<Considered>* considered_;
+  const Estimate estimate_;
+  double most_us_;
   std::vector<bool> handed_on_;
   std::vector<PricedPartition> priced_;
+  std::map<size_t, std::string> tried_;  ///< of these, and why not
+  std::optional<ScheduledKernel> best_;
+  size_t chosen_ = 0;  ///< of the partitions, that of the best
   std::string reason_;
   bool refused_ = false;
 };
@@ -189,18 +226,19 @@ class Composer {
 }  // namespace
 
 Result<ScheduledKernel> compose_block(const BlockSpace& space, const Target& target,
-                                      const std::string& name,
-                                      std::vector<Considered>* considered) {
-  return Composer(space, target, name, considered).run();
+                                      const std::string& name, std::vector<Considered>* considered,
+                                      double most_us) {
+  return Composer(space, target, name, considered, most_us).run();
 }
 
 std::optional<double> blocks_of_leaf_us(const BlockSpace& space, const Target& target) {
   const std::vector<bool> none(static_cast<size_t>(space.size()), false);
+  const Estimate estimate = estimate_of(space, target);
   std::optional<double> best;
   for (const BlockPartition& partition : partitions_of(space)) {
     const auto demand = demand_boxes(space.program(), space.group(), partition);
     if (!demand.ok()) continue;
-    const double us = block_time(space, *demand, none, target).microseconds;
+    const double us = block_time(space, estimate, *demand, none, target).microseconds;
     if (!best || us < *best) best = us;
   }
   return best;
@@ -218,7 +256,7 @@ Result<ScheduledKernel> build_as_composed(const BlockSpace& space, const Composi
   if (!kernel.ok()) return invalid_input(kernel.error().message);
   if (const Decision holds = fits(kernel->program, kernel->scopes, target); !holds)
     return invalid_input(name + ": " + holds.reason());
-  finish(space, *demand, stages, target, &*kernel);
+  finish(space, estimate_of(space, target), *demand, stages, target, &*kernel);
   return kernel;
 }
 

@@ -142,6 +142,7 @@ class ChainComposer {
         space_(whole, shared_.carried, target),
         roles_(axis_roles(whole.program(), shared_.carried, shared_.axis.member)),
         target_(target),
+        estimate_(estimate_of(whole, target)),
         name_(name),
         considered_(considered) {
     const TensorExpr& last = whole.expr(shared_.axis.member);
@@ -301,7 +302,8 @@ class ChainComposer {
         const DemandBoxes demand,
         demand_boxes(space_.program(), space_.group(), c.partition, {&shared_.carried, c.step}));
     WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, demand, target_));
-    const BlockTime time = chain_time(whole_, space_, demand, handed_on(space_, stages), target_);
+    const BlockTime time =
+        block_time(space_, estimate_, demand, handed_on(space_, stages), target_);
     if (time.flops_made > kMostMade * static_cast<double>(time.estimate.flops))
       return unsupported("blocks compute most of it several times");
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, build_block(space_, c.partition, demand, stages,
@@ -340,6 +342,7 @@ class ChainComposer {
   int64_t rows_ = 1;
   bool has_row_loop_ = false;
   const Target& target_;
+  const Estimate estimate_;
   const std::string& name_;
   std::vector<Considered>* considered_;
   std::optional<BlockPartition> rows_partition_;
@@ -378,8 +381,7 @@ Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,
   if (!kernel.ok()) return invalid(kernel.error());
   if (const Decision holds = fits(kernel->program, kernel->scopes, target); !holds)
     return invalid_input(name + ": " + holds.reason());
-  const BlockTime time = chain_time(space, steps, *demand, handed_on(steps, stages), target);
-  finish(steps, time.estimate, composition.carried, target, &*kernel);
+  finish(steps, estimate_of(space, target), composition.carried, target, &*kernel);
   return kernel;
 }
 

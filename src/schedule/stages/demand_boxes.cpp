@@ -1,6 +1,7 @@
 #include "schedule/stages/demand_boxes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -180,6 +181,7 @@ void Demands::ask(int reader, const Scalar& read) {
   const TensorExpr& e = expr(reader);
   const int producer = producer_.at(read.symbol);
   const std::vector<BoxAxis>& box = demand(reader).box;
+  demand(producer).read = true;
   const auto hull = [&](int var) -> IndexHull {
     if (var >= e.output_rank()) return hull_of_reduced(reader, var);
     return {box[static_cast<size_t>(var)].origin, box[static_cast<size_t>(var)].extent};
@@ -292,12 +294,17 @@ std::string text_of(const BoxAxis& axis) {
 
 }  // namespace
 
-BlockBoxes DemandBoxes::boxes() const {
+BlockBoxes DemandBoxes::boxes(int processors) const {
   BlockBoxes out;
-  for (const CutLoop& loop : loops) out.loops.push_back(loop.origins);
+  out.each = static_cast<int64_t>(std::ceil(blocks / processors));
+  for (const CutLoop& loop : loops) {
+    out.loops.push_back(loop.origins);
+    out.steps.push_back(loop.step);
+  }
   for (const Demand& member : members) {
     out.boxes.push_back(member.box);
     out.pieces.push_back(member.piece);
+    out.kept.push_back(member.read);
   }
   return out;
 }

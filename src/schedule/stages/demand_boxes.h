@@ -17,6 +17,7 @@ struct Demand {
   /// Loops of the partition around it: those over blocks, and of the turns as many as its box, or
   /// what it reads, changes with.
   int level = 0;
+  bool read = false;   ///< by other members
   double times = 0;    ///< elements that all blocks make of it together, over those that there are
   ReducedPiece piece;  ///< of what it reduces; inside a loop that carries reductions
 };
@@ -41,8 +42,8 @@ struct DemandBoxes {
   std::vector<Demand> members;   ///< by expression of the program
   double blocks = 1, turns = 1;  ///< iterations of the loops
 
-  /// The boxes as a stage's space takes them.
-  BlockBoxes boxes() const;
+  /// The boxes as a stage's space takes them, of so many cores or SMs.
+  BlockBoxes boxes(int processors) const;
 };
 
 /// Boxes of the members of `group`, all expressions of `program`. Error (kUnsupported): what no

@@ -14,7 +14,10 @@ namespace {
 class Former {
  public:
   Former(const BlockSpace& space, const DemandBoxes& demand, const Target& target)
-      : space_(space), demand_(demand), target_(inside_block(target)), boxes_(demand.boxes()) {}
+      : space_(space),
+        demand_(demand),
+        target_(inside_block(target)),
+        boxes_(demand.boxes(processors(target))) {}
 
   Result<Stages> run() {
     for (int p = 0; p < space_.size(); ++p) WEFT_RETURN_IF_ERROR(place(p));
@@ -87,7 +90,23 @@ std::vector<bool> handed_on(const BlockSpace& space, const Stages& stages) {
   return out;
 }
 
+int processors(const Target& target) {
+  return target.is_gpu() ? target.sm_count : std::max(target.threads, 1);
+}
+
 Target inside_block(Target target) {
+  if (target.is_gpu()) {
+    const int sms = target.sm_count;
+    for (double* peak : {&target.peak_gflops, &target.peak_f16_gflops, &target.peak_bf16_gflops,
+                         &target.peak_tf32_gflops})
+      *peak /= sms;
+    for (Target::BandwidthPoint& point : target.bandwidth) {
+      point.bytes /= sms;
+      point.gb_per_s /= sms;
+    }
+    target.l2_bytes /= sms;
+    target.launch_us = 0;
+  }
   target.threads = 1;
   target.sm_count = 1;
   target.grid_barriers = false;

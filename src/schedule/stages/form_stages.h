@@ -17,8 +17,12 @@ struct Stages {
 /// By member, whether another stage than its own reads it.
 std::vector<bool> handed_on(const BlockSpace& space, const Stages& stages);
 
-/// The device as one block of a kernel sees it: alone, without waiting for others.
+/// The device as one block of a kernel sees it: alone, without waiting for others. Of a GPU one SM,
+/// with its share of rates and caches.
 Target inside_block(Target target);
+
+/// Cores or SMs that blocks are shared among.
+int processors(const Target& target);
 
 /// The members as a group of their own, whose outputs are what others read or memory must have.
 Group stage_group(const BlockSpace& space, const std::vector<int>& members);

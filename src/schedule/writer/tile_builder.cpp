@@ -1,6 +1,8 @@
 #include "schedule/writer/tile_builder.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <numeric>
 
 namespace weft {
 
@@ -11,9 +13,41 @@ TileBuilder::TileBuilder(const GroupSpace& space, const std::string& name)
   const TileVarId p = program_.add_var("P", TileVar::Kind::kSize, 0);
   program_.blocks = IndexExpr::var(p);
   if (!space.frame()) return;
-  for (int l = 0; l < space.frame()->loops; ++l)
+  for (size_t l = 0; l < space.frame()->loops.size(); ++l)
     frame_.push_back(program_.add_var(unique("o" + std::to_string(l)), TileVar::Kind::kSize, 0));
-  for (size_t a = 0; a < index_.size(); ++a) index_[a] = in_frame(space.frame()->axes[a].begin);
+  for (size_t a = 0; a < index_.size(); ++a) index_[a] = begin_of(static_cast<int>(a));
+}
+
+IndexExpr TileBuilder::begin_of(int axis) const {
+  if (!space_.frame()) return 0;
+  return in_frame(space_.frame()->axes[static_cast<size_t>(axis)].begin);
+}
+
+IndexExpr TileBuilder::end_of(int axis) const {
+  if (!space_.frame()) return space_.axes().axes[static_cast<size_t>(axis)].extent;
+  return in_frame(space_.frame()->axes[static_cast<size_t>(axis)].end);
+}
+
+int64_t TileBuilder::unit_of(const IndexExpr& e) const {
+  switch (e.op()) {
+    case IndexOp::kConst:
+      return std::abs(e.constant());
+    case IndexOp::kVar: {
+      const auto at = std::ranges::find(frame_, e.var_id());
+      if (at == frame_.end()) return 1;
+      return space_.frame()->loops[static_cast<size_t>(at - frame_.begin())];
+    }
+    case IndexOp::kMul:
+      return unit_of(e.lhs()) * unit_of(e.rhs());
+    case IndexOp::kAdd:
+    case IndexOp::kMin:
+    case IndexOp::kMax:
+      return std::gcd(unit_of(e.lhs()), unit_of(e.rhs()));
+    case IndexOp::kFloorDiv:
+    case IndexOp::kMod:
+      break;
+  }
+  return 1;
 }
 
 IndexExpr TileBuilder::in_frame(const IndexExpr& e) const {
@@ -61,12 +95,8 @@ TileLoop::Dim TileBuilder::loop_dim(int axis, int64_t step) {
   TileLoop::Dim dim;
   dim.origin = program_.add_var(name, TileVar::Kind::kOrigin, 0);
   if (step > 1) dim.offset = program_.add_var(name, TileVar::Kind::kOffset, step);
-  dim.begin = 0;
-  dim.end = space_.axes().axes[static_cast<size_t>(axis)].extent;
-  if (const auto& frame = space_.frame()) {
-    dim.begin = in_frame(frame->axes[static_cast<size_t>(axis)].begin);
-    dim.end = in_frame(frame->axes[static_cast<size_t>(axis)].end);
-  }
+  dim.begin = begin_of(axis);
+  dim.end = end_of(axis);
   dim.step = step;
   index_[static_cast<size_t>(axis)] = program_.index_of(dim);
   return dim;

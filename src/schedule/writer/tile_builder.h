@@ -32,6 +32,12 @@ class TileBuilder {
   /// A loop dimension over common axis `axis` in tiles of `step`; binds the axis's index to it from
   /// here on.
   TileLoop::Dim loop_dim(int axis, int64_t step);
+  /// Where a common axis runs, over the sizes that stand for the loops around the block.
+  IndexExpr begin_of(int axis) const;
+  IndexExpr end_of(int axis) const;
+  /// A number of which the index is a multiple, whatever the loops around the block stand at; 0 of
+  /// zero.
+  int64_t unit_of(const IndexExpr& e) const;
   /// What the axis's index is now: origin + offset of the innermost loop made for it; 0 for an axis
   /// of extent 1.
   const IndexExpr& index(int axis) const { return index_[static_cast<size_t>(axis)]; }
