@@ -18,6 +18,7 @@ CompileOptions options_for_plan(const Compilation& c) {
   options.plan_text.clear();
   options.plan_source.clear();
   options.compositions.clear();
+  options.planner_parameters.clear();
   return options;
 }
 

@@ -201,6 +201,7 @@ Result<bool> run_plan(Compilation& c) {
   PlanOptions options;
   options.planner = c.options.planner;
   options.compositions = c.options.compositions;
+  options.parameters = c.options.planner_parameters;
   options.cancel = c.options.cancel;
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
   c.planned_arena_bytes = arena_peak(c.tensors, c.plan);

@@ -10,6 +10,7 @@ std::string command_for(const std::string& path, const CompileOptions& options) 
   std::string command = "weft dump " + path + " --stage code --no-cache --plan " +
                         (options.plan_text.empty() ? options.planner : options.plan_source);
   if (!options.compositions.empty()) command += " --compositions " + options.compositions;
+  if (!options.planner_parameters.empty()) command += " --parameters " + options.planner_parameters;
   if (options.threads > 0) command += " --threads " + std::to_string(options.threads);
   if (options.max_vector_bytes > 0) {
     command += " --vector-bytes " + std::to_string(options.max_vector_bytes);

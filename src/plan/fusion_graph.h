@@ -44,8 +44,9 @@ class FusionGraph {
   const std::vector<Edge>& edges_into(int step) const {
     return edges_into_[static_cast<size_t>(step)];
   }
-  /// The groups that a group waits for.
+  /// The groups that a group waits for, and those that wait for it.
   const std::set<int>& producers(int group) const { return producers_[static_cast<size_t>(group)]; }
+  const std::set<int>& consumers(int group) const { return consumers_[static_cast<size_t>(group)]; }
   /// The groups that may merge and read a tensor, by rank.
   std::vector<int> readers(TensorId tensor) const;
 

@@ -15,6 +15,7 @@
 #include "driver/plan_file.h"
 #include "io/npz.h"
 #include "io/tensor_file.h"
+#include "plan/planners/planner_parameters.h"
 #include "plan/planners/planners.h"
 #include "support/printable.h"
 
@@ -51,6 +52,8 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
                  "What a planner may make of expressions that share a kernel, apart by commas: "
                  "leaf (one iteration space), block (stages of a block that hand each other values "
                  "on chip); default: leaf");
+  app.add_option("--parameters", o.parameters,
+                 "NAME=NUMBER,…: numbers of the planner: " + planner_parameters_help());
   app.add_option("--threads", o.threads,
                  "Threads of a run; default: the cores that the process may use")
       ->check(CLI::Range(0, 1024));
@@ -125,10 +128,17 @@ Result<ModelRequest> model_request(const ModelOptions& o) {
     if (!o.compositions.empty())
       return invalid_input("--compositions is for planners, and " + o.planner +
                            " says how each kernel is composed");
+    if (!o.parameters.empty())
+      return invalid_input("--parameters is for planners, and " + o.planner + " is a plan");
   } else {
     c.planner = o.planner;
     c.compositions = o.compositions;
     if (!o.compositions.empty()) WEFT_RETURN_IF_ERROR(parse_composition_kinds(o.compositions));
+    c.planner_parameters = o.parameters;
+    if (!o.parameters.empty()) {
+      WEFT_RETURN_IF_ERROR(find_planner(o.planner));
+      WEFT_RETURN_IF_ERROR(parse_planner_parameters(o.parameters, o.planner));
+    }
   }
   c.threads = o.threads;
   c.max_vector_bytes = o.vector_bytes;

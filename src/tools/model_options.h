@@ -19,6 +19,7 @@ struct ModelOptions {
   std::string target = "cpu";
   std::string planner = "auto";
   std::string compositions;
+  std::string parameters;
   int threads = 0;
   std::string cache;
   bool no_cache = false;

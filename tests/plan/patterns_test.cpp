@@ -128,7 +128,7 @@ TEST(Substitution, PartitionsByMoreAndMore) {
   const FusionGraph graph(p);
   const PatternRule rule = any_rule();
   CollectedPatterns patterns(graph, rule);
-  substitute(p, graph, patterns);
+  substitute(p, graph, /*large_flops=*/1 << 24, patterns);
   // Before the small product partitions all is one pattern; then what lies before and behind it,
   // and what stands behind it with it; then columns partition, at last rows.
   EXPECT_THAT(members(patterns.all()),

@@ -23,9 +23,10 @@ inline Target two_cores() {
 
 /// The plan of a program, verified.
 inline FusionPlan plan_of(const TensorProgram& program, const Target& target,
-                          const std::string& planner = "auto") {
+                          const std::string& planner = "auto", const std::string& parameters = "") {
   PlanOptions options;
   options.planner = planner;
+  options.parameters = parameters;
   auto plan = plan_fusion(program, target, options);
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   if (!plan.ok()) return {};

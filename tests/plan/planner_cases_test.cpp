@@ -22,6 +22,7 @@ struct PlannerCase {
     std::string decision, reason;
   };
   std::vector<Edge> edges;
+  const char* parameters = "";  ///< of the planner
 };
 
 void PrintTo(const PlannerCase& row, std::ostream* out) { *out << row.name; }
@@ -35,7 +36,7 @@ class PlannerCases : public ::testing::TestWithParam<PlannerCase> {};
 TEST_P(PlannerCases, MakeTheseGroupsForTheseReasons) {
   const PlannerCase& row = GetParam();
   const TensorProgram p = expressed(row.graph);
-  const FusionPlan plan = plan_of(p, target_of(row), row.planner);
+  const FusionPlan plan = plan_of(p, target_of(row), row.planner, row.parameters);
   ASSERT_EQ(plan.kernels.size(), row.kernels.size()) << print(plan, p);
   for (size_t k = 0; k < row.kernels.size(); ++k)
     EXPECT_THAT(summary(plan.kernels[k], p), StartsWith(row.kernels[k]));
@@ -128,6 +129,17 @@ const PlannerCase kCases[] = {
       {"e: fused", "one of 5 expressions"},
       {"s: fused", "one of 5 expressions"},
       {"e: fused", "one of 5 expressions"}}},
+    {"DpMakesNoKernelOfMoreExpressionsThanItMay",
+     softmax(64, 100),
+     "cpu",
+     "dp",
+     {"m: memory", "d, e: memory", "s, y: memory"},
+     {{"m: unprofitable", "would hold 3 expressions, more than 2"},
+      {"d: fused", ""},
+      {"e: unprofitable", "more than 2"},
+      {"s: fused", ""},
+      {"e: unprofitable", "more than 2"}},
+     "expressions=2"},
     // Neither reads the other; on a GPU what is left lies side by side.
     {"DpMergesRemoteKernels",
      R"((x: f32[64], w: f32[8,8]) {
@@ -149,6 +161,18 @@ const PlannerCase kCases[] = {
       {"e: fused", ""},
       {"s: fused", ""},
       {"e: fused", ""}}},
+    // What is left of the gain is traffic.
+    {"IlpPricesLaunchesAsItIsTold",
+     softmax(64, 100),
+     "cpu",
+     "ilp",
+     {"m, d, e, s, y: memory rows"},
+     {{"m: fused", "that gain 1.2 us"},
+      {"d: fused", ""},
+      {"e: fused", ""},
+      {"s: fused", ""},
+      {"e: fused", ""}},
+     "launch-us=0"},
     // As the same graph by greedy.
     {"IlpNeverMakesACycle",
      R"((x: f32[16,16], w: f32[16,16]) {

@@ -125,6 +125,9 @@ TEST_F(BadInput, OptionsThatDoNotFit) {
   expect_message(run({"--input", "x"}), 2, {"NAME=FILE"});
   EXPECT_EQ(run({"--thread", "2"}).exit_code, 2);
   expect_message(run({"--compositions", "leaf,grid"}), 2, {"grid", "leaf and block"});
+  EXPECT_EQ(run({"--plan", "dp", "--parameters", "beam=2,top=2"}).exit_code, 0);
+  expect_message(run({"--plan", "dp", "--parameters", "width=2"}), 2, {"width", "top, beam"});
+  expect_message(run({"--parameters", "beam=2"}), 2, {"'auto' has no parameter 'beam'"});
   expect_message(run_weft({"run", model, "--no-cache"}), 2, {"N", "--bind"});
 }
 

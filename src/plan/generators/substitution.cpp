@@ -9,7 +9,6 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kLargeProduct = int64_t{1} << 24;  ///< flops
 constexpr int kSteps = 5;
 
 /// Whether the reduction leaves the innermost axis of what it reads.
@@ -23,10 +22,11 @@ bool reduces_columns(const TensorExpr& e) {
 }
 
 /// From which step on it partitions; kSteps: never.
-int partitions_from(const TensorProgram& program, const TensorProgram::Step& step) {
+int partitions_from(const TensorProgram& program, const TensorProgram::Step& step,
+                    int64_t large_flops) {
   if (step.opaque) return 0;
   const TensorExpr& e = program.exprs[static_cast<size_t>(step.index)];
-  if (e.is_contraction) return expr_cost(program, e).flops >= kLargeProduct ? 0 : 1;
+  if (e.is_contraction) return expr_cost(program, e).flops >= large_flops ? 0 : 1;
   if (e.reduce_extents.empty()) return kSteps;
   if (e.extents.empty() || std::ranges::all_of(e.extents, [](int64_t n) { return n == 1; }))
     return 3;
@@ -63,11 +63,11 @@ std::vector<std::vector<int>> parts_of(const FusionGraph& graph, int first, int 
 
 }  // namespace
 
-void substitute(const TensorProgram& program, const FusionGraph& graph,
+void substitute(const TensorProgram& program, const FusionGraph& graph, int64_t large_flops,
                 CollectedPatterns& patterns) {
   std::vector<int> from;
   for (const TensorProgram::Step& step : program.steps)
-    from.push_back(partitions_from(program, step));
+    from.push_back(partitions_from(program, step, large_flops));
   const int n = graph.size();
   for (int level = 0; level < kSteps; ++level) {
     const auto partitions = [&](int s) { return from[static_cast<size_t>(s)] <= level; };

@@ -10,7 +10,8 @@ namespace weft {
 /// that reads hold together, alone and with the expression that it stands behind. What partitions
 /// grows in steps, and the patterns of every step count: opaque steps and large products, then all
 /// products, reductions of columns, reductions to one element, and at last all reductions.
-void substitute(const TensorProgram& program, const FusionGraph& graph,
+/// A product is large from `large_flops` on.
+void substitute(const TensorProgram& program, const FusionGraph& graph, int64_t large_flops,
                 CollectedPatterns& patterns);
 
 }  // namespace weft

@@ -28,7 +28,7 @@ class ChainSelection {
       : task_(task),
         least_bytes_(least_bytes),
         times_(task.program, task.target, task.known),
-        rule_(stitching_rule(task.program, task.target, times_, task.known, task.kinds)),
+        rule_(stitching_rule(task, times_)),
         graph_(task.program),
         keys_(task.program) {}
 

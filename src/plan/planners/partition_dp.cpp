@@ -13,14 +13,14 @@ namespace weft {
 
 namespace {
 
-/// Candidates an expression, and plans that are kept (FusionStitching 2021 §5.2, §5.3).
-constexpr size_t kTop = 3, kBeam = 3;
-
 class Dp {
  public:
   explicit Dp(const PlanningTask& task)
       : program_(task.program),
-        delta_(task.program, task.target),
+        top_(static_cast<size_t>(task.parameters.top)),
+        beam_(static_cast<size_t>(task.parameters.beam)),
+        priced_(priced_launches(task)),
+        delta_(task.program, priced_),
         known_(task.known),
         times_(task.program, task.target, task.known) {
     patterns_.legal = [this, leaves = task.kinds.leaf](const Group& merged) {
@@ -29,11 +29,11 @@ class Dp {
     patterns_.gain = [this](const std::vector<Group>& parts, const Group& merged) {
       return gain_us(parts, merged);
     };
-    patterns_.most_expressions = kMostExpressions;
-    rule_ = stitching_rule(task.program, task.target, times_, known_, task.kinds);
+    patterns_.most_expressions = static_cast<size_t>(task.parameters.expressions);
+    rule_ = stitching_rule(task, times_);
     if (!task.kinds.leaf) return;
     rule_.merges_more = [this](FusionGraph& graph) {
-      merge_remote(program_, patterns_, kTop, graph);
+      merge_remote(program_, patterns_, top_, graph);
     };
   }
 
@@ -42,7 +42,7 @@ class Dp {
     std::optional<Partition> best;
     double best_us = 0;
     for (const std::vector<Pattern>& patterns :
-         beam_search(reduce_patterns(graph, patterns_, kTop), kBeam)) {
+         beam_search(reduce_patterns(graph, patterns_, top_), beam_)) {
       Partition partition = partition_of(patterns, graph);
       double us = 0;
       for (const Group& group : partition.groups) us += times_.latency(group);
@@ -83,6 +83,8 @@ class Dp {
   }
 
   const TensorProgram& program_;
+  const size_t top_, beam_;
+  const Target priced_;
   DeltaEvaluator delta_;
   KnownGroups& known_;
   KernelTimes times_;

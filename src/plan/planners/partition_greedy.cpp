@@ -6,8 +6,7 @@ namespace weft {
 /// Walks the edges once.
 Result<Partition> partition_greedy(const PlanningTask& task) {
   KernelTimes times(task.program, task.target, task.known);
-  return merge_greedily(task.program,
-                        stitching_rule(task.program, task.target, times, task.known, task.kinds));
+  return merge_greedily(task.program, stitching_rule(task, times));
 }
 
 }  // namespace weft

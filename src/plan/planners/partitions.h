@@ -3,6 +3,7 @@
 #include "choice/composition_kinds.h"
 #include "plan/known_groups.h"
 #include "plan/partition.h"
+#include "plan/planners/planner_parameters.h"
 #include "target/target.h"
 
 namespace weft {
@@ -14,6 +15,7 @@ struct PlanningTask {
   const Target& target;
   CompositionKinds kinds;
   KnownGroups& known;
+  PlannerParameters parameters = {};
 };
 
 /// The partition of each planner.

@@ -17,6 +17,13 @@ namespace {
 /// Kernels of a program, and of the regions of its loops and conditions.
 struct KnownKernels {
   KernelsByKey outside, inside;
+};
+
+/// What the options ask for, parsed.
+struct Request {
+  const Planner& planner;
+  std::optional<CompositionKinds> kinds;  ///< none: the planner's
+  PlannerParameters parameters;
   CancelFlag cancel = nullptr;
 };
 
@@ -107,21 +114,19 @@ class Comparison {
   double best_us_ = 0;
 };
 
-/// The kernels of one program, without the regions. Kinds are the planner's where none are given.
+/// The kernels of one program, without the regions.
 Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& target,
-                                const Planner& planner,
-                                const std::optional<CompositionKinds>& kinds,
-                                const std::string& prefix, KernelsByKey& kernels,
-                                CancelFlag cancel) {
+                                const Request& request, const std::string& prefix,
+                                KernelsByKey& kernels) {
+  const Planner& planner = request.planner;
+  const CompositionKinds allowed = request.kinds.value_or(planner.compositions);
   if (planner.alternatives.empty()) {
-    KnownGroups known(program, target, cancel);
-    WEFT_ASSIGN_OR_RETURN(
-        Partition parts,
-        planner.partition({program, target, kinds.value_or(planner.compositions), known}));
+    KnownGroups known(program, target, request.cancel);
+    WEFT_ASSIGN_OR_RETURN(Partition parts,
+                          planner.partition({program, target, allowed, known, request.parameters}));
     return plan_of_partition(program, target, planner, std::move(parts), prefix, known, kernels);
   }
-  Comparison comparison(program, target, prefix, kernels, cancel);
-  const CompositionKinds allowed = kinds.value_or(planner.compositions);
+  Comparison comparison(program, target, prefix, kernels, request.cancel);
   std::set<std::tuple<std::string_view, bool, bool>> added;
   for (const Alternative& a : planner.alternatives) {
     const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,
@@ -134,21 +139,19 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
 
 /// `prefix` tells the kernels of a region from those around it.
 Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
-                                const Planner& planner,
-                                const std::optional<CompositionKinds>& kinds,
-                                const std::string& prefix, KnownKernels& known) {
+                                const Request& request, const std::string& prefix,
+                                KnownKernels& known) {
   KernelsByKey& kernels = prefix.empty() ? known.outside : known.inside;
-  WEFT_ASSIGN_OR_RETURN(FusionPlan plan, plan_kernels(program, target, planner, kinds, prefix,
-                                                      kernels, known.cancel));
-  plan.planner = planner.name;
+  WEFT_ASSIGN_OR_RETURN(FusionPlan plan, plan_kernels(program, target, request, prefix, kernels));
+  plan.planner = request.planner.name;
   for (size_t o = 0; o < program.opaques.size(); ++o) {
     std::vector<std::shared_ptr<FusionPlan>> regions;
     for (const auto& region : program.opaques[o].regions) {
       std::string inside =
           prefix + std::string(graph_op_name(program.opaques[o].node.op)) + std::to_string(o) + ".";
       if (program.opaques[o].regions.size() > 1) inside += std::to_string(regions.size()) + ".";
-      WEFT_ASSIGN_OR_RETURN(FusionPlan inner, plan_program(*region, of_region(target), planner,
-                                                           kinds, inside, known));
+      WEFT_ASSIGN_OR_RETURN(FusionPlan inner,
+                            plan_program(*region, of_region(target), request, inside, known));
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
     plan.regions.push_back(std::move(regions));
@@ -161,12 +164,14 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(options.planner));
-  std::optional<CompositionKinds> kinds;
+  Request request{.planner = *planner, .kinds = {}, .parameters = {}, .cancel = options.cancel};
   if (!options.compositions.empty()) {
-    WEFT_ASSIGN_OR_RETURN(kinds, parse_composition_kinds(options.compositions));
+    WEFT_ASSIGN_OR_RETURN(request.kinds, parse_composition_kinds(options.compositions));
   }
-  KnownKernels known{KernelsByKey(target), KernelsByKey(of_region(target)), options.cancel};
-  return plan_program(program, target, *planner, kinds, {}, known);
+  WEFT_ASSIGN_OR_RETURN(request.parameters,
+                        parse_planner_parameters(options.parameters, options.planner));
+  KnownKernels known{KernelsByKey(target), KernelsByKey(of_region(target))};
+  return plan_program(program, target, request, {}, known);
 }
 
 }  // namespace weft

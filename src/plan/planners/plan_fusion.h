@@ -11,6 +11,7 @@ struct PlanOptions {
   std::string planner = "auto";  ///< a name of planners.h
   /// Kinds that may be tried (choice/composition_kinds.h); empty: the planner's.
   std::string compositions;
+  std::string parameters;  ///< of the planner (planner_parameters.h), `top=5,beam=8`; empty: none
   CancelFlag cancel = nullptr;
 };
 

@@ -9,10 +9,6 @@ namespace weft {
 namespace {
 
 Decision saves_time(KernelTimes& times, const Group& a, const Group& b, const Group& merged) {
-  if (merged.exprs.size() > kMostExpressions) {
-    return Decision::forbid(fmt::format("the kernel would hold {} expressions, more than {}",
-                                        merged.exprs.size(), kMostExpressions));
-  }
   const KernelTimes::Saving saved = times.saved(std::array{a, b}, merged);
   if (saved.microseconds <= 0)
     return Decision::forbid(fmt::format("one kernel takes {:.1f} us longer", -saved.microseconds));
@@ -22,9 +18,6 @@ Decision saves_time(KernelTimes& times, const Group& a, const Group& b, const Gr
 
 Decision composes(KernelTimes& times, KnownGroups& known, const Group& a, const Group& b,
                   const Group& merged) {
-  if (merged.exprs.size() > kMostExpressions)
-    return Decision::forbid(fmt::format("they would hold {} expressions", merged.exprs.size()));
-  if (known.can_be_leaf(merged)) return Decision::forbid("a template holds them");
   const double apart = times.latency(a) + times.latency(b);
   const Result<double> together = known.block_us(merged, apart);
   if (!together.ok()) return Decision::forbid(together.error().message);
@@ -35,16 +28,32 @@ Decision composes(KernelTimes& times, KnownGroups& known, const Group& a, const 
 
 }  // namespace
 
-FusionRule stitching_rule(const TensorProgram& program, const Target& target, KernelTimes& times,
-                          KnownGroups& known, CompositionKinds kinds) {
+Target priced_launches(const PlanningTask& task) {
+  Target target = task.target;
+  if (task.parameters.launch_us >= 0) {
+    target.launch_us = task.parameters.launch_us;
+    target.barrier_us = 0;
+  }
+  return target;
+}
+
+FusionRule stitching_rule(const PlanningTask& task, KernelTimes& times) {
+  const TensorProgram& program = task.program;
+  KnownGroups& known = task.known;
+  const CompositionKinds kinds = task.kinds;
+  const auto most = static_cast<size_t>(task.parameters.expressions);
   FusionRule rule;
   rule.legal = [&known, kinds](const Group& merged) {
     return kinds.leaf ? known.can_be_leaf(merged) : Decision::forbid("leaves are not tried");
   };
-  rule.profitable = [&times](const Group& a, const Group& b, const Group& merged) {
+  rule.profitable = [&times, most](const Group& a, const Group& b, const Group& merged) {
+    if (merged.exprs.size() > most) {
+      return Decision::forbid(fmt::format("the kernel would hold {} expressions, more than {}",
+                                          merged.exprs.size(), most));
+    }
     return saves_time(times, a, b, merged);
   };
-  if (kinds.leaf && target.is_gpu()) {
+  if (kinds.leaf && task.target.is_gpu()) {
     rule.may_be_beside = [&program](const Group& a, const Group& b) {
       return may_reduce_two_ways(program, {&a, &b});
     };
@@ -53,7 +62,11 @@ FusionRule stitching_rule(const TensorProgram& program, const Target& target, Ke
     };
   }
   if (kinds.block) {
-    rule.composes = [&times, &known](const Group& a, const Group& b, const Group& merged) {
+    rule.composes = [&times, &known, kinds, most](const Group& a, const Group& b,
+                                                  const Group& merged) {
+      if (merged.exprs.size() > most)
+        return Decision::forbid(fmt::format("they would hold {} expressions", merged.exprs.size()));
+      if (kinds.leaf && known.can_be_leaf(merged)) return Decision::forbid("a template holds them");
       return composes(times, known, a, b, merged);
     };
   }

@@ -9,9 +9,6 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kMostNodes = 2000;
-constexpr int kMostCuts = 50;
-
 IntegerProgram disjoint(const FusionGraph& graph, const std::vector<Pattern>& candidates) {
   IntegerProgram program;
   std::vector<std::vector<int>> holding(static_cast<size_t>(graph.size()));
@@ -78,11 +75,12 @@ std::vector<int> find_cycle(const FusionGraph& graph, const std::vector<Pattern>
   return {};
 }
 
-Result<Selection> select_by_ilp(const FusionGraph& graph, const std::vector<Pattern>& candidates) {
+Result<Selection> select_by_ilp(const FusionGraph& graph, const std::vector<Pattern>& candidates,
+                                const SelectionLimits& limits) {
   IntegerProgram program = disjoint(graph, candidates);
   Selection out;
   for (;;) {
-    WEFT_ASSIGN_OR_RETURN(const IntegerSolution solution, solve(program, kMostNodes));
+    WEFT_ASSIGN_OR_RETURN(const IntegerSolution solution, solve(program, limits.most_nodes));
     out.patterns.clear();
     std::vector<int> columns;
     for (size_t c = 0; c < candidates.size(); ++c) {
@@ -93,7 +91,7 @@ Result<Selection> select_by_ilp(const FusionGraph& graph, const std::vector<Patt
     out.gain_us = solution.gain;
     out.bound_us = solution.bound;
     std::vector<int> cycle = find_cycle(graph, out.patterns);
-    if (cycle.empty() || out.cuts == kMostCuts) return out;
+    if (cycle.empty() || out.cuts == limits.most_cuts) return out;
     for (int& p : cycle) p = columns[static_cast<size_t>(p)];
     const int most = static_cast<int>(cycle.size()) - 1;
     program.rows.push_back({std::move(cycle), most});

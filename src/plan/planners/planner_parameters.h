@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "support/result.h"
+
+namespace weft {
+
+/// The numbers of the papers' planners. The defaults are the papers', as far as these give any.
+/// FS19 and FS21 are FusionStitching of 2019 and 2021.
+struct PlannerParameters {
+  int64_t top = 3;            ///< candidates an expression (FS21 §5.2: k)
+  int64_t beam = 3;           ///< sets of patterns that are kept (FS21 §5.3)
+  double launch_us = -1;      ///< φ, what a launch that is not made saves; -1: as the target says
+  int64_t expressions = 48;   ///< a kernel at most: beyond this, registers run out and compile time
+                              ///< grows faster than what a further merge saves
+  int64_t operands = 10;      ///< of a seed of exploration at most (FS19 §4.2.2)
+  int64_t seed_bytes = 4096;  ///< of the largest tensor that a seed reads or makes
+  int64_t seed_patterns = 12;              ///< found from one seed
+  int64_t large_flops = int64_t{1} << 24;  ///< of a product that partitions first (FS19 §4.2.1)
+  int64_t nodes = 2000;                    ///< of a branch and bound
+  int64_t cuts = 50;                       ///< cycles that are cut
+};
+
+/// The parameters of a planner that a text names, others by their defaults: `top=5,beam=8`. Error
+/// (kInvalidInput): no NAME=NUMBER, a name that the planner does not take, a number out of range.
+Result<PlannerParameters> parse_planner_parameters(std::string_view text, std::string_view planner);
+
+/// All parameters with the planners that take them.
+std::string planner_parameters_help();
+
+}  // namespace weft
