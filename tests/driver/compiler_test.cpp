@@ -98,7 +98,7 @@ TEST(CompileGraph, AutoIsGreedyOfAChain) {
 
 TEST(CompileGraph, PlannersToComeAreUnsupported) {
   CompileOptions options;
-  options.planner = "span";
+  options.planner = "subprogram";
   EXPECT_EQ(compile_graph(graph_of(kChain), options).error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(compile_model("no such.onnx", options).error().code, ErrorCode::kUnsupported);
 }

@@ -418,7 +418,7 @@ TangledCase tangled_case(uint64_t seed) {
   c.seed = seed;
   c.runs = random.chance(50);
   c.planner = random.pick(
-      std::vector<std::string>{"auto", "best", "dp", "ilp", "chain", "xla", "none", kBold});
+      std::vector<std::string>{"auto", "best", "dp", "ilp", "chain", "xla", "none", kBold, "span"});
   c.compositions = seed % 4 == 3 ? "leaf,block" : "";
   c.target = *find_target(random.pick(known_targets()));
   if (c.target.is_gpu()) {

@@ -78,7 +78,7 @@ class ReducedModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(ReducedModel, AgreesWithEveryPlanner) {
   int64_t unfused_arena = 0;
-  for (const char* planner : {"none", "xla", "dp", "ilp", "chain", "best", "auto"}) {
+  for (const char* planner : {"none", "xla", "span", "dp", "ilp", "chain", "best", "auto"}) {
     const auto c = compile(GetParam(), planner, 0);
     ASSERT_NE(c, nullptr) << planner;
     expect_outputs(*c, GetParam(), 2);

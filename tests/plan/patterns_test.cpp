@@ -4,6 +4,7 @@
 #include <array>
 
 #include "plan/generators/exploration.h"
+#include "plan/generators/layers.h"
 #include "plan/generators/pattern_reduction.h"
 #include "plan/generators/substitution.h"
 #include "plan/selectors/beam_search.h"
@@ -65,6 +66,17 @@ TEST(PatternReduction, KeepsWhatIsLegalAndGains) {
   EXPECT_THAT(members(reduce_patterns(FusionGraph(p), rule, 1)[0]), ElementsAre(Members{0, 1}));
   rule.gain = [](const std::vector<Group>&, const Group&) { return 0.0; };
   EXPECT_THAT(reduce_patterns(FusionGraph(p), rule, 3)[0], IsEmpty());
+}
+
+/// Lengths of the longest paths to a result; of groups, too.
+TEST(Layers, AreDistancesFromResults) {
+  const TensorProgram p = expressed(kDiamond);
+  FusionGraph graph(p);
+  EXPECT_THAT(spans_of(graph), ElementsAre(2, 1, 1, 0));
+  EXPECT_THAT(layers_of(spans_of(graph)), ElementsAre(Members{3}, Members{1, 2}, Members{0}));
+  const int both = graph.merge(1, 2);
+  EXPECT_EQ(spans_of(graph)[static_cast<size_t>(both)], 1);
+  EXPECT_EQ(spans_of(graph)[static_cast<size_t>(3 - both)], -1);
 }
 
 /// Five readers: halves of two and three, and unions across them.

@@ -119,6 +119,89 @@ const PlannerCase kCases[] = {
      "xla",
      {"q, s, t: memory", "m: memory"},
      {{"q: fused", "saves a round trip"}}},
+    {"SpanTakesLayersUpToTheInputs",
+     softmax(64, 100),
+     "cpu",
+     "span",
+     {"m, d, e, s, y: memory rows"},
+     {{"m: fused", "in layers 0 to 4 of a critical path of 5"},
+      {"d: fused", "in layers 0 to 4"},
+      {"e: fused", "in layers 0 to 4"},
+      {"s: fused", "in layers 0 to 4"},
+      {"e: fused", "in layers 0 to 4"}}},
+    // c, which counts as a library call, is a roof over all that stands beside it.
+    {"SpanCrossesNoRoof",
+     R"((x: f32[16,16], u: f32[16,16], w: f32[16,16]) {
+  a = exp x : f32[16,16]
+  c = dot_general u, w, lhs_contract={1}, rhs_contract={0} : f32[16,16]
+  b = neg a : f32[16,16]
+  y = add b, c : f32[16,16]
+} -> (y))",
+     "cpu",
+     "span",
+     {"a, b: memory", "c: compute", "y: memory"},
+     {{"a: fused", "in layers 1 to 2 of a critical path of 3"},
+      {"b: illegal", "the library call c is a roof between them, in layer 1"},
+      {"c: illegal", "c is a library call"}},
+     "call-flops=0"},
+    {"SpanFusesProductsThatAreNoCalls",
+     R"((x: f32[16,16], u: f32[16,16], w: f32[16,16]) {
+  a = exp x : f32[16,16]
+  c = dot_general u, w, lhs_contract={1}, rhs_contract={0} : f32[16,16]
+  b = neg a : f32[16,16]
+  y = add b, c : f32[16,16]
+} -> (y))",
+     "cpu",
+     "span",
+     {"a, c, b, y: compute"},
+     {{"a: fused", "in layers 0 to 2"}, {"b: fused", ""}, {"c: fused", ""}}},
+    // a is read by c, which was given up, too.
+    {"SpanGivesUpWhatIsReadByWhatItGaveUp",
+     R"((x: f32[16,16], w: f32[16,16]) {
+  a = exp x : f32[16,16]
+  c = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[16,16]
+  d = add a, c : f32[16,16]
+  e = mul d, a : f32[16,16]
+} -> (e))",
+     "cpu",
+     "span",
+     {"a: memory", "c: compute", "d, e: memory"},
+     {{"a: illegal", "c is a library call"},
+      {"c: illegal", "c is a library call"},
+      {"a: illegal", "roof"},
+      {"d: fused", "below the library call c in layer 2"},
+      {"a: illegal", "roof"}},
+     "call-flops=0"},
+    {"SpanPacksWhatIsElementwiseInALayer",
+     R"((x: f32[64], v: f32[32]) {
+  a = exp x : f32[64]
+  b = neg x : f32[64]
+  c = neg v : f32[32]
+} -> (a, b, c))",
+     "cpu",
+     "span",
+     {"a, b: memory elementwise", "c: memory elementwise"},
+     {}},
+    {"SpanPacksUpToTheFootprint",
+     R"((x: f32[64]) {
+  a = exp x : f32[64]
+  b = neg x : f32[64]
+} -> (a, b))",
+     "cpu",
+     "span",
+     {"a: memory", "b: memory"},
+     {},
+     "footprint=767"},
+    {"SpanPacksUpToANumberOfOutputs",
+     R"((x: f32[64]) {
+  a = exp x : f32[64]
+  b = neg x : f32[64]
+} -> (a, b))",
+     "cpu",
+     "span",
+     {"a: memory", "b: memory"},
+     {},
+     "outputs=1"},
     {"DpStitchesAcrossReductions",
      softmax(64, 100),
      "cpu",

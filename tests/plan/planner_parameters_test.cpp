@@ -30,6 +30,11 @@ TEST(PlannerParameters, AreTakenByTheirNames) {
   EXPECT_EQ(ilp.large_flops, 1'000'000'000);
   EXPECT_EQ(ilp.nodes, 10);
   EXPECT_EQ(ilp.cuts, 0);
+  const PlannerParameters span = parsed("call-flops=0,footprint=9,outputs=2,rounds=1", "span");
+  EXPECT_EQ(span.call_flops, 0);
+  EXPECT_EQ(span.footprint, 9);
+  EXPECT_EQ(span.outputs, 2);
+  EXPECT_EQ(span.rounds, 1);
 }
 
 TEST(PlannerParameters, ThatAreNoneAreMistakes) {

@@ -22,6 +22,7 @@ struct PlanningTask {
 Result<Partition> partition_none(const PlanningTask& task);
 Result<Partition> partition_xla(const PlanningTask& task);
 Result<Partition> partition_greedy(const PlanningTask& task);
+Result<Partition> partition_span(const PlanningTask& task);
 Result<Partition> partition_dp(const PlanningTask& task);
 Result<Partition> partition_ilp(const PlanningTask& task);
 Result<Partition> partition_chain(const PlanningTask& task);

@@ -39,13 +39,18 @@ constexpr Parameter kParameters[] = {
     parameter<&P::top>("top", "dp", "candidates an expression", 1, 64),
     parameter<&P::beam>("beam", "dp", "sets of patterns that are kept", 1, 64),
     parameter<&P::launch_us>("launch-us", "dp ilp", "what a launch that is not made saves", 0, 1e6),
-    parameter<&P::expressions>("expressions", "greedy dp ilp", "of a kernel at most", 1, 1e6),
+    parameter<&P::expressions>("expressions", "greedy dp ilp span", "of a kernel at most", 1, 1e6),
     parameter<&P::operands>("operands", "ilp", "of a seed of exploration at most", 0),
     parameter<&P::seed_bytes>("seed-bytes", "ilp", "of a seed's largest tensor at least", 0),
     parameter<&P::seed_patterns>("seed-patterns", "ilp", "found from a seed at most", 0, 1e6),
     parameter<&P::large_flops>("large-flops", "ilp", "from which a product partitions first", 0),
     parameter<&P::nodes>("nodes", "ilp", "of branch and bound at most", 1, 1e9),
     parameter<&P::cuts>("cuts", "ilp", "of cycles at most", 0, 1e6),
+    parameter<&P::call_flops>("call-flops", "span",
+                              "from which a product stands for a library call", 0),
+    parameter<&P::footprint>("footprint", "span", "bytes of a pack of element-wise kernels", 0),
+    parameter<&P::outputs>("outputs", "span", "of such a pack", 1),
+    parameter<&P::rounds>("rounds", "span", "over the layers at most", 1, 1e6),
 };
 
 bool is_of(const Parameter& parameter, std::string_view planner) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -9,7 +10,7 @@
 namespace weft {
 
 /// The numbers of the papers' planners. The defaults are the papers', as far as these give any.
-/// FS19 and FS21 are FusionStitching of 2019 and 2021.
+/// FS18, FS19 and FS21 are FusionStitching of 2018, 2019 and 2021.
 struct PlannerParameters {
   int64_t top = 3;            ///< candidates an expression (FS21 §5.2: k)
   int64_t beam = 3;           ///< sets of patterns that are kept (FS21 §5.3)
@@ -22,6 +23,11 @@ struct PlannerParameters {
   int64_t large_flops = int64_t{1} << 24;  ///< of a product that partitions first (FS19 §4.2.1)
   int64_t nodes = 2000;                    ///< of a branch and bound
   int64_t cuts = 50;                       ///< cycles that are cut
+  /// Flops from which a product stands for a library call (FS18 §2.1, the user's decision).
+  int64_t call_flops = std::numeric_limits<int64_t>::max();
+  int64_t footprint = int64_t{4} << 20;  ///< bytes of a pack of element-wise kernels (FS18 §3.2)
+  int64_t outputs = 16;                  ///< of such a pack
+  int64_t rounds = 8;                    ///< over the layers, until nothing merges
 };
 
 /// The parameters of a planner that a text names, others by their defaults: `top=5,beam=8`. Error

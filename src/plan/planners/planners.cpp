@@ -36,6 +36,12 @@ constexpr Planner kPlanners[] = {
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
+    {.name = "span",
+     .help = "layers of the critical path, each taking what it depends on up to a library call",
+     .partition = partition_span,
+     .merges_products = true,
+     .unmerges_for_arena = true,
+     .packs_launches = true},
     {.name = "dp",
      .help = "the best patterns that begin at each expression, then a beam over sets of them",
      .partition = partition_dp,
@@ -69,7 +75,7 @@ constexpr Planner kPlanners[] = {
      .packs_launches = true},
 };
 
-constexpr std::array<std::string_view, 2> kLater = {"span", "subprogram"};
+constexpr std::array<std::string_view, 1> kLater = {"subprogram"};
 
 }  // namespace
 

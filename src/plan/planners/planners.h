@@ -40,7 +40,7 @@ struct Planner {
 /// Those that exist.
 std::span<const Planner> planners();
 
-/// Their names, as a sentence has them: "none, xla, greedy, dp, ilp, chain, best or auto".
+/// Their names, as a sentence has them: "none, xla, greedy, span, dp, ilp, chain, best or auto".
 std::string planner_names();
 
 /// kUnsupported for one that is not there yet, kInvalidInput for any other name.
