@@ -10,10 +10,14 @@ function visible(text) {
   return String(text).replace(kInvisible, (c) => '\\u{' + c.charCodeAt(0).toString(16) + '}');
 }
 
+/** By the most decimals: a page of many kernels writes tens of thousands of numbers. */
+const kFormats = Array.from({length: 7}, (_, decimals) =>
+  new Intl.NumberFormat('en-US', {minimumFractionDigits: 0, maximumFractionDigits: decimals}));
+
 function significant(value, digits = 3) {
   if (value === 0) return '0';
   const decimals = Math.max(0, Math.min(6, digits - 1 - Math.floor(Math.log10(Math.abs(value)))));
-  return value.toLocaleString('en-US', {minimumFractionDigits: 0, maximumFractionDigits: decimals});
+  return kFormats[decimals].format(value);
 }
 
 function scaled(value, base, units) {
@@ -26,7 +30,7 @@ function scaled(value, base, units) {
 }
 
 const bytesText = (bytes) => scaled(bytes, 1000, ['B', 'kB', 'MB', 'GB', 'TB']);
-const countText = (count) => Number(count).toLocaleString('en-US');
+const countText = (count) => kFormats[3].format(Number(count));
 const percentText = (share) => significant(100 * share, share < 0.1 ? 2 : 3) + '%';
 
 function timeText(us) {
