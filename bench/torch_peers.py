@@ -26,80 +26,20 @@ TURN_SECONDS = 0.5
 NO_CACHES = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
 
 
-def cases():
-    """By name: the module, and its inputs."""
-    import torch
-    import transformers
-    from torch import nn
+def case_names():
+    from torch_cases import CASES
 
-    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests" / "torch"))
-    import modules
-
-    def encoder(width, layers, heads):
-        return {
-            "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads,
-            "intermediate_size": 4 * width,
-        }  # fmt: skip
-
-    def mlp():
-        layers = [nn.Linear(512, 2048), nn.GELU(), nn.LayerNorm(2048), nn.Linear(2048, 512)]
-        return nn.Sequential(*layers, nn.Softmax(-1))
-
-    def resnet():
-        widths = [(32, 32, 1), (32, 64, 2), (64, 128, 2), (128, 256, 2)]
-        stem = [nn.Conv2d(3, 32, 7, 2, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-        blocks = [modules.Residual(a, b, s) for a, b, s in widths]
-        return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-    def mobilenet():
-        blocks = [modules.InvertedResidual(32) for _ in range(3)]
-        return nn.Sequential(nn.Conv2d(3, 32, 3, 2, 1), *blocks)
-
-    def convnext():
-        return nn.Sequential(nn.Conv2d(3, 64, 4, 4), *(modules.ConvNextBlock(64) for _ in range(3)))
-
-    def bert():
-        config = transformers.BertConfig(vocab_size=1000, **encoder(384, 4, 6))
-        return modules.First(transformers.BertModel(config))
-
-    def gpt2():
-        sizes = {"n_embd": 384, "n_layer": 4, "n_head": 6}
-        config = transformers.GPT2Config(vocab_size=1000, use_cache=False, **sizes)
-        return modules.First(transformers.GPT2LMHeadModel(config))
-
-    def vit():
-        config = transformers.ViTConfig(image_size=128, patch_size=16, **encoder(192, 4, 3))
-        return modules.First(transformers.ViTModel(config))
-
-    def softmax():
-        return nn.Sequential(nn.LayerNorm(1024), nn.GELU(), nn.Softmax(-1))
-
-    tokens = torch.randint(0, 1000, (1, 128))
-    image = torch.randn(1, 3, 128, 128)
-    rows = torch.randn(2048, 1024)
-    small = {name: modules.MODULES[name] for name in ("lstm", "recommender", "experts", "mixer")}
-    large = {
-        "mlp": (mlp, torch.randn(64, 512)),
-        "rows": (softmax, rows),
-        "resnet": (resnet, image),
-        "mobilenet": (mobilenet, image),
-        "convnext": (convnext, image),
-        "bert": (bert, tokens),
-        "gpt2": (gpt2, tokens),
-        "vit": (vit, image),
-    }
-    made = {name: (make, lambda x=x: (x,)) for name, (make, x) in large.items()}
-    made.update({name: (make, lambda i=inputs: i(8)) for name, (make, inputs) in small.items()})
-    return made
+    return list(CASES)
 
 
 def work(engine, name, threads, expected):
     """One engine on one case: compares, then answers each line with the median of a turn."""
     import torch
+    from torch_cases import CASES
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    make, inputs = cases()[name]
+    make, inputs = CASES[name]
     torch.manual_seed(0)
     model = make().eval()
     x = inputs()
@@ -175,7 +115,7 @@ def main():
     ]
     print("\n".join(lines))
     ratios, starts = [], []
-    for name in options.names or cases():
+    for name in options.names or case_names():
         first, times = compare(name, options)
         lines.append(row(name, first, times))
         print(lines[-1], flush=True)

@@ -25,20 +25,23 @@ class Residual(nn.Module):
         return f.relu(self.body(x) + self.skip(x))
 
 
-def resnet():
-    stem = [nn.Conv2d(3, 8, 7, 2, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-    blocks = [Residual(8, 8), Residual(8, 16, 2), Residual(16, 16)]
-    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+def resnet(widths=(8, 8, 16, 16)):
+    """A block for each width behind the stem's; a new width halves the picture."""
+    stem = [nn.Conv2d(3, widths[0], 7, 2, 3), nn.BatchNorm2d(widths[0])]
+    stem += [nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    pairs = zip(widths, widths[1:], strict=False)
+    blocks = [Residual(a, b, 1 if a == b else 2) for a, b in pairs]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10)]
+    return nn.Sequential(*stem, *blocks, *head)
 
 
-def vgg():
+def vgg(widths=(8, 16)):
     layers, inner = [], 3
-    for outer in (8, 16):
+    for outer in widths:
         layers += [nn.Conv2d(inner, outer, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
         inner = outer
-    return nn.Sequential(
-        *layers, nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Dropout(), nn.Linear(256, 10)
-    )
+    head = [nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Dropout(), nn.Linear(16 * inner, 10)]
+    return nn.Sequential(*layers, *head)
 
 
 class InvertedResidual(nn.Module):
@@ -60,10 +63,9 @@ class InvertedResidual(nn.Module):
         return x + self.body(x)
 
 
-def mobilenet():
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, 2, 1), InvertedResidual(8), InvertedResidual(8), nn.AvgPool2d(2)
-    )
+def mobilenet(width=8, depth=2):
+    blocks = [InvertedResidual(width) for _ in range(depth)]
+    return nn.Sequential(nn.Conv2d(3, width, 3, 2, 1), *blocks, nn.AvgPool2d(2))
 
 
 class SqueezeExcite(nn.Module):
@@ -76,10 +78,10 @@ class SqueezeExcite(nn.Module):
         return x * torch.sigmoid(self.up(f.silu(self.down(scale))))
 
 
-def efficientnet():
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, 2, 1), nn.SiLU(), InvertedResidual(8), SqueezeExcite(8), nn.Flatten(2)
-    )
+def efficientnet(width=8, depth=1):
+    blocks = [(InvertedResidual(width), SqueezeExcite(width)) for _ in range(depth)]
+    stem = [nn.Conv2d(3, width, 3, 2, 1), nn.SiLU()]
+    return nn.Sequential(*stem, *(part for block in blocks for part in block), nn.Flatten(2))
 
 
 class ConvNextBlock(nn.Module):
@@ -96,8 +98,9 @@ class ConvNextBlock(nn.Module):
         return x + y.permute(0, 3, 1, 2)
 
 
-def convnext():
-    return nn.Sequential(nn.Conv2d(3, 8, 4, 4), ConvNextBlock(8), ConvNextBlock(8))
+def convnext(width=8, depth=2):
+    blocks = [ConvNextBlock(width) for _ in range(depth)]
+    return nn.Sequential(nn.Conv2d(3, width, 4, 4), *blocks)
 
 
 class DenseBlock(nn.Module):
@@ -118,17 +121,19 @@ class DenseBlock(nn.Module):
         return x
 
 
-def densenet():
-    return nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), DenseBlock(8), nn.AvgPool2d(2))
+def densenet(width=8, growth=4, depth=3):
+    stem = nn.Conv2d(3, width, 3, 2, 1)
+    return nn.Sequential(stem, DenseBlock(width, growth, depth), nn.AvgPool2d(2))
 
 
 class UNet(nn.Module):
-    def __init__(self):
+    def __init__(self, width=8):
         super().__init__()
-        self.down, self.deep = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, padding=1)
-        self.up = nn.ConvTranspose2d(16, 8, 2, 2)
-        self.out = nn.Conv2d(16, 2, 1)
-        self.norm = nn.GroupNorm(2, 8)
+        self.down = nn.Conv2d(3, width, 3, padding=1)
+        self.deep = nn.Conv2d(width, 2 * width, 3, padding=1)
+        self.up = nn.ConvTranspose2d(2 * width, width, 2, 2)
+        self.out = nn.Conv2d(2 * width, 2, 1)
+        self.norm = nn.GroupNorm(2, width)
 
     def forward(self, x):
         skip = f.relu(self.norm(self.down(x)))
@@ -140,9 +145,10 @@ class UNet(nn.Module):
 class TemporalConvolutions(nn.Module):
     """Dilated and causal, as of WaveNet."""
 
-    def __init__(self):
+    def __init__(self, width=4, depth=3):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Conv1d(4, 8, 2, dilation=2**i) for i in range(3))
+        layers = (nn.Conv1d(width, 2 * width, 2, dilation=2**i) for i in range(depth))
+        self.layers = nn.ModuleList(layers)
 
     def forward(self, x):
         for i, layer in enumerate(self.layers):
@@ -154,13 +160,13 @@ class TemporalConvolutions(nn.Module):
 class LSTM(nn.Module):
     """Of cells, because torch.compile leaves nn.LSTM to eager mode."""
 
-    def __init__(self):
+    def __init__(self, features=6, width=8):
         super().__init__()
-        self.cell = nn.LSTMCell(6, 8)
-        self.head = nn.Linear(8, 3)
+        self.cell = nn.LSTMCell(features, width)
+        self.head = nn.Linear(width, 3)
 
     def forward(self, x):
-        h = c = x.new_zeros(x.shape[1], 8)
+        h = c = x.new_zeros(x.shape[1], self.cell.hidden_size)
         steps = []
         for step in x.unbind(0):
             h, c = self.cell(step, (h, c))
@@ -169,12 +175,12 @@ class LSTM(nn.Module):
 
 
 class GRU(nn.Module):
-    def __init__(self):
+    def __init__(self, features=6, width=8):
         super().__init__()
-        self.cell = nn.GRUCell(6, 8)
+        self.cell = nn.GRUCell(features, width)
 
     def forward(self, x):
-        h = x.new_zeros(x.shape[1], 8)
+        h = x.new_zeros(x.shape[1], self.cell.hidden_size)
         for step in x.unbind(0):
             h = self.cell(step, h)
         return h
@@ -183,10 +189,10 @@ class GRU(nn.Module):
 class Recommender(nn.Module):
     """Embeddings, their products, two layers (DLRM)."""
 
-    def __init__(self):
+    def __init__(self, rows=20, width=8, features=4):
         super().__init__()
-        self.tables = nn.ModuleList(nn.Embedding(20, 8) for _ in range(3))
-        self.bottom, self.top = nn.Linear(4, 8), nn.Linear(14, 1)
+        self.tables = nn.ModuleList(nn.Embedding(rows, width) for _ in range(3))
+        self.bottom, self.top = nn.Linear(features, width), nn.Linear(width + 6, 1)
 
     def forward(self, dense, ids):
         rows = [self.bottom(dense), *(t(ids[:, i]) for i, t in enumerate(self.tables))]
@@ -197,38 +203,41 @@ class Recommender(nn.Module):
 
 
 class MixtureOfExperts(nn.Module):
-    def __init__(self):
+    def __init__(self, width=8, inner=16):
         super().__init__()
-        self.gate = nn.Linear(8, 4)
-        self.wide, self.narrow = (nn.Parameter(torch.randn(4, *s)) for s in ((8, 16), (16, 8)))
+        self.gate = nn.Linear(width, 4)
+        shapes = ((width, inner), (inner, width))
+        self.wide, self.narrow = (nn.Parameter(torch.randn(4, *s) / s[0] ** 0.5) for s in shapes)
 
     def forward(self, x):
         weights, chosen = torch.topk(torch.softmax(self.gate(x), -1), 2)
         y = torch.einsum("bd,edh->beh", x, self.wide).relu()
         y = torch.einsum("beh,ehd->bed", y, self.narrow)
-        picked = torch.gather(y, 1, chosen.unsqueeze(-1).expand(-1, -1, 8))
+        picked = torch.gather(y, 1, chosen.unsqueeze(-1).expand(-1, -1, y.shape[-1]))
         return (picked * weights.unsqueeze(-1)).sum(1)
 
 
 class Mixer(nn.Module):
-    def __init__(self):
+    def __init__(self, tokens=16, channels=8, inner=32):
         super().__init__()
-        self.over_tokens = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
-        self.over_channels = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 8))
-        self.a, self.b = nn.LayerNorm(8), nn.LayerNorm(8)
+
+        def over(width):
+            return nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+
+        self.over_tokens, self.over_channels = over(tokens), over(channels)
+        self.a, self.b = nn.LayerNorm(channels), nn.LayerNorm(channels)
 
     def forward(self, x):
         x = x + self.over_tokens(self.a(x).transpose(1, 2)).transpose(1, 2)
         return x + self.over_channels(self.b(x))
 
 
-def transformer():
-    return nn.TransformerEncoder(
-        nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2, enable_nested_tensor=False
-    )
+def transformer(width=16, inner=32, layers=2):
+    layer = nn.TransformerEncoderLayer(width, 4, inner, batch_first=True)
+    return nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
 
-def _hugging(name, **config):
+def hugging(name, **config):
     import transformers
 
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -249,12 +258,12 @@ class First(nn.Module):
 
 
 def bert():
-    return First(_hugging("Bert", vocab_size=50))
+    return First(hugging("Bert", vocab_size=50))
 
 
 def distilbert():
     return First(
-        _hugging("DistilBert", vocab_size=50, dim=32, hidden_dim=64, n_heads=4, n_layers=2)
+        hugging("DistilBert", vocab_size=50, dim=32, hidden_dim=64, n_heads=4, n_layers=2)
     )
 
 
@@ -266,17 +275,17 @@ def gpt2():
 
 
 def vit():
-    return First(_hugging("ViT", image_size=32, patch_size=8))
+    return First(hugging("ViT", image_size=32, patch_size=8))
 
 
 def wav2vec2():
     convolutions = {"conv_dim": (16, 16), "conv_stride": (5, 2), "conv_kernel": (10, 3)}
     position = {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 4}
-    return First(_hugging("Wav2Vec2", **convolutions, **position))
+    return First(hugging("Wav2Vec2", **convolutions, **position))
 
 
 def llama():
-    return First(_hugging("Llama", vocab_size=50, num_key_value_heads=2, use_cache=False))
+    return First(hugging("Llama", vocab_size=50, num_key_value_heads=2, use_cache=False))
 
 
 def t5_encoder():
