@@ -99,17 +99,21 @@ class [[nodiscard]] Result {
 
 /// The caller's memory, not owned. `strides` count elements and may be zero or negative (outputs:
 /// every element its own place); empty means dense row-major. `data` is the element at index 0.
+/// With `on_device` it is an address of the GPU that the executable is for, of a dense tensor; what
+/// makes it must have ended.
 struct Input {
   DType dtype = DType::kF32;
   std::span<const int64_t> shape;
   const void* data = nullptr;
   std::span<const int64_t> strides = {};
+  bool on_device = false;
 };
 struct Output {
   DType dtype = DType::kF32;
   std::span<const int64_t> shape;
   void* data = nullptr;
   std::span<const int64_t> strides = {};
+  bool on_device = false;
 };
 
 /// Views of vectors.
@@ -227,7 +231,7 @@ struct CompileProgress {
 struct CompileOptions {
   /// cpu, cuda (the GPU that is there), a name of `weft targets`, or a description's file,
   /// NAME.target, as `weft calibrate` writes it. Compiling for a GPU needs NVRTC; running there,
-  /// NVIDIA's driver. Inputs and outputs are in host memory.
+  /// NVIDIA's driver. Inputs and outputs are in host memory or, where they say so, in the GPU's.
   std::string target = "cpu";
   /// none, xla or auto: how operators are fused; or a plan's file, NAME.plan.
   std::string plan = "auto";

@@ -126,6 +126,7 @@ nb::dlpack::dltensor as_dltensor(const Array& array) {
   nb::dlpack::dltensor tensor;
   tensor.data = const_cast<void*>(static_cast<const void*>(array.data()));
   tensor.device.device_type = array.device_type();
+  tensor.device.device_id = array.device_id();
   tensor.ndim = static_cast<int32_t>(array.ndim());
   tensor.dtype = array.dtype();
   tensor.shape = const_cast<int64_t*>(array.shape_ptr());
@@ -176,10 +177,11 @@ bool HeldTensor::hold_buffer(nb::handle array, bool writable) {
 
 void HeldTensor::take(const nb::dlpack::dltensor& tensor, const std::string& name) {
   const int device = tensor.device.device_type;
-  if (device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
+  on_device_ = device == nb::device::cuda::value && tensor.device.device_id == 0;
+  if (!on_device_ && device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
     raise_invalid("tensor '" + name +
-                  "' is in the memory of a device; weft takes tensors of the "
-                  "host (.cpu())");
+                  "' is in the memory of another device; weft takes tensors of the host (.cpu()) "
+                  "and of the first GPU of NVIDIA's driver");
   }
   const auto type = type_of(tensor.dtype);
   if (!type) raise_invalid("tensor '" + name + "' has an element type that weft does not have");
@@ -222,8 +224,11 @@ void HeldTensor::hold_dlpack(nb::handle array, const std::string& name, bool wri
 
 void HeldTensor::hold(nb::handle array, const std::string& name, bool writable) {
   release();
-  if (hold_buffer(array, writable) || hold_exchange(array, name)) return;
-  hold_other(array, name, writable);
+  on_device_ = false;
+  if (hold_buffer(array, writable)) return;
+  if (!hold_exchange(array, name)) hold_other(array, name, writable);
+  if (on_device_ && kind_of(array) == ArrayKind::kTorchOnDevice)
+    nb::module_::import_("torch").attr("cuda").attr("current_stream")().attr("synchronize")();
 }
 
 void HeldTensor::keep(nb::handle array, const std::string& name) {
@@ -283,15 +288,17 @@ ArrayKind kind_of(nb::handle array) {
   if (PyObject_CheckBuffer(array.ptr()) != 0) return ArrayKind::kNumpy;
   // Subclasses of torch.Tensor (Parameter) are of torch, too.
   if (!nb::hasattr(array, "__torch_function__")) return ArrayKind::kNumpy;
-  return ArrayKind::kTorch;
+  return nb::cast<bool>(array.attr("is_cuda")) ? ArrayKind::kTorchOnDevice : ArrayKind::kTorch;
 }
 
 nb::object new_array(ArrayKind kind, const weft::TensorSpec& spec) {
   nb::list shape;
   for (const int64_t extent : spec.shape) shape.append(extent);
-  if (kind == ArrayKind::kTorch) {
+  if (kind != ArrayKind::kNumpy) {
     const TorchNames& torch = TorchNames::get();
-    return torch.empty(shape, nb::arg("dtype") = torch.types[static_cast<size_t>(spec.dtype)]);
+    const nb::object& type = torch.types[static_cast<size_t>(spec.dtype)];
+    if (kind == ArrayKind::kTorch) return torch.empty(shape, nb::arg("dtype") = type);
+    return torch.empty(shape, nb::arg("dtype") = type, nb::arg("device") = "cuda:0");
   }
   nb::object type = nb::str(std::string(numpy_name(spec.dtype)).c_str());
   if (spec.dtype == DType::kBF16) {

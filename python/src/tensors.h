@@ -27,16 +27,16 @@ class HeldTensor {
   ~HeldTensor() { release(); }
 
   /// Takes hold of `array` for a call that has it as an argument. Throws InvalidInput, naming the
-  /// tensor, where it is no dense or strided array in the memory of the host, or is to be written
-  /// to and read-only.
+  /// tensor, where it is no dense or strided array in the memory of the host or of the first GPU,
+  /// or is to be written to and read-only. Waits for what torch has queued for a tensor of a GPU.
   void hold(nanobind::handle array, const std::string& name, bool writable);
   /// The same for as long as this lives, whatever becomes of the array object meanwhile.
   void keep(nanobind::handle array, const std::string& name);
   void release();
 
   std::span<const int64_t> shape() const { return shape_; }
-  weft::Input input() const { return {dtype_, shape_, data_, strides_}; }
-  weft::Output output() const { return {dtype_, shape_, data_, strides_}; }
+  weft::Input input() const { return {dtype_, shape_, data_, strides_, on_device_}; }
+  weft::Output output() const { return {dtype_, shape_, data_, strides_, on_device_}; }
 
  private:
   bool hold_buffer(nanobind::handle array, bool writable);
@@ -49,6 +49,7 @@ class HeldTensor {
   std::span<const int64_t> shape_;
   std::span<const int64_t> strides_;  ///< empty where dense
   void* data_ = nullptr;
+  bool on_device_ = false;
   bool has_buffer_ = false;
   Py_buffer buffer_{};
   std::vector<int64_t> own_strides_;
@@ -58,7 +59,7 @@ class HeldTensor {
 };
 
 /// The kind of array that results come in.
-enum class ArrayKind : uint8_t { kNumpy, kTorch };
+enum class ArrayKind : uint8_t { kNumpy, kTorch, kTorchOnDevice };
 
 /// That of an input.
 ArrayKind kind_of(nanobind::handle array);

@@ -144,11 +144,11 @@ Status Context::run(std::span<const Input> inputs, std::span<const Output> outpu
                     const CancellationToken* cancel) {
   impl_->inputs.clear();
   for (const Input& t : inputs) {
-    impl_->inputs.push_back({to_internal(t.dtype), t.shape, t.data, t.strides});
+    impl_->inputs.push_back({to_internal(t.dtype), t.shape, t.data, t.strides, t.on_device});
   }
   impl_->outputs.clear();
   for (const Output& t : outputs) {
-    impl_->outputs.push_back({to_internal(t.dtype), t.shape, t.data, t.strides});
+    impl_->outputs.push_back({to_internal(t.dtype), t.shape, t.data, t.strides, t.on_device});
   }
   weft::RunOptions options;
   options.cancel = cancel == nullptr ? nullptr : &cancel->cancelled_;

@@ -81,6 +81,8 @@ Status DeviceRun::allocate() {
     auto& list = i < program.inputs.size() ? input_ : output_;
     list.push_back(memory_.address() + static_cast<CudaAddress>(offsets[i]));
   }
+  inputs_there_.resize(program.inputs.size());
+  outputs_there_.resize(program.outputs.size());
   const bool has_barriers = std::ranges::any_of(
       program.kernels, [](const KernelImage& kernel) { return kernel.device.cooperative; });
   if (has_barriers) {
@@ -147,8 +149,13 @@ Status DeviceRun::run(std::span<void* const> inputs, std::span<void* const> outp
   const Program& program = executable_->program();
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int64_t bytes = *checked_byte_size(program.inputs[i].dtype, program.inputs[i].shape);
-    WEFT_RETURN_IF_ERROR(stream_.copy_to_device(
-        input_[i], {static_cast<const std::byte*>(inputs[i]), static_cast<size_t>(bytes)}));
+    if (inputs_there_[i]) {
+      const auto from = reinterpret_cast<CudaAddress>(inputs[i]);
+      WEFT_RETURN_IF_ERROR(stream_.copy_on_device(input_[i], from, bytes));
+    } else {
+      WEFT_RETURN_IF_ERROR(stream_.copy_to_device(
+          input_[i], {static_cast<const std::byte*>(inputs[i]), static_cast<size_t>(bytes)}));
+    }
   }
   if (options.device_nanoseconds == nullptr) {
     WEFT_RETURN_IF_ERROR(work(options));
@@ -161,8 +168,13 @@ Status DeviceRun::run(std::span<void* const> inputs, std::span<void* const> outp
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
     const int64_t bytes = *checked_byte_size(program.outputs[o].dtype, program.outputs[o].shape);
-    WEFT_RETURN_IF_ERROR(stream_.copy_to_host(
-        {static_cast<std::byte*>(outputs[o]), static_cast<size_t>(bytes)}, output_[o]));
+    if (outputs_there_[o]) {
+      const auto to = reinterpret_cast<CudaAddress>(outputs[o]);
+      WEFT_RETURN_IF_ERROR(stream_.copy_on_device(to, output_[o], bytes));
+    } else {
+      WEFT_RETURN_IF_ERROR(stream_.copy_to_host(
+          {static_cast<std::byte*>(outputs[o]), static_cast<size_t>(bytes)}, output_[o]));
+    }
   }
   return stream_.synchronize();
 }

@@ -56,10 +56,30 @@ Status check_tensors(std::span<const Ref> given, const std::vector<ProgramIo>& d
   return {};
 }
 
+/// What cannot be done with tensors in a GPU's memory.
+template <typename Ref>
+Status check_places(std::span<const Ref> given, const std::vector<ProgramIo>& declared,
+                    const char* what, bool has_device) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].on_device) continue;
+    const std::string tensor =
+        std::string(what) + " '" + declared[i].name + "' is in a GPU's memory";
+    if (!has_device) {
+      return invalid_input(tensor +
+                           ", and the model is compiled for the processor: give it a "
+                           "tensor of the host, or compile for cuda");
+    }
+    if (!is_dense(given[i].shape, given[i].strides))
+      return invalid_input(tensor + " and not dense: give it a contiguous tensor");
+  }
+  return {};
+}
+
 /// Whether kernels can work on the caller's memory.
 template <typename Ref>
 bool usable_in_place(const Ref& tensor, const ProgramIo& declared) {
   const int64_t alignment = std::max<int64_t>(declared.alignment, byte_size(declared.dtype));
+  if (tensor.on_device) return true;
   return is_dense(tensor.shape, tensor.strides) &&
          reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(alignment) == 0;
 }
@@ -165,6 +185,8 @@ Status ExecutionContext::run_exclusively(std::span<const InputRef> inputs,
   }
   WEFT_RETURN_IF_ERROR(bind(inputs, outputs));
   if (device_ != nullptr) {
+    for (size_t i = 0; i < inputs.size(); ++i) device_->inputs_there()[i] = inputs[i].on_device;
+    for (size_t o = 0; o < outputs.size(); ++o) device_->outputs_there()[o] = outputs[o].on_device;
     WEFT_RETURN_IF_ERROR(device_->run(input_data_, output_data_, options));
     deliver(outputs);
     return {};
@@ -209,6 +231,9 @@ Status ExecutionContext::bind(std::span<const InputRef> inputs,
   const Program& program = executable_->program();
   WEFT_RETURN_IF_ERROR(check_tensors(inputs, program.inputs, "input", input_ranges_));
   WEFT_RETURN_IF_ERROR(check_tensors(outputs, program.outputs, "output", output_ranges_));
+  const bool has_device = device_ != nullptr;
+  WEFT_RETURN_IF_ERROR(check_places(inputs, program.inputs, "input", has_device));
+  WEFT_RETURN_IF_ERROR(check_places(outputs, program.outputs, "output", has_device));
   WEFT_RETURN_IF_ERROR(bind_inputs(inputs));
   WEFT_RETURN_IF_ERROR(bind_outputs(outputs));
   bind_buffers();
@@ -275,8 +300,10 @@ Status ExecutionContext::bind_outputs(std::span<const OutputRef> outputs) {
       }
     }
     // A kernel may write the output while another still reads the input.
-    const bool overlaps_input = std::ranges::any_of(
-        input_ranges_, [&](const ByteRange& input) { return range.overlaps(input); });
+    const bool overlaps_input =
+        !output.on_device && std::ranges::any_of(input_ranges_, [&](const ByteRange& input) {
+          return range.overlaps(input);
+        });
     output_delivered_[o] =
         output.data != nullptr && (overlaps_input || !usable_in_place(output, declared[o]));
     output_data_[o] = nowhere(output.data, &region_);

@@ -12,18 +12,21 @@ namespace weft {
 
 /// A caller's tensor, not owned. `strides` count elements, one per axis, and may be zero or
 /// negative (zero for outputs only where the extent is 1); empty means dense row-major. `data` is
-/// the element at index 0 of every axis.
+/// the element at index 0 of every axis. One `on_device` lies in the memory of the GPU that the
+/// program runs on, dense; whatever makes it has ended.
 struct InputRef {
   DType dtype = DType::kF32;
   std::span<const int64_t> shape;
   const void* data = nullptr;
   std::span<const int64_t> strides = {};
+  bool on_device = false;
 };
 struct OutputRef {
   DType dtype = DType::kF32;
   std::span<const int64_t> shape;
   void* data = nullptr;
   std::span<const int64_t> strides = {};
+  bool on_device = false;
 };
 
 /// Addresses [begin, end) that a tensor touches.

@@ -103,6 +103,32 @@ TEST_F(DeviceRunTest, StraightProgramsAreOneGraph) {
   EXPECT_EQ(calls("cuMemcpyDtoHAsync"), 1);
 }
 
+TEST_F(DeviceRunTest, TensorsOnTheDeviceDoNotGoOverTheHost) {
+  const int32_t x = fixture_.input("x", {8}), y = fixture_.output("y", {8});
+  fixture_.step(ProgramFixture::launch(kernel("twice", double_all), {x, y}, {1}, {8}));
+  const auto run = context();
+  // The fake's device memory is the host's.
+  std::vector<float> given = iota(8), got(8);
+  const Shape shape = {8};
+  InputRef inputs[] = {in(given, shape)};
+  OutputRef outputs[] = {out(got, shape)};
+  inputs[0].on_device = outputs[0].on_device = true;
+  ASSERT_TRUE(run->run(inputs, outputs).ok());
+  EXPECT_EQ(got, (std::vector<float>{3, 5, 7, 9, 11, 13, 15, 17}));
+  EXPECT_EQ(calls("cuMemcpyHtoDAsync") + calls("cuMemcpyDtoHAsync"), 0);
+  EXPECT_EQ(calls("cuMemcpyDtoDAsync"), 2);
+  // The next run may have them elsewhere.
+  outputs[0].on_device = false;
+  ASSERT_TRUE(run->run(inputs, outputs).ok());
+  EXPECT_EQ(calls("cuMemcpyDtoHAsync"), 1);
+
+  const int64_t backwards[] = {-1};
+  inputs[0].strides = backwards;
+  const Status strided = run->run(inputs, outputs);
+  ASSERT_FALSE(strided.ok());
+  EXPECT_THAT(strided.error().message, AllOf(HasSubstr("input 'x'"), HasSubstr("contiguous")));
+}
+
 TEST_F(DeviceRunTest, ScansAreCapturedWithEveryIteration) {
   const int32_t x = fixture_.input("x", {5, 2}), y = fixture_.output("y", {5, 2});
   const int32_t loop = fixture_.new_loop();

@@ -320,6 +320,24 @@ TEST_P(Run, StridedTensorsAreAccepted) {
   }
 }
 
+TEST_P(Run, TensorsOfAGpuAreRefusedByName) {
+  Fixture f;
+  const int32_t x = f.input("x", {3}), y = f.output("y", {3});
+  f.step(Fixture::launch(f.kernel({double_and_one}), {x, y}, {3}));
+  auto context = context_of(f);
+  std::vector<float> given(3), target(3);
+  const Shape shape = {3};
+  InputRef input = {DType::kF32, shape, given.data()};
+  OutputRef output = {DType::kF32, shape, target.data()};
+  input.on_device = true;
+  EXPECT_THAT(context->run({{input}}, {{output}}).error().message,
+              HasSubstr("input 'x' is in a GPU's memory, and the model is compiled for the"));
+  input.on_device = false;
+  output.on_device = true;
+  EXPECT_THAT(context->run({{input}}, {{output}}).error().message,
+              HasSubstr("output 'y' is in a GPU's memory"));
+}
+
 TEST_P(Run, MisalignedTensorsAreAccepted) {
   Fixture f;
   const int32_t x = f.input("x", {3}), y = f.output("y", {3});

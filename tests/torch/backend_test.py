@@ -156,10 +156,22 @@ def test_element_types():
 
 def test_tensors_on_other_devices_are_refused_by_name():
     with torch._subclasses.FakeTensorMode():
-        x = torch.empty(3, device="cuda")
+        first, second = torch.empty(3, device="cuda"), torch.empty(3, device="cuda:1")
     graph = torch.fx.symbolic_trace(lambda image: image + 1)
-    with pytest.raises(weft.MissingDevice, match="tensor 'image' is on cuda:0; weft runs"):
-        weft.torch.backend(graph, [x])
+    if not torch.cuda.is_available():
+        with pytest.raises(weft.MissingDevice, match="tensor 'image' is on cuda:0.*has no GPU"):
+            weft.torch.backend(graph, [first])
+    with pytest.raises(weft.MissingDevice, match="tensor 'image' is on cuda:1.*and on cuda:0: move"):
+        weft.torch.backend(graph, [second])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_tensors_on_a_gpu_run_there():
+    module, x = mlp().cuda(), torch.randn(4, 16, device="cuda")
+    with torch.no_grad():
+        made = torch.compile(module, backend="weft")(x)
+    assert made.device == x.device
+    close(made, module(x), rtol=1e-3)
 
 
 def test_no_setting_of_torch_changes():

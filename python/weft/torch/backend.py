@@ -1,5 +1,6 @@
 """torch.compile(model, backend="weft")."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 
+import weft
 from weft.errors import MissingDevice
 from weft.torch.compile_graph import compile_graph
 from weft.torch.decompositions import decompositions
@@ -35,7 +37,9 @@ def compile_module(
     tell: Callable[[GraphExplanation], None],
 ) -> Callable[..., Any]:
     """`tell` hears of every graph that torch makes of the module: forward, backward."""
-    _check_devices(module, inputs)
+    device = _device_of(module, inputs)
+    if not options.target:
+        options = dataclasses.replace(options, target=device)
 
     def compiled(graph: fx.GraphModule, _: Sequence[Any], *, freezes: bool) -> Callable[..., Any]:
         made, explanation = compile_graph(graph, _static_inputs() if freezes else (), options)
@@ -61,11 +65,19 @@ def _static_inputs() -> Sequence[int]:
     return [i for i in metadata.static_input_indices if i not in written]
 
 
-def _check_devices(module: fx.GraphModule, inputs: Sequence[Any]) -> None:
+def _device_of(module: fx.GraphModule, inputs: Sequence[Any]) -> str:
+    """The target for the place of the tensors: cuda where one is on the first GPU."""
     names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    target = "cpu"
     for name, tensor in [*zip(names, inputs), *module.named_parameters(), *module.named_buffers()]:
-        if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type == "cpu":
+            continue
+        place = f"tensor '{name}' is on {tensor.device}; weft runs torch's graphs on the CPU"
+        if tensor.device != torch.device("cuda", 0):
+            raise MissingDevice(f"{place} and on cuda:0: move the model and its inputs there")
+        if not any(each.name == "cuda" and each.is_here for each in weft.targets()):
             raise MissingDevice(
-                f"tensor '{name}' is on {tensor.device}; weft runs torch's graphs on the CPU: "
-                "move the model and its inputs there (.cpu())"
+                f"{place}, and NVIDIA's driver has no GPU: move the model and its inputs (.cpu())"
             )
+        target = "cuda"
+    return target

@@ -5,9 +5,9 @@ from weft.torch.lowering import Emitter, Value, type_name
 
 
 def constant(e: Emitter, tensor: torch.Tensor) -> Value:
-    """A tensor as a constant, which stays where it is if it is dense."""
+    """A tensor as a constant, which stays where it is if it is dense and in the host's memory."""
     dtype = type_name(tensor.dtype)
     if tensor.numel() == 0:
         return e.full(0, dtype, tensor.shape)
-    dense = tensor.detach().contiguous()
+    dense = tensor.detach().cpu().contiguous()
     return Value(e.b.constant(to_dlpack(dense)), dtype, tuple(dense.shape))

@@ -15,6 +15,8 @@ class Options:
     """What torch.compile(backend="weft", options={…}) takes, with weft.compile's meanings."""
 
     plan: str = "auto"
+    #: Empty: that of the tensors, cpu or cuda.
+    target: str = ""
     #: 0: as many as torch uses.
     threads: int = 0
     cache_dir: str | None = None
@@ -39,6 +41,7 @@ class Options:
     def settings(self) -> _weft.Settings:
         threads = self.threads or torch.get_num_threads()
         settings = _weft.Settings()
+        settings.target = self.target or "cpu"
         settings.plan = os.fspath(self.plan)
         settings.threads = threads
         if threads > 1:

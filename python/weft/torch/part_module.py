@@ -203,12 +203,15 @@ class PartModule(torch.nn.Module):
             shape, strides = dims_of(tensor.shape), strides_of(tensor)
             used |= symbols_of(shape) | symbols_of(strides)
             sizes = ", ".join(source_of(dim) for dim in shape)
+            kind = f"dtype={tensor.dtype}"
+            if tensor.device.type != "cpu":
+                kind += f", device='{tensor.device}'"
             if any(stride == 0 for stride in strides):
-                made.append(f"torch.empty(({sizes},), dtype={tensor.dtype})")
+                made.append(f"torch.empty(({sizes},), {kind})")
                 continue
             steps = ", ".join(source_of(stride) for stride in strides)
             tuples = f"({sizes},), ({steps},)" if shape else "(), ()"
-            made.append(f"torch.empty_strided({tuples}, dtype={tensor.dtype})")
+            made.append(f"torch.empty_strided({tuples}, {kind})")
         lines = [f"  {name} = {self._source_of_symbol(name)}" for name in sorted(used)]
         source = "\n".join(["def allocate(args):", *lines, f"  return ({', '.join(made)},)"])
         scope: dict[str, Any] = {"torch": torch}
