@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/graph/tangled_graph.h"
 #include "tests/graph_texts.h"
 #include "tests/plan/planned.h"
 
@@ -47,6 +48,22 @@ TEST(Planners, BestIsNeverPredictedToBeSlowerThanAnother) {
         const FusionPlan plan = plan_of(p, *find_target(target), std::string(planner.name));
         EXPECT_LE(best, predicted_us(plan) * (1 + 1e-9)) << target << " " << print(plan, p);
       }
+    }
+  }
+}
+
+/// Random graphs, read and planned twice: nothing may depend on addresses or on what was planned
+/// before.
+TEST(Planners, MakeTheSamePlanTwice) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const std::string text = print(tangled_graph(seed, small_tangled_graphs()));
+    const TensorProgram once = expressed(text), again = expressed(text);
+    const Target target = *find_target(seed % 2 == 0 ? "a100-40gb" : "x86-64-v4");
+    for (const Planner& planner : planners()) {
+      const std::string name(planner.name);
+      EXPECT_EQ(print(plan_of(once, target, name), once),
+                print(plan_of(again, target, name), again))
+          << "seed " << seed << " for " << target.name;
     }
   }
 }
