@@ -21,12 +21,13 @@ find_package(CLI11 2.1 REQUIRED)
 weft_find_library(weft::xxhash xxhash.h xxhash)
 weft_find_library(weft::protozero protozero/pbf_reader.hpp)
 weft_find_library(weft::minizip minizip/unzip.h minizip)
+weft_find_library(weft::sqlite sqlite3.h sqlite3)
 weft_find_library(weft::zlib zlib.h z)
 
 # What goes into binaries that carry everything but the C library and its like: these archives, which hold position-independent
 # code, and the objects of weft_static_fmt, since Debian has no static {fmt}.
 set(WEFT_STATIC_LIBRARIES)
-foreach(name IN ITEMS minizip z zstd xxhash)
+foreach(name IN ITEMS minizip sqlite3 z zstd xxhash)
   find_library(WEFT_STATIC_${name} "lib${name}.a" REQUIRED)
   mark_as_advanced(WEFT_STATIC_${name})
   list(APPEND WEFT_STATIC_LIBRARIES "${WEFT_STATIC_${name}}")
