@@ -38,9 +38,19 @@ Explained explained(const Compilation& c) {
       registers[kernel.planned] = image.device.registers;
     }
   }
-  return {c.model,   c.options.planner,     node_count(c),         c.target,        c.tensors,
-          c.plan,    c.planned_arena_bytes, c.unfused_arena_bytes, c.substitutions, c.device_notes,
-          c.program, std::move(registers)};
+  return {c.model,
+          c.options.planner,
+          node_count(c),
+          c.target,
+          c.tensors,
+          c.plan,
+          c.measured,
+          c.planned_arena_bytes,
+          c.unfused_arena_bytes,
+          c.substitutions,
+          c.device_notes,
+          c.program,
+          std::move(registers)};
 }
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "assemble/build_program.h"
+#include "choice/measured_compositions.h"
 #include "codegen/cpu/compile_kernels.h"
 #include "driver/cache/model_files.h"
 #include "driver/compile_options.h"
@@ -54,8 +55,9 @@ struct Compilation {
   /// Whether products of one input become one before the model is planned, as the planner has it.
   bool merges_products = false;
   ImportedModel imported;
-  Graph graph;            ///< after the rewrites
-  TensorProgram tensors;  ///< after vertical and horizontal transformation
+  Graph graph;                    ///< after the rewrites
+  MeasuredCompositions measured;  ///< of the options' library, on the target
+  TensorProgram tensors;          ///< after vertical and horizontal transformation
   /// Of a model that leaves dimensions open: the same at other extents up to its tensor program,
   /// for comparison (driver/other_binding.h), made on a thread of its own. Not valid where nothing
   /// is open; null where the model does not allow that binding.

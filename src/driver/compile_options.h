@@ -7,9 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "import/builder/imported_model.h"
 #include "kernel/kernel_function.h"
+#include "library/performance_library.h"
 #include "support/cache_folder.h"
 #include "target/target.h"
 
@@ -36,6 +38,9 @@ struct CompileOptions {
   /// The text of a plan that is built as it stands, in the place of what the planner would make:
   /// its name is in the text. Where it came from, for messages.
   std::string plan_text, plan_source;
+  /// Rows of a performance library, which the planner goes by where they are of the target; null:
+  /// none.
+  std::shared_ptr<const std::vector<MeasuredRow>> measured;
   int threads = 0;               ///< 0: all that the process may use
   int max_vector_bytes = 0;      ///< 0: the machine's
   std::optional<Target> device;  ///< planned and generated for instead of this machine

@@ -7,6 +7,7 @@
 #include "driver/cache/model_entry.h"
 #include "driver/cache/source_digest.h"
 #include "driver/compiler.h"
+#include "driver/measured_rows.h"
 #include "support/file_identity.h"
 
 namespace weft {
@@ -38,7 +39,10 @@ Hash128 model_key(const Hash128& file, const CompileOptions& o) {
   hasher.add_text(o.plan_text);
   hasher.add_value((o.fast_math ? 1 : 0) + (o.unroll ? 2 : 0) + (o.fixed_sizes ? 4 : 0));
   hasher.add_text(precision_name(o.precision));
-  hasher.add_text(print(o.device ? *o.device : host_cpu_target(o.threads, o.max_vector_bytes)));
+  Target target = o.device ? *o.device : host_cpu_target(o.threads, o.max_vector_bytes);
+  hasher.add_text(print(target));
+  target.reduced_float32 = o.fast_math;
+  add_measured(hasher, o, target);
   hasher.add_value(o.import.bind.size());
   for (const auto& [name, extent] : o.import.bind) {
     hasher.add_text(name);

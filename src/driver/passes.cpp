@@ -15,6 +15,7 @@
 #include "driver/explain/explain_text.h"
 #include "driver/generate_kernels.h"
 #include "driver/lower_kernels.h"
+#include "driver/measured_rows.h"
 #include "expr/assign_layouts.h"
 #include "expr/decode_weights.h"
 #include "expr/express.h"
@@ -197,12 +198,14 @@ Result<bool> run_given_plan(Compilation& c) {
 }
 
 Result<bool> run_plan(Compilation& c) {
+  c.measured = measured_on(c.options, c.target);
   if (!c.options.plan_text.empty()) return run_given_plan(c);
   PlanOptions options;
   options.planner = c.options.planner;
   options.compositions = c.options.compositions;
   options.parameters = c.options.planner_parameters;
   options.cancel = c.options.cancel;
+  options.measured = &c.measured;
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
   c.planned_arena_bytes = arena_peak(c.tensors, c.plan);
   const bool may_unmerge = c.merges_products && c.planner->unmerges_for_arena;

@@ -102,6 +102,8 @@ Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 ///       kernel k3_r memory rows by leaf(…): m, r copies m -> r
 ///       edge 0 -> 1 m: fused "saves a round trip through memory"
 ///     }
+/// Where a measurement decided, `measured "row …"` follows the composition: the row of the
+/// performance library.
 std::string print(const FusionPlan& plan, const TensorProgram& program);
 /// The plan that prints as `text`, of the same program. Kernels are built as they were composed;
 /// where a text leaves the composition out, or names templates that the target does not have, it is

@@ -40,8 +40,8 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
   for_each_in_parallel(unknown.size(), threads_for(unknown.size()), [&](size_t i) {
     throw_if_cancelled(groups.cancel());
     const auto& [k, known] = unknown[i];
-    auto kernel =
-        schedule_key(key_of[k], program, plan.kernels[k].group, target_, &groups.leaves());
+    auto kernel = schedule_key(key_of[k], program, plan.kernels[k].group, target_, &groups.leaves(),
+                               measured_of(key_of[k]));
     if (kernel.ok()) known->kernel = std::move(*kernel);
   });
   std::vector<const Composition*> blocks(count, nullptr);  // of what is no leaf
@@ -61,9 +61,10 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
     }
     const auto given = composed.find(k);
     const Composition* as = given == composed.end() ? blocks[k] : &given->second;
-    auto schedule = as == nullptr
-                        ? schedule_group(program, kernel.group, target_, kernel.name)
-                        : build_composition(program, kernel.group, *as, target_, kernel.name);
+    auto schedule =
+        as == nullptr
+            ? schedule_group(program, kernel.group, target_, kernel.name, measured_of(key_of[k]))
+            : build_composition(program, kernel.group, *as, target_, kernel.name);
     if (schedule.ok()) {
       kernel.schedule = std::move(*schedule);
     } else {

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "choice/measured_compositions.h"
 #include "group/group_key.h"
 #include "plan/fusion_plan.h"
 #include "plan/known_groups.h"
@@ -13,7 +14,9 @@ namespace weft {
 /// equal, as the layers of a model are, is chosen and built once.
 class KernelsByKey {
  public:
-  explicit KernelsByKey(const Target& target) : target_(target) {}
+  /// `measured` may be null; it outlives this.
+  KernelsByKey(const Target& target, const MeasuredCompositions* measured)
+      : target_(target), measured_(measured) {}
 
   /// Schedules every kernel of a plan, those in `composed` as it says. `groups` are of `program`;
   /// throws Cancelled where their flag says so.
@@ -31,7 +34,12 @@ class KernelsByKey {
     std::optional<Estimate> traffic;
   };
 
+  std::span<const MeasuredComposition> measured_of(const GroupKey& key) const {
+    return measured_ == nullptr ? std::span<const MeasuredComposition>() : measured_->of(key.hash);
+  }
+
   const Target target_;
+  const MeasuredCompositions* measured_;
   std::map<Hash128, Known> known_;
 };
 

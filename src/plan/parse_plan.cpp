@@ -85,6 +85,11 @@ class PlanReader {
     if (cursor_.take("by")) {
       WEFT_ASSIGN_OR_RETURN(composition, parse_composition(cursor_));
     }
+    std::string measured;
+    if (cursor_.take("measured")) {
+      if (cursor_.peek() != '"') return cursor_.error("expected what was measured in quotes");
+      WEFT_ASSIGN_OR_RETURN(measured, cursor_.name());
+    }
     if (cursor_.take("because")) {
       if (cursor_.peek() != '"') return cursor_.error("expected the reason in quotes");
       WEFT_ASSIGN_OR_RETURN(kernel.packed_because, cursor_.name());
@@ -134,6 +139,7 @@ class PlanReader {
                                  : schedule_kernel(program, kernel, target_);
     if (!scheduled.ok()) return cursor_.error(scheduled.error().message);
     kernel.schedule = std::move(*scheduled);
+    if (as_composed) kernel.schedule.measured = std::move(measured);
     if ((as_composed || !composition) && kernel.schedule.schedule_template != schedule_template) {
       return cursor_.error("this kernel is made by the template '" +
                            kernel.schedule.schedule_template + "' on the target, not '" +

@@ -56,6 +56,8 @@ class PlanPrinter {
     out_ +=
         "kernel " + print_name(kernel.name) + ' ' + (kernel.is_compute ? "compute " : "memory ") +
         print_name(kernel.schedule.schedule_template) + " by " + print(kernel.schedule.composition);
+    if (!kernel.schedule.measured.empty())
+      out_ += " measured \"" + escape(kernel.schedule.measured) + '"';
     if (!kernel.members.empty()) out_ += " because \"" + escape(kernel.packed_because) + '"';
     out_ += ":";
     const std::vector<Group> alone{kernel.group};

@@ -1,6 +1,7 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "cost/latency.h"
@@ -76,12 +77,14 @@ void finish(const GroupSpace& space, const Target& target, std::map<TensorId, La
 
 Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group& group,
                                       const Target& target, const std::string& name,
-                                      const GroupKey* key, const PhysicalLeaves* known) {
+                                      const GroupKey* key, const PhysicalLeaves* known,
+                                      std::span<const MeasuredComposition> measured) {
   std::map<TensorId, Layout> orders = library_orders(program, group, target);
   WEFT_ASSIGN_OR_RETURN(
       const GroupSpace space,
       GroupSpace::of(program, group, target, {.orders = &orders, .key = key, .known = known}));
-  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, rank_candidates(space, target, name, nullptr));
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
+                        rank_candidates(space, target, name, measured, nullptr));
   finish(space, target, std::move(orders), &kernel);
   return kernel;
 }
@@ -95,8 +98,9 @@ std::optional<double> predicted_built_us(const TensorProgram& program, const Gro
 }
 
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
-                                       const Target& target, const std::string& name) {
-  auto leaf = schedule_leaf(program, group, target, name);
+                                       const Target& target, const std::string& name,
+                                       std::span<const MeasuredComposition> measured) {
+  auto leaf = schedule_leaf(program, group, target, name, nullptr, nullptr, measured);
   if (leaf.ok() || leaf.error().code != ErrorCode::kUnsupported) return leaf;
   auto block = compose_block(BlockSpace(program, group, target), target, name, nullptr);
   if (block.ok()) return block;
@@ -145,10 +149,9 @@ Result<ScheduledKernel> build_composition(const TensorProgram& program, const Gr
              : build_as_composed(space, composition, target, name);
 }
 
-Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,
-                                                      const Group& group,
-                                                      Composition::Kind composed,
-                                                      const Target& target) {
+Result<std::vector<Considered>> considered_candidates(
+    const TensorProgram& program, const Group& group, Composition::Kind composed,
+    const Target& target, std::span<const MeasuredComposition> measured) {
   const std::map<TensorId, Layout> orders = library_orders(program, group, target);
   const auto leaf = GroupSpace::of(program, group, target, {.orders = &orders});
   std::vector<Considered> out;
@@ -167,7 +170,8 @@ Result<std::vector<Considered>> considered_candidates(const TensorProgram& progr
     return out;
   }
   const GroupSpace& space = *leaf;
-  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, rank_candidates(space, target, "k", &out));
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
+                        rank_candidates(space, target, "k", measured, &out));
   finish(space, target, orders, &kernel);
   if (!kernel.library) return out;
   for (Considered& c : out) {
@@ -176,6 +180,30 @@ Result<std::vector<Considered>> considered_candidates(const TensorProgram& progr
   }
   out.insert(out.begin(),
              {"call " + kernel.composition.library, {}, kernel.estimate.microseconds, true, {}});
+  return out;
+}
+
+std::vector<Composition> leaves_to_measure(const TensorProgram& program, const Group& group,
+                                           const Composition& present, const Target& target) {
+  std::vector<Composition> out;
+  if (present.kind != Composition::Kind::kLeaf || !present.library.empty()) return out;
+  const std::map<TensorId, Layout> orders = library_orders(program, group, target);
+  const auto space = GroupSpace::of(program, group, target, {.orders = &orders});
+  if (!space.ok()) return out;
+  for (const Template& t : templates_of(target)) {
+    if (t.applies(*space, target).kind != Fit::Kind::kBuilds) continue;
+    std::vector<Choice> choices;
+    for (Candidate& candidate : t.candidates(*space, target))
+      choices.push_back(std::move(candidate.choice));
+    if (t.others != nullptr)
+      std::ranges::move(t.others(*space, target), std::back_inserter(choices));
+    for (Choice& choice : choices) {
+      Composition leaf;
+      leaf.choice = std::move(choice);
+      if (leaf != present && std::ranges::find(out, leaf) == out.end())
+        out.push_back(std::move(leaf));
+    }
+  }
   return out;
 }
 

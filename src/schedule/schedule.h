@@ -47,16 +47,19 @@ std::optional<double> predicted_library_us(const TensorProgram& program, const G
 Decision can_reduce_both_ways(const GroupSpace& space, const Target& target);
 
 /// The best tile program among the templates' candidates; where no template holds the group, of
-/// blocks of stages. Error (kUnsupported): neither does, and why.
+/// blocks of stages. `measured` is what was measured of the group's compositions, which takes the
+/// place of predictions (rank_candidates). Error (kUnsupported): neither does, and why.
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
-                                       const Target& target, const std::string& name);
+                                       const Target& target, const std::string& name,
+                                       std::span<const MeasuredComposition> measured = {});
 
 /// The same of templates alone; with `key` for all groups of it (group/group_space.h). `known` (may
 /// be null) are the leaves of the program.
 Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group& group,
                                       const Target& target, const std::string& name,
                                       const GroupKey* key = nullptr,
-                                      const PhysicalLeaves* known = nullptr);
+                                      const PhysicalLeaves* known = nullptr,
+                                      std::span<const MeasuredComposition> measured = {});
 
 /// The best tile program in which blocks carry the group's reductions along an axis that its
 /// contractions share. Error (kUnsupported): the group is no such chain, and why.
@@ -80,9 +83,13 @@ Result<ScheduledKernel> build_composition(const TensorProgram& program, const Gr
 
 /// What was considered for a group, in the order of the templates and of their candidates. Where
 /// none holds it, chains and blocks of stages; of these, what was chosen is of the kind `composed`.
-Result<std::vector<Considered>> considered_candidates(const TensorProgram& program,
-                                                      const Group& group,
-                                                      Composition::Kind composed,
-                                                      const Target& target);
+Result<std::vector<Considered>> considered_candidates(
+    const TensorProgram& program, const Group& group, Composition::Kind composed,
+    const Target& target, std::span<const MeasuredComposition> measured);
+
+/// Other leaves of the group that may be quicker than the one it is made as, in the order in which
+/// they are worth measuring; empty where it is none. Not each of them builds.
+std::vector<Composition> leaves_to_measure(const TensorProgram& program, const Group& group,
+                                           const Composition& present, const Target& target);
 
 }  // namespace weft

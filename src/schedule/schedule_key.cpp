@@ -10,9 +10,10 @@ namespace weft {
 
 Result<ScheduledKernel> schedule_key(const GroupKey& key, const TensorProgram& program,
                                      const Group& group, const Target& target,
-                                     const PhysicalLeaves* known) {
+                                     const PhysicalLeaves* known,
+                                     std::span<const MeasuredComposition> measured) {
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
-                        schedule_leaf(program, group, target, "k", &key, known));
+                        schedule_leaf(program, group, target, "k", &key, known, measured));
   const auto number = [&](TensorId t) { return static_cast<TensorId>(key.number_of(t)); };
   for (TensorId& t : kernel.parameters) t = number(t);
   std::map<TensorId, Layout> orders;

@@ -17,5 +17,7 @@ void add_bisect_command(CLI::App& app, Status& status);
 void add_cache_command(CLI::App& app, Status& status);
 void add_targets_command(CLI::App& app, Status& status);
 void add_calibrate_command(CLI::App& app, Status& status);
+void add_tune_command(CLI::App& app, Status& status);
+void add_library_command(CLI::App& app, Status& status);
 
 }  // namespace weft

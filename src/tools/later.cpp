@@ -10,15 +10,6 @@ namespace weft {
 
 namespace {
 
-struct LaterCommand {
-  const char* name;
-  const char* help;
-};
-constexpr LaterCommand kCommands[] = {
-    {"tune", "Measure candidates into the performance library"},
-    {"library", "Show, export, import, merge or prune the performance library"},
-};
-
 struct LaterOption {
   const char* name;
   std::string_view commands;  ///< that will have it
@@ -50,16 +41,11 @@ void add_later(CLI::App& app) {
     }
     if (!names.empty()) command->footer("Not there yet: " + names);
   }
-  for (const LaterCommand& command : kCommands)
-    app.add_subcommand(command.name, std::string(command.help) + " (not there yet)");
 }
 
 Status refuse_later(std::span<char* const> words) {
   if (words.empty()) return {};
   const std::string_view command = words[0];
-  for (const LaterCommand& later : kCommands) {
-    if (command == later.name) return unsupported(fmt::format("'{}' is not there yet", command));
-  }
   for (const char* text : words.subspan(1)) {
     const std::string_view word(text);
     if (word == "--") break;  // what follows is no option

@@ -8,12 +8,12 @@
 
 namespace weft {
 
-/// Adds the commands of the contract that are yet to come, for the list of commands, and names the
-/// options that are yet to come at the end of each command's help. Behind all other commands.
+/// Names the options of the contract that are yet to come at the end of each command's help. Behind
+/// all commands.
 void add_later(CLI::App& app);
 
-/// kUnsupported where the words of a command line (without the program's name) ask for such a
-/// command or option, whatever else they say.
+/// kUnsupported where the words of a command line (without the program's name) ask for such an
+/// option, whatever else they say.
 Status refuse_later(std::span<char* const> words);
 
 }  // namespace weft

@@ -45,6 +45,8 @@ Status parse_and_run(CLI::App& app, int argc, char** argv, int* usage) {
   add_targets_command(app, status);
   add_calibrate_command(app, status);
   add_quantize_command(app, status);
+  add_tune_command(app, status);
+  add_library_command(app, status);
   add_later(app);
   WEFT_RETURN_IF_ERROR(check_command(app, argc, argv));
   if (argc > 1) WEFT_RETURN_IF_ERROR(refuse_later({argv + 1, argv + argc}));

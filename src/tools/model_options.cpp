@@ -12,6 +12,7 @@
 
 #include "driver/cache/user_cache.h"
 #include "driver/device_target.h"
+#include "driver/measured_rows.h"
 #include "driver/plan_file.h"
 #include "io/npz.h"
 #include "io/tensor_file.h"
@@ -68,6 +69,9 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--dump-dir", o.dump_dir, "Write every level after each pass into a folder");
   app.add_flag("--verify-cache", o.verify_cache, "Hash whole files instead of samples");
   app.add_flag("--unroll", o.unroll, "Write recurrences out");
+  app.add_option("--library", o.library,
+                 "FILE: the performance library of `weft tune`, whose measurements take the place "
+                 "of predictions");
   app.add_option("--vector-bytes", o.vector_bytes, "Use vectors of at most 16, 32 or 64 bytes")
       ->check(CLI::IsMember({16, 32, 64}));
 }
@@ -150,6 +154,7 @@ Result<ModelRequest> model_request(const ModelOptions& o) {
   c.unroll = o.unroll;
   c.verify_cache = o.verify_cache;
   c.dump_dir = o.dump_dir;
+  if (!o.library.empty()) WEFT_RETURN_IF_ERROR(read_library(o.library, &c));
   c.import.known_inputs = request.inputs.values;
   WEFT_ASSIGN_OR_RETURN(c.import.bind, bindings(o.binds));
   if (!o.no_cache) c.cache_dir = o.cache.empty() ? default_cache_dir() : o.cache;

@@ -30,6 +30,7 @@ struct ModelOptions {
   bool verify_cache = false;
   bool unroll = false;
   int vector_bytes = 0;
+  std::string library;  ///< of measurements; empty: none
 };
 
 void add_model_options(CLI::App& app, ModelOptions& options);

@@ -43,7 +43,7 @@ TEST(KernelsByKey, AreThoseThatGroupsHaveAlone) {
     }
     KnownGroups groups(program, target);
     GroupKeys& keys = groups.keys();
-    KernelsByKey kernels(target);
+    KernelsByKey kernels(target, nullptr);
     ASSERT_TRUE(kernels.schedule(program, groups, {}, plan).ok());
     kernels.estimate(keys, plan);
     const Hash128 key = keys.of(plan.kernels[0].group).hash;

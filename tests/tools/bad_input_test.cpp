@@ -80,10 +80,6 @@ TEST_F(BadInput, NamesThatAreNoText) {
 
 TEST_F(BadInput, CommandsThatAreNot) {
   expect_message(run_weft({"frob", "m.onnx"}), 2, {"unknown command 'frob'", "--help"});
-  for (const char* later : {"tune", "library"}) {
-    expect_message(run_weft({later, "m.onnx", "--for", "3"}), 3,
-                   {std::string(later) + "' is not there yet"});
-  }
   expect_message(run_weft({"calibrate", "--threads", "1", "-o", folder_.path("none/m.target")}), 2,
                  {"none/m.target"});
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "group/group_key.h"
+
 namespace weft {
 
 namespace {
@@ -37,7 +39,8 @@ Found find_kernel(const FusionPlan& plan, const TensorProgram& program, const st
 
 std::string line_of(const Considered& c) {
   const std::string choice = c.choice ? print(*c.choice) : c.template_name;
-  const std::string us = c.predicted_us ? fmt::format("{:.2f} us", *c.predicted_us) : "-";
+  const std::optional<double> known = c.measured_us ? c.measured_us : c.predicted_us;
+  const std::string us = known ? fmt::format("{:.2f} us", *known) : "-";
   return fmt::format("  {} {:>11}  {}{}\n", c.chosen ? '*' : ' ', us, choice,
                      c.why_not.empty() ? "" : "\n                  " + c.why_not);
 }
@@ -51,11 +54,13 @@ Result<std::string> candidates_text(const Explained& c, const std::string& kerne
                          "'; `weft explain` lists their numbers and names");
   std::string out = found.kernel->name + "\n";
   const Target target = found.in_region ? of_region(c.target) : c.target;
+  GroupKeys keys(*found.program);
   const std::vector<Group> alone{found.kernel->group};
   for (const Group& group : found.kernel->members.empty() ? alone : found.kernel->members) {
-    WEFT_ASSIGN_OR_RETURN(const std::vector<Considered> considered,
-                          considered_candidates(*found.program, group,
-                                                found.kernel->schedule.composition.kind, target));
+    WEFT_ASSIGN_OR_RETURN(
+        const std::vector<Considered> considered,
+        considered_candidates(*found.program, group, found.kernel->schedule.composition.kind,
+                              target, c.measured.of(keys.of(group).hash)));
     if (!found.kernel->members.empty()) {
       const TensorExpr& last = found.program->exprs[static_cast<size_t>(group.exprs.back())];
       out += "  member " + found.program->tensors[static_cast<size_t>(last.output)].name + "\n";

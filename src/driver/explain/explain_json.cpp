@@ -39,6 +39,7 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   j["kind"] = kernel.is_compute ? "compute" : "memory";
   j["ops"] = origin_names(program, kernel.group);
   j["template"] = kernel.schedule.schedule_template;
+  if (!kernel.schedule.measured.empty()) j["measured"] = kernel.schedule.measured;
   if (kernel.schedule.library) j["library_call"] = print(*kernel.schedule.library);
   if (!kernel.packed_because.empty()) j["packed_because"] = kernel.packed_because;
   if (!kernel.copies.empty()) j["copies"] = copied_names(program, kernel);

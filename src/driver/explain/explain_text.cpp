@@ -127,6 +127,8 @@ class PlanText {
       entry.lines.push_back("side by side: " + kernel.packed_because);
     if (!kernel.copies.empty())
       entry.lines.push_back("makes again: " + join_paths(copied_names(program, kernel), 8));
+    if (!kernel.schedule.measured.empty())
+      entry.lines.push_back("chosen by " + kernel.schedule.measured);
     if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
     const std::string proof = residency_proof(kernel, target_);
     if (!proof.empty()) entry.lines.push_back(proof);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "choice/measured_compositions.h"
 #include "plan/fusion_plan.h"
 #include "runtime/program.h"
 #include "target/target.h"
@@ -22,6 +23,7 @@ struct Explained {
   const Target& target;
   const TensorProgram& tensors;
   const FusionPlan& plan;
+  const MeasuredCompositions& measured;  ///< that the plan was made with
   /// Peak of the arena between kernels, as planned and with every expression a kernel of its own.
   int64_t planned_arena_bytes = 0, unfused_arena_bytes = 0;
   const std::vector<std::string>& substitutions;  ///< of --fast-math and --precision

@@ -170,7 +170,8 @@ Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& targe
   }
   WEFT_ASSIGN_OR_RETURN(request.parameters,
                         parse_planner_parameters(options.parameters, options.planner));
-  KnownKernels known{KernelsByKey(target), KernelsByKey(of_region(target))};
+  KnownKernels known{KernelsByKey(target, options.measured),
+                     KernelsByKey(of_region(target), options.measured)};
   return plan_program(program, target, request, {}, known);
 }
 

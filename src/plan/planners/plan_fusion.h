@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "choice/measured_compositions.h"
 #include "plan/fusion_plan.h"
 #include "support/cancelled.h"
 
@@ -13,6 +14,7 @@ struct PlanOptions {
   std::string compositions;
   std::string parameters;  ///< of the planner (planner_parameters.h), `top=5,beam=8`; empty: none
   CancelFlag cancel = nullptr;
+  const MeasuredCompositions* measured = nullptr;  ///< on the target; null: nothing
 };
 
 /// Plans `program` (and its regions) by the planner named in `options`. Deterministic. Errors for

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "expr/bfloat_products.h"
 #include "expr/dependence.h"
@@ -78,14 +79,15 @@ struct RowOperand {
 /// One vector FMA a slot beside one vector load or two broadcasts. Wide tiles read the row operand
 /// less often, tall ones the panel; rows that fall into the same cache sets throw each other out.
 /// Of an open number of rows or columns the rest does not count: the tile stays the same for
-/// others.
-RegisterTileChoice choose_register_tile(int64_t rows, bool open_rows, int64_t columns,
-                                        bool open_columns, int64_t lanes, int64_t max_vectors,
-                                        const RowOperand& operand, const Multiplier& multiplier,
-                                        const Target& target) {
+/// others. The best first; the first is there in any case.
+std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows, int64_t columns,
+                                                    bool open_columns, int64_t lanes,
+                                                    int64_t max_vectors, const RowOperand& operand,
+                                                    const Multiplier& multiplier,
+                                                    const Target& target) {
   constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
   constexpr int64_t kWays = 8;
-  RegisterTileChoice best;
+  std::vector<RegisterTileChoice> tiles;
   const int64_t column_vectors = ceil_div(columns, lanes);
   int64_t distinct_sets = kSetStride;
   if (operand.row_stride > 0) distinct_sets = kSetStride / std::gcd(kSetStride, operand.row_stride);
@@ -113,17 +115,25 @@ RegisterTileChoice choose_register_tile(int64_t rows, bool open_rows, int64_t co
       if (rest_r != 0) cost += panels * tile(rest_r, v);
       cost *= 1.0 + row_weight / static_cast<double>(v) + 0.3 / static_cast<double>(r);
       if (ceil_div(r, distinct_sets) > kWays - 2) cost *= 1.5;
-      if (best.cost == 0 || cost < best.cost) best = {r, v, cost};
+      tiles.push_back({r, v, cost});
     }
   }
-  return best;
+  std::ranges::sort(
+      tiles, {}, [](const RegisterTileChoice& t) { return std::tuple(t.cost, t.vectors, t.rows); });
+  if (tiles.empty()) tiles.emplace_back();
+  return tiles;
 }
 
 /// Chooses the register tile of a CPU's product or window and the loops around it.
 class PanelChooser {
  public:
-  PanelChooser(const GroupSpace& space, const Target& target)
-      : space_(space), axes_(space.axes()), target_(target), root_(space.axes().reductions[0]) {}
+  /// By the register tile of this rank, or the last one.
+  PanelChooser(const GroupSpace& space, const Target& target, size_t rank)
+      : space_(space),
+        axes_(space.axes()),
+        target_(target),
+        root_(space.axes().reductions[0]),
+        rank_(rank) {}
 
   PanelChoice run() {
     collect_reads();
@@ -170,6 +180,7 @@ class PanelChooser {
   const GroupAxes& axes_;
   const Target& target_;
   int root_;
+  size_t rank_;
   std::vector<Read> reads_;
   std::optional<PackedProduct> packed_;  ///< what is summed up, where it is one
   const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
@@ -337,11 +348,12 @@ void PanelChooser::choose_tile() {
     operand.row_bytes =
         distinct_elements(space_.program(), space_.expr(root_), *r.scalar) * element;
   }
-  const RegisterTileChoice tile = choose_register_tile(
+  const std::vector<RegisterTileChoice> tiles = rank_register_tiles(
       c_.row_axis >= 0 ? extent(c_.row_axis) : 1, c_.row_axis >= 0 && is_open(c_.row_axis),
       c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.vec_axis >= 0 && is_open(c_.vec_axis),
       c_.lanes, widest_panel(), operand,
       multiplier_of(target_, c_.depth, packed_ ? &*packed_ : nullptr), target_);
+  const RegisterTileChoice& tile = tiles[std::min(rank_, tiles.size() - 1)];
   c_.rows = tile.rows;
   c_.vectors = tile.vectors;
 }
@@ -488,7 +500,25 @@ bool PanelChooser::rows_outermost() const {
 }
 
 PanelChoice choose_panel(const GroupSpace& space, const Target& target) {
-  return PanelChooser(space, target).run();
+  return PanelChooser(space, target, 0).run();
+}
+
+std::vector<PanelChoice> other_panels(const GroupSpace& space, const Target& target) {
+  constexpr size_t kMost = 16;
+  const PanelChoice best = choose_panel(space, target);
+  std::vector<PanelChoice> out;
+  // Whether threads divide the rows or the panels depends on caches, of which the model knows sizes
+  // alone.
+  if (best.staged_read < 0 && best.staged_factor < 0 && best.vec_axis >= 0) {
+    out.push_back(best);
+    out.back().rows_outermost = !best.rows_outermost;
+  }
+  for (size_t rank = 1; rank <= kMost; ++rank) {
+    PanelChoice next = PanelChooser(space, target, rank).run();
+    if (next == best || std::ranges::find(out, next) != out.end()) break;
+    out.push_back(std::move(next));
+  }
+  return out;
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "choice/choice.h"
 #include "group/group_space.h"
@@ -11,6 +12,10 @@ namespace weft {
 /// The register tile on two output axes of the one reduction, and the order of the loops around it,
 /// for a group that holds_one_reduction.
 PanelChoice choose_panel(const GroupSpace& space, const Target& target);
+
+/// Others for the same group that measuring may prefer: the order of the loops turned, and register
+/// tiles in the order of the model.
+std::vector<PanelChoice> other_panels(const GroupSpace& space, const Target& target);
 
 /// The layout in which a constant's panels lie as the loops read them, [other axes][vector
 /// blocks][reduction in loop order][vector]; nothing where it is not read along whole axes.

@@ -1,6 +1,7 @@
 #include "schedule/cpu/choose_sweep.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "group/strides.h"
@@ -38,8 +39,11 @@ class SweepChooser {
   SweepChoice run() {
     choose_axes();
     decide_kept();
-    return std::move(c_);
+    return c_;
   }
+  /// After run(): with these rows and vectors in a tile, or nothing where the group does not have
+  /// them.
+  std::optional<SweepChoice> with_tile(int64_t rows, int64_t vectors);
 
  private:
   std::vector<int> physical_order(std::vector<int> list) const;
@@ -48,6 +52,7 @@ class SweepChooser {
   std::vector<Shares> shares() const;
   void choose_vector_axis(const std::vector<int>& all);
   int choose_row_axis() const;
+  std::optional<int64_t> bytes_of_row(int axis) const;
   void choose_rows();
   void decide_kept();
   bool is_inner(int axis) const { return std::ranges::find(c_.inner, axis) != c_.inner.end(); }
@@ -204,20 +209,16 @@ int SweepChooser::choose_row_axis() const {
   return best;
 }
 
-/// Several short rows together: the chains of operations from one sweep of a row to the next run
-/// side by side, and what does not change from row to row is loaded once. The rows of a
-/// tile and the inputs of the next one, which are asked for ahead of time, must stay in two thirds
-/// of the first-level cache, and enough tiles remain for the threads. Long rows from memory are
-/// taken one by one.
-void SweepChooser::choose_rows() {
-  if (!c_.row_vector || c_.grid.empty()) return;
-  const int axis = c_.grid.back();
+/// What a row along `axis` reads, now and ahead, and stores; nothing where rows cannot be taken
+/// together.
+std::optional<int64_t> SweepChooser::bytes_of_row(int axis) const {
   int64_t row_bytes = 0;
   std::set<TensorId> read;
   for (int p = 0; p < space_.size(); ++p) {
     const Combiner c = space_.expr(p).combiner;
-    if (space_.reduces(p) && (c == Combiner::kArgMax || c == Combiner::kArgMin)) return;
-    if (space_.reduces(p) && !space_.output_has_axis(p, axis)) return;
+    if (space_.reduces(p) && (c == Combiner::kArgMax || c == Combiner::kArgMin))
+      return std::nullopt;
+    if (space_.reduces(p) && !space_.output_has_axis(p, axis)) return std::nullopt;
     visit(space_.expr(p).body, [&](const Scalar& s) {
       if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0 &&
           stride_along(space_.program(), axes_, p, s, axis) != 0 && read.insert(s.symbol).second)
@@ -229,6 +230,20 @@ void SweepChooser::choose_rows() {
     }
   }
   for (const int a : c_.inner) row_bytes *= axes_.axes[static_cast<size_t>(a)].extent;
+  return row_bytes;
+}
+
+/// Several short rows together: the chains of operations from one sweep of a row to the next run
+/// side by side, and what does not change from row to row is loaded once. The rows of a
+/// tile and the inputs of the next one, which are asked for ahead of time, must stay in two thirds
+/// of the first-level cache, and enough tiles remain for the threads. Long rows from memory are
+/// taken one by one.
+void SweepChooser::choose_rows() {
+  if (!c_.row_vector || c_.grid.empty()) return;
+  const int axis = c_.grid.back();
+  const std::optional<int64_t> bytes = bytes_of_row(axis);
+  if (!bytes) return;
+  const int64_t row_bytes = *bytes;
   int64_t tiles = 1;
   for (const int a : c_.grid) tiles *= axes_.axes[static_cast<size_t>(a)].extent;
   // What comes from memory is bound by it, and its prefetcher follows one row better than several;
@@ -284,8 +299,49 @@ void SweepChooser::decide_kept() {
   }
 }
 
+std::optional<SweepChoice> SweepChooser::with_tile(int64_t rows, int64_t vectors) {
+  if (c_.vec_axis < 0) return std::nullopt;
+  SweepChoice& c = c_;
+  // Rows that are turned in registers are as many as lanes.
+  const bool turned = axes_.reductions.empty() && c.row_axis >= 0;
+  if (turned && rows != c.rows) return std::nullopt;
+  const auto extent = [&](int a) { return axes_.axes[static_cast<size_t>(a)].extent; };
+  if (vectors > 1 && (vectors - 1) * c.lanes >= extent(c.vec_axis)) return std::nullopt;
+  if (!turned) {
+    const bool together = !axes_.reductions.empty() && c.row_vector && !c.grid.empty() &&
+                          bytes_of_row(c.grid.back()).has_value();
+    if (rows > 1 && (!together || rows > extent(c.grid.back()))) return std::nullopt;
+    c.row_axis = rows > 1 ? c.grid.back() : -1;
+  }
+  c.rows = rows;
+  c.vectors = vectors;
+  decide_kept();
+  return c;
+}
+
 SweepChoice choose_sweep(const GroupSpace& space, const Target& target) {
   return SweepChooser(space, target).run();
+}
+
+std::vector<SweepChoice> other_sweeps(const GroupSpace& space, const Target& target) {
+  constexpr int64_t kMostVectors = 8;
+  SweepChooser chooser(space, target);
+  const SweepChoice best = chooser.run();
+  std::vector<SweepChoice> out;
+  const auto add = [&](const SweepChoice& other) {
+    if (other != best && std::ranges::find(out, other) == out.end()) out.push_back(other);
+  };
+  SweepChoice none_kept = best;
+  none_kept.kept.assign(none_kept.kept.size(), false);
+  std::vector<int64_t> rows = {best.rows, 1, 2, 4, 2 * kMostRows};
+  for (const int64_t r : rows) {
+    for (int64_t v = 1; v <= kMostVectors; v *= 2) {
+      if (r > 1 && r * v > target.vector_registers / 2) continue;
+      if (const auto other = chooser.with_tile(r, v)) add(*other);
+    }
+  }
+  add(none_kept);
+  return out;
 }
 
 }  // namespace weft

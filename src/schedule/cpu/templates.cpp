@@ -1,6 +1,7 @@
 #include "schedule/cpu/templates.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/cpu/choose_sweep.h"
@@ -85,11 +86,22 @@ Result<ScheduledKernel> build_sweep(const GroupSpace& space, const Choice& choic
   return build_stitch(space, c, name);
 }
 
+template <typename C>
+std::vector<Choice> as_choices(std::vector<C> list) {
+  return {std::make_move_iterator(list.begin()), std::make_move_iterator(list.end())};
+}
+std::vector<Choice> panel_others(const GroupSpace& space, const Target& target) {
+  return as_choices(other_panels(space, target));
+}
+std::vector<Choice> sweep_others(const GroupSpace& space, const Target& target) {
+  return as_choices(other_sweeps(space, target));
+}
+
 constexpr Template kTemplates[] = {
     {"panel", "a register tile of one reduction's results, constants laid out in panels",
-     panel_applies, panel_candidates, build_panel, nullptr, true},
+     panel_applies, panel_candidates, build_panel, nullptr, true, panel_others},
     {"sweep", "rows, columns and element-wise chains in a sweep for each level of reductions",
-     sweep_applies, sweep_candidates, build_sweep, nullptr, true},
+     sweep_applies, sweep_candidates, build_sweep, nullptr, true, sweep_others},
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "schedule/leaf/rank_candidates.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "schedule/leaf/template_table.h"
@@ -89,10 +91,88 @@ class Ranking {
   std::vector<Considered> tried_;
 };
 
+/// The kernel of a leaf that was measured; nothing where the target does not build it for the
+/// group.
+std::optional<ScheduledKernel> build_measured(const GroupSpace& space, const Target& target,
+                                              const std::string& name, const Choice& choice) {
+  for (const Template& t : templates_of(target)) {
+    if (t.name != choice_name(choice) || t.applies(space, target).kind != Fit::Kind::kBuilds)
+      continue;
+    auto kernel = t.build(space, choice, target, name);
+    if (!kernel.ok()) return std::nullopt;
+    auto scopes = derive_scopes(kernel->program);
+    if (!scopes.ok()) return std::nullopt;
+    kernel->scopes = std::move(*scopes);
+    kernel->composition.choice = choice;
+    if (t.fits != nullptr && !t.fits(*kernel, target)) return std::nullopt;
+    return std::move(*kernel);
+  }
+  return std::nullopt;
+}
+
+/// What is written about the candidates where measuring decided.
+void report_measured(const std::vector<const MeasuredComposition*>& measured, const Choice& chosen,
+                     double chosen_us, std::vector<Considered>& considered) {
+  for (const MeasuredComposition* m : measured) {
+    const Choice& choice = m->composition.choice;
+    auto at = std::ranges::find_if(considered, [&](const Considered& c) {
+      return c.choice.has_value() && *c.choice == choice;
+    });
+    if (at == considered.end())
+      at = considered.insert(at, {std::string(choice_name(choice)), choice, {}, false, {}});
+    at->measured_us = m->microseconds;
+  }
+  for (Considered& c : considered) {
+    if (!c.choice) continue;
+    c.chosen = *c.choice == chosen;
+    if (c.chosen) {
+      c.why_not.clear();
+    } else if (c.measured_us) {
+      c.why_not = fmt::format("measured {:.2f} us, {:.2f} us more", *c.measured_us,
+                              *c.measured_us - chosen_us);
+    } else if (c.why_not.empty()) {
+      c.why_not = "behind one that was measured";
+    }
+  }
+}
+
+/// Puts the leaf that was measured to take least in the place of the kernel that the templates
+/// chose, unless that takes less.
+void take_quickest(const GroupSpace& space, const Target& target, const std::string& name,
+                   std::span<const MeasuredComposition> measured, ScheduledKernel* kernel,
+                   std::vector<Considered>* considered) {
+  std::vector<const MeasuredComposition*> leaves;
+  std::optional<double> us = kernel->predicted_us;
+  for (const MeasuredComposition& m : measured) {
+    if (m.composition.kind != Composition::Kind::kLeaf) continue;
+    leaves.push_back(&m);
+    if (m.composition.choice == kernel->composition.choice) us = m.microseconds;
+  }
+  if (!us) return;
+  std::ranges::sort(leaves, {}, [](const MeasuredComposition* m) {
+    return std::pair(m->microseconds, std::string_view(m->row));
+  });
+  for (const MeasuredComposition* m : leaves) {
+    const bool is_there = m->composition.choice == kernel->composition.choice;
+    if (!is_there && m->microseconds >= *us) break;
+    if (!is_there) {
+      auto quicker = build_measured(space, target, name, m->composition.choice);
+      if (!quicker) continue;
+      *kernel = std::move(*quicker);
+    }
+    kernel->measured =
+        fmt::format("row {}: {:.2f} us, {} samples", m->row, m->microseconds, m->samples);
+    if (considered != nullptr)
+      report_measured(leaves, kernel->composition.choice, m->microseconds, *considered);
+    return;
+  }
+}
+
 }  // namespace
 
 Result<ScheduledKernel> rank_candidates(const GroupSpace& space, const Target& target,
                                         const std::string& name,
+                                        std::span<const MeasuredComposition> measured,
                                         std::vector<Considered>* considered) {
   std::optional<ScheduledKernel> chosen;
   for (const Template& t : templates_of(target)) {
@@ -109,7 +189,10 @@ Result<ScheduledKernel> rank_candidates(const GroupSpace& space, const Target& t
     if (!chosen && considered != nullptr)
       considered->push_back({t.name, {}, {}, false, "it has no candidate for the group"});
   }
-  if (chosen) return std::move(*chosen);
+  if (chosen) {
+    take_quickest(space, target, name, measured, &*chosen, considered);
+    return std::move(*chosen);
+  }
   const Decision legal = can_be_leaf(space, target);
   return Error{ErrorCode::kUnsupported,
                "no template holds " + name + ": " +

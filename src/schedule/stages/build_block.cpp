@@ -265,7 +265,7 @@ void BlockBuilder::name_next_values(size_t s, const GroupSpace& stage,
 
 Result<ScheduledKernel> BlockBuilder::stage_kernel(const GroupSpace& stage,
                                                    const Composition* how) const {
-  if (how == nullptr) return rank_candidates(stage, target_, name_, nullptr);
+  if (how == nullptr) return rank_candidates(stage, target_, name_, {}, nullptr);
   for (const Template& t : templates_of(target_)) {
     if (t.name != choice_name(how->choice) || !takes_groups_like(t, stage)) continue;
     if (const Fit fit = t.applies(stage, target_); fit.kind != Fit::Kind::kBuilds)

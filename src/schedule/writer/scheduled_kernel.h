@@ -31,6 +31,7 @@ struct ScheduledKernel {
   std::optional<double> predicted_us;
   /// By the template's model of how it laid the group out: compares schedules of one group only.
   double layout_us = 0;
+  std::string measured;     ///< the row of the performance library that decided; empty: none did
   Composition composition;  ///< what was chosen: builds the same program again
 };
 

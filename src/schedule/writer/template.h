@@ -58,6 +58,9 @@ struct Template {
   Decision (*fits)(const ScheduledKernel& kernel, const Target& target) = nullptr;
   /// Whether it builds stages of blocks, too: groups in the frame of a box.
   bool builds_stages = false;
+  /// Choices besides the candidates that measuring may prefer, those most worth it first; null:
+  /// none. Not each of them builds.
+  std::vector<Choice> (*others)(const GroupSpace& space, const Target& target) = nullptr;
 };
 
 }  // namespace weft
