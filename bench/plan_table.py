@@ -1,10 +1,17 @@
 """Tables of what each planner makes of the models: kernels, library calls, bytes, predicted time.
 
-    bench/plan_table.py [CASE...] [--weft PATH] [--targets T,…] [--planners P,…] [--out FILE]
+    bench/plan_table.py [CASE...] [--weft PATH] [--targets T,…] [--planners P,…] [--settings calls,own]
+                        [--seconds S] [--jobs N] [--out FILE]
 
 Cases are models of build/models (models/materialize.py) or of models/hlo; without any, all that are
-there. Kernels are those of the plan: what stands in a loop counts once, its bytes and times as often
-as it runs. `best` may not be predicted to be slower than another planner: exit 1 where it is.
+there. Two settings: `calls` has every product and convolution a library call of its own, as in the
+papers (--compute-as-calls), `own` is how weft runs. A cell has
+
+    memory kernels / library calls / all kernels; launches, MB, predicted us
+
+All kernels count what stands in a loop once, and steps that no kernel holds; launches, bytes and
+times count loops by their trips. Below each table stand means over the models where `xla` has more
+than one memory kernel. `best` may not be predicted to be slower than what it compares: exit 1.
 """
 
 import argparse
@@ -16,6 +23,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPARED = {"none", "xla", "greedy", "dp"}  # by best
+PLANNERS = "none,xla,greedy,span,ilp,dp,auto"
+SETTINGS = {"calls": ["--compute-as-calls"], "own": []}
+HEADING = """# Plans of the models
+
+Memory kernels / library calls / all kernels; launches, bytes, predicted time, by
+`bench/plan_table.py`, which says how they are counted.
+
+"""
+TITLES = {"calls": "every product and convolution a library call", "own": "as weft runs"}
 
 
 def models():
@@ -24,23 +40,75 @@ def models():
     return {p.name.removesuffix(".gz").removesuffix(".onnx"): p for p in [*onnx, *hlo]}
 
 
-def explain(weft, path, target, planner, seconds):
-    command = [weft, "explain", str(path), "--target", target, "--plan", planner, "--json", "--no-cache"]
+def explain(weft, path, target, planner, setting, seconds):
+    command = [weft, "explain", str(path), "--target", target, "--plan", planner, "--json"]
+    command += ["--no-cache", *SETTINGS[setting]]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         return f"more than {seconds} s"
     if done.returncode != 0:
         return done.stderr.strip().splitlines()[-1][:60] if done.stderr.strip() else "failed"
-    return json.loads(done.stdout)
+    row = json.loads(done.stdout)
+    return {key: value for key, value in row.items() if not isinstance(value, list)}
+
+
+def kernels(row):
+    counts = "memory_kernels", "compute_kernels", "library_calls", "opaque_steps"
+    return sum(row[count] for count in counts)
 
 
 def cell(row):
     if isinstance(row, str):
         return row
-    kernels = row["memory_kernels"] + row["compute_kernels"]
     megabytes = (row["bytes_read"] + row["bytes_written"]) / 1e6
-    return f"{row['memory_kernels']} / {row['library_calls']} / {kernels + row['library_calls']}, {megabytes:.1f} MB, {row['predicted_us']:.0f} us"
+    counts = f"{row['memory_kernels']} / {row['library_calls']} / {kernels(row)}"
+    return f"{counts}; {row['launches']}, {megabytes:.1f} MB, {row['predicted_us']:.0f} us"
+
+
+def means(cases, planners, rows):
+    """What share of xla's kernels each planner makes: the mean of the models' and of the sums."""
+    xla = {c: rows[c, "xla"] for c in cases if isinstance(rows[c, "xla"], dict)}
+    counted = [c for c, row in xla.items() if row["memory_kernels"] > 1]
+    lines = ["", "| of xla's | models | memory kernels: mean | of sums | all kernels: mean | of sums |"]
+    lines.append("|---" * 6 + "|")
+    for p in planners:
+        both = [(rows[c, p], rows[c, "xla"]) for c in counted if isinstance(rows[c, p], dict)]
+        if p == "xla" or not both:
+            continue
+        cells = [f"{p}", f"{len(both)}"]
+        for count in (lambda row: row["memory_kernels"], kernels):
+            made = [(count(own), count(by_xla)) for own, by_xla in both]
+            cells.append(f"{sum(own / by_xla for own, by_xla in made) / len(made):.1%}")
+            cells.append(f"{sum(own for own, _ in made) / sum(by_xla for _, by_xla in made):.1%}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def table(options, known, cases, planners, target, setting):
+    text = [f"## {target}, {TITLES[setting]}", "", "| model | " + " | ".join(planners) + " |"]
+    text.append("|---" * (len(planners) + 1) + "|")
+    jobs = [(c, p) for c in cases for p in planners]
+
+    def explained(job):
+        case, planner = job
+        return explain(options.weft, known[case], target, planner, setting, options.seconds)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        rows = dict(zip(jobs, pool.map(explained, jobs)))
+    text += [f"| {c} | " + " | ".join(cell(rows[c, p]) for p in planners) + " |" for c in cases]
+    if "xla" in planners:
+        text += means(cases, planners, rows)
+    slower = []
+    for c in cases:
+        best = rows.get((c, "best"))
+        for p in planners:
+            own = rows[c, p]
+            if p not in COMPARED or not isinstance(best, dict) or not isinstance(own, dict):
+                continue
+            if best["predicted_us"] > own["predicted_us"] * (1 + 1e-6):
+                slower.append(f"{c} for {target}: {p}")
+    return [*text, ""], slower
 
 
 def main():
@@ -48,36 +116,29 @@ def main():
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--weft", default=str(ROOT / "build/release/weft"))
     parser.add_argument("--targets", default="a100-40gb,x86-64-v4")
-    parser.add_argument("--planners", default="none,xla,greedy,dp,ilp,best")
+    parser.add_argument("--planners", default=PLANNERS)
+    parser.add_argument("--settings", default=",".join(SETTINGS))
     parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     known = models()
-    missing = [c for c in options.cases if c not in known]
-    if missing:
-        sys.exit(f"no such models: {', '.join(missing)}")
+    unknown = [c for c in options.cases if c not in known]
+    unknown += [s for s in options.settings.split(",") if s not in SETTINGS]
+    if unknown:
+        sys.exit(f"no such models or settings: {', '.join(unknown)}")
     cases = options.cases or list(known)
     planners = options.planners.split(",")
     text, slower = [], []
     for target in options.targets.split(","):
-        text += [f"## {target}", "", "| model | " + " | ".join(planners) + " |", "|---" * (len(planners) + 1) + "|"]
-        jobs = [(c, p) for c in cases for p in planners]
-        with ThreadPoolExecutor(2) as pool:
-            rows = dict(zip(jobs, pool.map(lambda j: explain(options.weft, known[j[0]], target, j[1], options.seconds), jobs)))
-        for c in cases:
-            text.append(f"| {c} | " + " | ".join(cell(rows[c, p]) for p in planners) + " |")
-            for p in planners:
-                plans = rows[c, p], rows.get((c, "best"))
-                if p in COMPARED and all(isinstance(r, dict) for r in plans):
-                    if plans[1]["predicted_us"] > plans[0]["predicted_us"] * (1 + 1e-6):
-                        slower.append(f"{c} for {target}: {p}")
-        text.append("")
-    table = "\n".join(text)
-    if options.out:
-        heading = "# Plans of the models\n\nMemory kernels / library calls / all kernels, bytes, predicted time (`bench/plan_table.py`).\n\n"
-        options.out.write_text(heading + table)
-    else:
-        print(table)
+        for setting in options.settings.split(","):
+            lines, late = table(options, known, cases, planners, target, setting)
+            text += lines
+            slower += late
+            if options.out:
+                options.out.write_text(HEADING + "\n".join(text))
+    if not options.out:
+        print("\n".join(text))
     for line in slower:
         print(f"best is predicted to be slower than another planner: {line}", file=sys.stderr)
     sys.exit(1 if slower else 0)

@@ -41,6 +41,8 @@ struct CompileOptions {
   /// Rows of a performance library, which the planner goes by where they are of the target; null:
   /// none.
   std::shared_ptr<const std::vector<MeasuredRow>> measured;
+  /// Contractions count as library calls, each alone (PlanOptions): for comparing plans.
+  bool compute_as_calls = false;
   int threads = 0;               ///< 0: all that the process may use
   int max_vector_bytes = 0;      ///< 0: the machine's
   std::optional<Target> device;  ///< planned and generated for instead of this machine

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Compilation>> begin(const ModelSource& source,
     unmerged = header->unmerged;
   }
   WEFT_ASSIGN_OR_RETURN(c->planner, find_planner(c->options.planner));
-  c->merges_products = c->planner->merges_products && !unmerged;
+  c->merges_products = c->planner->merges_products && !unmerged && !options.compute_as_calls;
   c->target =
       options.device ? *options.device : host_cpu_target(options.threads, options.max_vector_bytes);
   c->target.reduced_float32 = options.fast_math;

@@ -36,6 +36,7 @@ Hash128 model_key(const Hash128& file, const CompileOptions& o) {
   hasher.add_text(o.planner);
   hasher.add_text(o.compositions);
   hasher.add_text(o.planner_parameters);
+  hasher.add_value(o.compute_as_calls ? 1 : 0);
   hasher.add_text(o.plan_text);
   hasher.add_value((o.fast_math ? 1 : 0) + (o.unroll ? 2 : 0) + (o.fixed_sizes ? 4 : 0));
   hasher.add_text(precision_name(o.precision));

@@ -204,6 +204,7 @@ Result<bool> run_plan(Compilation& c) {
   options.planner = c.options.planner;
   options.compositions = c.options.compositions;
   options.parameters = c.options.planner_parameters;
+  options.compute_as_calls = c.options.compute_as_calls;
   options.cancel = c.options.cancel;
   options.measured = &c.measured;
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));

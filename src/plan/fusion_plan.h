@@ -20,6 +20,7 @@ struct PlannedKernel {
   Group group;
   ScheduledKernel schedule;
   bool is_compute = false;  ///< holds a dot_general or convolution of the model
+  bool is_call = false;     ///< counts as a library call (PlanOptions::compute_as_calls)
   /// Of independent groups side by side in one launch, `group` is the union: each on its own.
   std::vector<Group> members;
   std::string packed_because;  ///< empty unless it has members

@@ -28,17 +28,32 @@ Decision KnownGroups::ask(std::string_view question, const Group& group,
   return named(found->second, key);
 }
 
+/// Whether the group is without contractions that are library calls of their own, or one alone.
+Decision KnownGroups::shares_no_call(const Group& group) const {
+  if (!compute_as_calls_ || group.exprs.size() < 2) return Decision::allow();
+  for (const ExprId e : group.exprs) {
+    const TensorExpr& expr = program_.exprs[static_cast<size_t>(e)];
+    if (!expr.is_contraction) continue;
+    return Decision::forbid(program_.tensors[static_cast<size_t>(expr.output)].name +
+                            " counts as a library call of its own");
+  }
+  return Decision::allow();
+}
+
 Decision KnownGroups::can_be_leaf(const Group& group) {
+  if (Decision alone = shares_no_call(group); !alone) return alone;
   return ask("leaf", group,
              [&](const GroupSpace& space) { return weft::can_be_leaf(space, target_); });
 }
 
 Decision KnownGroups::can_reduce_both_ways(const Group& group) {
+  if (Decision alone = shares_no_call(group); !alone) return alone;
   return ask("two ways", group,
              [&](const GroupSpace& space) { return weft::can_reduce_both_ways(space, target_); });
 }
 
 Result<double> KnownGroups::block_us(const Group& group, double most_us) {
+  if (const Decision alone = shares_no_call(group); !alone) return unsupported(alone.reason());
   const GroupKey key = keys_.of(group);
   Known& known = known_of(key);
   std::optional<Result<PredictedBlock>>& block = known.block;

@@ -19,12 +19,20 @@ namespace weft {
 /// looks whether planning is to stop, and throws Cancelled.
 class KnownGroups {
  public:
-  KnownGroups(const TensorProgram& program, const Target& target, CancelFlag cancel = nullptr)
-      : program_(program), target_(target), cancel_(cancel), keys_(program), leaves_(program) {}
+  /// `compute_as_calls`: no contraction shares a kernel with anything.
+  KnownGroups(const TensorProgram& program, const Target& target, CancelFlag cancel = nullptr,
+              bool compute_as_calls = false)
+      : program_(program),
+        target_(target),
+        cancel_(cancel),
+        compute_as_calls_(compute_as_calls),
+        keys_(program),
+        leaves_(program) {}
 
   GroupKeys& keys() { return keys_; }
   const PhysicalLeaves& leaves() const { return leaves_; }
   CancelFlag cancel() const { return cancel_; }
+  bool compute_as_calls() const { return compute_as_calls_; }
 
   /// As a leaf.
   Decision can_be_leaf(const Group& group);
@@ -53,11 +61,13 @@ class KnownGroups {
     std::optional<std::optional<double>> leaf_us, built_us, product_us, library_us;
   };
   Known& known_of(const GroupKey& key);
+  Decision shares_no_call(const Group& group) const;
   Decision named(const Decision& decision, const GroupKey& key) const;
 
   const TensorProgram& program_;
   const Target& target_;
   const CancelFlag cancel_;
+  const bool compute_as_calls_;
   GroupKeys keys_;
   PhysicalLeaves leaves_;
   std::map<Hash128, Known> known_;

@@ -305,6 +305,7 @@ class Packing {
 
   Result<bool> join(Pack* pack, int32_t number) {
     PlannedKernel& kernel = planned(number);
+    if (kernel.is_call) return false;
     std::optional<ScheduledKernel>& member = members_[static_cast<size_t>(number)];
     if (!member) {
       WEFT_ASSIGN_OR_RETURN(

@@ -12,6 +12,7 @@
 #include "driver/page/page.h"
 #include "driver/page_of_model.h"
 #include "driver/passes.h"
+#include "driver/plan_file.h"
 #include "runtime/artefact.h"
 #include "support/printable.h"
 #include "tools/commands.h"
@@ -31,6 +32,7 @@ struct ExplainCommand {
   bool measure = false;
   bool compares = false;
   std::string compare_with;  ///< a plan's file; empty: each planner
+  bool compute_as_calls = false;
 };
 
 /// The page into the file of --html.
@@ -110,8 +112,13 @@ Status compare(const ExplainCommand& o, const Compilation& c) {
 
 Status explain(const ExplainCommand& o) {
   WEFT_RETURN_IF_ERROR(check_target_names(o.model.target));
-  if (!o.html.empty()) return explain_as_page(o);
+  if (!o.html.empty()) {
+    if (o.compute_as_calls) return invalid_input("--compute-as-calls is not for the page");
+    return explain_as_page(o);
+  }
   if (o.measure) return invalid_input("--measure is for the page: --html FILE");
+  if (o.compute_as_calls && (is_artefact(o.model.model) || is_plan_file(o.model.planner)))
+    return invalid_input("--compute-as-calls is for planners: this plan is made");
   if (is_artefact(o.model.model)) {
     if (!o.candidates.empty())
       return invalid_input("--candidates needs the model: an artefact holds what was chosen");
@@ -120,6 +127,7 @@ Status explain(const ExplainCommand& o) {
   }
   WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
+  options.compute_as_calls = o.compute_as_calls;
   // What --fast-math substitutes is known when there are kernels.
   options.stop_after = last_pass_of({options.fast_math ? "kernel" : "plan"});
   auto compiled = [&] {
@@ -166,6 +174,9 @@ void add_explain_command(CLI::App& app, Status& status) {
           "plan (of `dump --stage plan`), kernel by kernel")
       ->type_name("[FILE.plan]")
       ->expected(0, 1);
+  command->add_flag("--compute-as-calls", o->compute_as_calls,
+                    "Count every product and convolution as a library call of its own, which "
+                    "nothing joins: the kernels that memory bounds, as the papers count them");
   command->add_option("--html", o->html,
                       "FILE: the plan as one page for a browser, which needs nothing else");
   command->add_flag("--measure", o->measure,

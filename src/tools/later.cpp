@@ -16,7 +16,6 @@ struct LaterOption {
 };
 constexpr LaterOption kOptions[] = {
     {"--optimal", "explain"},
-    {"--compute-as-calls", "explain"},
     {"--async", "run"},
 };
 

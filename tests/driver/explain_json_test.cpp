@@ -9,12 +9,13 @@
 namespace weft {
 namespace {
 
-std::unique_ptr<Compilation> compile(const char* text) {
+std::unique_ptr<Compilation> compile(const char* text, bool compute_as_calls = false) {
   auto graph = parse_graph(text);
   EXPECT_TRUE(graph.ok()) << graph.error().message;
   CompileOptions options;
   options.planner = "greedy";
   options.threads = 1;
+  options.compute_as_calls = compute_as_calls;
   auto c = compile_graph(std::move(*graph), options);
   EXPECT_TRUE(c.ok()) << c.error().message;
   return std::move(*c);
@@ -41,6 +42,26 @@ TEST(ExplainJson, ListsKernelsAndEdges) {
   EXPECT_EQ(j["edges"][0]["verdict"], "fused");
   EXPECT_EQ(j["edges"][1]["verdict"], "illegal");
   EXPECT_FALSE(j["edges"][1]["reason"].get<std::string>().empty());
+}
+
+TEST(ExplainJson, CountsProductsAsCalls) {
+  const auto c = compile(R"(
+(x: f32[16,32], w: f32[32,8], u: f32[32,8]) {
+  p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[16,8]
+  q = dot_general x, u, lhs_contract={1}, rhs_contract={0} : f32[16,8]
+  t = tanh p : f32[16,8]
+  y = add t, q : f32[16,8]
+} -> (y))",
+                         /*compute_as_calls=*/true);
+  const auto j = nlohmann::json::parse(explain_json(explained(*c)));
+  EXPECT_EQ(j["memory_kernels"], 1);
+  EXPECT_EQ(j["compute_kernels"], 0);
+  EXPECT_EQ(j["library_calls"], 2);
+  EXPECT_EQ(j["opaque_steps"], 0);
+  EXPECT_EQ(j["launches"], 3);
+  EXPECT_EQ(j["memory_launches"], 1);
+  EXPECT_EQ(j["kernels"][0]["kind"], "library");
+  EXPECT_EQ(j["edges"][0]["reason"], "p counts as a library call of its own");
 }
 
 TEST(ExplainJson, LinksNodesKernelsAndEdges) {
@@ -77,6 +98,8 @@ TEST(ExplainJson, NumbersKernelsOfRegionsBehindTheirStep) {
   ASSERT_EQ(j["kernels"].size(), 2U);
   EXPECT_EQ(j["kernels"][0]["number"], "1.1");
   EXPECT_EQ(j["kernels"][0]["times"], 6);
+  EXPECT_EQ(j["memory_kernels"], 2);
+  EXPECT_EQ(j["memory_launches"], 7);
   EXPECT_EQ(j["kernels"][1]["number"], "2");
   ASSERT_EQ(j["nodes"].size(), 3U);
   EXPECT_TRUE(j["nodes"][0]["kernel"].is_null());

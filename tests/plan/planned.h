@@ -23,10 +23,12 @@ inline Target two_cores() {
 
 /// The plan of a program, verified.
 inline FusionPlan plan_of(const TensorProgram& program, const Target& target,
-                          const std::string& planner = "auto", const std::string& parameters = "") {
+                          const std::string& planner = "auto", const std::string& parameters = "",
+                          bool compute_as_calls = false) {
   PlanOptions options;
   options.planner = planner;
   options.parameters = parameters;
+  options.compute_as_calls = compute_as_calls;
   auto plan = plan_fusion(program, target, options);
   EXPECT_TRUE(plan.ok()) << plan.error().message;
   if (!plan.ok()) return {};

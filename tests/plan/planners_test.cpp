@@ -52,6 +52,25 @@ TEST(Planners, BestIsNeverPredictedToBeSlowerThanAnother) {
   }
 }
 
+/// Two products that one launch could hold, one with the tanh behind it.
+TEST(Planners, LeaveProductsAloneThatCountAsCalls) {
+  const TensorProgram p = expressed(R"((x: f32[16,32], w: f32[32,32], u: f32[32,32]) {
+  a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[16,32]
+  t = tanh a : f32[16,32]
+  b = dot_general t, u, lhs_contract={1}, rhs_contract={0} : f32[16,32]
+  c = dot_general x, u, lhs_contract={1}, rhs_contract={0} : f32[16,32]
+} -> (b, c))");
+  for (const char* target : {"a100-40gb", "x86-64-v4"}) {
+    for (const Planner& planner : planners()) {
+      const FusionPlan plan = plan_of(p, *find_target(target), std::string(planner.name), "",
+                                      /*compute_as_calls=*/true);
+      ASSERT_EQ(plan.kernels.size(), 4u) << planner.name << " " << print(plan, p);
+      for (const PlannedKernel& kernel : plan.kernels)
+        EXPECT_EQ(kernel.is_call, kernel.is_compute) << print(plan, p);
+    }
+  }
+}
+
 /// Random graphs, read and planned twice: nothing may depend on addresses or on what was planned
 /// before.
 TEST(Planners, MakeTheSamePlanTwice) {

@@ -36,7 +36,7 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   Json j;
   j["name"] = kernel.name;
   j["number"] = number;
-  j["kind"] = kernel.is_compute ? "compute" : "memory";
+  j["kind"] = kernel.is_call ? "library" : kernel.is_compute ? "compute" : "memory";
   j["ops"] = origin_names(program, kernel.group);
   j["template"] = kernel.schedule.schedule_template;
   if (!kernel.schedule.measured.empty()) j["measured"] = kernel.schedule.measured;
@@ -152,6 +152,9 @@ std::string explain_json(const Explained& c) {
   j["memory_kernels"] = totals.memory_kernels;
   j["compute_kernels"] = totals.compute_kernels;
   j["library_calls"] = totals.library_calls;
+  j["opaque_steps"] = totals.opaque_steps;
+  j["launches"] = totals.launches;
+  j["memory_launches"] = totals.memory_launches;
   j["bytes_read"] = totals.bytes_read;
   j["bytes_written"] = totals.bytes_written;
   j["compulsory_bytes"] = compulsory_bytes(c.tensors, c.target);

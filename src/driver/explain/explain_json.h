@@ -11,6 +11,7 @@ namespace weft {
 /// figures that a target does not know are null.
 ///
 ///     {"target", "plan", "ops", "memory_kernels", "compute_kernels", "library_calls",
+///      "opaque_steps", "launches", "memory_launches",
 ///      "bytes_read", "bytes_written", "compulsory_bytes" (that one kernel of all would move),
 ///      "flops", "predicted_us", "arena_bytes" (between kernels), "unfused_arena_bytes",
 ///      "kernels": [{"name", "number" (of explain_text; of a region behind a dot), "kind": "memory"

@@ -118,10 +118,13 @@ class PlanText {
     const std::string origins = join_paths(origin_names(program, kernel.group), 8);
     const std::string scopes = scope_summary(kernel);
     Entry entry;
-    entry.lines.push_back(fmt::format(
-        "{:<8}{:<14}{:>9.1f} us  {:>8} in  {:>8} out   {}",
-        kernel.is_compute ? "compute" : "memory", kernel.schedule.schedule_template, e.microseconds,
-        bytes_text(e.bytes_read), bytes_text(e.bytes_written), kernel.name));
+    entry.lines.push_back(fmt::format("{:<8}{:<14}{:>9.1f} us  {:>8} in  {:>8} out   {}",
+                                      kernel.is_call      ? "call"
+                                      : kernel.is_compute ? "compute"
+                                                          : "memory",
+                                      kernel.schedule.schedule_template, e.microseconds,
+                                      bytes_text(e.bytes_read), bytes_text(e.bytes_written),
+                                      kernel.name));
     if (!origins.empty()) entry.lines.push_back(origins);
     if (!kernel.packed_because.empty())
       entry.lines.push_back("side by side: " + kernel.packed_because);

@@ -9,11 +9,16 @@ namespace weft {
 
 namespace {
 
-void walk(const FusionPlan& plan, const TensorProgram& program, int64_t times,
-          const std::function<void(const PlannedKernel&, int64_t)>& f) {
-  for (const PlannedKernel& kernel : plan.kernels) f(kernel, times);
+struct Visitor {
+  std::function<void(const PlannedKernel&, int64_t times)> kernel;
+  std::function<void(int64_t times)> opaque;  ///< a step without regions
+};
+
+void walk(const FusionPlan& plan, const TensorProgram& program, int64_t times, const Visitor& f) {
+  for (const PlannedKernel& kernel : plan.kernels) f.kernel(kernel, times);
   for (size_t o = 0; o < plan.regions.size(); ++o) {
     const OpaqueExpr& opaque = program.opaques[o];
+    if (opaque.regions.empty()) f.opaque(times);
     const int64_t inner = region_runs(program, opaque, times);
     for (size_t r = 0; r < plan.regions[o].size(); ++r)
       walk(*plan.regions[o][r], *opaque.regions[r], inner, f);
@@ -53,16 +58,22 @@ int64_t compulsory_bytes(const TensorProgram& program, const Target& target) {
 PlanTotals plan_totals(const FusionPlan& plan, const TensorProgram& program, int64_t ops) {
   PlanTotals t;
   t.ops = ops;
-  walk(plan, program, 1, [&](const PlannedKernel& kernel, int64_t times) {
-    (kernel.schedule.library ? t.library_calls
-     : kernel.is_compute     ? t.compute_kernels
-                             : t.memory_kernels) += 1;
+  const auto add = [&](const PlannedKernel& kernel, int64_t times) {
+    const bool is_call = kernel.schedule.library || kernel.is_call;
+    (is_call ? t.library_calls : kernel.is_compute ? t.compute_kernels : t.memory_kernels) += 1;
+    t.launches += times;
+    t.memory_launches += is_call || kernel.is_compute ? 0 : times;
     const Estimate& e = kernel.schedule.estimate;
     t.bytes_read += times * e.bytes_read;
     t.bytes_written += times * e.bytes_written;
     t.flops += times * e.flops;
     t.predicted_us += static_cast<double>(times) * e.microseconds;
-  });
+  };
+  const auto add_opaque = [&](int64_t times) {
+    ++t.opaque_steps;
+    t.launches += times;
+  };
+  walk(plan, program, 1, {add, add_opaque});
   return t;
 }
 

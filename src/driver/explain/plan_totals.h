@@ -12,7 +12,10 @@ namespace weft {
 struct PlanTotals {
   int64_t ops = 0;                                  ///< nodes of the model
   int64_t memory_kernels = 0, compute_kernels = 0;  ///< in the plan, not launches
-  int64_t library_calls = 0;                        ///< the same, of a vendor's library
+  int64_t library_calls = 0;    ///< the same, of a vendor's library or counted as such
+  int64_t opaque_steps = 0;     ///< that no kernel holds: sort, scatter, …
+  int64_t launches = 0;         ///< of all of these in a run
+  int64_t memory_launches = 0;  ///< of memory kernels
   int64_t bytes_read = 0, bytes_written = 0, flops = 0;
   double predicted_us = 0;
 };

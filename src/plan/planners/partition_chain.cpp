@@ -34,6 +34,7 @@ class ChainSelection {
 
   Result<Partition> run() {
     Partition apart = merge_greedily(task_.program, rule_);
+    if (task_.known.compute_as_calls()) return apart;
     for (const Group& g : apart.groups) {
       for (const ExprId e : g.exprs) group_of_[e] = &g;
     }

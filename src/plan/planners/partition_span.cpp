@@ -72,7 +72,7 @@ class Roofs {
   bool is_call(ExprId e) const {
     const TensorExpr& expr = task_.program.exprs[static_cast<size_t>(e)];
     if (!expr.is_contraction || expr.reduce_extents.empty()) return false;
-    return flops_of(expr) >= task_.parameters.call_flops ||
+    return task_.known.compute_as_calls() || flops_of(expr) >= task_.parameters.call_flops ||
            is_one_call(Group{.exprs = {e}, .outputs = {expr.output}});
   }
   /// Whether a library takes all of it.

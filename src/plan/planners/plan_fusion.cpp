@@ -25,6 +25,7 @@ struct Request {
   std::optional<CompositionKinds> kinds;  ///< none: the planner's
   PlannerParameters parameters;
   CancelFlag cancel = nullptr;
+  bool compute_as_calls = false;
 };
 
 /// The kernels of one program by one planner, without the regions.
@@ -44,6 +45,7 @@ Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target&
                   program.tensors[static_cast<size_t>(last.output)].name;
     for (const ExprId e : kernel.group.exprs)
       kernel.is_compute |= program.exprs[static_cast<size_t>(e)].is_contraction;
+    kernel.is_call = kernel.is_compute && known.compute_as_calls();
     plan.kernels.push_back(std::move(kernel));
   }
   WEFT_RETURN_IF_ERROR(kernels.schedule(program, known, parts.composed, plan));
@@ -64,12 +66,12 @@ double predicted_us(const FusionPlan& plan) {
 class Comparison {
  public:
   Comparison(const TensorProgram& program, const Target& target, const std::string& prefix,
-             KernelsByKey& kernels, CancelFlag cancel)
+             KernelsByKey& kernels, const Request& request)
       : program_(program),
         target_(target),
         prefix_(prefix),
         kernels_(kernels),
-        known_(program, target, cancel),
+        known_(program, target, request.cancel, request.compute_as_calls),
         cost_(program, target) {}
 
   Status add(const Alternative& alternative, CompositionKinds kinds) {
@@ -121,12 +123,12 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
   const Planner& planner = request.planner;
   const CompositionKinds allowed = request.kinds.value_or(planner.compositions);
   if (planner.alternatives.empty()) {
-    KnownGroups known(program, target, request.cancel);
+    KnownGroups known(program, target, request.cancel, request.compute_as_calls);
     WEFT_ASSIGN_OR_RETURN(Partition parts,
                           planner.partition({program, target, allowed, known, request.parameters}));
     return plan_of_partition(program, target, planner, std::move(parts), prefix, known, kernels);
   }
-  Comparison comparison(program, target, prefix, kernels, request.cancel);
+  Comparison comparison(program, target, prefix, kernels, request);
   std::set<std::tuple<std::string_view, bool, bool>> added;
   for (const Alternative& a : planner.alternatives) {
     const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,
@@ -164,7 +166,11 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
 Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& target,
                                const PlanOptions& options) {
   WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(options.planner));
-  Request request{.planner = *planner, .kinds = {}, .parameters = {}, .cancel = options.cancel};
+  Request request{.planner = *planner,
+                  .kinds = {},
+                  .parameters = {},
+                  .cancel = options.cancel,
+                  .compute_as_calls = options.compute_as_calls};
   if (!options.compositions.empty()) {
     WEFT_ASSIGN_OR_RETURN(request.kinds, parse_composition_kinds(options.compositions));
   }

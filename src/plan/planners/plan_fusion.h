@@ -13,6 +13,9 @@ struct PlanOptions {
   /// Kinds that may be tried (choice/composition_kinds.h); empty: the planner's.
   std::string compositions;
   std::string parameters;  ///< of the planner (planner_parameters.h), `top=5,beam=8`; empty: none
+  /// Every contraction counts as a library call and shares a kernel with nothing, as in the papers:
+  /// so that the kernels that are bound by memory can be counted beside theirs.
+  bool compute_as_calls = false;
   CancelFlag cancel = nullptr;
   const MeasuredCompositions* measured = nullptr;  ///< on the target; null: nothing
 };
