@@ -58,6 +58,11 @@ TEST_F(MeasuredLeaves, TheQuickestIsBuilt) {
   EXPECT_THAT(row_, HasSubstr("row a"));
 }
 
+TEST_F(MeasuredLeaves, NoiseDisplacesNothing) {
+  EXPECT_EQ(built({took(first_, 9, "a"), took(others_[0], 8.9, "b")}), first_);
+  EXPECT_THAT(row_, HasSubstr("row a"));
+}
+
 TEST_F(MeasuredLeaves, NothingIsSaidOfAChoiceOfUnknownTime) {
   EXPECT_EQ(built({took(others_[0], 1e-6, "b")}), first_);
   EXPECT_THAT(row_, IsEmpty());

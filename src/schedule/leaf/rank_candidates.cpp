@@ -136,8 +136,11 @@ void report_measured(const std::vector<const MeasuredComposition*>& measured, co
   }
 }
 
+/// What a measured time must be below that of the model's choice: less is noise.
+constexpr double kClearlyQuicker = 0.98;
+
 /// Puts the leaf that was measured to take least in the place of the kernel that the templates
-/// chose, unless that takes less.
+/// chose, where it is clearly quicker.
 void take_quickest(const GroupSpace& space, const Target& target, const std::string& name,
                    std::span<const MeasuredComposition> measured, ScheduledKernel* kernel,
                    std::vector<Considered>* considered) {
@@ -154,7 +157,7 @@ void take_quickest(const GroupSpace& space, const Target& target, const std::str
   });
   for (const MeasuredComposition* m : leaves) {
     const bool is_there = m->composition.choice == kernel->composition.choice;
-    if (!is_there && m->microseconds >= *us) break;
+    if (!is_there && m->microseconds >= *us * kClearlyQuicker) continue;
     if (!is_there) {
       auto quicker = build_measured(space, target, name, m->composition.choice);
       if (!quicker) continue;
