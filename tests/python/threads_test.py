@@ -1,6 +1,5 @@
 """Threads, signals, memory."""
 
-import gc
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import time
 import numpy as np
 import weft
 from conftest import model_of
+from growth import growth
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -137,23 +137,6 @@ os._exit(0)
         timeout=60,
     )
     assert out.stdout == "499500\n", out.stderr
-
-
-def resident_bytes():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def growth(work, warm, rounds):
-    """Bytes by which the process grows over rounds of work, after a few to get warm."""
-    for _ in range(warm):
-        work()
-    gc.collect()
-    before = resident_bytes()
-    for _ in range(rounds):
-        work()
-    gc.collect()
-    return resident_bytes() - before
 
 
 def test_runs_leave_no_memory_behind(dense_model):

@@ -1,12 +1,14 @@
 """What outlasts a process, and what a process may not lose: the cache, and memory."""
 
-import gc
-import os
+import pathlib
 import subprocess
 import sys
 
 import torch
 import weft
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "python"))
+from growth import growth  # noqa: E402
 
 COMPILES = """
 import sys, torch
@@ -45,22 +47,6 @@ def test_processes_share_what_has_one_key(tmp_path):
         assert start(what).wait() == 0
         assert len(models_in(tmp_path) - known) == 1, what
         known = models_in(tmp_path)
-
-
-def resident_bytes():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def growth(work, warm, rounds):
-    for _ in range(warm):
-        work()
-    gc.collect()
-    before = resident_bytes()
-    for _ in range(rounds):
-        work()
-    gc.collect()
-    return resident_bytes() - before
 
 
 def test_runs_and_compilations_leave_no_memory_behind():
