@@ -11,8 +11,10 @@ function visible(text) {
 }
 
 /** By the most decimals: a page of many kernels writes tens of thousands of numbers. */
-const kFormats = Array.from({length: 7}, (_, decimals) =>
-  new Intl.NumberFormat('en-US', {minimumFractionDigits: 0, maximumFractionDigits: decimals}));
+const kFormats = Array.from(
+    {length: 7},
+    (_, decimals) => new Intl.NumberFormat(
+        'en-US', {minimumFractionDigits: 0, maximumFractionDigits: decimals}));
 
 function significant(value, digits = 3) {
   if (value === 0) return '0';
