@@ -30,6 +30,7 @@
 #include "kernel/prefetch_rows.h"
 #include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
+#include "kernel/tabulate.h"
 #include "plan/planners/plan_fusion.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/hoist_from_scans.h"
@@ -288,6 +289,11 @@ Result<bool> run_shorten_exponentials(Compilation& c) {
   });
 }
 
+Result<bool> run_tabulate(Compilation& c) {
+  return rewrite_kernels(
+      c, [&](KernelFunction& f) { return Rewritten{tabulate(f, c.target) != 0, {}}; });
+}
+
 void note_input_ranges(const ImportedModel& model, Program& program) {
   for (const ImportedInput& input : model.inputs) {
     if (input.graph_input < 0 || !input.range) continue;
@@ -364,6 +370,7 @@ constexpr Pass kPasses[] = {
     {"prefetch-rows", "kernel", run_prefetch_rows},
     {"divide-by-invariants", "kernel", run_divide_by_invariants},
     {"shorten-exponentials", "kernel", run_shorten_exponentials},
+    {"tabulate", "kernel", run_tabulate},
     {"generate", "code", run_generate},
 };
 

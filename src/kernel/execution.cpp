@@ -123,6 +123,13 @@ ScalarLanes evaluate_pure(const KernelInstruction& in, KernelType type,
         out[l] = pick < width ? operand(0)[pick] : operand(1)[pick - width];
         break;
       }
+      case KernelOp::kLookUp: {
+        const auto entry = static_cast<size_t>(operand(0)[l].i) % kLookUpEntries;
+        const int32_t bits = in.as<LookUpPayload>().entries[entry];
+        out[l] = is_float(type.dtype) ? float_value(type.dtype, std::bit_cast<float>(bits))
+                                      : int_value(type.dtype, bits);
+        break;
+      }
       default:
         throw_internal_error(__FILE__, __LINE__, "instruction", "out of range");
     }

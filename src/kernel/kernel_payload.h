@@ -59,6 +59,12 @@ struct ShufflePayload {
   auto fields() const { return std::tie(lanes); }
 };
 
+inline constexpr size_t kLookUpEntries = 16;
+struct LookUpPayload {
+  std::vector<int32_t> entries;  ///< 16, the bits of a type of 32
+  auto fields() const { return std::tie(entries); }
+};
+
 struct LoadPayload {
   int32_t buffer = 0;
   ScalarValue filler;  ///< of masked-off lanes; of the buffer's type where there is a mask
@@ -126,9 +132,10 @@ struct MatrixMultiplyPayload {
 
 using KernelPayload =
     std::variant<NoPayload, ConstPayload, ArgumentPayload, ApplyPayload, ReduceLanesPayload,
-                 ExtractPayload, ShufflePayload, LoadPayload, StorePayload, PrefetchPayload,
-                 PositionPayload, WarpXorPayload, BarrierPayload, LoadClusterPayload,
-                 CopyAsyncPayload, WaitAsyncPayload, LoadMatrixPayload, MatrixMultiplyPayload>;
+                 ExtractPayload, ShufflePayload, LookUpPayload, LoadPayload, StorePayload,
+                 PrefetchPayload, PositionPayload, WarpXorPayload, BarrierPayload,
+                 LoadClusterPayload, CopyAsyncPayload, WaitAsyncPayload, LoadMatrixPayload,
+                 MatrixMultiplyPayload>;
 
 /// Whether both are one alternative of equal fields. In numbers -0.0 and 0.0 differ, and a NaN is
 /// equal to itself.

@@ -346,11 +346,11 @@ class KernelParser {
   }
   void read(KernelInstruction& in, ShufflePayload& p) {
     read_operands(in);
-    expect('[');
-    do {
-      p.lanes.push_back(small_number());
-    } while (accept(','));
-    expect(']');
+    p.lanes = bracketed_numbers(0);
+  }
+  void read(KernelInstruction& in, LookUpPayload& p) {
+    read_operands(in);
+    p.entries = bracketed_numbers(INT32_MIN);
   }
   void read(KernelInstruction& in, LoadPayload& p) {
     p.buffer = small_number();
@@ -431,6 +431,15 @@ class KernelParser {
     const int32_t n = small_number();
     expect(']');
     return n;
+  }
+  std::vector<int32_t> bracketed_numbers(int64_t least) {
+    std::vector<int32_t> out;
+    expect('[');
+    do {
+      out.push_back(static_cast<int32_t>(number(least, INT32_MAX)));
+    } while (accept(','));
+    expect(']');
+    return out;
   }
   /// x4
   int32_t times() {

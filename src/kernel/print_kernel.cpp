@@ -157,6 +157,10 @@ class KernelPrinter {
     add_operands(in);
     out_ += fmt::format(" [{}]", fmt::join(p.lanes, ", "));
   }
+  void add(const KernelInstruction& in, const LookUpPayload& p) {
+    add_operands(in);
+    out_ += fmt::format(" [{}]", fmt::join(p.entries, ", "));
+  }
   void add(const KernelInstruction& in, const LoadPayload& p) {
     out_ += fmt::format(" {}[%{}]", p.buffer, in.operands[0]);
     add_mask(in);

@@ -237,6 +237,8 @@ class KernelVerifier {
       case KernelOp::kExtract:
       case KernelOp::kShuffle:
         return check_lanes(in, types);
+      case KernelOp::kLookUp:
+        return check_look_up(in);
       case KernelOp::kLoad:
       case KernelOp::kGather:
       case KernelOp::kStore:
@@ -521,6 +523,17 @@ class KernelVerifier {
       if (lane < 0 || lane >= 2 * a.lanes) return fail(fmt::format("lane {}", lane));
     }
     return {};
+  }
+
+  Status check_look_up(const KernelInstruction& in) {
+    const KernelType index = operand(in, 0), made = kernel_.type(in.results[0]);
+    if (index.dtype != DType::kI32) return fail("looks up places that are not i32");
+    if (made.lanes != index.lanes) return fail("makes other lanes than it looks up");
+    if (made.dtype != DType::kF32 && made.dtype != DType::kI32)
+      return fail("looks up what is neither f32 nor i32");
+    return in.as<LookUpPayload>().entries.size() == kLookUpEntries
+               ? Status{}
+               : fail(fmt::format("a table of {} entries", in.as<LookUpPayload>().entries.size()));
   }
 
   Status check_access(const KernelInstruction& in) {

@@ -13,6 +13,7 @@
 #include "kernel/prefetch_rows.h"
 #include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
+#include "kernel/tabulate.h"
 
 namespace weft {
 namespace {
@@ -153,6 +154,89 @@ TEST(DivideByInvariants, LeavesDivisorsThatTheLoopMakes) {
   text.replace(text.find("broadcast %5"), 12, "load 0[%6]  ");
   KernelFunction kernel = kernel_of(text);
   EXPECT_FALSE(divide_by_invariants(kernel));
+}
+
+// f32(x & 15) - 8, times x itself.
+constexpr const char* kNibbles = R"(kernel "k" {
+  buffer 0 "x" input i32[16] align 4
+  buffer 1 "y" output f32[16] align 4
+  phase 1 (%0, %1) {
+    %2: i32x16 = load 0[%0]
+    %3: i32x16 = const 15
+    %4: f32x16 = const 8
+    %5: i32x16 = apply and %2, %3
+    %6: f32x16 = apply convert %5
+    %7: f32x16 = apply sub %6, %4
+    %8: f32x16 = apply convert %2
+    %9: f32x16 = apply mul %7, %8
+    store 1[%0], %9
+  }
+}
+)";
+
+Target with_tables() {
+  Target target = small_machine();
+  target.vector_bytes = 64;
+  target.features = {"avx2", "avx512vl"};
+  return target;
+}
+
+std::vector<float> made_of_nibbles(const KernelFunction& kernel) {
+  std::vector<int32_t> x;
+  for (int32_t i = 0; i < 16; ++i) x.push_back(i * 37 - 200);
+  std::vector<float> y(16);
+  const std::vector<std::span<std::byte>> buffers = {std::as_writable_bytes(std::span(x)),
+                                                     std::as_writable_bytes(std::span(y))};
+  const Status status = execute_kernel(kernel, buffers, {});
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return y;
+}
+
+TEST(Tabulate, LooksUpWhatIsMadeOfFourBits) {
+  KernelFunction kernel = kernel_of(kNibbles);
+  const std::vector<float> expected = made_of_nibbles(kernel);
+  EXPECT_EQ(tabulate(kernel, with_tables()), 1);
+  EXPECT_TRUE(verify_kernel(kernel).ok());
+  const std::string text = print(kernel);
+  EXPECT_EQ(count(text, "look_up %2 [-1056964608, -1059061760,"), 1U) << text;
+  EXPECT_EQ(count(text, "apply sub") + count(text, "apply and"), 0U) << text;
+  EXPECT_EQ(count(text, "apply convert %2"), 1U) << text;
+  EXPECT_EQ(made_of_nibbles(kernel), expected);
+  EXPECT_EQ(tabulate(kernel, with_tables()), 0);
+}
+
+TEST(Tabulate, RepeatsTheEntriesOfFewerBits) {
+  std::string text = kNibbles;
+  text.replace(text.find("const 15"), 8, "const 3 ");
+  KernelFunction kernel = kernel_of(text);
+  const std::vector<float> expected = made_of_nibbles(kernel);
+  EXPECT_EQ(tabulate(kernel, with_tables()), 1);
+  EXPECT_EQ(made_of_nibbles(kernel), expected);
+}
+
+TEST(Tabulate, LeavesWhatATableDoesNotHoldOrATargetDoesNotLookUp) {
+  const auto left = [](const std::string& from, const std::string& to, const Target& target) {
+    std::string text = kNibbles;
+    text.replace(text.find(from), from.size(), to);
+    KernelFunction kernel = kernel_of(text);
+    EXPECT_EQ(tabulate(kernel, target), 0) << text;
+    EXPECT_EQ(print(kernel), text);
+  };
+  left("const 15", "const 16", with_tables());
+  left("apply sub %6, %4", "apply log %4", with_tables());      // of nothing that is looked up
+  left("apply convert %5", "apply convert %2", with_tables());  // but for the bits alone
+  left("x", "x", small_machine());
+  Target narrow = with_tables();
+  narrow.vector_bytes = 32;
+  left("x", "x", narrow);
+}
+
+TEST(Tabulate, LeavesChainsThatMakeANan) {
+  std::string text = kNibbles;
+  text.replace(text.find("apply mul %7, %8"), 16, "apply sqrt %7   ");
+  KernelFunction kernel = kernel_of(text);
+  EXPECT_EQ(tabulate(kernel, with_tables()), 1);
+  EXPECT_EQ(count(print(kernel), "apply sqrt"), 1U);
 }
 
 // Two sweeps over each row; the second stores.

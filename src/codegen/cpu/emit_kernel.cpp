@@ -269,6 +269,9 @@ class KernelEmitter {
                                              static_cast<uint64_t>(in.as<ExtractPayload>().lane));
       case KernelOp::kShuffle:
         return emit_shuffle(in);
+      case KernelOp::kLookUp:
+        return emit_look_up(k, value(in.operands[0]), in.as<LookUpPayload>().entries,
+                            register_type(k, type.dtype));
       default:
         throw_internal_error(__FILE__, __LINE__, "instruction", "out of range");
     }

@@ -75,4 +75,47 @@ V emit_look_up(const LaneBuilder& k, V base, V offsets, const Annotate& annotate
   return k.b.CreateTrunc(k.b.CreateLShr(words, shift), k.int_type(8));
 }
 
+V emit_look_up(const LaneBuilder& k, V places, const std::vector<int32_t>& entries,
+               llvm::Type* type) {
+  const std::vector<uint32_t> bits(entries.begin(), entries.end());
+  const size_t half = bits.size() / 2;
+  llvm::Type* element = type->getScalarType();
+  const auto table = [&](size_t first, size_t count) {
+    const llvm::ArrayRef<uint32_t> of(bits.data() + first, count);
+    return element->isFloatTy() ? llvm::ConstantDataVector::getFP(element, of)
+                                : llvm::ConstantDataVector::get(k.b.getContext(), of);
+  };
+  const auto in_type = [&](V found) { return k.b.CreateBitCast(found, type); };
+  if (k.isa().avx512 && k.lanes() == 16 && k.isa().vector_bytes == kRegisterBytes) {
+    const auto permute = element->isFloatTy() ? llvm::Intrinsic::x86_avx512_permvar_sf_512
+                                              : llvm::Intrinsic::x86_avx512_permvar_si_512;
+    return k.b.CreateIntrinsic(type, permute, {table(0, 16), places});
+  }
+  llvm::Type* floats = llvm::FixedVectorType::get(k.b.getFloatTy(), 8);
+  const auto as_floats = [&](V part) { return k.b.CreateBitCast(part, floats); };
+  if (k.lanes() == 8 && k.isa().avx512) {
+    return in_type(
+        k.b.CreateIntrinsic(floats, llvm::Intrinsic::x86_avx512_vpermi2var_ps_256,
+                            {as_floats(table(0, half)), places, as_floats(table(half, half))}));
+  }
+  if (k.lanes() == 8 && k.isa().avx2) {
+    const auto look_up = [&](size_t first) {
+      return k.b.CreateIntrinsic(floats, llvm::Intrinsic::x86_avx2_permps,
+                                 {as_floats(table(first, half)), places});
+    };
+    V sign = k.b.CreateShl(places, k.integer(32, 28));  // what a blend looks at
+    V is_upper = k.b.CreateICmpSLT(sign, k.integer(32, 0));
+    return in_type(k.b.CreateSelect(is_upper, look_up(half), look_up(0)));
+  }
+  V whole = table(0, bits.size());
+  V found = llvm::PoisonValue::get(type);
+  for (int l = 0; l < k.lanes(); ++l) {
+    V place = k.lanes() == 1 ? places : k.b.CreateExtractElement(places, static_cast<uint64_t>(l));
+    V entry = k.b.CreateExtractElement(whole, k.b.CreateAnd(place, bits.size() - 1));
+    if (k.lanes() == 1) return entry;
+    found = k.b.CreateInsertElement(found, entry, static_cast<uint64_t>(l));
+  }
+  return found;
+}
+
 }  // namespace weft::cpu

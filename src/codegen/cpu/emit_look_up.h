@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "codegen/cpu/lane_builder.h"
 
@@ -16,5 +17,10 @@ bool looks_up(const Isa& isa, int64_t bytes, int lanes);
 /// with every load.
 llvm::Value* emit_look_up(const LaneBuilder& k, llvm::Value* base, llvm::Value* offsets,
                           const std::function<void(llvm::Instruction*)>& annotate);
+
+/// By lane the entry, of the vector's `type`, at the low four bits of `places` (i32): of 16 lanes
+/// one vpermps of AVX-512, of 8 lanes one vpermi2ps, or two vpermps of AVX2 of which one is taken.
+llvm::Value* emit_look_up(const LaneBuilder& k, llvm::Value* places,
+                          const std::vector<int32_t>& entries, llvm::Type* type);
 
 }  // namespace weft::cpu

@@ -18,7 +18,7 @@ namespace {
 
 /// Axes of reductions that are written out where something depends on the position have at most so
 /// many elements.
-constexpr int64_t kWrittenOut = 8;
+constexpr int64_t kWrittenOut = 16;
 
 /// Writes a CPU's product or window as it was chosen.
 class Contract {

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <random>
 
 #include "codegen/cpu/code_features.h"
@@ -237,6 +239,34 @@ TEST_P(KernelOps, MoveAndJoinLanes) {
     expect_as_reference(lanes_kernel(type, GetParam()), machines_for_lanes(GetParam()));
     if (HasFatalFailure()) return;
   }
+}
+
+/// Entries, negative ones among them, at places whose upper bits are to be ignored.
+constexpr const char* kLookUp = R"(kernel "k" {{
+  buffer 0 "x" input i32[64] align 4
+  buffer 1 "floats" output f32[64] align 4
+  buffer 2 "integers" output i32[64] align 4
+  phase 1 (%0, %1) {{
+    %2: i32{0} = load 0[%0]
+    %3: f32{0} = look_up %2 [{1}]
+    store 1[%0], %3
+    %4: i32{0} = look_up %2 [{1}]
+    store 2[%0], %4
+  }}
+}}
+)";
+
+TEST_P(KernelOps, LookEntriesUpByFourBits) {
+  const std::string lanes = GetParam() == 1 ? "" : fmt::format("x{}", GetParam());
+  const std::string text = fmt::format(
+      kLookUp, lanes,
+      "-1056964608, 1073741824, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, -2147483648, 2147483647");
+  const auto kernel = parse_kernel(text);
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  EXPECT_EQ(print(*kernel), text);
+  const Status status = verify_kernel(*kernel);
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  expect_as_reference(*kernel, machines_for_lanes(GetParam()));
 }
 
 /// Products of random bytes with bytes or words of `type`, and of those at the ends, which saturate
