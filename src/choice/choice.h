@@ -48,6 +48,8 @@ struct PanelChoice {
   bool rows_outermost = false;
   int64_t depth = 1;       ///< elements of the innermost reduced axis in a step: 4 of bytes
   int staged_factor = -1;  ///< of the product, 0 or 1: computed into scratch panel by panel
+  /// The last of `inner`, so many, are summed up apart; what is the same along them comes behind.
+  int64_t apart = 0;
   friend bool operator==(const PanelChoice&, const PanelChoice&) = default;
 };
 

@@ -37,6 +37,7 @@ void for_each_field(const PanelChoice*, F&& f) {
   f("rows_outermost", &C::rows_outermost);
   f("depth", &C::depth);
   f("staged_factor", &C::staged_factor);
+  f("apart", &C::apart);
 }
 
 template <typename F>

@@ -165,6 +165,38 @@ ScalarRef in_words(const ScalarRef& s) {
   return scalar_convert(of_bytes ? widened(operands[0]) : operands[0], s->type);
 }
 
+/// Largest magnitude of an integer, as far as its form tells.
+int64_t reach_of(const ScalarRef& s) {
+  constexpr int64_t kUnknown = int64_t{1} << 40;
+  if (s->kind == Scalar::Kind::kConstant) return std::abs(s->value.i);
+  if (is_byte(s->type)) return 255;
+  if (s->kind != Scalar::Kind::kApply) return kUnknown;
+  if (s->op == ScalarOp::kConvert) return reach_of(s->operands[0]);
+  if (s->op == ScalarOp::kAdd || s->op == ScalarOp::kSub)
+    return reach_of(s->operands[0]) + reach_of(s->operands[1]);
+  if (s->op != ScalarOp::kAnd || s->operands[1]->kind != Scalar::Kind::kConstant) return kUnknown;
+  return s->operands[1]->value.i < 0 ? kUnknown : s->operands[1]->value.i;
+}
+
+/// f32(a - z) of integers that float32 holds as f32(a) - f32(z), which sums may take apart.
+ScalarRef with_float_differences(const ScalarRef& s) {
+  constexpr int64_t kExact = int64_t{1} << 24;
+  if (s->kind != Scalar::Kind::kApply) return s;
+  if (s->op == ScalarOp::kConvert && s->type == DType::kF32) {
+    const ScalarRef& of = s->operands[0];
+    const bool differs = of->kind == Scalar::Kind::kApply && of->op == ScalarOp::kSub &&
+                         of->type == DType::kI32 && reach_of(of) <= kExact;
+    if (!differs) return s;
+    return scalar_apply(ScalarOp::kSub,
+                        {with_float_differences(scalar_convert(of->operands[0], s->type)),
+                         with_float_differences(scalar_convert(of->operands[1], s->type))},
+                        s->type);
+  }
+  std::vector<ScalarRef> operands;
+  for (const ScalarRef& o : s->operands) operands.push_back(with_float_differences(o));
+  return scalar_apply(s->op, std::move(operands), s->type);
+}
+
 class DecodeWeights {
  public:
   explicit DecodeWeights(TensorProgram& program)
@@ -287,6 +319,7 @@ bool DecodeWeights::decode_in(TensorExpr* e) {
   }
   while (pack_one(e)) {
   }
+  e->body = with_float_differences(e->body);
   give_axes(e);
   return true;
 }

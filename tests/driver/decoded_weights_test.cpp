@@ -1,16 +1,20 @@
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
 #include "driver/compiler.h"
+#include "driver/print_level.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 
 namespace weft {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// `count` numbers from `low` on, `of` different ones, the ends among them most often.
 std::string numbers(int64_t count, int64_t low, int64_t of, double scale, uint32_t seed) {
@@ -112,6 +116,29 @@ TEST(DecodedWeights, OfTwoBitsStayPackedAndAreExact) {
     expect_decoded(blocked(rows, 256, 128, "i8", 5, 4), 256 * 128 / 4);
     if (HasFatalFailure()) return;
   }
+}
+
+std::string plan_of(const std::string& text, CompileOptions options = {}) {
+  const auto graph = parse_graph(text);
+  EXPECT_TRUE(graph.ok());
+  options.device = host_cpu_target(1);
+  auto compiled = compile_graph(*graph, options);
+  if (!compiled.ok()) return compiled.error().message;
+  return *print_level(**compiled, "plan");
+}
+
+TEST(DecodedWeights, OfFewRowsAreScaledBehindTheSumOfABlock) {
+  const std::string few = blocked(1, 256, 128, "u8", 0, 16);
+  const std::string plan = plan_of(few);
+  EXPECT_THAT(plan, HasSubstr("apart 2"));
+  EXPECT_THAT(plan_of(blocked(1, 256, 128, "i8", -128, 256)), HasSubstr("apart 1"));
+  EXPECT_THAT(plan_of(blocked(40, 256, 128, "u8", 0, 16)), Not(HasSubstr("apart")));
+  // Nothing of the product is the same along blocks.
+  CompileOptions options;
+  options.plan_text = plan;
+  options.plan_text.replace(plan.find("apart 2"), 7, "apart 3");
+  options.plan_source = "p.plan";
+  EXPECT_THAT(plan_of(few, options), HasSubstr("summed up apart"));
 }
 
 /// x times numbers that a model packs in bytes itself, `bits` each.

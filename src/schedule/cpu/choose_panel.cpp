@@ -1,7 +1,9 @@
 #include "schedule/cpu/choose_panel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "expr/bfloat_products.h"
@@ -23,6 +25,8 @@ int64_t panel_budget(const Target& target) { return target.l2_bytes / 2; }
 /// How a tile's products are added up.
 struct Multiplier {
   int64_t registers = 16;  ///< that a tile may take
+  /// Whether another sum of each stands beside the accumulators.
+  bool apart = false;
   /// By sums of two words: both halves of a panel's vectors stand beside the accumulators, and each
   /// row's bytes are taken apart.
   bool in_words = false;
@@ -30,6 +34,7 @@ struct Multiplier {
   bool fits(int64_t rows, int64_t vectors) const {
     constexpr int64_t kOfRow = 3;  // its two halves and a sum
     if (in_words) return rows * vectors + 2 * vectors + kOfRow <= registers;
+    if (apart) return 2 * rows * vectors + vectors + kOfRow <= registers;
     return rows * vectors <= registers * 3 / 4;  // operands of two steps are in flight beside them
   }
 };
@@ -54,11 +59,13 @@ std::optional<PackedProduct> packed_product(const TensorProgram& program, const 
 
 /// Without an instruction for products of bytes, halves of each operand stand beside the
 /// accumulators.
-Multiplier multiplier_of(const Target& target, int64_t depth, const PackedProduct* packed) {
-  const int64_t registers = target.vector_registers;
-  if (depth <= kBFloatDotDepth) return {registers, false};
-  if (packed->right->type == DType::kI16) return {registers, true};
-  return {multiplies_bytes(target) ? registers : registers * 2 / 3, false};
+Multiplier multiplier_of(const Target& target, const PanelChoice& choice,
+                         const PackedProduct* packed) {
+  Multiplier out{target.vector_registers, choice.apart > 0};
+  if (choice.depth <= kBFloatDotDepth) return out;
+  out.in_words = packed->right->type == DType::kI16;
+  if (!out.in_words && !multiplies_bytes(target)) out.registers = out.registers * 2 / 3;
+  return out;
 }
 
 /// Rows and vectors of a register tile, and the time of a step along the reduction in FMA slots for
@@ -75,6 +82,9 @@ struct RowOperand {
   int64_t row_bytes = 0;
   bool per_vector = false;  ///< each vector of the tile reads elements of its own
 };
+
+/// Of a tile; twice as many where a row's values are decoded beside it.
+constexpr int64_t kMostVectors = 4;
 
 /// One vector FMA a slot beside one vector load or two broadcasts. Wide tiles read the row operand
 /// less often, tall ones the panel; rows that fall into the same cache sets throw each other out.
@@ -94,7 +104,8 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
   const double row_weight = operand.per_vector                        ? 0
                             : operand.row_bytes > target.l2_bytes / 2 ? 0.45
                                                                       : 0.12;
-  for (int64_t v = 1; v <= std::min<int64_t>(4, max_vectors); ++v) {
+  const int64_t most = multiplier.apart ? 2 * kMostVectors : kMostVectors;
+  for (int64_t v = 1; v <= std::min(most, max_vectors); ++v) {
     for (int64_t r = 1; r <= 14; ++r) {
       if (!multiplier.fits(r, v) || r > rows || v > column_vectors) continue;
       const auto tile = [&](int64_t tr, int64_t tv) {
@@ -107,9 +118,12 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
       };
       const int64_t full_r = rows / r, rest_r = open_rows ? 0 : rows % r;
       // A last panel is computed whole.
-      const double panels = open_columns
-                                ? static_cast<double>(columns) / static_cast<double>(lanes * v)
-                                : static_cast<double>(ceil_div(column_vectors, v));
+      double panels = open_columns ? static_cast<double>(columns) / static_cast<double>(lanes * v)
+                                   : static_cast<double>(ceil_div(column_vectors, v));
+      if (multiplier.apart) {  // few rows leave threads nothing else to divide
+        const auto threads = static_cast<double>(target.threads);
+        panels = std::ceil(panels / threads) * threads;
+      }
       double cost = static_cast<double>(full_r) * panels * tile(r, v);
       if (open_rows) cost *= static_cast<double>(rows) / static_cast<double>(full_r * r);
       if (rest_r != 0) cost += panels * tile(rest_r, v);
@@ -161,6 +175,7 @@ class PanelChooser {
   void choose_axes();
   int choose_vector_axis(const std::vector<int>& outputs) const;
   void choose_depth();
+  void choose_apart();
   void choose_tile();
   void choose_row_axis(const std::vector<int>& outputs);
   void order_reduction();
@@ -169,6 +184,7 @@ class PanelChooser {
   int64_t reduction_depth() const;
   int64_t widest_panel() const;
   bool in_bounds(const Scalar& read) const;
+  bool along_vectors(const SumApart& sum) const;
   bool rows_outermost() const;
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
   bool is_open(int axis) const { return axes_.axes[static_cast<size_t>(axis)].open; }
@@ -248,6 +264,32 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
   return layout;
 }
 
+std::optional<SumApart> sum_apart(const GroupSpace& space, const PanelChoice& choice) {
+  const int root = space.axes().reductions[0];
+  const TensorExpr& e = space.expr(root);
+  const auto count = static_cast<int64_t>(choice.inner.size());
+  if (choice.apart < 1 || choice.apart > count || e.combiner != Combiner::kSum ||
+      e.accumulator != DType::kF32 || e.body->type != DType::kF32)
+    return std::nullopt;
+  const std::set<int> moving(choice.inner.end() - choice.apart, choice.inner.end());
+  const auto& own = space.axes().axis_of[static_cast<size_t>(root)];
+  const auto is_along = [&own](const ScalarRef& s, const std::set<int>& axes) {
+    bool along = false;
+    const auto look = [&](const IndexExpr& index) {
+      for (const int v : variables(index))
+        along |= v < kRuntimeIndexBase && axes.contains(own[static_cast<size_t>(v)]);
+    };
+    visit(s, [&](const Scalar& n) {
+      if (n.kind == Scalar::Kind::kIndex) look(n.index);
+      for (const IndexExpr& index : n.indices) look(index);
+    });
+    return along;
+  };
+  return sum_apart(
+      e.body, [&](const ScalarRef& s) { return !is_along(s, moving); },
+      [&](const ScalarRef& s) { return !is_along(s, {choice.vec_axis}); });
+}
+
 void PanelChooser::collect_reads() {
   visit(space_.expr(root_).body, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead) return;
@@ -272,6 +314,7 @@ void PanelChooser::choose_axes() {
   choose_row_axis(outputs);
   order_reduction();
   choose_depth();
+  choose_apart();
   choose_tile();
   for (const int a : outputs) {
     if (a != c_.vec_axis && a != c_.row_axis) c_.grid.push_back(a);
@@ -334,6 +377,46 @@ void PanelChooser::choose_depth() {
   if (!panel_layout(space_, c_, right)) c_.depth = 1;
 }
 
+/// Scales and zero points of blocks come behind the sum of a block, where they are not shared by
+/// many rows: the longest blocks along which as much is the same as along the shortest.
+void PanelChooser::choose_apart() {
+  constexpr int64_t kShortest = 8, kMostRows = 2;
+  const bool few_rows =
+      c_.row_axis < 0 || (!is_open(c_.row_axis) && extent(c_.row_axis) <= kMostRows);
+  if (!few_rows || c_.vec_axis < 0 || c_.depth > 1) return;
+  const auto with = [&](int64_t apart) {
+    PanelChoice choice = c_;
+    choice.apart = apart;
+    return sum_apart(space_, choice);
+  };
+  const auto same = [](const ScalarRef& a, const ScalarRef& b) {
+    return a == nullptr || b == nullptr ? a == b : equal(a, b);
+  };
+  const std::optional<SumApart> shortest = with(1);
+  if (!shortest || !along_vectors(*shortest)) return;
+  int64_t apart = 1, steps = extent(c_.inner.back());
+  while (apart < std::ssize(c_.inner)) {
+    const std::optional<SumApart> longer = with(apart + 1);
+    if (!longer || !same(longer->scale, shortest->scale) || !same(longer->zero, shortest->zero))
+      break;
+    ++apart;
+    steps *= extent(c_.inner[c_.inner.size() - static_cast<size_t>(apart)]);
+  }
+  if (steps >= kShortest) c_.apart = apart;
+}
+
+/// Whether what comes behind is another for each column: otherwise it costs nothing in the sum.
+bool PanelChooser::along_vectors(const SumApart& sum) const {
+  bool found = false;
+  for (const ScalarRef& part : {sum.scale, sum.zero}) {
+    if (!part) continue;
+    visit(part, [&](const Scalar& s) {
+      found |= s.kind == Scalar::Kind::kRead && depends(s, c_.vec_axis);
+    });
+  }
+  return found;
+}
+
 void PanelChooser::choose_tile() {
   RowOperand operand;
   for (const Read& r : reads_) {
@@ -351,8 +434,8 @@ void PanelChooser::choose_tile() {
   const std::vector<RegisterTileChoice> tiles = rank_register_tiles(
       c_.row_axis >= 0 ? extent(c_.row_axis) : 1, c_.row_axis >= 0 && is_open(c_.row_axis),
       c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.vec_axis >= 0 && is_open(c_.vec_axis),
-      c_.lanes, widest_panel(), operand,
-      multiplier_of(target_, c_.depth, packed_ ? &*packed_ : nullptr), target_);
+      c_.lanes, widest_panel(), operand, multiplier_of(target_, c_, packed_ ? &*packed_ : nullptr),
+      target_);
   const RegisterTileChoice& tile = tiles[std::min(rank_, tiles.size() - 1)];
   c_.rows = tile.rows;
   c_.vectors = tile.vectors;
@@ -414,7 +497,7 @@ int64_t PanelChooser::reduction_depth() const {
 
 /// Vectors of the widest panel of a strided operand that fits the budget.
 int64_t PanelChooser::widest_panel() const {
-  int64_t widest = 4;
+  int64_t widest = 2 * kMostVectors;
   for (const Read& r : reads_) {
     if (r.constant || c_.vec_axis < 0) continue;
     if (stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis) <= 1) continue;
@@ -465,7 +548,7 @@ void PanelChooser::choose_staged_factor() {
   const bool tiled = c_.row_axis >= 0 && c_.vec_axis >= 0 &&
                      (is_open(c_.row_axis) || extent(c_.row_axis) >= 2 * c_.rows);
   const int64_t bytes = reduction_depth() * c_.vectors * c_.lanes * byte_size(body->type);
-  if (!product || !tiled || c_.depth > 1 || staged_read_ != nullptr ||
+  if (!product || !tiled || c_.depth > 1 || c_.apart > 0 || staged_read_ != nullptr ||
       bytes > panel_budget(target_))
     return;
   for (const int side : {0, 1}) {

@@ -5,6 +5,7 @@
 
 #include "choice/choice.h"
 #include "group/group_space.h"
+#include "schedule/cpu/sum_apart.h"
 #include "target/target.h"
 
 namespace weft {
@@ -21,5 +22,9 @@ std::vector<PanelChoice> other_panels(const GroupSpace& space, const Target& tar
 /// blocks][reduction in loop order][vector]; nothing where it is not read along whole axes.
 std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice,
                                    const Scalar& read);
+
+/// What the choice's sums apart leave behind them, over the variables of the group's reduction;
+/// nothing where that is no such product.
+std::optional<SumApart> sum_apart(const GroupSpace& space, const PanelChoice& choice);
 
 }  // namespace weft

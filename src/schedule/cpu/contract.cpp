@@ -58,6 +58,8 @@ class Contract {
   Status collect_reads();
   TileBody nest();
   TileBody tile_body();
+  TileBody tile_of_sums_apart();
+  ScalarRef at_present(const ScalarRef& s);
   void stage_panel(TileBody* body);
   void stage_factor(TileBody* body);
   bool counts(int axis) const;
@@ -91,6 +93,7 @@ class Contract {
   TileVarId row_var_ = -1, vec_var_ = -1;
   const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
   TileSymbolId panel_ = -1;
+  std::optional<SumApart> apart_;
   bool predicated_ = false;
 };
 
@@ -113,6 +116,12 @@ Status Contract::collect_reads() {
       (choice_.staged_factor >= 0 &&
        (!product || vec_axis_ < 0 || reduction_.empty() || in_steps || choice_.staged_read >= 0)))
     return invalid_input("only a factor of a product is staged, panel by panel");
+  apart_ = sum_apart(space_, choice_);
+  if (choice_.apart != 0 && (!apart_ || vec_axis_ < 0 || in_steps || choice_.staged_read >= 0 ||
+                             choice_.staged_factor >= 0))
+    return invalid_input(
+        "only a product of which something is the same along them is summed up "
+        "apart along the last axes, and nothing of it is staged");
   visit(space_.expr(root_).body, [&](const Scalar& s) {
     if (s.kind == Scalar::Kind::kRead) reads_.push_back({&s});
     if (s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kSelect) predicated_ = true;
@@ -381,7 +390,71 @@ void Contract::clip_bounds(TileLoop* loop, ScalarRef* body) {
   }
 }
 
+/// Of the reduction's body, at the present indices.
+ScalarRef Contract::at_present(const ScalarRef& s) {
+  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
+  return rewrite(
+      s,
+      [&](int v) {
+        return v < kRuntimeIndexBase ? b_.index(own[static_cast<size_t>(v)]) : IndexExpr::var(v);
+      },
+      [&](const ScalarRef& read) {
+        auto copy = std::make_shared<Scalar>(*read);
+        copy->symbol = b_.input(read->symbol);
+        return ScalarRef(copy);
+      });
+}
+
+/// seq other axes carry acc {
+///   seq the last axes carry part, others { part' = part + moving; others' = others + beside }
+///   acc' = acc + (part - zero * others) * scale
+/// }
+TileBody Contract::tile_of_sums_apart() {
+  std::vector<IndexExpr> box, row;
+  if (row_axis_ >= 0) row.push_back(b_.index(row_axis_));
+  box = row;
+  box.push_back(b_.index(vec_axis_));
+  const Place place = tile_place(true, true);
+  const ScalarRef none = scalar_constant(float_value(DType::kF32, 0));
+  const auto apply = [](ScalarOp op, const ScalarRef& a, const ScalarRef& b) {
+    return scalar_apply(op, {a, b}, DType::kF32);
+  };
+  const auto add_to = [&](TileLoop* loop, const char* name, const std::vector<IndexExpr>& at,
+                          const Place& where, const ScalarRef& summand) {
+    const TileSymbolId carry = b_.add_value(name, DType::kF32, TileSymbol::Kind::kCarry);
+    const ScalarRef before = scalar_read(carry, DType::kF32, at);
+    loop->carries.push_back(carried(carry, at, none, where));
+    loop->body.push_back(
+        TileNode::of(assign_next(carry, at, apply(ScalarOp::kAdd, before, summand), where)));
+    return before;
+  };
+  TileLoop outer = reduction_loop();
+  TileLoop inner;
+  inner.kind = TileLoop::Kind::kSeq;
+  const auto first = outer.dims.end() - choice_.apart;
+  inner.dims.assign(first, outer.dims.end());
+  outer.dims.erase(first, outer.dims.end());
+  ScalarRef sum = add_to(&inner, "part", box, place, at_present(apart_->moving));
+  if (apart_->zero) {
+    const ScalarRef others =
+        add_to(&inner, "others", row, tile_place(true, false), at_present(apart_->beside));
+    sum = apply(ScalarOp::kSub, sum, apply(ScalarOp::kMul, at_present(apart_->zero), others));
+  }
+  if (apart_->scale) sum = apply(ScalarOp::kMul, sum, at_present(apart_->scale));
+  TileBody body;
+  if (outer.dims.empty()) {
+    body.push_back(TileNode::of(std::move(inner)));
+  } else {
+    outer.body.push_back(TileNode::of(std::move(inner)));
+    sum = add_to(&outer, "acc", box, place, sum);
+    body.push_back(TileNode::of(std::move(outer)));
+  }
+  emit_rest(&body, sum);
+  return body;
+}
+
 TileBody Contract::tile_body() {
+  if (apart_) return tile_of_sums_apart();
   TileBody body;
   const TensorExpr& e = b_.expr(root_);
   const DType acc = e.accumulator;
