@@ -25,6 +25,7 @@
 #include "expr/read_bytes.h"
 #include "expr/round_factors.h"
 #include "expr/sink_constants.h"
+#include "expr/weight_sources.h"
 #include "expr/widen_halves.h"
 #include "kernel/divide_by_invariants.h"
 #include "kernel/prefetch_rows.h"
@@ -97,7 +98,9 @@ Result<bool> run_fold_movement(Compilation& c) {
   return true;
 }
 Result<bool> run_split_axes(Compilation& c) {
-  for_each_program(c.tensors, [](TensorProgram& p) { split_axes(p); });
+  for_each_program(c.tensors, [&](TensorProgram& p) {
+    split_axes(p, c.target.is_gpu() ? std::set<TensorId>{} : WeightSources(p).tensors());
+  });
   return true;
 }
 Result<bool> run_sink_movement(Compilation& c) {

@@ -8,12 +8,13 @@
 
 #include "expr/new_tensors.h"
 #include "expr/read_composer.h"
+#include "expr/weight_sources.h"
 
 namespace weft {
 
 namespace {
 
-/// Smaller constants are not worth it.
+/// Smaller constants are not worth packing.
 constexpr int64_t kFewest = int64_t{1} << 12;
 constexpr int kMostCuts = 8;
 
@@ -27,22 +28,6 @@ struct Packing {
 };
 
 bool is_byte(DType type) { return type == DType::kI8 || type == DType::kU8; }
-
-/// What takes a processor an instruction or two.
-bool is_cheap(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kConvert:
-    case ScalarOp::kAdd:
-    case ScalarOp::kSub:
-    case ScalarOp::kMul:
-    case ScalarOp::kAnd:
-    case ScalarOp::kShr:
-    case ScalarOp::kShl:
-      return true;
-    default:
-      return false;
-  }
-}
 
 /// The cut of a variable of the sum that an index asks for: v floordiv c, v mod c.
 std::optional<std::pair<int, int64_t>> cut_of(const TensorExpr& e, const IndexExpr& index) {
@@ -200,10 +185,7 @@ ScalarRef with_float_differences(const ScalarRef& s) {
 class DecodeWeights {
  public:
   explicit DecodeWeights(TensorProgram& program)
-      : program_(program), made_by_(program.tensors.size(), -1), new_tensors_(program) {
-    for (size_t x = 0; x < program.exprs.size(); ++x)
-      made_by_[static_cast<size_t>(program.exprs[x].output)] = static_cast<int>(x);
-  }
+      : program_(program), sources_(program), new_tensors_(program) {}
 
   bool run() {
     bool changed = false;
@@ -212,18 +194,8 @@ class DecodeWeights {
   }
 
  private:
-  /// What a tensor is made of, if that is constants alone.
-  struct Source {
-    bool constant = false;
-    bool of_bytes = false;
-    int64_t bytes = 0;  ///< of the constants
-  };
-
   const Tensor& tensor(TensorId t) const { return program_.tensors[static_cast<size_t>(t)]; }
-  Source source_of(TensorId t, int depth) const;
-  ScalarRef decoded(const Scalar& read) const;
   ScalarRef counted(const ScalarRef& s) const;
-  bool reads_decoded(const TensorExpr& e) const;
   bool decode_in(TensorExpr* e);
   void take_axes_apart(TensorExpr* e) const;
   bool pack_one(TensorExpr* e);
@@ -233,37 +205,10 @@ class DecodeWeights {
   void give_axes(TensorExpr* e);
 
   TensorProgram& program_;
-  std::vector<int> made_by_;  ///< by tensor of the model: its expression, -1 for others
+  WeightSources sources_;
   NewTensors new_tensors_;
   std::map<std::pair<TensorId, size_t>, TensorId> packed_, unpacked_;  ///< by tensor and axis
 };
-
-DecodeWeights::Source DecodeWeights::source_of(TensorId t, int depth) const {
-  constexpr int kMostSteps = 16;
-  const Tensor& of = tensor(t);
-  if (of.kind == Tensor::Kind::kConstant) return {true, is_byte(of.type.dtype), of.value.bytes()};
-  const int x = static_cast<size_t>(t) < made_by_.size() ? made_by_[static_cast<size_t>(t)] : -1;
-  if (x < 0 || of.is_output || depth > kMostSteps) return {};
-  const TensorExpr& e = program_.exprs[static_cast<size_t>(x)];
-  Source out{e.reduce_extents.empty(), false, 0};
-  visit(e.body, [&](const Scalar& s) {
-    if (s.kind == Scalar::Kind::kApply) out.constant &= is_cheap(s.op);
-    if (s.kind != Scalar::Kind::kRead || !out.constant) return;
-    const Source part = s.operands.empty() && !s.fill ? source_of(s.symbol, depth + 1) : Source{};
-    out = {part.constant, out.of_bytes || part.of_bytes, out.bytes + part.bytes};
-  });
-  return out;
-}
-
-/// The expression that makes what is read, where it only decodes constants of bytes.
-ScalarRef DecodeWeights::decoded(const Scalar& read) const {
-  const Tensor& t = tensor(read.symbol);
-  if (t.kind != Tensor::Kind::kIntermediate || !read.operands.empty() || read.fill) return nullptr;
-  const std::optional<int64_t> bytes = checked_byte_size(t.type.dtype, t.type.shape);
-  const Source source = source_of(read.symbol, 0);
-  if (!source.constant || !bytes || *bytes < kFewest) return nullptr;
-  return program_.exprs[static_cast<size_t>(made_by_[static_cast<size_t>(read.symbol)])].body;
-}
 
 /// Reads of short constants that count along one axis (shifts of a byte's numbers), by the index.
 ScalarRef DecodeWeights::counted(const ScalarRef& s) const {
@@ -289,27 +234,11 @@ ScalarRef DecodeWeights::counted(const ScalarRef& s) const {
       });
 }
 
-bool DecodeWeights::reads_decoded(const TensorExpr& e) const {
-  bool found = false;
-  visit(e.body,
-        [&](const Scalar& s) { found |= s.kind == Scalar::Kind::kRead && decoded(s) != nullptr; });
-  return found;
-}
-
 bool DecodeWeights::decode_in(TensorExpr* e) {
-  if (!e->is_contraction || e->combiner != Combiner::kSum || e->accumulator != DType::kF32)
-    return false;
-  bool decodes = false;
-  visit(e->body, [&](const Scalar& s) {
-    if (s.kind != Scalar::Kind::kRead || decoded(s) == nullptr) return;
-    const Source source = source_of(s.symbol, 0);
-    const Tensor& t = tensor(s.symbol);
-    decodes |= source.of_bytes && source.bytes < *checked_byte_size(t.type.dtype, t.type.shape);
-  });
-  if (!decodes) return false;
-  const auto body_of = [this](const Scalar& read) { return decoded(read); };
+  if (!sources_.decodes(*e)) return false;
+  const auto body_of = [this](const Scalar& read) { return sources_.decoded(read); };
   TensorExpr whole = *e;
-  while (reads_decoded(whole)) {  // a step of the decoding at a time
+  while (sources_.reads_decoded(whole)) {  // a step of the decoding at a time
     whole.body = ReadComposer(program_, whole, body_of).run();
     if (whole.body == nullptr) return false;
   }

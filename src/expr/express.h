@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+
 #include "expr/tensor_program.h"
 #include "graph/graph.h"
 
@@ -26,8 +28,9 @@ bool fold_movement(TensorProgram& program, int max_branches = 8);
 ///     y[d0, d1] = sum[768] c[d0, r0 floordiv 64, r0 mod 64] * w[r0, d1]
 ///       ->  y[d0, d1] = sum[12, 64] c[d0, r0, r1] * w'[r0, r1, d1]        w' = w as [12, 64, N]
 /// Left as they are: axes whose split some reader could not follow, and those of operands and
-/// results of opaque steps.
-bool split_axes(TensorProgram& program);
+/// results of opaque steps. What makes or reads the tensors `inlined` asks for no split on
+/// their account: they will be computed where they are read.
+bool split_axes(TensorProgram& program, const std::set<TensorId>& inlined = {});
 
 /// Movement at the end of the program (Souffle §5.2 seen from the other side): an output that only
 /// rearranges the elements of an intermediate which nothing else reads takes that intermediate's

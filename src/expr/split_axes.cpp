@@ -90,7 +90,8 @@ bool has_digits(const TensorExpr& e) {
 
 class AxisSplitting {
  public:
-  explicit AxisSplitting(TensorProgram& program) : program_(program) {}
+  AxisSplitting(TensorProgram& program, const std::set<TensorId>& inlined)
+      : program_(program), inlined_(inlined) {}
 
   bool run() {
     number_axes();
@@ -111,6 +112,8 @@ class AxisSplitting {
 
  private:
   Tensor& tensor(TensorId t) { return program_.tensors[static_cast<size_t>(t)]; }
+
+  bool is_inlined(size_t expr) const { return inlined_.contains(program_.exprs[expr].output); }
 
   /// All axes of all expressions in one numbering; classes by union.
   void number_axes() {
@@ -184,7 +187,7 @@ class AxisSplitting {
       }
     }
     for_each_read([&](size_t x, const Scalar& read) {
-      for (size_t a = 0; a < read.indices.size(); ++a) {
+      for (size_t a = 0; a < read.indices.size() && !is_inlined(x); ++a) {
         const int c = tensor_axis(read.symbol, a);
         if (c < 0 || contracted.count(c) != 0) continue;
         const int64_t extent = tensor(read.symbol).type.shape[a];
@@ -224,11 +227,13 @@ class AxisSplitting {
 
   void collect_all_cuts() {
     for (size_t x = 0; x < program_.exprs.size(); ++x) {
+      if (is_inlined(x)) continue;
       const auto add = [&](int var, int64_t cut) {
         if (var < kRuntimeIndexBase) add_cut(axis(x, var), cut);
       };
       visit(program_.exprs[x].body, [&](const Scalar& s) {
         if (s.kind == Scalar::Kind::kIndex) collect_cuts(s.index, add);
+        if (s.kind == Scalar::Kind::kRead && inlined_.contains(s.symbol)) return;
         for (const IndexExpr& index : s.indices) collect_cuts(index, add);
       });
     }
@@ -466,6 +471,7 @@ class AxisSplitting {
   }
 
   TensorProgram& program_;
+  const std::set<TensorId>& inlined_;
   std::vector<int> producer_, first_, parent_;
   std::vector<int64_t> extent_;
   std::map<int, Cuts> cuts_;
@@ -478,11 +484,11 @@ class AxisSplitting {
 
 }  // namespace
 
-bool split_axes(TensorProgram& program) {
+bool split_axes(TensorProgram& program, const std::set<TensorId>& inlined) {
   const bool needed = std::any_of(program.exprs.begin(), program.exprs.end(), has_digits);
-  if (!needed || !AxisSplitting(program).run()) return false;
+  if (!needed || !AxisSplitting(program, inlined).run()) return false;
   // Once readers have their axes, what they read can follow them.
-  AxisSplitting(program).run();
+  AxisSplitting(program, inlined).run();
   remove_dead_expressions(program);
   return true;
 }

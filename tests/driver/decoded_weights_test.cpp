@@ -127,6 +127,31 @@ std::string plan_of(const std::string& text, CompileOptions options = {}) {
   return *print_level(**compiled, "plan");
 }
 
+/// Two products with weights in blocks and a sum with what they begin from.
+std::string residual() {
+  std::string text = "(x: f32[1,256]) {\n";
+  for (const std::string i : {"1", "2"}) {
+    text += fmt::format(R"(
+  q{0} = constant {1} : u8[256,8,32]
+  s{0} = constant {2} : f32[256,8]
+  f{0} = convert q{0} : f32[256,8,32]
+  b{0} = broadcast s{0}, dims={{0,1}} : f32[256,8,32]
+  m{0} = mul f{0}, b{0} : f32[256,8,32]
+  w{0} = reshape m{0} : f32[256,256]
+  y{0} = dot_general {3}, w{0}, lhs_contract={{1}}, rhs_contract={{1}} : f32[1,256])",
+                        i, numbers(256 * 256, 0, 16, 0, 1), numbers(256 * 8, 1, 4, 0.25, 2),
+                        i == "1" ? "x" : "y1");
+  }
+  return text + "\n  y = add y1, y2 : f32[1,256]\n} -> (y)";
+}
+
+TEST(DecodedWeights, LeaveTheAxesOfWhatTheyMultiplyWhole) {
+  const std::string plan = plan_of(residual());
+  const size_t first = plan.find("apart 2");
+  EXPECT_NE(first, std::string::npos) << plan;
+  EXPECT_NE(plan.find("apart 2", first + 1), std::string::npos) << plan;
+}
+
 TEST(DecodedWeights, OfFewRowsAreScaledBehindTheSumOfABlock) {
   const std::string few = blocked(1, 256, 128, "u8", 0, 16);
   const std::string plan = plan_of(few);
