@@ -274,7 +274,7 @@ struct NumberOfWord {
   int variable = -1;  ///< j
 };
 
-std::optional<NumberOfWord> as_number_of_byte(const ScalarRef& s) {
+std::optional<NumberOfWord> as_number_of_byte(const TensorExpr& e, const ScalarRef& s) {
   const auto is = [](const ScalarRef& a, ScalarOp op) {
     return a->kind == Scalar::Kind::kApply && a->op == op;
   };
@@ -290,8 +290,8 @@ std::optional<NumberOfWord> as_number_of_byte(const ScalarRef& s) {
       word->type != DType::kU8 || shift->kind != Scalar::Kind::kIndex)
     return std::nullopt;
   AffineForm form;
-  if (!as_affine(shift->index, &form) || form.constant != 0 || form.terms.size() != 1)
-    return std::nullopt;
+  const IndexExpr by = simplify(shift->index, [&](int id) { return e.range(id); });
+  if (!as_affine(by, &form) || form.constant != 0 || form.terms.size() != 1) return std::nullopt;
   const auto [variable, bits] = form.terms[0];
   if ((bits != 2 && bits != 4) || mask->value.i != (1 << bits) - 1) return std::nullopt;
   return NumberOfWord{word, bits, variable};
@@ -325,7 +325,7 @@ bool DecodeWeights::unpack_one(TensorExpr* e) {
   size_t dim = 0;
   std::optional<NumberOfWord> number;
   const auto look = [&](const ScalarRef& s) {
-    number = as_number_of_byte(s);
+    number = as_number_of_byte(*e, s);
     if (!number || !number->word->operands.empty() || number->word->fill) return;
     const Scalar& word = *number->word;
     const Tensor& t = tensor(word.symbol);
@@ -346,7 +346,7 @@ bool DecodeWeights::unpack_one(TensorExpr* e) {
     if (!found) look(s);
   });
   if (!found) return false;
-  const NumberOfWord of = *as_number_of_byte(found);
+  const NumberOfWord of = *as_number_of_byte(*e, found);
   const auto [known, is_new] = unpacked_.try_emplace({of.word->symbol, dim}, -1);
   if (is_new) known->second = unpacked(tensor(of.word->symbol), dim, of.bits);
   const int v = of.variable - 1;
