@@ -1,13 +1,15 @@
-// What this machine can do: the peak of fused multiply-adds and the bandwidth of copies of given
-// sizes.
+// What this machine can do: the peak of fused multiply-adds, and the bandwidth of copies and of
+// reads of given sizes.
 //
 //     roofline [--threads N] [--seconds S] [BYTES...]
 //
 // One JSON object on stdout: {"threads", "isa", "fma_gflops", "copies": [{"bytes", "copy_ms",
-// "copy_gbps", "stream_ms", "stream_gbps"}]}. BYTES is the size of the array that is copied, shared
-// out to the threads; GB/s count bytes read plus bytes written. `stream` uses non-temporal stores:
-// faster beyond the last-level cache, slower within. Figures are medians of many batches of S
-// seconds together. Threads are pinned to the cores that the process may use.
+// "copy_gbps", "stream_ms", "stream_gbps", "read_ms", "read_gbps"}]}. BYTES is the size of the
+// array that is copied, shared out to the threads; GB/s count bytes read plus bytes written.
+// `stream` uses non-temporal stores: faster beyond the last-level cache, slower within. `read` adds
+// up what is there and writes nothing; it is the faster of two ways, with and without prefetches.
+// Figures are medians of many batches of S seconds together. Threads are pinned to the cores that
+// the process may use.
 
 #include <fmt/format.h>
 #include <immintrin.h>
@@ -95,20 +97,75 @@ int64_t fma_128(int64_t rounds) {  // without FMA: a product and a sum
   return rounds * kChains * 4 * 2;
 }
 
+constexpr int64_t kAhead = 2048;  // bytes between a line and what is asked for beside it
+
+// Of a multiple of 256 bytes.
+
+template <bool kPrefetch>
+__attribute__((target("avx512f"))) void read_512(const char* from, int64_t bytes) {
+  __m512i sums[4] = {};
+  for (int64_t at = 0; at < bytes; at += 256) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kPrefetch) _mm_prefetch(from + at + 64 * i + kAhead, _MM_HINT_T0);
+      sums[i] = _mm512_add_epi32(sums[i], _mm512_load_si512(from + at + 64 * i));
+    }
+  }
+  for (const __m512i& sum : sums) sink = static_cast<float>(_mm512_reduce_add_epi32(sum));
+}
+
+template <bool kPrefetch>
+__attribute__((target("avx2"))) void read_256(const char* from, int64_t bytes) {
+  __m256i sums[8] = {};
+  for (int64_t at = 0; at < bytes; at += 256) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      if constexpr (kPrefetch) {
+        if (i % 2 == 0) _mm_prefetch(from + at + 32 * i + kAhead, _MM_HINT_T0);
+      }
+      const char* place = from + at + 32 * i;
+      sums[i] =
+          _mm256_add_epi32(sums[i], _mm256_load_si256(reinterpret_cast<const __m256i*>(place)));
+    }
+  }
+  for (const __m256i& sum : sums) sink = static_cast<float>(_mm256_extract_epi32(sum, 0));
+}
+
+template <bool kPrefetch>
+void read_128(const char* from, int64_t bytes) {
+  __m128i sums[8] = {};
+  for (int64_t at = 0; at < bytes; at += 128) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      if constexpr (kPrefetch) {
+        if (i % 4 == 0) _mm_prefetch(from + at + 16 * i + kAhead, _MM_HINT_T0);
+      }
+      const char* place = from + at + 16 * i;
+      sums[i] = _mm_add_epi32(sums[i], _mm_load_si128(reinterpret_cast<const __m128i*>(place)));
+    }
+  }
+  for (const __m128i& sum : sums) sink = static_cast<float>(_mm_cvtsi128_si32(sum));
+}
+
+using ReadFunction = void(const char* from, int64_t bytes);
+
 struct Isa {
   std::string name;
   int64_t (*fma)(int64_t rounds);  ///< returns floating-point operations
   CopyFunction* copy;
   CopyFunction* stream;
+  ReadFunction* read;
+  ReadFunction* prefetching_read;
 };
 
 Isa best_isa() {
   const auto& [copy, stream] = best_copies();
-  if (__builtin_cpu_supports("avx512f")) return {"avx512", fma_512, copy, stream};
+  if (__builtin_cpu_supports("avx512f"))
+    return {"avx512", fma_512, copy, stream, read_512<false>, read_512<true>};
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return {"avx2", fma_256, copy, stream};
+    return {"avx2", fma_256, copy, stream, read_256<false>, read_256<true>};
   }
-  return {"sse2", fma_128, copy, stream};
+  return {"sse2", fma_128, copy, stream, read_128<false>, read_128<true>};
 }
 
 std::vector<int> allowed_cores() {
@@ -191,17 +248,39 @@ double fma_gflops(const Team& team, const Isa& isa, double seconds) {
   return static_cast<double>(operations) * team.size() / elapsed * 1e-9;
 }
 
+struct Free {
+  void operator()(char* memory) const { std::free(memory); }
+};
+
+/// `share` bytes for each of the team's members.
+std::unique_ptr<char, Free> allocate(const Team& team, int64_t share) {
+  return std::unique_ptr<char, Free>(
+      static_cast<char*>(std::aligned_alloc(4096, (share * team.size() + 4095) / 4096 * 4096)));
+}
+
+int64_t share_of(const Team& team, int64_t bytes) {
+  return (bytes / team.size() + 255) / 256 * 256;
+}
+
+double read_seconds(const Team& team, ReadFunction* read, double seconds, int64_t bytes) {
+  const int64_t share = share_of(team, bytes);
+  const auto from = allocate(team, share);
+  if (!from) return 0;
+  std::atomic<int> touched = 0;
+  return team.measure(seconds, [&](int member) {
+    char* source = from.get() + member * share;
+    if (touched < team.size()) {
+      std::memset(source, 1, share);
+      ++touched;
+    }
+    read(source, share);
+  });
+}
+
 double copy_seconds(const Team& team, CopyFunction* copy, double seconds, int64_t bytes) {
-  const int64_t share = (bytes / team.size() + 255) / 256 * 256;
-  struct Free {
-    void operator()(char* memory) const { std::free(memory); }
-  };
-  const auto allocate = [&] {
-    return std::unique_ptr<char, Free>(
-        static_cast<char*>(std::aligned_alloc(4096, (share * team.size() + 4095) / 4096 * 4096)));
-  };
-  const auto from = allocate();
-  const auto to = allocate();
+  const int64_t share = share_of(team, bytes);
+  const auto from = allocate(team, share);
+  const auto to = allocate(team, share);
   if (!from || !to) return 0;
   std::atomic<int> touched = 0;
   return team.measure(seconds, [&](int member) {
@@ -244,11 +323,14 @@ int main(int argc, char** argv) {
   for (const int64_t bytes : sizes) {
     const double plain = copy_seconds(team, isa.copy, seconds, bytes);
     const double stream = copy_seconds(team, isa.stream, seconds, bytes);
+    const double read = std::min(read_seconds(team, isa.read, seconds, bytes),
+                                 read_seconds(team, isa.prefetching_read, seconds, bytes));
     copies += fmt::format(
         "{}\n  {{\"bytes\": {}, \"copy_ms\": {:.6f}, \"copy_gbps\": {:.1f}, \"stream_ms\": {:.6f}, "
-        "\"stream_gbps\": {:.1f}}}",
+        "\"stream_gbps\": {:.1f}, \"read_ms\": {:.6f}, \"read_gbps\": {:.1f}}}",
         copies.empty() ? "" : ",", bytes, plain * 1e3, 2e-9 * static_cast<double>(bytes) / plain,
-        stream * 1e3, 2e-9 * static_cast<double>(bytes) / stream);
+        stream * 1e3, 2e-9 * static_cast<double>(bytes) / stream, read * 1e3,
+        1e-9 * static_cast<double>(bytes) / read);
   }
   fmt::print("{{\"threads\": {}, \"isa\": \"{}\", \"fma_gflops\": {:.1f}, \"copies\": [{}]}}\n",
              threads, isa.name, peak, copies);
