@@ -5,12 +5,16 @@
 namespace weft::lowering {
 
 Reg own_guard(GpuWriter& w, const Scalar& s, const Point& point, Reg guard, uint64_t axes) {
-  const bool loads =
-      s.kind == Scalar::Kind::kRead && !s.fill && s.operands.empty() &&
-      w.program.symbols[static_cast<size_t>(s.symbol)].kind == TileSymbol::Kind::kInput;
+  const bool loads = s.kind == Scalar::Kind::kRead && !s.fill && s.operands.empty();
   if (loads && guard != kNoReg && guard == w.at_hand.mask) {
+    const bool input =
+        w.program.symbols[static_cast<size_t>(s.symbol)].kind == TileSymbol::Kind::kInput;
     bool skip = false;
-    guard = lane_mask_along(w, w.at_hand.box, point, axes, &skip);
+    const Reg own = lane_mask_along(w, w.at_hand.box, point, axes, &skip);
+    // A mask of lanes cannot guard a load of one element: that of its own axes can.
+    const bool of_lanes =
+        w.builder.type(guard).lanes > 1 && (own == kNoReg || w.builder.type(own).lanes == 1);
+    if (input || of_lanes) guard = own;
   }
   // What is staged lies in memory as a whole, with zeros beyond tails: all points share its loads.
   const bool staged = s.kind == Scalar::Kind::kRead && w.at_hand.fills_tile &&
