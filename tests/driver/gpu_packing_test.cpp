@@ -12,12 +12,15 @@ namespace {
 
 class GpuPacking : public GpuPipeline {
  protected:
-  /// Equal to the interpreter, with as many launches as the plan has kernels, the traffic that it
-  /// predicts, and some kernel of so many members.
+  /// As leaves: equal to the interpreter, with as many launches as the plan has kernels, the
+  /// traffic that it predicts, and some kernel of so many members.
   static void expect_packed(const std::string& text, size_t members, bool same_warps,
                             double tolerance = 1e-4) {
     SCOPED_TRACE(text);
-    const EmulatedRun run = run_and_compare(text, *find_target("h100-sxm"), tolerance);
+    CompileOptions options;
+    options.compositions = "leaf";
+    const EmulatedRun run =
+        run_and_compare(text, *find_target("h100-sxm"), tolerance, false, options);
     ASSERT_NE(run.compilation, nullptr);
     const FusionPlan& plan = run.compilation->plan;
     ASSERT_EQ(run.launches.size(), plan.kernels.size());
@@ -80,6 +83,23 @@ TEST_F(GpuPacking, TowersSideBySide) {
                            "T[", type + std::string("[")),
                   2, true, type == std::string("f32") ? 1e-4 : 0.5);
   }
+}
+
+/// Each tower as the stages of a block, both in one launch.
+TEST_F(GpuPacking, BlocksOfStagesSideBySide) {
+  const EmulatedRun run = run_and_compare(R"(
+    (a: f32[37,70], w: f32[70,40], v: f32[40,33], b: f32[21,50], x: f32[50,36], z: f32[36,48]) {
+      p = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[37,40]
+      e = tanh p : f32[37,40]
+      q = dot_general e, v, lhs_contract={1}, rhs_contract={0} : f32[37,33]
+      c = dot_general b, x, lhs_contract={1}, rhs_contract={0} : f32[21,36]
+      d = abs c : f32[21,36]
+      f = dot_general d, z, lhs_contract={1}, rhs_contract={0} : f32[21,48]
+    } -> (q, f))",
+                                          *find_target("h100-sxm"), 1e-4);
+  ASSERT_NE(run.compilation, nullptr);
+  EXPECT_EQ(run.launches.size(), 1U) << *print_level(*run.compilation, "plan");
+  expect_no_spills(run);
 }
 
 std::string scaled_rows(const char* x, const char* w, const char* y, int rows, int n) {

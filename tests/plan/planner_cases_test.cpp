@@ -410,9 +410,20 @@ const PlannerCase kCases[] = {
   f = reduce e, axes={0}, combiner=max : f32[3]
 } -> (c, f))",
      "h100-sxm",
-     "auto",
+     "greedy",
      {"a | d: memory", "c | f: memory"},
      {{"a: ", ""}, {"d: ", ""}}},
+    // The rows of the first product stay in their block, which multiplies them again.
+    {"BlocksHoldTwoProducts",
+     R"((q: f32[8,128,64], k: f32[8,128,64], v: f32[8,128,64]) {
+  a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[8,128,128]
+  e = exp a : f32[8,128,128]
+  y = dot_general e, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[8,128,64]
+} -> (y))",
+     "a100-40gb",
+     "auto",
+     {"a, e, y: compute stages: contract on cores"},
+     {{"a: fused", ""}, {"e: fused", "blocks of stages save"}}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Planner, PlannerCases, ::testing::ValuesIn(kCases),

@@ -318,9 +318,11 @@ TEST_F(DeviceConvolutions, AreOneGraphWithTheKernelsAroundThem) {
 } -> (p, s))");
   const std::string log = folder_.path("graphs");
   options_.environment["WEFT_EMULATED_GRAPHS"] = log;
-  const CommandRun explained = run_weft({"explain", graph, "--target", target_});
+  const CommandRun explained =
+      run_weft({"explain", graph, "--target", target_, "--compositions", "leaf"});
   EXPECT_THAT(explained.out, HasSubstr("1 library calls")) << explained.err;
-  const CommandRun run = run_weft({"run", graph, "--target", target_, "--no-cache"}, options_);
+  const CommandRun run = run_weft(
+      {"run", graph, "--target", target_, "--compositions", "leaf", "--no-cache"}, options_);
   ASSERT_EQ(run.exit_code, 0) << run.err;
   std::ifstream written(log);
   std::vector<int> operations{std::istream_iterator<int>(written), {}};

@@ -121,7 +121,8 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
                                 const Request& request, const std::string& prefix,
                                 KernelsByKey& kernels) {
   const Planner& planner = request.planner;
-  const CompositionKinds allowed = request.kinds.value_or(planner.compositions);
+  const CompositionKinds allowed =
+      request.kinds.value_or(target.is_gpu() ? planner.compositions_of_gpus : planner.compositions);
   if (planner.alternatives.empty()) {
     KnownGroups known(program, target, request.cancel, request.compute_as_calls);
     WEFT_ASSIGN_OR_RETURN(Partition parts,

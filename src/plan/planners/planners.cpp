@@ -63,13 +63,16 @@ constexpr Planner kPlanners[] = {
     {.name = "best",
      .help = "of the plans of the others the one that is predicted to take least",
      .alternatives = kAlternatives,
+     .compositions_of_gpus = kLeavesAndBlocks,
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
     {.name = "auto",
-     .help = "the best of those that plan in milliseconds: as greedy, on CPUs with chains of "
-             "contractions where what lies between does not stay in the caches",
+     .help =
+         "the best of those that plan in milliseconds: as greedy, on GPUs with blocks of stages, "
+         "on CPUs with chains of contractions where what lies between does not stay in the caches",
      .partition = partition_auto,
+     .compositions_of_gpus = kLeavesAndBlocks,
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},

@@ -27,6 +27,7 @@ struct Planner {
   std::span<const Alternative> alternatives = {};
   /// Tried where the options name none.
   CompositionKinds compositions = {.leaf = true};
+  CompositionKinds compositions_of_gpus = {.leaf = true};
   /// Products of one input become one before the program is planned (expr: merge_products).
   bool merges_products = false;
   /// Where merged products raise the peak of the arena above that of no fusion at all, the program
