@@ -22,9 +22,10 @@ import re
 CASE, SECTION = "======== ", "==== "
 NAME = r'(?:"(?:[^"\\]|\\.)*"|[A-Za-z_][A-Za-z0-9_./]*)'
 LEAF = r"leaf\([^)]*\)"
+ONE = rf"(?:{LEAF}|[a-z]+\([^)]*\) \{{(?:[^{{}}]|\{{[^{{}}]*\}})*\}})"  # or of stages, each a leaf
 KERNEL = re.compile(
     rf" *kernel (?P<name>{NAME}) (?P<kind>compute|memory) (?P<template>{NAME})"
-    rf"(?: by (?P<composition>{LEAF}|pack \{{(?:;? {LEAF})+ \}}))?"
+    rf"(?: by (?P<composition>{ONE}|pack \{{(?:;? {ONE})+ \}}))?"
     rf"(?: because (?P<because>{NAME}))?: (?P<group>.*)"
 )
 NUMBER = re.compile(r"^((?:[A-Za-z_]+\d+\.(?:\d+\.)?)*)k\d+_")
