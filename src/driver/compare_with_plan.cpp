@@ -51,4 +51,22 @@ Result<std::string> compare_planners(const Compilation& c) {
   return out;
 }
 
+Result<std::string> optimality_text(const Compilation& c) {
+  CompileOptions options = options_for_plan(c);
+  options.planner = "ilp";
+  WEFT_ASSIGN_OR_RETURN(const auto made, compile_model(c.source, options));
+  const auto line = [](const Compilation& of) {
+    const PlanTotals t = totals_of(of);
+    return fmt::format("{:<8} {} kernels, predicted {:.1f} us", of.plan.planner,
+                       t.compute_kernels + t.memory_kernels + t.library_calls, t.predicted_us);
+  };
+  const Optimality& found = made->plan.optimality;
+  const double gap =
+      found.bound_us > 0 ? 100 * (found.bound_us - found.gain_us) / found.bound_us : 0;
+  return fmt::format(
+      "{}\n{}; its patterns gain {:.1f} us by their own count, no others more than "
+      "{:.1f} us: gap {:.2f}%\n",
+      line(c), line(*made), found.gain_us, found.bound_us, gap);
+}
+
 }  // namespace weft

@@ -14,4 +14,9 @@ Result<PlanComparison> compare_with_plan(const Compilation& now, const std::stri
 /// What each planner would make of the model, a line each.
 Result<std::string> compare_planners(const Compilation& c);
 
+/// The plan's predicted time beside that of `ilp`, what the patterns gain which that selects, the
+/// bound that no other selection exceeds, and the gap between (FusionStitching 2019 §4.1). Error
+/// (kMissingDevice): there is no solver.
+Result<std::string> optimality_text(const Compilation& c);
+
 }  // namespace weft

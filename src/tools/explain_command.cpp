@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "driver/compare_with_plan.h"
@@ -9,6 +10,7 @@
 #include "driver/explain/edge_verdicts.h"
 #include "driver/explain/explain_json.h"
 #include "driver/explain/explain_text.h"
+#include "driver/explain/verdict_together.h"
 #include "driver/page/page.h"
 #include "driver/page_of_model.h"
 #include "driver/passes.h"
@@ -33,6 +35,7 @@ struct ExplainCommand {
   bool compares = false;
   std::string compare_with;  ///< a plan's file; empty: each planner
   bool compute_as_calls = false;
+  bool optimal = false;
 };
 
 /// The page into the file of --html.
@@ -55,17 +58,32 @@ Result<std::pair<std::string, std::string>> edge_asked_for(const std::string& pa
   return std::pair(pair.substr(0, comma), pair.substr(comma + 1));
 }
 
-/// Of the edge between the two names of --why; `explanation` is a compilation's or JSON.
-template <typename Explanation>
-Status why(const Explanation& explanation, const std::string& pair) {
+void print_verdict(const std::string& from, const std::string& to, const EdgeVerdict& v) {
+  fmt::print("{} -> {}: {}{}{}\n", printable(from), printable(to), v.verdict,
+             v.reason.empty() ? "" : ": ", printable(v.reason));
+  for (const std::string& note : v.notes) fmt::print("  {}\n", printable(note));
+}
+
+/// Of the two nodes of --why: the edge between them, and what one kernel of both would be.
+Status why(const Explained& c, const std::string& pair) {
+  WEFT_ASSIGN_OR_RETURN(const auto names, edge_asked_for(pair));
+  const auto& [from, to] = names;
+  const std::vector<EdgeVerdict> edges = edge_verdicts(c, from, to);
+  for (const EdgeVerdict& v : edges) print_verdict(from, to, v);
+  if (std::ranges::any_of(edges, [](const EdgeVerdict& v) { return v.verdict == "fused"; }))
+    return {};
+  WEFT_ASSIGN_OR_RETURN(const EdgeVerdict together, verdict_together(c, from, to));
+  print_verdict(from, to, together);
+  return {};
+}
+
+/// The same of an artefact, which knows the edges.
+Status why_of_artefact(const std::string& explanation_json, const std::string& pair) {
   WEFT_ASSIGN_OR_RETURN(const auto names, edge_asked_for(pair));
   const auto& [from, to] = names;
   WEFT_ASSIGN_OR_RETURN(const std::vector<EdgeVerdict> verdicts,
-                        edge_verdicts(explanation, from, to));
-  for (const EdgeVerdict& v : verdicts) {
-    fmt::print("{} -> {}: {}{}{}\n", printable(from), printable(to), v.verdict,
-               v.reason.empty() ? "" : ": ", printable(v.reason));
-  }
+                        edge_verdicts(explanation_json, from, to));
+  for (const EdgeVerdict& v : verdicts) print_verdict(from, to, v);
   return {};
 }
 
@@ -86,7 +104,7 @@ Status explain_artefact(const ExplainCommand& o) {
     if (!explanations.back().is_object())
       return invalid_input("'" + o.model.model + "': its explanation does not parse");
   }
-  if (!o.why.empty()) return why(programs.front().explanation_json, o.why);
+  if (!o.why.empty()) return why_of_artefact(programs.front().explanation_json, o.why);
   if (!o.json) return {};
   // One object whatever the file holds: programs for other targets or shapes stand inside it.
   nlohmann::ordered_json first = std::move(explanations.front());
@@ -123,6 +141,7 @@ Status explain(const ExplainCommand& o) {
     if (!o.candidates.empty())
       return invalid_input("--candidates needs the model: an artefact holds what was chosen");
     if (o.compares) return invalid_input("--compare needs the model: an artefact holds one plan");
+    if (o.optimal) return invalid_input("--optimal needs the model: an artefact holds one plan");
     return explain_artefact(o);
   }
   WEFT_ASSIGN_OR_RETURN(const ModelRequest request, model_request(o.model));
@@ -142,6 +161,11 @@ Status explain(const ExplainCommand& o) {
     fmt::print("{}", printable(text));
     return {};
   }
+  if (o.optimal) {
+    WEFT_ASSIGN_OR_RETURN(const std::string text, optimality_text(*c));
+    fmt::print("{}", text);
+    return {};
+  }
   if (o.json) {
     fmt::print("{}\n", explain_json(explained(*c)));
     return {};
@@ -159,7 +183,9 @@ void add_explain_command(CLI::App& app, Status& status) {
       "explain", "The plan: kernels, what is in each, why the edges between them were cut");
   add_model_options(*command, o->model);
   command->add_flag("--json", o->json, "One JSON object on stdout");
-  command->add_option("--why", o->why, "A,B: the verdict on the edge between two nodes");
+  command->add_option("--why", o->why,
+                      "A,B: the verdict on two nodes, with times apart and together, and what "
+                      "would change it");
   command->add_option("--candidates", o->candidates,
                       "KERNEL: what was considered for a kernel (its name or number), with "
                       "predictions, and why each lost");
@@ -174,6 +200,9 @@ void add_explain_command(CLI::App& app, Status& status) {
           "plan (of `dump --stage plan`), kernel by kernel")
       ->type_name("[FILE.plan]")
       ->expected(0, 1);
+  command->add_flag("--optimal", o->optimal,
+                    "How good the plan is: its predicted time beside that of the integer program's "
+                    "patterns, what these gain, and the bound that no others exceed");
   command->add_flag("--compute-as-calls", o->compute_as_calls,
                     "Count every product and convolution as a library call of its own, which "
                     "nothing joins: the kernels that memory bounds, as the papers count them");

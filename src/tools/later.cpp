@@ -15,7 +15,6 @@ struct LaterOption {
   std::string_view commands;  ///< that will have it
 };
 constexpr LaterOption kOptions[] = {
-    {"--optimal", "explain"},
     {"--async", "run"},
 };
 
