@@ -1,5 +1,6 @@
 #include "plan/planners/planners.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,10 +19,12 @@ TEST(Planners, EachIsFoundByItsNameAndSaysWhatItDoes) {
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_EQ(*found, &planner);
     EXPECT_EQ(planner.partition == nullptr, !planner.alternatives.empty());
-    for (const Alternative& a : planner.alternatives) {
-      const auto other = find_planner(a.planner);
-      ASSERT_TRUE(other.ok()) << other.error().message;
-      EXPECT_NE((*other)->partition, nullptr);
+    for (const auto& alternatives : {planner.alternatives, planner.alternatives_of_gpus}) {
+      for (const Alternative& a : alternatives) {
+        const auto other = find_planner(a.planner);
+        ASSERT_TRUE(other.ok()) << other.error().message;
+        EXPECT_NE((*other)->partition, nullptr);
+      }
     }
     EXPECT_FALSE(planner.help.empty());
     EXPECT_THAT(planner_names(), HasSubstr(std::string(planner.name)));
@@ -50,6 +53,36 @@ TEST(Planners, BestIsNeverPredictedToBeSlowerThanAnother) {
       }
     }
   }
+}
+
+/// Two recurrences of gated steps, of which the last step of one and the first of the other are
+/// read together.
+std::string two_recurrences(int steps) {
+  std::string text = "(x: f32[128,256], w: f32[256,512]) {\n", ends;
+  for (const char chain : {'f', 'b'}) {
+    std::string state = "x";
+    for (int t = 0; t < steps; ++t) {
+      text += fmt::format(
+          R"(  p{0} = dot_general {1}, w, lhs_contract={{1}}, rhs_contract={{0}} : f32[128,512]
+  i{0} = slice p{0}, start={{0,0}}, step={{1,1}} : f32[128,256]
+  j{0} = slice p{0}, start={{0,256}}, step={{1,1}} : f32[128,256]
+  a{0} = tanh i{0} : f32[128,256]
+  g{0} = sigmoid j{0} : f32[128,256]
+  h{0} = mul a{0}, g{0} : f32[128,256]
+)",
+          chain + std::to_string(t), state);
+      state = fmt::format("h{}{}", chain, t);
+    }
+    ends += state + (chain == 'f' ? ", " : "");
+  }
+  return text + fmt::format("  y = concat hf{}, hb0, axis=1 : f32[128,512]\n}} -> (y, {})",
+                            steps - 1, ends);
+}
+
+TEST(Planners, AutoIsNoSlowerWithBlocksThanWithout) {
+  const TensorProgram p = expressed(two_recurrences(6));
+  const Target a100 = *find_target("a100-40gb");
+  EXPECT_LE(predicted_us(plan_of(p, a100, "auto")), predicted_us(plan_of(p, a100, "greedy")));
 }
 
 /// Two products that one launch could hold, one with the tanh behind it.

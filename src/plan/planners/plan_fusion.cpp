@@ -78,13 +78,17 @@ class Comparison {
     if (program_.steps.size() > alternative.most_steps) return {};
     WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(alternative.planner));
     WEFT_ASSIGN_OR_RETURN(Partition parts, planner->partition({program_, target_, kinds, known_}));
-    if (!is_new(*planner, parts) || is_far_behind(parts)) return {};
+    if (!is_new(*planner, parts)) return {};
+    const double apart_us = by_cost(parts);
+    if (best_ && apart_us > (planner->packs_launches ? kFarUnpacked : kFar) * best_apart_us_)
+      return {};
     WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
                           plan_of_partition(program_, target_, *planner, std::move(parts), prefix_,
                                             known_, kernels_));
     const double us = predicted_us(plan);
     if (best_ && us >= best_us_) return {};
     best_us_ = us;
+    best_apart_us_ = apart_us;
     best_ = std::move(plan);
     return {};
   }
@@ -92,17 +96,19 @@ class Comparison {
   FusionPlan best() && { return std::move(*best_); }
 
  private:
+  static constexpr double kFar = 1.25, kFarUnpacked = 2.5;  ///< shared launches can halve a plan's
+
   bool is_new(const Planner& planner, const Partition& parts) {
     std::vector<std::vector<ExprId>> groups;
     for (const Group& g : parts.groups) groups.push_back(g.exprs);
     return built_.emplace(planner.packs_launches, std::move(groups)).second;
   }
 
-  bool is_far_behind(const Partition& parts) const {
-    constexpr double kFar = 1.25;
+  /// By traffic and launches alone, before any launch is shared.
+  double by_cost(const Partition& parts) const {
     double us = 0;
     for (const Group& g : parts.groups) us += cost_.estimate(g.exprs, g.outputs).microseconds;
-    return best_ && us > kFar * best_us_;
+    return us;
   }
 
   const TensorProgram& program_;
@@ -113,7 +119,7 @@ class Comparison {
   CostModel cost_;
   std::set<std::pair<bool, std::vector<std::vector<ExprId>>>> built_;
   std::optional<FusionPlan> best_;
-  double best_us_ = 0;
+  double best_us_ = 0, best_apart_us_ = 0;
 };
 
 /// The kernels of one program, without the regions.
@@ -123,7 +129,9 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
   const Planner& planner = request.planner;
   const CompositionKinds allowed =
       request.kinds.value_or(target.is_gpu() ? planner.compositions_of_gpus : planner.compositions);
-  if (planner.alternatives.empty()) {
+  const std::span<const Alternative> alternatives =
+      target.is_gpu() ? planner.alternatives_of_gpus : planner.alternatives;
+  if (alternatives.empty()) {
     KnownGroups known(program, target, request.cancel, request.compute_as_calls);
     WEFT_ASSIGN_OR_RETURN(Partition parts,
                           planner.partition({program, target, allowed, known, request.parameters}));
@@ -131,7 +139,7 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
   }
   Comparison comparison(program, target, prefix, kernels, request);
   std::set<std::tuple<std::string_view, bool, bool>> added;
-  for (const Alternative& a : planner.alternatives) {
+  for (const Alternative& a : alternatives) {
     const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,
                                    .block = a.compositions.block && allowed.block};
     if (added.emplace(a.planner, both.leaf, both.block).second)

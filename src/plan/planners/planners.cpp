@@ -24,6 +24,13 @@ constexpr Alternative kAlternatives[] = {
     {.planner = "none", .compositions = kLeaves},
 };
 
+/// A block that joins two independent chains is quicker than its parts, and makes one chain wait
+/// for the other: their launches are no longer shared. Only whole plans show that.
+constexpr Alternative kWithAndWithoutBlocks[] = {
+    {.planner = "auto", .compositions = kLeavesAndBlocks},
+    {.planner = "auto", .compositions = kLeaves},
+};
+
 constexpr Planner kPlanners[] = {
     {.name = "none", .help = "every expression a kernel of its own", .partition = partition_none},
     {.name = "xla",
@@ -63,6 +70,7 @@ constexpr Planner kPlanners[] = {
     {.name = "best",
      .help = "of the plans of the others the one that is predicted to take least",
      .alternatives = kAlternatives,
+     .alternatives_of_gpus = kAlternatives,
      .compositions_of_gpus = kLeavesAndBlocks,
      .merges_products = true,
      .unmerges_for_arena = true,
@@ -72,6 +80,7 @@ constexpr Planner kPlanners[] = {
          "the best of those that plan in milliseconds: as greedy, on GPUs with blocks of stages, "
          "on CPUs with chains of contractions where what lies between does not stay in the caches",
      .partition = partition_auto,
+     .alternatives_of_gpus = kWithAndWithoutBlocks,
      .compositions_of_gpus = kLeavesAndBlocks,
      .merges_products = true,
      .unmerges_for_arena = true,

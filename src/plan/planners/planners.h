@@ -25,6 +25,7 @@ struct Planner {
   /// Instead of a partition of its own: plans of others, of which the one that is predicted to take
   /// least is taken, for each program and region.
   std::span<const Alternative> alternatives = {};
+  std::span<const Alternative> alternatives_of_gpus = {};  ///< the same where the target is a GPU
   /// Tried where the options name none.
   CompositionKinds compositions = {.leaf = true};
   CompositionKinds compositions_of_gpus = {.leaf = true};
