@@ -19,10 +19,24 @@ void leave_calls_alone(Program& program) {
   }
 }
 
+/// Code for all that processors of the target's kind may have beyond its x86-64 level, where the
+/// model has a use for that, and for the level.
+Status compile_for_cpu(const std::string& path, CompileOptions options, const Target& device,
+                       bool fallback, std::vector<CompiledModel>* models) {
+  const Target level = portable(device);
+  options.device = beyond_level(level);
+  WEFT_ASSIGN_OR_RETURN(models->emplace_back(), load_or_compile(path, options));
+  if (!fallback || models->back().program.required_features == code_features(level)) return {};
+  options.device = level;
+  WEFT_ASSIGN_OR_RETURN(models->emplace_back(), load_or_compile(path, options));
+  return {};
+}
+
 Status compile_for(const std::string& path, CompileOptions options, const Target& device,
                    bool fallback, std::vector<CompiledModel>* models) {
+  if (!device.is_gpu()) return compile_for_cpu(path, options, device, fallback, models);
   options.device = device;
-  options.device_code = device.is_gpu();
+  options.device_code = true;
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(path, options));
   if (!fallback) leave_calls_alone(model.program);
   const bool has_barriers = std::ranges::any_of(
@@ -42,9 +56,10 @@ Result<std::vector<CompiledModel>> compile_for_targets(const ModelRequest& reque
                          "' has no artefact; use cpu or a GPU of `weft targets`");
   std::vector<CompiledModel> models;
   if (request.target == "cpu") {
-    CompileOptions options = request.options;
-    options.device = portable(host_cpu_target(options.threads, options.max_vector_bytes));
-    WEFT_ASSIGN_OR_RETURN(models.emplace_back(), load_or_compile(request.model, options));
+    const CompileOptions& options = request.options;
+    WEFT_RETURN_IF_ERROR(compile_for(request.model, options,
+                                     host_cpu_target(options.threads, options.max_vector_bytes),
+                                     fallback, &models));
     return models;
   }
   WEFT_ASSIGN_OR_RETURN(const std::vector<Target> devices, targets_by_names(request.target));

@@ -65,9 +65,8 @@ Result<Target> target_of_device(const CudaDevice::Properties& device) {
   return chosen;
 }
 
-namespace {
-
-Status check_cpu(const Target& target) {
+Status check_runs_here(const Target& target) {
+  if (target.is_gpu()) return {};
   const std::vector<std::string> missing = missing_features(target.features);
   if (missing.empty()) return {};
   return Error{
@@ -77,15 +76,20 @@ Status check_cpu(const Target& target) {
                   target.name, fmt::join(missing, ", "))};
 }
 
+namespace {
+
+/// Where code for it is made but not run.
+Result<Target> described_target(const std::string& name) {
+  if (name != "cuda") return find_target(name);
+  WEFT_ASSIGN_OR_RETURN(const auto device, open_cuda_device());
+  return target_of_device(device->properties());
+}
+
 }  // namespace
 
 Result<Target> target_by_name(const std::string& name) {
-  if (name == "cuda") {
-    WEFT_ASSIGN_OR_RETURN(const auto device, open_cuda_device());
-    return target_of_device(device->properties());
-  }
-  WEFT_ASSIGN_OR_RETURN(Target target, find_target(name));
-  if (!target.is_gpu()) WEFT_RETURN_IF_ERROR(check_cpu(target));
+  WEFT_ASSIGN_OR_RETURN(Target target, described_target(name));
+  WEFT_RETURN_IF_ERROR(check_runs_here(target));
   return target;
 }
 
@@ -106,7 +110,7 @@ std::vector<std::string> parts_of(const std::string& names) {
 Result<std::vector<Target>> targets_by_names(const std::string& names) {
   std::vector<Target> targets;
   for (const std::string& name : parts_of(names)) {
-    WEFT_ASSIGN_OR_RETURN(targets.emplace_back(), target_by_name(name));
+    WEFT_ASSIGN_OR_RETURN(targets.emplace_back(), described_target(name));
   }
   return targets;
 }

@@ -20,7 +20,10 @@ Result<Target> target_of_device(const CudaDevice::Properties& device);
 /// for a CPU is made for the one that is here, its description says how fast it is.
 Result<Target> target_by_name(const std::string& name);
 
-/// The same of several, NAME,NAME.
+/// kMissingDevice for a CPU with features that this one lacks.
+Status check_runs_here(const Target& target);
+
+/// The same of several, NAME,NAME, to make code for them: CPUs of any kind, too.
 Result<std::vector<Target>> targets_by_names(const std::string& names);
 
 /// Whether the names are of targets that are known: cpu, interp or simt alone, else as

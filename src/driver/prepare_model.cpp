@@ -136,6 +136,7 @@ Result<CompileOptions> options_for_target(const ModelRequest& request) {
                         targets_by_names(request.target == "simt" ? kEmulated : request.target));
   if (devices.size() != 1)
     return invalid_input("--target " + request.target + ": one target; only compile takes several");
+  WEFT_RETURN_IF_ERROR(check_runs_here(devices.front()));
   options.device = std::move(devices.front());
   return options;
 }

@@ -206,6 +206,39 @@ Result<std::vector<Program>> assemble(ProgramArchive archive,
   return programs;
 }
 
+bool same_inputs(const Program& a, const Program& b) {
+  return std::ranges::equal(a.inputs, b.inputs, [](const ProgramIo& x, const ProgramIo& y) {
+    return x.name == y.name && x.shape == y.shape;
+  });
+}
+
+/// Of programs for the same target kind and shapes the one that this processor runs and that uses
+/// most of what it has.
+Result<std::vector<Program>> best_for_processor(std::vector<Program> programs,
+                                                std::span<const std::string> features) {
+  std::vector<Program> best;
+  std::vector<Program> refused;
+  for (Program& program : programs) {
+    if (!check_features(program, features).ok()) {
+      refused.push_back(std::move(program));
+      continue;
+    }
+    const auto rival = std::ranges::find_if(best, [&](const Program& other) {
+      return program.arch.empty() && other.arch.empty() && same_inputs(program, other);
+    });
+    if (rival == best.end())
+      best.push_back(std::move(program));
+    else if (program.required_features.size() > rival->required_features.size())
+      *rival = std::move(program);
+  }
+  for (const Program& program : refused) {
+    const bool served = std::ranges::any_of(
+        best, [&](const Program& other) { return same_inputs(program, other); });
+    if (!served) return check_features(program, features).error();
+  }
+  return best;
+}
+
 }  // namespace
 
 bool is_artefact(std::span<const std::byte> start) {
@@ -280,10 +313,8 @@ Result<std::vector<Program>> parse_artefact(const std::shared_ptr<const void>& o
   if (archive->entries.empty()) return damaged(name, "it holds no program");
   Result<std::vector<Program>> programs = assemble(std::move(*archive), tensors);
   if (!programs.ok()) return damaged(name, programs.error().message);
-  for (const Program& program : *programs) {
-    if (!options.any_features) WEFT_RETURN_IF_ERROR(check_features(program, features));
-  }
-  return programs;
+  if (options.any_features) return programs;
+  return best_for_processor(std::move(*programs), features);
 }
 
 Status check_features(const Program& program, std::span<const std::string> features) {

@@ -20,7 +20,8 @@ namespace weft {
 ///     programs    program_codec.h
 ///     constants   each at a multiple of 64, used in place from the mapped file
 ///
-/// It may hold several programs of one model, for different shapes of the inputs.
+/// It may hold several programs of one model, for different shapes of the inputs and for processors
+/// with and without some features.
 inline constexpr uint32_t kArtefactVersion = 5;
 
 /// Whether a file that starts with these bytes claims to be an artefact.
@@ -39,7 +40,8 @@ struct ArtefactOptions {
   bool any_features = false;
 };
 
-/// The programs of a file, verified; their constants are views of the mapped file.
+/// The programs of a file, verified; their constants are views of the mapped file. Of several for
+/// the same shapes the one that uses most of the processor's features, and none that needs others.
 ///
 /// `features` are those of the processor, as in Target::features, sorted. Errors: kInvalidInput for
 /// a file that is no artefact, of another version, truncated or damaged; kMissingDevice when the

@@ -39,10 +39,12 @@ void add_compile_command(CLI::App& app, Status& status) {
   CLI::App* command = app.add_subcommand("compile", "Write a self-contained artefact");
   add_model_options(*command, o->model);
   command->add_option("-o,--output", o->output, "FILE.weft")->required();
-  command->add_flag("--no-fallback", o->no_fallback,
-                    "For GPUs: leave out the variant without barriers of the grid, which devices "
-                    "with fewer multiprocessors run, and the kernels that do the work of library "
-                    "calls where the library is missing");
+  command->add_flag(
+      "--no-fallback", o->no_fallback,
+      "For GPUs: leave out the variant without barriers of the grid, which devices "
+      "with fewer multiprocessors run, and the kernels that do the work of library "
+      "calls where the library is missing. For CPUs: leave out the code for processors "
+      "that cannot multiply bytes or bfloat16, where the other multiplies them");
   command->callback([o, &status] { status = compile(*o); });
 }
 

@@ -190,6 +190,32 @@ TEST_F(Artefact, MissingFeaturesAreNamed) {
             "compile the model again on this machine");
 }
 
+TEST_F(Artefact, OfSeveralProgramsTheOneThatUsesMostOfTheProcessorIsLoaded) {
+  Program level = rich(4).program, more = level, most = level, other_shape = rich(64).program;
+  level.required_features = {"avx2"};
+  more.required_features = {"avx2", "fma"};
+  most.required_features = {"avx2", "avxvnni", "fma"};
+  const Program* orders[][4] = {{&level, &most, &more, &other_shape},
+                                {&more, &other_shape, &level, &most}};
+  for (const auto& programs : orders) {
+    ASSERT_TRUE(save_artefact(path(), programs).ok());
+    const auto loaded = load(path());
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    ASSERT_EQ(loaded->size(), 2u);
+    for (const Program& program : *loaded) {
+      const bool is_small = program.inputs[0].shape == Shape{3, 4};
+      EXPECT_EQ(program.required_features,
+                is_small ? more.required_features : other_shape.required_features);
+    }
+    ArtefactOptions all;
+    all.any_features = true;
+    EXPECT_EQ(load_artefact(path(), {}, all)->size(), 4u);
+  }
+  other_shape.required_features = {"amx-bf16"};  // the only one of its shapes
+  ASSERT_TRUE(save_artefact(path(), orders[0]).ok());
+  EXPECT_THAT(load(path()).error().message, HasSubstr("lacks: amx-bf16"));
+}
+
 TEST_F(Artefact, OtherFilesAreRefused) {
   EXPECT_THAT(error_of({}), HasSubstr("is not a weft artefact"));
   EXPECT_THAT(error_of(Bytes(200, std::byte{'x'})), HasSubstr("is not a weft artefact"));
@@ -342,7 +368,8 @@ TEST_F(Artefact, FullDiskLeavesTheOldFile) {
   const Program* programs[] = {&program};
   write(path(), Bytes(3, std::byte{'o'}));
   // A limit on the size of files stands in for the disk.
-  struct rlimit before{}, limit{};
+  struct rlimit before {
+  }, limit{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   limit = before;
   limit.rlim_cur = 1000;

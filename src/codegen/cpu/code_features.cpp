@@ -33,6 +33,12 @@ void collect_uses(const KernelFunction& kernel, const KernelBlock& block, Uses* 
   }
 }
 
+void leave_out_unused(const Uses& uses, std::vector<std::string>* features) {
+  if (!uses.dots.contains(DType::kI32)) std::erase_if(*features, is_of_bytes);
+  if (!uses.dots.contains(DType::kF32)) std::erase(*features, kOfBFloats);
+  if (!uses.byte_gathers) std::erase(*features, kOfTables);
+}
+
 }  // namespace
 
 std::vector<std::string> code_features(const Target& target) {
@@ -48,6 +54,13 @@ std::vector<std::string> code_features(const Target& target) {
   return used;
 }
 
+Target target_of_kernel(const KernelFunction& kernel, Target target) {
+  Uses uses;
+  for (const KernelPhase& phase : kernel.phases) collect_uses(kernel, phase.body, &uses);
+  leave_out_unused(uses, &target.features);
+  return target;
+}
+
 std::vector<std::string> required_features(const Target& target,
                                            const std::vector<const KernelFunction*>& kernels) {
   std::vector<std::string> features = code_features(target);
@@ -55,9 +68,7 @@ std::vector<std::string> required_features(const Target& target,
   for (const KernelFunction* kernel : kernels) {
     for (const KernelPhase& phase : kernel->phases) collect_uses(*kernel, phase.body, &uses);
   }
-  if (!uses.dots.contains(DType::kI32)) std::erase_if(features, is_of_bytes);
-  if (!uses.dots.contains(DType::kF32)) std::erase(features, kOfBFloats);
-  if (!uses.byte_gathers) std::erase(features, kOfTables);
+  leave_out_unused(uses, &features);
   return features;
 }
 
@@ -65,6 +76,22 @@ Target portable(Target target) {
   std::erase_if(target.features, is_of_bytes);
   std::erase(target.features, kOfBFloats);
   std::erase(target.features, kOfTables);
+  return target;
+}
+
+Target beyond_level(Target target) {
+  const auto has = [&](std::string_view feature) {
+    return std::ranges::find(target.features, feature) != target.features.end();
+  };
+  std::vector<std::string_view> more;
+  if (has("avx512f"))
+    more = {"avx512vnni", kOfBFloats, kOfTables};
+  else if (has("avx2"))
+    more = {"avxvnni"};
+  for (const std::string_view feature : more) {
+    if (!has(feature)) target.features.emplace_back(feature);
+  }
+  std::ranges::sort(target.features);
   return target;
 }
 

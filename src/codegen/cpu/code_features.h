@@ -13,6 +13,10 @@ namespace weft {
 /// them (other instruction sets, hints) stays unused.
 std::vector<std::string> code_features(const Target& target);
 
+/// The target without those beyond the x86-64 levels that no instruction of the kernel is for: code
+/// for that is the same for processors that differ in them.
+Target target_of_kernel(const KernelFunction& kernel, Target target);
+
 /// Those that the code of the kernels needs: the level's, and others where a kernel has
 /// instructions for which they are used.
 std::vector<std::string> required_features(const Target& target,
@@ -21,5 +25,9 @@ std::vector<std::string> required_features(const Target& target,
 /// The target without features beyond the x86-64 levels: code for it runs on every machine of the
 /// level.
 Target portable(Target target);
+
+/// The target with all the features beyond the x86-64 levels that code for vectors of its kind can
+/// use.
+Target beyond_level(Target target);
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <llvm/Config/llvm-config.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include "codegen/cpu/code_features.h"
 #include "codegen/cpu/emit_kernel.h"
 #include "codegen/cpu/flatten_object.h"
 #include "codegen/cpu/machine.h"
@@ -27,7 +28,8 @@ std::string cpu_codegen_version() {
   return "LLVM " LLVM_VERSION_STRING ", generator " + std::to_string(kGeneratorVersion);
 }
 
-Result<KernelImage> compile_kernel(const KernelFunction& kernel, const Target& target) {
+Result<KernelImage> compile_kernel(const KernelFunction& kernel, const Target& for_target) {
+  const Target target = target_of_kernel(kernel, for_target);
   WEFT_ASSIGN_OR_RETURN(const auto machine, cpu::make_machine(target));
   llvm::LLVMContext context;  // outlives the module
   const auto module = cpu::emit_kernel(context, kernel, target);
@@ -48,8 +50,9 @@ Result<KernelImage> compile_kernel(const KernelFunction& kernel, const Target& t
   return image;
 }
 
-Result<std::string> kernel_code_text(const KernelFunction& kernel, const Target& target,
+Result<std::string> kernel_code_text(const KernelFunction& kernel, const Target& for_target,
                                      CodeText form) {
+  const Target target = target_of_kernel(kernel, for_target);
   WEFT_ASSIGN_OR_RETURN(const auto machine, cpu::make_machine(target));
   llvm::LLVMContext context;
   const auto module = cpu::emit_kernel(context, kernel, target);

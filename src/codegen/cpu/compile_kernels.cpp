@@ -82,7 +82,8 @@ Hash128 kernel_cache_key(const KernelFunction& kernel, const Target& target) {
   hasher.add_text(cpu_codegen_version());
   hasher.add_text(target.cpu);
   hasher.add_value(static_cast<uint64_t>(target.vector_bytes));
-  for (const std::string& feature : code_features(target)) hasher.add_text(feature);
+  for (const std::string& feature : code_features(target_of_kernel(kernel, target)))
+    hasher.add_text(feature);
   return hasher.digest128();
 }
 
