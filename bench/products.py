@@ -3,7 +3,8 @@
     bench/products [CASE...] [--threads 2] [--turns 5] [--target x86-64-v3]
 
 Cases are products 128x768x3072 and 1x768x3072 with a bias, and convolutions of ResNet-50, 3x3 of 128 channels at
-28x28 and 1x1 of 256 to 1024 channels at 14x14. In bytes a model is QuantizeLinear and DequantizeLinear around the
+28x28 and 1x1 of 256 to 1024 channels at 14x14; of the latter also four with their relu one after another (to 1024 and
+back, twice), as they stand in a model, where the ends weigh less. In bytes a model is QuantizeLinear and DequantizeLinear around the
 operator, as onnxruntime's quantiser writes it: activations u8 per tensor, weights i8 per channel.
 
 Each turn runs every engine after the other; figures are minima over turns, in milliseconds. "ratio" is weft's float32
@@ -28,19 +29,24 @@ ROOT = Path(__file__).resolve().parent.parent
 WEFT = ROOT / "build/release/weft"
 
 
-class Product:
-    def __init__(self, shape, weights, **attributes):
+class Products:
+    """One operator behind the other, each with a bias, all but a single one with relu."""
+
+    def __init__(self, shape, *weights, **attributes):
         self.shape, self.weights, self.attributes = shape, weights, attributes
 
-    def columns(self):
-        return self.weights[0] if self.attributes else self.weights[1]
+    def columns(self, weights):
+        return weights[0] if self.attributes else weights[1]
 
 
 CASES = {
-    "128x768x3072": Product((128, 768), (768, 3072)),
-    "1x768x3072": Product((1, 768), (768, 3072)),
-    "conv 3x3 128": Product((1, 128, 28, 28), (128, 128, 3, 3), kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
-    "conv 1x1 256-1024": Product((1, 256, 14, 14), (1024, 256, 1, 1), kernel_shape=[1, 1]),
+    "128x768x3072": Products((128, 768), (768, 3072)),
+    "1x768x3072": Products((1, 768), (768, 3072)),
+    "conv 3x3 128": Products((1, 128, 28, 28), (128, 128, 3, 3), kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    "conv 1x1 256-1024": Products((1, 256, 14, 14), (1024, 256, 1, 1), kernel_shape=[1, 1]),
+    "four conv 1x1 256-1024-256": Products(
+        (1, 256, 14, 14), *[(1024, 256, 1, 1), (256, 1024, 1, 1)] * 2, kernel_shape=[1, 1]
+    ),
 }
 
 
@@ -60,22 +66,28 @@ def model_of(case, quantised, path):
         by = [constant(np.float32(scale)), constant(np.uint8(128))]
         return add("DequantizeLinear", [add("QuantizeLinear", [x, *by]), *by])
 
-    convolves, columns = bool(case.attributes), case.columns()
-    x = through_bytes("x", 0.03) if quantised else "x"
-    if quantised:
-        q = random.integers(-127, 128, case.weights).astype(np.int8)
+    def weights_of(shape, columns):
+        if not quantised:
+            return constant(random.standard_normal(shape).astype(np.float32) / 30)
+        q = random.integers(-127, 128, shape).astype(np.int8)
         scales = (random.random(columns).astype(np.float32) + 0.5) / 3000
         zeros = np.zeros(columns, np.int8)
-        w = add("DequantizeLinear", [constant(q), constant(scales), constant(zeros)], axis=0 if convolves else 1)
-    else:
-        w = constant(random.standard_normal(case.weights).astype(np.float32) / 30)
-    bias = constant(random.standard_normal(columns).astype(np.float32))
-    if convolves:
-        y = add("Conv", [x, w, bias], **case.attributes)
-    else:
-        y = add("Add", [add("MatMul", [x, w]), bias])
-    if quantised:
-        y = through_bytes(y, 0.05)
+        return add("DequantizeLinear", [constant(q), constant(scales), constant(zeros)], axis=0 if convolves else 1)
+
+    convolves = bool(case.attributes)
+    y = through_bytes("x", 0.03) if quantised else "x"
+    for shape in case.weights:
+        columns = case.columns(shape)
+        w = weights_of(shape, columns)
+        bias = constant(random.standard_normal(columns).astype(np.float32))
+        if convolves:
+            y = add("Conv", [y, w, bias], **case.attributes)
+        else:
+            y = add("Add", [add("MatMul", [y, w]), bias])
+        if len(case.weights) > 1:
+            y = add("Relu", [y])
+        if quantised:
+            y = through_bytes(y, 0.05)
     shape = [1, columns, *case.shape[2:]] if convolves else [case.shape[0], columns]
     graph = helper.make_graph(
         nodes,
