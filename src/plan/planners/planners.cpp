@@ -27,7 +27,7 @@ constexpr Alternative kAlternatives[] = {
 /// A block that joins two independent chains is quicker than its parts, and makes one chain wait
 /// for the other: their launches are no longer shared. Only whole plans show that.
 constexpr Alternative kWithAndWithoutBlocks[] = {
-    {.planner = "auto", .compositions = kLeavesAndBlocks},
+    {.planner = "auto", .compositions = kLeavesAndBlocks, .most_steps = kMostSteps},
     {.planner = "auto", .compositions = kLeaves},
 };
 
