@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "expr/constant_axes.h"
 #include "expr/new_tensors.h"
 #include "expr/read_composer.h"
 #include "expr/weight_sources.h"
@@ -106,22 +107,6 @@ bool join_reduced(TensorExpr* e, int v) {
   return true;
 }
 
-/// The extents of `index`'s variables where it counts through all of `extent` by them, most
-/// significant first; empty where it does not.
-std::vector<int> digits_of(const TensorExpr& e, const IndexExpr& index, int64_t extent) {
-  AffineForm form;
-  if (!as_affine(index, &form) || form.constant != 0) return {};
-  std::ranges::sort(form.terms, [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::vector<int> digits;
-  int64_t weight = extent;
-  for (const auto& [var, c] : form.terms) {
-    if (var >= kRuntimeIndexBase || c <= 0 || c * (e.range(var).hi + 1) != weight) return {};
-    weight = c;
-    digits.push_back(var);
-  }
-  return weight == 1 ? digits : std::vector<int>{};
-}
-
 /// Conversions of what was narrowed from int32 alone, by those of the int32.
 ScalarRef without_narrowing(const ScalarRef& s, const std::set<ScalarRef>& narrowed) {
   if (s->kind != Scalar::Kind::kApply || narrowed.contains(s)) return s;
@@ -185,7 +170,10 @@ ScalarRef with_float_differences(const ScalarRef& s) {
 class DecodeWeights {
  public:
   explicit DecodeWeights(TensorProgram& program)
-      : program_(program), sources_(program), new_tensors_(program) {}
+      : program_(program),
+        sources_(program),
+        new_tensors_(program),
+        constant_axes_(program, new_tensors_) {}
 
   bool run() {
     bool changed = false;
@@ -207,6 +195,7 @@ class DecodeWeights {
   TensorProgram& program_;
   WeightSources sources_;
   NewTensors new_tensors_;
+  ConstantAxes constant_axes_;
   std::map<std::pair<TensorId, size_t>, TensorId> packed_, unpacked_;  ///< by tensor and axis
 };
 
@@ -463,30 +452,7 @@ bool DecodeWeights::pack_one(TensorExpr* e) {
 void DecodeWeights::give_axes(TensorExpr* e) {
   e->body = rewrite(
       e->body, [](int id) { return IndexExpr::var(id); },
-      [&](const ScalarRef& read) -> ScalarRef {
-        const Tensor& t = tensor(read->symbol);
-        if (t.kind != Tensor::Kind::kConstant || !read->operands.empty()) return read;
-        Shape shape;
-        std::vector<IndexExpr> indices;
-        for (size_t d = 0; d < read->indices.size(); ++d) {
-          const std::vector<int> digits = digits_of(*e, read->indices[d], t.type.shape[d]);
-          if (digits.size() < 2) {
-            shape.push_back(t.type.shape[d]);
-            indices.push_back(read->indices[d]);
-            continue;
-          }
-          for (const int v : digits) {
-            shape.push_back(e->range(v).hi + 1);
-            indices.push_back(IndexExpr::var(v));
-          }
-        }
-        if (shape.size() == t.type.shape.size()) return read;
-        const HostTensor value = t.value.reshaped(shape);
-        const TensorId own =
-            new_tensors_.add(t.name + "_axes", {t.type.dtype, shape}, Tensor::Kind::kConstant);
-        program_.tensors.back().value = value;
-        return scalar_read(own, read->type, std::move(indices));
-      });
+      [&](const ScalarRef& read) { return constant_axes_.given(*e, read); });
 }
 
 }  // namespace

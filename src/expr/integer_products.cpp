@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "expr/constant_axes.h"
 #include "expr/new_tensors.h"
 
 namespace weft {
@@ -135,7 +136,8 @@ class IntegerProducts {
       : program_(program),
         made_by_(program.tensors.size(), -1),
         before_(program.steps.size()),
-        new_tensors_(program) {
+        new_tensors_(program),
+        constant_axes_(program, new_tensors_) {
     for (size_t x = 0; x < program.exprs.size(); ++x) {
       made_by_[static_cast<size_t>(program.exprs[x].output)] = static_cast<int>(x);
     }
@@ -187,6 +189,7 @@ class IntegerProducts {
   std::vector<std::vector<TensorProgram::Step>> before_;  ///< by step: what is made for it
   size_t step_ = 0;
   NewTensors new_tensors_;
+  ConstantAxes constant_axes_;
   std::map<TensorId, TensorId> moved_;                      ///< bytes of the other sign
   std::map<std::pair<TensorId, size_t>, TensorId> filled_;  ///< by tensor and axis
 };
@@ -500,6 +503,7 @@ bool IntegerProducts::take_apart(size_t expr) {
     return false;
   Factor q, w;
   if (!resolve(e, e.body->operands[0], &q) || !resolve(e, e.body->operands[1], &w)) return false;
+  for (Factor* f : {&q, &w}) f->value = constant_axes_.given(e, f->value);
   if (!is_weight(e, w)) std::swap(q, w);
   if (!is_weight(e, w) || tensor(q.value->symbol).kind == Tensor::Kind::kConstant) return false;
   std::optional<int> fillable;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "expr/express.h"
+#include "expr/leaves.h"
 #include "expr/read_composer.h"
 
 namespace weft {
@@ -417,6 +418,18 @@ class AxisSplitting {
     };
     const auto index_of = [&](int id) { return n.value[static_cast<size_t>(id)]; };
     e.body = rewrite(e.body, n.changed ? index_of : std::function<IndexExpr(int)>{}, read_of);
+    if (n.changed) simplify_index_values(e, n);
+  }
+
+  /// Indices that stand in the body as values, as those of padding and rolled axes that are
+  /// compared with a border.
+  static void simplify_index_values(TensorExpr& e, const NewAxes& n) {
+    std::vector<Leaf> leaves = leaves_of(e.body);
+    for (Leaf& leaf : leaves) {
+      if (leaf.is_read()) continue;
+      leaf.indices[0] = simplify(leaf.indices[0], [&](int id) { return n.range(id); });
+    }
+    e.body = with_leaves(e.body, std::move(leaves));
   }
 
   /// A constant that a contraction reads at v1 * c + v2, v2 below c, is the constant with that axis

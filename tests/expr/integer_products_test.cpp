@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "expr/weight_sources.h"
 #include "tests/expr/expr_testing.h"
 
 namespace weft {
@@ -53,6 +54,7 @@ Case case_of(const std::string& text) {
     return out.program.tensors[static_cast<size_t>(t)].kind == Tensor::Kind::kConstant;
   });
   fold_movement(out.program);
+  split_axes(out.program, WeightSources(out.program).tensors());
   sink_movement(out.program);
   remove_dead_expressions(out.program);
   return out;
@@ -133,6 +135,28 @@ TEST(IntegerProducts, MoveBytesToTheSignsThatAreMultiplied) {
   EXPECT_NE(text.find("x_u8: u8[3,8] = u8(i32(x[d0, d1]) + i32(128))"), std::string::npos) << text;
   EXPECT_NE(text.find("i32(x_u8[d0, r0]) * i32(w_i8[r0, d1])"), std::string::npos) << text;
   EXPECT_NE(text.find("y_rows: i32[3] = sum[8]:i32 i32(x_u8[d0, r0])"), std::string::npos) << text;
+}
+
+/// Rows that heads were put together for, as attention leaves them.
+TEST(IntegerProducts, WeightsGetAnAxisForEachThatTheSumWalksThemBy) {
+  const std::string text = rewritten(R"((x: u8[2,3,4], w: i8[8,5]) {
+  t = transpose x, permutation={1,0,2} : u8[3,2,4]
+  xi = convert t : i32[3,2,4]
+  xz = constant 7 : i32[]
+  xb = broadcast xz, dims={} : i32[3,2,4]
+  xs = sub xi, xb : i32[3,2,4]
+  xf = convert xs : f32[3,2,4]
+  xd = reshape xf : f32[3,8]
+  wf = convert w : f32[8,5]
+  quarter = constant {0.25, 0.5, 1, 2, 4} : f32[5]
+  qb = broadcast quarter, dims={1} : f32[8,5]
+  wd = mul wf, qb : f32[8,5]
+  y = dot_general xd, wd, lhs_contract={1}, rhs_contract={0} : f32[3,5]
+} -> (y))");
+  EXPECT_EQ(text,
+            "  y_sums: i32[3,5] = contraction sum[2, 4]:i32 i32(x[r0, d0, r1]) * "
+            "i32(w_axes[r0, r1, d1])\n"
+            "  y: f32[3,5] = f32(y_sums[d0, d1] - y_zero[d1]) * quarter[d1]\n");
 }
 
 TEST(IntegerProducts, AreExactForAllSignsAndZeroPointsAtTheEnds) {

@@ -231,6 +231,23 @@ TEST(SplitAxes, LeavesAxesThatAReaderShifts) {
       "e: f32[6] = exp(x[d0 floordiv 3, d0 mod 3])\ny: f32[4] = tanh(e[d0 + 1])\noutput y as y\n");
 }
 
+TEST(SplitAxes, BordersOfRolledAxesAreComparedWithPlainIndices) {
+  // Windows of a picture that was rolled by 2: rows 0 to 3 come from 2 on, the others from 0.
+  EXPECT_EQ(after(R"((x: f32[6,4]) {
+    t = slice x, start={2,0}, step={1,1} : f32[4,4]
+    h = slice x, start={0,0}, step={1,1} : f32[2,4]
+    c = concat t, h, axis=0 : f32[6,4]
+    w = reshape c : f32[2,3,4]
+    p = transpose w, permutation={1,0,2} : f32[3,2,4]
+    r = reshape p : f32[6,4]
+    y = reduce r, axes={0,1}, combiner=max : f32[]
+  } -> (y))",
+                  {fold, split}),
+            "y: f32[] = max[3, 2, 4]:f32 i64(r0 + r1 * 3) < i64(4) ? x[r0 + r1 * 3 + 2, r2] : "
+            "x[r0 + r1 * 3 - 4, r2]\n"
+            "output y as y\n");
+}
+
 TEST(SinkMovement, TheProducerWritesTheOutput) {
   EXPECT_EQ(after(R"((a: f32[3,4], w: f32[4,5]) {
     p = dot_general a, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[3,5]
