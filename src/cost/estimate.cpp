@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "expr/bfloat_products.h"
 #include "expr/dependence.h"
+#include "expr/integer_products.h"
+#include "target/multiplies_bfloat16.h"
 
 namespace weft {
 
@@ -20,10 +23,19 @@ int64_t bytes_of(const TensorProgram& program, TensorId t) {
 
 }  // namespace
 
-double roofline_us(int64_t bytes, int64_t flops, const Target& target) {
+double arithmetic_us(const TensorProgram& program, const TensorExpr& e, const Target& target) {
+  double times = 1;  // the rate of float32
+  if (!target.is_gpu() && e.is_contraction) {
+    // Four products in a lane by an instruction, or by three of which each takes two.
+    if (as_integer_product(e.body)) times = multiplies_bytes(target) ? 4 : 4.0 / 3;
+    if (multiplies_bfloat16(target) && sums_bfloat_pairs(program, e)) times = 2;
+  }
+  return static_cast<double>(flops_of(e)) / (target.peak_gflops * 1e3 * times);
+}
+
+double roofline_us(int64_t bytes, double arithmetic_us, const Target& target) {
   const double memory = static_cast<double>(bytes) / (target.bandwidth_gb_per_s(bytes) * 1e3);
-  const double compute = static_cast<double>(flops) / (target.peak_gflops * 1e3);
-  return std::max(memory, compute);
+  return std::max(memory, arithmetic_us);
 }
 
 double memory_us(double bytes, double busy, const Target& target) {
@@ -38,8 +50,8 @@ double memory_us(double bytes, double busy, const Target& target) {
   return std::max(us, latency + at_rate(bytes, best) / busy);
 }
 
-double latency_us(int64_t bytes, int64_t flops, const Target& target) {
-  return roofline_us(bytes, flops, target) + target.launch_us + target.barrier_us;
+double latency_us(int64_t bytes, double arithmetic_us, const Target& target) {
+  return roofline_us(bytes, arithmetic_us, target) + target.launch_us + target.barrier_us;
 }
 
 CostModel::CostModel(const TensorProgram& program, const Target& target)
@@ -47,7 +59,7 @@ CostModel::CostModel(const TensorProgram& program, const Target& target)
   work_.reserve(program.exprs.size());
   for (const TensorExpr& e : program.exprs) {
     const std::map<TensorId, int64_t> read = bytes_read_by_tensor(program, e);
-    work_.push_back({flops_of(e), {read.begin(), read.end()}});
+    work_.push_back({flops_of(e), arithmetic_us(program, e, target), {read.begin(), read.end()}});
   }
 }
 
@@ -59,6 +71,7 @@ Estimate CostModel::estimate(std::span<const ExprId> exprs,
   for (const ExprId e : exprs) {
     const Work& work = work_[static_cast<size_t>(e)];
     out.flops = saturating_add(out.flops, work.flops);
+    out.arithmetic_us += work.arithmetic_us;
     made.push_back(program_.exprs[static_cast<size_t>(e)].output);
     read.insert(read.end(), work.read.begin(), work.read.end());
   }
@@ -74,7 +87,7 @@ Estimate CostModel::estimate(std::span<const ExprId> exprs,
   for (const TensorId t : outputs)
     out.bytes_written = saturating_add(out.bytes_written, bytes_of(program_, t));
   out.microseconds =
-      latency_us(saturating_add(out.bytes_read, out.bytes_written), out.flops, target_);
+      latency_us(saturating_add(out.bytes_read, out.bytes_written), out.arithmetic_us, target_);
   return out;
 }
 

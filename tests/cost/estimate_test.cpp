@@ -25,8 +25,8 @@ TensorProgram program_of(const char* text) {
 }
 
 TEST(Estimate, IsTheRooflineAndTheLaunch) {
-  EXPECT_DOUBLE_EQ(latency_us(5000, 1000, slow()), 5 + 3);
-  EXPECT_DOUBLE_EQ(latency_us(5000, 7000, slow()), 7 + 3);
+  EXPECT_DOUBLE_EQ(latency_us(5000, 1, slow()), 5 + 3);
+  EXPECT_DOUBLE_EQ(latency_us(5000, 7, slow()), 7 + 3);
 }
 
 /// 10 GB/s at 1000 bytes is a latency of 0.1 us; 100 GB/s are the most that the whole device asks
@@ -66,6 +66,30 @@ TEST(Estimate, ChargesWhatCrossesTheKernelOnce) {
   EXPECT_EQ(together.bytes_read, 400);
   EXPECT_EQ(together.bytes_written, 400);
   EXPECT_EQ(together.flops, 200);
+}
+
+/// 2 * 8 * 2 * 4 operations at 1 Gflop/s, and at the rates of the instructions for their types.
+TEST(Estimate, ProductsOfBytesAndOfBfloat16TakeTheirInstructions) {
+  const TensorProgram p = program_of(R"(program {
+  input x: u8[8,2]
+  input h: bf16[8,2]
+  constant w: i8[2,4] = {1, 2, 3, 4, 5, 6, 7, 8}
+  constant v: bf16[2,4] = {1, 2, 3, 4, 5, 6, 7, 8}
+  b: i32[8,4] = contraction sum[2]:i32 i32(x[d0, r0]) * i32(w[r0, d1])
+  f: f32[8,4] = contraction sum[2]:f32 f32(h[d0, r0]) * f32(v[r0, d1])
+  output b as b
+  output f as f
+})");
+  const auto us = [&](size_t e, std::vector<std::string> features) {
+    Target t = slow();
+    t.kind = Target::Kind::kCpu;
+    t.features = std::move(features);
+    return arithmetic_us(p, p.exprs[e], t);
+  };
+  EXPECT_DOUBLE_EQ(us(0, {}), 0.128 * 3 / 4);
+  EXPECT_DOUBLE_EQ(us(0, {"avx512vnni"}), 0.128 / 4);
+  EXPECT_DOUBLE_EQ(us(1, {"avx512vnni"}), 0.128);
+  EXPECT_DOUBLE_EQ(us(1, {"avx512bf16"}), 0.128 / 2);
 }
 
 TEST(Estimate, AGatherReadsRowsNotTheTable) {

@@ -48,7 +48,7 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   j["registers"] = nullptr;
   if (const auto at = registers.find(&kernel); at != registers.end()) j["registers"] = at->second;
   j["predicted_us"] = e.microseconds;
-  j["roofline_us"] = roofline_us(e.bytes_read + e.bytes_written, e.flops, target);
+  j["roofline_us"] = roofline_us(e.bytes_read + e.bytes_written, e.arithmetic_us, target);
   j["bytes_read"] = e.bytes_read;
   j["bytes_written"] = e.bytes_written;
   j["bytes_requested"] = e.bytes_requested;

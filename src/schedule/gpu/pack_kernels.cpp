@@ -18,7 +18,7 @@ constexpr int64_t kBusyThreads = 512;
 double work_us(const ScheduledKernel& kernel, const Target& target) {
   const Estimate& e = kernel.estimate;
   if (kernel.predicted_us) return std::max(0.0, *kernel.predicted_us - target.launch_us);
-  return roofline_us(e.bytes_read + e.bytes_written, e.flops, target);
+  return roofline_us(e.bytes_read + e.bytes_written, e.arithmetic_us, target);
 }
 
 const TileSymbol& parameter(const TileProgram& program, size_t i) {
@@ -96,6 +96,7 @@ Result<ScheduledKernel> pack_kernels(const std::vector<const ScheduledKernel*>& 
     }
     const Estimate& e = member->estimate;
     out.estimate.flops += e.flops;
+    out.estimate.arithmetic_us += e.arithmetic_us;
     out.estimate.bytes_read += e.bytes_read;
     out.estimate.bytes_written += e.bytes_written;
     longest = std::max(longest, e.microseconds);
@@ -107,7 +108,7 @@ Result<ScheduledKernel> pack_kernels(const std::vector<const ScheduledKernel*>& 
   }
   const Estimate& all = out.estimate;
   const double device =
-      std::max(shared, roofline_us(all.bytes_read + all.bytes_written, all.flops, target));
+      std::max(shared, roofline_us(all.bytes_read + all.bytes_written, all.arithmetic_us, target));
   out.estimate.microseconds = longest + std::max(0.0, device - work);
   out.program = pack_programs(name, programs, parameter_of);
   WEFT_ASSIGN_OR_RETURN(out.scopes, derive_scopes(out.program));
