@@ -131,6 +131,25 @@ bool ReadBytes::keeps_order(const TensorExpr& e, const Scalar& read, const Scala
   return last.is_var() && last.var_id() == static_cast<int>(read.indices.size()) - 1;
 }
 
+/// Whether a contraction multiplies each element by weights of its own, few times: a depthwise
+/// window, which memory bounds. A product with many columns would dequantise each as often.
+bool is_window_by_channel(const TensorExpr& e) {
+  constexpr int64_t kMostPoints = 32;
+  int64_t points = 1;
+  for (const int64_t n : e.reduce_extents) points = std::min(points * n, kMostPoints + 1);
+  const auto shared = [&](int v) {
+    bool all = e.range(v).hi > 0;
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead)
+        all &= std::ranges::any_of(s.indices, [v](const IndexExpr& i) { return uses_var(i, v); });
+    });
+    return all;
+  };
+  bool by_channel = false;
+  for (int v = 0; v < e.output_rank(); ++v) by_channel |= shared(v);
+  return by_channel && points <= kMostPoints;
+}
+
 bool ReadBytes::compose(TensorExpr* e) {
   bool found = false;
   std::vector<int32_t> origins = e->origins;
@@ -140,7 +159,8 @@ bool ReadBytes::compose(TensorExpr* e) {
     const bool moves = made->body->kind == Scalar::Kind::kRead && is_byte(made->body->type) &&
                        made->body->operands.empty() && !made->body->fill &&
                        !made->body->indices.empty() && keeps_order(*e, read, made->body);
-    const bool dequantised = !e->is_contraction && dequantises_bytes(*made);
+    const bool dequantised =
+        (!e->is_contraction || is_window_by_channel(*e)) && dequantises_bytes(*made);
     if (!moves && !dequantised) return nullptr;
     found = true;
     origins.insert(origins.end(), made->origins.begin(), made->origins.end());

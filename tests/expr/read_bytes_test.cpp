@@ -9,6 +9,8 @@
 namespace weft {
 namespace {
 
+using ::testing::HasSubstr;
+
 HostTensor random_tensor(const TensorType& type) {
   std::mt19937 random(3);
   HostTensor out(type.dtype, type.shape);
@@ -90,6 +92,22 @@ std::string quantised(const std::string& of, const std::string& as, const std::s
   replace(&text, "X", of);
   replace(&text, "N", as);
   return text;
+}
+
+/// A depthwise window reads bytes; a product would dequantise them for each of its columns.
+TEST(ReadBytes, WindowsByChannelReadBytes) {
+  const auto convolved = [](int64_t groups) {
+    return "(q: u8[1,4,5,6], w: f32[4," + std::to_string(4 / groups) + ",3,3]) {" +
+           dequantised("q", "1,4,5,6", "0.5") +
+           "  y = convolution q_d, w, strides={1,1}, low={0,0}, high={0,0}, "
+           "lhs_dilations={1,1}, rhs_dilations={1,1}, groups=" +
+           std::to_string(groups) + " : f32[1,4,3,4]\n} -> (y)";
+  };
+  const std::string by_channel = rewritten(convolved(4)), joined = rewritten(convolved(1));
+  EXPECT_THAT(by_channel,
+              HasSubstr("contraction sum[3, 3]:f32 f32(i32(q[0, d1, d2 + r0, d3 + r1]) - "
+                        "i32(3)) * 0.5 * w[d1, 0, r0, r1]"));
+  EXPECT_THAT(joined, HasSubstr("contraction sum[3, 3, 4]:f32 q_d[0, r2, d2 + r0, d3 + r1]"));
 }
 
 TEST(ReadBytes, DequantisesForEachReader) {
