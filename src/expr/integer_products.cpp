@@ -6,6 +6,7 @@
 
 #include "expr/constant_axes.h"
 #include "expr/new_tensors.h"
+#include "expr/pack_factors.h"
 
 namespace weft {
 
@@ -170,7 +171,10 @@ class IntegerProducts {
                                    const Scalar& right) const;
   void fill_up(TensorExpr* sum, int v, Factor* q, Factor* w);
   TensorId filled(TensorId from, size_t dim);
+  bool may_both_vary(const TensorExpr& e, const Factor& q, const Factor& w) const;
   bool take_apart(size_t expr);
+  ScalarRef summed(const TensorExpr& e, const ScalarRef& factor, const std::string& name);
+  ScalarRef columns_of(const TensorExpr& e, const Factor& w);
   ScalarRef without_zero_points(const TensorExpr& e, const Factor& q, const Factor& w,
                                 const ScalarRef& left, ScalarRef total);
   void make_unsigned(Factor* q);
@@ -392,6 +396,14 @@ void IntegerProducts::make_signed(Factor* w) {
   w->move(scalar_read(found->second, DType::kI8, w->value->indices), -kSignOffset);
 }
 
+/// The same of what varies, where it is laid out for the product.
+void make_signed_on_the_way(Factor* w) {
+  if (w->value->type == DType::kI8) return;
+  const ScalarRef moved =
+      combined(ScalarOp::kAdd, scalar_convert(w->value, DType::kI32), int32(-kSignOffset));
+  w->move(scalar_convert(moved, DType::kI8), -kSignOffset);
+}
+
 ScalarRef IntegerProducts::constant_along(const std::vector<int>& axes, const std::string& name,
                                           HostTensor value) {
   std::vector<IndexExpr> own;
@@ -451,47 +463,68 @@ ScalarRef IntegerProducts::folded(const TensorExpr& e, const ScalarRef& s,
   return constant_along(axes, name, std::move((*values)[0]));
 }
 
+/// Sums of the right factor, of a constant made here.
+ScalarRef IntegerProducts::columns_of(const TensorExpr& e, const Factor& w) {
+  const std::string name = tensor(e.output).name + "_columns";
+  if (w.value->kind != Scalar::Kind::kRead ||
+      tensor(w.value->symbol).kind != Tensor::Kind::kConstant)
+    return summed(e, scalar_convert(w.value, DType::kI32), name);
+  std::vector<int> kept;
+  for (const int v : variables_of(w.value)) {
+    if (v < e.output_rank()) kept.push_back(v);
+  }
+  return constant_along(kept, name, column_sums(e, *w.value, tensor(w.value->symbol).value, kept));
+}
+
+/// Sums of a factor alone, by the output axes that it runs along.
+ScalarRef IntegerProducts::summed(const TensorExpr& e, const ScalarRef& factor,
+                                  const std::string& name) {
+  TensorExpr sums;
+  std::vector<int> kept;
+  for (const int v : variables_of(factor)) {
+    if (v < e.output_rank()) kept.push_back(v);
+  }
+  for (const int v : kept) sums.extents.push_back(e.extents[static_cast<size_t>(v)]);
+  sums.reduce_extents = e.reduce_extents;
+  sums.accumulator = DType::kI32;
+  sums.origins = e.origins;
+  sums.body = rewrite(factor, [&](int v) {
+    if (v >= e.output_rank()) return IndexExpr::var(v - e.output_rank() + sums.output_rank());
+    return IndexExpr::var(static_cast<int>(std::ranges::find(kept, v) - kept.begin()));
+  });
+  sums.output = new_tensors_.add(name, {DType::kI32, sums.extents}, Tensor::Kind::kIntermediate);
+  std::vector<IndexExpr> own;
+  for (const int v : kept) own.push_back(IndexExpr::var(v));
+  ScalarRef sum = scalar_read(sums.output, DType::kI32, std::move(own));
+  add_expr(std::move(sums));
+  return sum;
+}
+
 /// sum (q - x) (w - y) = sum q w - x sum w - y (sum q - depth x)
 ScalarRef IntegerProducts::without_zero_points(const TensorExpr& e, const Factor& q,
                                                const Factor& w, const ScalarRef& left,
                                                ScalarRef total) {
-  const std::string& name = tensor(e.output).name;
+  const std::string name = tensor(e.output).name;
   if (q.zero && !is_zero(q.zero)) {
-    std::vector<int> kept;
-    for (const int v : variables_of(w.value)) {
-      if (v < e.output_rank()) kept.push_back(v);
-    }
-    HostTensor sums = column_sums(e, *w.value, tensor(w.value->symbol).value, kept);
-    const ScalarRef columns = constant_along(kept, name + "_columns", std::move(sums));
+    const ScalarRef columns = columns_of(e, w);
     total = combined(ScalarOp::kSub, total,
                      folded(e, combined(ScalarOp::kMul, columns, q.zero), name + "_zero"));
   }
   if (!w.zero || is_zero(w.zero)) return total;
-  TensorExpr rows;
-  std::vector<int> kept;
-  for (const int v : variables_of(left)) {
-    if (v < e.output_rank()) kept.push_back(v);
-  }
-  for (const int v : kept) rows.extents.push_back(e.extents[static_cast<size_t>(v)]);
-  rows.reduce_extents = e.reduce_extents;
-  rows.accumulator = DType::kI32;
-  rows.origins = e.origins;
-  rows.body = rewrite(left, [&](int v) {
-    if (v >= e.output_rank()) return IndexExpr::var(v - e.output_rank() + rows.output_rank());
-    return IndexExpr::var(static_cast<int>(std::ranges::find(kept, v) - kept.begin()));
-  });
-  rows.output =
-      new_tensors_.add(name + "_rows", {DType::kI32, rows.extents}, Tensor::Kind::kIntermediate);
-  std::vector<IndexExpr> own;
-  for (const int v : kept) own.push_back(IndexExpr::var(v));
-  ScalarRef sum = scalar_read(rows.output, DType::kI32, std::move(own));
-  add_expr(std::move(rows));
+  ScalarRef sum = summed(e, left, name + "_rows");
   if (q.zero) {
     int64_t depth = 1;
     for (const int64_t n : e.reduce_extents) depth *= n;
     sum = combined(ScalarOp::kSub, sum, combined(ScalarOp::kMul, q.zero, int32(depth)));
   }
   return combined(ScalarOp::kSub, total, combined(ScalarOp::kMul, sum, w.zero));
+}
+
+/// Whether products of two factors that vary are worth packing them.
+bool IntegerProducts::may_both_vary(const TensorExpr& e, const Factor& q, const Factor& w) const {
+  return !q.inside && !w.inside && tensor(q.value->symbol).kind != Tensor::Kind::kConstant &&
+         tensor(w.value->symbol).kind != Tensor::Kind::kConstant &&
+         can_pack_factors(e, *q.value, w.value);
 }
 
 bool IntegerProducts::take_apart(size_t expr) {
@@ -505,9 +538,12 @@ bool IntegerProducts::take_apart(size_t expr) {
   if (!resolve(e, e.body->operands[0], &q) || !resolve(e, e.body->operands[1], &w)) return false;
   for (Factor* f : {&q, &w}) f->value = constant_axes_.given(e, f->value);
   if (!is_weight(e, w)) std::swap(q, w);
-  if (!is_weight(e, w) || tensor(q.value->symbol).kind == Tensor::Kind::kConstant) return false;
+  const bool varies = !is_weight(e, w);
+  if (varies && !may_both_vary(e, q, w)) std::swap(q, w);
+  if (varies ? !may_both_vary(e, q, w) : tensor(q.value->symbol).kind == Tensor::Kind::kConstant)
+    return false;
   std::optional<int> fillable;
-  if (!has_depth(e, *q.value, *w.value)) {
+  if (!varies && !has_depth(e, *q.value, *w.value)) {
     fillable = fillable_axis(e, *q.value, *w.value);
     if (!fillable) return false;
   }
@@ -523,11 +559,21 @@ bool IntegerProducts::take_apart(size_t expr) {
   if (q.inside && (zero.lo != zero.hi || zero.lo < bytes.lo || zero.lo > bytes.hi)) return false;
 
   make_unsigned(&q);
-  make_signed(&w);
   TensorExpr sum = e;
   sum.accumulator = DType::kI32;
   Factor summed = q, weight = w;
-  if (fillable) fill_up(&sum, *fillable, &summed, &weight);
+  if (varies) {
+    make_signed_on_the_way(&w);
+    const auto add = [this](TensorExpr made) { add_expr(std::move(made)); };
+    PackedFactors packed = pack_factors(e, q.value, w.value, kShortest, name, new_tensors_, add);
+    sum.reduce_extents = std::move(packed.reduce_extents);
+    summed.value = packed.left;
+    weight.value = packed.right;
+  } else {
+    make_signed(&w);
+    weight = w;
+    if (fillable) fill_up(&sum, *fillable, &summed, &weight);
+  }
   sum.body =
       combined(ScalarOp::kMul, left_factor(summed), scalar_convert(weight.value, DType::kI32));
   sum.output =

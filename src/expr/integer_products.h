@@ -7,11 +7,12 @@
 namespace weft {
 
 /// Products of dequantised factors become products of integers. Where each factor of a sum is
-/// (q - z) * s with q of 8 bits and z, s the same along the sum, and one of them is a constant w:
+/// (q - z) * s with q of 8 bits and z, s the same along the sum, and one of them is a constant w,
+/// or read for enough rows to be laid out (expr/pack_factors):
 ///     sum_k (q[m,k] - z) * s * w[k,n] * t[n]   ->   p: i32 = sum_k i32(q[m,k]) * i32(w[k,n])
 ///                                                   f32(p[m,n] - z * columns[n]) * (s * t[n])
-/// `columns` are sums of the constant, made here; a zero point of the constant takes sums of q's
-/// rows. q becomes unsigned and w signed, by an offset of 128 that their zero points take, too.
+/// `columns` are sums of w, of a constant made here; a zero point of w takes sums of q's rows.
+/// q becomes unsigned and w signed, by an offset of 128 that their zero points take, too.
 /// What a predicate of padding leaves out has q = z. Sums of float32 that 32 bits might not hold
 /// stay as they are; sums of int32 wrap as they did.
 ///

@@ -149,6 +149,43 @@ TEST(IntegerProducts, PadWithZeroPoints) {
   }
 }
 
+/// What attention multiplies: rows by rows, of which the sum runs along the last axis of both, or
+/// by columns; dequantised with a zero point each.
+std::string of_two_inputs(const std::string& left, const std::string& right, int64_t depth,
+                          bool by_rows, int64_t zero) {
+  const std::string x = fmt::format("[2,70,{}]", depth),
+                    w = by_rows ? fmt::format("[2,33,{}]", depth) : fmt::format("[2,{},33]", depth);
+  std::string text = fmt::format("(x: {}{}, w: {}{}) {{\n", left, x, right, w);
+  const auto centred = [&](const char* of, const std::string& shape, int64_t offset) {
+    text += fmt::format(
+        "  {0}i = convert {0} : i32{1}\n  {0}z = constant {2} : i32[]\n"
+        "  {0}b = broadcast {0}z, dims={{}} : i32{1}\n  {0}s = sub {0}i, {0}b : i32{1}\n"
+        "  {0}f = convert {0}s : f32{1}\n",
+        of, shape, offset);
+  };
+  centred("x", x, zero);
+  centred("w", w, 131);
+  return text +
+         fmt::format(
+             "  y = dot_general xf, wf, lhs_batch={{0}}, rhs_batch={{0}}, lhs_contract={{2}}, "
+             "rhs_contract={{{}}} : f32[2,70,33]\n}} -> (y)",
+             by_rows ? 2 : 1);
+}
+
+TEST(IntegerProducts, BothFactorsMayVary) {
+  for (const char* left : {"u8", "i8"}) {
+    for (const char* right : {"u8", "i8"}) {
+      for (const int64_t depth : {64, 37}) {
+        for (const bool by_rows : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", left, right, depth, by_rows));
+          expect_exact(of_two_inputs(left, right, depth, by_rows, depth == 64 ? 0 : 255));
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 /// Three channels, filled up to four: with padding, strides and a zero point at an end.
 std::string of_pictures(const std::string& zero) {
   return "(x: u8[1,3,9,11]) {\n  w = constant " + bytes("i8", 20 * 27, 5) +

@@ -159,6 +159,47 @@ TEST(IntegerProducts, WeightsGetAnAxisForEachThatTheSumWalksThemBy) {
             "  y: f32[3,5] = f32(y_sums[d0, d1] - y_zero[d1]) * quarter[d1]\n");
 }
 
+/// Of two factors that vary the right one is laid out, and both are filled up to whole steps.
+TEST(IntegerProducts, FactorsThatVaryArePacked) {
+  const auto of = [](const std::string& k) {
+    std::string text = R"((x: u8[64,KK], v: u8[KK,16]) {
+  xf = convert x : f32[64,KK]
+  vi = convert v : i32[KK,16]
+  z = constant 3 : i32[]
+  zb = broadcast z, dims={} : i32[KK,16]
+  vs = sub vi, zb : i32[KK,16]
+  vf = convert vs : f32[KK,16]
+  y = dot_general xf, vf, lhs_contract={1}, rhs_contract={0} : f32[64,16]
+} -> (y))";
+    for (size_t at = text.find("KK"); at != std::string::npos; at = text.find("KK"))
+      text.replace(at, 2, k);
+    return rewritten(text);
+  };
+  EXPECT_EQ(of("20"),
+            "  y_packed: i8[5,16,4] = i8(i32(v[d0 * 4 + d2, d1]) + i32(-128))\n"
+            "  y_sums: i32[64,16] = contraction sum[5, 4]:i32 i32(x[d0, r0 * 4 + r1]) * "
+            "i32(y_packed[r0, d1, r1])\n"
+            "  y_rows: i32[64] = sum[20]:i32 i32(x[d0, r0])\n"
+            "  y: f32[64,16] = f32(y_sums[d0, d1] - y_rows[d0] * i32(-125))\n");
+  const std::string filled = of("18");
+  EXPECT_NE(filled.find("y_rows_filled: u8[64,20] = i64(d1) < i64(18) ? x[d0, d1] : u8(0)"),
+            std::string::npos)
+      << filled;
+  EXPECT_NE(filled.find("i32(y_rows_filled[d0, r0 * 4 + r1]) * i32(y_packed[r0, d1, r1])"),
+            std::string::npos)
+      << filled;
+}
+
+/// Few rows read each of its elements: that is not worth laying it out.
+TEST(IntegerProducts, FactorsThatVaryStayWhereFewRowsReadThem) {
+  Case c = case_of(R"((x: u8[63,20], v: i8[20,16]) {
+  xf = convert x : f32[63,20]
+  vf = convert v : f32[20,16]
+  y = dot_general xf, vf, lhs_contract={1}, rhs_contract={0} : f32[63,16]
+} -> (y))");
+  EXPECT_FALSE(integer_products(c.program));
+}
+
 TEST(IntegerProducts, AreExactForAllSignsAndZeroPointsAtTheEnds) {
   for (const char* x : {"u8", "i8"}) {
     for (const char* w : {"u8", "i8"}) {

@@ -183,6 +183,7 @@ class PanelChooser {
   void choose_staged_factor();
   int64_t reduction_depth() const;
   int64_t widest_panel() const;
+  bool lies_in_steps(const Scalar& read, int vec_axis) const;
   bool in_bounds(const Scalar& read) const;
   bool along_vectors(const SumApart& sum) const;
   bool rows_outermost() const;
@@ -338,6 +339,10 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
       if (output_stride_along(space_.program(), axes_, space_.group(), p, a) == 1) score = 2;
     }
     for (const Read& r : reads_) {
+      if (lies_in_steps(*r.scalar, a)) {
+        score += 6;
+        continue;
+      }
       const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, a);
       if (stride == 1 || (stride != 0 && r.constant)) score += 1;
       if (stride != 0 && stride != 1 && !r.constant) score -= 6;
@@ -353,8 +358,20 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
   return chosen;
 }
 
+/// Whether the right factor of a packed product, which varies, lies as panels do: the steps that an
+/// instruction adds up side by side, in a vector of columns behind each other (expr/pack_factors).
+bool PanelChooser::lies_in_steps(const Scalar& read, int vec_axis) const {
+  if (!packed_ || packed_->right.get() != &read) return false;
+  const TensorExpr& e = space_.expr(root_);
+  const IndexExpr& last = read.indices.back();
+  if (!last.is_var() || last.var_id() < e.output_rank() || last.var_id() >= e.axis_count() ||
+      e.range(last.var_id()).hi + 1 != packed_->depth)
+    return false;
+  return stride_along(space_.program(), axes_, root_, read, vec_axis) == packed_->depth;
+}
+
 /// Bytes and bfloat16 are multiplied several at a time where the left factor has them side by side
-/// and the right one is a constant, which its panel lays out so.
+/// and the right one lies so: a constant in its panel, another tensor in an order for that.
 void PanelChooser::choose_depth() {
   if (!packed_ || c_.vec_axis < 0 || c_.inner.empty()) return;
   const int last = c_.inner.back();
@@ -372,9 +389,10 @@ void PanelChooser::choose_depth() {
   }
   const bool constant =
       space_.program().tensors[static_cast<size_t>(right.symbol)].kind == Tensor::Kind::kConstant;
-  if (padded || !constant) return;
+  const bool varies = !constant && lies_in_steps(right, c_.vec_axis);
+  if (padded || (!constant && !varies)) return;
   c_.depth = packed_->depth;
-  if (!panel_layout(space_, c_, right)) c_.depth = 1;
+  if (!varies && !panel_layout(space_, c_, right)) c_.depth = 1;
 }
 
 /// Scales and zero points of blocks come behind the sum of a block, where they are not shared by
@@ -523,7 +541,7 @@ void PanelChooser::choose_staging() {
   if (c_.vec_axis < 0) return;
   for (Read& r : reads_) {
     r.vec_stride = stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis);
-    if (r.vec_stride == 0) continue;
+    if (r.vec_stride == 0 || (c_.depth > 1 && lies_in_steps(*r.scalar, c_.vec_axis))) continue;
     // A tensor read twice in different ways keeps its order.
     const bool alone = std::count_if(reads_.begin(), reads_.end(), [&](const Read& o) {
                          return o.scalar->symbol == r.scalar->symbol;
