@@ -107,16 +107,6 @@ Result<bool> run_sink_movement(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { sink_movement(p); });
   return true;
 }
-Result<bool> run_integer_products(Compilation& c) {
-  if (c.target.is_gpu()) return true;
-  for_each_program(c.tensors, [](TensorProgram& p) { integer_products(p); });
-  return true;
-}
-Result<bool> run_read_bytes(Compilation& c) {
-  if (c.target.is_gpu()) return true;
-  for_each_program(c.tensors, [](TensorProgram& p) { read_bytes(p); });
-  return true;
-}
 /// Lists what a pass does to the tensors that it returns.
 void substitute(Compilation& c, std::vector<TensorId> (*pass)(TensorProgram&), const char* what) {
   for_each_program(c.tensors, [&](TensorProgram& p) {
@@ -125,6 +115,21 @@ void substitute(Compilation& c, std::vector<TensorId> (*pass)(TensorProgram&), c
   });
 }
 
+Result<bool> run_integer_products(Compilation& c) {
+  if (c.target.is_gpu()) return true;
+  const auto in_parts = [](TensorProgram& p) {
+    std::vector<TensorId> made;
+    integer_products(p, &made);
+    return made;
+  };
+  substitute(c, in_parts, ": its sum is made of parts that 32 bits hold");
+  return true;
+}
+Result<bool> run_read_bytes(Compilation& c) {
+  if (c.target.is_gpu()) return true;
+  for_each_program(c.tensors, [](TensorProgram& p) { read_bytes(p); });
+  return true;
+}
 Result<bool> run_fold_scales(Compilation& c) {
   if (c.target.is_gpu()) return true;
   substitute(c, fold_scales, ": its divisor is folded into scales before it");

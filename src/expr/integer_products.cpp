@@ -7,6 +7,7 @@
 #include "expr/constant_axes.h"
 #include "expr/new_tensors.h"
 #include "expr/pack_factors.h"
+#include "support/rounding.h"
 
 namespace weft {
 
@@ -17,6 +18,8 @@ constexpr int64_t kSignOffset = 128;  ///< between a signed byte and the unsigne
 constexpr int64_t kShortest = 4;
 /// Shortest sum for which an axis of two or three steps is filled up.
 constexpr int64_t kWorthFilling = 16;
+/// Parts of a sum that is too long, relative to those that it needs, at most.
+constexpr int64_t kMostParts = 16;
 /// Elements of a scale that is made at compile time, at most.
 constexpr int64_t kFoldedElements = int64_t{1} << 20;
 
@@ -144,6 +147,8 @@ class IntegerProducts {
     }
   }
 
+  const std::vector<TensorId>& in_parts() const { return in_parts_; }
+
   bool run() {
     bool changed = false;
     for (step_ = 0; step_ < before_.size(); ++step_) {
@@ -166,6 +171,7 @@ class IntegerProducts {
   bool resolve(const TensorExpr& e, const ScalarRef& s, Factor* out) const;
   bool resolve_read(const TensorExpr& e, const ScalarRef& s, Factor* out) const;
   bool is_weight(const TensorExpr& e, const Factor& f) const;
+  bool ends_in(const TensorExpr& e, const Scalar& s, int v) const;
   bool has_depth(const TensorExpr& e, const Scalar& left, const Scalar& right) const;
   std::optional<int> fillable_axis(const TensorExpr& e, const Scalar& left,
                                    const Scalar& right) const;
@@ -173,6 +179,7 @@ class IntegerProducts {
   TensorId filled(TensorId from, size_t dim);
   bool may_both_vary(const TensorExpr& e, const Factor& q, const Factor& w) const;
   bool take_apart(size_t expr);
+  bool take_parts_apart(size_t expr, int64_t fewest);
   ScalarRef summed(const TensorExpr& e, const ScalarRef& factor, const std::string& name);
   ScalarRef columns_of(const TensorExpr& e, const Factor& w);
   ScalarRef without_zero_points(const TensorExpr& e, const Factor& q, const Factor& w,
@@ -194,6 +201,7 @@ class IntegerProducts {
   size_t step_ = 0;
   NewTensors new_tensors_;
   ConstantAxes constant_axes_;
+  std::vector<TensorId> in_parts_;                          ///< what sums of parts make
   std::map<TensorId, TensorId> moved_;                      ///< bytes of the other sign
   std::map<std::pair<TensorId, size_t>, TensorId> filled_;  ///< by tensor and axis
 };
@@ -273,11 +281,21 @@ bool runs_along(const Scalar& s, int v) {
       s.indices, [&](const IndexExpr& index) { return index.is_var() && index.var_id() == v; });
 }
 
+/// Whether some axis is walked by a variable, alone or behind others that walk it by whole rounds.
+bool IntegerProducts::ends_in(const TensorExpr& e, const Scalar& s, int v) const {
+  for (size_t d = 0; d < s.indices.size(); ++d) {
+    const std::vector<int> digits = digits_of(e, s.indices[d], tensor(s.symbol).type.shape[d]);
+    if (s.indices[d].is_var() ? s.indices[d].var_id() == v : !digits.empty() && digits.back() == v)
+      return true;
+  }
+  return false;
+}
+
 /// Whether both factors run along a reduced axis that is long enough, one step at a time.
 bool IntegerProducts::has_depth(const TensorExpr& e, const Scalar& left,
                                 const Scalar& right) const {
   for (int v = e.output_rank(); v < e.axis_count(); ++v) {
-    if (e.range(v).hi + 1 >= kShortest && runs_along(left, v) && runs_along(right, v)) return true;
+    if (e.range(v).hi + 1 >= kShortest && ends_in(e, left, v) && ends_in(e, right, v)) return true;
   }
   return false;
 }
@@ -553,7 +571,7 @@ bool IntegerProducts::take_apart(size_t expr) {
   int64_t largest = type == DType::kF32 ? 1 : 0;
   for (const int64_t factor : {q.reach(), w.reach()}) largest *= std::min(factor, int64_t{1} << 20);
   for (const int64_t n : e.reduce_extents) largest = std::min(largest, INT64_MAX / n - 1) * n;
-  if (largest > INT32_MAX) return false;
+  if (largest > INT32_MAX) return take_parts_apart(expr, ceil_div(largest, INT32_MAX));
   const Interval zero = values_of(q.zero);
   const Interval bytes = values_of(q.value);
   if (q.inside && (zero.lo != zero.hi || zero.lo < bytes.lo || zero.lo > bytes.hi)) return false;
@@ -597,6 +615,58 @@ bool IntegerProducts::take_apart(size_t expr) {
   return true;
 }
 
+/// A sum that 32 bits might not hold becomes one in float32 of `fewest` parts or more that they do:
+///     sum[100000] x[d0, r0] * w[r0, d1]   ->   p[d0, d1, d2] = sum[25000] x[d0, d2 * 25000 + r0] *
+///     …
+///                                              sum[4] p[d0, d1, r0]
+/// Nothing where no axis of the sum has so many parts of one length.
+bool IntegerProducts::take_parts_apart(size_t expr, int64_t fewest) {
+  const TensorExpr e = program_.exprs[expr];
+  if (e.accumulator != DType::kF32) return false;
+  int v = e.output_rank();
+  int64_t parts = 0;
+  for (; v < e.axis_count() && parts == 0; ++v) {
+    const int64_t extent = e.range(v).hi + 1;
+    for (int64_t n = fewest; n <= std::min(extent / kShortest, kMostParts * fewest); ++n) {
+      if (extent % n != 0) continue;
+      parts = n;
+      break;
+    }
+  }
+  if (parts == 0) return false;
+  --v;
+  TensorExpr part = e;
+  const int own = e.output_rank();  // the part's number; the variables of the sum come behind it
+  const int64_t length = (e.range(v).hi + 1) / parts;
+  part.extents.push_back(parts);
+  part.reduce_extents[static_cast<size_t>(v - own)] = length;
+  part.body = rewrite(e.body, [&](int id) {
+    if (id < own || id >= kRuntimeIndexBase) return IndexExpr::var(id);
+    const IndexExpr moved = IndexExpr::var(id + 1);
+    return id == v ? IndexExpr::var(own) * IndexExpr(length) + moved : moved;
+  });
+  part.output = new_tensors_.add(tensor(e.output).name + "_parts", {DType::kF32, part.extents},
+                                 Tensor::Kind::kIntermediate);
+  const TensorId made = part.output;
+  const size_t number = program_.exprs.size();
+  program_.exprs.push_back(std::move(part));
+  const bool taken = take_apart(number);
+  if (!taken) {
+    program_.exprs.pop_back();
+    program_.tensors.pop_back();
+    return false;
+  }
+  before_[step_].push_back({false, static_cast<int32_t>(number)});
+  TensorExpr& whole = program_.exprs[expr];
+  std::vector<IndexExpr> indices;
+  for (int d = 0; d <= own; ++d) indices.push_back(IndexExpr::var(d));
+  whole.reduce_extents = {parts};
+  whole.body = scalar_read(made, DType::kF32, std::move(indices));
+  in_parts_.push_back(whole.output);
+  whole.is_contraction = false;
+  return true;
+}
+
 /// The read below a conversion to int32, if it is of `type`.
 ScalarRef widened_read(const ScalarRef& s, DType type) {
   if (!is_apply(s, ScalarOp::kConvert) || s->type != DType::kI32) return nullptr;
@@ -606,7 +676,12 @@ ScalarRef widened_read(const ScalarRef& s, DType type) {
 
 }  // namespace
 
-bool integer_products(TensorProgram& program) { return IntegerProducts(program).run(); }
+bool integer_products(TensorProgram& program, std::vector<TensorId>* in_parts) {
+  IntegerProducts products(program);
+  const bool changed = products.run();
+  if (in_parts != nullptr) *in_parts = products.in_parts();
+  return changed;
+}
 
 std::optional<IntegerProduct> as_integer_product(const ScalarRef& product) {
   if (!is_apply(product, ScalarOp::kMul) || product->type != DType::kI32) return std::nullopt;

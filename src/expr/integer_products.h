@@ -14,13 +14,14 @@ namespace weft {
 /// `columns` are sums of w, of a constant made here; a zero point of w takes sums of q's rows.
 /// q becomes unsigned and w signed, by an offset of 128 that their zero points take, too.
 /// What a predicate of padding leaves out has q = z. Sums of float32 that 32 bits might not hold
-/// stay as they are; sums of int32 wrap as they did.
+/// are sums of parts that they do, each dequantised; sums of int32 wrap as they did.
 ///
 /// For processors that multiply bytes and add them up in 32 bits. The integer sum is exact; scales
 /// are multiplied behind it, which is another association of the float32 roundings.
 ///
-/// Requires: a verified program without layouts. Returns whether anything changed.
-bool integer_products(TensorProgram& program);
+/// Requires: a verified program without layouts. Returns whether anything changed; `in_parts` gets
+/// what sums of parts make.
+bool integer_products(TensorProgram& program, std::vector<TensorId>* in_parts = nullptr);
 
 /// The factors of a sum of products u8 * i8 in int32: `i32(a) * i32(b)`, where the left one may
 /// stand in a select whose other branch is a constant of u8's range. The right one may be of i16.

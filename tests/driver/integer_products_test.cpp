@@ -270,6 +270,21 @@ TEST(IntegerProducts, QuantiseWhatFollows) {
 }
 
 /// Another association of float32 is said.
+TEST(IntegerProducts, SumsOfPartsAreExactAndSaid) {
+  const std::string text = "(x: u8[1,70000]) {\n  w = constant " +
+                           bytes("i8", int64_t{70000} * 8, 9) +
+                           R"( : i8[70000,8]
+  xd = convert x : f32[1,70000]
+  wd = convert w : f32[70000,8]
+  y = dot_general xd, wd, lhs_contract={1}, rhs_contract={0} : f32[1,8]
+} -> (y))";
+  expect_exact(text);
+  const auto compiled = compile_graph(*parse_graph(text), {});
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  EXPECT_THAT((*compiled)->substitutions,
+              testing::Contains("y: its sum is made of parts that 32 bits hold"));
+}
+
 TEST(IntegerProducts, SayWhereADivisorWasFolded) {
   std::string text = product_and_chain(13);
   text.replace(text.find("constant 64"), 11, "constant 60");

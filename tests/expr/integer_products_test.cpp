@@ -226,13 +226,20 @@ TEST(IntegerProducts, PaddingIsTheZeroPoint) {
       << text;
 }
 
-TEST(IntegerProducts, LeaveWhatIsNoSumOfBytes) {
-  // A sum of so many products that 32 bits might not hold it.
-  const char* kLong = R"((x: u8[1,70000], w: i8[70000,2]) {
+TEST(IntegerProducts, SumsThatAreTooLongAreMadeOfParts) {
+  const std::string text = rewritten(R"((x: u8[1,70000], w: i8[70000,2]) {
     xd = convert x : f32[1,70000]
     wd = convert w : f32[70000,2]
     y = dot_general xd, wd, lhs_contract={1}, rhs_contract={0} : f32[1,2]
-  } -> (y))";
+  } -> (y))");
+  EXPECT_EQ(text,
+            "  y_parts_sums: i32[1,2,2] = contraction sum[35000]:i32 i32(x[0, d2 * 35000 + r0]) * "
+            "i32(w_axes[d2, r0, d1])\n"
+            "  y_parts: f32[1,2,2] = f32(y_parts_sums[d0, d1, d2])\n"
+            "  y: f32[1,2] = sum[2]:f32 y_parts[d0, d1, r0]\n");
+}
+
+TEST(IntegerProducts, LeaveWhatIsNoSumOfBytes) {
   // A scale that changes along the sum.
   const char* kBlocks = R"((x: u8[2,8], w: i8[8,3]) {
     xd = convert x : f32[2,8]
@@ -248,7 +255,13 @@ TEST(IntegerProducts, LeaveWhatIsNoSumOfBytes) {
     wd = convert w : f32[8,3]
     y = dot_general xd, wd, lhs_contract={1}, rhs_contract={0} : f32[2,3]
   } -> (y))";
-  for (const char* text : {kLong, kBlocks, kWide}) {
+  // More products than 32 bits hold, and no parts of one length.
+  const char* kPrime = R"((x: u8[1,70001], w: i8[70001,2]) {
+    xd = convert x : f32[1,70001]
+    wd = convert w : f32[70001,2]
+    y = dot_general xd, wd, lhs_contract={1}, rhs_contract={0} : f32[1,2]
+  } -> (y))";
+  for (const char* text : {kBlocks, kWide, kPrime}) {
     Case c = case_of(text);
     EXPECT_FALSE(integer_products(c.program)) << text;
   }
