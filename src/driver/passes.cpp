@@ -265,14 +265,12 @@ Result<bool> rewrite_kernels(Compilation& c, F&& rewrite) {
   return changed;
 }
 Result<bool> run_stream_outputs(Compilation& c) {
-  return rewrite_kernels(c, [&](KernelFunction& f) {
-    return Rewritten{stream_outputs(f, c.target), {}};
-  });
+  return rewrite_kernels(
+      c, [&](KernelFunction& f) { return Rewritten{stream_outputs(f, c.target), {}}; });
 }
 Result<bool> run_prefetch_rows(Compilation& c) {
-  return rewrite_kernels(c, [&](KernelFunction& f) {
-    return Rewritten{prefetch_rows(f, c.target), {}};
-  });
+  return rewrite_kernels(
+      c, [&](KernelFunction& f) { return Rewritten{prefetch_rows(f, c.target), {}}; });
 }
 Result<bool> run_divide_by_invariants(Compilation& c) {
   const auto& features = c.target.features;
@@ -300,9 +298,8 @@ Result<bool> run_shorten_exponentials(Compilation& c) {
 }
 
 Result<bool> run_tabulate(Compilation& c) {
-  return rewrite_kernels(c, [&](KernelFunction& f) {
-    return Rewritten{tabulate(f, c.target) != 0, {}};
-  });
+  return rewrite_kernels(
+      c, [&](KernelFunction& f) { return Rewritten{tabulate(f, c.target) != 0, {}}; });
 }
 
 void note_input_ranges(const ImportedModel& model, Program& program) {

@@ -368,8 +368,7 @@ TEST_F(Artefact, FullDiskLeavesTheOldFile) {
   const Program* programs[] = {&program};
   write(path(), Bytes(3, std::byte{'o'}));
   // A limit on the size of files stands in for the disk.
-  struct rlimit before {
-  }, limit{};
+  struct rlimit before{}, limit{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   limit = before;
   limit.rlim_cur = 1000;
