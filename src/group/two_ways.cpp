@@ -140,21 +140,19 @@ Decision find_two_ways(const TensorProgram& program, const Group& group, const G
   return Partition(program, group, axes).run(out);
 }
 
-bool may_reduce_two_ways(const TensorProgram& program, std::initializer_list<const Group*> groups) {
-  using Counts = std::pair<int64_t, int64_t>;  // results, and what each of them is reduced from
-  std::set<Counts> counts;
-  for (const Group* group : groups) {
-    for (const ExprId id : group->exprs) {
-      const TensorExpr& e = program.exprs[static_cast<size_t>(id)];
-      const int64_t reduced = element_count(e.reduce_extents).value_or(0);
-      if (reduced == 1) continue;
-      counts.insert({element_count(e.extents).value_or(0), reduced});
-      if (counts.size() > 2) return false;
-    }
+std::optional<ReducedSizes> reduced_sizes(const TensorProgram& program, const Group& group) {
+  std::optional<ReducedSizes> out;
+  for (const ExprId id : group.exprs) {
+    const TensorExpr& e = program.exprs[static_cast<size_t>(id)];
+    const int64_t reduced = element_count(e.reduce_extents).value_or(0);
+    if (reduced == 1) continue;
+    const int64_t results = element_count(e.extents).value_or(0);
+    const auto sizes = std::minmax(results, reduced);
+    if (!out) out = ReducedSizes{sizes};
+    if (out->sizes != std::pair<int64_t, int64_t>(sizes)) return std::nullopt;
+    (results <= reduced ? out->ascending : out->descending) = true;
   }
-  if (counts.empty()) return false;
-  const auto [rows, elements] = *counts.begin();
-  return *counts.rbegin() == Counts(elements, rows);
+  return out;
 }
 
 }  // namespace weft

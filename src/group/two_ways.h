@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "group/group_axes.h"
@@ -26,9 +29,18 @@ struct TwoWays {
 Decision find_two_ways(const TensorProgram& program, const Group& group, const GroupAxes& axes,
                        TwoWays* out);
 
-/// Whether numbers of elements alone allow it: a row of n elements among m rows is reduced to one
-/// of m, rows are reduced to one of n. Of the union of some groups; far cheaper than the axes that
-/// find_two_ways asks for.
-bool may_reduce_two_ways(const TensorProgram& program, std::initializer_list<const Group*> groups);
+/// By numbers of elements alone, how a group reduces: rows of `sizes.second` elements to
+/// `sizes.first`, the other way round, or both.
+struct ReducedSizes {
+  std::pair<int64_t, int64_t> sizes;  ///< the smaller first
+  bool ascending = false;             ///< `sizes.first` results of `sizes.second` elements each
+  bool descending = false;
+
+  bool both_ways() const { return (ascending && descending) || sizes.first == sizes.second; }
+};
+
+/// Nothing for a group that find_two_ways would not take apart whatever joins it: one that reduces
+/// nothing, or to other sizes. Far cheaper than the axes that find_two_ways asks for.
+std::optional<ReducedSizes> reduced_sizes(const TensorProgram& program, const Group& group);
 
 }  // namespace weft

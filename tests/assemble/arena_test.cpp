@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
 namespace weft {
 namespace {
 
@@ -18,6 +24,42 @@ TEST(Arena, NeverOverlapsBlocksAliveTogether) {
     }
   }
   EXPECT_LE(layout.bytes, 512);
+}
+
+/// The lowest free offset for each, the biggest first, by looking at all that have a place.
+std::vector<int64_t> lowest_offsets(const std::vector<ArenaBlock>& blocks) {
+  std::vector<int64_t> offsets(blocks.size(), -1);
+  std::vector<size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t b) { return std::pair(-blocks[b].bytes, b); });
+  for (const size_t i : order) {
+    const auto is_free = [&](int64_t at) {
+      for (size_t p = 0; p < blocks.size(); ++p) {
+        if (offsets[p] < 0 || blocks[p].last < blocks[i].first || blocks[p].first > blocks[i].last)
+          continue;
+        if (offsets[p] < at + blocks[i].bytes && at < offsets[p] + blocks[p].bytes) return false;
+      }
+      return true;
+    };
+    int64_t at = 0;
+    while (!is_free(at)) at += 64;
+    offsets[i] = at;
+  }
+  return offsets;
+}
+
+TEST(Arena, EachLiesAsLowAsItCan) {
+  std::mt19937 random(5);
+  for (const uint32_t steps : {1, 7, 40, 64}) {
+    std::vector<ArenaBlock> blocks;
+    for (int n = 0; n < 120; ++n) {
+      const auto first = static_cast<int32_t>(random() % steps);
+      const auto last = std::min<int32_t>(first + static_cast<int32_t>(random() % 9),
+                                          static_cast<int32_t>(steps) - 1);
+      blocks.push_back({64 * static_cast<int64_t>(1 + random() % 5), first, last});
+    }
+    EXPECT_EQ(place_arena(blocks).offsets, lowest_offsets(blocks)) << steps << " steps";
+  }
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ Taken take_apart(const std::string& text) {
   EXPECT_TRUE(axes.ok()) << axes.error().message;
   Taken out;
   out.decision = find_two_ways(program, group, *axes, &out.ways);
-  out.may = may_reduce_two_ways(program, {&group});
+  const auto reduces = reduced_sizes(program, group);
+  out.may = reduces && reduces->both_ways();
   return out;
 }
 

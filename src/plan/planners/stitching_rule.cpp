@@ -54,9 +54,7 @@ FusionRule stitching_rule(const PlanningTask& task, KernelTimes& times) {
     return saves_time(times, a, b, merged);
   };
   if (kinds.leaf && task.target.is_gpu()) {
-    rule.may_be_beside = [&program](const Group& a, const Group& b) {
-      return may_reduce_two_ways(program, {&a, &b});
-    };
+    rule.reduced_sizes = [&program](const Group& group) { return reduced_sizes(program, group); };
     rule.legal_beside = [&known](const Group& merged) {
       return known.can_reduce_both_ways(merged);
     };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 namespace weft {
@@ -30,26 +31,41 @@ std::pair<Verdict, std::string> decide(const FusionRule& rule, const FusionGraph
   return {Verdict::kFused, profitable.reason()};
 }
 
-void merge_beside(const FusionRule& rule, TensorId tensor, FusionGraph& graph) {
-  std::vector<int> groups = graph.readers(tensor);
-  if (groups.size() < 2) return;
-  std::vector<Group> own;
-  for (const int g : groups) own.push_back(graph.group(g));
-  for (size_t i = 0; i < groups.size(); ++i) {
-    for (size_t k = i + 1; k < groups.size(); ++k) {
-      if (!rule.may_be_beside(own[i], own[k])) continue;
-      const int a = groups[i], b = groups[k];
-      const Group merged = graph.merged(a, b);
-      if (!rule.legal_beside(merged) || !stays_acyclic(graph, a, b) ||
-          !rule.profitable(own[i], own[k], merged)) {
+/// A reader of a tensor, with how it reduces.
+struct Reader {
+  int group = -1;
+  Group own;
+  ReducedSizes reduces;
+};
+
+/// Merges readers whose sizes agree.
+void merge_beside(const FusionRule& rule, std::vector<Reader>& readers, FusionGraph& graph) {
+  for (size_t i = 0; i < readers.size(); ++i) {
+    for (size_t k = i + 1; k < readers.size(); ++k) {
+      Reader &first = readers[i], &second = readers[k];
+      ReducedSizes reduces = first.reduces;
+      reduces.ascending |= second.reduces.ascending;
+      reduces.descending |= second.reduces.descending;
+      if (!reduces.both_ways()) continue;
+      const Group merged = graph.merged(first.group, second.group);
+      if (!rule.legal_beside(merged) || !stays_acyclic(graph, first.group, second.group) ||
+          !rule.profitable(first.own, second.own, merged)) {
         continue;
       }
-      groups[i] = graph.merge(a, b);
-      own[i] = merged;
-      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(k));
-      own.erase(own.begin() + static_cast<std::ptrdiff_t>(k--));
+      first = {graph.merge(first.group, second.group), merged, reduces};
+      readers.erase(readers.begin() + static_cast<std::ptrdiff_t>(k--));
     }
   }
+}
+
+void merge_beside(const FusionRule& rule, TensorId tensor, FusionGraph& graph) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<Reader>> by_sizes;
+  for (const int g : graph.readers(tensor)) {
+    Group own = graph.group(g);
+    if (const auto reduces = rule.reduced_sizes(own))
+      by_sizes[reduces->sizes].push_back({g, std::move(own), *reduces});
+  }
+  for (auto& [sizes, readers] : by_sizes) merge_beside(rule, readers, graph);
 }
 
 /// Edges of groups that merged for the sake of others.

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
+#include "group/two_ways.h"
 #include "plan/fusion_graph.h"
 #include "plan/partition.h"
 #include "plan/pattern.h"
@@ -16,9 +18,9 @@ struct FusionRule {
   std::function<Decision(const Group& a, const Group& b, const Group& merged)> profitable;
   /// Legality of groups that hand each other nothing and read a tensor both; none: they stay apart.
   std::function<Decision(const Group& merged)> legal_beside = nullptr;
-  /// Whether that is worth asking: cheap, as all readers of a tensor are asked about in pairs. Goes
-  /// with legal_beside.
-  std::function<bool(const Group& a, const Group& b)> may_be_beside = nullptr;
+  /// By what readers of a tensor are paired for that; nothing for those that it is not asked of.
+  /// Goes with legal_beside.
+  std::function<std::optional<ReducedSizes>(const Group& group)> reduced_sizes = nullptr;
   /// Merges more, before groups compose; none: nothing more merges.
   std::function<void(FusionGraph& graph)> merges_more = nullptr;
   /// Whether two groups that a read joins and that stayed apart should be blocks of stages; none:
