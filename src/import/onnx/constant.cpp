@@ -16,7 +16,7 @@ ValueId constant_floats(OpContext& n, const std::vector<float>& values, Shape sh
 
 /// Output 0 is of the type of the attribute "value".
 void note_narrow_value(OpContext& n) {
-  if (const auto type = narrow_integer(element_type(n.find_attr("value")->t->message)))
+  if (const auto type = narrow_type_of(element_type(n.find_attr("value")->t->message)))
     n.importer().set_narrow_output(0, *type);
 }
 

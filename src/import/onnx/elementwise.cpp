@@ -103,15 +103,23 @@ void translate_bit_shift(OpContext& n) {
   n.set_output(0, n.b.binary(ScalarOp::kShr, x, amount));
 }
 
+/// Of a float of 8 bits the byte that it lies in is cast.
 void translate_bit_cast(OpContext& n) {
-  if (narrow_attr(n, "to") || narrow_input(n, 0)) n.unsupported("bits of packed integers");
+  const auto from = narrow_input(n, 0), to = narrow_attr(n, "to");
+  if ((from && from->bits < 8) || (to && to->bits < 8)) n.unsupported("bits of packed numbers");
   n.set_output(0, n.b.bitcast(n.input(0), n.dtype_attr("to")));
+  if (to) n.importer().set_narrow_output(0, *to);
 }
 
-/// Input 0 as one of `type`, or of 2 or 4 bits where that is `narrow`.
-void set_cast(OpContext& n, DType type, std::optional<NarrowInteger> narrow) {
-  if (!narrow) return n.set_output(0, n.b.convert(n.input(0), type));
-  n.set_output(0, wrapped(n.b, n.input(0), *narrow));
+/// Input 0 as one of `type`, or of at most 8 bits where that is `narrow`.
+void set_cast(OpContext& n, DType type, std::optional<NarrowType> narrow) {
+  const auto from = narrow_input(n, 0);
+  ValueId x = n.input(0);
+  if (from && from->as_float != nullptr) x = decode_small_float(n.b, x, *from->as_float);
+  if (!narrow) return n.set_output(0, n.b.convert(x, type));
+  n.set_output(0, narrow->as_float == nullptr
+                      ? wrapped(n.b, x, *narrow)
+                      : encode_small_float(n.b, x, *narrow->as_float, small_float_rounding(n)));
   n.importer().set_narrow_output(0, *narrow);
 }
 void translate_cast(OpContext& n) { set_cast(n, n.dtype_attr("to"), narrow_attr(n, "to")); }

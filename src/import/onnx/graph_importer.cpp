@@ -20,6 +20,11 @@ namespace {
 constexpr int64_t kSpareNodes = 200'000;
 constexpr int kMaxScopeDepth = 64;
 
+/// Operators that move elements of their first input and do nothing else with them.
+constexpr std::array<std::string_view, 12> kMoving = {
+    "Concat",  "Expand", "Flatten", "Gather",  "Identity",  "Pad",
+    "Reshape", "Slice",  "Split",   "Squeeze", "Transpose", "Unsqueeze"};
+
 /// A refusal that names its node already, the innermost one.
 class NodeRefusal : public Refusal {
  public:
@@ -112,10 +117,10 @@ void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope) {
 }
 
 void GraphImporter::note_type(std::string_view name, int64_t onnx_type, Scope& scope) {
-  if (const auto type = narrow_integer(onnx_type)) scope.narrow.insert_or_assign(name, *type);
+  if (const auto type = narrow_type_of(onnx_type)) scope.narrow.insert_or_assign(name, *type);
 }
 
-std::optional<NarrowInteger> GraphImporter::narrow_type(std::string_view name, const Scope& scope) {
+std::optional<NarrowType> GraphImporter::narrow_type(std::string_view name, const Scope& scope) {
   for (const Scope* s = &scope; s != nullptr; s = s->outer) {
     if (const auto found = s->narrow.find(name); found != s->narrow.end()) return found->second;
     if (s->values.contains(name)) return std::nullopt;
@@ -123,24 +128,47 @@ std::optional<NarrowInteger> GraphImporter::narrow_type(std::string_view name, c
   return std::nullopt;
 }
 
-std::optional<NarrowInteger> GraphImporter::narrow_output(const NodeDef& node, int i,
-                                                          const Scope& scope) const {
+void GraphImporter::refuse_small_floats(const NodeDef& node, const Scope& scope) const {
+  constexpr std::array<std::string_view, 9> kKnowing = {"BitCast",          "Cast", "CastLike",
+                                                        "DequantizeLinear", "If",   "Loop",
+                                                        "QuantizeLinear",   "Scan", "Shape"};
+  if (std::ranges::find(kMoving, node.op_type) != kMoving.end()) return;
+  if (std::ranges::find(kKnowing, node.op_type) != kKnowing.end()) return;
+  for (const std::string_view input : node.inputs) {
+    const auto type = narrow_type(input, scope);
+    if (!type || type->as_float == nullptr) continue;
+    refuse_unsupported(fmt::format(
+        "arithmetic on floats of {} bits ('{}'): cast them to float32 before", type->bits, input));
+  }
+}
+
+std::optional<NarrowType> GraphImporter::narrow_output(const NodeDef& node, int i,
+                                                       const Scope& scope) const {
   if (const auto said = narrow_outputs_.find(i); said != narrow_outputs_.end()) return said->second;
-  constexpr std::array<std::string_view, 12> kMoving = {
-      "Concat",  "Expand", "Flatten", "Gather",  "Identity",  "Pad",
-      "Reshape", "Slice",  "Split",   "Squeeze", "Transpose", "Unsqueeze"};
   const bool moves = std::ranges::find(kMoving, node.op_type) != kMoving.end();
   return moves && !node.inputs.empty() ? narrow_type(node.inputs[0], scope) : std::nullopt;
 }
 
-std::optional<NarrowInteger> narrow_input(const OpContext& n, int i) {
+std::optional<NarrowType> narrow_input(const OpContext& n, int i) {
   const std::vector<std::string_view>& inputs = n.node().inputs;
   if (i < 0 || static_cast<size_t>(i) >= inputs.size()) return std::nullopt;
   return GraphImporter::narrow_type(inputs[static_cast<size_t>(i)], n.scope());
 }
 
-std::optional<NarrowInteger> narrow_attr(const OpContext& n, std::string_view name) {
-  return n.has_attr(name) ? narrow_integer(n.int_attr(name)) : std::nullopt;
+std::optional<NarrowType> narrow_attr(const OpContext& n, std::string_view name) {
+  return n.has_attr(name) ? narrow_type_of(n.int_attr(name)) : std::nullopt;
+}
+
+SmallFloatRounding small_float_rounding(OpContext& n) {
+  using Power = SmallFloatRounding::Power;
+  SmallFloatRounding rounding{n.bool_attr("saturate", true), Power::kUp};
+  if (!n.has_attr("round_mode")) return rounding;
+  const std::string mode = n.string_attr("round_mode");
+  n.require(mode == "up" || mode == "down" || mode == "nearest",
+            "round_mode must be up, down or nearest");
+  if (mode == "down") rounding.power = Power::kDown;
+  if (mode == "nearest") rounding.power = Power::kNearest;
+  return rounding;
 }
 
 void GraphImporter::import_nodes(const std::vector<NodeDef>& nodes,
@@ -185,12 +213,13 @@ void GraphImporter::translate(const NodeDef& node, Scope& scope, std::vector<Val
   const FunctionDef* function = find_function(node);
   const int64_t opset = function == nullptr ? opset_of(node.domain, scope) : 0;
   OpContext context(*this, scope, node, opset, std::move(inputs), origin);
-  const std::map<int, NarrowInteger> outer = std::exchange(narrow_outputs_, {});
+  const std::map<int, NarrowType> outer = std::exchange(narrow_outputs_, {});
   if (function != nullptr) {
     inline_function(*function, context, scope, origin);
   } else {
     const Translator* translator = translators_.find(node.domain, node.op_type, opset);
     if (translator == nullptr) refuse_unsupported("there is no such operator in weft");
+    refuse_small_floats(node, scope);
     translator->translate(context);
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {

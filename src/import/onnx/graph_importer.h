@@ -10,7 +10,7 @@
 #include "import/builder/graph_builder.h"
 #include "import/onnx/import_onnx.h"
 #include "import/onnx/model.h"
-#include "import/onnx/narrow_integer.h"
+#include "import/onnx/narrow_type.h"
 #include "import/onnx/tensor_proto.h"
 #include "import/onnx/translator.h"
 
@@ -27,7 +27,7 @@ struct Scope {
   std::string prefix;            ///< of the origins' names
   int depth = 0;
   std::unordered_map<std::string_view, ValueId> values;
-  std::unordered_map<std::string_view, NarrowInteger> narrow;  ///< values of 2 or 4 bits
+  std::unordered_map<std::string_view, NarrowType> narrow;  ///< values of at most 8 bits
 };
 
 /// In Scope::values: an output that a refused node would have made. What reads it is skipped
@@ -49,12 +49,14 @@ struct NeedsInputs {
   std::set<std::string> names;
 };
 
-// What a translator sees of types of 2 and 4 bits.
+// What a translator sees of integers of 2 and 4 bits and of floats of 4 and 8.
 
 /// That of an input, if it has one.
-std::optional<NarrowInteger> narrow_input(const OpContext& n, int i);
+std::optional<NarrowType> narrow_input(const OpContext& n, int i);
 /// That of an attribute; nothing where it is another type, or absent.
-std::optional<NarrowInteger> narrow_attr(const OpContext& n, std::string_view name);
+std::optional<NarrowType> narrow_attr(const OpContext& n, std::string_view name);
+/// What the attributes `saturate` and `round_mode` say.
+SmallFloatRounding small_float_rounding(OpContext& n);
 
 /// Walks ONNX graphs and has each node translated. One object imports one model once.
 class GraphImporter {
@@ -74,12 +76,12 @@ class GraphImporter {
   /// The values of initializers, by name, into the scope.
   void add_initializers(const GraphDef& graph, Scope& scope);
 
-  /// Notes a value's type, if it is of 2 or 4 bits.
+  /// Notes a value's type, if it is a narrow one.
   static void note_type(std::string_view name, int64_t onnx_type, Scope& scope);
-  static std::optional<NarrowInteger> narrow_type(std::string_view name, const Scope& scope);
+  static std::optional<NarrowType> narrow_type(std::string_view name, const Scope& scope);
   /// Output `i` of the node that is being translated is such a value. Outputs of operators that
   /// only move the elements of their first input are so by themselves.
-  void set_narrow_output(int i, NarrowInteger type) { narrow_outputs_.insert_or_assign(i, type); }
+  void set_narrow_output(int i, NarrowType type) { narrow_outputs_.insert_or_assign(i, type); }
 
   /// A new sequence of values of one builder, and its values.
   ValueId add_sequence(std::vector<ValueId> values);
@@ -119,7 +121,9 @@ class GraphImporter {
   const FunctionDef* find_function(const NodeDef& node) const;
   int64_t opset_of(std::string_view domain, const Scope& scope) const;
   ValueId lookup(std::string_view name, const Scope& scope);
-  std::optional<NarrowInteger> narrow_output(const NodeDef& node, int i, const Scope& scope) const;
+  std::optional<NarrowType> narrow_output(const NodeDef& node, int i, const Scope& scope) const;
+  /// Floats of at most 8 bits are bytes: refuses operators that would take those for numbers.
+  void refuse_small_floats(const NodeDef& node, const Scope& scope) const;
 
   const ModelDef& model_;
   const ImportOptions& options_;
@@ -129,7 +133,7 @@ class GraphImporter {
   std::vector<std::string> refused_;
   std::vector<std::vector<ValueId>> sequences_;
   size_t sequence_elements_ = 0;
-  std::map<int, NarrowInteger> narrow_outputs_;  ///< of the node that is being translated
+  std::map<int, NarrowType> narrow_outputs_;  ///< of the node that is being translated
   int64_t nodes_left_;
 };
 

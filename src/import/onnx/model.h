@@ -34,7 +34,7 @@ enum class OnnxType : int32_t {
   kUint64 = 13,
   kBfloat16 = 16,
 };
-/// Refuses types that weft has not (strings, 8-bit floats), by name; see also narrow_integer.h.
+/// Refuses types that weft has not (strings, floats of 6 bits), by name; see also narrow_type.h.
 DType to_dtype(int64_t onnx_type);
 /// "float8e4m3fn", …; "type 99" for an unknown number.
 std::string onnx_type_name(int64_t onnx_type);

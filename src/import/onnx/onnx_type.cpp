@@ -3,7 +3,7 @@
 
 #include "import/builder/refusal.h"
 #include "import/onnx/model.h"
-#include "import/onnx/narrow_integer.h"
+#include "import/onnx/narrow_type.h"
 
 namespace weft::onnx {
 
@@ -51,7 +51,7 @@ DType to_dtype(int64_t onnx_type) {
     default:
       break;
   }
-  if (const auto narrow = narrow_integer(onnx_type)) return narrow->held_in();
+  if (const auto narrow = narrow_type_of(onnx_type)) return narrow->held_in();
   const std::string name = onnx_type_name(onnx_type);
   if (onnx_type == 0 || name.starts_with("type ")) {
     refuse_invalid("element " + name + " does not exist");

@@ -44,6 +44,13 @@ ValueId spread(OpContext& n, ValueId v, ValueId x, int64_t axis, int64_t block_s
   return v;
 }
 
+/// An input, a float of at most 8 bits as float32.
+ValueId as_number(OpContext& n, int index) {
+  const auto narrow = narrow_input(n, index);
+  const ValueId v = n.input(index);
+  return narrow && narrow->as_float != nullptr ? decode_small_float(n.b, v, *narrow->as_float) : v;
+}
+
 void translate_quantize_linear(OpContext& n) {
   GraphBuilder& b = n.b;
   ValueId x = n.input(0);
@@ -52,7 +59,7 @@ void translate_quantize_linear(OpContext& n) {
   ValueId zero_point = kNoValue;
   if (n.has_input(2)) {
     type = b.dtype(n.input(2));
-    zero_point = spread(n, n.input(2), x, axis, block_size);
+    zero_point = spread(n, as_number(n, 2), x, axis, block_size);
   }
   ValueId scale = spread(n, n.input(1), x, axis, block_size);
   DType division = n.dtype_attr("precision", b.dtype(scale));
@@ -61,26 +68,32 @@ void translate_quantize_linear(OpContext& n) {
   y = b.convert(y, DType::kF32);
   const auto narrow = n.has_input(2) ? narrow_input(n, 2) : narrow_attr(n, "output_dtype");
   if (!narrow) return n.set_output(0, round_to_integer(b, y, zero_point, type));
+  n.importer().set_narrow_output(0, *narrow);
+  if (narrow->as_float != nullptr) {
+    if (zero_point != kNoValue) y = b.add(y, zero_point);
+    return n.set_output(0, encode_small_float(b, y, *narrow->as_float, small_float_rounding(n)));
+  }
   n.set_output(
       0, round_to_range(b, y, zero_point, narrow->held_in(), static_cast<double>(narrow->lowest()),
                         static_cast<double>(narrow->highest())));
-  n.importer().set_narrow_output(0, *narrow);
 }
 
 void translate_dequantize_linear(OpContext& n) {
   GraphBuilder& b = n.b;
-  ValueId x = n.input(0);
+  ValueId x = as_number(n, 0);
   int64_t axis = n.int_attr("axis", 1), block_size = n.int_attr("block_size", 0);
   ValueId scale = spread(n, n.input(1), x, axis, block_size);
-  n.require(is_integer(b.dtype(x)) && is_float(b.dtype(scale)),
+  n.require(is_integer(b.dtype(n.input(0))) && is_float(b.dtype(scale)),
             "x must be integers and its scale a floating-point number");
   DType type = n.dtype_attr("output_dtype", b.dtype(scale));
   ValueId y = x;
   if (n.has_input(2)) {
-    n.require(b.dtype(n.input(2)) == b.dtype(x), "x and its zero point must have one type");
-    ValueId zero_point = spread(n, n.input(2), x, axis, block_size);
-    // Exact in 32 bits for all narrower types.
+    ValueId zero_point = as_number(n, 2);
+    n.require(b.dtype(zero_point) == b.dtype(x), "x and its zero point must have one type");
+    zero_point = spread(n, zero_point, x, axis, block_size);
+    // Exact in 32 bits for all narrower integers.
     DType wide = byte_size(b.dtype(x)) < 4 ? DType::kI32 : DType::kF64;
+    if (is_float(b.dtype(x))) wide = b.dtype(x);
     y = b.sub(b.convert(x, wide), b.convert(zero_point, wide));
   }
   DType product = b.dtype(scale) == DType::kF64 ? DType::kF64 : DType::kF32;

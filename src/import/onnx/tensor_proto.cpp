@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "import/onnx/external_data.h"
-#include "import/onnx/narrow_integer.h"
+#include "import/onnx/narrow_type.h"
 #include "import/onnx/wire_message.h"
 
 namespace weft::onnx {
@@ -166,7 +166,7 @@ HostTensor copy_typed(const RawTensor& raw, DType type, int64_t count) {
 }
 
 /// Integers of 2 or 4 bits, packed as they stand in the file.
-HostTensor unpack(const RawTensor& raw, NarrowInteger type, int64_t count,
+HostTensor unpack(const RawTensor& raw, NarrowType type, int64_t count,
                   const TensorSource& source) {
   const int64_t held = packed_bytes(type, count);
   const auto check = [&](size_t bytes) {
@@ -199,7 +199,7 @@ HostTensor build_tensor(const RawTensor& raw, const TensorSource& source) {
                                fmt::join(raw.dims, ",")));
   }
   if (raw.segmented) refuse_unsupported(fmt::format("tensor '{}' is segmented", raw.name));
-  if (const auto narrow = narrow_integer(raw.type)) return unpack(raw, *narrow, *count, source);
+  if (const auto narrow = narrow_type_of(raw.type)) return unpack(raw, *narrow, *count, source);
   const auto check_bytes = [&](size_t held) {
     if (static_cast<int64_t>(held) != *bytes) {
       refuse_invalid(fmt::format("tensor '{}' of {}[{}] holds {} bytes, its shape says {}",

@@ -1,28 +1,40 @@
-#include "import/onnx/narrow_integer.h"
+#include "import/onnx/narrow_type.h"
 
 namespace weft::onnx {
 
-std::optional<NarrowInteger> narrow_integer(int64_t onnx_type) {
+std::optional<NarrowType> narrow_type_of(int64_t onnx_type) {
   switch (onnx_type) {
     case 21:
-      return NarrowInteger{4, false};
+      return NarrowType{4, false};
     case 22:
-      return NarrowInteger{4, true};
+      return NarrowType{4, true};
     case 25:
-      return NarrowInteger{2, false};
+      return NarrowType{2, false};
     case 26:
-      return NarrowInteger{2, true};
+      return NarrowType{2, true};
+    case 17:
+      return NarrowType{8, false, &kFloat8E4M3Fn};
+    case 18:
+      return NarrowType{8, false, &kFloat8E4M3FnUz};
+    case 19:
+      return NarrowType{8, false, &kFloat8E5M2};
+    case 20:
+      return NarrowType{8, false, &kFloat8E5M2FnUz};
+    case 23:
+      return NarrowType{4, false, &kFloat4E2M1};
+    case 24:
+      return NarrowType{8, false, &kFloat8E8M0};
     default:
       return std::nullopt;
   }
 }
 
-int64_t packed_bytes(NarrowInteger type, int64_t count) {
+int64_t packed_bytes(NarrowType type, int64_t count) {
   const int64_t each = 8 / type.bits;
   return count / each + (count % each != 0 ? 1 : 0);
 }
 
-HostTensor unpacked(NarrowInteger type, const Shape& shape, std::span<const std::byte> packed) {
+HostTensor unpacked(NarrowType type, const Shape& shape, std::span<const std::byte> packed) {
   HostTensor out(type.held_in(), shape);
   const auto each = static_cast<size_t>(8 / type.bits);
   const unsigned mask = (1U << type.bits) - 1;
@@ -36,7 +48,7 @@ HostTensor unpacked(NarrowInteger type, const Shape& shape, std::span<const std:
   return out;
 }
 
-ValueId wrapped(GraphBuilder& b, ValueId v, NarrowInteger type) {
+ValueId wrapped(GraphBuilder& b, ValueId v, NarrowType type) {
   const auto number = [&](int64_t n) { return b.scalar_int(DType::kI32, n); };
   const int64_t mask = (int64_t{1} << type.bits) - 1;
   const int64_t sign = type.is_signed ? int64_t{1} << (type.bits - 1) : 0;

@@ -1,4 +1,4 @@
-#include "import/onnx/narrow_integer.h"
+#include "import/onnx/narrow_type.h"
 
 #include "tests/import/onnx/operator_run.h"
 
@@ -107,7 +107,7 @@ TEST(NarrowIntegers, OutputTypesBoundToo) {
 
 TEST(NarrowIntegers, HaveNoBitsToCast) {
   OneNode node{"BitCast", {tensor_of<int>(DType::kI8, {2}, {1, 2})}, {int_attr("to", kInt4)}, 26};
-  EXPECT_THAT(node.refusal(), testing::HasSubstr("packed integers"));
+  EXPECT_THAT(node.refusal(), testing::HasSubstr("packed numbers"));
 }
 
 }  // namespace
