@@ -62,6 +62,9 @@ struct TileSymbol {
   DType type = DType::kF32;
   std::vector<IndexExpr> shape;  ///< kInput, kOutput: extents over kSize variables and constants
   Layout layout;                 ///< kInput, kOutput
+  /// kInput: no parameter, but what earlier nests store into this output, seen in another shape of
+  /// as many elements. -1: a parameter.
+  TileSymbolId view_of = -1;
 };
 
 /// `X[m, n+1]` on a left side. `next`: the next value of a carry (`m'`).

@@ -304,12 +304,36 @@ Tensors depthwise(const Tensors& in) {
   return {{"y", tensor({height, width, channels}, y)}};
 }
 
+Tensors handed(const Tensors& in) {
+  const Array x = array(in, "x"), w = array(in, "W");
+  const int64_t rows = x.shape[0], depth = x.shape[1], columns = w.shape[1];
+  Values h, y;
+  for (int64_t m = 0; m < rows; ++m) {
+    double sum = 0, squares = 0;
+    for (int64_t n = 0; n < columns; ++n) {
+      double p = 0;
+      for (int64_t k = 0; k < depth; ++k) p += x({m, k}) * w({k, n});
+      h.push_back(p);
+      sum += p;
+      squares += p * p;
+    }
+    const double mean = sum / static_cast<double>(columns);
+    const double variance = squares / static_cast<double>(columns) - mean * mean;
+    for (int64_t n = 0; n < columns; ++n) {
+      const double p = h[static_cast<size_t>(m * columns + n)];
+      y.push_back((p - mean) / std::sqrt(variance + 1e-5));
+    }
+  }
+  return {{"h", tensor({rows, columns}, h)}, {"y", tensor({rows, columns}, y)}};
+}
+
 Reference reference_of(const std::string& program) {
   const std::vector<std::pair<std::string, Reference>> all = {
       {"softmax", softmax},     {"attention", attention}, {"norm_mlp", norm_mlp},
       {"lstm", lstm},           {"conv", conv},           {"sums", sums},
       {"packing", packing},     {"squeeze", squeeze},     {"depthwise", depthwise},
-      {"recurrent", recurrent}, {"weights", weights},     {"feed_forward", feed_forward}};
+      {"recurrent", recurrent}, {"weights", weights},     {"feed_forward", feed_forward},
+      {"handed", handed}};
   for (const auto& [name, function] : all) {
     if (program.starts_with(name)) return function;
   }

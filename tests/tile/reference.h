@@ -23,6 +23,7 @@ Tensors weights(const Tensors& in);    ///< (x minus the maximum of its row) tim
 Tensors recurrent(const Tensors& in);  ///< y[t] = tanh(w y[t-1] + x[t])
 Tensors conv(const Tensors& in);       ///< y = relu(conv3x3(x, W) * a + b + res)
 Tensors sums(const Tensors& in);       ///< r, q = row and column sums of tanh(x)
+Tensors handed(const Tensors& in);     ///< h = x W, y = the rows of h, normed
 Tensors packing(const Tensors& in);    ///< y = row sums of x, z = row maxima of u
 Tensors squeeze(const Tensors& in);    ///< y = x * sigmoid(swish(sum x W1) W2)
 Tensors depthwise(const Tensors& in);  ///< y = depthwise3x3(x Wp)

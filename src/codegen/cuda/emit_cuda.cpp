@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "codegen/cuda/index_facts.h"
 #include "codegen/cuda/scalar_text.h"
@@ -30,7 +31,9 @@ std::string identifier(const std::string& name) {
 class CudaEmitter {
  public:
   explicit CudaEmitter(const KernelFunction& kernel)
-      : kernel_(kernel), facts_(derive_index_facts(kernel)), names_(kernel.types.size()) {}
+      : kernel_(kernel), facts_(derive_index_facts(kernel)), names_(kernel.types.size()) {
+    for (const KernelPhase& phase : kernel.phases) note_loads(phase.body);
+  }
 
   CudaKernel run() {
     CudaKernel out;
@@ -70,6 +73,14 @@ class CudaEmitter {
     line("}");
   }
 
+  void note_loads(const KernelBlock& block) {
+    for (const KernelInstruction& in : block.body) {
+      if (const auto* load = std::get_if<LoadPayload>(&in.payload)) loaded_.insert(load->buffer);
+      if (const auto* copy = std::get_if<CopyAsyncPayload>(&in.payload)) loaded_.insert(copy->from);
+      for (const KernelBlock& inner : in.regions) note_loads(inner);
+    }
+  }
+
   const KernelBuffer& buffer(int32_t number) const {
     return kernel_.buffers[static_cast<size_t>(number)];
   }
@@ -83,7 +94,8 @@ class CudaEmitter {
       if (info.kind == KernelBuffer::Kind::kShared) continue;
       const bool input = info.kind == KernelBuffer::Kind::kInput;
       // What crosses a barrier of the grid is read after others wrote it.
-      const bool crosses = info.kind == KernelBuffer::Kind::kWorkspace;
+      const bool crosses = info.kind == KernelBuffer::Kind::kWorkspace ||
+                           (info.kind == KernelBuffer::Kind::kOutput && loaded_.contains(static_cast<int32_t>(b)));
       list.push_back(fmt::format("{}{}* {}b{}", input ? "const " : "",
                                  cuda_storage_name(info.dtype), crosses ? "" : "__restrict__ ", b));
     }
@@ -681,6 +693,7 @@ class CudaEmitter {
   const KernelFunction& kernel_;
   std::vector<IndexFact> facts_;
   std::vector<std::vector<std::string>> names_;  ///< by register: one a lane
+  std::set<int32_t> loaded_;                     ///< buffers that something is loaded from
   std::string text_;
   int depth_ = 0;
   int stores_ = 0, copies_ = 0;

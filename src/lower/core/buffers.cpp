@@ -28,6 +28,11 @@ void add_parameters(KernelWriter& w, int32_t alignment) {
     w.memory.elements.push_back(open ? elements : IndexExpr(buffer.elements));
     w.kernel.buffers.push_back(buffer);
   }
+  for (size_t id = 0; id < w.program.symbols.size(); ++id) {
+    const TileSymbolId output = w.program.symbols[id].view_of;
+    if (output < 0) continue;
+    w.memory.buffer_of[id] = w.memory.buffer_of[static_cast<size_t>(output)];
+  }
 }
 
 Status add_own_buffers(KernelWriter& w, bool workspaces) {

@@ -53,6 +53,9 @@ class BarrierWalk {
     for (size_t i = d.structure.reads.size(); i-- > 0;) {
       first_read_[static_cast<size_t>(d.structure.reads[i].site)] = i;
     }
+    for (const TileSymbol& symbol : d.program.symbols) {
+      if (symbol.view_of >= 0) viewed_.insert(symbol.view_of);
+    }
   }
 
   Status run() {
@@ -80,7 +83,14 @@ class BarrierWalk {
   };
   bool stopped() const { return added_ || error_.has_value(); }
 
+  /// What a view shows, else the symbol itself.
+  TileSymbolId shown(TileSymbolId symbol) const {
+    const TileSymbolId output = d_.program.symbols[static_cast<size_t>(symbol)].view_of;
+    return output >= 0 ? output : symbol;
+  }
+
   bool relevant(TileSymbolId symbol) const {
+    if (viewed_.count(symbol) != 0) return scope_ == Scope::kGrid;
     if (d_.structure.definition[static_cast<size_t>(symbol)] < 0) return false;
     const Scope scope = d_.out.symbols[static_cast<size_t>(symbol)].scope;
     if (scope_ == Scope::kBlock) return scope == Scope::kBlock || scope == Scope::kCluster;
@@ -173,7 +183,7 @@ class BarrierWalk {
     // Reads are listed in the order of their sites.
     size_t i = first_read_[static_cast<size_t>(site)];
     for (; i < reads.size() && reads[i].site == site && !stopped(); ++i) {
-      const TileSymbolId symbol = reads[i].read->symbol;
+      const TileSymbolId symbol = shown(reads[i].read->symbol);
       // A thread needs no barrier for what it made itself.
       if (!relevant(symbol) || d_.read_scopes[i] == Scope::kRegister) continue;
       if (scope_ != Scope::kBlock && d_.read_scopes[i] < scope_) continue;
@@ -257,6 +267,7 @@ class BarrierWalk {
   Scope scope_;
   Pending pending_;
   std::vector<size_t> first_read_;  ///< by site
+  std::set<TileSymbolId> viewed_;   ///< outputs that views show
   Path path_;
   int32_t site_ = 0;
   bool added_ = false;

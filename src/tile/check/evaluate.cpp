@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <set>
 
 #include "fmt/format.h"
 #include "tile/analysis/derive_scopes.h"
@@ -123,6 +124,13 @@ class Evaluator {
       }
       parameter.touched.assign(static_cast<size_t>(parameter.tensor.size()), 0);
       parameters_.emplace(id, std::move(parameter));
+      shapes_.emplace(id, std::move(shape));
+    }
+    for (size_t i = 0; i < program_.symbols.size(); ++i) {
+      if (program_.symbols[i].view_of < 0) continue;
+      Shape shape;
+      for (const IndexExpr& e : program_.symbols[i].shape) shape.push_back(evaluate(e, value));
+      shapes_.emplace(static_cast<TileSymbolId>(i), std::move(shape));
     }
     return {};
   }
@@ -566,14 +574,16 @@ class Evaluator {
     for (const ScalarRef& operand : s.operands) {
       runtime.push_back(scalar(operand.get(), context).i);
     }
-    const auto parameter = parameters_.find(s.symbol);
+    const auto parameter =
+        parameters_.find(symbol.view_of >= 0 ? symbol.view_of : s.symbol);
+    const Shape shape = parameter == parameters_.end() ? Shape{} : shapes_.at(s.symbol);
     std::vector<int64_t> at;
     for (size_t a = 0; a < s.indices.size(); ++a) {
       at.push_back(evaluate(s.indices[a], [&](int id) {
         if (id < kRuntimeIndexBase) return context.env[static_cast<size_t>(id)];
         const int64_t v = runtime[static_cast<size_t>(id - kRuntimeIndexBase)];
         if (parameter == parameters_.end()) return v;
-        return std::clamp<int64_t>(v, 0, parameter->second.tensor.shape()[a] - 1);
+        return std::clamp<int64_t>(v, 0, shape[a] - 1);
       }));
     }
     if (parameter == parameters_.end()) return read_value(s, at, context);
@@ -585,7 +595,7 @@ class Evaluator {
     int64_t offset = 0;
     bool inside = true;
     for (size_t a = 0; a < at.size(); ++a) {
-      const int64_t extent = p.tensor.shape()[a];
+      const int64_t extent = shape[a];
       inside = inside && at[a] >= 0 && at[a] < extent;
       offset = offset * extent + at[a];
     }
@@ -595,7 +605,13 @@ class Evaluator {
       return float_value(DType::kF32, 0);
     }
     count_read(s, context);
-    p.touched[static_cast<size_t>(offset)] = 1;
+    if (symbol.view_of < 0) {
+      p.touched[static_cast<size_t>(offset)] = 1;
+    } else if (p.touched[static_cast<size_t>(offset)] == 0) {
+      fail(fmt::format("{} is read and nothing has stored it", shown(s, at)));
+    } else {
+      viewed_[s.symbol].insert(offset);
+    }
     return element(p.tensor, offset);
   }
 
@@ -716,6 +732,10 @@ class Evaluator {
       out_.unique_written += touched * byte_size(symbol.type);
       out_.outputs[symbol.name] = p.tensor;
     }
+    for (const auto& [id, offsets] : viewed_) {
+      out_.unique_read += static_cast<int64_t>(offsets.size()) *
+                          byte_size(program_.symbols[static_cast<size_t>(id)].type);
+    }
     for (const auto& [id, flags] : unique_) {
       const int64_t bytes = byte_size(program_.symbols[static_cast<size_t>(id)].type);
       for (const uint8_t flag : flags) {
@@ -745,6 +765,8 @@ class Evaluator {
   PlaceTable places_;
   std::vector<std::set<TileVarId>> used_;
   std::map<TileSymbolId, Parameter> parameters_;
+  std::map<TileSymbolId, Shape> shapes_;             ///< of parameters and views
+  std::map<TileSymbolId, std::set<int64_t>> viewed_;  ///< elements read through a view
   std::map<TileSymbolId, SymbolScope> buffers_;
   std::set<TileSymbolId> shared_;
   std::map<TileSymbolId, Tile> shared_tiles_, shared_next_;

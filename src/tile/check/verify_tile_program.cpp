@@ -16,6 +16,9 @@ namespace weft {
 /// Whether every output element is written by exactly one statement, once; in verify_stores.cpp.
 Status verify_stores(const TileProgram& program, const TileStructure& structure);
 
+/// Whether views show whole outputs, which nests before their readers store; in verify_views.cpp.
+Status verify_views(const TileProgram& program, const TileStructure& structure);
+
 namespace {
 
 constexpr int kDeepestNest = 64;
@@ -39,6 +42,7 @@ class Verifier {
       if (!error_) check_read(read);
     }
     if (error_) return *error_;
+    WEFT_RETURN_IF_ERROR(verify_views(program_, structure_));
     auto scopes = derive_scopes(program_);
     if (!scopes.ok()) return scopes.take_error();
     check_fills(*scopes);
@@ -90,6 +94,14 @@ class Verifier {
     }
     for (size_t i = 0; i < program_.symbols.size(); ++i) {
       const TileSymbolId id = static_cast<TileSymbolId>(i);
+      const TileSymbolId viewed = program_.symbols[i].view_of;
+      if (viewed != -1) {
+        if (kind(id) != TileSymbol::Kind::kInput || parameters.count(id) != 0 ||
+            parameters.count(viewed) == 0 || kind(viewed) != TileSymbol::Kind::kOutput) {
+          fail(fmt::format("{} is a view of something else than an output", name(id)));
+        }
+        continue;
+      }
       const bool parameter =
           kind(id) == TileSymbol::Kind::kInput || kind(id) == TileSymbol::Kind::kOutput;
       if (parameter != (parameters.count(id) != 0)) {

@@ -24,6 +24,7 @@ class Parser final : public NameScope {
     while (!failed() && (tokens_.peek().is("size") ||
                          (TileTokens::is_name(tokens_.peek()) && tokens_.peek(1).is(":"))))
       parse_axis();
+    while (!failed() && tokens_.accept("view")) parse_view();
     program_.body = parse_body();
     tokens_.expect("}");
     if (!failed() && tokens_.peek().kind != TileToken::Kind::kEnd)
@@ -102,16 +103,7 @@ class Parser final : public NameScope {
     TileSymbol symbol;
     symbol.kind = tokens_.accept("out") ? TileSymbol::Kind::kOutput : TileSymbol::Kind::kInput;
     const TileToken at = tokens_.peek();
-    symbol.name = std::string(tokens_.expect_name("a parameter"));
-    tokens_.expect(":");
-    symbol.type = tokens_.expect_type();
-    tokens_.expect("[");
-    if (!tokens_.peek().is("]")) {
-      do {
-        symbol.shape.push_back(parse_index());
-      } while (tokens_.accept(","));
-    }
-    tokens_.expect("]");
+    parse_name_and_shape("a parameter", &symbol);
     if (tokens_.accept("layout")) {
       do {
         symbol.layout.axes.push_back(parse_layout_axis(symbol.shape.size()));
@@ -120,6 +112,39 @@ class Parser final : public NameScope {
     if (failed()) return;
     declare_symbol(at, std::move(symbol));
     if (!failed()) program_.parameters.push_back(symbols_[at.text]);
+  }
+
+  // ID ":" TYPE "[" [expr {"," expr}] "]"
+  void parse_name_and_shape(std::string_view what, TileSymbol* symbol) {
+    symbol->name = std::string(tokens_.expect_name(what));
+    tokens_.expect(":");
+    symbol->type = tokens_.expect_type();
+    tokens_.expect("[");
+    if (!tokens_.peek().is("]")) {
+      do {
+        symbol->shape.push_back(parse_index());
+      } while (tokens_.accept(","));
+    }
+    tokens_.expect("]");
+  }
+
+  // view = "view" ID ":" TYPE "[" [expr {"," expr}] "]" "of" ID ";"
+  void parse_view() {
+    TileSymbol view;
+    view.kind = TileSymbol::Kind::kInput;
+    const TileToken at = tokens_.peek();
+    parse_name_and_shape("a view", &view);
+    tokens_.expect("of");
+    const TileToken output = tokens_.peek();
+    const auto known = symbols_.find(tokens_.expect_name("an `out` parameter"));
+    tokens_.expect(";");
+    if (failed()) return;
+    if (known == symbols_.end() ||
+        program_.symbols[static_cast<size_t>(known->second)].kind != TileSymbol::Kind::kOutput) {
+      return fail(output, fmt::format("`{}` is no `out` parameter", output.text));
+    }
+    view.view_of = known->second;
+    declare_symbol(at, std::move(view));
   }
 
   Layout::Axis parse_layout_axis(size_t rank) {

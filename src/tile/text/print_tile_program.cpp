@@ -69,6 +69,12 @@ void TilePrinter::name_loops(const TileBody& body, std::vector<std::string>& ope
   }
 }
 
+std::string TilePrinter::declared(TileSymbolId id) const {
+  const TileSymbol& s = program_.symbols[static_cast<size_t>(id)];
+  return fmt::format("{}: {}{}", symbol(id), dtype_name(s.type),
+                     s.shape.empty() ? "[]" : subscripts(s.shape, {}));
+}
+
 std::string TilePrinter::header() const {
   std::string out = fmt::format("kernel {}(", tile_identifier(program_.name));
   for (size_t i = 0; i < program_.parameters.size(); ++i) {
@@ -76,8 +82,7 @@ std::string TilePrinter::header() const {
     const TileSymbol& p = program_.symbols[static_cast<size_t>(id)];
     if (i > 0) out += ", ";
     if (p.kind == TileSymbol::Kind::kOutput) out += "out ";
-    out += fmt::format("{}: {}{}", symbol(id), dtype_name(p.type),
-                       p.shape.empty() ? "[]" : subscripts(p.shape, {}));
+    out += declared(id);
     if (!p.layout.axes.empty()) out += " layout";
     for (const Layout::Axis& a : p.layout.axes) {
       out += fmt::format(" {{{}, {}, {}}}", a.axis, a.divisor, a.extent);
@@ -152,6 +157,12 @@ std::string TilePrinter::program(const ScopeAnalysis* scopes) const {
     } else if (!seen) {
       out += fmt::format("  size {};\n", vars_[i]);
     }
+  }
+  for (size_t i = 0; i < program_.symbols.size(); ++i) {
+    const TileSymbol& s = program_.symbols[i];
+    if (s.view_of < 0) continue;
+    out += fmt::format("  view {} of {};\n", declared(static_cast<TileSymbolId>(i)),
+                       symbol(s.view_of));
   }
   std::vector<int32_t> path;
   Comments comments{scopes};

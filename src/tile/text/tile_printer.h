@@ -36,6 +36,8 @@ class TilePrinter {
   void name_loops(const TileBody& body, std::vector<std::string>& open);
   std::string unique(std::string_view name, const std::vector<std::string>& open) const;
 
+  /// "x: f32[4,8]".
+  std::string declared(TileSymbolId id) const;
   std::string header() const;
   void body(const TileBody& body, int depth, std::vector<int32_t>& path, const Comments& comments,
             std::string& out) const;
