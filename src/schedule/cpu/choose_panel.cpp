@@ -549,7 +549,7 @@ void PanelChooser::choose_staging() {
     r.in_panels = r.constant && alone && panel_layout(space_, c_, *r.scalar).has_value();
     if (r.in_panels) continue;
     const bool same_for_all_rows = c_.row_axis < 0 || !depends(*r.scalar, c_.row_axis);
-    if (r.vec_stride != 1 && same_for_all_rows && staged_read_ == nullptr &&
+    if (r.vec_stride != 1 && same_for_all_rows && staged_read_ == nullptr && c_.apart == 0 &&
         r.scalar->operands.empty() && in_bounds(*r.scalar) &&
         reduction_depth() * c_.vectors * c_.lanes * byte_size(r.scalar->type) <=
             panel_budget(target_)) {
