@@ -135,18 +135,19 @@ struct CarriedAxis {
 };
 
 /// How one kernel is composed: one iteration space, stages of its blocks that hand each other
-/// values on chip, contractions in one loop of a block that carries what is reduced along it, or
-/// members side by side on disjoint blocks.
+/// values on chip, contractions in one loop of a block that carries what is reduced along it,
+/// members side by side on disjoint blocks, or members one after another on all blocks, with
+/// barriers of the grid between.
 ///     leaf(rows vec_axis 1 free [0] row [1] digits {0: WARP_8, 1: REG_2-LANE_32-VEC_4} warps 8)
 ///     block(v7: d0 1, d1 64) { leaf(panel …) v0 v1; leaf(sweep …) v2 v3 v4 v5 v6; leaf(panel …) v7
-///     } pack { leaf(…); leaf(…) }
+///     } pack { leaf(…); leaf(…) } grid { leaf(…); block(…) { … } }
 ///     chain(v12: d0 1, d1 64 carrying v7 r0 256) { leaf(panel …) v0 v1; leaf(sweep …) v2 … ;
 ///     leaf(…) v12 }
 struct Composition {
-  enum class Kind : uint8_t { kLeaf, kBlock, kChain, kPack };
+  enum class Kind : uint8_t { kLeaf, kBlock, kChain, kPack, kGrid };
   Kind kind = Kind::kLeaf;
   Choice choice;  ///< kLeaf
-  /// kPack; kBlock, kChain: its stages, leaves, in their order.
+  /// kPack, kGrid; kBlock, kChain: its stages, leaves, in their order.
   std::vector<Composition> members;
   /// kBlock, kChain. Positions are those in the group; of a chain, in the program that
   /// carry_reductions (expr/carry_reductions.h) makes of it.

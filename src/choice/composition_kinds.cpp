@@ -10,11 +10,15 @@ Result<CompositionKinds> parse_composition_kinds(std::string_view text) {
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view name = text.substr(begin, end - begin);
-    if (name != "leaf" && name != "block") {
+    bool* const kind = name == "leaf"    ? &kinds.leaf
+                       : name == "block" ? &kinds.block
+                       : name == "grid"  ? &kinds.grid
+                                         : nullptr;
+    if (kind == nullptr) {
       return invalid_input("unknown composition '" + std::string(name) +
-                           "'; known: leaf and block, as in leaf,block");
+                           "'; known: leaf, block and grid, as in leaf,block");
     }
-    (name == "leaf" ? kinds.leaf : kinds.block) = true;
+    *kind = true;
     begin = end + 1;
   }
   return kinds;

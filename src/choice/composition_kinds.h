@@ -9,10 +9,11 @@ namespace weft {
 /// Kinds of compositions that a planner may try for a group of several expressions.
 struct CompositionKinds {
   bool leaf = false, block = false;
+  bool grid = false;  ///< kernels one after another in one launch
 };
 
-/// `leaf,block`: names apart by commas, in any order. Error (kInvalidInput): a name of none, or no
-/// name.
+/// `leaf,block,grid`: names apart by commas, in any order. Error (kInvalidInput): a name of none,
+/// or no name.
 Result<CompositionKinds> parse_composition_kinds(std::string_view text);
 
 }  // namespace weft

@@ -176,6 +176,16 @@ Result<bool> run_mark_open(Compilation& c) {
   return false;
 }
 
+bool has_grids(const FusionPlan& plan) {
+  const auto is_grid = [](const PlannedKernel& kernel) {
+    return kernel.schedule.composition.kind == Composition::Kind::kGrid;
+  };
+  if (std::ranges::any_of(plan.kernels, is_grid)) return true;
+  return std::ranges::any_of(plan.regions, [](const auto& regions) {
+    return std::ranges::any_of(regions, [](const auto& inner) { return has_grids(*inner); });
+  });
+}
+
 /// The compilation planned once more with the same passes, but for the merging of products. Takes
 /// the other binding, which is then without them, too.
 Result<Compilation> planned_unmerged(Compilation& c) {
@@ -206,6 +216,9 @@ Result<bool> run_given_plan(Compilation& c) {
   return true;
 }
 
+/// The part of the second-level cache below which it does not matter what an arena takes.
+constexpr int64_t kFreeOfCache = 16;
+
 Result<bool> run_plan(Compilation& c) {
   c.measured = measured_on(c.options, c.target);
   if (!c.options.plan_text.empty()) return run_given_plan(c);
@@ -218,6 +231,18 @@ Result<bool> run_plan(Compilation& c) {
   options.measured = &c.measured;
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
   c.planned_arena_bytes = arena_peak(c.tensors, c.plan);
+  const bool may_part = has_grids(c.plan) && !c.planner->joins_launches;
+  if (may_part && c.options.compositions.empty() &&
+      c.planned_arena_bytes > std::max(c.unfused_arena_bytes, c.target.l2_bytes / kFreeOfCache)) {
+    // What kernels in one launch hand each other all lives as long as the launch.
+    options.compositions = "leaf,block";
+    WEFT_ASSIGN_OR_RETURN(FusionPlan apart, plan_fusion(c.tensors, c.target, options));
+    const int64_t bytes = arena_peak(c.tensors, apart);
+    if (bytes < c.planned_arena_bytes) {
+      c.plan = std::move(apart);
+      c.planned_arena_bytes = bytes;
+    }
+  }
   const bool may_unmerge = c.merges_products && c.planner->unmerges_for_arena;
   if (!may_unmerge || c.planned_arena_bytes <= c.unfused_arena_bytes) return true;
   WEFT_ASSIGN_OR_RETURN(Compilation apart, planned_unmerged(c));

@@ -21,7 +21,8 @@ struct PlannedKernel {
   ScheduledKernel schedule;
   bool is_compute = false;  ///< holds a dot_general or convolution of the model
   bool is_call = false;     ///< counts as a library call (PlanOptions::compute_as_calls)
-  /// Of independent groups side by side in one launch, `group` is the union: each on its own.
+  /// Of groups in one launch, side by side or one after another, `group` is the union: each on its
+  /// own.
   std::vector<Group> members;
   std::string packed_because;  ///< empty unless it has members
   /// Of its expressions, those that it makes again for itself: another kernel stores what they make
@@ -29,7 +30,7 @@ struct PlannedKernel {
   std::vector<ExprId> copies;
 };
 
-/// The tile program of a kernel: of its group, or of its members side by side. Errors
+/// The tile program of a kernel: of its group, or of its members in one launch. Errors
 /// (kInvalidInput) say why they cannot share a launch.
 Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const PlannedKernel& kernel,
                                         const Target& target);
@@ -46,6 +47,17 @@ Result<ScheduledKernel> build_kernel(const TensorProgram& program, const Planned
 ///
 /// Requires: scheduled kernels. Establishes: an order that respects the dependences.
 Status pack_independent(const TensorProgram& program, const Target& target, FusionPlan& plan);
+
+/// Puts kernels of a GPU one after another into one launch, in the place of the first, with
+/// barriers of the grid between (Souffle §5.3: subprograms; AStitch §4.2: global stitching): those
+/// that a kernel reads from and those beside it, breadth-first, as long as that is predicted to
+/// save time and all tiles of each product are on the device at once. What they hand each other
+/// still goes through memory, and stays in the second-level cache where that holds it. `fewest`: a
+/// kernel also joins where that costs no more than those before it have saved.
+///
+/// Requires: scheduled kernels. Establishes: an order that respects the dependences.
+Status join_dependent(const TensorProgram& program, const Target& target, bool fewest,
+                      FusionPlan& plan);
 
 /// What was decided about a tensor that one expression makes and another reads, and why.
 struct EdgeDecision {

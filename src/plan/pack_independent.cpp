@@ -3,6 +3,8 @@
 
 #include "fmt/format.h"
 #include "plan/fusion_plan.h"
+#include "plan/schedule_members.h"
+#include "plan/step_order.h"
 #include "schedule/gpu/pack_kernels.h"
 #include "tile/check/fits.h"
 
@@ -20,30 +22,6 @@ bool is_small(const ScheduledKernel& kernel, const Target& target) {
   return can_pack(kernel) &&
          2 * busy_share(kernel.program.blocks.constant(), kernel.program.warps, target) <= 1 &&
          kernel.estimate.bytes_written * kShareOfCache <= target.l2_bytes;
-}
-
-/// The target for a kernel that shares its launch: no block waits for others.
-Target without_waiting(Target target) {
-  target.grid_barriers = false;
-  target.cluster_blocks = 0;
-  target.libraries.clear();
-  return target;
-}
-
-/// The group's kernel for a launch that it shares: one whose blocks wait for each other gives that
-/// up, for what its template says that it costs. Where no template holds the group then it stays as
-/// it is, and shares none.
-Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
-                                 const std::string& name, const Target& target,
-                                 const ScheduledKernel& best) {
-  if (can_pack(best)) return best;
-  auto without = schedule_leaf(program, group, without_waiting(target), name);
-  if (!without.ok() && without.error().code == ErrorCode::kUnsupported) return best;
-  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, std::move(without));
-  kernel.estimate.microseconds =
-      best.estimate.microseconds + std::max(0.0, kernel.layout_us - best.layout_us);
-  if (kernel.predicted_us) kernel.predicted_us = kernel.estimate.microseconds;
-  return kernel;
 }
 
 /// Members of one launch, as long as the device holds all blocks at once and is not busy.
@@ -112,140 +90,6 @@ class Pack {
   double apart_us_ = 0;
 };
 
-/// The steps of a plan by what they read and make.
-class StepOrder {
- public:
-  StepOrder(const TensorProgram& program, const FusionPlan& plan) : program_(program), plan_(plan) {
-    made_at_.assign(program.tensors.size(), -1);
-    for (size_t s = 0; s < plan.order.size(); ++s) {
-      for (const TensorId t : made(plan.order[s])) place(t, s);
-    }
-  }
-
-  /// Whether everything that a kernel reads is made before a position.
-  bool ready(int32_t kernel, size_t position) const {
-    const PlannedKernel& k = plan_.kernels[static_cast<size_t>(kernel)];
-    return std::ranges::all_of(k.schedule.parameters, [&](TensorId t) {
-      return std::ranges::find(k.group.outputs, t) != k.group.outputs.end() ||
-             made_at_[static_cast<size_t>(t)] < static_cast<int64_t>(position);
-    });
-  }
-  void move(int32_t kernel, size_t position) {
-    for (const TensorId t : plan_.kernels[static_cast<size_t>(kernel)].group.outputs)
-      place(t, position);
-  }
-
- private:
-  const std::vector<TensorId>& made(const FusionPlan::Step& step) const {
-    return step.opaque ? program_.opaques[static_cast<size_t>(step.index)].results
-                       : plan_.kernels[static_cast<size_t>(step.index)].group.outputs;
-  }
-  void place(TensorId t, size_t position) {
-    made_at_[static_cast<size_t>(t)] = static_cast<int64_t>(position);
-  }
-
-  const TensorProgram& program_;
-  const FusionPlan& plan_;
-  std::vector<int64_t> made_at_;  ///< by tensor: its step's position; -1 for what is given
-};
-
-/// The union of the members, not scheduled yet.
-PlannedKernel packed(const std::vector<PlannedKernel>& kernels,
-                     const std::vector<int32_t>& members) {
-  PlannedKernel out;
-  out.name = kernels[static_cast<size_t>(members[0])].name;
-  for (const int32_t k : members) {
-    const PlannedKernel& member = kernels[static_cast<size_t>(k)];
-    out.is_compute |= member.is_compute;
-    for (const ExprId e : member.group.exprs) out.group.exprs.push_back(e);
-    for (const TensorId t : member.group.outputs) out.group.outputs.push_back(t);
-    out.members.push_back(member.group);
-  }
-  std::ranges::sort(out.group.exprs);
-  const auto again = std::ranges::unique(out.group.exprs);
-  out.group.exprs.erase(again.begin(), again.end());
-  return out;
-}
-
-/// The members of a kernel in one launch. Errors (kInvalidInput) say why they cannot share it.
-Result<ScheduledKernel> beside_each_other(const TensorProgram& program, const PlannedKernel& kernel,
-                                          std::vector<ScheduledKernel> schedules,
-                                          const Target& target) {
-  for (size_t m = 0; m < schedules.size(); ++m) {
-    if (Decision alone = can_pack(schedules[m]); !alone)
-      return invalid_input(kernel.name + ": a member shares no launch: " + alone.reason());
-    for (const TensorId t : schedules[m].parameters) {
-      const auto makes = [&](const Group& g) {
-        return std::ranges::find(g.outputs, t) != g.outputs.end();
-      };
-      if (!makes(kernel.members[m]) && makes(kernel.group))
-        return invalid_input(kernel.name + ": a member reads " +
-                             program.tensors[static_cast<size_t>(t)].name +
-                             ", which another one makes");
-    }
-  }
-  std::vector<const ScheduledKernel*> members;
-  for (const ScheduledKernel& s : schedules) members.push_back(&s);
-  return pack_kernels(members, kernel.name, target);
-}
-
-/// The members side by side, each as it is best.
-Result<ScheduledKernel> schedule_members(const TensorProgram& program, const PlannedKernel& kernel,
-                                         const Target& target) {
-  std::vector<ScheduledKernel> schedules;
-  for (const Group& member : kernel.members) {
-    WEFT_ASSIGN_OR_RETURN(const ScheduledKernel best,
-                          schedule_group(program, member, target, kernel.name));
-    WEFT_ASSIGN_OR_RETURN(ScheduledKernel schedule,
-                          packable(program, member, kernel.name, target, best));
-    schedules.push_back(std::move(schedule));
-  }
-  return beside_each_other(program, kernel, std::move(schedules), target);
-}
-
-/// The members side by side, as they were composed.
-Result<ScheduledKernel> build_members(const TensorProgram& program, const PlannedKernel& kernel,
-                                      const Composition& composition, const Target& target) {
-  if (composition.members.size() != kernel.members.size())
-    return invalid_input(kernel.name + " is composed of " +
-                         std::to_string(composition.members.size()) + " members, and has " +
-                         std::to_string(kernel.members.size()));
-  const Target apart = without_waiting(target);
-  std::vector<ScheduledKernel> schedules;
-  for (size_t m = 0; m < kernel.members.size(); ++m) {
-    WEFT_ASSIGN_OR_RETURN(
-        ScheduledKernel schedule,
-        build_composition(program, kernel.members[m], composition.members[m], apart, kernel.name));
-    schedules.push_back(std::move(schedule));
-  }
-  return beside_each_other(program, kernel, std::move(schedules), target);
-}
-
-}  // namespace
-
-Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const PlannedKernel& kernel,
-                                        const Target& target) {
-  auto schedule = kernel.members.empty()
-                      ? schedule_group(program, kernel.group, target, kernel.name)
-                      : schedule_members(program, kernel, target);
-  if (schedule.ok()) estimate_traffic(*schedule);
-  return schedule;
-}
-
-Result<ScheduledKernel> build_kernel(const TensorProgram& program, const PlannedKernel& kernel,
-                                     const Composition& composition, const Target& target) {
-  const bool packed = composition.kind == Composition::Kind::kPack;
-  if (!packed && !kernel.members.empty())
-    return invalid_input(kernel.name + " has members, and is composed as one group");
-  auto schedule = packed
-                      ? build_members(program, kernel, composition, target)
-                      : build_composition(program, kernel.group, composition, target, kernel.name);
-  if (schedule.ok()) estimate_traffic(*schedule);
-  return schedule;
-}
-
-namespace {
-
 class Packing {
  public:
   Packing(const TensorProgram& program, const Target& target, FusionPlan* plan)
@@ -297,7 +141,7 @@ class Packing {
       gone_[j] = true;
       order_.move(plan_.order[j].index, s);
     }
-    PlannedKernel out = packed(plan_.kernels, pack.numbers);
+    PlannedKernel out = united(plan_.kernels, pack.numbers);
     out.packed_because = pack.reason(schedule);
     out.schedule = std::move(schedule);
     return out;

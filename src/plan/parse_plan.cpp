@@ -135,6 +135,7 @@ class PlanReader {
         return cursor_.error("no template holds this kernel: " + legal.reason());
     }
     if (kernel.members.size() == 1) kernel.members.clear();
+    if (!target_.is_gpu() && !kernel.members.empty()) return members_apart(program, kernel, plan);
     auto scheduled = as_composed ? build_kernel(program, kernel, *composition, target_)
                                  : schedule_kernel(program, kernel, target_);
     if (!scheduled.ok()) return cursor_.error(scheduled.error().message);
@@ -147,6 +148,24 @@ class PlanReader {
     }
     plan.order.push_back({false, static_cast<int32_t>(plan.kernels.size())});
     plan.kernels.push_back(std::move(kernel));
+    return {};
+  }
+
+  /// Of a CPU, where kernels share no launch: each member a kernel of its own.
+  Status members_apart(const TensorProgram& program, const PlannedKernel& kernel,
+                       FusionPlan& plan) {
+    for (size_t m = 0; m < kernel.members.size(); ++m) {
+      PlannedKernel member;
+      member.name = kernel.name + "_" + std::to_string(m);
+      member.group = kernel.members[m];
+      for (const ExprId e : member.group.exprs)
+        member.is_compute |= program.exprs[static_cast<size_t>(e)].is_contraction;
+      auto scheduled = schedule_kernel(program, member, target_);
+      if (!scheduled.ok()) return cursor_.error(scheduled.error().message);
+      member.schedule = std::move(*scheduled);
+      plan.order.push_back({false, static_cast<int32_t>(plan.kernels.size())});
+      plan.kernels.push_back(std::move(member));
+    }
     return {};
   }
 

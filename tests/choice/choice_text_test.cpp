@@ -31,6 +31,7 @@ const char* const kTexts[] = {
     "leaf(thread_tiles others [0] inner [3] row_axis 1 column_axis 2 row_digits WARP_4-REG_8 "
     "column_digits LANE_8 warps 4 shared true)",
     "pack { leaf(rows vec_axis 0 free [0]); leaf(tiles m 16 n 8 k 16) }",
+    "grid { leaf(tiles m 16 n 8 k 16); leaf(rows vec_axis 0 free [0]) }",
     "block(v7: d1 1, d2 64; d2 8) { leaf(panel rows 6) v0 v1; leaf(sweep vec_axis 3) v2 v4; "
     "leaf(panel rows 4) v7 }",
     "block(v2) { leaf(sweep) v0 v1 v2 }",
@@ -64,9 +65,10 @@ TEST(ChoiceText, SaysWhatIsWrong) {
       {"leaf(rows digits {0: WARP})", "expected WARP_n, LANE_n, REG_n or VEC_n"},
       {"leaf(rows digits {0: CTA_4})", "expected WARP_n, LANE_n, REG_n or VEC_n"},
       {"leaf(rows digits {0: WARP_4, 0: WARP_4})", "an axis stands twice"},
-      {"pack { }", "the members of a pack are leaves"},
-      {"pack { pack { leaf(tiles) } }", "the members of a pack are leaves"},
-      {"grid { }", "expected leaf(…), block(…) { … }, chain(…) { … } or pack { … }"},
+      {"pack { }", "the members of a pack or grid are leaves"},
+      {"pack { pack { leaf(tiles) } }", "the members of a pack or grid are leaves"},
+      {"grid { pack { leaf(tiles) } }", "the members of a pack or grid are leaves"},
+      {"tree { }", "expected leaf(…), block(…) { … }, chain(…) { … }, pack { … } or grid { … }"},
       {"block() { leaf(rows) v0 }", "expected v and a number"},
       {"block(v0: d 1) { leaf(rows) v0 }", "expected d and a number"},
       {"block(v0, v1: d0 1) { leaf(rows) v0 v1 }", "a loop has an axis, or -, of each root"},

@@ -96,11 +96,11 @@ TEST(CompileGraph, AutoIsGreedyOfAChain) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-TEST(CompileGraph, PlannersToComeAreUnsupported) {
+TEST(CompileGraph, PlannersThatAreNotThereAreMistakes) {
   CompileOptions options;
-  options.planner = "subprogram";
-  EXPECT_EQ(compile_graph(graph_of(kChain), options).error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(compile_model("no such.onnx", options).error().code, ErrorCode::kUnsupported);
+  options.planner = "fastest";
+  EXPECT_EQ(compile_graph(graph_of(kChain), options).error().code, ErrorCode::kInvalidInput);
+  EXPECT_EQ(compile_model("no such.onnx", options).error().code, ErrorCode::kInvalidInput);
 }
 
 TEST(CompileGraph, RunsThatEndBeforeAThreadIsAwakeTakeNone) {

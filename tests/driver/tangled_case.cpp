@@ -417,8 +417,8 @@ TangledCase tangled_case(uint64_t seed) {
   TangledCase c;
   c.seed = seed;
   c.runs = random.chance(50);
-  c.planner = random.pick(
-      std::vector<std::string>{"auto", "best", "dp", "ilp", "chain", "xla", "none", kBold, "span"});
+  c.planner = random.pick(std::vector<std::string>{"auto", "best", "dp", "ilp", "chain", "xla",
+                                                   "none", kBold, "span", "subprogram"});
   c.compositions = seed % 4 == 3 ? "leaf,block" : "";
   c.target = *find_target(random.pick(known_targets()));
   if (c.target.is_gpu()) {

@@ -102,12 +102,28 @@ TEST(PlanText, RefusesAMemberThatReadsAnother) {
   b = reshape a : f32[2,3]
   c = reduce b, axes={0}, combiner=max : f32[3]
 } -> (a, c))");
-  const auto plan = parse_plan(
-      "plan auto {\n  kernel k0 memory \"side by side: rows in registers | rows in registers\" "
-      "because \"by hand\": a | c -> a, c\n}\n",
-      p, *find_target("h100-sxm"));
+  const Target target = *find_target("h100-sxm");
+  const FusionPlan apart = plan_of(p, target, "none");
+  const auto text = [&](const std::string& kind, const std::string& name) {
+    std::string leaves, templates;
+    for (const PlannedKernel& kernel : apart.kernels) {
+      leaves += (leaves.empty() ? "" : "; ") + print(kernel.schedule.composition);
+      templates += (templates.empty() ? "" : " | ") + kernel.schedule.schedule_template;
+    }
+    return "plan auto {\n  kernel k0 memory \"" + name + ": " + templates + "\" by " + kind +
+           " { " + leaves + " } because \"by hand\": a | c -> a, c\n}\n";
+  };
+  const auto plan = parse_plan(text("pack", "side by side"), p, target);
   ASSERT_FALSE(plan.ok());
   EXPECT_THAT(plan.error().message, HasSubstr("reads a, which another one makes"));
+  // One after another it may.
+  const auto joined = parse_plan(text("grid", "one after another"), p, target);
+  ASSERT_TRUE(joined.ok()) << joined.error().message;
+  EXPECT_EQ(joined->kernels.size(), 1U);
+  // On a CPU kernels share no launch.
+  const auto on_cpu = parse_plan(text("grid", "one after another"), p, *find_target("x86-64-v4"));
+  ASSERT_TRUE(on_cpu.ok()) << on_cpu.error().message;
+  EXPECT_EQ(on_cpu->kernels.size(), 2U);
 }
 
 }  // namespace

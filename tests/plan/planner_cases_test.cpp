@@ -384,7 +384,12 @@ const PlannerCase kCases[] = {
      {"a, b: memory elementwise", "c: compute"},
      {}},
     // Kernels that fill the device gain nothing.
-    {"BusyKernelsStayAlone", apart(4096, 1024), "h100-sxm", "auto", {"y: memory", "z: memory"}, {}},
+    {"BusyKernelsStayAlone",
+     apart(4096, 1024),
+     "h100-sxm",
+     "greedy",
+     {"y: memory", "z: memory"},
+     {}},
     // Rows and columns of x are reduced in one kernel, behind a barrier of the grid; no kernel
     // without one does.
     {"WhatOnlyABarrierHoldsStaysAlone",
@@ -395,7 +400,7 @@ const PlannerCase kCases[] = {
   z = mul c, w : f32[11]
 } -> (a, r, z))",
      "rtx3080",
-     "auto",
+     "greedy",
      {"a: memory", "r, c, z: memory rows and columns"},
      {{"c: fused", ""}}},
     // A chain of two steps beside another: steps of one level meet, a step never meets what it

@@ -133,8 +133,7 @@ TEST(Planners, StopWhenTheyAreCancelled) {
   }
 }
 
-TEST(Planners, ThoseToComeAreUnsupportedAndOthersMistakes) {
-  EXPECT_EQ(find_planner("subprogram").error().code, ErrorCode::kUnsupported);
+TEST(Planners, OthersThanThoseThatThereAreAreMistakes) {
   EXPECT_EQ(find_planner("fastest").error().code, ErrorCode::kInvalidInput);
   EXPECT_EQ(find_planner("").error().code, ErrorCode::kInvalidInput);
 }

@@ -94,8 +94,9 @@ class CudaEmitter {
       if (info.kind == KernelBuffer::Kind::kShared) continue;
       const bool input = info.kind == KernelBuffer::Kind::kInput;
       // What crosses a barrier of the grid is read after others wrote it.
-      const bool crosses = info.kind == KernelBuffer::Kind::kWorkspace ||
-                           (info.kind == KernelBuffer::Kind::kOutput && loaded_.contains(static_cast<int32_t>(b)));
+      const bool crosses =
+          info.kind == KernelBuffer::Kind::kWorkspace ||
+          (info.kind == KernelBuffer::Kind::kOutput && loaded_.contains(static_cast<int32_t>(b)));
       list.push_back(fmt::format("{}{}* {}b{}", input ? "const " : "",
                                  cuda_storage_name(info.dtype), crosses ? "" : "__restrict__ ", b));
     }

@@ -28,9 +28,43 @@ struct Request {
   bool compute_as_calls = false;
 };
 
+double predicted_us(const FusionPlan& plan) {
+  double us = 0;
+  for (const PlannedKernel& kernel : plan.kernels) us += kernel.schedule.estimate.microseconds;
+  return us;
+}
+
+/// Whether kernels one after another share launches.
+enum class Joins : uint8_t { kNo, kWhereQuicker, kYes };
+
+/// `planner` is the one that was asked for: the plans that it compares are of others.
+Joins joins_of(const Planner& planner, CompositionKinds kinds) {
+  if (!kinds.grid) return Joins::kNo;
+  const bool compares = !planner.alternatives_of_gpus.empty();
+  return compares && !planner.joins_launches ? Joins::kWhereQuicker : Joins::kYes;
+}
+
+/// Lets kernels share launches, one after another and side by side. A plan that is hardly quicker
+/// so is left as it was: kernels that wait for each other hold the device.
+Status share_launches(const TensorProgram& program, const Target& target, Joins joins,
+                      FusionPlan& plan) {
+  constexpr double kWorthWaiting = 0.95;
+  constexpr size_t kMostKernels = 2000;  // beyond that a second plan takes too much memory
+  if (joins == Joins::kNo || (joins == Joins::kWhereQuicker && plan.kernels.size() > kMostKernels))
+    return pack_independent(program, target, plan);
+  std::optional<FusionPlan> apart;
+  if (joins == Joins::kWhereQuicker) apart = plan;
+  WEFT_RETURN_IF_ERROR(join_dependent(program, target, joins == Joins::kYes, plan));
+  WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
+  if (!apart) return {};
+  WEFT_RETURN_IF_ERROR(pack_independent(program, target, *apart));
+  if (predicted_us(plan) > kWorthWaiting * predicted_us(*apart)) plan = std::move(*apart);
+  return {};
+}
+
 /// The kernels of one program by one planner, without the regions.
 Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target& target,
-                                     const Planner& planner, Partition parts,
+                                     const Planner& planner, Partition parts, Joins joins,
                                      const std::string& prefix, KnownGroups& known,
                                      KernelsByKey& kernels) {
   FusionPlan plan;
@@ -49,16 +83,10 @@ Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target&
     plan.kernels.push_back(std::move(kernel));
   }
   WEFT_RETURN_IF_ERROR(kernels.schedule(program, known, parts.composed, plan));
-  if (planner.packs_launches) WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
+  if (planner.packs_launches) WEFT_RETURN_IF_ERROR(share_launches(program, target, joins, plan));
   note_copies(program, plan);
   kernels.estimate(known.keys(), plan);
   return plan;
-}
-
-double predicted_us(const FusionPlan& plan) {
-  double us = 0;
-  for (const PlannedKernel& kernel : plan.kernels) us += kernel.schedule.estimate.microseconds;
-  return us;
 }
 
 /// The quickest of several planners' plans. Two are not built: what was built before under another
@@ -71,6 +99,7 @@ class Comparison {
         target_(target),
         prefix_(prefix),
         kernels_(kernels),
+        request_(request),
         known_(program, target, request.cancel, request.compute_as_calls),
         cost_(program, target) {}
 
@@ -82,9 +111,10 @@ class Comparison {
     const double apart_us = by_cost(parts);
     if (best_ && apart_us > (planner->packs_launches ? kFarUnpacked : kFar) * best_apart_us_)
       return {};
-    WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
-                          plan_of_partition(program_, target_, *planner, std::move(parts), prefix_,
-                                            known_, kernels_));
+    WEFT_ASSIGN_OR_RETURN(
+        FusionPlan plan,
+        plan_of_partition(program_, target_, *planner, std::move(parts),
+                          joins_of(request_.planner, kinds), prefix_, known_, kernels_));
     const double us = predicted_us(plan);
     if (best_ && us >= best_us_) return {};
     best_us_ = us;
@@ -115,6 +145,7 @@ class Comparison {
   const Target& target_;
   const std::string& prefix_;
   KernelsByKey& kernels_;
+  const Request& request_;
   KnownGroups known_;
   CostModel cost_;
   std::set<std::pair<bool, std::vector<std::vector<ExprId>>>> built_;
@@ -135,13 +166,15 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
     KnownGroups known(program, target, request.cancel, request.compute_as_calls);
     WEFT_ASSIGN_OR_RETURN(Partition parts,
                           planner.partition({program, target, allowed, known, request.parameters}));
-    return plan_of_partition(program, target, planner, std::move(parts), prefix, known, kernels);
+    return plan_of_partition(program, target, planner, std::move(parts), joins_of(planner, allowed),
+                             prefix, known, kernels);
   }
   Comparison comparison(program, target, prefix, kernels, request);
   std::set<std::tuple<std::string_view, bool, bool>> added;
   for (const Alternative& a : alternatives) {
     const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,
-                                   .block = a.compositions.block && allowed.block};
+                                   .block = a.compositions.block && allowed.block,
+                                   .grid = allowed.grid};
     if (added.emplace(a.planner, both.leaf, both.block).second)
       WEFT_RETURN_IF_ERROR(comparison.add(a, both));
   }

@@ -3,14 +3,14 @@
 #include "plan/planners/partitions.h"
 
 #include <algorithm>
-#include <array>
 
 namespace weft {
 
 namespace {
 
 constexpr CompositionKinds kLeaves = {.leaf = true},
-                           kLeavesAndBlocks = {.leaf = true, .block = true};
+                           kLeavesAndBlocks = {.leaf = true, .block = true},
+                           kAllKinds = {.leaf = true, .block = true, .grid = true};
 
 /// Patterns of a program in which little repeats are many, and blocks of stages are asked by
 /// building them: beyond this size a second plan takes seconds.
@@ -67,11 +67,20 @@ constexpr Planner kPlanners[] = {
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
+    {.name = "subprogram",
+     .help = "as auto, on GPUs kernels one after another in one launch, with barriers of the grid "
+             "between, as long as all tiles of a product are on the device at once",
+     .partition = partition_auto,
+     .alternatives_of_gpus = kWithAndWithoutBlocks,
+     .compositions_of_gpus = kAllKinds,
+     .merges_products = true,
+     .packs_launches = true,
+     .joins_launches = true},
     {.name = "best",
      .help = "of the plans of the others the one that is predicted to take least",
      .alternatives = kAlternatives,
      .alternatives_of_gpus = kAlternatives,
-     .compositions_of_gpus = kLeavesAndBlocks,
+     .compositions_of_gpus = kAllKinds,
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
@@ -81,13 +90,11 @@ constexpr Planner kPlanners[] = {
          "on CPUs with chains of contractions where what lies between does not stay in the caches",
      .partition = partition_auto,
      .alternatives_of_gpus = kWithAndWithoutBlocks,
-     .compositions_of_gpus = kLeavesAndBlocks,
+     .compositions_of_gpus = kAllKinds,
      .merges_products = true,
      .unmerges_for_arena = true,
      .packs_launches = true},
 };
-
-constexpr std::array<std::string_view, 1> kLater = {"subprogram"};
 
 }  // namespace
 
@@ -107,8 +114,6 @@ Result<const Planner*> find_planner(std::string_view name) {
     if (planner.name == name) return &planner;
   }
   const std::string quoted = "planner '" + std::string(name) + "'";
-  if (std::ranges::find(kLater, name) != kLater.end())
-    return unsupported(quoted + " is not there yet; use " + planner_names());
   return invalid_input("unknown " + quoted + "; known: " + planner_names());
 }
 

@@ -37,15 +37,18 @@ struct Planner {
   bool unmerges_for_arena = false;
   /// Independent kernels share launches (pack_independent).
   bool packs_launches = false;
+  /// Of the plans that it compares those with grids are taken, also where they are hardly quicker.
+  bool joins_launches = false;
 };
 
 /// Those that exist.
 std::span<const Planner> planners();
 
-/// Their names, as a sentence has them: "none, xla, greedy, span, dp, ilp, chain, best or auto".
+/// Their names, as a sentence has them: "none, xla, greedy, span, dp, ilp, chain, subprogram, best
+/// or auto".
 std::string planner_names();
 
-/// kUnsupported for one that is not there yet, kInvalidInput for any other name.
+/// kInvalidInput for any other name.
 Result<const Planner*> find_planner(std::string_view name);
 
 }  // namespace weft

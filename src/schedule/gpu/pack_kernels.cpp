@@ -14,27 +14,8 @@ namespace {
 /// Threads of an SM that keep its share of the memory bandwidth busy.
 constexpr int64_t kBusyThreads = 512;
 
-/// What a kernel takes beyond its launch, in microseconds.
-double work_us(const ScheduledKernel& kernel, const Target& target) {
-  const Estimate& e = kernel.estimate;
-  if (kernel.predicted_us) return std::max(0.0, *kernel.predicted_us - target.launch_us);
-  return roofline_us(e.bytes_read + e.bytes_written, e.arithmetic_us, target);
-}
-
 const TileSymbol& parameter(const TileProgram& program, size_t i) {
   return program.symbols[static_cast<size_t>(program.parameters[i])];
-}
-
-/// Iterations of the grid loops of a nest; 0 where their number is not known.
-int64_t grid_items(const TileNode& node) {
-  if (node.kind != TileNode::Kind::kLoop || node.loop->kind != TileLoop::Kind::kGrid) return 1;
-  int64_t items = 1;
-  for (const TileLoop::Dim& dim : node.loop->dims) {
-    if (!dim.begin.is_const() || !dim.end.is_const()) return 0;
-    items *= ceil_div(std::max<int64_t>(dim.end.constant() - dim.begin.constant(), 0), dim.step);
-  }
-  for (const TileNode& inner : node.loop->body) items *= grid_items(inner);
-  return items;
 }
 
 bool has_cluster(const TileBody& body) {
@@ -45,6 +26,23 @@ bool has_cluster(const TileBody& body) {
 }
 
 }  // namespace
+
+double work_us(const ScheduledKernel& kernel, const Target& target) {
+  const Estimate& e = kernel.estimate;
+  if (kernel.predicted_us) return std::max(0.0, *kernel.predicted_us - target.launch_us);
+  return roofline_us(e.bytes_read + e.bytes_written, e.arithmetic_us, target);
+}
+
+int64_t grid_items(const TileNode& node) {
+  if (node.kind != TileNode::Kind::kLoop || node.loop->kind != TileLoop::Kind::kGrid) return 1;
+  int64_t items = 1;
+  for (const TileLoop::Dim& dim : node.loop->dims) {
+    if (!dim.begin.is_const() || !dim.end.is_const()) return 0;
+    items *= ceil_div(std::max<int64_t>(dim.end.constant() - dim.begin.constant(), 0), dim.step);
+  }
+  for (const TileNode& inner : node.loop->body) items *= grid_items(inner);
+  return items;
+}
 
 double busy_share(int64_t blocks, int64_t warps, const Target& target) {
   return static_cast<double>(blocks * warps * 32) /

@@ -7,6 +7,12 @@
 
 namespace weft {
 
+/// What a kernel takes beyond its launch, in microseconds.
+double work_us(const ScheduledKernel& kernel, const Target& target);
+
+/// Iterations of the grid loops of a nest; 0 where their number is not known.
+int64_t grid_items(const TileNode& node);
+
 /// The part of the device that blocks of so many warps keep busy, by the threads that its bandwidth
 /// asks for; above 1 where there are more.
 double busy_share(int64_t blocks, int64_t warps, const Target& target);

@@ -574,8 +574,7 @@ class Evaluator {
     for (const ScalarRef& operand : s.operands) {
       runtime.push_back(scalar(operand.get(), context).i);
     }
-    const auto parameter =
-        parameters_.find(symbol.view_of >= 0 ? symbol.view_of : s.symbol);
+    const auto parameter = parameters_.find(symbol.view_of >= 0 ? symbol.view_of : s.symbol);
     const Shape shape = parameter == parameters_.end() ? Shape{} : shapes_.at(s.symbol);
     std::vector<int64_t> at;
     for (size_t a = 0; a < s.indices.size(); ++a) {
@@ -765,7 +764,7 @@ class Evaluator {
   PlaceTable places_;
   std::vector<std::set<TileVarId>> used_;
   std::map<TileSymbolId, Parameter> parameters_;
-  std::map<TileSymbolId, Shape> shapes_;             ///< of parameters and views
+  std::map<TileSymbolId, Shape> shapes_;              ///< of parameters and views
   std::map<TileSymbolId, std::set<int64_t>> viewed_;  ///< elements read through a view
   std::map<TileSymbolId, SymbolScope> buffers_;
   std::set<TileSymbolId> shared_;

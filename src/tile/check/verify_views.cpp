@@ -47,8 +47,8 @@ Status verify_views(const TileProgram& program, const TileStructure& structure) 
     const Site& reader = structure.sites[static_cast<size_t>(read.site)];
     for (const Site& site : structure.sites) {
       if (site.kind != Site::Kind::kStatement) continue;
-      const bool stores = std::ranges::any_of(
-          site.statement->targets, [&](const TileRef& t) { return t.symbol == output; });
+      const bool stores = std::ranges::any_of(site.statement->targets,
+                                              [&](const TileRef& t) { return t.symbol == output; });
       if (!stores || nest_of(site) < nest_of(reader)) continue;
       return broken(program, fmt::format("{} is read before `{}` stores what it shows",
                                          symbol(read.read->symbol).name,

@@ -23,8 +23,7 @@ TileProgram join_programs(std::string name, std::span<const TileProgram* const> 
       if (out.parameters.size() <= at) out.parameters.resize(at + 1, -1);
       const TileSymbolId known = out.parameters[at];
       const bool stored =
-          known >= 0 &&
-          out.symbols[static_cast<size_t>(known)].kind == TileSymbol::Kind::kOutput;
+          known >= 0 && out.symbols[static_cast<size_t>(known)].kind == TileSymbol::Kind::kOutput;
       if (!stored) {
         parameters.push_back(known);
         continue;

@@ -22,12 +22,11 @@ constexpr std::array<std::string_view, 32> kSymbols = {
     ",",    ":",    ";",  "=",  "<",  ">",  "+",  "-",  "*",  "/",  "%", "?", "!", "@", ".", "'"};
 
 constexpr std::array<std::string_view, 39> kWords = {
-    "kernel", "out",     "layout",   "blocks", "warps", "per_sm", "cpu",     "gpu",
-    "grid",   "cluster", "seq",      "in",     "step",  "unroll", "stages",  "carry",
-    "if",     "pack",    "share",    "by",     "at",    "fill",   "size",    "true",
-    "false",  "inf",     "nan",      "sum",    "prod",  "argmax", "welford", "gelu",
-    "swish",  "relu",    "register", "warp",   "block", "scratch",
-    "view"};
+    "kernel", "out",     "layout",   "blocks", "warps", "per_sm",  "cpu",     "gpu",
+    "grid",   "cluster", "seq",      "in",     "step",  "unroll",  "stages",  "carry",
+    "if",     "pack",    "share",    "by",     "at",    "fill",    "size",    "true",
+    "false",  "inf",     "nan",      "sum",    "prod",  "argmax",  "welford", "gelu",
+    "swish",  "relu",    "register", "warp",   "block", "scratch", "view"};
 
 class Lexer {
  public:

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "plan/fusion_plan.h"
+#include "plan/schedule_members.h"
+#include "plan/step_order.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kReach = 96;  ///< steps of the order that a kernel may run earlier
+constexpr size_t kMostMembers = 64;
+/// Of the second level: what one launch may make, all of which lives as long as it runs.
+constexpr int64_t kShareOfCache = 4;
+
+/// Kernels in one launch, in the order in which they joined it.
+struct Subprogram {
+  std::vector<size_t> steps;  ///< positions in the order
+  std::vector<JoinMember> members;
+  JoinEstimate estimate;
+  int64_t made_bytes = 0;
+};
+
+class Joining {
+ public:
+  Joining(const TensorProgram& program, const Target& target, bool fewest, FusionPlan* plan)
+      : target_(target),
+        fewest_(fewest),
+        plan_(*plan),
+        order_(program, *plan),
+        gone_(plan->order.size(), false),
+        facts_(plan->kernels.size()) {}
+
+  Status run() {
+    std::vector<FusionPlan::Step> steps;
+    std::vector<PlannedKernel> kernels;
+    for (size_t s = 0; s < plan_.order.size(); ++s) {
+      if (gone_[s]) continue;
+      steps.push_back(plan_.order[s]);
+      if (steps.back().opaque) continue;
+      WEFT_ASSIGN_OR_RETURN(PlannedKernel kernel, kernel_at(s));
+      steps.back().index = static_cast<int32_t>(kernels.size());
+      kernels.push_back(std::move(kernel));
+    }
+    plan_.kernels = std::move(kernels);
+    plan_.order = std::move(steps);
+    return {};
+  }
+
+ private:
+  PlannedKernel& planned(size_t step) {
+    return plan_.kernels[static_cast<size_t>(plan_.order[step].index)];
+  }
+
+  /// What is known of a kernel once it was asked for; nothing where it cannot join.
+  const std::optional<JoinMember>& facts(size_t step) {
+    Facts& of = facts_[static_cast<size_t>(plan_.order[step].index)];
+    if (of.asked) return of.member;
+    of.asked = true;
+    const PlannedKernel& kernel = planned(step);
+    if (kernel.is_call || !kernel.members.empty() || !can_join(kernel.schedule)) return of.member;
+    of.member = join_member(kernel.schedule, target_);
+    of.member->computes = kernel.is_compute;
+    return of.member;
+  }
+
+  /// Barriers before a kernel that joins; nothing where it reads what is not made by then.
+  std::optional<int64_t> level(size_t step, size_t first, const Subprogram& sub) {
+    const PlannedKernel& kernel = planned(step);
+    int64_t level = 0;
+    for (const TensorId t : kernel.schedule.parameters) {
+      if (std::ranges::find(kernel.group.outputs, t) != kernel.group.outputs.end()) continue;
+      const int64_t made = order_.made_at(t);
+      if (made < static_cast<int64_t>(first)) continue;
+      const auto maker = std::ranges::find(sub.steps, static_cast<size_t>(made));
+      if (maker == sub.steps.end()) return std::nullopt;
+      const auto m = static_cast<size_t>(maker - sub.steps.begin());
+      level = std::max(level, sub.members[m].level + 1);
+    }
+    return level;
+  }
+
+  /// The kernel of a step, with those that join it: breadth-first, as long as it saves time and
+  /// each product's tiles are on the device at once.
+  Result<PlannedKernel> kernel_at(size_t s) {
+    Subprogram sub;
+    if (!facts(s)) return std::move(planned(s));
+    sub.steps.push_back(s);
+    sub.members.push_back(*facts(s));
+    sub.made_bytes = planned(s).schedule.estimate.bytes_written;
+    for (size_t j = s + 1; j < plan_.order.size() && j <= s + kReach; ++j) {
+      if (sub.members.size() == kMostMembers) break;
+      if (gone_[j] || plan_.order[j].opaque || !facts(j)) continue;
+      const auto at = level(j, s, sub);
+      if (at) try_join(j, *at, &sub);
+    }
+    while (sub.members.size() > 1) {
+      auto joined = together(sub);
+      if (joined.ok()) {
+        for (const size_t j : sub.steps) {
+          gone_[j] = true;
+          order_.move(plan_.order[j].index, s);
+        }
+        return joined;
+      }
+      if (joined.error().code != ErrorCode::kUnsupported) return joined;
+      sub.steps.pop_back();
+      sub.members.pop_back();
+      auto estimate = estimate_join(sub.members, target_);
+      if (!estimate.ok()) break;
+      sub.estimate = *estimate;
+    }
+    return std::move(planned(s));
+  }
+
+  void try_join(size_t step, int64_t level, Subprogram* sub) {
+    const int64_t bytes = sub->made_bytes + planned(step).schedule.estimate.bytes_written;
+    if (bytes * kShareOfCache > target_.l2_bytes) return;
+    JoinMember member = *facts(step);
+    member.level = level;
+    sub->members.push_back(member);
+    const auto estimate = estimate_join(sub->members, target_);
+    const bool fits = estimate.ok() &&
+                      estimate->saved_us > (fewest_ ? 0 : sub->estimate.saved_us) &&
+                      std::ranges::all_of(sub->members, [&](const JoinMember& m) {
+                        return !m.computes || m.items <= estimate->blocks;
+                      });
+    if (!fits) return sub->members.pop_back();
+    sub->steps.push_back(step);
+    sub->estimate = *estimate;
+    sub->made_bytes = bytes;
+  }
+
+  Result<PlannedKernel> together(const Subprogram& sub) {
+    std::vector<size_t> by_level(sub.members.size());
+    std::iota(by_level.begin(), by_level.end(), 0);
+    std::ranges::sort(by_level, {}, [&](size_t m) { return std::pair(sub.members[m].level, m); });
+    std::vector<int32_t> numbers;
+    std::vector<JoinMember> members;
+    std::vector<std::vector<TensorId>> outputs;
+    for (const size_t m : by_level) {
+      numbers.push_back(plan_.order[sub.steps[m]].index);
+      members.push_back(sub.members[m]);
+      outputs.push_back(planned(sub.steps[m]).group.outputs);
+    }
+    PlannedKernel out = united(plan_.kernels, numbers);
+    WEFT_ASSIGN_OR_RETURN(out.schedule,
+                          join_kernels(members, outputs, sub.estimate, out.name, target_));
+    out.packed_because =
+        fmt::format("{} kernels in {} phases, {} blocks of which an SM holds {}, saves {:.1f} us",
+                    members.size(), sub.estimate.phases, sub.estimate.blocks, sub.estimate.per_sm,
+                    sub.estimate.saved_us);
+    return out;
+  }
+
+  struct Facts {
+    bool asked = false;
+    std::optional<JoinMember> member;
+  };
+
+  const Target& target_;
+  const bool fewest_;
+  FusionPlan& plan_;
+  StepOrder order_;
+  std::vector<bool> gone_;    ///< by step: runs with an earlier one
+  std::vector<Facts> facts_;  ///< by kernel
+};
+
+}  // namespace
+
+Status join_dependent(const TensorProgram& program, const Target& target, bool fewest,
+                      FusionPlan& plan) {
+  if (!target.is_gpu() || !target.grid_barriers) return {};
+  return Joining(program, target, fewest, &plan).run();
+}
+
+}  // namespace weft

@@ -1,0 +1,178 @@
+#include "plan/schedule_members.h"
+
+#include <algorithm>
+
+#include "schedule/gpu/pack_kernels.h"
+
+namespace weft {
+
+Target without_waiting(Target target) {
+  target.grid_barriers = false;
+  target.cluster_blocks = 0;
+  target.libraries.clear();
+  return target;
+}
+
+Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
+                                 const std::string& name, const Target& target,
+                                 const ScheduledKernel& best) {
+  if (can_pack(best)) return best;
+  auto without = schedule_leaf(program, group, without_waiting(target), name);
+  if (!without.ok() && without.error().code == ErrorCode::kUnsupported) return best;
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, std::move(without));
+  kernel.estimate.microseconds =
+      best.estimate.microseconds + std::max(0.0, kernel.layout_us - best.layout_us);
+  if (kernel.predicted_us) kernel.predicted_us = kernel.estimate.microseconds;
+  return kernel;
+}
+
+PlannedKernel united(const std::vector<PlannedKernel>& kernels,
+                     const std::vector<int32_t>& members) {
+  PlannedKernel out;
+  out.name = kernels[static_cast<size_t>(members[0])].name;
+  for (const int32_t k : members) {
+    const PlannedKernel& member = kernels[static_cast<size_t>(k)];
+    out.is_compute |= member.is_compute;
+    for (const ExprId e : member.group.exprs) out.group.exprs.push_back(e);
+    for (const TensorId t : member.group.outputs) out.group.outputs.push_back(t);
+    out.members.push_back(member.group);
+  }
+  std::ranges::sort(out.group.exprs);
+  const auto again = std::ranges::unique(out.group.exprs);
+  out.group.exprs.erase(again.begin(), again.end());
+  return out;
+}
+
+namespace {
+
+/// The members of a kernel in one launch. Errors (kInvalidInput) say why they cannot share it.
+Result<ScheduledKernel> beside_each_other(const TensorProgram& program, const PlannedKernel& kernel,
+                                          std::vector<ScheduledKernel> schedules,
+                                          const Target& target) {
+  for (size_t m = 0; m < schedules.size(); ++m) {
+    if (Decision alone = can_pack(schedules[m]); !alone)
+      return invalid_input(kernel.name + ": a member shares no launch: " + alone.reason());
+    for (const TensorId t : schedules[m].parameters) {
+      const auto makes = [&](const Group& g) {
+        return std::ranges::find(g.outputs, t) != g.outputs.end();
+      };
+      if (!makes(kernel.members[m]) && makes(kernel.group))
+        return invalid_input(kernel.name + ": a member reads " +
+                             program.tensors[static_cast<size_t>(t)].name +
+                             ", which another one makes");
+    }
+  }
+  std::vector<const ScheduledKernel*> members;
+  for (const ScheduledKernel& s : schedules) members.push_back(&s);
+  return pack_kernels(members, kernel.name, target);
+}
+
+bool makes(const Group& group, TensorId t) {
+  return std::ranges::find(group.outputs, t) != group.outputs.end();
+}
+
+/// Whether a member reads what another one makes.
+bool depend_on_each_other(const TensorProgram& program, const PlannedKernel& kernel) {
+  for (const Group& member : kernel.members) {
+    for (const ExprId e : member.exprs) {
+      bool depends = false;
+      visit(program.exprs[static_cast<size_t>(e)].body, [&](const Scalar& s) {
+        if (s.kind == Scalar::Kind::kRead)
+          depends |= makes(kernel.group, s.symbol) && !makes(member, s.symbol);
+      });
+      if (depends) return true;
+    }
+  }
+  return false;
+}
+
+/// The members one after another. Errors (kInvalidInput) say why they cannot share a launch.
+Result<ScheduledKernel> one_after_another(const PlannedKernel& kernel,
+                                          const std::vector<ScheduledKernel>& schedules,
+                                          const Target& target) {
+  std::vector<JoinMember> members;
+  std::vector<std::vector<TensorId>> outputs;
+  for (size_t m = 0; m < schedules.size(); ++m) {
+    if (Decision joins = can_join(schedules[m]); !joins)
+      return invalid_input(kernel.name + ": a member shares no launch: " + joins.reason());
+    JoinMember member = join_member(schedules[m], target);
+    for (size_t before = 0; before < m; ++before) {
+      for (const TensorId t : schedules[m].parameters) {
+        if (makes(kernel.members[before], t))
+          member.level = std::max(member.level, members[before].level + 1);
+      }
+    }
+    members.push_back(member);
+    outputs.push_back(kernel.members[m].outputs);
+  }
+  auto joined = [&]() -> Result<ScheduledKernel> {
+    WEFT_ASSIGN_OR_RETURN(const JoinEstimate estimate, estimate_join(members, target));
+    return join_kernels(members, outputs, estimate, kernel.name, target);
+  }();
+  if (!joined.ok() && joined.error().code == ErrorCode::kUnsupported)
+    return invalid_input(kernel.name + ": its members share no launch: " + joined.error().message);
+  return joined;
+}
+
+/// The members in one launch, each as it is best.
+Result<ScheduledKernel> schedule_members(const TensorProgram& program, const PlannedKernel& kernel,
+                                         const Target& target) {
+  const bool in_turns = depend_on_each_other(program, kernel);
+  std::vector<ScheduledKernel> schedules;
+  for (const Group& member : kernel.members) {
+    WEFT_ASSIGN_OR_RETURN(ScheduledKernel schedule,
+                          schedule_group(program, member, target, kernel.name));
+    if (!in_turns) {
+      WEFT_ASSIGN_OR_RETURN(schedule, packable(program, member, kernel.name, target, schedule));
+    }
+    schedules.push_back(std::move(schedule));
+  }
+  if (in_turns) return one_after_another(kernel, schedules, target);
+  return beside_each_other(program, kernel, std::move(schedules), target);
+}
+
+/// The members in one launch, as they were composed.
+Result<ScheduledKernel> build_members(const TensorProgram& program, const PlannedKernel& kernel,
+                                      const Composition& composition, const Target& target) {
+  if (composition.members.size() != kernel.members.size())
+    return invalid_input(kernel.name + " is composed of " +
+                         std::to_string(composition.members.size()) + " members, and has " +
+                         std::to_string(kernel.members.size()));
+  const bool in_turns = composition.kind == Composition::Kind::kGrid;
+  const Target apart = in_turns ? target : without_waiting(target);
+  std::vector<ScheduledKernel> schedules;
+  for (size_t m = 0; m < kernel.members.size(); ++m) {
+    WEFT_ASSIGN_OR_RETURN(
+        ScheduledKernel schedule,
+        build_composition(program, kernel.members[m], composition.members[m], apart, kernel.name));
+    schedules.push_back(std::move(schedule));
+  }
+  if (in_turns) return one_after_another(kernel, schedules, target);
+  return beside_each_other(program, kernel, std::move(schedules), target);
+}
+
+}  // namespace
+
+Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const PlannedKernel& kernel,
+                                        const Target& target) {
+  auto schedule = kernel.members.empty()
+                      ? schedule_group(program, kernel.group, target, kernel.name)
+                      : schedule_members(program, kernel, target);
+  if (schedule.ok()) estimate_traffic(*schedule);
+  return schedule;
+}
+
+Result<ScheduledKernel> build_kernel(const TensorProgram& program, const PlannedKernel& kernel,
+                                     const Composition& composition, const Target& target) {
+  const bool shared =
+      composition.kind == Composition::Kind::kPack || composition.kind == Composition::Kind::kGrid;
+  if (!shared && !kernel.members.empty())
+    return invalid_input(kernel.name + " has members, and is composed as one group");
+  auto schedule = shared
+                      ? build_members(program, kernel, composition, target)
+                      : build_composition(program, kernel.group, composition, target, kernel.name);
+  if (schedule.ok()) estimate_traffic(*schedule);
+  return schedule;
+}
+
+}  // namespace weft

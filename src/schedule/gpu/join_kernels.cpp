@@ -1,0 +1,198 @@
+#include "schedule/gpu/join_kernels.h"
+
+#include <algorithm>
+#include <map>
+
+#include "fmt/format.h"
+#include "schedule/gpu/pack_kernels.h"
+#include "support/rounding.h"
+#include "tile/analysis/derive_scopes.h"
+#include "tile/check/fits.h"
+#include "tile/rewrite/join_programs.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kOperandRegisters = 48;  // of products: on their way to the arithmetic
+
+bool has_cluster_or_pack(const TileBody& body) {
+  return std::ranges::any_of(body, [](const TileNode& node) {
+    if (node.kind == TileNode::Kind::kPack) return true;
+    return node.kind == TileNode::Kind::kLoop &&
+           (node.loop->kind == TileLoop::Kind::kCluster || has_cluster_or_pack(node.loop->body));
+  });
+}
+
+/// Items of the largest phase; 0 where a number is not known.
+int64_t most_items(const ScheduledKernel& kernel) {
+  int64_t most = 0, items = 0;
+  for (size_t n = 0; n < kernel.program.body.size(); ++n) {
+    const bool barrier = std::ranges::any_of(kernel.scopes.barriers, [&](const BarrierPoint& b) {
+      return b.scope == Scope::kGrid && b.before.size() == 1 &&
+             static_cast<size_t>(b.before[0]) == n;
+    });
+    if (barrier) items = 0;
+    const int64_t own = grid_items(kernel.program.body[n]);
+    if (own == 0) return 0;
+    items += own;
+    most = std::max(most, items);
+  }
+  return most;
+}
+
+bool has_constant_shapes(const TileProgram& program) {
+  return std::ranges::all_of(program.parameters, [&](TileSymbolId id) {
+    return std::ranges::all_of(program.symbols[static_cast<size_t>(id)].shape,
+                               [](const IndexExpr& e) { return e.is_const(); });
+  });
+}
+
+/// Turns that blocks take, as a part of those that full ones would.
+double turns(int64_t items, int64_t blocks) {
+  return static_cast<double>(ceil_div(items, blocks) * blocks) / static_cast<double>(items);
+}
+
+/// What a member takes longer on `blocks` blocks that stay than on its own, which come and go.
+double slowdown(const JoinMember& member, int64_t blocks, const Target& target) {
+  const int64_t warps = member.kernel->program.warps;
+  const int64_t resident = std::max<int64_t>(member.own.blocks_per_sm * target.sm_count, 1);
+  const auto busy = [&](int64_t at_once) {
+    return std::min(1.0, busy_share(std::min(member.items, at_once), warps, target));
+  };
+  const double fewer = std::max(1.0, busy(resident) / busy(blocks));
+  if (member.items <= blocks) return fewer;
+  return fewer * std::max(1.0, turns(member.items, blocks) / turns(member.items, resident));
+}
+
+/// The part of the device that it keeps from those beside it: threads, or what its arithmetic and
+/// its bytes ask for in the time that it takes.
+double part_of_device(const JoinMember& member, int64_t blocks, double alone_us,
+                      const Target& target) {
+  const Estimate& e = member.kernel->estimate;
+  const double least = roofline_us(e.bytes_read + e.bytes_written, e.arithmetic_us, target);
+  const double threads =
+      busy_share(std::min(member.items, blocks), member.kernel->program.warps, target);
+  return std::min(1.0, std::max(threads, alone_us > 0 ? least / alone_us : 0));
+}
+
+}  // namespace
+
+Decision can_join(const ScheduledKernel& kernel) {
+  const TileProgram& program = kernel.program;
+  if (kernel.library || !kernel.orders.empty()) return Decision::forbid("a library runs it");
+  if (program.cpu) return Decision::forbid("it is a CPU's");
+  if (!program.blocks.is_const() || !has_constant_shapes(program) || most_items(kernel) == 0)
+    return Decision::forbid("its blocks are not counted");
+  if (has_cluster_or_pack(program.body))
+    return Decision::forbid("it is packed, or runs on clusters");
+  const bool inside = std::ranges::any_of(kernel.scopes.barriers, [](const BarrierPoint& b) {
+    return b.scope == Scope::kGrid && b.before.size() > 1;
+  });
+  if (inside) return Decision::forbid("a block keeps values across a barrier of its own");
+  return Decision::allow();
+}
+
+JoinMember join_member(const ScheduledKernel& kernel, const Target& target) {
+  JoinMember out;
+  out.kernel = &kernel;
+  out.own = residency(kernel.program, kernel.scopes, target);
+  out.items = most_items(kernel);
+  return out;
+}
+
+Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Target& target) {
+  Residency most;
+  int64_t most_warps = 0;
+  std::vector<int64_t> items;  // by level
+  for (const JoinMember& member : members) {
+    most.registers = std::max(most.registers, member.own.registers);
+    most.shared_bytes = std::max(most.shared_bytes, member.own.shared_bytes);
+    most_warps = std::max(most_warps, member.kernel->program.warps);
+    const auto level = static_cast<size_t>(member.level);
+    if (items.size() <= level) items.resize(level + 1, 0);
+    items[level] += member.items;
+  }
+  JoinEstimate out;
+  out.phases = static_cast<int64_t>(items.size());
+  const int64_t registers =
+      std::min<int64_t>(most.registers + kOperandRegisters, target.registers_per_thread);
+  const int64_t held =
+      resident_blocks_per_sm(target, most_warps * 32, registers, most.shared_bytes);
+  if (held == 0) return unsupported("an SM holds no block of them");
+  const int64_t most_items = *std::ranges::max_element(items);
+  out.per_sm = std::min(held, ceil_div(most_items, target.sm_count));
+  out.blocks = std::min(most_items, out.per_sm * target.sm_count);
+  std::vector<double> longest(items.size(), 0), shared(items.size(), 0);
+  double apart = 0, start = 0;  // what a launch takes beyond its work
+  for (const JoinMember& member : members) {
+    const double alone = work_us(*member.kernel, target);
+    const double work = alone * slowdown(member, out.blocks, target);
+    const auto level = static_cast<size_t>(member.level);
+    longest[level] = std::max(longest[level], work);
+    shared[level] += work * part_of_device(member, out.blocks, alone, target);
+    const double microseconds = member.kernel->estimate.microseconds;
+    apart += microseconds;
+    start = std::max(start, microseconds - alone);
+  }
+  out.microseconds = start + static_cast<double>(out.phases - 1) * target.barrier_us;
+  for (size_t l = 0; l < items.size(); ++l) out.microseconds += std::max(longest[l], shared[l]);
+  out.saved_us = apart - out.microseconds;
+  return out;
+}
+
+Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
+                                     const std::vector<std::vector<TensorId>>& outputs,
+                                     const JoinEstimate& estimate, const std::string& name,
+                                     const Target& target) {
+  ScheduledKernel out;
+  std::vector<const TileProgram*> programs;
+  std::vector<std::vector<int32_t>> parameter_of;
+  std::vector<const TileSymbol*> symbols;  // by parameter
+  std::map<TensorId, int32_t> stored;      // its parameter
+  out.composition.kind = Composition::Kind::kGrid;
+  for (size_t m = 0; m < members.size(); ++m) {
+    const ScheduledKernel& member = *members[m].kernel;
+    out.composition.members.push_back(member.composition);
+    programs.push_back(&member.program);
+    auto& numbers = parameter_of.emplace_back();
+    for (size_t i = 0; i < member.parameters.size(); ++i) {
+      const TensorId t = member.parameters[i];
+      if (const auto before = stored.find(t); before != stored.end()) {
+        numbers.push_back(before->second);
+        continue;
+      }
+      const TileSymbol* symbol =
+          &member.program.symbols[static_cast<size_t>(member.program.parameters[i])];
+      // One that members see in different shapes is a parameter for each.
+      size_t at = 0;
+      while (at < symbols.size() &&
+             !(out.parameters[at] == t && symbols[at]->shape == symbol->shape &&
+               symbols[at]->layout == symbol->layout)) {
+        ++at;
+      }
+      numbers.push_back(static_cast<int32_t>(at));
+      if (at < symbols.size()) continue;
+      symbols.push_back(symbol);
+      out.parameters.push_back(t);
+    }
+    for (size_t i = 0; i < member.parameters.size(); ++i) {
+      if (std::ranges::find(outputs[m], member.parameters[i]) != outputs[m].end())
+        stored.emplace(member.parameters[i], numbers[i]);
+    }
+    const Estimate& e = member.estimate;
+    out.estimate.flops += e.flops;
+    out.estimate.arithmetic_us += e.arithmetic_us;
+    out.estimate.bytes_read += e.bytes_read;
+    out.estimate.bytes_written += e.bytes_written;
+    out.schedule_template += (m == 0 ? "one after another: " : " | ") + member.schedule_template;
+  }
+  out.estimate.microseconds = estimate.microseconds;
+  out.program = join_programs(name, programs, parameter_of, estimate.blocks);
+  out.program.per_sm = estimate.per_sm;
+  WEFT_ASSIGN_OR_RETURN(out.scopes, derive_scopes(out.program));
+  if (Decision fit = fits(out.program, out.scopes, target); !fit) return unsupported(fit.reason());
+  return out;
+}
+
+}  // namespace weft

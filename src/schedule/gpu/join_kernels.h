@@ -1,0 +1,48 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "schedule/writer/scheduled_kernel.h"
+#include "tile/check/fits.h"
+
+namespace weft {
+
+/// Whether a kernel can be a stage of a larger one, between barriers of the grid: its blocks may be
+/// any number, and what a block keeps spans no barrier.
+Decision can_join(const ScheduledKernel& kernel);
+
+/// A kernel on its way into a larger one.
+struct JoinMember {
+  const ScheduledKernel* kernel = nullptr;
+  Residency own;          ///< of its blocks, alone
+  int64_t items = 0;      ///< that its blocks go through, in its largest phase
+  int64_t level = 0;      ///< of barriers before it
+  bool computes = false;  ///< a product or convolution of the model
+};
+/// Requires: can_join.
+JoinMember join_member(const ScheduledKernel& kernel, const Target& target);
+
+/// What is known of kernels one after another on the same blocks before there is their program
+/// (Souffle §5.3, AStitch §4.3).
+struct JoinEstimate {
+  int64_t blocks = 0;  ///< all on the device at once
+  int64_t per_sm = 0;  ///< of them on an SM
+  int64_t phases = 1;  ///< between barriers
+  double microseconds = 0;
+  double saved_us = 0;  ///< launches, less barriers, idle threads and turns that are not full
+};
+
+/// Error (kUnsupported): why they cannot share a launch.
+Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Target& target);
+
+/// The kernels one after another in one launch, by ascending levels, with a barrier of the grid
+/// before what reads what an earlier one stores. `outputs[m]` are the tensors that member m stores.
+/// Error (kUnsupported): the blocks do not all fit on the device, by how much.
+Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
+                                     const std::vector<std::vector<TensorId>>& outputs,
+                                     const JoinEstimate& estimate, const std::string& name,
+                                     const Target& target);
+
+}  // namespace weft

@@ -1,0 +1,79 @@
+// What kernels take one after another in one launch, beside numbers worked out by hand.
+
+#include "schedule/gpu/join_kernels.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/schedule/expressed.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+class JoinKernels : public ::testing::Test {
+ protected:
+  ScheduledKernel kernel_of(const std::string& text) const {
+    const TensorProgram program = expressed(text);
+    auto kernel = schedule_group(program, whole_group(program), target_, "k");
+    EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+    return kernel.ok() ? std::move(*kernel) : ScheduledKernel{};
+  }
+  JoinEstimate together(const std::vector<const ScheduledKernel*>& kernels) const {
+    std::vector<JoinMember> members;
+    for (const ScheduledKernel* kernel : kernels) {
+      EXPECT_TRUE(can_join(*kernel));
+      members.push_back(join_member(*kernel, target_));
+      members.back().level = static_cast<int64_t>(members.size()) - 1;
+    }
+    const auto estimate = estimate_join(members, target_);
+    EXPECT_TRUE(estimate.ok()) << estimate.error().message;
+    return estimate.ok() ? *estimate : JoinEstimate{};
+  }
+
+  const Target target_ = *find_target("a100-40gb");
+};
+
+constexpr const char* kSmall = "(x: f32[64,64]) { y = tanh x : f32[64,64] } -> (y)";
+
+/// Two launches and two drains become one of each and a barrier, which is what a drain takes.
+TEST_F(JoinKernels, SavesALaunchForABarrier) {
+  const ScheduledKernel kernel = kernel_of(kSmall);
+  const JoinEstimate two = together({&kernel, &kernel});
+  EXPECT_EQ(two.phases, 2);
+  EXPECT_NEAR(two.saved_us, target_.launch_us, 1e-9);
+  const JoinEstimate three = together({&kernel, &kernel, &kernel});
+  EXPECT_EQ(three.phases, 3);
+  EXPECT_NEAR(three.saved_us, 2 * target_.launch_us, 1e-9);
+}
+
+/// A product's tiles that stay on the device leave room for fewer blocks than rows have: these take
+/// turns, and have fewer threads than the bandwidth asks for.
+TEST_F(JoinKernels, IdleThreadsAndTurnsCost) {
+  const ScheduledKernel small = kernel_of(kSmall);
+  const ScheduledKernel product = kernel_of(R"(
+(x: f16[512,1024], w: f16[1024,768]) {
+  y = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f16[512,768]
+} -> (y))");
+  const ScheduledKernel large =
+      kernel_of("(x: f32[4096,4096]) { y = tanh x : f32[4096,4096] } -> (y)");
+  const JoinEstimate apart = together({&large, &small});
+  const JoinEstimate beside = together({&large, &product});
+  EXPECT_LT(beside.blocks, apart.blocks);
+  EXPECT_LT(beside.saved_us, apart.saved_us - 1);
+}
+
+TEST_F(JoinKernels, RefusesWhatABlockKeepsAcrossABarrier) {
+  const ScheduledKernel rows = kernel_of(R"(
+(x: f32[8,60000]) {
+  m = reduce x, axes={1}, combiner=max : f32[8]
+  b = broadcast m, dims={0} : f32[8,60000]
+  y = sub x, b : f32[8,60000]
+} -> (y))");
+  const Decision joins = can_join(rows);
+  ASSERT_FALSE(joins);
+  EXPECT_THAT(joins.reason(), HasSubstr("keeps values across a barrier"));
+}
+
+}  // namespace
+}  // namespace weft
