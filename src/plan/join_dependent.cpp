@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -8,6 +7,7 @@
 #include "plan/fusion_plan.h"
 #include "plan/schedule_members.h"
 #include "plan/step_order.h"
+#include "schedule/gpu/join_kernels.h"
 
 namespace weft {
 
@@ -37,19 +37,7 @@ class Joining {
         facts_(plan->kernels.size()) {}
 
   Status run() {
-    std::vector<FusionPlan::Step> steps;
-    std::vector<PlannedKernel> kernels;
-    for (size_t s = 0; s < plan_.order.size(); ++s) {
-      if (gone_[s]) continue;
-      steps.push_back(plan_.order[s]);
-      if (steps.back().opaque) continue;
-      WEFT_ASSIGN_OR_RETURN(PlannedKernel kernel, kernel_at(s));
-      steps.back().index = static_cast<int32_t>(kernels.size());
-      kernels.push_back(std::move(kernel));
-    }
-    plan_.kernels = std::move(kernels);
-    plan_.order = std::move(steps);
-    return {};
+    return replace_kernels(plan_, gone_, [&](size_t s) { return kernel_at(s); });
   }
 
  private:

@@ -62,7 +62,6 @@ class Pack {
   /// leave it room. Warps that a narrower member leaves over compute copies: not of what the block
   /// keeps in its arena, which they would write, too.
   bool fits_beside(const ScheduledKernel& kernel) const {
-    constexpr int64_t kOperandRegisters = 48;  // of products: on their way to the arithmetic
     Residency most = residency(kernel.program, kernel.scopes, target_);
     int64_t least_warps = kernel.program.warps, most_warps = least_warps,
             arena = kernel.scopes.block_bytes;
@@ -101,19 +100,7 @@ class Packing {
         members_(plan->kernels.size()) {}
 
   Status run() {
-    std::vector<FusionPlan::Step> steps;
-    std::vector<PlannedKernel> kernels;
-    for (size_t s = 0; s < plan_.order.size(); ++s) {
-      if (gone_[s]) continue;
-      steps.push_back(plan_.order[s]);
-      if (steps.back().opaque) continue;
-      WEFT_ASSIGN_OR_RETURN(PlannedKernel kernel, kernel_at(s));
-      steps.back().index = static_cast<int32_t>(kernels.size());
-      kernels.push_back(std::move(kernel));
-    }
-    plan_.kernels = std::move(kernels);
-    plan_.order = std::move(steps);
-    return {};
+    return replace_kernels(plan_, gone_, [&](size_t s) { return kernel_at(s); });
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/gpu/join_kernels.h"
 #include "schedule/gpu/pack_kernels.h"
 
 namespace weft {
@@ -45,7 +46,11 @@ PlannedKernel united(const std::vector<PlannedKernel>& kernels,
 
 namespace {
 
-/// The members of a kernel in one launch. Errors (kInvalidInput) say why they cannot share it.
+bool makes(const Group& group, TensorId t) {
+  return std::ranges::find(group.outputs, t) != group.outputs.end();
+}
+
+/// The members of a kernel side by side. Errors (kInvalidInput) say why they cannot share it.
 Result<ScheduledKernel> beside_each_other(const TensorProgram& program, const PlannedKernel& kernel,
                                           std::vector<ScheduledKernel> schedules,
                                           const Target& target) {
@@ -53,10 +58,7 @@ Result<ScheduledKernel> beside_each_other(const TensorProgram& program, const Pl
     if (Decision alone = can_pack(schedules[m]); !alone)
       return invalid_input(kernel.name + ": a member shares no launch: " + alone.reason());
     for (const TensorId t : schedules[m].parameters) {
-      const auto makes = [&](const Group& g) {
-        return std::ranges::find(g.outputs, t) != g.outputs.end();
-      };
-      if (!makes(kernel.members[m]) && makes(kernel.group))
+      if (!makes(kernel.members[m], t) && makes(kernel.group, t))
         return invalid_input(kernel.name + ": a member reads " +
                              program.tensors[static_cast<size_t>(t)].name +
                              ", which another one makes");
@@ -65,10 +67,6 @@ Result<ScheduledKernel> beside_each_other(const TensorProgram& program, const Pl
   std::vector<const ScheduledKernel*> members;
   for (const ScheduledKernel& s : schedules) members.push_back(&s);
   return pack_kernels(members, kernel.name, target);
-}
-
-bool makes(const Group& group, TensorId t) {
-  return std::ranges::find(group.outputs, t) != group.outputs.end();
 }
 
 /// Whether a member reads what another one makes.

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "plan/fusion_plan.h"
-#include "schedule/gpu/join_kernels.h"
 
 namespace weft {
 

@@ -28,4 +28,21 @@ void StepOrder::move(int32_t kernel, size_t position) {
     place(t, position);
 }
 
+Status replace_kernels(FusionPlan& plan, const std::vector<bool>& gone,
+                       const std::function<Result<PlannedKernel>(size_t step)>& kernel_at) {
+  std::vector<FusionPlan::Step> steps;
+  std::vector<PlannedKernel> kernels;
+  for (size_t s = 0; s < plan.order.size(); ++s) {
+    if (gone[s]) continue;
+    steps.push_back(plan.order[s]);
+    if (steps.back().opaque) continue;
+    WEFT_ASSIGN_OR_RETURN(PlannedKernel kernel, kernel_at(s));
+    steps.back().index = static_cast<int32_t>(kernels.size());
+    kernels.push_back(std::move(kernel));
+  }
+  plan.kernels = std::move(kernels);
+  plan.order = std::move(steps);
+  return {};
+}
+
 }  // namespace weft

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "plan/fusion_plan.h"
@@ -28,5 +29,10 @@ class StepOrder {
   const FusionPlan& plan_;
   std::vector<int64_t> made_at_;  ///< by tensor
 };
+
+/// Puts what `kernel_at` gives in the place of the kernel of each step, in their order; steps that
+/// are `gone` by then run with an earlier one, and are left out.
+Status replace_kernels(FusionPlan& plan, const std::vector<bool>& gone,
+                       const std::function<Result<PlannedKernel>(size_t step)>& kernel_at);
 
 }  // namespace weft

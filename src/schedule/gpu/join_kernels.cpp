@@ -14,8 +14,6 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kOperandRegisters = 48;  // of products: on their way to the arithmetic
-
 bool has_cluster_or_pack(const TileBody& body) {
   return std::ranges::any_of(body, [](const TileNode& node) {
     if (node.kind == TileNode::Kind::kPack) return true;
@@ -153,38 +151,13 @@ Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
   out.composition.kind = Composition::Kind::kGrid;
   for (size_t m = 0; m < members.size(); ++m) {
     const ScheduledKernel& member = *members[m].kernel;
-    out.composition.members.push_back(member.composition);
     programs.push_back(&member.program);
-    auto& numbers = parameter_of.emplace_back();
-    for (size_t i = 0; i < member.parameters.size(); ++i) {
-      const TensorId t = member.parameters[i];
-      if (const auto before = stored.find(t); before != stored.end()) {
-        numbers.push_back(before->second);
-        continue;
-      }
-      const TileSymbol* symbol =
-          &member.program.symbols[static_cast<size_t>(member.program.parameters[i])];
-      // One that members see in different shapes is a parameter for each.
-      size_t at = 0;
-      while (at < symbols.size() &&
-             !(out.parameters[at] == t && symbols[at]->shape == symbol->shape &&
-               symbols[at]->layout == symbol->layout)) {
-        ++at;
-      }
-      numbers.push_back(static_cast<int32_t>(at));
-      if (at < symbols.size()) continue;
-      symbols.push_back(symbol);
-      out.parameters.push_back(t);
-    }
+    const std::vector<int32_t>& numbers =
+        parameter_of.emplace_back(take_member(member, stored, &symbols, &out));
     for (size_t i = 0; i < member.parameters.size(); ++i) {
       if (std::ranges::find(outputs[m], member.parameters[i]) != outputs[m].end())
         stored.emplace(member.parameters[i], numbers[i]);
     }
-    const Estimate& e = member.estimate;
-    out.estimate.flops += e.flops;
-    out.estimate.arithmetic_us += e.arithmetic_us;
-    out.estimate.bytes_read += e.bytes_read;
-    out.estimate.bytes_written += e.bytes_written;
     out.schedule_template += (m == 0 ? "one after another: " : " | ") + member.schedule_template;
   }
   out.estimate.microseconds = estimate.microseconds;

@@ -49,6 +49,37 @@ double busy_share(int64_t blocks, int64_t warps, const Target& target) {
          static_cast<double>(kBusyThreads * target.sm_count);
 }
 
+std::vector<int32_t> take_member(const ScheduledKernel& member,
+                                 const std::map<TensorId, int32_t>& known,
+                                 std::vector<const TileSymbol*>* symbols, ScheduledKernel* launch) {
+  std::vector<int32_t> numbers;
+  for (size_t i = 0; i < member.parameters.size(); ++i) {
+    const TensorId t = member.parameters[i];
+    if (const auto number = known.find(t); number != known.end()) {
+      numbers.push_back(number->second);
+      continue;
+    }
+    const TileSymbol* symbol = &parameter(member.program, i);
+    size_t at = 0;
+    while (at < symbols->size() &&
+           !(launch->parameters[at] == t && (*symbols)[at]->shape == symbol->shape &&
+             (*symbols)[at]->layout == symbol->layout)) {
+      ++at;
+    }
+    numbers.push_back(static_cast<int32_t>(at));
+    if (at < symbols->size()) continue;
+    symbols->push_back(symbol);
+    launch->parameters.push_back(t);
+  }
+  launch->composition.members.push_back(member.composition);
+  const Estimate& e = member.estimate;
+  launch->estimate.flops += e.flops;
+  launch->estimate.arithmetic_us += e.arithmetic_us;
+  launch->estimate.bytes_read += e.bytes_read;
+  launch->estimate.bytes_written += e.bytes_written;
+  return numbers;
+}
+
 Decision can_pack(const ScheduledKernel& kernel) {
   const TileProgram& program = kernel.program;
   if (kernel.library) return Decision::forbid("a library runs it");
@@ -75,29 +106,9 @@ Result<ScheduledKernel> pack_kernels(const std::vector<const ScheduledKernel*>& 
   double longest = 0, work = 0, shared = 0;
   out.composition.kind = Composition::Kind::kPack;
   for (const ScheduledKernel* member : members) {
-    out.composition.members.push_back(member->composition);
     programs.push_back(&member->program);
-    auto& numbers = parameter_of.emplace_back();
-    for (size_t i = 0; i < member->parameters.size(); ++i) {
-      const TileSymbol* symbol = &parameter(member->program, i);
-      // One that members see in different shapes is a parameter for each.
-      size_t at = 0;
-      while (at < symbols.size() &&
-             !(out.parameters[at] == member->parameters[i] && symbols[at]->shape == symbol->shape &&
-               symbols[at]->layout == symbol->layout)) {
-        ++at;
-      }
-      numbers.push_back(static_cast<int32_t>(at));
-      if (at < symbols.size()) continue;
-      symbols.push_back(symbol);
-      out.parameters.push_back(member->parameters[i]);
-    }
-    const Estimate& e = member->estimate;
-    out.estimate.flops += e.flops;
-    out.estimate.arithmetic_us += e.arithmetic_us;
-    out.estimate.bytes_read += e.bytes_read;
-    out.estimate.bytes_written += e.bytes_written;
-    longest = std::max(longest, e.microseconds);
+    parameter_of.push_back(take_member(*member, {}, &symbols, &out));
+    longest = std::max(longest, member->estimate.microseconds);
     work = std::max(work, work_us(*member, target));
     shared += work_us(*member, target) * std::min(1.0, busy_share(member->program.blocks.constant(),
                                                                   member->program.warps, target));
