@@ -113,9 +113,7 @@ void translate_bit_cast(OpContext& n) {
 
 /// Input 0 as one of `type`, or of at most 8 bits where that is `narrow`.
 void set_cast(OpContext& n, DType type, std::optional<NarrowType> narrow) {
-  const auto from = narrow_input(n, 0);
-  ValueId x = n.input(0);
-  if (from && from->as_float != nullptr) x = decode_small_float(n.b, x, *from->as_float);
+  const ValueId x = as_number(n, 0);
   if (!narrow) return n.set_output(0, n.b.convert(x, type));
   n.set_output(0, narrow->as_float == nullptr
                       ? wrapped(n.b, x, *narrow)

@@ -159,6 +159,12 @@ std::optional<NarrowType> narrow_attr(const OpContext& n, std::string_view name)
   return n.has_attr(name) ? narrow_type_of(n.int_attr(name)) : std::nullopt;
 }
 
+ValueId as_number(OpContext& n, int index) {
+  const auto narrow = narrow_input(n, index);
+  const ValueId v = n.input(index);
+  return narrow && narrow->as_float != nullptr ? decode_small_float(n.b, v, *narrow->as_float) : v;
+}
+
 SmallFloatRounding small_float_rounding(OpContext& n) {
   using Power = SmallFloatRounding::Power;
   SmallFloatRounding rounding{n.bool_attr("saturate", true), Power::kUp};

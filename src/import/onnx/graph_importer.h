@@ -55,6 +55,8 @@ struct NeedsInputs {
 std::optional<NarrowType> narrow_input(const OpContext& n, int i);
 /// That of an attribute; nothing where it is another type, or absent.
 std::optional<NarrowType> narrow_attr(const OpContext& n, std::string_view name);
+/// An input, a float of at most 8 bits as float32.
+ValueId as_number(OpContext& n, int index);
 /// What the attributes `saturate` and `round_mode` say.
 SmallFloatRounding small_float_rounding(OpContext& n);
 

@@ -44,13 +44,6 @@ ValueId spread(OpContext& n, ValueId v, ValueId x, int64_t axis, int64_t block_s
   return v;
 }
 
-/// An input, a float of at most 8 bits as float32.
-ValueId as_number(OpContext& n, int index) {
-  const auto narrow = narrow_input(n, index);
-  const ValueId v = n.input(index);
-  return narrow && narrow->as_float != nullptr ? decode_small_float(n.b, v, *narrow->as_float) : v;
-}
-
 void translate_quantize_linear(OpContext& n) {
   GraphBuilder& b = n.b;
   ValueId x = n.input(0);
