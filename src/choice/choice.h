@@ -107,8 +107,19 @@ struct ThreadTilesChoice {
   friend bool operator==(const ThreadTilesChoice&, const ThreadTilesChoice&) = default;
 };
 
+/// A GPU's chain of products in one loop that carries (kChain): all members lie on the fragments of
+/// a block, whose warps stand one below another along its rows.
+struct FragmentsChoice {
+  static constexpr std::string_view kName = "fragments";
+  int64_t warps = 4;
+  int64_t stages = 2;         ///< of what a step loads
+  int64_t depth = 0;          ///< steps through the depth of products of inputs; 0: no steps
+  bool left_in_block = true;  ///< what the rows multiply stays in shared memory, else in registers
+  friend bool operator==(const FragmentsChoice&, const FragmentsChoice&) = default;
+};
+
 using Choice = std::variant<SweepChoice, PanelChoice, RowsChoice, TwoWaysChoice, TilesChoice,
-                            ThreadTilesChoice>;
+                            ThreadTilesChoice, FragmentsChoice>;
 
 /// How the work of a kernel is cut into blocks: loops over the blocks, then loops that a block
 /// walks in turns, each in steps along one axis of each root. A turn's axis that a loop over the

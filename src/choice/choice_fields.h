@@ -99,4 +99,13 @@ void for_each_field(const ThreadTilesChoice*, F&& f) {
   f("shared", &C::shared);
 }
 
+template <typename F>
+void for_each_field(const FragmentsChoice*, F&& f) {
+  using C = FragmentsChoice;
+  f("warps", &C::warps);
+  f("stages", &C::stages);
+  f("depth", &C::depth);
+  f("left_in_block", &C::left_in_block);
+}
+
 }  // namespace weft

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "schedule/gpu/matrix_product.h"
+#include "schedule/gpu/product_factor.h"
 #include "schedule/writer/best_positions.h"
 #include "schedule/writer/epilogue.h"
 #include "schedule/writer/one_reduction.h"
@@ -84,7 +85,8 @@ class MatrixContract {
   std::vector<IndexExpr> in_memory(const Operand& operand, const FlatAxis& across,
                                    const IndexExpr& k) const;
   bool depth_last(const Operand& operand) const;
-  int64_t access_width(const ScalarRef& value, const FlatAxis& along) const;
+  /// Elements along an axis that one access may have.
+  int64_t width_of(const ScalarRef& value, const FlatAxis& along) const;
   void emit_rest(TileBody* body, const ScalarRef& total);
   ScalarRef reduced(int p, const ScalarRef& value, TileBody* body);
   std::vector<IndexExpr> box_of(int p) const;
@@ -165,34 +167,14 @@ Place MatrixContract::fragments() const {
   return out;
 }
 
-/// Elements along an axis that one access may have: all that the address, apart from the axis, and
-/// the axis's extent are multiples of.
-int64_t MatrixContract::access_width(const ScalarRef& value, const FlatAxis& along) const {
-  int64_t width = std::min(kAccessBytes / byte_size(type_), along.dim.step);
-  visit(value, [&](const Scalar& s) {
-    if (s.kind != Scalar::Kind::kRead) return;
-    const TileSymbol& symbol = b_.program().symbols[static_cast<size_t>(s.symbol)];
-    Shape shape;
-    for (const IndexExpr& e : symbol.shape) shape.push_back(e.constant());
-    AffineForm form;
-    const IndexExpr offset = element_offset(symbol.layout, shape, s.indices, b_.ranges());
-    if (!as_affine(offset, &form)) {
-      width = 1;
-      return;
-    }
-    const int64_t begin = b_.unit_of(along.dim.begin);
-    int64_t common = std::gcd(form.constant, std::gcd(begin, b_.unit_of(along.dim.end)));
-    const int64_t c = form.coefficient(along.dim.offset);
-    for (const auto& [id, factor] : form.terms) {
-      const int64_t step =
-          id == along.dim.origin ? std::gcd(along.dim.step, begin) : b_.unit_of(IndexExpr::var(id));
-      if (id != along.dim.offset) common = std::gcd(common, factor * step);
-    }
-    if (c == 0 && !uses_var(offset, along.dim.offset)) return;
-    if (c != 1) width = 1;
-    while (common % width != 0) width /= 2;
-  });
-  return width;
+int64_t MatrixContract::width_of(const ScalarRef& value, const FlatAxis& along) const {
+  const int64_t most = std::min(kAccessBytes / byte_size(type_), along.dim.step);
+  const int64_t begin = b_.unit_of(along.dim.begin), end = b_.unit_of(along.dim.end);
+  return access_width(b_.program(), value, along.dim.offset, most, std::gcd(begin, end),
+                      [&](TileVarId id) {
+                        if (id == along.dim.origin) return std::gcd(along.dim.step, begin);
+                        return b_.unit_of(IndexExpr::var(id));
+                      });
 }
 
 /// An operand that the block keeps is read where it lies, any other one out of a tile of it.
@@ -215,7 +197,7 @@ void MatrixContract::add_operand(const FlatAxis& across, const std::string& name
                  &outer = operand.along_depth ? across : depth_;
   ThreadTile threads(warps_);
   const bool turned = operand.along_depth != depth_last(operand);
-  const int64_t width = turned ? 1 : access_width(value, inner);
+  const int64_t width = turned ? 1 : width_of(value, inner);
   std::vector<Place::Digit> fast = threads.add(inner.dim.step, width, 32, warps_, 0);
   std::vector<Place::Digit> slow = threads.add(outer.dim.step, 1, 32, warps_, 0);
   if (slow.empty()) slow.push_back({PlaceLevel::kReg, 1});

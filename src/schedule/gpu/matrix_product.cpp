@@ -7,6 +7,7 @@
 #include "expr/dependence.h"
 #include "fmt/format.h"
 #include "group/strides.h"
+#include "schedule/gpu/product_factor.h"
 #include "schedule/writer/best_positions.h"
 #include "schedule/writer/tile_builder.h"
 #include "support/rounding.h"
@@ -21,36 +22,6 @@ constexpr int64_t kMostPadding = 8;
 constexpr int64_t kCoreDepth = 8;  ///< of the shortest step on plain cores
 
 Error refuse(std::string reason) { return {ErrorCode::kUnsupported, std::move(reason)}; }
-
-/// The narrowest float type that holds every value of the tree, in which it is a conversion of
-/// something or a choice (a pad's) between such and zero; else its own.
-DType narrowest_type(const ScalarRef& s) {
-  if (s->kind != Scalar::Kind::kApply) return s->type;
-  if (s->op == ScalarOp::kConvert && is_float(s->type) && is_float(s->operands[0]->type) &&
-      byte_size(s->operands[0]->type) < byte_size(s->type)) {
-    return narrowest_type(s->operands[0]);
-  }
-  if (s->op != ScalarOp::kSelect) return s->type;
-  for (const size_t kept : {1, 2}) {
-    const ScalarRef& other = s->operands[3 - kept];
-    if (other->kind == Scalar::Kind::kConstant && other->value.f == 0) {
-      return narrowest_type(s->operands[kept]);
-    }
-  }
-  return s->type;
-}
-
-/// The tree in its narrowest type.
-ScalarRef narrowed(const ScalarRef& s) {
-  const DType type = narrowest_type(s);
-  if (type == s->type) return s;
-  if (s->op == ScalarOp::kConvert) return narrowed(s->operands[0]);
-  const auto branch = [&](const ScalarRef& b) {
-    return b->kind == Scalar::Kind::kConstant ? scalar_constant(float_value(type, 0)) : narrowed(b);
-  };
-  return scalar_apply(ScalarOp::kSelect,
-                      {s->operands[0], branch(s->operands[1]), branch(s->operands[2])}, type);
-}
 
 class ProductFinder {
  public:
@@ -116,7 +87,7 @@ bool ProductFinder::depends(const ProductOperand& operand, int axis) const {
 }
 
 bool ProductFinder::find_operand(const ScalarRef& factor, ProductOperand* operand) const {
-  operand->factor = narrowed(factor);
+  operand->factor = in_narrowest_type(factor);
   int64_t most = 0;
   visit(operand->factor, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead) return;

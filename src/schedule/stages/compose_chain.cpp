@@ -10,9 +10,10 @@
 #include "fmt/format.h"
 #include "schedule/stages/block_time.h"
 #include "schedule/stages/build_block.h"
+#include "schedule/stages/chain_axes.h"
 #include "schedule/stages/compose_block.h"
+#include "schedule/stages/compose_fragments.h"
 #include "schedule/stages/form_stages.h"
-#include "schedule/stages/partitions.h"
 #include "tile/check/fits.h"
 #include "tiling/tile_candidates.h"
 
@@ -29,60 +30,6 @@ constexpr size_t kMostBuilt = 12;
 /// Rows of a block: between these, in steps of a third to a half.
 constexpr std::array<int64_t, 10> kRowTiles = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
-Status can_carry(const BlockSpace& space, const Target& target) {
-  if (target.is_gpu()) return unsupported("chains are not built for GPUs yet");
-  return check_members(space);
-}
-
-/// The group with its outputs, as passes over programs take it.
-TensorProgram program_of(const BlockSpace& space) {
-  TensorProgram out = space.program();
-  out.outputs = space.group().outputs;
-  return out;
-}
-
-Result<CarriedProgram> carried_along(const BlockSpace& space, const CarriedAxis& axis) {
-  const bool is_member = axis.member >= 0 && axis.member < space.size();
-  if (!is_member) return unsupported("a chain along an axis of no member");
-  return carry_reductions(program_of(space), axis.member,
-                          space.expr(axis.member).output_rank() + axis.reduction);
-}
-
-/// Whether one contraction makes in each step what another one reduces.
-bool joins_contractions(const CarriedProgram& carried) {
-  bool makes = false, consumes = false;
-  for (size_t p = 0; p < carried.program.exprs.size(); ++p) {
-    const TensorExpr& e = carried.program.exprs[p];
-    if (!e.is_contraction || carried.along[p] < 0) continue;
-    (carried.along[p] < e.output_rank() ? makes : consumes) = true;
-  }
-  return makes && consumes;
-}
-
-struct SharedAxis {
-  CarriedAxis axis;
-  CarriedProgram carried;
-};
-
-/// The axis of the last contraction that has one.
-Result<SharedAxis> shared_axis(const BlockSpace& space) {
-  std::string reason = "no contraction consumes what another one makes";
-  for (int p = space.size() - 1; p >= 0; --p) {
-    const TensorExpr& e = space.expr(p);
-    if (!e.is_contraction) continue;
-    for (int r = 0; r < static_cast<int>(e.reduce_extents.size()); ++r) {
-      const CarriedAxis axis{p, r, 1};
-      auto carried = carried_along(space, axis);
-      if (!carried.ok()) {
-        reason = carried.error().message;
-      } else if (joins_contractions(*carried)) {
-        return SharedAxis{axis, std::move(*carried)};
-      }
-    }
-  }
-  return unsupported(reason);
-}
-
 /// A candidate, and what became of it.
 struct WeighedChain {
   BlockPartition partition;
@@ -94,33 +41,6 @@ struct WeighedChain {
     return kernel ? kernel->estimate.microseconds : std::numeric_limits<double>::infinity();
   }
 };
-
-/// What an axis of the second contraction's result is to the chain.
-enum class AxisRole : uint8_t { kBatch, kRow, kMade };
-
-/// By output axis of member `p`: batch where both operands move with it, a row where only what the
-/// steps make does.
-std::vector<AxisRole> axis_roles(const TensorProgram& program, const CarriedProgram& carried,
-                                 int p) {
-  const TensorExpr& e = program.exprs[static_cast<size_t>(p)];
-  std::vector<AxisRole> out;
-  for (int d = 0; d < e.output_rank(); ++d) {
-    bool in_chain = false, outside = false;
-    visit(e.body, [&](const Scalar& s) {
-      if (s.kind != Scalar::Kind::kRead) return;
-      const bool moves =
-          std::ranges::any_of(s.indices, [&](const IndexExpr& i) { return uses_var(i, d); });
-      bool made = false;
-      for (size_t m = 0; m < carried.program.exprs.size(); ++m)
-        made |= carried.program.exprs[m].output == s.symbol && carried.along[m] >= 0;
-      (made ? in_chain : outside) |= moves;
-    });
-    out.push_back(in_chain && outside ? AxisRole::kBatch
-                  : in_chain          ? AxisRole::kRow
-                                      : AxisRole::kMade);
-  }
-  return out;
-}
 
 /// With what the built program takes: the loops of a chain are weighed by it, too.
 void finish(const BlockSpace& space, const Estimate& estimate, const CarriedAxis& axis,
@@ -135,31 +55,20 @@ void finish(const BlockSpace& space, const Estimate& estimate, const CarriedAxis
 
 class ChainComposer {
  public:
-  ChainComposer(const BlockSpace& whole, SharedAxis shared, const Target& target,
-                const std::string& name, std::vector<Considered>* considered)
-      : whole_(whole),
-        shared_(std::move(shared)),
-        space_(whole, shared_.carried, target),
-        roles_(axis_roles(whole.program(), shared_.carried, shared_.axis.member)),
+  ChainComposer(const BlockSpace& whole, const BlockSpace& steps, const SharedAxis& shared,
+                const ChainAxes& axes, const Target& target, const std::string& name,
+                std::vector<Considered>* considered)
+      : shared_(shared),
+        space_(steps),
+        axes_(axes),
         target_(target),
         estimate_(estimate_of(whole, target)),
         name_(name),
-        considered_(considered) {
-    const TensorExpr& last = whole.expr(shared_.axis.member);
-    for (size_t d = 0; d < roles_.size(); ++d) {
-      if (roles_[d] == AxisRole::kRow) rows_ = std::max(rows_, last.extents[d]);
-    }
-    for (const BlockSpace::Carry& c : space_.carries()) {
-      if (c.reduction == shared_.axis.member) last_ = c.after;
-    }
-  }
+        considered_(considered) {}
 
   Result<ScheduledKernel> run() {
     WEFT_CHECK(shared_.carried.extent > 0, "an axis without elements");
-    rows_partition_ = partition_of_rows();
-    if (!rows_partition_)
-      return unsupported(reason_.empty() ? "no loops over blocks give each its rows" : reason_);
-    const ContractionChain chain = chain_of();
+    const ContractionChain& chain = axes_.loops;
     // What lies beyond a tail is not computed.
     const std::optional<TileCandidate> first =
         search_tiles(chain, limits(chain), false, {.padding = false});
@@ -176,15 +85,15 @@ class ChainComposer {
   /// Those whose carries are not written out at too great a length; all of them where no loop cuts
   /// the rows.
   std::vector<int64_t> row_tiles(const ContractionChain& chain) const {
-    if (!has_row_loop_) return {rows_};
+    if (axes_.row_loop < 0) return {axes_.rows};
     std::vector<int64_t> out;
     const int64_t most = kMostCarried * target_.lanes(4) / chain.extents[kMadeLoop];
     for (const int64_t tile : kRowTiles) {
-      if (tile <= std::min(most, rows_)) out.push_back(tile);
+      if (tile <= std::min(most, axes_.rows)) out.push_back(tile);
     }
-    if (rows_ <= most && (out.empty() || out.back() != rows_) && rows_ < kRowTiles.back())
-      out.push_back(rows_);
-    if (out.empty()) out.push_back(std::min<int64_t>(rows_, kRowTiles.front()));
+    if (axes_.rows <= most && (out.empty() || out.back() != axes_.rows) && axes_.rows < kRowTiles.back())
+      out.push_back(axes_.rows);
+    if (out.empty()) out.push_back(std::min<int64_t>(axes_.rows, kRowTiles.front()));
     return out;
   }
 
@@ -213,62 +122,6 @@ class ChainComposer {
     }
   }
 
-  static constexpr size_t kRowLoop = 0, kDepthLoop = 1, kSharedLoop = 2, kMadeLoop = 3;
-
-  /// Loops over the batch in single steps, then over rows: the blocks have whole results otherwise.
-  std::optional<BlockPartition> partition_of_rows() {
-    for (const BlockPartition& partition : partitions_of(space_)) {
-      if (std::ranges::any_of(partition.loops, &BlockPartition::Loop::turns)) continue;
-      const auto demand = demand_boxes(space_.program(), space_.group(), partition,
-                                       {&shared_.carried, shared_.carried.extent});
-      if (!demand.ok()) {
-        if (reason_.empty()) reason_ = demand.error().message;
-        continue;
-      }
-      if (gives_rows(*demand, partition)) return partition;
-    }
-    return std::nullopt;
-  }
-
-  bool gives_rows(const DemandBoxes& demand, const BlockPartition& partition) {
-    const std::vector<BoxAxis>& box = demand.members[static_cast<size_t>(last_)].box;
-    int64_t cut_rows = 0;
-    bool rows_left = false;
-    for (size_t d = 0; d < box.size(); ++d) {
-      if (box[d].full == 1) continue;
-      const bool single = box[d].extent == 1, whole = box[d].extent == box[d].full;
-      if (roles_[d] == AxisRole::kMade && !whole) return false;
-      if (roles_[d] == AxisRole::kBatch && !single) return false;
-      if (roles_[d] != AxisRole::kRow) continue;
-      rows_left |= whole;
-      if (!single && !whole) ++cut_rows;
-    }
-    has_row_loop_ = cut_rows == 1 && !partition.loops.empty();
-    return !rows_left && (has_row_loop_ || rows_ == 1);
-  }
-
-  /// Rows, depth of the first contraction, the shared axis, what the last one makes.
-  ContractionChain chain_of() const {
-    const TensorProgram& program = shared_.carried.program;
-    ContractionChain out;
-    out.extents = {rows_, 1, shared_.carried.extent, 1};
-    for (size_t p = 0; p < program.exprs.size(); ++p) {
-      const TensorExpr& e = program.exprs[p];
-      if (!e.is_contraction || shared_.carried.along[p] < 0 ||
-          shared_.carried.along[p] >= e.output_rank())
-        continue;
-      for (const int64_t extent : e.reduce_extents) out.extents[kDepthLoop] *= extent;
-    }
-    const TensorExpr& last = whole_.expr(shared_.axis.member);
-    for (size_t d = 0; d < roles_.size(); ++d) {
-      if (roles_[d] == AxisRole::kMade) out.extents[kMadeLoop] *= last.extents[d];
-      if (roles_[d] == AxisRole::kBatch) out.batch *= last.extents[d];
-    }
-    out.element_bytes =
-        byte_size(whole_.program().tensors[static_cast<size_t>(last.output)].type.dtype);
-    return out;
-  }
-
   /// Templates cut the depth and what is made in registers.
   TileLimits limits(const ContractionChain& chain) const {
     TileLimits out;
@@ -285,8 +138,9 @@ class ChainComposer {
   /// Microseconds; infinite where none is built.
   double weigh(int64_t row_tile, int64_t step) {
     tried_.emplace(row_tile, step);
-    WeighedChain chain{*rows_partition_, std::min(step, shared_.carried.extent), {}, {}};
-    if (has_row_loop_) chain.partition.loops.back().step = row_tile;
+    WeighedChain chain{axes_.partition, std::min(step, shared_.carried.extent), {}, {}};
+    if (axes_.row_loop >= 0)
+      chain.partition.loops[static_cast<size_t>(axes_.row_loop)].step = row_tile;
     auto kernel = build(chain);
     if (kernel.ok()) {
       chain.kernel = std::move(*kernel);
@@ -334,22 +188,16 @@ class ChainComposer {
     }
   }
 
-  const BlockSpace& whole_;
-  const SharedAxis shared_;
-  const BlockSpace space_;
-  const std::vector<AxisRole> roles_;  ///< of the last contraction's axes
-  int last_ = -1;                      ///< the member that carries it
-  int64_t rows_ = 1;
-  bool has_row_loop_ = false;
+  const SharedAxis& shared_;
+  const BlockSpace& space_;
+  const ChainAxes& axes_;
   const Target& target_;
   const Estimate estimate_;
   const std::string& name_;
   std::vector<Considered>* considered_;
-  std::optional<BlockPartition> rows_partition_;
   std::string tiling_;
   std::vector<WeighedChain> weighed_;
   std::set<std::pair<int64_t, int64_t>> tried_;  ///< tiles of rows, steps
-  std::string reason_;
 };
 
 }  // namespace
@@ -357,9 +205,13 @@ class ChainComposer {
 Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& target,
                                       const std::string& name,
                                       std::vector<Considered>* considered) {
-  WEFT_RETURN_IF_ERROR(can_carry(space, target));
-  WEFT_ASSIGN_OR_RETURN(SharedAxis shared, shared_axis(space));
-  return ChainComposer(space, std::move(shared), target, name, considered).run();
+  WEFT_RETURN_IF_ERROR(check_members(space));
+  WEFT_ASSIGN_OR_RETURN(const SharedAxis shared, shared_axis(space));
+  const BlockSpace steps(space, shared.carried, target);
+  WEFT_ASSIGN_OR_RETURN(const ChainAxes axes, chain_axes(space, shared, steps));
+  if (target.is_gpu())
+    return compose_fragments(space, steps, shared, axes, target, name, considered);
+  return ChainComposer(space, steps, shared, axes, target, name, considered).run();
 }
 
 Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,
@@ -368,10 +220,18 @@ Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,
   const auto invalid = [&](const Error& error) {
     return invalid_input(name + ": " + error.message);
   };
-  if (Status possible = can_carry(space, target); !possible.ok()) return invalid(possible.error());
-  const auto carried = carried_along(space, composition.carried);
+  if (Status possible = check_members(space); !possible.ok()) return invalid(possible.error());
+  auto carried = carried_along(space, composition.carried);
   if (!carried.ok()) return invalid(carried.error());
   const BlockSpace steps(space, *carried, target);
+  if (target.is_gpu()) {
+    const SharedAxis shared{composition.carried, std::move(*carried)};
+    const auto axes = chain_axes(space, shared, steps);
+    if (!axes.ok()) return invalid(axes.error());
+    auto kernel = build_composed_fragments(space, steps, shared, *axes, composition, target, name);
+    if (!kernel.ok()) return invalid(kernel.error());
+    return kernel;
+  }
   auto demand = demand_boxes(steps.program(), steps.group(), composition.partition,
                              {&*carried, composition.carried.step});
   if (!demand.ok()) return invalid(demand.error());

@@ -26,18 +26,12 @@ class Cutter {
  public:
   explicit Cutter(const BlockSpace& space) : space_(space), roots_(roots_of(space)) {}
 
-  struct Cut {
-    int axis;
-    int64_t step;
-    bool turns;
-  };
-
   const std::vector<int64_t>& extents() const { return space_.expr(roots_[0]).extents; }
 
-  BlockPartition partition(const std::vector<Cut>& cuts) const {
+  BlockPartition partition(const std::vector<AxisCut>& cuts) const {
     BlockPartition out;
     out.roots = roots_;
-    for (const Cut& cut : cuts) out.loops.push_back({cut.step, cut.turns, {cut.axis}});
+    for (const AxisCut& cut : cuts) out.loops.push_back({cut.step, cut.turns, {cut.axis}});
     for (size_t r = 1; r < roots_.size(); ++r) add_root(space_.expr(roots_[r]).extents, &out);
     return out;
   }
@@ -66,11 +60,15 @@ class Cutter {
 
 }  // namespace
 
+BlockPartition partition_along(const BlockSpace& space, const std::vector<AxisCut>& cuts) {
+  return Cutter(space).partition(cuts);
+}
+
 std::vector<BlockPartition> partitions_of(const BlockSpace& space) {
   const Cutter cutter(space);
   const std::vector<int64_t>& extents = cutter.extents();
   std::vector<BlockPartition> out;
-  std::vector<Cutter::Cut> whole;
+  std::vector<AxisCut> whole;
   out.push_back(cutter.partition(whole));
   for (int first = 0; first < static_cast<int>(extents.size()); ++first) {
     if (extents[static_cast<size_t>(first)] == 1) continue;
@@ -78,7 +76,7 @@ std::vector<BlockPartition> partitions_of(const BlockSpace& space) {
       const int64_t extent = extents[static_cast<size_t>(a)];
       for (const int64_t step : kSteps) {
         if (step >= extent) break;
-        std::vector<Cutter::Cut> cuts = whole;
+        std::vector<AxisCut> cuts = whole;
         cuts.push_back({a, step, false});
         out.push_back(cutter.partition(cuts));
         if (step == 1) continue;

@@ -12,4 +12,13 @@ namespace weft {
 /// lengths.
 std::vector<BlockPartition> partitions_of(const BlockSpace& space);
 
+/// A cut along one axis of the first root.
+struct AxisCut {
+  int axis = -1;
+  int64_t step = 1;
+  bool turns = false;
+};
+/// The partition of those cuts, in their order; the other roots are cut along.
+BlockPartition partition_along(const BlockSpace& space, const std::vector<AxisCut>& cuts);
+
 }  // namespace weft

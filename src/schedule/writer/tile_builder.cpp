@@ -131,10 +131,10 @@ TileSymbolId TileBuilder::add_value(const std::string& base, DType type, TileSym
   return program_.add_symbol(std::move(symbol));
 }
 
-RangeOf TileBuilder::ranges() const {
-  return [this](int id) -> Interval {
-    if (id >= static_cast<int>(program_.vars.size())) return kUnbounded;
-    const TileVar& var = program_.vars[static_cast<size_t>(id)];
+RangeOf ranges_of(const TileProgram& program) {
+  return [&program](int id) -> Interval {
+    if (id >= static_cast<int>(program.vars.size())) return kUnbounded;
+    const TileVar& var = program.vars[static_cast<size_t>(id)];
     return var.kind == TileVar::Kind::kOrigin || var.extent == 0 ? kUnbounded
                                                                  : Interval{0, var.extent - 1};
   };

@@ -73,7 +73,6 @@ class TileBuilder {
   std::string unique(const std::string& base);
   /// The program with its parameters; the rest is the template's.
   ScheduledKernel take();
-  RangeOf ranges() const;
 
  private:
   TileSymbolId parameter(TensorId t, TileSymbol::Kind kind);
@@ -90,6 +89,8 @@ class TileBuilder {
   std::vector<std::string> asked_;  ///< of unique(), where numbers stand for names
 };
 
+/// Of a program's variables: offsets and axes; those of origins are not known.
+RangeOf ranges_of(const TileProgram& program);
 Place place_of(TileVarId var, int64_t regs, int64_t lanes);
 /// The combiner's form in tile programs; kNone for those that have none (arg forms are written
 /// out).

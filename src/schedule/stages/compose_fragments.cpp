@@ -1,0 +1,222 @@
+#include "schedule/stages/compose_fragments.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "schedule/stages/block_time.h"
+#include "schedule/stages/fragment_chain.h"
+#include "schedule/stages/fragment_time.h"
+#include "support/rounding.h"
+#include "tile/check/fits.h"
+
+namespace weft {
+
+namespace {
+
+/// Candidates that are built until one fits.
+constexpr size_t kMostBuilt = 8;
+/// Of the candidates that are not built, those that are told of.
+constexpr size_t kMostTold = 16;
+/// Made again by blocks at most, over what there is to compute.
+constexpr double kMostMade = 8;
+
+struct Priced {
+  FragmentTiles tiles;
+  double microseconds = 0;
+  size_t number = 0;  ///< of those alike the first
+};
+
+BlockPartition partition_of(const ChainAxes& axes, const FragmentTiles& tiles) {
+  BlockPartition out = axes.partition;
+  out.loops[static_cast<size_t>(axes.row_loop)].step = tiles.rows;
+  if (tiles.made >= axes.made || axes.made_axis < 0) return out;
+  BlockPartition::Loop loop;
+  loop.step = tiles.made;
+  loop.axes.assign(out.roots.size(), -1);
+  loop.axes[0] = axes.made_axis;
+  out.loops.push_back(std::move(loop));
+  return out;
+}
+
+class FragmentComposer {
+ public:
+  FragmentComposer(const BlockSpace& whole, const BlockSpace& steps, const SharedAxis& shared,
+                   const ChainAxes& axes, const Target& target, const std::string& name)
+      : steps_(steps),
+        shared_(shared),
+        axes_(axes),
+        target_(target),
+        name_(name),
+        estimate_(estimate_of(whole, target)),
+        problem_(fragment_problem(steps, shared.carried, axes,
+                                  static_cast<double>(estimate_.bytes_read) +
+                                      static_cast<double>(estimate_.bytes_written),
+                                  target)) {}
+
+  Result<ScheduledKernel> run(std::vector<Considered>* considered) {
+    if (axes_.row_loop < 0) return unsupported("blocks of one row have no fragments");
+    enumerate();
+    std::ranges::sort(
+        priced_, {}, [](const Priced& p) { return std::pair(p.microseconds, p.number); });
+    std::string reason = "no tiles of the chain fit a block";
+    for (size_t i = 0; i < std::min(priced_.size(), kMostBuilt); ++i) {
+      auto kernel = build(partition_of(axes_, priced_[i].tiles), priced_[i].tiles.step,
+                          priced_[i].tiles.choice, priced_[i].microseconds);
+      if (kernel.ok()) {
+        note(considered, i);
+        return kernel;
+      }
+      reason = kernel.error().message;
+      why_not_.push_back(reason);
+    }
+    note(considered, priced_.size());
+    return unsupported(reason);
+  }
+
+  Result<ScheduledKernel> build(const BlockPartition& partition, int64_t step,
+                                const FragmentsChoice& choice, double us) const {
+    WEFT_ASSIGN_OR_RETURN(
+        const DemandBoxes demand,
+        demand_boxes(steps_.program(), steps_.group(), partition, {&shared_.carried, step}));
+    WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
+                          build_fragment_chain(steps_, partition, axes_.row_loop, demand, choice,
+                                               target_, name_));
+    if (const Decision holds = fits(kernel.program, kernel.scopes, target_); !holds)
+      return unsupported(holds.reason());
+    kernel.composition.carried = shared_.axis;
+    kernel.composition.carried.step = step;
+    kernel.estimate = estimate_;
+    kernel.estimate.microseconds = us;
+    kernel.predicted_us = us;
+    kernel.schedule_template = "chain on " + kernel.schedule_template;
+    for (TensorId& t : kernel.parameters) t = steps_.original()[static_cast<size_t>(t)];
+    return kernel;
+  }
+
+  /// What a composition that was given is predicted to take; none: it does not fit.
+  std::optional<double> price(const Composition& c) const {
+    FragmentTiles tiles;
+    tiles.rows = c.partition.loops[static_cast<size_t>(axes_.row_loop)].step;
+    tiles.step = c.carried.step;
+    tiles.made = axes_.made;
+    for (const BlockPartition::Loop& loop : c.partition.loops) {
+      if (axes_.made_axis >= 0 && loop.axes[0] == axes_.made_axis) tiles.made = loop.step;
+    }
+    tiles.choice = std::get<FragmentsChoice>(c.members[0].choice);
+    return fragment_us(problem_, tiles, target_);
+  }
+
+ private:
+  void enumerate() {
+    const auto& extents = axes_.loops.extents;
+    const int64_t least = problem_.on_units ? 16 : 4;
+    for (const int64_t warps : {1, 2, 4, 8}) {
+      for (const int64_t each : {1, 2, 4}) {
+        const int64_t rows = warps * each * least;
+        if (rows > least && rows >= 2 * extents[kRowLoop]) continue;
+        for (const int64_t step : {16, 32, 64, 128}) {
+          if (step > 16 && step >= 2 * extents[kSharedLoop]) continue;
+          for (const int64_t made : made_tiles()) {
+            for (const int64_t depth : depths()) {
+              for (const int64_t stages : {2, 3}) {
+                for (const bool in_block : {false, true})
+                  consider({rows, step, made, {warps, stages, depth, in_block}});
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+
+  std::vector<int64_t> made_tiles() const {
+    const int64_t made = round_up(axes_.loops.extents[kMadeLoop], 16);
+    std::vector<int64_t> out{made};
+    if (axes_.made_axis < 0 || axes_.made != axes_.loops.extents[kMadeLoop]) return out;
+    for (const int64_t part : {32, 64, 128, 256}) {
+      if (part < axes_.made && static_cast<double>(made) / static_cast<double>(part) <= kMostMade)
+        out.push_back(part);
+    }
+    return out;
+  }
+
+  std::vector<int64_t> depths() const {
+    std::vector<int64_t> out{0};
+    for (const int64_t depth : {32, 64, 128}) {
+      if (2 * depth <= axes_.loops.extents[kDepthLoop]) out.push_back(depth);
+    }
+    return out;
+  }
+
+  void consider(const FragmentTiles& tiles) {
+    // The step is no longer than the axis: that is one step.
+    FragmentTiles t = tiles;
+    t.step = std::min(t.step, shared_.carried.extent);
+    if (const auto us = fragment_us(problem_, t, target_)) 
+      priced_.push_back({t, *us, priced_.size()});
+  }
+
+  void note(std::vector<Considered>* considered, size_t chosen) const {
+    if (considered == nullptr) return;
+    for (size_t i = 0; i < std::min(priced_.size(), kMostTold); ++i) {
+      const FragmentTiles& t = priced_[i].tiles;
+      std::string why;
+      if (i < why_not_.size()) {
+        why = why_not_[i];
+      } else if (i != chosen) {
+        why = fmt::format("predicted {:.2f} us more",
+                          priced_[i].microseconds - priced_[chosen].microseconds);
+      }
+      considered->push_back({fmt::format("chain({} in steps of {} on {})",
+                                         print(partition_of(axes_, t)), t.step, print(Choice{t.choice})),
+                             {},
+                             priced_[i].microseconds,
+                             i == chosen,
+                             std::move(why)});
+    }
+  }
+
+  const BlockSpace& steps_;
+  const SharedAxis& shared_;
+  const ChainAxes& axes_;
+  const Target& target_;
+  const std::string& name_;
+  const Estimate estimate_;
+  const FragmentProblem problem_;
+  std::vector<Priced> priced_;
+  std::vector<std::string> why_not_;  ///< of the first, by their order
+};
+
+}  // namespace
+
+Result<ScheduledKernel> compose_fragments(const BlockSpace& whole, const BlockSpace& steps,
+                                          const SharedAxis& shared, const ChainAxes& axes,
+                                          const Target& target, const std::string& name,
+                                          std::vector<Considered>* considered) {
+  return FragmentComposer(whole, steps, shared, axes, target, name).run(considered);
+}
+
+Result<ScheduledKernel> build_composed_fragments(const BlockSpace& whole, const BlockSpace& steps,
+                                                 const SharedAxis& shared, const ChainAxes& axes,
+                                                 const Composition& composition,
+                                                 const Target& target, const std::string& name) {
+  const Composition* leaf = composition.members.size() == 1 ? &composition.members[0] : nullptr;
+  if (leaf == nullptr || !std::holds_alternative<FragmentsChoice>(leaf->choice))
+    return invalid_input("a chain of " + target.name + " lies on fragments");
+  std::vector<int> all(static_cast<size_t>(steps.size()));
+  for (size_t p = 0; p < all.size(); ++p) all[p] = static_cast<int>(p);
+  if (composition.stages.size() != 1 || composition.stages[0] != all)
+    return invalid_input("fragments hold all members of a chain");
+  const auto& loops = composition.partition.loops;
+  if (axes.row_loop < 0 || axes.row_loop >= static_cast<int>(loops.size()) ||
+      loops[static_cast<size_t>(axes.row_loop)].axes !=
+          axes.partition.loops[static_cast<size_t>(axes.row_loop)].axes)
+    return invalid_input("a chain whose blocks are not cut along its rows");
+  const FragmentComposer composer(whole, steps, shared, axes, target, name);
+  const std::optional<double> us = composer.price(composition);
+  return composer.build(composition.partition, composition.carried.step,
+                        std::get<FragmentsChoice>(leaf->choice), us.value_or(0));
+}
+
+}  // namespace weft

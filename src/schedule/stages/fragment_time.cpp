@@ -1,0 +1,174 @@
+#include "schedule/stages/fragment_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "expr/dependence.h"
+#include "expr/widen_halves.h"
+#include "schedule/gpu/matrix_tile.h"
+#include "support/rounding.h"
+
+namespace weft {
+
+namespace {
+
+constexpr double kBanksBytes = 128;       ///< of shared memory a cycle
+constexpr double kIssueShare = 0.7;       ///< of the units' peak that their instructions reach
+constexpr double kOverlapLoss = 0.15;     ///< of what hides behind the slowest resource
+constexpr double kLoadLatency = 700;      ///< cycles from memory
+constexpr double kStepLatency = 200;      ///< cycles: two waits, two barriers, first fragments
+constexpr double kReductionLatency = 120; ///< cycles over the lanes of a row
+constexpr int64_t kOtherRegisters = 48;   ///< fragments, addresses
+
+double d(int64_t v) { return static_cast<double>(v); }
+
+class Pricing {
+ public:
+  Pricing(const FragmentProblem& problem, const FragmentTiles& tiles, const Target& target)
+      : p_(problem),
+        t_(tiles),
+        target_(target),
+        depth_(round_up(problem.loops.extents[kDepthLoop], 16)),
+        clock_(d(target.clock_mhz) * 1e6),
+        cached_bytes_(target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e9 / clock_ /
+                      target.sm_count) {}
+
+  std::optional<double> price() const {
+    const int64_t warps = t_.choice.warps;
+    const int64_t resident =
+        resident_blocks_per_sm(target_, warps * 32, registers(), shared_bytes());
+    if (resident == 0 || registers() > target_.registers_per_thread) return std::nullopt;
+    const auto& extents = p_.loops.extents;
+    const int64_t blocks = p_.loops.batch * ceil_div(extents[kRowLoop], t_.rows) *
+                           ceil_div(extents[kMadeLoop], t_.made);
+    const int64_t each = ceil_div(blocks, target_.sm_count);
+    const int64_t together = std::min(resident, each);
+    const double steps = d(ceil_div(extents[kSharedLoop], t_.step));
+    const double throughput = d(each) * steps * cycles_of_step(together);
+    const double latency =
+        d(ceil_div(each, together)) * (2 * kLoadLatency + steps * step_latency());
+    const double us = std::max(throughput, latency) / d(target_.clock_mhz);
+    return std::max(us, memory_us()) + target_.launch_us;
+  }
+
+ private:
+  bool deep() const { return t_.choice.depth > 0 && t_.choice.depth < depth_; }
+  int64_t threads() const { return t_.choice.warps * 32; }
+  /// Results of both products, what is between them, fragments of the left factor.
+  int64_t registers() const {
+    const int64_t first = t_.rows * t_.step / threads(), last = t_.rows * t_.made / threads();
+    const int64_t words = std::max<int64_t>(4 / p_.bytes, 1);
+    const int64_t left =
+        p_.on_units && !t_.choice.left_in_block && !deep() ? t_.rows * depth_ / threads() / words : 0;
+    return last + last / 2 + first + first / words + left + kOtherRegisters;
+  }
+  int64_t shared_bytes() const {
+    const int64_t deep_step = deep() ? t_.choice.depth : depth_;
+    int64_t elements = t_.choice.stages * (t_.step * deep_step + t_.step * t_.made);
+    if (t_.choice.left_in_block || !p_.on_units) {
+      elements += t_.rows * depth_;
+    } else if (deep()) {
+      elements += t_.choice.stages * t_.rows * deep_step;
+    }
+    if (!p_.on_units) elements += t_.rows * t_.step;
+    return elements * p_.bytes;
+  }
+  double flops() const { return 2 * d(t_.rows) * d(t_.step) * d(depth_ + t_.made); }
+  double per_sm(double gflops) const { return gflops * 1e9 / clock_ / target_.sm_count; }
+  /// Of one block when `together` share the SM.
+  double cycles_of_step(int64_t together) const {
+    const double quarters = std::min(1.0, d(t_.choice.warps * together) / 4);
+    const double products =
+        flops() / (per_sm(p_.gflops) * (p_.on_units ? kIssueShare : 1.0)) / quarters;
+    const double between = p_.between * d(t_.rows) * d(t_.step) /
+                           (per_sm(target_.peak_gflops) / 2) / quarters;
+    const double loads = loaded_bytes() / cached_bytes_;
+    const double shared = shared_cycles();
+    const double arithmetic = products + between;
+    const double most = std::max({arithmetic, shared, loads});
+    return most + kOverlapLoss * (arithmetic + shared + loads - most);
+  }
+  double loaded_bytes() const {
+    double elements = d(t_.step) * d(depth_ + t_.made);
+    if (deep() && !t_.choice.left_in_block) elements += d(t_.rows) * d(depth_);
+    return elements * d(p_.bytes);
+  }
+  double shared_cycles() const {
+    const double warps = d(t_.choice.warps);
+    if (!p_.on_units) {
+      const double rows = d(t_.rows) / warps / kCoreRows, columns = 1.0 / kCoreColumns;
+      const double depths = d(depth_) * (rows + d(t_.step) * columns) +
+                            d(t_.step) * (rows + d(t_.made) * columns);
+      return warps * depths * target_.cycles_per_instruction("shared") +
+             loaded_bytes() / kBanksBytes;
+    }
+    double read = warps * d(t_.step) * d(depth_ + t_.made);
+    if (t_.choice.left_in_block || deep()) read += d(t_.rows) * d(depth_);
+    return (read * d(p_.bytes) + loaded_bytes()) / kBanksBytes;
+  }
+  double step_latency() const {
+    const double ahead = std::max<double>(d(t_.choice.stages) - 1, 0.5);
+    const double turns = deep() ? d(ceil_div(depth_, t_.choice.depth)) : 1;
+    const double own = kStepLatency + kReductionLatency * d(p_.reductions) + cycles_of_step(1);
+    return std::max(own + (turns - 1) * kStepLatency, turns * kLoadLatency / ahead);
+  }
+  double memory_us() const {
+    constexpr double kMost = 1e18;
+    const double bytes = p_.memory_bytes;
+    return bytes / (target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, kMost))) * 1e3);
+  }
+
+  const FragmentProblem& p_;
+  const FragmentTiles& t_;
+  const Target& target_;
+  const int64_t depth_;
+  const double clock_;         ///< Hz
+  const double cached_bytes_;  ///< a cycle and SM from the second-level cache
+};
+
+/// The type of what the last contraction multiplies.
+DType factor_type(const BlockSpace& steps, const CarriedProgram& carried) {
+  DType out = DType::kF32;
+  for (int p = 0; p < steps.size(); ++p) {
+    if (!steps.expr(p).is_contraction || carried.along[static_cast<size_t>(p)] < 0) continue;
+    visit(steps.expr(p).body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && is_half(s.type)) out = s.type;
+    });
+  }
+  return out;
+}
+
+}  // namespace
+
+FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& carried,
+                                 const ChainAxes& axes, double memory_bytes,
+                                 const Target& target) {
+  FragmentProblem out;
+  out.loops = axes.loops;
+  out.memory_bytes = memory_bytes;
+  const DType type = factor_type(steps, carried);
+  out.bytes = byte_size(type);
+  out.on_units = is_half(type) || target.reduced_float32;
+  out.gflops = type == DType::kF16    ? target.peak_f16_gflops
+               : type == DType::kBF16 ? target.peak_bf16_gflops
+               : out.on_units         ? target.peak_tf32_gflops
+                                      : target.peak_gflops;
+  const double made = d(axes.loops.batch) * d(axes.rows) * d(carried.extent);
+  for (int p = 0; p < steps.size(); ++p) {
+    const auto at = static_cast<size_t>(p);
+    if (carried.parts[at] != CarriedProgram::Part::kStep) continue;
+    const TensorExpr& e = steps.expr(p);
+    if (e.is_contraction) continue;
+    if (carried.along[at] >= 0) out.between += d(expr_cost(steps.program(), e).flops) / made;
+    out.reductions += !e.reduce_extents.empty();
+  }
+  return out;
+}
+
+std::optional<double> fragment_us(const FragmentProblem& problem, const FragmentTiles& tiles,
+                                  const Target& target) {
+  if (problem.gflops <= 0) return std::nullopt;
+  return Pricing(problem, tiles, target).price();
+}
+
+}  // namespace weft

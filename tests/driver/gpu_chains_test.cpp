@@ -1,0 +1,92 @@
+// Chains of products in one kernel of a GPU, from the graph to the emulator: what is reduced along
+// the axis that they share is carried from step to step.
+
+#include "tests/driver/gpu_pipeline.h"
+
+namespace weft::testing {
+namespace {
+
+class GpuChains : public GpuPipeline {
+ protected:
+  /// One kernel, a chain, equal to the interpreter without races or spills; and the same from the
+  /// plan's text.
+  static void expect_chain(const std::string& text, double tolerance, const char* device) {
+    SCOPED_TRACE(std::string(device) + text);
+    CompileOptions options;
+    options.planner = "chain";
+    const EmulatedRun run = run_and_compare(text, *find_target(device), tolerance, false, options);
+    ASSERT_NE(run.compilation, nullptr);
+    const std::string plan = *print_level(*run.compilation, "plan");
+    EXPECT_EQ(run.launches.size(), 1U) << plan;
+    EXPECT_NE(plan.find("by chain("), std::string::npos) << plan;
+    expect_no_spills(run);
+    const auto again = parse_plan(plan, run.compilation->tensors, *find_target(device));
+    ASSERT_TRUE(again.ok()) << again.error().message << plan;
+    EXPECT_EQ(print(*again, run.compilation->tensors), plan);
+  }
+};
+
+std::string sized(std::string text, const std::string& sizes, const std::string& type) {
+  std::istringstream in(sizes);
+  for (const char* name : {"$B", "$M", "$N", "$K", "$H"}) {
+    std::string number;
+    in >> number;
+    text = replaced(text, name, number);
+  }
+  return replaced(text, "$T", type);
+}
+
+constexpr const char* kAttention = R"(
+  (q: $T[$B,$M,$K], k: $T[$B,$N,$K], v: $T[$B,$N,$H], z: f32[$M,$N]) {
+    a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : $T[$B,$M,$N]
+    w = convert a : f32[$B,$M,$N]
+    c = constant 0.125 : f32[]
+    cb = broadcast c, dims={} : f32[$B,$M,$N]
+    ws = mul w, cb : f32[$B,$M,$N]
+    zb = broadcast z, dims={1,2} : f32[$B,$M,$N]
+    t = add ws, zb : f32[$B,$M,$N]
+    m = reduce t, axes={2}, combiner=max : f32[$B,$M]
+    mb = broadcast m, dims={0,1} : f32[$B,$M,$N]
+    d = sub t, mb : f32[$B,$M,$N]
+    e = exp d : f32[$B,$M,$N]
+    s = reduce e, axes={2}, combiner=sum : f32[$B,$M]
+    sb = broadcast s, dims={0,1} : f32[$B,$M,$N]
+    r = div e, sb : f32[$B,$M,$N]
+    p = convert r : $T[$B,$M,$N]
+    y = dot_general p, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : $T[$B,$M,$H]
+  } -> (y))";
+
+/// A softmax between two products, at even and at odd sizes.
+TEST_F(GpuChains, SoftmaxBetweenProducts) {
+  for (const char* device : {"a100-40gb", "rtx3080", "h100-sxm"}) {
+    for (const char* sizes : {"2 64 128 64 64", "1 37 75 40 24", "3 19 33 80 72"})
+      expect_chain(sized(kAttention, sizes, "f16"), 4e-3, device);
+  }
+  expect_chain(sized(kAttention, "2 50 100 64 64", "bf16"), 3e-2, "a100-40gb");
+}
+
+/// On plain cores what one product makes passes through shared memory.
+TEST_F(GpuChains, SoftmaxBetweenProductsOfFloat32) {
+  for (const char* sizes : {"2 64 128 64 64", "1 37 75 40 24"})
+    expect_chain(sized(kAttention, sizes, "f32"), 1e-4, "a100-40gb");
+}
+
+constexpr const char* kProducts = R"(
+  (x: $T[$M,$K], w: $T[$K,$N], u: $T[$N,$H], b: $T[$H]) {
+    a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : $T[$M,$N]
+    r = tanh a : $T[$M,$N]
+    c = dot_general r, u, lhs_contract={1}, rhs_contract={0} : $T[$M,$H]
+    bb = broadcast b, dims={1} : $T[$M,$H]
+    y = add c, bb : $T[$M,$H]
+  } -> (y))";
+
+/// Two products with a function between them; deep ones go through their depth in steps.
+TEST_F(GpuChains, ProductsWithAFunctionBetween) {
+  for (const char* sizes : {"1 64 64 64 64", "1 45 75 16 24", "1 33 40 300 50", "1 64 64 256 320"}) {
+    expect_chain(sized(kProducts, sizes, "f16"), 2e-2, "a100-40gb");
+  }
+  expect_chain(sized(kProducts, "1 45 75 200 24", "f32"), 1e-4, "rtx3080");
+}
+
+}  // namespace
+}  // namespace weft::testing
