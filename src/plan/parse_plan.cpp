@@ -185,6 +185,7 @@ class PlanReader {
       return std::ranges::all_of(composition.members,
                                  [&](const Composition& m) { return is_for(m, target); });
     }
+    if (std::holds_alternative<FragmentsChoice>(composition.choice)) return target.is_gpu();
     return std::ranges::any_of(templates_of(target), [&](const Template& t) {
       return t.name == choice_name(composition.choice);
     });
