@@ -33,7 +33,7 @@ function(weft_library folder)
 endfunction()
 
 # weft_test(folder [DEPS folder...]): <folder>_test from tests/<folder>/*.cpp; nothing while there is none.
-# Tests run in the root of the sources and know it as WEFT_SOURCE_DIR; #include "tests/…" reaches their shared headers.
+# Tests run in the root of the sources and know it as WEFT_SOURCE_DIR of tests/paths.h; #include "tests/…" reaches their shared headers.
 function(weft_test folder)
   cmake_parse_arguments(arg "" "" "DEPS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp")
@@ -47,9 +47,8 @@ function(weft_test folder)
     list(APPEND dep_targets ${dep_target})
   endforeach()
   add_executable(${name}_test ${sources})
-  target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_compile_definitions(${name}_test PRIVATE
-    WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" WEFT_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  configure_file("${PROJECT_SOURCE_DIR}/tests/paths.h.in" "${PROJECT_BINARY_DIR}/made/tests/paths.h" @ONLY)
+  target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/made")
   target_link_libraries(${name}_test PRIVATE ${dep_targets} GTest::gmock_main)
   gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX "${folder}: "
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES LABELS "${folder}" TIMEOUT 600)

@@ -82,7 +82,8 @@ constexpr const char* kProducts = R"(
 
 /// Two products with a function between them; deep ones go through their depth in steps.
 TEST_F(GpuChains, ProductsWithAFunctionBetween) {
-  for (const char* sizes : {"1 64 64 64 64", "1 45 75 16 24", "1 33 40 300 50", "1 64 64 256 320"}) {
+  for (const char* sizes :
+       {"1 64 64 64 64", "1 45 75 16 24", "1 33 40 300 50", "1 64 64 256 320"}) {
     expect_chain(sized(kProducts, sizes, "f16"), 2e-2, "a100-40gb");
   }
   expect_chain(sized(kProducts, "1 45 75 200 24", "f32"), 1e-4, "rtx3080");

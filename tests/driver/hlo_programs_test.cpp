@@ -12,6 +12,7 @@
 #include "interp/interpreter.h"
 #include "io/import_model.h"
 #include "io/onnx_case.h"
+#include "tests/paths.h"
 
 namespace weft {
 namespace {

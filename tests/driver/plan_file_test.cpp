@@ -10,6 +10,7 @@
 #include "driver/explain/explain_json.h"
 #include "driver/plan_file.h"
 #include "driver/print_level.h"
+#include "tests/paths.h"
 
 namespace weft {
 namespace {

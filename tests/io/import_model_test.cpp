@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "io/gzip.h"
+#include "tests/paths.h"
 
 namespace weft {
 namespace {

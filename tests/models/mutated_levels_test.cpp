@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "driver/compiler.h"
+#include "tests/paths.h"
 #include "tile/check/verify_tile_program.h"
 #include "tile/text/tile_text.h"
 

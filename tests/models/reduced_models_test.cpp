@@ -14,6 +14,7 @@
 #include "interp/interpreter.h"
 #include "io/npz.h"
 #include "io/onnx_case.h"
+#include "tests/paths.h"
 
 namespace weft {
 namespace {

@@ -13,6 +13,7 @@
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "io/onnx_case.h"
+#include "tests/paths.h"
 
 namespace weft {
 namespace {

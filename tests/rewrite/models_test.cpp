@@ -14,6 +14,7 @@
 #include "rewrite/simplify_graph.h"
 #include "rewrite/unroll_scans.h"
 #include "tests/graph/random_graph.h"
+#include "tests/paths.h"
 
 namespace weft {
 namespace {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/paths.h"
 #include "tests/tile/program_cases.h"
 
 namespace weft::schedule_test {

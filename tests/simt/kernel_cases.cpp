@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "support/dtype.h"
+#include "tests/paths.h"
 #include "tests/simt/kernel_fixture.h"
 
 namespace weft::simt {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
+
 namespace weft {
 
 namespace fs = std::filesystem;

@@ -9,6 +9,7 @@
 
 #include "target/cpu_features.h"
 #include "target/cpu_limits.h"
+#include "tests/paths.h"
 
 namespace weft {
 namespace {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/tensor.h"
+#include "tests/paths.h"
 #include "tile/text/tile_text.h"
 #include "tile/tile_program.h"
 

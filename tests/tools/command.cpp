@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "tests/import/onnx/model_writer.h"
+#include "tests/paths.h"
 
 namespace weft::testing {
 namespace {

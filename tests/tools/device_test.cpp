@@ -13,6 +13,7 @@
 
 #include "simt/module.h"
 #include "target/target.h"
+#include "tests/paths.h"
 #include "tests/tools/command.h"
 
 namespace weft::testing {

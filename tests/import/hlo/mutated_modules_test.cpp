@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tests/import/hlo/importing.h"
+#include "tests/paths.h"
 
 namespace weft::hlo {
 namespace {

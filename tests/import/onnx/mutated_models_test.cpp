@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tests/import/onnx/importing.h"
+#include "tests/paths.h"
 
 namespace weft::onnx {
 namespace {
