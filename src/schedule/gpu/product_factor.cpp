@@ -35,7 +35,8 @@ ScalarRef in_narrowest_type(const ScalarRef& s) {
   if (type == s->type) return s;
   if (s->op == ScalarOp::kConvert) return in_narrowest_type(s->operands[0]);
   const auto branch = [&](const ScalarRef& b) {
-    return b->kind == Scalar::Kind::kConstant ? scalar_constant(float_value(type, 0)) : in_narrowest_type(b);
+    return b->kind == Scalar::Kind::kConstant ? scalar_constant(float_value(type, 0))
+                                              : in_narrowest_type(b);
   };
   return scalar_apply(ScalarOp::kSelect,
                       {s->operands[0], branch(s->operands[1]), branch(s->operands[2])}, type);

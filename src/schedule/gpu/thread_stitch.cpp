@@ -239,7 +239,8 @@ bool ThreadStitch::lies_across(const Scalar& read) const {
   Shape shape;
   for (const IndexExpr& e : symbol.shape) shape.push_back(e.constant());
   AffineForm form;
-  if (!as_affine(element_offset(symbol.layout, shape, read.indices, ranges_of(b_.program())), &form)) {
+  if (!as_affine(element_offset(symbol.layout, shape, read.indices, ranges_of(b_.program())),
+                 &form)) {
     return false;
   }
   const int64_t along = form.coefficient(var_.at(layout_.vec_axis));

@@ -91,7 +91,8 @@ class ChainComposer {
     for (const int64_t tile : kRowTiles) {
       if (tile <= std::min(most, axes_.rows)) out.push_back(tile);
     }
-    if (axes_.rows <= most && (out.empty() || out.back() != axes_.rows) && axes_.rows < kRowTiles.back())
+    if (axes_.rows <= most && (out.empty() || out.back() != axes_.rows) &&
+        axes_.rows < kRowTiles.back())
       out.push_back(axes_.rows);
     if (out.empty()) out.push_back(std::min<int64_t>(axes_.rows, kRowTiles.front()));
     return out;

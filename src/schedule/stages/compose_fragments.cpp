@@ -57,8 +57,8 @@ class FragmentComposer {
   Result<ScheduledKernel> run(std::vector<Considered>* considered) {
     if (axes_.row_loop < 0) return unsupported("blocks of one row have no fragments");
     enumerate();
-    std::ranges::sort(
-        priced_, {}, [](const Priced& p) { return std::pair(p.microseconds, p.number); });
+    std::ranges::sort(priced_, {},
+                      [](const Priced& p) { return std::pair(p.microseconds, p.number); });
     std::string reason = "no tiles of the chain fit a block";
     for (size_t i = 0; i < std::min(priced_.size(), kMostBuilt); ++i) {
       auto kernel = build(partition_of(axes_, priced_[i].tiles), priced_[i].tiles.step,
@@ -79,9 +79,9 @@ class FragmentComposer {
     WEFT_ASSIGN_OR_RETURN(
         const DemandBoxes demand,
         demand_boxes(steps_.program(), steps_.group(), partition, {&shared_.carried, step}));
-    WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
-                          build_fragment_chain(steps_, partition, axes_.row_loop, demand, choice,
-                                               target_, name_));
+    WEFT_ASSIGN_OR_RETURN(
+        ScheduledKernel kernel,
+        build_fragment_chain(steps_, partition, axes_.row_loop, demand, choice, target_, name_));
     if (const Decision holds = fits(kernel.program, kernel.scopes, target_); !holds)
       return unsupported(holds.reason());
     kernel.composition.carried = shared_.axis;
@@ -153,7 +153,7 @@ class FragmentComposer {
     // The step is no longer than the axis: that is one step.
     FragmentTiles t = tiles;
     t.step = std::min(t.step, shared_.carried.extent);
-    if (const auto us = fragment_us(problem_, t, target_)) 
+    if (const auto us = fragment_us(problem_, t, target_))
       priced_.push_back({t, *us, priced_.size()});
   }
 
@@ -168,12 +168,13 @@ class FragmentComposer {
         why = fmt::format("predicted {:.2f} us more",
                           priced_[i].microseconds - priced_[chosen].microseconds);
       }
-      considered->push_back({fmt::format("chain({} in steps of {} on {})",
-                                         print(partition_of(axes_, t)), t.step, print(Choice{t.choice})),
-                             {},
-                             priced_[i].microseconds,
-                             i == chosen,
-                             std::move(why)});
+      considered->push_back(
+          {fmt::format("chain({} in steps of {} on {})", print(partition_of(axes_, t)), t.step,
+                       print(Choice{t.choice})),
+           {},
+           priced_[i].microseconds,
+           i == chosen,
+           std::move(why)});
     }
   }
 

@@ -265,9 +265,8 @@ void FragmentWriter::make_carries() {
   for (const BlockSpace::Carry& c : space_.carries()) {
     const TensorId tensor = space_.expr(c.after).output;
     const DType type = space_.program().tensors[static_cast<size_t>(tensor)].type.dtype;
-    carries_.push_back(
-        carried(value(space_.name_of(c.after), type, TileSymbol::Kind::kCarry),
-                indices_of(c.after), scalar_constant(c.first), {}));
+    carries_.push_back(carried(value(space_.name_of(c.after), type, TileSymbol::Kind::kCarry),
+                               indices_of(c.after), scalar_constant(c.first), {}));
   }
 }
 
@@ -348,8 +347,8 @@ Result<ScalarRef> FragmentWriter::reduced(int p, TileBody* body) {
   const ScalarRef terms = scalar_convert(translated(p, e.body), e.accumulator);
   if (over.empty()) return terms;
   const TileSymbolId made = value(space_.name_of(p) + "_r", e.accumulator);
-  body->push_back(TileNode::of(
-      assign_reduced(made, indices_of(p), e.combiner, std::move(over), terms, {})));
+  body->push_back(
+      TileNode::of(assign_reduced(made, indices_of(p), e.combiner, std::move(over), terms, {})));
   return scalar_read(made, e.accumulator, indices_of(p));
 }
 
@@ -425,8 +424,8 @@ void FragmentWriter::load(const std::string& base, bool in_block, bool units, bo
   const DType type = f->value->type;
   const int64_t most = kAccessBytes / byte_size(type);
   const auto width = [&](const BoxVar& along) {
-    return access_width(program_, f->value, along.var, std::min(most, along.extent),
-                        along.full, [&](TileVarId id) { return unit_of(id); });
+    return access_width(program_, f->value, along.var, std::min(most, along.extent), along.full,
+                        [&](TileVarId id) { return unit_of(id); });
   };
   // What members made lies in registers.
   const int64_t deep = f->of_inputs ? width(f->depth) : 1,
@@ -509,9 +508,8 @@ void FragmentWriter::multiply_in_steps(Product of, TileBody* body) {
   loop.dims.push_back(k);
   const BoxVar step{program_.index_of(k), k.offset, k.step, full};
   const auto in_step = [&](Factor* f) {
-    f->value = rewrite(f->value, [&](int id) {
-      return id == whole.var ? step.index : IndexExpr::var(id);
-    });
+    f->value = rewrite(f->value,
+                       [&](int id) { return id == whole.var ? step.index : IndexExpr::var(id); });
     f->depth = step;
   };
   const bool kept = of.left.tile >= 0;
@@ -584,8 +582,8 @@ Result<Product> FragmentWriter::product_of(int p) {
   out.indices = indices_of(p);
   const int64_t least = (out.units ? kUnitRows : kCoreRows) * choice_.warps;
   if (out.left.across.extent % least != 0)
-    return invalid_input(fmt::format("{} rows are not shared by {} warps", out.left.across.extent,
-                                     choice_.warps));
+    return invalid_input(
+        fmt::format("{} rows are not shared by {} warps", out.left.across.extent, choice_.warps));
   return out;
 }
 
@@ -593,15 +591,14 @@ Status FragmentWriter::write_product(int p, TileBody* body) {
   if (part_of(p) != kStep) return unsupported(space_.name_of(p) + " is no product of the steps");
   WEFT_ASSIGN_OR_RETURN(Product product, product_of(p));
   Factor &left = product.left, &right = product.right;
-  const bool in_steps = choice_.depth > 0 && choice_.depth < left.depth.extent &&
-                        left.of_inputs && right.of_inputs && !left.of_step;
+  const bool in_steps = choice_.depth > 0 && choice_.depth < left.depth.extent && left.of_inputs &&
+                        right.of_inputs && !left.of_step;
   if (left.is_value && product.units) {
     left.tile = left.value->symbol;
   } else if (!in_steps || choice_.left_in_block) {
     left.is_value = false;
     const bool in_block = !product.units || choice_.left_in_block || left.of_step;
-    load("A", in_block, product.units, true, &left,
-         left.of_step ? body : &bodies_[kBefore]);
+    load("A", in_block, product.units, true, &left, left.of_step ? body : &bodies_[kBefore]);
   }
   right.is_value = false;
   product.sum = value(space_.name_of(p) + "_s", DType::kF32);

@@ -12,13 +12,13 @@ namespace weft {
 
 namespace {
 
-constexpr double kBanksBytes = 128;       ///< of shared memory a cycle
-constexpr double kIssueShare = 0.7;       ///< of the units' peak that their instructions reach
-constexpr double kOverlapLoss = 0.15;     ///< of what hides behind the slowest resource
-constexpr double kLoadLatency = 700;      ///< cycles from memory
-constexpr double kStepLatency = 200;      ///< cycles: two waits, two barriers, first fragments
-constexpr double kReductionLatency = 120; ///< cycles over the lanes of a row
-constexpr int64_t kOtherRegisters = 48;   ///< fragments, addresses
+constexpr double kBanksBytes = 128;        ///< of shared memory a cycle
+constexpr double kIssueShare = 0.7;        ///< of the units' peak that their instructions reach
+constexpr double kOverlapLoss = 0.15;      ///< of what hides behind the slowest resource
+constexpr double kLoadLatency = 700;       ///< cycles from memory
+constexpr double kStepLatency = 200;       ///< cycles: two waits, two barriers, first fragments
+constexpr double kReductionLatency = 120;  ///< cycles over the lanes of a row
+constexpr int64_t kOtherRegisters = 48;    ///< fragments, addresses
 
 double d(int64_t v) { return static_cast<double>(v); }
 
@@ -58,8 +58,9 @@ class Pricing {
   int64_t registers() const {
     const int64_t first = t_.rows * t_.step / threads(), last = t_.rows * t_.made / threads();
     const int64_t words = std::max<int64_t>(4 / p_.bytes, 1);
-    const int64_t left =
-        p_.on_units && !t_.choice.left_in_block && !deep() ? t_.rows * depth_ / threads() / words : 0;
+    const int64_t left = p_.on_units && !t_.choice.left_in_block && !deep()
+                             ? t_.rows * depth_ / threads() / words
+                             : 0;
     return last + last / 2 + first + first / words + left + kOtherRegisters;
   }
   int64_t shared_bytes() const {
@@ -80,8 +81,8 @@ class Pricing {
     const double quarters = std::min(1.0, d(t_.choice.warps * together) / 4);
     const double products =
         flops() / (per_sm(p_.gflops) * (p_.on_units ? kIssueShare : 1.0)) / quarters;
-    const double between = p_.between * d(t_.rows) * d(t_.step) /
-                           (per_sm(target_.peak_gflops) / 2) / quarters;
+    const double between =
+        p_.between * d(t_.rows) * d(t_.step) / (per_sm(target_.peak_gflops) / 2) / quarters;
     const double loads = loaded_bytes() / cached_bytes_;
     const double shared = shared_cycles();
     const double arithmetic = products + between;
@@ -97,8 +98,8 @@ class Pricing {
     const double warps = d(t_.choice.warps);
     if (!p_.on_units) {
       const double rows = d(t_.rows) / warps / kCoreRows, columns = 1.0 / kCoreColumns;
-      const double depths = d(depth_) * (rows + d(t_.step) * columns) +
-                            d(t_.step) * (rows + d(t_.made) * columns);
+      const double depths =
+          d(depth_) * (rows + d(t_.step) * columns) + d(t_.step) * (rows + d(t_.made) * columns);
       return warps * depths * target_.cycles_per_instruction("shared") +
              loaded_bytes() / kBanksBytes;
     }
@@ -141,8 +142,7 @@ DType factor_type(const BlockSpace& steps, const CarriedProgram& carried) {
 }  // namespace
 
 FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& carried,
-                                 const ChainAxes& axes, double memory_bytes,
-                                 const Target& target) {
+                                 const ChainAxes& axes, double memory_bytes, const Target& target) {
   FragmentProblem out;
   out.loops = axes.loops;
   out.memory_bytes = memory_bytes;

@@ -9,9 +9,9 @@ namespace weft {
 
 /// A chain on the fragments of a GPU's blocks, as its time depends on it.
 struct FragmentTiles {
-  int64_t rows = 64;   ///< of a block
-  int64_t step = 64;   ///< along the shared axis
-  int64_t made = 0;    ///< of a block, of what is made
+  int64_t rows = 64;  ///< of a block
+  int64_t step = 64;  ///< along the shared axis
+  int64_t made = 0;   ///< of a block, of what is made
   FragmentsChoice choice;
   friend bool operator==(const FragmentTiles&, const FragmentTiles&) = default;
 };
@@ -19,12 +19,12 @@ struct FragmentTiles {
 /// What does not change with the tiles.
 struct FragmentProblem {
   ContractionChain loops;
-  int64_t bytes = 2;           ///< of a factor's element
-  bool on_units = true;        ///< else on plain cores
-  double gflops = 0;           ///< of the units or cores on this type
-  double between = 0;          ///< operations on each element of what the steps make
-  int64_t reductions = 0;      ///< of a step's rows
-  double memory_bytes = 0;     ///< that the kernel moves at least
+  int64_t bytes = 2;        ///< of a factor's element
+  bool on_units = true;     ///< else on plain cores
+  double gflops = 0;        ///< of the units or cores on this type
+  double between = 0;       ///< operations on each element of what the steps make
+  int64_t reductions = 0;   ///< of a step's rows
+  double memory_bytes = 0;  ///< that the kernel moves at least
 };
 FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& carried,
                                  const ChainAxes& axes, double memory_bytes, const Target& target);
