@@ -119,7 +119,8 @@ Status AxesFinder::find_partition() {
     if (moved.size() > 1)
       return unsupported("no loops over blocks give each its rows of " + steps_.name_of(out_.last));
     const int d = moved.empty() ? -1 : moved[0];
-    if (d == made && box[static_cast<size_t>(d)].origin.is_var()) out_.made_axis = single[l].axis;
+    if (d >= 0 && d == made && box[static_cast<size_t>(d)].origin.is_var())
+      out_.made_axis = single[l].axis;
     if (d >= 0 && out_.roles[static_cast<size_t>(d)] == AxisRole::kMade) continue;
     if (d >= 0 && d == rows && box[static_cast<size_t>(d)].origin.is_var())
       out_.row_loop = static_cast<int>(cuts.size());
