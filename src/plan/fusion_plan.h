@@ -40,23 +40,27 @@ Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const Plan
 Result<ScheduledKernel> build_kernel(const TensorProgram& program, const PlannedKernel& kernel,
                                      const Composition& composition, const Target& target);
 
-/// Puts independent kernels of a GPU that each leave most of the device idle side by side in one
-/// launch, in the place of the first (FusionStitching 2019 §3.1, kernel packing). A kernel joins if
-/// all that it reads is made before that place and what it makes is small, as it lives longer then;
-/// all blocks of a launch are on the device at once.
+/// Puts independent kernels of a GPU side by side in one launch, in the place of one of them behind
+/// all that they read and before all that read them (FusionStitching 2019 §3.1, kernel packing):
+/// those that leave most of the device idle, as long as all their blocks are on the device at once,
+/// and those that memory bounds, at any size.
 ///
 /// Requires: scheduled kernels. Establishes: an order that respects the dependences.
 Status pack_independent(const TensorProgram& program, const Target& target, FusionPlan& plan);
+
+/// Whether kernels that read each other share launches: not at all; where a launch is predicted to
+/// take 5% less than its kernels apart; or also where a kernel costs no more than those that joined
+/// before it have saved.
+enum class Joins : uint8_t { kNo, kWhereQuicker, kFewest };
 
 /// Puts kernels of a GPU one after another into one launch, in the place of the first, with
 /// barriers of the grid between (Souffle §5.3: subprograms; AStitch §4.2: global stitching): those
 /// that a kernel reads from and those beside it, breadth-first, as long as that is predicted to
 /// save time and all tiles of each product are on the device at once. What they hand each other
-/// still goes through memory, and stays in the second-level cache where that holds it. `fewest`: a
-/// kernel also joins where that costs no more than those before it have saved.
+/// still goes through memory, and stays in the second-level cache where that holds it.
 ///
 /// Requires: scheduled kernels. Establishes: an order that respects the dependences.
-Status join_dependent(const TensorProgram& program, const Target& target, bool fewest,
+Status join_dependent(const TensorProgram& program, const Target& target, Joins joins,
                       FusionPlan& plan);
 
 /// What was decided about a tensor that one expression makes and another reads, and why.

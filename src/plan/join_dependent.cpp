@@ -28,9 +28,9 @@ struct Subprogram {
 
 class Joining {
  public:
-  Joining(const TensorProgram& program, const Target& target, bool fewest, FusionPlan* plan)
+  Joining(const TensorProgram& program, const Target& target, Joins joins, FusionPlan* plan)
       : target_(target),
-        fewest_(fewest),
+        fewest_(joins == Joins::kFewest),
         plan_(*plan),
         order_(program, *plan),
         gone_(plan->order.size(), false),
@@ -87,12 +87,12 @@ class Joining {
       const auto at = level(j, s, sub);
       if (at) try_join(j, *at, &sub);
     }
-    while (sub.members.size() > 1) {
+    while (sub.members.size() > 1 && is_worth_it(sub)) {
       auto joined = together(sub);
       if (joined.ok()) {
         for (const size_t j : sub.steps) {
           gone_[j] = true;
-          order_.move(plan_.order[j].index, s);
+          order_.move(j, s);
         }
         return joined;
       }
@@ -104,6 +104,13 @@ class Joining {
       sub.estimate = *estimate;
     }
     return std::move(planned(s));
+  }
+
+  /// Kernels that wait for each other hold the device: a launch that is hardly quicker is left.
+  bool is_worth_it(const Subprogram& sub) const {
+    constexpr double kWorthWaiting = 0.05;
+    const double together = sub.estimate.microseconds;
+    return fewest_ || sub.estimate.saved_us >= kWorthWaiting * (together + sub.estimate.saved_us);
   }
 
   void try_join(size_t step, int64_t level, Subprogram* sub) {
@@ -161,10 +168,10 @@ class Joining {
 
 }  // namespace
 
-Status join_dependent(const TensorProgram& program, const Target& target, bool fewest,
+Status join_dependent(const TensorProgram& program, const Target& target, Joins joins,
                       FusionPlan& plan) {
-  if (!target.is_gpu() || !target.grid_barriers) return {};
-  return Joining(program, target, fewest, &plan).run();
+  if (joins == Joins::kNo || !target.is_gpu() || !target.grid_barriers) return {};
+  return Joining(program, target, joins, &plan).run();
 }
 
 }  // namespace weft

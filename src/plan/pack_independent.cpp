@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "fmt/format.h"
@@ -12,80 +13,116 @@ namespace weft {
 
 namespace {
 
-constexpr size_t kReach = 512;  ///< steps of the order that a kernel may run earlier
-constexpr int64_t kShareOfCache =
-    32;  ///< of the second level: what runs earlier may make that much
-constexpr size_t kMostMembers = 8;
+constexpr size_t kReach = 512;  ///< steps of the order between two kernels of a launch
+constexpr size_t kMostMembers = 32;
+/// Of the second level: what kernels that run earlier or later may keep waiting in it, where each
+/// of them leaves it room for that; and what waits in all.
+constexpr int64_t kShareOfCache = 4;
 
-/// A kernel that leaves most of the device idle. What it makes may wait for its readers.
+/// A kernel that leaves most of the device idle.
 bool is_small(const ScheduledKernel& kernel, const Target& target) {
-  return can_pack(kernel) &&
-         2 * busy_share(kernel.program.blocks.constant(), kernel.program.warps, target) <= 1 &&
-         kernel.estimate.bytes_written * kShareOfCache <= target.l2_bytes;
+  return 2 * busy_share(kernel.program.blocks.constant(), kernel.program.warps, target) <= 1;
 }
 
-/// Members of one launch, as long as the device holds all blocks at once and is not busy.
+/// A kernel that may share a launch.
+struct PackMember {
+  ScheduledKernel kernel;
+  bool computes = false;      ///< holds a product
+  int64_t waiting_bytes = 0;  ///< of what other kernels make for it, or it for them
+};
+
+/// Members of one launch. What leaves most of the device idle runs beside others as long as the
+/// device holds all blocks at once and is not busy. What memory bounds shares a launch at any size,
+/// as an SM goes from one member's blocks to the next one's.
 class Pack {
  public:
   Pack(const Target& target) : target_(target) {}
 
-  bool takes(const ScheduledKernel& kernel) const {
-    return members_.size() < kMostMembers && is_small(kernel, target_) && fits_beside(kernel);
+  bool takes(const PackMember& member) const {
+    if (members_.size() >= kMostMembers || !can_pack(member.kernel) || !may_wait(member))
+      return false;
+    const Room room = room_with(member.kernel);
+    return (all_small_ && is_small(member.kernel, target_) && fits_beside(room)) ||
+           (!computes_ && !member.computes && keeps_busy(room));
   }
   /// `apart_us`: what it takes in a launch of its own.
-  void add(int32_t number, ScheduledKernel kernel, double apart_us) {
-    numbers.push_back(number);
-    blocks_ += kernel.program.blocks.constant();
+  void add(const PackMember& member, double apart_us) {
+    blocks_ += member.kernel.program.blocks.constant();
+    waiting_bytes_ += member.waiting_bytes;
+    cached_bytes_ += cached_bytes(member);
+    all_small_ = all_small_ && is_small(member.kernel, target_);
+    computes_ = computes_ || member.computes;
     apart_us_ += apart_us;
-    members_.push_back(std::move(kernel));
+    members_.push_back(&member.kernel);
   }
   Result<ScheduledKernel> together(const std::string& name) const {
-    std::vector<const ScheduledKernel*> members;
-    for (const ScheduledKernel& k : members_) members.push_back(&k);
-    return pack_kernels(members, name, target_);
+    return pack_kernels(members_, name, target_);
   }
   double saved_us(const ScheduledKernel& together) const {
     return apart_us_ - together.estimate.microseconds;
   }
   std::string reason(const ScheduledKernel& together) const {
     std::string blocks;
-    for (const ScheduledKernel& k : members_)
-      blocks += fmt::format("{}{}", blocks.empty() ? "" : " + ", k.program.blocks.constant());
+    for (const ScheduledKernel* k : members_)
+      blocks += fmt::format("{}{}", blocks.empty() ? "" : " + ", k->program.blocks.constant());
     return fmt::format("independent, {} blocks on {} SMs, saves {:.1f} us", blocks,
                        target_.sm_count, saved_us(together));
   }
 
-  std::vector<int32_t> numbers;  ///< of the members, in the plan
-
  private:
-  /// Whether all blocks are on the device at once, each with the most that one of them needs, and
-  /// leave it room. Warps that a narrower member leaves over compute copies: not of what the block
-  /// keeps in its arena, which they would write, too.
-  bool fits_beside(const ScheduledKernel& kernel) const {
+  /// What is too large for its share is not in the cache as it is.
+  int64_t cached_bytes(const PackMember& member) const {
+    return member.waiting_bytes * kShareOfCache > target_.l2_bytes ? 0 : member.waiting_bytes;
+  }
+  bool may_wait(const PackMember& member) const {
+    return (cached_bytes_ + cached_bytes(member)) * kShareOfCache <= target_.l2_bytes &&
+           waiting_bytes_ + member.waiting_bytes <= target_.l2_bytes;
+  }
+
+  /// What a block of the launch needs, with one kernel more.
+  struct Room {
+    int64_t blocks = 0, least_warps = 0, most_warps = 0, arena_bytes = 0;
+    int64_t per_sm = 0;  ///< blocks that an SM holds at once
+  };
+  Room room_with(const ScheduledKernel& kernel) const {
+    const int64_t warps = kernel.program.warps;
+    Room out{blocks_ + kernel.program.blocks.constant(), warps, warps, kernel.scopes.block_bytes};
     Residency most = residency(kernel.program, kernel.scopes, target_);
-    int64_t least_warps = kernel.program.warps, most_warps = least_warps,
-            arena = kernel.scopes.block_bytes;
-    for (const ScheduledKernel& k : members_) {
-      const Residency own = residency(k.program, k.scopes, target_);
+    for (const ScheduledKernel* k : members_) {
+      const Residency own = residency(k->program, k->scopes, target_);
       most.threads = std::max(most.threads, own.threads);
       most.registers = std::max(most.registers, own.registers);
       most.shared_bytes = std::max(most.shared_bytes, own.shared_bytes);
-      least_warps = std::min(least_warps, k.program.warps);
-      most_warps = std::max(most_warps, k.program.warps);
-      arena = std::max(arena, k.scopes.block_bytes);
+      out.least_warps = std::min(out.least_warps, k->program.warps);
+      out.most_warps = std::max(out.most_warps, k->program.warps);
+      out.arena_bytes = std::max(out.arena_bytes, k->scopes.block_bytes);
     }
-    if (most_warps != least_warps && arena > 0) return false;
     const int64_t registers =
         std::min<int64_t>(most.registers + kOperandRegisters, target_.registers_per_thread);
-    const int64_t blocks = blocks_ + kernel.program.blocks.constant();
-    return busy_share(blocks, most_warps, target_) <= 1 &&
-           blocks <= target_.sm_count * resident_blocks_per_sm(target_, most.threads, registers,
-                                                               most.shared_bytes);
+    out.per_sm = resident_blocks_per_sm(target_, most.threads, registers, most.shared_bytes);
+    return out;
+  }
+
+  /// Whether all blocks are on the device at once, each with the most that one of them needs, and
+  /// leave it room. Warps that a narrower member leaves over compute copies: not of what the block
+  /// keeps in its arena, which they would write, too.
+  bool fits_beside(const Room& room) const {
+    if (room.most_warps != room.least_warps && room.arena_bytes > 0) return false;
+    return busy_share(room.blocks, room.most_warps, target_) <= 1 &&
+           room.blocks <= target_.sm_count * room.per_sm;
+  }
+
+  /// Whether an SM holds as many threads of the launch as its share of the bandwidth asks for, and
+  /// no member leaves some of them over.
+  bool keeps_busy(const Room& room) const {
+    return room.most_warps == room.least_warps &&
+           busy_share(room.per_sm * target_.sm_count, room.most_warps, target_) >= 1;
   }
 
   const Target& target_;
-  std::vector<ScheduledKernel> members_;
-  int64_t blocks_ = 0;
+  std::vector<const ScheduledKernel*> members_;
+  int64_t blocks_ = 0, waiting_bytes_ = 0, cached_bytes_ = 0;
+  bool all_small_ = true, computes_ = false;
   double apart_us_ = 0;
 };
 
@@ -96,63 +133,115 @@ class Packing {
         target_(target),
         plan_(*plan),
         order_(program, *plan),
+        taken_(plan->order.size(), false),
         gone_(plan->order.size(), false),
         members_(plan->kernels.size()) {}
 
   Status run() {
-    return replace_kernels(plan_, gone_, [&](size_t s) { return kernel_at(s); });
+    for (size_t s = 0; s < plan_.order.size(); ++s) {
+      if (!taken_[s] && !plan_.order[s].opaque) WEFT_RETURN_IF_ERROR(begin_at(s));
+    }
+    return replace_kernels(plan_, gone_, [&](size_t s) -> Result<PlannedKernel> {
+      const auto launch = launches_.find(s);
+      return std::move(launch == launches_.end() ? planned(s) : launch->second);
+    });
   }
 
  private:
-  PlannedKernel& planned(int32_t k) { return plan_.kernels[static_cast<size_t>(k)]; }
-
-  /// The kernel of a step, with those that join it.
-  Result<PlannedKernel> kernel_at(size_t s) {
-    const int32_t first = plan_.order[s].index;
-    Pack pack(target_);
-    std::vector<size_t> joined;
-    for (size_t j = s + 1; j < plan_.order.size() && j <= s + kReach; ++j) {
-      if (gone_[j] || plan_.order[j].opaque || !order_.ready(plan_.order[j].index, s)) continue;
-      const int32_t later = plan_.order[j].index;
-      if (pack.numbers.empty()) {
-        WEFT_ASSIGN_OR_RETURN(const bool begun, join(&pack, first));
-        if (!begun) break;
-      }
-      WEFT_ASSIGN_OR_RETURN(const bool joins, join(&pack, later));
-      if (joins) joined.push_back(j);
-    }
-    if (joined.empty()) return std::move(planned(first));
-    WEFT_ASSIGN_OR_RETURN(ScheduledKernel schedule, pack.together(planned(first).name));
-    if (pack.saved_us(schedule) <= 0) return std::move(planned(first));
-    for (const size_t j : joined) {
-      gone_[j] = true;
-      order_.move(plan_.order[j].index, s);
-    }
-    PlannedKernel out = united(plan_.kernels, pack.numbers);
-    out.packed_because = pack.reason(schedule);
-    out.schedule = std::move(schedule);
-    return out;
+  PlannedKernel& planned(size_t step) {
+    return plan_.kernels[static_cast<size_t>(plan_.order[step].index)];
   }
 
-  Result<bool> join(Pack* pack, int32_t number) {
-    PlannedKernel& kernel = planned(number);
+  /// The launch that the kernel of a step begins, with those that may run beside it: in the place
+  /// of one of them, behind all that they read and before all that read them.
+  Status begin_at(size_t s) {
+    Pack pack(target_);
+    std::vector<size_t> steps;
+    Gap gap = order_.gap(s);
+    size_t place = s;
+    const size_t end = std::min(plan_.order.size(), s + kReach + 1);
+    for (size_t j = s + 1; j < end; ++j) {
+      if (taken_[j] || plan_.order[j].opaque) continue;
+      const Gap both = gap & order_.gap(j);
+      const size_t at = both.holds(place) ? place : j;
+      if (!both.holds(at) || reads(j, steps)) continue;
+      if (steps.empty()) {
+        WEFT_ASSIGN_OR_RETURN(const bool begun, join(&pack, s));
+        if (!begun) return {};
+        steps.push_back(s);
+      }
+      WEFT_ASSIGN_OR_RETURN(const bool joins, join(&pack, j));
+      if (!joins) continue;
+      steps.push_back(j);
+      gap = both;
+      place = at;
+    }
+    return steps.size() > 1 ? launch(pack, steps, place) : Status();
+  }
+
+  /// Builds the launch, and takes its kernels out of the order where that saves time.
+  Status launch(const Pack& pack, const std::vector<size_t>& steps, size_t place) {
+    WEFT_ASSIGN_OR_RETURN(ScheduledKernel schedule, pack.together(planned(steps[0]).name));
+    if (pack.saved_us(schedule) <= 0) return {};
+    std::vector<int32_t> numbers;
+    for (const size_t step : steps) {
+      numbers.push_back(plan_.order[step].index);
+      taken_[step] = true;
+      gone_[step] = step != place;
+      order_.move(step, place);
+    }
+    PlannedKernel out = united(plan_.kernels, numbers);
+    out.packed_because = pack.reason(schedule);
+    out.schedule = std::move(schedule);
+    launches_.emplace(place, std::move(out));
+    return {};
+  }
+
+  bool reads(size_t step, const std::vector<size_t>& makers) {
+    return std::ranges::any_of(planned(step).schedule.parameters, [&](TensorId t) {
+      return std::ranges::any_of(makers, [&](size_t maker) {
+        const std::vector<TensorId>& made = planned(maker).group.outputs;
+        return std::ranges::find(made, t) != made.end();
+      });
+    });
+  }
+
+  Result<bool> join(Pack* pack, size_t step) {
+    PlannedKernel& kernel = planned(step);
     if (kernel.is_call) return false;
-    std::optional<ScheduledKernel>& member = members_[static_cast<size_t>(number)];
+    std::optional<PackMember>& member = members_[static_cast<size_t>(plan_.order[step].index)];
     if (!member) {
+      member.emplace();
       WEFT_ASSIGN_OR_RETURN(
-          member, packable(program_, kernel.group, kernel.name, target_, kernel.schedule));
+          member->kernel, packable(program_, kernel.group, kernel.name, target_, kernel.schedule));
+      member->computes = kernel.is_compute;
+      member->waiting_bytes = std::max(waiting_bytes(kernel, true), waiting_bytes(kernel, false));
     }
     if (!pack->takes(*member)) return false;
-    pack->add(number, *member, kernel.schedule.estimate.microseconds);
+    pack->add(*member, kernel.schedule.estimate.microseconds);
     return true;
+  }
+
+  /// Of what a kernel makes for others, or of what others make for it.
+  int64_t waiting_bytes(const PlannedKernel& kernel, bool made) const {
+    int64_t bytes = 0;
+    for (const TensorId t : kernel.schedule.parameters) {
+      const Tensor& tensor = program_.tensors[static_cast<size_t>(t)];
+      const bool own = std::ranges::find(kernel.group.outputs, t) != kernel.group.outputs.end();
+      if (own != made || tensor.kind != Tensor::Kind::kIntermediate || tensor.is_output) continue;
+      bytes += element_count(tensor.type.shape).value_or(0) * byte_size(tensor.type.dtype);
+    }
+    return bytes;
   }
 
   const TensorProgram& program_;
   const Target& target_;
   FusionPlan& plan_;
   StepOrder order_;
-  std::vector<bool> gone_;                               ///< by step: runs with an earlier one
-  std::vector<std::optional<ScheduledKernel>> members_;  ///< by kernel, once it was asked for
+  std::vector<bool> taken_;                         ///< by step: in a launch
+  std::vector<bool> gone_;                          ///< by step: runs at that launch's place
+  std::map<size_t, PlannedKernel> launches_;        ///< by place
+  std::vector<std::optional<PackMember>> members_;  ///< by kernel, once it was asked for
 };
 
 }  // namespace

@@ -2,32 +2,47 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "plan/fusion_plan.h"
 
 namespace weft {
 
-/// When the tensors of a plan are made, by its steps, of which some run earlier than they stand.
+/// Places in an order of steps: behind `after`, before `before`.
+struct Gap {
+  int64_t after = -1, before = std::numeric_limits<int64_t>::max();
+  bool holds(size_t step) const {
+    return after < static_cast<int64_t>(step) && static_cast<int64_t>(step) < before;
+  }
+};
+/// What lies in both.
+Gap operator&(const Gap& a, const Gap& b);
+
+/// Where the steps of a plan run, of which some share the place of another.
 class StepOrder {
  public:
   /// Both outlive this.
   StepOrder(const TensorProgram& program, const FusionPlan& plan);
 
-  /// The position of the step that makes a tensor; -1 of what is given.
-  int64_t made_at(TensorId t) const { return made_at_[static_cast<size_t>(t)]; }
-  /// Whether everything that a kernel reads is made before a position.
-  bool ready(int32_t kernel, size_t position) const;
-  /// The kernel runs with the step of that position.
-  void move(int32_t kernel, size_t position);
+  /// The place of the step that makes a tensor; -1 of what is given.
+  int64_t made_at(TensorId t) const;
+  /// Behind all that a step reads, before all that read what it makes.
+  Gap gap(size_t step) const { return gaps_[step]; }
+  /// The step runs at the place of that other one.
+  void move(size_t step, size_t place);
 
  private:
-  void place(TensorId t, size_t position) {
-    made_at_[static_cast<size_t>(t)] = static_cast<int64_t>(position);
-  }
+  std::vector<TensorId> reads_of(size_t step) const;
+  const std::vector<TensorId>& made_by(size_t step) const;
+  void find_gap(size_t step);
 
+  const TensorProgram& program_;
   const FusionPlan& plan_;
-  std::vector<int64_t> made_at_;  ///< by tensor
+  std::vector<int64_t> places_;                ///< by step
+  std::vector<int32_t> makers_;                ///< by tensor: the step; -1
+  std::vector<std::vector<int32_t>> readers_;  ///< by tensor: steps
+  std::vector<Gap> gaps_;                      ///< by step
 };
 
 /// Puts what `kernel_at` gives in the place of the kernel of each step, in their order; steps that

@@ -34,31 +34,27 @@ double predicted_us(const FusionPlan& plan) {
   return us;
 }
 
-/// Whether kernels one after another share launches.
-enum class Joins : uint8_t { kNo, kWhereQuicker, kYes };
-
 /// `planner` is the one that was asked for: the plans that it compares are of others.
 Joins joins_of(const Planner& planner, CompositionKinds kinds) {
   if (!kinds.grid) return Joins::kNo;
   const bool compares = !planner.alternatives_of_gpus.empty();
-  return compares && !planner.joins_launches ? Joins::kWhereQuicker : Joins::kYes;
+  return compares && !planner.joins_launches ? Joins::kWhereQuicker : Joins::kFewest;
 }
 
-/// Lets kernels share launches, one after another and side by side. A plan that is hardly quicker
-/// so is left as it was: kernels that wait for each other hold the device.
+/// Lets kernels share launches, one after another and side by side. Of a plan with barriers and one
+/// without the quicker one stays.
 Status share_launches(const TensorProgram& program, const Target& target, Joins joins,
                       FusionPlan& plan) {
-  constexpr double kWorthWaiting = 0.95;
   constexpr size_t kMostKernels = 2000;  // beyond that a second plan takes too much memory
   if (joins == Joins::kNo || (joins == Joins::kWhereQuicker && plan.kernels.size() > kMostKernels))
     return pack_independent(program, target, plan);
   std::optional<FusionPlan> apart;
   if (joins == Joins::kWhereQuicker) apart = plan;
-  WEFT_RETURN_IF_ERROR(join_dependent(program, target, joins == Joins::kYes, plan));
+  WEFT_RETURN_IF_ERROR(join_dependent(program, target, joins, plan));
   WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
   if (!apart) return {};
   WEFT_RETURN_IF_ERROR(pack_independent(program, target, *apart));
-  if (predicted_us(plan) > kWorthWaiting * predicted_us(*apart)) plan = std::move(*apart);
+  if (predicted_us(plan) > predicted_us(*apart)) plan = std::move(*apart);
   return {};
 }
 

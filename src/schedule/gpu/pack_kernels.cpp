@@ -103,13 +103,14 @@ Result<ScheduledKernel> pack_kernels(const std::vector<const ScheduledKernel*>& 
   std::vector<const TileProgram*> programs;
   std::vector<std::vector<int32_t>> parameter_of;
   std::vector<const TileSymbol*> symbols;  // by parameter
-  double longest = 0, work = 0, shared = 0;
+  double longest = 0, work = 0, shared = 0, in_turn = target.launch_us;
   out.composition.kind = Composition::Kind::kPack;
   for (const ScheduledKernel* member : members) {
     programs.push_back(&member->program);
     parameter_of.push_back(take_member(*member, {}, &symbols, &out));
     longest = std::max(longest, member->estimate.microseconds);
     work = std::max(work, work_us(*member, target));
+    in_turn += work_us(*member, target);
     shared += work_us(*member, target) * std::min(1.0, busy_share(member->program.blocks.constant(),
                                                                   member->program.warps, target));
     out.schedule_template +=
@@ -118,7 +119,8 @@ Result<ScheduledKernel> pack_kernels(const std::vector<const ScheduledKernel*>& 
   const Estimate& all = out.estimate;
   const double device =
       std::max(shared, roofline_us(all.bytes_read + all.bytes_written, all.arithmetic_us, target));
-  out.estimate.microseconds = longest + std::max(0.0, device - work);
+  // Blocks of one member after those of another are no worse than launches of each.
+  out.estimate.microseconds = std::min(longest + std::max(0.0, device - work), in_turn);
   out.program = pack_programs(name, programs, parameter_of);
   WEFT_ASSIGN_OR_RETURN(out.scopes, derive_scopes(out.program));
   return out;

@@ -38,7 +38,7 @@ std::vector<int32_t> take_member(const ScheduledKernel& member,
 Decision can_pack(const ScheduledKernel& kernel);
 
 /// Kernels side by side in one launch, each on blocks of its own. The prediction is that of the
-/// longest, or what all of them ask of the device together.
+/// longest, or what all of them ask of the device together, at most one after another.
 ///
 /// Requires: can_pack of each, and that none reads what another makes.
 Result<ScheduledKernel> pack_kernels(const std::vector<const ScheduledKernel*>& members,

@@ -1,0 +1,68 @@
+// Where launches of independent kernels stand in the order, and which kernels share one.
+
+#include <gmock/gmock.h>
+
+#include "tests/plan/planned.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// What each kernel of a plan for leaves makes, in order: "a", "e | f".
+std::vector<std::string> launches(const std::string& text) {
+  const TensorProgram p = expressed(text);
+  const FusionPlan plan = plan_of(p, *find_target("a100-40gb"), "greedy", "", true);
+  std::vector<std::string> out;
+  for (const FusionPlan::Step& step : plan.order) {
+    std::string names = summary(plan.kernels[static_cast<size_t>(step.index)], p);
+    out.push_back(names.substr(0, names.find(':')));
+  }
+  return out;
+}
+
+/// Library calls one after another, each with its reader behind it: the readers meet behind the
+/// last of them.
+TEST(PackIndependent, ReadersOfCallsMeetBehindTheLastCall) {
+  EXPECT_THAT(launches(R"((x: f32[128,768], w: f32[768,768], u: f32[768,768], d: f32[128,768]) {
+  a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  b = add a, d : f32[128,768]
+  c = dot_general x, u, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  e = tanh c : f32[128,768]
+  y = dot_general b, e, lhs_contract={1}, rhs_contract={1} : f32[128,128]
+} -> (y))"),
+              ElementsAre("a", "c", "b | e", "y"));
+}
+
+/// What another member's result is needed for first cannot wait for that member.
+TEST(PackIndependent, NoMemberReadsWhatAnotherMakes) {
+  EXPECT_THAT(launches(R"((x: f32[128,768], w: f32[768,768], u: f32[768,768]) {
+  a = tanh x : f32[128,768]
+  b = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  c = exp b : f32[128,768]
+  d = dot_general c, u, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  e = abs d : f32[128,768]
+} -> (e))"),
+              ElementsAre("a", "b", "c", "d", "e"));
+}
+
+/// Tensors that fill the device many times: an SM goes on with the next member's blocks.
+TEST(PackIndependent, WhatMemoryBoundsSharesLaunchesAtAnySize) {
+  const TensorProgram p = expressed(R"((x: f32[1000000], y: f32[3000,1000], z: f32[7000,500]) {
+  a = tanh x : f32[1000000]
+  b = exp y : f32[3000,1000]
+  c = abs z : f32[7000,500]
+} -> (a, b, c))");
+  const FusionPlan plan = plan_of(p, *find_target("a100-40gb"), "greedy");
+  ASSERT_EQ(plan.kernels.size(), 1u) << print(plan, p);
+  EXPECT_THAT(summary(plan.kernels[0], p), HasSubstr("because independent"));
+  double apart_us = 0;
+  for (const PlannedKernel& kernel : plan_of(p, *find_target("a100-40gb"), "none").kernels)
+    apart_us += kernel.schedule.estimate.microseconds;
+  const double launch_us = find_target("a100-40gb")->launch_us;
+  EXPECT_LE(plan.kernels[0].schedule.estimate.microseconds, apart_us - launch_us);
+}
+
+}  // namespace
+}  // namespace weft
