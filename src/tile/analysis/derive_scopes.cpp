@@ -312,8 +312,6 @@ namespace {
 constexpr int64_t kRowBytes = 16;    ///< of one row that a matrix unit's load takes
 constexpr int kMostSwizzleBits = 3;  ///< eight rows of 16 bytes are all banks
 
-bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
-
 /// Whether the read takes whole rows: along the depth, or across it where elements have 16 bits and
 /// the load transposes.
 bool reads_rows(const Derivation& d, const ReadSite& read) {
@@ -365,8 +363,9 @@ void derive_swizzles(Derivation& d) {
     if (!whole) continue;
     const int64_t chunks = scope.extents.back() / row;
     scope.swizzle.emplace();
-    if (chunks < 2 || !power_of_two(chunks)) continue;  // an odd number of rows meets all banks
+    // Rows of an odd number of chunks meet all banks as they are.
     const int digits = std::countr_zero(static_cast<uint64_t>(chunks));
+    if (digits == 0) continue;
     scope.swizzle = {std::min(digits, kMostSwizzleBits), row == 8 ? 3 : 2,
                      std::max(digits, kMostSwizzleBits)};
   }
