@@ -74,15 +74,15 @@ class CubinCompiler {
   int64_t from_cache_ = 0;
 };
 
-/// The kernel with smaller tiles: scheduled for a device with half the registers of a thread, with
-/// fewer where that changes nothing. Nothing where no number of them does.
-std::optional<ScheduledKernel> schedule_smaller(const Target& target,
-                                                const CompiledKernel& kernel) {
-  constexpr int32_t kFewest = 32;
+/// The kernel with smaller tiles: scheduled for a device with `registers` of a thread, with fewer
+/// where that changes nothing. Nothing where no number of them does.
+std::optional<ScheduledKernel> schedule_smaller(const Target& target, const CompiledKernel& kernel,
+                                                int64_t* registers) {
+  constexpr int64_t kFewest = 32;
   const uint64_t own = tile_program_hash(kernel.planned->schedule.program);
   Target tight = target;
-  for (tight.registers_per_thread /= 2; tight.registers_per_thread >= kFewest;
-       tight.registers_per_thread = tight.registers_per_thread * 3 / 4) {
+  for (; *registers >= kFewest; *registers = *registers * 3 / 4) {
+    tight.registers_per_thread = static_cast<decltype(tight.registers_per_thread)>(*registers);
     auto schedule = schedule_kernel(*kernel.tensors, *kernel.planned, tight);
     if (!schedule.ok()) return std::nullopt;
     if (tile_program_hash(schedule->program) != own) return std::move(*schedule);
@@ -90,15 +90,18 @@ std::optional<ScheduledKernel> schedule_smaller(const Target& target,
   return std::nullopt;
 }
 
-/// Schedules what spills again, and keeps what spills less.
-Status reschedule_spills(Compilation& c, CubinCompiler& compiler, std::vector<DeviceCode>& code) {
+/// Schedules what spills once more, and keeps what spills less. `registers`: of a thread, by
+/// kernel, what it is scheduled for next. Whether anything that was kept still spills.
+Result<bool> reschedule_spills(Compilation& c, CubinCompiler& compiler,
+                               std::vector<int64_t>& registers, std::vector<DeviceCode>& code) {
   std::vector<size_t> numbers;
   std::vector<ScheduledKernel> schedules;
   std::vector<KernelFunction> functions;
   for (size_t k = 0; k < code.size(); ++k) {
     if (code[k].spills() == 0 || c.kernels[k].planned == nullptr) continue;
-    auto schedule = schedule_smaller(c.target, c.kernels[k]);
+    auto schedule = schedule_smaller(c.target, c.kernels[k], &registers[k]);
     if (!schedule) continue;
+    registers[k] = registers[k] * 3 / 4;
     auto function = lower_again(c, c.kernels[k], *schedule);
     if (!function.ok()) continue;
     numbers.push_back(k);
@@ -108,6 +111,7 @@ Status reschedule_spills(Compilation& c, CubinCompiler& compiler, std::vector<De
   std::vector<const KernelFunction*> again;
   for (const KernelFunction& function : functions) again.push_back(&function);
   WEFT_ASSIGN_OR_RETURN(std::vector<DeviceCode> smaller, compiler.compile(again));
+  bool spills = false;
   for (size_t i = 0; i < numbers.size(); ++i) {
     const size_t k = numbers[i];
     if (smaller[i].spills() >= code[k].spills()) continue;
@@ -117,6 +121,25 @@ Status reschedule_spills(Compilation& c, CubinCompiler& compiler, std::vector<De
     c.kernels[k].planned->schedule = std::move(schedules[i]);
     c.kernels[k].function = std::move(functions[i]);
     code[k] = std::move(smaller[i]);
+    spills |= code[k].spills() > 0;
+  }
+  return spills;
+}
+
+/// Schedules what spills again, a few times as long as that leaves fewer spills.
+Status avoid_spills(Compilation& c, CubinCompiler& compiler, std::vector<DeviceCode>& code) {
+  constexpr int kMostRounds = 3;
+  std::vector<int64_t> registers;
+  for (const CompiledKernel& kernel : c.kernels) {
+    const int64_t most = c.target.registers_per_thread;
+    const bool is_chain = kernel.planned != nullptr &&
+                          kernel.planned->schedule.composition.kind == Composition::Kind::kChain;
+    // The prediction of a chain counts its registers, and finds a tile for any number of them.
+    registers.push_back(is_chain ? most * 3 / 4 : most / 2);
+  }
+  for (int round = 0; round < kMostRounds; ++round) {
+    WEFT_ASSIGN_OR_RETURN(const bool spills, reschedule_spills(c, compiler, registers, code));
+    if (!spills) break;
   }
   for (size_t k = 0; k < code.size(); ++k) {
     if (code[k].spills() == 0) continue;
@@ -180,7 +203,7 @@ Result<std::vector<KernelImage>> compile_device_kernels(Compilation& c, CacheFol
   if (cache != nullptr) cubins.emplace(*cache);
   CubinCompiler compiler(c, std::move(nvrtc), cubins ? &*cubins : nullptr);
   WEFT_ASSIGN_OR_RETURN(std::vector<DeviceCode> code, compiler.compile(functions_of(c)));
-  WEFT_RETURN_IF_ERROR(reschedule_spills(c, compiler, code));
+  WEFT_RETURN_IF_ERROR(avoid_spills(c, compiler, code));
   std::vector<KernelImage> images;
   std::map<std::string, int32_t> numbers;  // by entry point
   for (size_t k = 0; k < code.size(); ++k) {

@@ -153,9 +153,10 @@ Result<ScheduledKernel> build_members(const TensorProgram& program, const Planne
 
 Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const PlannedKernel& kernel,
                                         const Target& target) {
-  auto schedule = kernel.members.empty()
-                      ? schedule_group(program, kernel.group, target, kernel.name)
-                      : schedule_members(program, kernel, target);
+  const bool is_chain = kernel.schedule.composition.kind == Composition::Kind::kChain;
+  auto schedule = !kernel.members.empty() ? schedule_members(program, kernel, target)
+                  : is_chain ? schedule_chain(program, kernel.group, target, kernel.name)
+                             : schedule_group(program, kernel.group, target, kernel.name);
   if (schedule.ok()) estimate_traffic(*schedule);
   return schedule;
 }
