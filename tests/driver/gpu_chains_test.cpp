@@ -89,5 +89,45 @@ TEST_F(GpuChains, ProductsWithAFunctionBetween) {
   expect_chain(sized(kProducts, "1 45 75 200 24", "f32"), 1e-4, "rtx3080");
 }
 
+/// Each element of an input is read from memory, each of a result written once; nothing meets in
+/// the banks of shared memory.
+TEST_F(GpuChains, MoveCompulsoryBytesWithoutBankConflicts) {
+  for (const auto& [text, sizes, elements] :
+       {std::tuple(kAttention, "2 64 128 64 64", 2 * (64 * 64 + 2 * 128 * 64)),
+        std::tuple(kAttention, "1 48 96 80 80", 48 * 80 + 2 * 96 * 80),
+        std::tuple(kProducts, "1 128 64 32 64", 128 * 32 + 32 * 64 + 64 * 64 + 64)}) {
+    SCOPED_TRACE(sizes);
+    CompileOptions options;
+    options.planner = "chain";
+    // A mask is float32.
+    const int64_t mask = text == kAttention ? (sizes[0] == '2' ? 64 * 128 : 48 * 96) * 4 : 0;
+    const EmulatedRun run =
+        run_and_compare(sized(text, sizes, "f16"), *find_target("a100-40gb"), 2e-2, false, options);
+    ASSERT_EQ(run.launches.size(), 1U);
+    const simt::Traffic& traffic = run.launches[0].report.traffic;
+    EXPECT_EQ(traffic.loads.unique_bytes, 2 * elements + mask);
+    EXPECT_TRUE(traffic.bank_conflicts.empty()) << simt::print(run.launches[0].report);
+    EXPECT_GT(traffic.shared.wavefronts, 0);
+  }
+}
+
+/// A deep chain whose rows are few stays one kernel, since memory bounds its products; `auto` asks
+/// the prediction.
+TEST_F(GpuChains, MemoryBoundChainsAreOneKernelWhateverIsPredicted) {
+  const std::string text = sized(kProducts, "1 512 512 1024 256", "f16");
+  for (const auto& [planner, kernels] : {std::pair("chain", 1U), std::pair("greedy", 2U)}) {
+    CompileOptions options;
+    options.planner = planner;
+    options.device = *find_target("a100-40gb");
+    auto graph = parse_graph(text);
+    ASSERT_TRUE(graph.ok());
+    auto compiled = compile_graph(*graph, options);
+    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    EXPECT_EQ((*compiled)->plan.kernels.size(), kernels) << planner;
+    if (kernels > 1) continue;
+    EXPECT_THAT(*print_level(**compiled, "plan"), ::testing::HasSubstr("operations a byte, where"));
+  }
+}
+
 }  // namespace
 }  // namespace weft::testing

@@ -419,7 +419,7 @@ const PlannerCase kCases[] = {
      {"a | d: memory", "c | f: memory"},
      {{"a: ", ""}, {"d: ", ""}}},
     // The rows of the first product stay in their block, which multiplies them again.
-    {"BlocksHoldTwoProducts",
+    {"AutoWeighsChains",
      R"((q: f32[8,128,64], k: f32[8,128,64], v: f32[8,128,64]) {
   a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[8,128,128]
   e = exp a : f32[8,128,128]
@@ -427,8 +427,8 @@ const PlannerCase kCases[] = {
 } -> (y))",
      "a100-40gb",
      "auto",
-     {"a, e, y: compute stages: contract on cores"},
-     {{"a: fused", ""}, {"e: fused", "blocks of stages save"}}},
+     {"a, e, y: compute chain on fragments"},
+     {{"a: fused", "a chain takes"}, {"e: fused", "a chain takes"}}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Planner, PlannerCases, ::testing::ValuesIn(kCases),

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "cost/memory_bound.h"
 #include "fmt/format.h"
 #include "plan/generators/chains.h"
 #include "plan/planners/partitions.h"
@@ -19,14 +20,21 @@ int64_t bytes_of(const TensorProgram& program, TensorId tensor) {
 /// Predictions this close, as a share, are not told apart: then what keeps less memory is taken.
 constexpr double kAlike = 0.02;
 
-/// Chains that are predicted to be quicker than what greedy makes of their expressions, and not to
-/// meet each other. Of those whose largest value between two of their steps has more than
-/// `least_bytes`.
+/// Which chains become kernels.
+struct ChainRule {
+  /// Of the largest value between two steps of a chain, at least.
+  int64_t least_bytes = 0;
+  /// Those of contractions that memory bounds, whatever is predicted (MCFuser §II-A, §V-B); else
+  /// those that are predicted to be quicker.
+  bool memory_bound = false;
+};
+
+/// Chains in the place of what greedy makes of their expressions; none that meet.
 class ChainSelection {
  public:
-  ChainSelection(const PlanningTask& task, int64_t least_bytes)
+  ChainSelection(const PlanningTask& task, ChainRule rule)
       : task_(task),
-        least_bytes_(least_bytes),
+        chain_rule_(rule),
         times_(task.program, task.target, task.known),
         rule_(stitching_rule(task, times_)),
         graph_(task.program),
@@ -42,12 +50,13 @@ class ChainSelection {
     for (std::vector<int>& chain : chains_of(task_.program, graph_)) {
       const Group group = graph_.merged(chain);
       const int64_t bytes = largest_between(group);
-      if (bytes <= least_bytes_) continue;
+      if (bytes <= chain_rule_.least_bytes) continue;
       const Known& one = known(group);
       if (!one.composition) continue;
       const double taken = taken_from_greedy(group), gain = taken - one.microseconds;
-      if (gain > -kAlike * taken)
-        gaining.push_back({std::move(chain), group, *one.composition, gain, bytes});
+      const std::string bound = chain_rule_.memory_bound ? memory_bound(group) : "";
+      if (gain > -kAlike * taken || !bound.empty())
+        gaining.push_back({std::move(chain), group, *one.composition, gain, bytes, bound});
     }
     if (gaining.empty()) return apart;
     std::ranges::sort(gaining, [](const Gaining& a, const Gaining& b) {
@@ -69,6 +78,7 @@ class ChainSelection {
     Composition composition;
     double gain_us = 0;  ///< over what greedy makes of the same
     int64_t bytes = 0;   ///< of the largest value that does not reach memory
+    std::string bound;   ///< by memory: the figures; empty where it is not or was not asked
   };
 
   const Known& known(const Group& group) {
@@ -82,6 +92,22 @@ class ChainSelection {
       own.microseconds = kernel->estimate.microseconds;
     }
     return known_.emplace(key.hash, std::move(own)).first->second;
+  }
+
+  /// "φ of 21.3 operations a byte, where a100-40gb does 200.6": the chain's least of its
+  /// contractions; empty where arithmetic bounds one.
+  std::string memory_bound(const Group& group) const {
+    std::optional<TileIntensity> least;
+    for (const ExprId e : group.exprs) {
+      const TensorExpr& expr = task_.program.exprs[static_cast<size_t>(e)];
+      if (!expr.is_contraction) continue;
+      const auto own = tile_intensity(task_.program, expr, task_.target);
+      if (!own || !own->memory_bound()) return "";
+      if (!least || own->flops_per_byte < least->flops_per_byte) least = own;
+    }
+    if (!least) return "";
+    return fmt::format("φ of {:.1f} operations a byte, where {} does {:.1f}", least->flops_per_byte,
+                       task_.target.name, least->ridge);
   }
 
   int64_t largest_between(const Group& group) const {
@@ -133,11 +159,13 @@ class ChainSelection {
     if (!graph_.is_convex(chain.steps)) return;
     graph_.merge(chain.steps);
     taken_.insert(chain.steps.begin(), chain.steps.end());
-    const std::string reason =
-        chain.gain_us > 0
-            ? fmt::format("a chain takes {:.1f} us less", chain.gain_us)
-            : fmt::format("a chain takes {:.1f} us more and keeps {} bytes out of memory",
-                          -chain.gain_us, chain.bytes);
+    std::string reason = chain.gain_us > 0
+                             ? fmt::format("a chain takes {:.1f} us less", chain.gain_us)
+                             : fmt::format(
+                                   "a chain takes {:.1f} us more and keeps {} bytes out of "
+                                   "memory",
+                                   -chain.gain_us, chain.bytes);
+    if (!chain.bound.empty()) reason += "; " + chain.bound;
     for (const int s : chain.steps) reason_of_[s] = reason;
     composed_.emplace_back(chain.group.exprs, chain.composition);
   }
@@ -172,7 +200,7 @@ class ChainSelection {
   }
 
   const PlanningTask& task_;
-  const int64_t least_bytes_;
+  const ChainRule chain_rule_;
   KernelTimes times_;
   const FusionRule rule_;
   FusionGraph graph_;
@@ -187,22 +215,23 @@ class ChainSelection {
 
 }  // namespace
 
-/// Chains of contractions become kernels where that is predicted to be quicker; greedy plans the
-/// rest (MCFuser §V-B).
+/// Chains of contractions that memory bounds become kernels, and others where that is predicted to
+/// be quicker; greedy plans the rest (MCFuser §V-B).
 Result<Partition> partition_chain(const PlanningTask& task) {
-  return ChainSelection(task, 0).run();
+  return ChainSelection(task, {.memory_bound = true}).run();
 }
 
-/// On CPUs chains are weighed where what lies between contractions does not stay in the caches:
-/// they save nothing else, and each is built to be weighed.
+/// Chains are weighed on GPUs, and on CPUs where what lies between contractions does not stay in
+/// the caches: they save nothing else there, and each is built to be weighed.
 Result<Partition> partition_auto(const PlanningTask& task) {
   const TensorProgram& program = task.program;
-  const auto leaves_caches = [&](const TensorExpr& e) {
-    return bytes_of(program, e.output) > task.target.l3_bytes;
+  const int64_t least_bytes = task.target.is_gpu() ? 0 : task.target.l3_bytes;
+  const auto may_gain = [&](const TensorExpr& e) {
+    return bytes_of(program, e.output) > least_bytes;
   };
-  const bool may_gain =
-      !task.target.is_gpu() && task.kinds.leaf && std::ranges::any_of(program.exprs, leaves_caches);
-  return may_gain ? ChainSelection(task, task.target.l3_bytes).run() : partition_greedy(task);
+  return task.kinds.leaf && std::ranges::any_of(program.exprs, may_gain)
+             ? ChainSelection(task, {.least_bytes = least_bytes}).run()
+             : partition_greedy(task);
 }
 
 }  // namespace weft

@@ -18,7 +18,8 @@ constexpr size_t kMostSteps = 5000;
 constexpr Alternative kAlternatives[] = {
     {.planner = "greedy", .compositions = kLeaves},
     {.planner = "dp", .compositions = kLeaves, .most_steps = kMostSteps},
-    {.planner = "greedy", .compositions = kLeavesAndBlocks, .most_steps = kMostSteps},
+    {.planner = "auto", .compositions = kLeaves, .most_steps = kMostSteps},
+    {.planner = "auto", .compositions = kLeavesAndBlocks, .most_steps = kMostSteps},
     {.planner = "dp", .compositions = kLeavesAndBlocks, .most_steps = kMostSteps},
     {.planner = "xla", .compositions = kLeaves, .most_steps = kMostSteps},
     {.planner = "none", .compositions = kLeaves},
@@ -62,7 +63,9 @@ constexpr Planner kPlanners[] = {
      .unmerges_for_arena = true,
      .packs_launches = true},
     {.name = "chain",
-     .help = "chains of contractions in one kernel where that is quicker, the rest as greedy",
+     .help =
+         "chains of contractions in one kernel where memory bounds them or that is quicker, the "
+         "rest as greedy",
      .partition = partition_chain,
      .merges_products = true,
      .unmerges_for_arena = true,
@@ -86,8 +89,8 @@ constexpr Planner kPlanners[] = {
      .packs_launches = true},
     {.name = "auto",
      .help =
-         "the best of those that plan in milliseconds: as greedy, on GPUs with blocks of stages, "
-         "on CPUs with chains of contractions where what lies between does not stay in the caches",
+         "the best of those that plan in milliseconds: as greedy, with chains of contractions, on "
+         "GPUs with blocks of stages, on CPUs where what lies between leaves the caches",
      .partition = partition_auto,
      .alternatives_of_gpus = kWithAndWithoutBlocks,
      .compositions_of_gpus = kAllKinds,

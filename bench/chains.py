@@ -1,0 +1,164 @@
+"""Plans and compiles the chains of MCFuser (SC'24, tables II and III) for GPUs that need not be there.
+
+    bench/chains [CASE...] [--targets T,…] [--type f16|f32] [--weft PATH] [--out FILE]
+
+G1 to G12 are two products, S1 to S9 two with a softmax between. For each target: kernels of the
+planner `chain`, its tiles, predicted time beside those of `greedy` and `auto`, unique bytes beside
+the compulsory ones (inputs and outputs once), seconds of the whole planning command, and what the
+assembler says of registers, shared memory and spills. Exits 1 where a case is more than one kernel,
+moves more than the compulsory bytes, spills, or takes a second to plan (float16 alone).
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from peers import ROOT, commit
+
+# batch, M, N, K, H
+PRODUCTS = {
+    "G1": (1, 512, 256, 64, 64), "G2": (1, 512, 256, 64, 128), "G3": (1, 512, 256, 64, 256),
+    "G4": (1, 512, 512, 256, 256), "G5": (1, 512, 512, 512, 256), "G6": (1, 512, 512, 1024, 256),
+    "G7": (1, 512, 512, 128, 128), "G8": (1, 1024, 512, 128, 128), "G9": (1, 2048, 512, 128, 128),
+    "G10": (1, 1024, 1024, 128, 128), "G11": (4, 1024, 1024, 128, 128), "G12": (8, 1024, 1024, 128, 128),
+}  # fmt: skip
+ATTENTION = {
+    "S1": (8, 512, 512, 64, 64), "S2": (12, 512, 512, 64, 64), "S3": (16, 512, 512, 64, 64),
+    "S4": (12, 256, 256, 64, 64), "S5": (16, 256, 256, 64, 64), "S6": (16, 256, 256, 80, 80),
+    "S7": (1, 512, 256, 64, 64), "S8": (1, 768, 384, 64, 64), "S9": (1, 1024, 512, 64, 64),
+}  # fmt: skip
+BATCHED = "lhs_batch={0}, rhs_batch={0}"
+
+
+def product_text(b, m, n, k, h, t):
+    return f"""(x: {t}[{b},{m},{k}], w: {t}[{b},{k},{n}], u: {t}[{b},{n},{h}]) {{
+  c = dot_general x, w, lhs_contract={{2}}, rhs_contract={{1}}, {BATCHED} : {t}[{b},{m},{n}]
+  y = dot_general c, u, lhs_contract={{2}}, rhs_contract={{1}}, {BATCHED} : {t}[{b},{m},{h}]
+}} -> (y)
+"""
+
+
+def attention_text(b, m, n, k, h, t):
+    whole, rows = f"f32[{b},{m},{n}]", f"f32[{b},{m}]"
+    return f"""(q: {t}[{b},{m},{k}], k: {t}[{b},{n},{k}], v: {t}[{b},{n},{h}]) {{
+  a = dot_general q, k, lhs_contract={{2}}, rhs_contract={{2}}, {BATCHED} : {t}[{b},{m},{n}]
+  w = convert a : {whole}
+  c = constant {k**-0.5} : f32[]
+  cb = broadcast c, dims={{}} : {whole}
+  t = mul w, cb : {whole}
+  m = reduce t, axes={{2}}, combiner=max : {rows}
+  mb = broadcast m, dims={{0,1}} : {whole}
+  d = sub t, mb : {whole}
+  e = exp d : {whole}
+  s = reduce e, axes={{2}}, combiner=sum : {rows}
+  sb = broadcast s, dims={{0,1}} : {whole}
+  r = div e, sb : {whole}
+  p = convert r : {t}[{b},{m},{n}]
+  y = dot_general p, v, lhs_contract={{2}}, rhs_contract={{1}}, {BATCHED} : {t}[{b},{m},{h}]
+}} -> (y)
+"""
+
+
+def text_of(case, element_type):
+    sizes = PRODUCTS.get(case) or ATTENTION[case]
+    return (product_text if case in PRODUCTS else attention_text)(*sizes, element_type)
+
+
+def compulsory_bytes(case, element_type):
+    b, m, n, k, h = PRODUCTS.get(case) or ATTENTION[case]
+    return b * (m * k + n * k + n * h + m * h) * (2 if element_type == "f16" else 4)
+
+
+def explain(weft, model, *words):
+    start = time.perf_counter()
+    done = subprocess.run([weft, "explain", model, "--json", *words], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout), time.perf_counter() - start
+
+
+def kernels(row):
+    return row["memory_kernels"] + row["compute_kernels"]
+
+
+def measure(weft, model, target):
+    planned = {p: explain(weft, model, "--target", target, "--plan", p, "--no-cache") for p in ("chain", "greedy", "auto")}
+    artefact = model.with_suffix(".weft")
+    command = [weft, "compile", model, "--target", target, "--plan", "chain", "--no-cache", "--no-fallback", "-o", artefact]
+    subprocess.run(command, check=True)
+    return planned, explain(weft, artefact)[0]["device_code"]
+
+
+def check(case, chain, seconds, code, compulsory):
+    wrong = []
+    if kernels(chain) != 1:
+        wrong.append(f"{kernels(chain)} kernels")
+    if chain["bytes_read"] + chain["bytes_written"] != compulsory:
+        wrong.append(f"moves {chain['bytes_read'] + chain['bytes_written']} bytes, not {compulsory}")
+    if code["spill_bytes"]:
+        wrong.append(f"spills {code['spill_bytes']} bytes")
+    if seconds >= 1:
+        wrong.append(f"planned in {seconds:.1f} s")
+    return [f"{case}: {w}" for w in wrong]
+
+
+def table(options, cases, target, folder):
+    lines = [
+        f"## {target}",
+        "",
+        "| case | kernels | composition | us: chain | greedy | auto | bytes | of compulsory | planned s | registers | shared KB | spills |",
+        "|---" * 12 + "|",
+    ]
+    wrong = []
+    for case in cases:
+        model = Path(folder) / f"{case}.graph"
+        model.write_text(text_of(case, options.type))
+        planned, code = measure(options.weft, model, target)
+        chain, seconds = planned["chain"]
+        moved, compulsory = chain["bytes_read"] + chain["bytes_written"], compulsory_bytes(case, options.type)
+        wrong += check(f"{target} {case}", chain, seconds, code, compulsory)
+        us = " | ".join(f"{planned[p][0]['predicted_us']:.2f}" for p in ("chain", "greedy", "auto"))
+        made = chain["kernels"][0]["template"] if kernels(chain) == 1 else ""
+        lines.append(
+            f"| {case} | {kernels(chain)} | {made} | {us} | {moved} | {moved / compulsory:.2f} | {seconds:.2f} "
+            f"| {code['registers']} | {code['shared_bytes'] / 1024:.1f} | {code['spilling_kernels']} |"
+        )
+        print(lines[-1], file=sys.stderr)
+    return [*lines, ""], wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*")
+    parser.add_argument("--targets", default="a100-40gb,rtx3080,h100-sxm")
+    parser.add_argument("--type", choices=("f16", "f32"), default="f16")
+    parser.add_argument("--weft", default=str(ROOT / "build/release/weft"))
+    parser.add_argument("--out", default="")
+    options = parser.parse_args()
+    cases = options.cases or [*PRODUCTS, *ATTENTION]
+    lines = [
+        f"# MCFuser's chains on GPUs, {options.type}",
+        "",
+        f"By `bench/chains --type {options.type}`, commit {commit()}, which says what the columns are. No GPU was used: times are",
+        "predictions, the code is NVRTC's.",
+        "",
+    ]
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        for target in options.targets.split(","):
+            text, bad = table(options, cases, target, folder)
+            lines += text
+            wrong += bad
+    out = "\n".join(lines)
+    if options.out:
+        Path(options.out).write_text(out)
+    else:
+        print(out)
+    if options.type == "f16" and wrong:
+        sys.exit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()
