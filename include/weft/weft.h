@@ -250,6 +250,11 @@ struct CompileOptions {
   /// In which type contractions multiply: "model", or "bf16" (on CPUs): their factors are rounded
   /// to bfloat16, weights when they are compiled; sums stay float32.
   std::string precision = "model";
+  /// Compiles the model unfused, too, at the same time, and returns with what is ready first. Runs
+  /// change to the fused model when it is ready (Executable::wait_for_plan): those that begin then,
+  /// and the first of a context where it goes on, writes over no input and takes no token. `cancel`
+  /// must outlive the executable.
+  bool start_unfused = false;
   /// Ends the compilation with kInterrupted, between passes and kernels. Must outlive it.
   const CancellationToken* cancel = nullptr;
   /// Called by one thread at a time, not always the same one.
@@ -300,7 +305,7 @@ class Executable {
   const std::vector<TensorSpec>& outputs() const;
   /// What the model file says about itself (labels, versions), by key; empty for an artefact.
   const std::map<std::string, std::string>& metadata() const;
-  /// Kernels that a run launches, and bytes of its intermediate values.
+  /// Kernels that a run which begins now launches, and bytes of its intermediate values.
   int64_t kernel_count() const;
   int64_t arena_bytes() const;
   /// The plan, as `weft explain` prints it and as one JSON object; empty for an artefact that was
@@ -309,6 +314,9 @@ class Executable {
   const std::string& explanation_json() const;
 
   Result<Context> new_context() const;
+  /// Waits until runs are of the plan that was asked for, also where they began unfused
+  /// (CompileOptions::start_unfused). Error: why that is not to be; runs stay unfused.
+  Status wait_for_plan() const;
   /// Writes a self-contained file, complete or not at all, that load() and the C runtime read.
   Status save(const std::string& path) const;
   /// Writes the plan as a page for a browser (docs/explain-page.md), complete or not at all. It

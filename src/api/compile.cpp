@@ -12,6 +12,7 @@
 #include "driver/page/page.h"
 #include "driver/page_of_model.h"
 #include "driver/plan_file.h"
+#include "driver/start_unfused.h"
 
 namespace weft_v1 {
 
@@ -44,7 +45,7 @@ weft::Result<weft::CompileOptions> internal_options(const CompileOptions& option
   WEFT_ASSIGN_OR_RETURN(internal.precision, weft::parse_precision(options.precision));
   internal.cancel = Bridge::flag_of(options.cancel);
   if (options.progress) {
-    internal.progress = [&tell = options.progress](const weft::CompileProgress& p) {
+    internal.progress = [tell = options.progress](const weft::CompileProgress& p) {
       tell({p.pass, p.done, p.total});
     };
   }
@@ -58,6 +59,12 @@ weft::Result<weft::CompileOptions> internal_options(const CompileOptions& option
 Result<Executable> compile_source(const weft::ModelSource& source, const CompileOptions& options) {
   const auto internal = internal_options(options);
   if (!internal.ok()) return to_public(internal.error());
+  if (options.start_unfused) {
+    auto started = weft::start_unfused(source, *internal);
+    if (!started.ok()) return to_public(started.error());
+    return Bridge::make(std::move(started->programs), options.pool, options.threads,
+                        std::move(started->metadata), std::move(started->stored));
+  }
   auto compiled = weft::load_or_compile(source, *internal);
   if (!compiled.ok()) return to_public(compiled.error());
   std::vector<weft::Program> programs;
@@ -152,7 +159,7 @@ Status save_page(const Model& model, const std::string& path, const CompileOptio
 Status Executable::save_page(const std::string& path, const PageOptions& options) const {
   const int threads = impl_->pool == nullptr ? 1 : impl_->pool->threads();
   return written(
-      weft::page_of_executable(impl_->programs.front(), threads, internal_options(options)), path);
+      weft::page_of_executable(impl_->current().front(), threads, internal_options(options)), path);
 }
 
 std::vector<TargetInfo> targets() {

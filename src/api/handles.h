@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "driver/model_source.h"
-#include "runtime/shape_dispatch.h"
+#include "runtime/switching_context.h"
 #include "weft/weft.h"
 
 // What stands behind the public handles. The public types have the names of internal ones: those of
@@ -29,16 +29,25 @@ struct Model::Impl {
 
 struct Executable::Impl {
   weft::ModelPrograms programs;
+  /// Better ones on their way, others that are not needed any more, and what is kept with them,
+  /// as the entries in the cache that are being written; null: none.
+  std::shared_ptr<weft::LaterPrograms> later;
+  std::shared_ptr<weft::LaterPrograms> given_up;
+  std::shared_ptr<const void> kept;
   std::shared_ptr<weft::ThreadPool> pool;
   std::vector<TensorSpec> inputs, outputs;
   std::map<std::string, std::string> metadata;
-  std::future<void> stored;  ///< the compiler's entry in the cache, being written
 
-  const weft::Program& first() const { return programs.front()->program(); }
+  /// Those that runs begin with now.
+  const weft::ModelPrograms& current() const {
+    const weft::ModelPrograms* better = later == nullptr ? nullptr : later->ready();
+    return better == nullptr ? programs : *better;
+  }
+  const weft::Program& first() const { return current().front()->program(); }
 };
 
 struct Context::Impl {
-  std::unique_ptr<weft::DispatchContext> context;
+  std::unique_ptr<weft::SwitchingContext> context;
   std::vector<weft::InputRef> inputs;  ///< of the run in progress, kept for their capacity
   std::vector<weft::OutputRef> outputs;
 };
@@ -60,6 +69,11 @@ struct __attribute__((visibility("hidden"))) Bridge {
                                  const std::optional<ThreadPool>& pool, int threads,
                                  std::map<std::string, std::string> metadata = {},
                                  std::future<void> stored = {});
+  /// The same of programs that others may take the place of; `kept` lives as long.
+  static Result<Executable> make(weft::StartedPrograms programs,
+                                 const std::optional<ThreadPool>& pool, int threads,
+                                 std::map<std::string, std::string> metadata,
+                                 std::shared_ptr<const void> kept);
 };
 
 }  // namespace weft_v1

@@ -50,32 +50,55 @@ int Bridge::thread_count(const std::optional<ThreadPool>& pool, int threads) {
   return threads == 0 ? weft::available_cores() : threads;
 }
 
-Result<Executable> Bridge::make(std::vector<weft::Program> programs,
+namespace {
+
+/// The caller's pool, or one of so many threads where there is a use for it; null: none.
+Result<std::shared_ptr<weft::ThreadPool>> make_pool(std::shared_ptr<weft::ThreadPool> given,
+                                                    bool is_given, bool parallel, int count) {
+  if (is_given) return given;
+  if (!parallel || count == 1) return std::shared_ptr<weft::ThreadPool>();
+  weft::ThreadPool::Options options;
+  options.threads = count;
+  auto created = weft::ThreadPool::create(options);
+  if (!created.ok()) return to_public(created.error());
+  return std::move(*created);
+}
+
+}  // namespace
+
+Result<Executable> Bridge::make(weft::StartedPrograms programs,
                                 const std::optional<ThreadPool>& pool, int threads,
                                 std::map<std::string, std::string> metadata,
-                                std::future<void> stored) {
+                                std::shared_ptr<const void> kept) {
   auto impl = std::make_shared<Executable::Impl>();
-  auto loaded = weft::load_programs(std::move(programs));
-  if (!loaded.ok()) return to_public(loaded.error());
-  impl->programs = std::move(*loaded);
-  const bool parallel = std::ranges::any_of(
-      impl->programs, [](const auto& executable) { return executable->is_parallel(); });
-  if (pool.has_value()) {
-    impl->pool = pool->impl_ == nullptr ? nullptr : pool->impl_->pool;
-  } else if (const int count = thread_count(pool, threads); parallel && count != 1) {
-    weft::ThreadPool::Options options;
-    options.threads = count;
-    auto created = weft::ThreadPool::create(options);
-    if (!created.ok()) return to_public(created.error());
-    impl->pool = std::move(*created);
-  }
+  impl->programs = std::move(programs.first);
+  const bool parallel =
+      programs.later != nullptr ||
+      std::ranges::any_of(impl->programs, [](const auto& e) { return e->is_parallel(); });
+  const bool is_given = pool.has_value();
+  auto made = make_pool(is_given && pool->impl_ != nullptr ? pool->impl_->pool : nullptr, is_given,
+                        parallel, thread_count(pool, threads));
+  if (!made.ok()) return made.error();
+  impl->pool = std::move(*made);
+  impl->later = std::move(programs.later);
+  impl->given_up = std::move(programs.given_up);
   impl->metadata = std::move(metadata);
-  impl->stored = std::move(stored);
+  impl->kept = std::move(kept);
   impl->inputs = specs_of(impl->first().inputs);
   impl->outputs = specs_of(impl->first().outputs);
   Executable executable;
   executable.impl_ = std::move(impl);
   return executable;
+}
+
+Result<Executable> Bridge::make(std::vector<weft::Program> programs,
+                                const std::optional<ThreadPool>& pool, int threads,
+                                std::map<std::string, std::string> metadata,
+                                std::future<void> stored) {
+  auto loaded = weft::load_programs(std::move(programs));
+  if (!loaded.ok()) return to_public(loaded.error());
+  return make(weft::StartedPrograms{std::move(*loaded), nullptr}, pool, threads,
+              std::move(metadata), std::make_shared<std::future<void>>(std::move(stored)));
 }
 
 Result<ThreadPool> ThreadPool::create(const Options& options) {
@@ -105,7 +128,7 @@ const std::map<std::string, std::string>& Executable::metadata() const { return 
 
 int64_t Executable::kernel_count() const {
   int64_t count = 0;
-  for (const weft::StepInfo& step : impl_->programs.front()->steps()) {
+  for (const weft::StepInfo& step : impl_->current().front()->steps()) {
     const bool works = step.kind == weft::ProgramStep::Kind::kLaunch ||
                        step.kind == weft::ProgramStep::Kind::kHost;
     count += works ? 1 : 0;
@@ -119,14 +142,18 @@ const std::string& Executable::explanation_json() const { return impl_->first().
 
 Status Executable::save(const std::string& path) const {
   std::vector<const weft::Program*> programs;
-  for (const auto& executable : impl_->programs) programs.push_back(&executable->program());
+  for (const auto& executable : impl_->current()) programs.push_back(&executable->program());
   return status_of(weft::save_artefact(path, programs));
+}
+
+Status Executable::wait_for_plan() const {
+  return impl_->later == nullptr ? Status() : status_of(impl_->later->wait());
 }
 
 Result<Context> Executable::new_context() const {
   weft::ContextOptions options;
   options.pool = impl_->pool;
-  auto created = weft::DispatchContext::create(impl_->programs, options);
+  auto created = weft::SwitchingContext::create(impl_->programs, impl_->later, options);
   if (!created.ok()) return to_public(created.error());
   auto context = std::make_unique<Context::Impl>();
   context->context = std::move(*created);

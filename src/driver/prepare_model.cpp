@@ -141,17 +141,25 @@ Result<CompileOptions> options_for_target(const ModelRequest& request) {
   return options;
 }
 
-Result<ReadyModel> prepare_model(const ModelRequest& request) {
-  const auto start = Clock::now();
-  if (is_artefact(request.model)) return prepare_artefact(request);
+Result<CompileOptions> options_for_machine(const ModelRequest& request) {
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
-  if (request.target == "interp") return prepare_import(request, std::move(options));
-  if (request.target == "simt") return prepare_emulated(request, options);
   if (options.device && options.device->is_gpu()) {
     // Without a device the rest would be in vain.
     if (const auto device = open_cuda_device(); !device.ok()) return device.error();
     options.device_code = true;
   }
+  return options;
+}
+
+Result<ReadyModel> prepare_model(const ModelRequest& request) {
+  const auto start = Clock::now();
+  if (is_artefact(request.model)) return prepare_artefact(request);
+  if (request.target == "interp" || request.target == "simt") {
+    WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
+    return request.target == "interp" ? prepare_import(request, std::move(options))
+                                      : prepare_emulated(request, options);
+  }
+  WEFT_ASSIGN_OR_RETURN(const CompileOptions options, options_for_machine(request));
   ReadyModel ready;
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(request.model, options));
   for (const ProgramIo& io : model.program.outputs) ready.output_names.push_back(io.name);

@@ -29,6 +29,9 @@ bool is_artefact(const std::string& path);
 /// interp.
 Result<CompileOptions> options_for_target(const ModelRequest& request);
 
+/// The same for running here: with code for the device, which must be there (kMissingDevice).
+Result<CompileOptions> options_for_machine(const ModelRequest& request);
+
 /// A model that is ready to run: compiled, or for the interpreter only imported, or an artefact.
 struct ReadyModel {
   /// Null for an artefact, and where the cache had the whole model.

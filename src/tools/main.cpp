@@ -13,7 +13,6 @@
 #include "support/hash.h"
 #include "support/printable.h"
 #include "tools/commands.h"
-#include "tools/later.h"
 #include "tools/limit_memory.h"
 #include "tools/quantize_command.h"
 
@@ -47,9 +46,7 @@ Status parse_and_run(CLI::App& app, int argc, char** argv, int* usage) {
   add_quantize_command(app, status);
   add_tune_command(app, status);
   add_library_command(app, status);
-  add_later(app);
   WEFT_RETURN_IF_ERROR(check_command(app, argc, argv));
-  if (argc > 1) WEFT_RETURN_IF_ERROR(refuse_later({argv + 1, argv + argc}));
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());

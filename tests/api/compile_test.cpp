@@ -75,6 +75,48 @@ TEST_F(Compile, EveryPlanAndThreadCountGivesTheSame) {
   }
 }
 
+TEST_F(Compile, RunsBeginUnfusedAndChangeToThePlan) {
+  weft::CompileOptions options;
+  options.start_unfused = true;
+  const auto model = compile(options);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_EQ(run_twice(*model), "");
+  const weft::Status waited = model->wait_for_plan();
+  ASSERT_TRUE(waited.ok()) << waited.error().message;
+  EXPECT_EQ(run_twice(*model), "");
+  const auto fused = compile();
+  ASSERT_TRUE(fused.ok());
+  EXPECT_EQ(model->explanation(), fused->explanation());
+  EXPECT_EQ(model->kernel_count(), fused->kernel_count());
+}
+
+/// The plan's file is wrong, which no unfused run asks for.
+TEST_F(Compile, RunsStayUnfusedWithoutThePlan) {
+  weft::CompileOptions unfused;
+  unfused.plan = "none";
+  const auto none = compile(unfused);
+  ASSERT_TRUE(none.ok());
+  std::ofstream(path("bad.plan")) << "plan auto {\n  kernel of nothing\n}\n";
+  weft::CompileOptions options;
+  options.plan = path("bad.plan");
+  EXPECT_FALSE(compile(options).ok());
+  options.start_unfused = true;
+  const auto model = compile(options);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_THAT(model->wait_for_plan().error().message, HasSubstr("bad.plan"));
+  EXPECT_EQ(run_twice(*model), "");
+  EXPECT_EQ(model->kernel_count(), none->kernel_count());
+}
+
+TEST_F(Compile, ACancelledStartIsNone) {
+  weft::CancellationToken token;
+  token.cancel();
+  weft::CompileOptions options;
+  options.start_unfused = true;
+  options.cancel = &token;
+  EXPECT_EQ(compile(options).error().code, weft::ErrorCode::kInterrupted);
+}
+
 TEST_F(Compile, PlansForADescribedTarget) {
   weft::CompileOptions options;
   options.target = "x86-64-v2";

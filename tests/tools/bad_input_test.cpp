@@ -125,18 +125,13 @@ TEST_F(BadInput, OptionsThatDoNotFit) {
   expect_message(run_weft({"run", model, "--no-cache"}), 2, {"N", "--bind"});
 }
 
-/// What the contract promises and is yet to come is no mistake of the user.
-TEST_F(BadInput, OptionsThatAreNotThereYet) {
+TEST_F(BadInput, WhatCannotStartUnfused) {
   const std::string model = folder_.write("m.onnx", small_model());
-  const std::vector<std::pair<std::string, std::vector<std::string>>> later = {
-      {"run", {"--async"}}};
-  for (const auto& [command, options] : later) {
-    for (const std::string& option : options) {
-      expect_message(run_weft({command, option, model}), 3,
-                     {command, option.substr(0, option.find('=')), "not there yet"});
-    }
-  }
-  // Only where they will be.
+  for (const char* target : {"interp", "simt"})
+    expect_message(run_weft({"run", model, "--async", "--bind", "N=2", "--target", target}), 2,
+                   {"--async", target});
+  expect_message(run_weft({"run", folder_.path("m.weft"), "--async"}), 2, {"--async", "artefact"});
+  expect_message(run_weft({"run", model, "--async"}), 2, {"N", "--bind"});
   EXPECT_EQ(run_weft({"explain", model, "--async"}).exit_code, 2);
 }
 
@@ -294,13 +289,21 @@ TEST_F(BadInput, AnInterruptLeavesNothing) {
   yes.set_int(0, 1);
   CommandOptions soon;
   soon.interrupt_after_ms = 400;
-  const CommandRun run =
-      run_weft({"run", folder_.write("m.onnx", endless), "--no-cache", "--input",
-                "go=" + tensor("go.npy", yes), "--output-dir", folder_.path("out")},
-               soon);
-  EXPECT_EQ(run.exit_code, 130);
-  EXPECT_THAT(run.out, IsEmpty());
-  EXPECT_THAT(folder_.files(), ElementsAre("go.npy", "m.onnx"));
+  const std::vector<std::string> waiting = {"run",
+                                            folder_.write("m.onnx", endless),
+                                            "--no-cache",
+                                            "--input",
+                                            "go=" + tensor("go.npy", yes),
+                                            "--output-dir",
+                                            folder_.path("out")};
+  for (const bool async : {false, true}) {
+    std::vector<std::string> words = waiting;
+    if (async) words.push_back("--async");
+    const CommandRun run = run_weft(words, soon);
+    EXPECT_EQ(run.exit_code, 130);
+    EXPECT_THAT(run.out, IsEmpty());
+    EXPECT_THAT(folder_.files(), ElementsAre("go.npy", "m.onnx"));
+  }
 }
 
 TEST_F(BadInput, ResultsThatCannotBeWritten) {
