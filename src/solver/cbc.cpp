@@ -1,9 +1,10 @@
+#include "solver/cbc.h"
+
 #include <cmath>
 #include <memory>
 #include <mutex>
 #include <string>
 
-#include "solver/integer_program.h"
 #include "support/dynamic_library.h"
 
 namespace weft {
@@ -67,11 +68,10 @@ constexpr double kMaximise = -1;
 
 }  // namespace
 
-Result<IntegerSolution> solve(const IntegerProgram& program, int64_t most_nodes) {
+Result<IntegerSolution> solve_by_cbc(const IntegerProgram& program, int64_t most_nodes) {
   IntegerSolution out;
   out.chosen.resize(program.gains.size(), false);
   out.optimal = true;
-  if (program.gains.empty()) return out;
   if (!cbc().missing.empty()) {
     return Error{ErrorCode::kMissingDevice, "the integer program solver CBC cannot be loaded: " +
                                                 cbc().missing + " (Debian: coinor-libcbc3)"};

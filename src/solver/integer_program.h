@@ -25,9 +25,10 @@ struct IntegerSolution {
   bool optimal = false;
 };
 
-/// By branch and bound with the library CBC, which is looked for while the program runs, in at most
-/// `most_nodes` nodes. Deterministic: no limit is a time. Error (kMissingDevice): there is no such
-/// library.
+/// Part by part: columns that no rows hold together are chosen apart, and of equal parts, as layers
+/// make them, one is solved. Each by branch and bound with the library CBC, which is looked for
+/// while the program runs, in at most `most_nodes` nodes. Deterministic: no limit is a time. Error
+/// (kMissingDevice): there is no such library.
 Result<IntegerSolution> solve(const IntegerProgram& program, int64_t most_nodes);
 
 }  // namespace weft
