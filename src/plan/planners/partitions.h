@@ -1,6 +1,7 @@
 #pragma once
 
 #include "choice/composition_kinds.h"
+#include "choice/measured_compositions.h"
 #include "plan/known_groups.h"
 #include "plan/partition.h"
 #include "plan/planners/planner_parameters.h"
@@ -16,6 +17,7 @@ struct PlanningTask {
   CompositionKinds kinds;
   KnownGroups& known;
   PlannerParameters parameters = {};
+  const MeasuredCompositions* measured = nullptr;  ///< on the target; null: nothing
 };
 
 /// The partition of each planner.

@@ -26,6 +26,7 @@ struct Request {
   PlannerParameters parameters;
   CancelFlag cancel = nullptr;
   bool compute_as_calls = false;
+  const MeasuredCompositions* measured = nullptr;
 };
 
 double predicted_us(const FusionPlan& plan) {
@@ -160,8 +161,9 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
       target.is_gpu() ? planner.alternatives_of_gpus : planner.alternatives;
   if (alternatives.empty()) {
     KnownGroups known(program, target, request.cancel, request.compute_as_calls);
-    WEFT_ASSIGN_OR_RETURN(Partition parts,
-                          planner.partition({program, target, allowed, known, request.parameters}));
+    WEFT_ASSIGN_OR_RETURN(
+        Partition parts,
+        planner.partition({program, target, allowed, known, request.parameters, request.measured}));
     return plan_of_partition(program, target, planner, std::move(parts), joins_of(planner, allowed),
                              prefix, known, kernels);
   }
@@ -208,7 +210,8 @@ Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& targe
                   .kinds = {},
                   .parameters = {},
                   .cancel = options.cancel,
-                  .compute_as_calls = options.compute_as_calls};
+                  .compute_as_calls = options.compute_as_calls,
+                  .measured = options.measured};
   if (!options.compositions.empty()) {
     WEFT_ASSIGN_OR_RETURN(request.kinds, parse_composition_kinds(options.compositions));
   }
