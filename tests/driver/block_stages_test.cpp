@@ -133,6 +133,36 @@ TEST(BlockStages, RunOnTheEmulatorByAPlanForACpu) {
   }
 }
 
+/// Rows and columns of one tensor, normed by each other: cut along either, blocks would store the
+/// other's results several times. One block is always valid (FusionStitching 2018, section 4.3).
+TEST(BlockStages, OneBlockHoldsWhatNoCutDoes) {
+  const char* const graph = R"((x: f32[32,48]) {
+  e = exp x : f32[32,48]
+  r = reduce e, axes={1}, combiner=sum : f32[32]
+  rb = broadcast r, dims={0} : f32[32,48]
+  n = div e, rb : f32[32,48]
+  c = reduce n, axes={0}, combiner=max : f32[48]
+  cb = broadcast c, dims={1} : f32[32,48]
+  z = sub n, cb : f32[32,48]
+  s = reduce z, axes={1}, combiner=max : f32[32]
+  q = reduce z, axes={0}, combiner=sum : f32[48]
+} -> (q, s))";
+  CompileOptions options = with_blocks();
+  options.planner = "greedy";
+  const auto here = run_here(graph, options);
+  ASSERT_NE(here, nullptr);
+  ASSERT_EQ(here->plan.kernels.size(), 1U);
+  EXPECT_THAT(print(here->plan.kernels[0].schedule.composition), HasSubstr("block(v6, v5) {"));
+  const auto text = candidates_text(explained(*here), "1");
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(*text, HasSubstr("blocks store the same elements several times of s"));
+  if (!can_emulate()) return;
+  const EmulatedRun run = run_and_compare(graph, *find_target("a100-40gb"), 1e-5, false, options);
+  ASSERT_NE(run.compilation, nullptr);
+  EXPECT_EQ(run.launches.size(), 1U);
+  EXPECT_THAT(print(run.schedule(0).composition), HasSubstr("block(v6, v5) {"));
+}
+
 TEST(BlockStages, SayWhichPartitionsWereConsidered) {
   const auto c = run_here(kAttention, with_blocks());
   ASSERT_NE(c, nullptr);
