@@ -64,6 +64,30 @@ TEST(ComparePlans, NamesKernelsThatBecameOne) {
   EXPECT_EQ(j["changes"][0]["kind"], "regrouped");
 }
 
+/// By hand: of 100 us 40 are of kernels that now take 10: 1 + 0.4 (1 - 1/4).
+TEST(ComparePlans, PredictsTheSpeedupFromEndToEnd) {
+  const auto kernel = [](double us) {
+    ComparedKernel k;
+    k.name = "k";
+    k.predicted_us = us;
+    return k;
+  };
+  PlanComparison comparison;
+  comparison.changes.push_back({Kind::kSame, {kernel(60)}, {kernel(60)}});
+  EXPECT_FALSE(end_to_end(comparison));
+  comparison.changes.push_back({Kind::kRegrouped, {kernel(25), kernel(15)}, {kernel(10)}});
+  const auto e = end_to_end(comparison);
+  ASSERT_TRUE(e);
+  EXPECT_DOUBLE_EQ(e->fusable_ratio, 0.4);
+  EXPECT_DOUBLE_EQ(e->fusion_speedup, 4);
+  EXPECT_DOUBLE_EQ(e->predicted(), 1.3);
+  EXPECT_THAT(comparison_text(comparison),
+              HasSubstr("end to end: 40.0% of the time before is of kernels that changed, now "
+                        "4.00x as fast: 1.30x"));
+  const auto j = nlohmann::json::parse(comparison_json(comparison));
+  EXPECT_DOUBLE_EQ(j["end_to_end"]["predicted"], 1.3);
+}
+
 TEST(ComparePlans, TellsAKernelThatIsComposedOtherwise) {
   const auto now = plan("auto");
   auto was = plan("auto");

@@ -1,11 +1,14 @@
 #include "driver/explain/explain_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "driver/compiler.h"
 
 namespace weft {
 namespace {
+
+using ::testing::HasSubstr;
 
 /// `layers` products with a bias each, and a sum over the rows at the end.
 std::string explain(int layers) {
@@ -81,6 +84,47 @@ TEST(ExplainText, ProvesThatBlocksBehindABarrierAreResident) {
   EXPECT_GE(held, per_sm) << text;
   EXPECT_NE(text.find("depth over"), std::string::npos) << text;
   EXPECT_NE(text.find("templates: ["), std::string::npos) << text;
+}
+
+/// Two products of 16-bit floats with a softmax between. Matrix units take the rows in 16 bits; a
+/// CPU multiplies float32 and rounds what is stored alone.
+TEST(ExplainText, SaysWhatIsRoundedInsideAKernel) {
+  const auto text_for = [](const char* target) {
+    auto graph = parse_graph(R"((q: f16[4,64,32], k: f16[4,64,32], v: f16[4,64,32]) {
+      a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f16[4,64,64]
+      m = reduce a, axes={2}, combiner=max : f16[4,64]
+      mb = broadcast m, dims={0,1} : f16[4,64,64]
+      d = sub a, mb : f16[4,64,64]
+      p = exp d : f16[4,64,64]
+      y = dot_general p, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f16[4,64,32]
+    } -> (y))");
+    EXPECT_TRUE(graph.ok()) << graph.error().message;
+    CompileOptions options;
+    options.stop_after = "plan";
+    options.planner = "greedy";
+    options.compositions = "leaf,block";
+    options.device = *find_target(target);
+    const auto c = compile_graph(std::move(*graph), options);
+    EXPECT_TRUE(c.ok()) << c.error().message;
+    EXPECT_EQ((*c)->plan.kernels.size(), 1U) << target;
+    return explain_text(explained(**c));
+  };
+  EXPECT_THAT(text_for("h100-sxm"),
+              HasSubstr("rounding: stored in 16 bits y; 16 bits for a product p; float32 inside "));
+  const std::string here = text_for("x86-64-v4");
+  EXPECT_THAT(here, HasSubstr("rounding: stored in 16 bits y; float32 inside "));
+  EXPECT_EQ(here.find("for a product"), std::string::npos) << here;
+}
+
+TEST(ExplainText, SaysNothingOfRoundingInFloat32) {
+  auto graph = parse_graph(
+      "(x: f32[16,64]) {\n  e = exp x : f32[16,64]\n  y = neg e : f32[16,64]\n} -> (y)");
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  CompileOptions options;
+  options.stop_after = "plan";
+  const auto c = compile_graph(std::move(*graph), options);
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  EXPECT_EQ(explain_text(explained(**c)).find("rounding"), std::string::npos);
 }
 
 }  // namespace

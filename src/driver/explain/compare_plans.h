@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,9 +50,20 @@ struct PlanComparison {
 /// comes from.
 PlanComparison compare_plans(const Explained& was, const Explained& now);
 
+/// What the kernels that changed do to the whole (FusionStitching 2018, section 6.4).
+struct EndToEnd {
+  double fusable_ratio = 0;   ///< of the time before, that of kernels which are other ones now
+  double fusion_speedup = 1;  ///< theirs
+  /// 1 + FusableRatio (1 - 1 / FusionSpeedup), the paper's prediction of the speedup.
+  double predicted() const { return 1 + fusable_ratio * (1 - 1 / fusion_speedup); }
+};
+/// Nothing where a plan has no kernels that take time, before or among those that changed.
+std::optional<EndToEnd> end_to_end(const PlanComparison& comparison);
+
 /// The comparison to read: what is the same is counted, what is not is listed.
 std::string comparison_text(const PlanComparison& comparison);
 /// {"was": {"name", "target", "kernels", "predicted_us", "bytes", "arena_bytes"}, "now": likewise,
+///  "end_to_end": {"fusable_ratio", "fusion_speedup", "predicted"}, where something changed,
 ///  "changes": [{"kind", "was": [{"name", "number", "ops", "built", "predicted_us", "bytes"}],
 ///               "now": likewise}]}
 std::string comparison_json(const PlanComparison& comparison);

@@ -48,6 +48,15 @@ std::string change_text(const KernelChange& change) {
   return out;
 }
 
+std::string end_to_end_line(const PlanComparison& comparison) {
+  const auto e = end_to_end(comparison);
+  if (!e) return "";
+  return fmt::format(
+      "end to end: {:.1f}% of the time before is of kernels that changed, now {:.2f}x as fast: "
+      "{:.2f}x\n",
+      100 * e->fusable_ratio, e->fusion_speedup, e->predicted());
+}
+
 Json plan_json(const ComparedPlan& plan) {
   return {{"name", plan.name},
           {"target", plan.target},
@@ -72,6 +81,19 @@ Json kernels_json(const std::vector<ComparedKernel>& kernels) {
 
 }  // namespace
 
+std::optional<EndToEnd> end_to_end(const PlanComparison& comparison) {
+  double all = 0, was = 0, now = 0;
+  for (const KernelChange& change : comparison.changes) {
+    const double before = microseconds(change.was);
+    all += before;
+    if (change.kind == Kind::kSame) continue;
+    was += before;
+    now += microseconds(change.now);
+  }
+  if (was <= 0 || now <= 0) return std::nullopt;
+  return EndToEnd{was / all, was / now};
+}
+
 std::string comparison_text(const PlanComparison& comparison) {
   size_t count[3] = {0, 0, 0};
   std::string changes;
@@ -80,12 +102,18 @@ std::string comparison_text(const PlanComparison& comparison) {
     if (change.kind != Kind::kSame) changes += change_text(change);
   }
   return plan_line("was", comparison.was) + plan_line("now", comparison.now) +
-         fmt::format("{} kernels are the same, {} are built otherwise, {} hold other nodes\n{}{}",
-                     count[0], count[1], count[2], changes.empty() ? "" : "\n", changes);
+         fmt::format("{} kernels are the same, {} are built otherwise, {} hold other nodes\n{}{}{}",
+                     count[0], count[1], count[2], end_to_end_line(comparison),
+                     changes.empty() ? "" : "\n", changes);
 }
 
 std::string comparison_json(const PlanComparison& comparison) {
   Json j{{"was", plan_json(comparison.was)}, {"now", plan_json(comparison.now)}};
+  if (const auto e = end_to_end(comparison)) {
+    j["end_to_end"] = {{"fusable_ratio", e->fusable_ratio},
+                       {"fusion_speedup", e->fusion_speedup},
+                       {"predicted", e->predicted()}};
+  }
   j["changes"] = Json::array();
   for (const KernelChange& change : comparison.changes) {
     j["changes"].push_back({{"kind", kind_name(change.kind)},

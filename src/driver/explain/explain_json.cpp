@@ -44,6 +44,10 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   if (!kernel.packed_because.empty()) j["packed_because"] = kernel.packed_because;
   if (!kernel.copies.empty()) j["copies"] = copied_names(program, kernel);
   j["scopes"] = scope_summary(kernel);
+  const RoundedTensors rounded = rounded_tensors(program, kernel, target);
+  if (!rounded.stored.empty() || !rounded.multiplied.empty() || !rounded.kept.empty())
+    j["rounding"] = {
+        {"stored", rounded.stored}, {"multiplied", rounded.multiplied}, {"kept", rounded.kept}};
   j["shared_bytes"] = kernel.schedule.scopes.block_bytes;
   j["registers"] = nullptr;
   if (const auto at = registers.find(&kernel); at != registers.end()) j["registers"] = at->second;

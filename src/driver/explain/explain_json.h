@@ -19,7 +19,9 @@ namespace weft {
 ///                   "scopes", "shared_bytes", "registers", "predicted_us", "roofline_us",
 ///                   "bytes_read", "bytes_written", "bytes_requested" (of caches), "times";
 ///                   "library_call" where a library does it, "copies" where it makes again what
-///                   another kernel makes: names of tensors}],
+///                   another kernel makes: names of tensors; "rounding" where it makes tensors of
+///                   16-bit floats: {"stored", "multiplied" (rounded for a contraction), "kept"
+///                   (float32 inside): names of tensors}}],
 ///      "nodes": [{"names": [names of the model's nodes], "tensor" (first that it makes), "kernel":
 ///                 position, null for what is none, "depth" (of regions around it)}], as they run,
 ///      "edges": [{"from", "to", "verdict", "reason", "producer", "consumer" (positions in

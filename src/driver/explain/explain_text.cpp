@@ -133,6 +133,8 @@ class PlanText {
     if (!kernel.schedule.measured.empty())
       entry.lines.push_back("chosen by " + kernel.schedule.measured);
     if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
+    const std::string rounding = rounding_text(rounded_tensors(program, kernel, target_));
+    if (!rounding.empty()) entry.lines.push_back(rounding);
     const std::string proof = residency_proof(kernel, target_);
     if (!proof.empty()) entry.lines.push_back(proof);
     if (kernel.schedule.library) entry.lines.push_back("call: " + print(*kernel.schedule.library));
@@ -166,6 +168,19 @@ class PlanText {
     }
     for (const std::string& line : entry.lines) entry.likeness += without_numbers(line) + "\n";
     return entry;
+  }
+
+  /// Empty where the kernel makes nothing of 16 bits.
+  static std::string rounding_text(const RoundedTensors& rounded) {
+    std::string out;
+    const auto add = [&](const std::vector<std::string>& names, const char* what) {
+      if (names.empty()) return;
+      out += fmt::format("{}{} {}", out.empty() ? "rounding: " : "; ", what, join_paths(names, 4));
+    };
+    add(rounded.stored, "stored in 16 bits");
+    add(rounded.multiplied, "16 bits for a product");
+    add(rounded.kept, "float32 inside");
+    return out;
   }
 
   /// The template forms of the kernel without the names.

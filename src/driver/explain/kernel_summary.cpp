@@ -6,6 +6,9 @@
 #include <map>
 #include <set>
 
+#include "expr/widen_halves.h"
+#include "group/cut_group.h"
+#include "group/widen_halves.h"
 #include "tile/text/template_form.h"
 
 namespace weft {
@@ -106,6 +109,27 @@ std::vector<std::string> template_summary(const PlannedKernel& kernel) {
       out.push_back(std::move(form.append(" ").append(name)));
     } else {
       out[it->second].append(", ").append(name);
+    }
+  }
+  return out;
+}
+
+RoundedTensors rounded_tensors(const TensorProgram& program, const PlannedKernel& kernel,
+                               const Target& target) {
+  RoundedTensors out;
+  const std::vector<Group> alone{kernel.group};
+  for (const Group& group : kernel.members.empty() ? alone : kernel.members) {
+    GroupView view = cut_group(program, group);
+    if (!holds_halves(view.program)) continue;
+    const GroupView declared = view;
+    widen_halves(&view, target);
+    for (const TensorExpr& e : declared.program.exprs) {
+      const auto t = static_cast<size_t>(e.output);
+      if (!is_half(declared.program.tensors[t].type.dtype)) continue;
+      const std::string& name = declared.program.tensors[t].name;
+      const bool leaves = std::ranges::count(declared.group.outputs, e.output) > 0;
+      const bool is_rounded = is_half(view.program.tensors[t].type.dtype);
+      (leaves ? out.stored : is_rounded ? out.multiplied : out.kept).push_back(name);
     }
   }
   return out;

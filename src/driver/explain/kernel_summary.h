@@ -24,6 +24,17 @@ std::string scope_summary(const PlannedKernel& kernel);
 /// that have it, "[GRID_4,CTA_32-THREAD_4] x_v, y". Empty for a CPU's.
 std::vector<std::string> template_summary(const PlannedKernel& kernel);
 
+/// What a kernel does with the tensors of 16-bit floats that it makes (group/widen_halves.h): their
+/// names.
+struct RoundedTensors {
+  std::vector<std::string> stored;  ///< rounded as they reach memory
+  std::vector<std::string>
+      multiplied;                 ///< rounded inside the kernel, where a contraction reads them
+  std::vector<std::string> kept;  ///< float32 inside the kernel: the model's rounding is skipped
+};
+RoundedTensors rounded_tensors(const TensorProgram& program, const PlannedKernel& kernel,
+                               const Target& target);
+
 /// Why all blocks of a kernel with a barrier of the grid are on the device at once, or why they are
 /// not; empty for a kernel without.
 std::string residency_proof(const PlannedKernel& kernel, const Target& target);
