@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "solver/integer_program.h"
-
 namespace weft {
 
 namespace {
@@ -91,7 +89,10 @@ Result<Selection> select_by_ilp(const FusionGraph& graph, const std::vector<Patt
     out.gain_us = solution.gain;
     out.bound_us = solution.bound;
     std::vector<int> cycle = find_cycle(graph, out.patterns);
-    if (cycle.empty() || out.cuts == limits.most_cuts) return out;
+    if (cycle.empty() || out.cuts == limits.most_cuts) {
+      out.program = std::move(program);
+      return out;
+    }
     for (int& p : cycle) p = columns[static_cast<size_t>(p)];
     const int most = static_cast<int>(cycle.size()) - 1;
     program.rows.push_back({std::move(cycle), most});

@@ -5,6 +5,7 @@
 
 #include "plan/fusion_graph.h"
 #include "plan/pattern.h"
+#include "solver/integer_program.h"
 #include "support/result.h"
 
 namespace weft {
@@ -13,8 +14,9 @@ namespace weft {
 struct Selection {
   std::vector<Pattern> patterns;
   double gain_us = 0;
-  double bound_us = 0;  ///< no disjoint candidates without a cycle gain more
-  int64_t cuts = 0;     ///< cycles that were cut
+  double bound_us = 0;          ///< no disjoint candidates without a cycle gain more
+  int64_t cuts = 0;             ///< cycles that were cut
+  IntegerProgram program = {};  ///< of a column for each candidate, with the rows of the cuts
 };
 
 /// When the search is given up. Counts, so that it is deterministic.
