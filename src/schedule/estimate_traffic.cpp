@@ -1,13 +1,53 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+
 #include "schedule/schedule.h"
 #include "tile/analysis/predict_traffic.h"
 
 namespace weft {
 
+namespace {
+
+/// Bytes of a parameter; nothing where its sizes are open.
+std::optional<int64_t> bytes_of(const TileSymbol& symbol) {
+  int64_t elements = 1;
+  for (const IndexExpr& extent : symbol.shape) {
+    if (!extent.is_const()) return std::nullopt;
+    elements *= extent.constant();
+  }
+  return elements * byte_size(symbol.type);
+}
+
+/// What the members of one launch read of a tensor in all, each as a parameter or a view of its
+/// own, beyond what there is of it.
+int64_t read_again(const ScheduledKernel& kernel, const Traffic& traffic) {
+  const TileProgram& program = kernel.program;
+  std::map<TileSymbolId, TensorId> tensor_of;
+  for (size_t p = 0; p < std::min(program.parameters.size(), kernel.parameters.size()); ++p)
+    tensor_of.emplace(program.parameters[p], kernel.parameters[p]);
+  std::map<TensorId, int64_t> read;
+  std::map<TensorId, std::optional<int64_t>> size;
+  for (const auto& [symbol, bytes] : traffic.unique_read_of) {
+    const TileSymbolId of = program.symbols[static_cast<size_t>(symbol)].view_of;
+    const auto tensor = tensor_of.find(of >= 0 ? of : symbol);
+    if (tensor == tensor_of.end()) continue;
+    read[tensor->second] += bytes;
+    size.emplace(tensor->second, bytes_of(program.symbols[static_cast<size_t>(tensor->first)]));
+  }
+  int64_t again = 0;
+  for (const auto& [tensor, bytes] : read)
+    again += std::max<int64_t>(0, bytes - size.at(tensor).value_or(bytes));
+  return again;
+}
+
+}  // namespace
+
 void estimate_traffic(ScheduledKernel& kernel) {
   const auto traffic = predict_traffic(kernel.program, kernel.scopes);
   if (!traffic.ok()) return;
   Estimate& e = kernel.estimate;
-  e.bytes_read = traffic->unique_read;
+  e.bytes_read = traffic->unique_read - read_again(kernel, *traffic);
   e.bytes_written = traffic->unique_written;
   e.bytes_requested = traffic->requested_read + traffic->requested_written;
 }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "lower/lower.h"
 #include "tests/driver/emulated_graph.h"
 #include "tests/graph_texts.h"
@@ -271,6 +274,42 @@ TEST_F(GpuTraffic, OfSqueezeAndExciteReadsItsMapOnce) {
     EXPECT_EQ(got.written_to.at("y"), 49 * 80 * 4);
     EXPECT_EQ(got.written_to.at("s"), 80 * 4);
   }
+}
+
+/// Members of a launch read what another of it stores, each by a view of its own. The estimate has
+/// the tensor once. All sizes are whole sectors.
+TEST_F(GpuTraffic, OfWhatMembersOfALaunchReadAgainIsItsSizeOnce) {
+  const char* const graph = R"(
+      (a: f32[24,56], w: f32[56,40]) {
+        p = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[24,40]
+        r = reshape p : f32[8,3,40]
+        s = reduce r, axes={0,1}, combiner=sum : f32[40]
+        b = broadcast s, dims={1} : f32[24,40]
+        d = sub p, b : f32[24,40]
+        z = reshape d : f32[40,24]
+        m = reduce z, axes={1}, combiner=max : f32[40]
+        n = broadcast m, dims={0} : f32[40,24]
+        y = sub z, n : f32[40,24]
+      } -> (y))";
+  CompileOptions options;
+  options.planner = "subprogram";
+  options.compositions = "leaf,grid";
+  const EmulatedRun run = run_and_compare(graph, *find_target("a100-40gb"), 1e-4, false, options);
+  ASSERT_NE(run.compilation, nullptr);
+  ASSERT_EQ(run.launches.size(), 1U);
+  int64_t read = 0, written = 0;
+  for (const simt::BufferTraffic& b : run.launches[0].report.traffic.buffers) {
+    if (b.name == "barrier") continue;
+    read += b.loads.unique_bytes;
+    written += b.stores.unique_bytes;
+  }
+  const ScheduledKernel& kernel = run.schedule(0);
+  std::map<TileSymbolId, int> views;
+  for (const TileSymbol& symbol : kernel.program.symbols) ++views[symbol.view_of];
+  views.erase(-1);
+  EXPECT_TRUE(std::ranges::any_of(views, [](const auto& v) { return v.second > 1; }));
+  EXPECT_EQ(kernel.estimate.bytes_read, read);
+  EXPECT_EQ(kernel.estimate.bytes_written, written);
 }
 
 TEST_F(GpuTraffic, OfEveryTemplateIsPredicted) {

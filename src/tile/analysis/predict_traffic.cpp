@@ -329,6 +329,7 @@ class Predictor {
         if (own.empty()) continue;
         const int64_t bytes = distinct(own) * byte_size(program_.symbols[i].type);
         (write ? out_.unique_written : out_.unique_read) += bytes;
+        if (!write) out_.unique_read_of.emplace(static_cast<TileSymbolId>(i), bytes);
       }
     }
   }

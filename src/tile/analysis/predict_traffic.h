@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+
 #include "tile/scope_analysis.h"
 
 namespace weft {
@@ -9,6 +11,7 @@ namespace weft {
 struct Traffic {
   int64_t requested_read = 0, requested_written = 0;
   int64_t unique_read = 0, unique_written = 0;
+  std::map<TileSymbolId, int64_t> unique_read_of;  ///< of each tensor that is read
   /// False: a bound from above, where indices depend on data or there are too many points to
   /// enumerate.
   bool exact = true;
