@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "driver/plan_file.h"
 #include "driver/reproducer.h"
 #include "io/import_model.h"
+#include "plan/planners/planner_parameters.h"
 #include "support/cancelled.h"
 
 namespace weft {
@@ -26,13 +28,21 @@ Result<std::unique_ptr<Compilation>> begin(const ModelSource& source,
   c->model = source.name();
   c->options = options;
   bool unmerged = false;
+  std::optional<double> recompute;
   if (!options.plan_text.empty()) {
     auto header = parse_plan_header(options.plan_text);
     if (!header.ok()) return of_plan_file(c->options, header.take_error());
     c->options.planner = header->planner;
     unmerged = header->unmerged;
+    recompute = header->recompute;
   }
   WEFT_ASSIGN_OR_RETURN(c->planner, find_planner(c->options.planner));
+  if (c->planner->composes_arithmetic) {
+    WEFT_ASSIGN_OR_RETURN(
+        const PlannerParameters parameters,
+        parse_planner_parameters(c->options.planner_parameters, c->options.planner));
+    c->recompute = recompute.value_or(parameters.recompute);
+  }
   c->merges_products = c->planner->merges_products && !unmerged && !options.compute_as_calls;
   c->target =
       options.device ? *options.device : host_cpu_target(options.threads, options.max_vector_bytes);

@@ -42,6 +42,7 @@ std::optional<CompileOptions> other_binding(const CompileOptions& as_first,
   if (extents.empty()) return std::nullopt;
   CompileOptions options;
   options.planner = as_first.planner;
+  options.planner_parameters = as_first.planner_parameters;
   options.plan_text = as_first.plan_text;
   options.plan_source = as_first.plan_source;
   options.threads = as_first.threads;

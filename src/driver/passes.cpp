@@ -17,6 +17,7 @@
 #include "driver/lower_kernels.h"
 #include "driver/measured_rows.h"
 #include "expr/assign_layouts.h"
+#include "expr/compose_arithmetic.h"
 #include "expr/decode_weights.h"
 #include "expr/express.h"
 #include "expr/fold_scales.h"
@@ -33,6 +34,7 @@
 #include "kernel/stream_outputs.h"
 #include "kernel/tabulate.h"
 #include "plan/planners/plan_fusion.h"
+#include "plan/planners/planner_parameters.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/hoist_from_scans.h"
 #include "rewrite/inline_constant_if.h"
@@ -95,6 +97,11 @@ Result<bool> run_sink_constants(Compilation& c) {
 
 Result<bool> run_fold_movement(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { fold_movement(p); });
+  return true;
+}
+Result<bool> run_compose_arithmetic(Compilation& c) {
+  if (c.recompute <= 0) return false;
+  for_each_program(c.tensors, [&](TensorProgram& p) { compose_arithmetic(p, c.recompute); });
   return true;
 }
 Result<bool> run_split_axes(Compilation& c) {
@@ -195,6 +202,7 @@ Result<Compilation> planned_unmerged(Compilation& c) {
   apart.options.dump_dir.clear();
   apart.target = c.target;
   apart.planner = c.planner;
+  apart.recompute = c.recompute;
   apart.graph = c.graph;
   apart.unfused_arena_bytes = c.unfused_arena_bytes;
   apart.other = std::exchange(c.other, {});
@@ -219,9 +227,7 @@ Result<bool> run_given_plan(Compilation& c) {
 /// The part of the second-level cache below which it does not matter what an arena takes.
 constexpr int64_t kFreeOfCache = 16;
 
-Result<bool> run_plan(Compilation& c) {
-  c.measured = measured_on(c.options, c.target);
-  if (!c.options.plan_text.empty()) return run_given_plan(c);
+Result<bool> run_planner(Compilation& c) {
   PlanOptions options;
   options.planner = c.options.planner;
   options.compositions = c.options.compositions;
@@ -253,6 +259,16 @@ Result<bool> run_plan(Compilation& c) {
   c.other = std::move(apart.other);
   c.planned_arena_bytes = apart.planned_arena_bytes;
   return true;
+}
+
+Result<bool> run_plan(Compilation& c) {
+  c.measured = measured_on(c.options, c.target);
+  if (!c.options.plan_text.empty()) return run_given_plan(c);
+  WEFT_ASSIGN_OR_RETURN(const bool planned, run_planner(c));
+  const bool is_given =
+      c.planner->composes_arithmetic && c.recompute != PlannerParameters().recompute;
+  if (is_given) c.plan.recompute = c.recompute;
+  return planned;
 }
 
 Result<bool> run_lower(Compilation& c) {
@@ -385,6 +401,7 @@ constexpr Pass kPasses[] = {
     {"express", "tensor-program", run_express},
     {"sink-constants", "tensor-program", run_sink_constants},
     {"fold-movement", "tensor-program", run_fold_movement},
+    {"compose-arithmetic", "tensor-program", run_compose_arithmetic},
     {"split-axes", "tensor-program", run_split_axes},
     {"sink-movement", "tensor-program", run_sink_movement},
     {"integer-products", "tensor-program", run_integer_products},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,8 @@ struct FusionPlan {
   std::string planner;
   /// Products of one input stay apart, though the planner merges them.
   bool unmerged = false;
+  /// The planner's parameter of that name, where it was given: the text's expressions depend on it.
+  std::optional<double> recompute;
   std::vector<PlannedKernel> kernels;
   struct Step {
     bool opaque = false;

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <optional>
 
+#include "expr/compose_arithmetic.h"
 #include "expr/text_cursor.h"
+#include "fmt/format.h"
 #include "graph/graph_text.h"
 #include "plan/fusion_plan.h"
 #include "schedule/leaf/template_table.h"
@@ -11,11 +14,24 @@ namespace weft {
 
 namespace {
 
+Result<double> recompute_factor(TextCursor& cursor) {
+  const std::string_view text = cursor.element();
+  double factor = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), factor);
+  const bool is_number = failed == std::errc() && end == text.data() + text.size();
+  if (!is_number || !(factor >= 0 && factor <= kMostRecompute))
+    return cursor.error(fmt::format("recompute is a number from 0 to {}", kMostRecompute));
+  return factor;
+}
+
 Result<FusionPlan> plan_header(TextCursor& cursor) {
   FusionPlan plan;
   WEFT_RETURN_IF_ERROR(cursor.expect("plan"));
   WEFT_ASSIGN_OR_RETURN(plan.planner, cursor.name());
   plan.unmerged = cursor.take("unmerged");
+  if (cursor.take("recompute")) {
+    WEFT_ASSIGN_OR_RETURN(plan.recompute, recompute_factor(cursor));
+  }
   WEFT_RETURN_IF_ERROR(cursor.expect("{"));
   return plan;
 }

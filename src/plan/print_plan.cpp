@@ -1,3 +1,4 @@
+#include "fmt/format.h"
 #include "graph/graph_text.h"
 #include "plan/fusion_plan.h"
 
@@ -21,7 +22,9 @@ class PlanPrinter {
  public:
   void plan(const FusionPlan& plan, const TensorProgram& program, int depth) {
     const std::string indent(static_cast<size_t>(2 * depth), ' ');
-    out_ += "plan " + print_name(plan.planner) + (plan.unmerged ? " unmerged {\n" : " {\n");
+    out_ += "plan " + print_name(plan.planner) + (plan.unmerged ? " unmerged" : "");
+    if (plan.recompute) out_ += fmt::format(" recompute {}", *plan.recompute);
+    out_ += " {\n";
     for (const FusionPlan::Step& step : plan.order) {
       out_ += indent + "  ";
       if (step.opaque) {

@@ -61,6 +61,42 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// Every second row of an exponential, twice, and the ones between.
+constexpr const char* kWindows = R"((x: f32[9,64]) {
+  e = exp x : f32[9,64]
+  a = slice e, start={0,0}, step={2,1} : f32[5,64]
+  b = slice e, start={1,0}, step={2,1} : f32[4,64]
+  c = slice e, start={2,0}, step={2,1} : f32[4,64]
+  y = add b, c : f32[4,64]
+  z = neg a : f32[5,64]
+} -> (y, z))";
+
+std::unique_ptr<Compilation> planned(const char* graph, CompileOptions options) {
+  options.stop_after = "plan";
+  auto c = compile_graph(std::move(*parse_graph(graph)), options);
+  EXPECT_TRUE(c.ok()) << c.error().message;
+  return c.ok() ? std::move(*c) : nullptr;
+}
+
+/// A text holds what its expressions depend on, where that was asked for.
+TEST(PlanFile, SaysHowOftenExpressionsAreComputed) {
+  CompileOptions options = options_for({"", "a100-40gb"});
+  const auto as_planned = planned(kWindows, options);
+  ASSERT_NE(as_planned, nullptr);
+  EXPECT_EQ(as_planned->tensors.exprs.size(), 2U);
+  EXPECT_THAT(*print_level(*as_planned, "plan"), testing::StartsWith("plan auto {"));
+  options.planner_parameters = "recompute=1";
+  const auto once = planned(kWindows, options);
+  ASSERT_NE(once, nullptr);
+  EXPECT_EQ(once->tensors.exprs.size(), 3U);
+  options.planner_parameters.clear();
+  options.plan_text = *print_level(*once, "plan");
+  EXPECT_THAT(options.plan_text, testing::StartsWith("plan auto recompute 1 {"));
+  const auto again = planned(kWindows, options);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(*print_level(*again, "plan"), options.plan_text);
+}
+
 /// The groups of a plan for a GPU stand on a CPU; how they become kernels is chosen there.
 TEST(PlanFile, IsBuiltAnewForAnotherKindOfTarget) {
   const PlanCase gpu{"bert", "a100-40gb"}, cpu{"bert", "x86-64-v3"};

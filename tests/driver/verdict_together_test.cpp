@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "driver/compiler.h"
+#include "driver/explain/edge_verdicts.h"
 
 namespace weft {
 namespace {
@@ -44,6 +45,29 @@ TEST(VerdictTogether, SaysThatNodesAreInOneKernel) {
   ASSERT_TRUE(v.ok()) << v.error().message;
   EXPECT_EQ(v->verdict, "fused");
   EXPECT_THAT(v->reason, HasSubstr("both are in kernel k"));
+}
+
+/// Nodes of the model that the program's expressions hold together.
+TEST(VerdictTogether, SaysThatNodesAreOneExpression) {
+  auto graph = parse_graph(R"((x: f32[8,96]) {
+    e = exp x : f32[8,96]
+    s = slice e, start={0,0}, step={2,1} : f32[4,96]
+    y = neg s : f32[4,96]
+  } -> (y))");
+  ASSERT_TRUE(graph.ok()) << graph.error().message;
+  for (size_t n = 0; n < graph->nodes.size(); ++n) {
+    graph->origins.push_back({.name = "node" + std::to_string(n), .op_type = ""});
+    graph->nodes[n].origin = static_cast<int32_t>(n);
+  }
+  CompileOptions options;
+  options.device = *find_target("a100-40gb");
+  options.stop_after = "plan";
+  const auto c = compile_graph(std::move(*graph), options);
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  const auto edges = edge_verdicts(explained(**c), "node0", "node2");
+  ASSERT_EQ(edges.size(), 1U);
+  EXPECT_EQ(edges[0].verdict, "fused");
+  EXPECT_EQ(edges[0].reason, "both are one expression");
 }
 
 TEST(VerdictTogether, AsksForAllThatLiesBetween) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "expr/compose_arithmetic.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/random_graph_inl.h"
@@ -21,6 +22,10 @@ void check_passes(uint64_t seed, const RandomGraphOptions& options) {
   expect_round_trip(program);
   SCOPED_TRACE(print(program));
   fold_movement(program);
+  expect_computes(program, inputs, *expected);
+  if (testing::Test::HasFailure()) return;
+  SCOPED_TRACE(print(program));
+  compose_arithmetic(program, 2);
   expect_computes(program, inputs, *expected);
   if (testing::Test::HasFailure()) return;
   SCOPED_TRACE(print(program));

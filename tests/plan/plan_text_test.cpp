@@ -65,6 +65,11 @@ TEST(PlanText, SaysWhereItIsWrong) {
             std::string::npos);
   EXPECT_NE(error("plan auto { edge 0 -> 9 m: fused \"\" }").find("no such step"),
             std::string::npos);
+  for (const char* factor : {"nan", "-1", "inf", "1e7", "x", ""}) {
+    EXPECT_NE(error("plan auto recompute " + std::string(factor) + " { }")
+                  .find("recompute is a number from 0 to"),
+              std::string::npos);
+  }
 }
 
 TEST(PlanText, PrintsAndParsesCopies) {

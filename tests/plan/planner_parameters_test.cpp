@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "plan/planners/planners.h"
+
 namespace weft {
 namespace {
 
@@ -43,7 +45,8 @@ TEST(PlannerParameters, ThatAreNoneAreMistakes) {
   } cases[] = {
       {"width=3", "dp", "'dp' has no parameter 'width'; it has top, beam, launch-us, expressions"},
       {"beam=3", "ilp", "'ilp' has no parameter 'beam'"},
-      {"beam=3", "auto", "it has none"},
+      {"beam=3", "auto", "it has recompute"},
+      {"beam=3", "none", "it has none"},
       {"beam", "dp", "write NAME=NUMBER"},
       {"beam=3,,top=2", "dp", "write NAME=NUMBER"},
       {"beam=", "dp", "beam is a whole number from 1 to 64"},
@@ -63,6 +66,13 @@ TEST(PlannerParameters, ThatAreNoneAreMistakes) {
 
 TEST(PlannerParameters, AreListedWithTheirPlanners) {
   EXPECT_THAT(planner_parameters_help(), HasSubstr("beam (sets of patterns that are kept; dp)"));
+}
+
+TEST(PlannerParameters, ThoseOfComposingGoWithThePlannersThatCompose) {
+  for (const Planner& planner : planners()) {
+    const auto taken = parse_planner_parameters("recompute=1.5", planner.name);
+    EXPECT_EQ(taken.ok(), planner.composes_arithmetic) << planner.name;
+  }
 }
 
 }  // namespace

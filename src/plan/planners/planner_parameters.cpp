@@ -5,6 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "expr/compose_arithmetic.h"
 #include "fmt/format.h"
 
 namespace weft {
@@ -34,6 +35,9 @@ constexpr Parameter parameter(std::string_view name, std::string_view planners,
           .most = most};
 }
 
+/// Those whose Planner::composes_arithmetic is set.
+constexpr std::string_view kComposing = "greedy span dp ilp chain subprogram best auto";
+
 using P = PlannerParameters;
 constexpr Parameter kParameters[] = {
     parameter<&P::top>("top", "dp", "candidates an expression", 1, 64),
@@ -51,6 +55,9 @@ constexpr Parameter kParameters[] = {
     parameter<&P::footprint>("footprint", "span", "bytes of a pack of element-wise kernels", 0),
     parameter<&P::outputs>("outputs", "span", "of such a pack", 1),
     parameter<&P::rounds>("rounds", "span", "over the layers at most", 1, 1e6),
+    parameter<&P::recompute>("recompute", kComposing,
+                             "times that a composed expression is computed at most; 0: none is", 0,
+                             kMostRecompute),
 };
 
 bool is_of(const Parameter& parameter, std::string_view planner) {

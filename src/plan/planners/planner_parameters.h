@@ -28,6 +28,9 @@ struct PlannerParameters {
   int64_t footprint = int64_t{4} << 20;  ///< bytes of a pack of element-wise kernels (FS18 §3.2)
   int64_t outputs = 16;                  ///< of such a pack
   int64_t rounds = 8;                    ///< over the layers, until nothing merges
+  /// Times that the operations of a composed expression are done at most, of those of the
+  /// expression alone (expr/compose_arithmetic.h); 0: none is composed.
+  double recompute = 2;
 };
 
 /// The parameters of a planner that a text names, others by their defaults: `top=5,beam=8`. Error

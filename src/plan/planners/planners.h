@@ -31,6 +31,8 @@ struct Planner {
   CompositionKinds compositions_of_gpus = {.leaf = true};
   /// Products of one input become one before the program is planned (expr: merge_products).
   bool merges_products = false;
+  /// Element-wise expressions go into readers that move them (expr: compose_arithmetic).
+  bool composes_arithmetic = false;
   /// Where merged products raise the peak of the arena above that of no fusion at all, the program
   /// is planned without them, too, and the lower peak wins: what they make lives until the last of
   /// their readers.

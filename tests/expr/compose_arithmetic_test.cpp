@@ -1,0 +1,148 @@
+#include "expr/compose_arithmetic.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/expr/expr_testing.h"
+#include "tests/graph/random_graph.h"
+
+namespace weft {
+namespace {
+
+/// The program of a graph, its movement folded and its arithmetic composed.
+TensorProgram composed(const std::string& text, double recompute = 1) {
+  TensorProgram program = expressed(parsed_graph(text));
+  fold_movement(program);
+  compose_arithmetic(program, recompute);
+  return program;
+}
+
+std::string expression_of(const TensorProgram& program, const std::string& tensor) {
+  const std::string text = print(program);
+  const size_t begin = text.find("  " + tensor + ": ");
+  if (begin == std::string::npos) return "";
+  return text.substr(begin + 2, text.find('\n', begin) - begin - 2);
+}
+
+TEST(ComposeArithmetic, ReluStridedSliceAndPermutationAreOneExpression) {
+  const TensorProgram program = composed(R"((x: f32[8,6]) {
+    z = constant 0 : f32[]
+    zb = broadcast z, dims={} : f32[8,6]
+    r = max x, zb : f32[8,6]
+    s = slice r, start={0,0}, step={2,1} : f32[4,6]
+    e = exp s : f32[4,6]
+    t = transpose e, permutation={1,0} : f32[6,4]
+    y = neg t : f32[6,4]
+  } -> (y))");
+  EXPECT_EQ(expression_of(program, "y"), "y: f32[6,4] = neg(exp(max(x[d1 * 2, d0], 0.0)))");
+  EXPECT_EQ(program.exprs.size(), 1U);
+}
+
+TEST(ComposeArithmetic, WhatAGroupHoldsStays) {
+  // Read element by element: one kernel holds both, and keeps what it chooses.
+  const std::string text = R"((x: f32[8,6], b: f32[6]) {
+    e = exp x : f32[8,6]
+    t = tanh b : f32[6]
+    tb = broadcast t, dims={1} : f32[8,6]
+    y = add e, tb : f32[8,6]
+  } -> (y))";
+  EXPECT_EQ(composed(text).exprs.size(), 3U);
+}
+
+TEST(ComposeArithmetic, TheFactorBoundsWhatIsComputedAgain) {
+  // Windows of 3 by steps of 2 take every second element twice: 9 of 7.
+  const std::string text = R"((x: f32[9]) {
+    e = exp x : f32[9]
+    a = slice e, start={0}, step={2} : f32[5]
+    b = slice e, start={1}, step={2} : f32[4]
+    c = slice e, start={2}, step={2} : f32[4]
+    bc = add b, c : f32[4]
+    ya = neg a : f32[5]
+  } -> (ya, bc))";
+  EXPECT_EQ(composed(text).exprs.size(), 3U);  // 13 of 9
+  EXPECT_EQ(composed(text, 13.0 / 9).exprs.size(), 2U);
+  EXPECT_EQ(composed(text, 0).exprs.size(), 3U);
+}
+
+TEST(ComposeArithmetic, PartsOfAJoinAreComputedOnceEach) {
+  // The branches of the join's selects take four points each.
+  const TensorProgram program = composed(R"((x: f32[4], w: f32[4]) {
+    e = exp x : f32[4]
+    t = tanh w : f32[4]
+    c = concat e, t, axis=0 : f32[8]
+    y = neg c : f32[8]
+  } -> (y))");
+  EXPECT_EQ(program.exprs.size(), 1U);
+  EXPECT_EQ(expression_of(program, "y"),
+            "y: f32[8] = neg(i64(d0) < i64(4) ? exp(x[d0]) : tanh(w[d0 - 4]))");
+}
+
+TEST(ComposeArithmetic, ContractionsOutputsAndEpiloguesStay) {
+  // q goes to a product, o is an output, p ends the kernel of a sum.
+  const TensorProgram program = composed(R"((x: f32[4,6], w: f32[6,4]) {
+    q = exp x : f32[4,6]
+    qt = transpose q, permutation={1,0} : f32[6,4]
+    d = dot_general qt, w, lhs_batch={}, rhs_batch={}, lhs_contract={0}, rhs_contract={0} : f32[4,4]
+    o = tanh w : f32[6,4]
+    ot = transpose o, permutation={1,0} : f32[4,6]
+    yo = neg ot : f32[4,6]
+    s = reduce x, axes={1}, combiner=sum : f32[4]
+    p = exp s : f32[4]
+    ps = slice p, start={2}, step={1} : f32[2]
+    yp = neg ps : f32[2]
+  } -> (d, o, yo, yp))");
+  EXPECT_EQ(program.exprs.size(), 7U) << print(program);
+}
+
+TEST(ComposeArithmetic, KeepsTheOriginsOfBoth) {
+  Graph graph = parsed_graph(R"((x: f32[4,6]) {
+    e = exp x : f32[4,6]
+    t = transpose e, permutation={1,0} : f32[6,4]
+    y = neg t : f32[6,4]
+  } -> (y))");
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    graph.origins.push_back({"node" + std::to_string(i), "op"});
+    graph.nodes[i].origin = static_cast<int32_t>(i);
+  }
+  TensorProgram program = expressed(graph);
+  fold_movement(program);
+  ASSERT_TRUE(compose_arithmetic(program, 1));
+  ASSERT_EQ(program.exprs.size(), 1U);
+  EXPECT_EQ(program.exprs[0].origins, (std::vector<int32_t>{0, 2}));
+}
+
+/// Random programs before and after: every bit is the same.
+void expect_same_bits(uint64_t first, uint64_t last, const RandomGraphOptions& options) {
+  int changed = 0;
+  for (uint64_t seed = first; seed < last && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Graph graph = random_graph(seed, options);
+    TensorProgram program = expressed(graph);
+    fold_movement(program);
+    const std::vector<HostTensor> inputs = random_inputs(graph, seed + 7, options.special_values);
+    const Result<std::vector<HostTensor>> before = evaluate(program, inputs);
+    ASSERT_TRUE(before.ok()) << before.error().message;
+    SCOPED_TRACE(print(program));
+    if (!compose_arithmetic(program, seed % 3 == 0 ? 1 : 4)) continue;
+    ++changed;
+    const Status status = verify_tensor_program(program);
+    ASSERT_TRUE(status.ok()) << status.error().message << "\n" << print(program);
+    const Result<std::vector<HostTensor>> after = evaluate(program, inputs);
+    ASSERT_TRUE(after.ok()) << after.error().message << "\n" << print(program);
+    EXPECT_EQ(difference(*before, *after), "") << print(program);
+    expect_round_trip(program);
+  }
+  EXPECT_GT(changed, static_cast<int>(last - first) / 25);
+}
+
+TEST(ComposeArithmetic, KeepsEveryBitOfRandomPrograms) {
+  expect_same_bits(0, 1000, {.nodes = 30, .control_flow = false});
+}
+
+TEST(ComposeArithmetic, KeepsTheRoundingsOfHalves) {
+  expect_same_bits(
+      4000, 4300,
+      {.nodes = 20, .control_flow = false, .types = {DType::kF16, DType::kBF16, DType::kF32}});
+}
+
+}  // namespace
+}  // namespace weft
