@@ -56,6 +56,8 @@ namespace {
 constexpr int64_t kFoldBytes = int64_t{1} << 16;
 /// A constant up to this size is made in each region that reads it.
 constexpr int64_t kNarrowBytes = 64;
+/// Reads of an expression that only moves, beyond which it is none of its readers.
+constexpr int kMostBranches = 8;
 /// Recurrences of more steps stay loops even with --unroll.
 constexpr int64_t kUnrollTrips = 1024;
 /// Of tensors that a device's kernels access in vectors.
@@ -96,7 +98,9 @@ Result<bool> run_sink_constants(Compilation& c) {
 }
 
 Result<bool> run_fold_movement(Compilation& c) {
-  for_each_program(c.tensors, [](TensorProgram& p) { fold_movement(p); });
+  for_each_program(c.tensors, [&](TensorProgram& p) {
+    fold_movement(p, kMostBranches, c.planner->moves_into_contractions);
+  });
   return true;
 }
 Result<bool> run_compose_arithmetic(Compilation& c) {

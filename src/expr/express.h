@@ -18,7 +18,9 @@ Result<TensorProgram> express(const Graph& graph);
 /// expression that only moves elements (its body is a read under a map, a predicate or a concat of
 /// such), so that no such expression remains unless it is an output of the program, feeds an opaque
 /// step, or its composition was refused (a growing concat chain: bounded by `max_branches`).
-bool fold_movement(TensorProgram& program, int max_branches = 8);
+/// Without `into_contractions` these read moved intermediates from memory; constants and inputs
+/// they read through the map.
+bool fold_movement(TensorProgram& program, int max_branches = 8, bool into_contractions = true);
 
 /// Splits axes at the places where reads take them apart: an index `v floordiv 64` beside `v mod
 /// 64` means that v is two axes, and with them every read is affine again. Axes that expressions

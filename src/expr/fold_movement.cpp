@@ -48,9 +48,10 @@ void measure(const Scalar& s, BodyShape& shape) {
 
 class MovementFolder {
  public:
-  MovementFolder(TensorProgram& program, int max_branches)
+  MovementFolder(TensorProgram& program, int max_branches, bool into_contractions)
       : program_(program),
         max_branches_(max_branches),
+        into_contractions_(into_contractions),
         moved_(program.tensors.size()),
         readers_(program.tensors.size(), 0),
         feeds_contraction_(program.tensors.size(), false) {}
@@ -157,13 +158,27 @@ class MovementFolder {
   /// A contraction takes what stays one read, padded or not: its inner loop runs over addresses. A
   /// gather is repeated where it has one reader only.
   bool may_enter(const TensorExpr& e, bool moves, const Scalar& read, const Moved& m) const {
-    if (e.is_contraction) return m.shape.reads <= 1 && !m.shape.gathers;
+    if (e.is_contraction) {
+      return m.shape.reads <= 1 && !m.shape.gathers &&
+             (into_contractions_ || !reads_intermediates(m.body));
+    }
     if (!m.shape.gathers || moves) return true;
     return readers_[static_cast<size_t>(read.symbol)] == 1;
   }
 
+  bool reads_intermediates(const ScalarRef& body) const {
+    bool found = false;
+    visit(body, [&](const Scalar& s) {
+      found = found ||
+              (s.kind == Scalar::Kind::kRead &&
+               program_.tensors[static_cast<size_t>(s.symbol)].kind == Tensor::Kind::kIntermediate);
+    });
+    return found;
+  }
+
   TensorProgram& program_;
   int max_branches_;
+  bool into_contractions_;
   std::vector<Moved> moved_;
   std::vector<int> readers_;
   std::vector<bool> feeds_contraction_;
@@ -172,8 +187,8 @@ class MovementFolder {
 
 }  // namespace
 
-bool fold_movement(TensorProgram& program, int max_branches) {
-  const bool changed = MovementFolder(program, max_branches).run();
+bool fold_movement(TensorProgram& program, int max_branches, bool into_contractions) {
+  const bool changed = MovementFolder(program, max_branches, into_contractions).run();
   if (changed) remove_dead_expressions(program);
   return changed;
 }

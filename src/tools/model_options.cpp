@@ -31,6 +31,17 @@ std::string planner_help() {
   return help + "; auto is the default";
 }
 
+namespace {
+
+std::string souffle_help() {
+  std::string help = "A step of Souffle's ablation in the place of a planner: ";
+  for (size_t v = 0; v < souffle_planners().size(); ++v)
+    help += fmt::format("{}V{} ({})", v == 0 ? "" : "; ", v, souffle_planners()[v].help);
+  return help;
+}
+
+}  // namespace
+
 void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option(
          "model", o.model,
@@ -49,6 +60,11 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option(
       "--plan", o.planner,
       planner_help() + "; FILE.plan: the plan that `dump --stage plan` printed, as it stands");
+  app.add_option_function<std::string>(
+         "--souffle", [&o](const std::string& step) { o.planner = "souffle-v" + step.substr(1); },
+         souffle_help())
+      ->check(CLI::IsMember({"V0", "V1", "V2", "V3", "V4"}))
+      ->excludes("--plan");
   app.add_option("--compositions", o.compositions,
                  "What a planner may make of expressions that share a kernel, apart by commas: "
                  "leaf (one iteration space), block (stages of a block that hand each other values "

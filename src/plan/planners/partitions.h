@@ -22,6 +22,7 @@ struct PlanningTask {
 
 /// The partition of each planner.
 Result<Partition> partition_none(const PlanningTask& task);
+Result<Partition> partition_one_reduction(const PlanningTask& task);
 Result<Partition> partition_xla(const PlanningTask& task);
 Result<Partition> partition_greedy(const PlanningTask& task);
 Result<Partition> partition_span(const PlanningTask& task);

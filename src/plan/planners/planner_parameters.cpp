@@ -36,7 +36,8 @@ constexpr Parameter parameter(std::string_view name, std::string_view planners,
 }
 
 /// Those whose Planner::composes_arithmetic is set.
-constexpr std::string_view kComposing = "greedy span dp ilp chain subprogram best auto";
+constexpr std::string_view kComposing =
+    "greedy span dp ilp chain subprogram best auto souffle-v2 souffle-v3 souffle-v4";
 
 using P = PlannerParameters;
 constexpr Parameter kParameters[] = {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr CompositionKinds kLeaves = {.leaf = true},
                            kLeavesAndBlocks = {.leaf = true, .block = true},
+                           kLeavesAndGrids = {.leaf = true, .grid = true},
                            kAllKinds = {.leaf = true, .block = true, .grid = true};
 
 /// Patterns of a program in which little repeats are many, and blocks of stages are asked by
@@ -107,7 +108,48 @@ constexpr Planner kPlanners[] = {
      .packs_launches = true},
 };
 
+/// Souffle's ablation (§8.2): each step adds a transformation to the one before. One reduction a
+/// kernel is what V0 has of its baseline, TVM; several of them meet on chip in V4 alone.
+constexpr Planner kSouffle[] = {
+    {.name = "souffle-v0",
+     .help = "one reduction a kernel, with element-wise expressions around it",
+     .partition = partition_one_reduction,
+     .moves_into_contractions = false},
+    {.name = "souffle-v1",
+     .help = "and horizontal: products of one input are one, independent kernels share launches",
+     .partition = partition_one_reduction,
+     .merges_products = true,
+     .moves_into_contractions = false,
+     .packs_launches = true},
+    {.name = "souffle-v2",
+     .help =
+         "and vertical: movement goes into products, element-wise expressions into their readers",
+     .partition = partition_one_reduction,
+     .merges_products = true,
+     .composes_arithmetic = true,
+     .packs_launches = true},
+    {.name = "souffle-v3",
+     .help = "and global: kernels one after another share launches, with barriers between",
+     .partition = partition_one_reduction,
+     .compositions_of_gpus = kLeavesAndGrids,
+     .merges_products = true,
+     .composes_arithmetic = true,
+     .packs_launches = true,
+     .joins_launches = true},
+    {.name = "souffle-v4",
+     .help = "and reuse: reductions meet on chip, in the rows of a kernel or the stages of a block",
+     .partition = partition_auto,
+     .alternatives_of_gpus = kWithAndWithoutBlocks,
+     .compositions_of_gpus = kAllKinds,
+     .merges_products = true,
+     .composes_arithmetic = true,
+     .packs_launches = true,
+     .joins_launches = true},
+};
+
 }  // namespace
+
+std::span<const Planner> souffle_planners() { return kSouffle; }
 
 std::span<const Planner> planners() { return kPlanners; }
 
@@ -121,8 +163,9 @@ std::string planner_names() {
 }
 
 Result<const Planner*> find_planner(std::string_view name) {
-  for (const Planner& planner : kPlanners) {
-    if (planner.name == name) return &planner;
+  for (const std::span<const Planner> table : {planners(), souffle_planners()}) {
+    const auto found = std::ranges::find(table, name, &Planner::name);
+    if (found != table.end()) return &*found;
   }
   const std::string quoted = "planner '" + std::string(name) + "'";
   return invalid_input("unknown " + quoted + "; known: " + planner_names());

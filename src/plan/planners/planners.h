@@ -31,6 +31,8 @@ struct Planner {
   CompositionKinds compositions_of_gpus = {.leaf = true};
   /// Products of one input become one before the program is planned (expr: merge_products).
   bool merges_products = false;
+  /// Contractions read what was moved where it was before (expr: fold_movement).
+  bool moves_into_contractions = true;
   /// Element-wise expressions go into readers that move them (expr: compose_arithmetic).
   bool composes_arithmetic = false;
   /// Where merged products raise the peak of the arena above that of no fusion at all, the program
@@ -46,8 +48,11 @@ struct Planner {
 /// Those that exist.
 std::span<const Planner> planners();
 
-/// Their names, as a sentence has them: "none, xla, greedy, span, dp, ilp, chain, subprogram, best
-/// or auto".
+/// Souffle's ablation V0 to V4 (§8.2), which find_planner knows, too: they are for comparing.
+std::span<const Planner> souffle_planners();
+
+/// The names of planners(), as a sentence has them: "none, xla, greedy, span, dp, ilp, chain,
+/// subprogram, best or auto".
 std::string planner_names();
 
 /// kInvalidInput for any other name.

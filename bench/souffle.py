@@ -1,0 +1,110 @@
+"""Souffle's ablation V0 to V4 on the paper's six models, beside the paper's table 4 and 5.
+
+    bench/souffle.py [MODEL...] [--weft PATH] [--target T] [--jobs N] [--out FILE]
+    bench/souffle.py --measure [--runs N] [--threads N] [MODEL...]        on this machine's CPU
+
+Without --measure the steps are planned for a GPU: kernels (those of loop bodies once), launches, MB
+and the time that is predicted. With it they run on the CPU, the steps of a model in turns, and the
+least time of each is told. The paper's times are of an A100 in 16 bits, ours of float32: compare
+the steps of a row with each other.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STEPS = ["V0", "V1", "V2", "V3", "V4"]
+# Model: its files here; ms of V0 to V4 (table 4), kernels and MB of V4 (table 5).
+PAPER = {
+    "BERT": (["bert-base-s384"], [3.1, 2.12, 1.53, 1.41, 1.22], 24, 226.8),
+    "ResNeXt": (["resnext101-64x4d"], [29.0, 5.90, 4.43, 4.43, 4.43], 105, 470.2),
+    "LSTM": (["lstm-souffle", "lstm-op"], [6.78, 1.60, 1.21, 0.8, 0.8], 1, 10.6),
+    "EfficientNet": (["efficientnet-b0"], [4.2, 0.91, 0.72, 0.63, 0.63], 66, 86.6),
+    "Swin": (["swin-b"], [5.81, 4.88, 2.09, 1.78, 1.55], 53, 282.9),
+    "MMoE": (["mmoe"], [0.05, 0.019, 0.016, 0.014, 0.014], 1, 0.058),
+}
+
+
+def model_of(name):
+    return ROOT / "build/models" / f"{name}.onnx"
+
+
+def run(options, command):
+    done = subprocess.run([options.weft, *command], capture_output=True, text=True, timeout=options.seconds)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: {done.stderr.strip()[-300:]}")
+    return json.loads(done.stdout)
+
+
+def planned(options, name, step):
+    return run(options, ["explain", model_of(name), "--target", options.target, "--souffle", step, "--json", "--no-cache"])
+
+
+def cell(row):
+    kernels = sum(row[k] for k in ("memory_kernels", "compute_kernels", "library_calls", "opaque_steps"))
+    megabytes = (row["bytes_read"] + row["bytes_written"]) / 1e6
+    return f"{kernels}; {row['launches']}, {megabytes:.1f} MB, {row['predicted_us'] / 1e3:.3f} ms"
+
+
+def measured(options, name):
+    """The least milliseconds of each step, runs of the steps in turns."""
+    inputs = ROOT / "build/models" / f"{name}.npz"
+    least = {}
+    for _ in range(options.runs):
+        for step in STEPS:
+            command = ["bench", model_of(name), "--souffle", step, "--json", "--threads", str(options.threads)]
+            row = run(options, [*command, "--inputs", inputs] if inputs.exists() else command)
+            least[step] = min(least.get(step, row["min_ms"]), row["min_ms"])
+    return [f"{least[step]:.4g} ms" for step in STEPS]
+
+
+def paper_row(paper):
+    _, times, kernels, megabytes = paper
+    cells = [f"{ms} ms" for ms in times]
+    cells[-1] = f"{kernels}, {megabytes} MB, {cells[-1]}"
+    return cells
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", help="of the paper: " + ", ".join(PAPER))
+    parser.add_argument("--weft", default=str(ROOT / "build/release/weft"))
+    parser.add_argument("--target", default="a100-40gb")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", help="file for the table; default: stdout")
+    options = parser.parse_args()
+    unknown = [m for m in options.models if m not in PAPER]
+    if unknown:
+        parser.error(f"no model of the paper: {', '.join(unknown)}")
+    wanted = {m: PAPER[m] for m in options.models or PAPER}
+    missing = [n for names, *_ in wanted.values() for n in names if not model_of(n).exists()]
+    if missing:
+        parser.error(f"not in build/models (models/materialize.py makes them): {', '.join(missing)}")
+    jobs = [(n, s) for names, *_ in wanted.values() for n in names for s in STEPS]
+    if not options.measure:
+        with ThreadPoolExecutor(options.jobs) as pool:
+            rows = dict(zip(jobs, pool.map(lambda job: cell(planned(options, *job)), jobs)))
+    where = f"a CPU, {options.threads} threads, measured" if options.measure else f"{options.target}, predicted"
+    lines = [f"## {where}", "", "| model | " + " | ".join(STEPS) + " |", "|---" * (len(STEPS) + 1) + "|"]
+    for name, paper in wanted.items():
+        lines.append("| " + " | ".join([f"{name}, the paper", *paper_row(paper)]) + " |")
+        for own in paper[0]:
+            cells = measured(options, own) if options.measure else [rows[own, s] for s in STEPS]
+            lines.append("| " + " | ".join([own, *cells]) + " |")
+    text = "\n".join(lines) + "\n"
+    if options.out:
+        Path(options.out).write_text(text)
+    else:
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
