@@ -29,6 +29,15 @@ PAPER = {
 }
 
 
+HEADING = """# Souffle's ablation
+
+By `bench/souffle.py`: kernels (those of loop bodies once); launches, MB, predicted time of each step of `--souffle`,
+which docs/plans.md tells. The paper's times are measured on an A100 in 16 bits, its kernels and MB stand with V4.
+Nothing here was timed on a device. Compare the steps of a row with each other.
+
+"""
+
+
 def model_of(name):
     return ROOT / "build/models" / f"{name}.onnx"
 
@@ -101,7 +110,7 @@ def main():
             lines.append("| " + " | ".join([own, *cells]) + " |")
     text = "\n".join(lines) + "\n"
     if options.out:
-        Path(options.out).write_text(text)
+        Path(options.out).write_text(HEADING + text)
     else:
         print(text, end="")
 

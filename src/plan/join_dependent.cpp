@@ -15,13 +15,18 @@ namespace {
 
 constexpr size_t kReach = 96;  ///< steps of the order that a kernel may run earlier
 constexpr size_t kMostMembers = 64;
+/// Warps of a block up to which it may use 128 registers and more on an SM that holds four.
+constexpr int64_t kNarrow = 4;
 /// Of the second level: what one launch may make, all of which lives as long as it runs.
 constexpr int64_t kShareOfCache = 4;
 
 /// Kernels in one launch, in the order in which they joined it.
 struct Subprogram {
-  std::vector<size_t> steps;  ///< positions in the order
-  std::vector<JoinMember> members;
+  std::vector<size_t> steps;    ///< positions in the order
+  std::vector<int64_t> levels;  ///< of barriers before each
+  /// Rows that warps do not share are on few of them, so that an SM holds more blocks of what has
+  /// more registers.
+  bool narrow = false;
   JoinEstimate estimate;
   int64_t made_bytes = 0;
 };
@@ -29,7 +34,8 @@ struct Subprogram {
 class Joining {
  public:
   Joining(const TensorProgram& program, const Target& target, Joins joins, FusionPlan* plan)
-      : target_(target),
+      : program_(program),
+        target_(target),
         fewest_(joins == Joins::kFewest),
         plan_(*plan),
         order_(program, *plan),
@@ -45,16 +51,56 @@ class Joining {
     return plan_.kernels[static_cast<size_t>(plan_.order[step].index)];
   }
 
-  /// What is known of a kernel once it was asked for; nothing where it cannot join.
-  const std::optional<JoinMember>& facts(size_t step) {
+  /// A kernel on its way into launches.
+  struct Facts {
+    bool asked = false, asked_narrow = false;
+    std::optional<JoinMember> member, narrow;  ///< as it joins them; the same on few warps
+    std::optional<ScheduledKernel> other,
+        fewer;  ///< what these refer to, where it is not the plan's
+  };
+
+  /// What is known of a kernel once it was asked for; no member where it cannot join.
+  Facts& facts(size_t step) {
     Facts& of = facts_[static_cast<size_t>(plan_.order[step].index)];
-    if (of.asked) return of.member;
+    if (of.asked) return of;
     of.asked = true;
     const PlannedKernel& kernel = planned(step);
-    if (kernel.is_call || !kernel.members.empty() || !can_join(kernel.schedule)) return of.member;
-    of.member = join_member(kernel.schedule, target_);
-    of.member->computes = kernel.is_compute;
-    return of.member;
+    const ScheduledKernel& best = kernel.schedule;
+    if (kernel.is_call || !kernel.members.empty() || best.library || !best.orders.empty())
+      return of;
+    if (!can_join(best)) {
+      auto other = joinable(program_, kernel.group, kernel.name, target_, best);
+      if (!other.ok() || !can_join(*other)) return of;
+      of.other = std::move(*other);
+    }
+    of.member = member_of(kernel, of.other ? *of.other : best);
+    return of;
+  }
+  const JoinMember& narrow_member(size_t step) {
+    Facts& of = facts(step);
+    if (!of.asked_narrow) {
+      of.asked_narrow = true;
+      const PlannedKernel& kernel = planned(step);
+      of.fewer = on_fewer_warps(program_, kernel.group, target_, *of.member->kernel, kNarrow);
+      if (of.fewer) of.narrow = member_of(kernel, *of.fewer);
+    }
+    return of.narrow ? *of.narrow : *of.member;
+  }
+  JoinMember member_of(const PlannedKernel& kernel, const ScheduledKernel& schedule) const {
+    JoinMember member = join_member(schedule, target_);
+    member.computes = kernel.is_compute;
+    member.apart_us = kernel.schedule.estimate.microseconds;
+    return member;
+  }
+
+  std::vector<JoinMember> members_of(const Subprogram& sub, bool narrow) {
+    std::vector<JoinMember> members;
+    for (size_t m = 0; m < sub.steps.size(); ++m) {
+      const size_t step = sub.steps[m];
+      members.push_back(narrow ? narrow_member(step) : *facts(step).member);
+      members.back().level = sub.levels[m];
+    }
+    return members;
   }
 
   /// Barriers before a kernel that joins; nothing where it reads what is not made by then.
@@ -68,7 +114,7 @@ class Joining {
       const auto maker = std::ranges::find(sub.steps, static_cast<size_t>(made));
       if (maker == sub.steps.end()) return std::nullopt;
       const auto m = static_cast<size_t>(maker - sub.steps.begin());
-      level = std::max(level, sub.members[m].level + 1);
+      level = std::max(level, sub.levels[m] + 1);
     }
     return level;
   }
@@ -77,17 +123,17 @@ class Joining {
   /// each product's tiles are on the device at once.
   Result<PlannedKernel> kernel_at(size_t s) {
     Subprogram sub;
-    if (!facts(s)) return std::move(planned(s));
+    if (!facts(s).member) return std::move(planned(s));
     sub.steps.push_back(s);
-    sub.members.push_back(*facts(s));
+    sub.levels.push_back(0);
     sub.made_bytes = planned(s).schedule.estimate.bytes_written;
     for (size_t j = s + 1; j < plan_.order.size() && j <= s + kReach; ++j) {
-      if (sub.members.size() == kMostMembers) break;
-      if (gone_[j] || plan_.order[j].opaque || !facts(j)) continue;
+      if (sub.steps.size() == kMostMembers) break;
+      if (gone_[j] || plan_.order[j].opaque || !facts(j).member) continue;
       const auto at = level(j, s, sub);
       if (at) try_join(j, *at, &sub);
     }
-    while (sub.members.size() > 1 && is_worth_it(sub)) {
+    while (sub.steps.size() > 1 && is_worth_it(sub)) {
       auto joined = together(sub);
       if (joined.ok()) {
         for (const size_t j : sub.steps) {
@@ -98,8 +144,8 @@ class Joining {
       }
       if (joined.error().code != ErrorCode::kUnsupported) return joined;
       sub.steps.pop_back();
-      sub.members.pop_back();
-      auto estimate = estimate_join(sub.members, target_);
+      sub.levels.pop_back();
+      auto estimate = estimate_join(members_of(sub, sub.narrow), target_);
       if (!estimate.ok()) break;
       sub.estimate = *estimate;
     }
@@ -116,31 +162,41 @@ class Joining {
   void try_join(size_t step, int64_t level, Subprogram* sub) {
     const int64_t bytes = sub->made_bytes + planned(step).schedule.estimate.bytes_written;
     if (bytes * kShareOfCache > target_.l2_bytes) return;
-    JoinMember member = *facts(step);
-    member.level = level;
-    sub->members.push_back(member);
-    const auto estimate = estimate_join(sub->members, target_);
-    const bool fits = estimate.ok() &&
-                      estimate->saved_us > (fewest_ ? 0 : sub->estimate.saved_us) &&
-                      std::ranges::all_of(sub->members, [&](const JoinMember& m) {
-                        return !m.computes || m.items <= estimate->blocks;
-                      });
-    if (!fits) return sub->members.pop_back();
     sub->steps.push_back(step);
-    sub->estimate = *estimate;
-    sub->made_bytes = bytes;
+    sub->levels.push_back(level);
+    for (const bool narrow : {sub->narrow, !sub->narrow}) {
+      const auto estimate = estimate_if_fits(members_of(*sub, narrow), sub->estimate.saved_us);
+      if (!estimate) continue;
+      sub->narrow = narrow;
+      sub->estimate = *estimate;
+      sub->made_bytes = bytes;
+      return;
+    }
+    sub->steps.pop_back();
+    sub->levels.pop_back();
+  }
+
+  /// Nothing where they save too little, or a product's tiles are not on the device at once.
+  std::optional<JoinEstimate> estimate_if_fits(const std::vector<JoinMember>& members,
+                                               double saved_us) const {
+    const auto estimate = estimate_join(members, target_);
+    if (!estimate.ok() || estimate->saved_us <= (fewest_ ? 0 : saved_us)) return std::nullopt;
+    const bool at_once = std::ranges::all_of(
+        members, [&](const JoinMember& m) { return !m.computes || m.items <= estimate->blocks; });
+    return at_once ? std::optional(*estimate) : std::nullopt;
   }
 
   Result<PlannedKernel> together(const Subprogram& sub) {
-    std::vector<size_t> by_level(sub.members.size());
+    const std::vector<JoinMember> joined = members_of(sub, sub.narrow);
+    std::vector<size_t> by_level(joined.size());
     std::iota(by_level.begin(), by_level.end(), 0);
-    std::ranges::sort(by_level, {}, [&](size_t m) { return std::pair(sub.members[m].level, m); });
+    std::ranges::sort(by_level, {}, [&](size_t m) { return std::pair(joined[m].level, m); });
     std::vector<int32_t> numbers;
     std::vector<JoinMember> members;
     std::vector<std::vector<TensorId>> outputs;
     for (const size_t m : by_level) {
       numbers.push_back(plan_.order[sub.steps[m]].index);
-      members.push_back(sub.members[m]);
+      members.push_back(joined[m]);
       outputs.push_back(planned(sub.steps[m]).group.outputs);
     }
     PlannedKernel out = united(plan_.kernels, numbers);
@@ -153,11 +209,7 @@ class Joining {
     return out;
   }
 
-  struct Facts {
-    bool asked = false;
-    std::optional<JoinMember> member;
-  };
-
+  const TensorProgram& program_;
   const Target& target_;
   const bool fewest_;
   FusionPlan& plan_;

@@ -1,8 +1,11 @@
 #include "plan/schedule_members.h"
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
 #include "schedule/gpu/join_kernels.h"
+#include "schedule/gpu/narrow_rows.h"
 #include "schedule/gpu/pack_kernels.h"
 
 namespace weft {
@@ -14,17 +17,58 @@ Target without_waiting(Target target) {
   return target;
 }
 
+namespace {
+
+/// What `best` takes, and what the other layout's template says that it takes longer.
+void price_beside(const ScheduledKernel& best, ScheduledKernel& kernel) {
+  kernel.estimate.microseconds =
+      best.estimate.microseconds + std::max(0.0, kernel.layout_us - best.layout_us);
+  if (kernel.predicted_us) kernel.predicted_us = kernel.estimate.microseconds;
+}
+
+Result<ScheduledKernel> not_waiting(const TensorProgram& program, const Group& group,
+                                    const std::string& name, const Target& target,
+                                    const ScheduledKernel& best) {
+  auto without = schedule_leaf(program, group, without_waiting(target), name);
+  if (!without.ok() && without.error().code == ErrorCode::kUnsupported) return best;
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, std::move(without));
+  price_beside(best, kernel);
+  return kernel;
+}
+
+}  // namespace
+
 Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
                                  const std::string& name, const Target& target,
                                  const ScheduledKernel& best) {
   if (can_pack(best)) return best;
-  auto without = schedule_leaf(program, group, without_waiting(target), name);
-  if (!without.ok() && without.error().code == ErrorCode::kUnsupported) return best;
-  WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, std::move(without));
-  kernel.estimate.microseconds =
-      best.estimate.microseconds + std::max(0.0, kernel.layout_us - best.layout_us);
-  if (kernel.predicted_us) kernel.predicted_us = kernel.estimate.microseconds;
-  return kernel;
+  return not_waiting(program, group, name, target, best);
+}
+
+Result<ScheduledKernel> joinable(const TensorProgram& program, const Group& group,
+                                 const std::string& name, const Target& target,
+                                 const ScheduledKernel& best) {
+  if (can_join(best)) return best;
+  return not_waiting(program, group, name, target, best);
+}
+
+std::optional<ScheduledKernel> on_fewer_warps(const TensorProgram& program, const Group& group,
+                                              const Target& target, const ScheduledKernel& kernel,
+                                              int64_t warps) {
+  const auto* rows = std::get_if<RowsChoice>(&kernel.composition.choice);
+  if (kernel.composition.kind != Composition::Kind::kLeaf || rows == nullptr) return std::nullopt;
+  const std::optional<RowsChoice> narrow = narrow_rows(*rows, warps);
+  if (!narrow) return std::nullopt;
+  Composition composition = kernel.composition;
+  composition.choice = *narrow;
+  auto built = build_composition(program, group, composition, target, kernel.program.name);
+  if (!built.ok() || !can_join(*built)) return std::nullopt;
+  const double layout_us = built->layout_us;
+  ScheduledKernel out = std::move(*built);
+  out.estimate = kernel.estimate;
+  out.layout_us = layout_us;
+  price_beside(kernel, out);
+  return out;
 }
 
 PlannedKernel united(const std::vector<PlannedKernel>& kernels,
@@ -120,9 +164,8 @@ Result<ScheduledKernel> schedule_members(const TensorProgram& program, const Pla
   for (const Group& member : kernel.members) {
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel schedule,
                           schedule_group(program, member, target, kernel.name));
-    if (!in_turns) {
-      WEFT_ASSIGN_OR_RETURN(schedule, packable(program, member, kernel.name, target, schedule));
-    }
+    const auto shares = in_turns ? joinable : packable;
+    WEFT_ASSIGN_OR_RETURN(schedule, shares(program, member, kernel.name, target, schedule));
     schedules.push_back(std::move(schedule));
   }
   if (in_turns) return one_after_another(kernel, schedules, target);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,18 @@ Target without_waiting(Target target);
 Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
                                  const std::string& name, const Target& target,
                                  const ScheduledKernel& best);
+
+/// The group's kernel for a launch with others behind barriers: one whose blocks wait for each
+/// other inside gives that up, as in `packable`.
+Result<ScheduledKernel> joinable(const TensorProgram& program, const Group& group,
+                                 const std::string& name, const Target& target,
+                                 const ScheduledKernel& best);
+
+/// The kernel on blocks of at most so many warps, for what its template says that it costs; nothing
+/// where it has no more, or cannot (schedule/gpu/narrow_rows.h).
+std::optional<ScheduledKernel> on_fewer_warps(const TensorProgram& program, const Group& group,
+                                              const Target& target, const ScheduledKernel& kernel,
+                                              int64_t warps);
 
 /// The union of kernels that share a launch, not scheduled yet.
 PlannedKernel united(const std::vector<PlannedKernel>& kernels,

@@ -60,6 +60,17 @@ TEST_F(GpuGrids, ProductsAndRowsOneAfterAnother) {
   }
 }
 
+/// Rows of eight warps a block would leave an SM room for fewer blocks than the product has tiles:
+/// they are on four.
+TEST_F(GpuGrids, RowsOnFewerWarpsBesideAProduct) {
+  expect_joined(R"(
+    (x: f32[64,49,32], w: f32[64,49,32]) {
+      y = tanh x : f32[64,49,32]
+      q = dot_general y, w, lhs_batch={0}, rhs_batch={0}, lhs_contract={2}, rhs_contract={2} : f32[64,49,49]
+    } -> (q))",
+                1, 2, 1);
+}
+
 /// Towers side by side share the barriers between their layers.
 TEST_F(GpuGrids, TowersShareBarriers) {
   expect_joined(R"(

@@ -96,6 +96,7 @@ JoinMember join_member(const ScheduledKernel& kernel, const Target& target) {
   out.kernel = &kernel;
   out.own = residency(kernel.program, kernel.scopes, target);
   out.items = most_items(kernel);
+  out.apart_us = kernel.estimate.microseconds;
   return out;
 }
 
@@ -130,7 +131,7 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
     longest[level] = std::max(longest[level], work);
     shared[level] += work * part_of_device(member, out.blocks, alone, target);
     const double microseconds = member.kernel->estimate.microseconds;
-    apart += microseconds;
+    apart += member.apart_us;
     start = std::max(start, microseconds - alone);
   }
   out.microseconds = start + static_cast<double>(out.phases - 1) * target.barrier_us;

@@ -20,6 +20,7 @@ struct JoinMember {
   int64_t items = 0;      ///< that its blocks go through, in its largest phase
   int64_t level = 0;      ///< of barriers before it
   bool computes = false;  ///< a product or convolution of the model
+  double apart_us = 0;    ///< of its kernel in a launch of its own, where it may be another
 };
 /// Requires: can_join.
 JoinMember join_member(const ScheduledKernel& kernel, const Target& target);

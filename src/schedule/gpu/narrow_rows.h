@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "choice/choice.h"
+
+namespace weft {
+
+/// Rows on blocks of at most `warps` warps: fewer rows a block, each as it was. Of kernels in one
+/// launch the widest decides how many registers all of them may use. Nothing where they have no
+/// more warps, where warps share a row, or where blocks share what they load.
+std::optional<RowsChoice> narrow_rows(const RowsChoice& choice, int64_t warps);
+
+}  // namespace weft

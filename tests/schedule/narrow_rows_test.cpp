@@ -1,0 +1,50 @@
+// Rows on blocks of fewer warps.
+
+#include "schedule/gpu/narrow_rows.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+using Digits = std::vector<Place::Digit>;
+
+/// Rows along axis 1, eight of them beside each other.
+RowsChoice rows_beside_each_other() {
+  RowsChoice choice;
+  choice.vec_axis = 1;
+  choice.free = {0};
+  choice.row = {1};
+  choice.warps = 8;
+  choice.digits[0] = {{PlaceLevel::kWarp, 8}};
+  choice.digits[1] = {{PlaceLevel::kReg, 2}, {PlaceLevel::kLane, 32}, {PlaceLevel::kVec, 4}};
+  return choice;
+}
+
+TEST(NarrowRows, HaveFewerRowsABlock) {
+  const RowsChoice wide = rows_beside_each_other();
+  const auto four = narrow_rows(wide, 4);
+  ASSERT_TRUE(four.has_value());
+  EXPECT_EQ(four->warps, 4);
+  EXPECT_EQ(four->digits.at(0), (Digits{{PlaceLevel::kWarp, 4}}));
+  EXPECT_EQ(four->digits.at(1), wide.digits.at(1));
+  const auto one = narrow_rows(wide, 1);
+  ASSERT_TRUE(one.has_value());
+  EXPECT_TRUE(one->digits.at(0).empty());
+}
+
+TEST(NarrowRows, StayWhereWarpsShareThemOrBlocksWhatTheyLoad) {
+  EXPECT_FALSE(narrow_rows(rows_beside_each_other(), 8).has_value());
+  RowsChoice shared = rows_beside_each_other();
+  std::swap(shared.digits[0], shared.digits[1]);
+  EXPECT_FALSE(narrow_rows(shared, 4).has_value());
+  RowsChoice keeps = rows_beside_each_other();
+  keeps.keeps = true;
+  EXPECT_FALSE(narrow_rows(keeps, 4).has_value());
+  RowsChoice parts = rows_beside_each_other();
+  parts.parts = 2;
+  EXPECT_FALSE(narrow_rows(parts, 4).has_value());
+}
+
+}  // namespace
+}  // namespace weft
