@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -14,9 +15,10 @@ namespace weft {
 namespace {
 
 constexpr size_t kReach = 96;  ///< steps of the order that a kernel may run earlier
-constexpr size_t kMostMembers = 64;
-/// Warps of a block up to which it may use 128 registers and more on an SM that holds four.
-constexpr int64_t kNarrow = 4;
+constexpr size_t kMostMembers = 96;
+/// Warps of blocks that kernels are put on where those that they have leave others no room: any
+/// number, then so few that an SM holds several blocks of many registers.
+constexpr std::array<int64_t, 3> kMostWarps = {32, 8, 4};
 /// Of the second level: what one launch may make, all of which lives as long as it runs.
 constexpr int64_t kShareOfCache = 4;
 
@@ -24,9 +26,7 @@ constexpr int64_t kShareOfCache = 4;
 struct Subprogram {
   std::vector<size_t> steps;    ///< positions in the order
   std::vector<int64_t> levels;  ///< of barriers before each
-  /// Rows that warps do not share are on few of them, so that an SM holds more blocks of what has
-  /// more registers.
-  bool narrow = false;
+  size_t width = 0;  ///< of kMostWarps: rows have no more, so that an SM holds more blocks
   JoinEstimate estimate;
   int64_t made_bytes = 0;
 };
@@ -53,10 +53,15 @@ class Joining {
 
   /// A kernel on its way into launches.
   struct Facts {
-    bool asked = false, asked_narrow = false;
-    std::optional<JoinMember> member, narrow;  ///< as it joins them; the same on few warps
-    std::optional<ScheduledKernel> other,
-        fewer;  ///< what these refer to, where it is not the plan's
+    bool asked = false;
+    std::optional<JoinMember> member;      ///< as it joins them
+    std::optional<ScheduledKernel> other;  ///< what that refers to, where it is not the plan's
+    struct Narrow {
+      bool asked = false;
+      std::optional<ScheduledKernel> kernel;
+      std::optional<JoinMember> member;
+    };
+    std::array<Narrow, kMostWarps.size()> narrow;  ///< by width; empty: as the member is
   };
 
   /// What is known of a kernel once it was asked for; no member where it cannot join.
@@ -76,15 +81,17 @@ class Joining {
     of.member = member_of(kernel, of.other ? *of.other : best);
     return of;
   }
-  const JoinMember& narrow_member(size_t step) {
+  const JoinMember& member_at(size_t step, size_t width) {
     Facts& of = facts(step);
-    if (!of.asked_narrow) {
-      of.asked_narrow = true;
+    Facts::Narrow& narrow = of.narrow[width];
+    if (!narrow.asked && width > 0) {
+      narrow.asked = true;
       const PlannedKernel& kernel = planned(step);
-      of.fewer = on_fewer_warps(program_, kernel.group, target_, *of.member->kernel, kNarrow);
-      if (of.fewer) of.narrow = member_of(kernel, *of.fewer);
+      narrow.kernel =
+          on_fewer_warps(program_, kernel.group, target_, *of.member->kernel, kMostWarps[width]);
+      if (narrow.kernel) narrow.member = member_of(kernel, *narrow.kernel);
     }
-    return of.narrow ? *of.narrow : *of.member;
+    return narrow.member ? *narrow.member : *of.member;
   }
   JoinMember member_of(const PlannedKernel& kernel, const ScheduledKernel& schedule) const {
     JoinMember member = join_member(schedule, target_);
@@ -93,11 +100,10 @@ class Joining {
     return member;
   }
 
-  std::vector<JoinMember> members_of(const Subprogram& sub, bool narrow) {
+  std::vector<JoinMember> members_of(const Subprogram& sub, size_t width) {
     std::vector<JoinMember> members;
     for (size_t m = 0; m < sub.steps.size(); ++m) {
-      const size_t step = sub.steps[m];
-      members.push_back(narrow ? narrow_member(step) : *facts(step).member);
+      members.push_back(member_at(sub.steps[m], width));
       members.back().level = sub.levels[m];
     }
     return members;
@@ -145,7 +151,7 @@ class Joining {
       if (joined.error().code != ErrorCode::kUnsupported) return joined;
       sub.steps.pop_back();
       sub.levels.pop_back();
-      auto estimate = estimate_join(members_of(sub, sub.narrow), target_);
+      auto estimate = estimate_join(members_of(sub, sub.width), target_);
       if (!estimate.ok()) break;
       sub.estimate = *estimate;
     }
@@ -164,10 +170,12 @@ class Joining {
     if (bytes * kShareOfCache > target_.l2_bytes) return;
     sub->steps.push_back(step);
     sub->levels.push_back(level);
-    for (const bool narrow : {sub->narrow, !sub->narrow}) {
-      const auto estimate = estimate_if_fits(members_of(*sub, narrow), sub->estimate.saved_us);
+    // As they are, then narrower, then wider again.
+    for (size_t turn = 0; turn < kMostWarps.size(); ++turn) {
+      const size_t width = (sub->width + turn) % kMostWarps.size();
+      const auto estimate = estimate_if_fits(members_of(*sub, width), sub->estimate.saved_us);
       if (!estimate) continue;
-      sub->narrow = narrow;
+      sub->width = width;
       sub->estimate = *estimate;
       sub->made_bytes = bytes;
       return;
@@ -187,7 +195,7 @@ class Joining {
   }
 
   Result<PlannedKernel> together(const Subprogram& sub) {
-    const std::vector<JoinMember> joined = members_of(sub, sub.narrow);
+    const std::vector<JoinMember> joined = members_of(sub, sub.width);
     std::vector<size_t> by_level(joined.size());
     std::iota(by_level.begin(), by_level.end(), 0);
     std::ranges::sort(by_level, {}, [&](size_t m) { return std::pair(joined[m].level, m); });

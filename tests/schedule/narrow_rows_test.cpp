@@ -33,11 +33,30 @@ TEST(NarrowRows, HaveFewerRowsABlock) {
   EXPECT_TRUE(one->digits.at(0).empty());
 }
 
-TEST(NarrowRows, StayWhereWarpsShareThemOrBlocksWhatTheyLoad) {
-  EXPECT_FALSE(narrow_rows(rows_beside_each_other(), 8).has_value());
+TEST(NarrowRows, ThatWarpsShareHaveMoreElementsForAThread) {
   RowsChoice shared = rows_beside_each_other();
-  std::swap(shared.digits[0], shared.digits[1]);
-  EXPECT_FALSE(narrow_rows(shared, 4).has_value());
+  shared.digits[0].clear();
+  shared.digits[1] = {{PlaceLevel::kReg, 2},
+                      {PlaceLevel::kWarp, 8},
+                      {PlaceLevel::kLane, 32},
+                      {PlaceLevel::kVec, 4}};
+  const auto two = narrow_rows(shared, 2);
+  ASSERT_TRUE(two.has_value());
+  EXPECT_EQ(two->digits.at(1), (Digits{{PlaceLevel::kReg, 8},
+                                       {PlaceLevel::kWarp, 2},
+                                       {PlaceLevel::kLane, 32},
+                                       {PlaceLevel::kVec, 4}}));
+  // 16 registers of vectors of 4 are what a thread may hold; a row that is swept holds none.
+  shared.digits[1][0].extent = 8;
+  EXPECT_FALSE(narrow_rows(shared, 2).has_value());
+  shared.resident = false;
+  const auto swept = narrow_rows(shared, 2);
+  ASSERT_TRUE(swept.has_value());
+  EXPECT_EQ(swept->digits.at(1)[0].extent, 8);
+}
+
+TEST(NarrowRows, StayWhereBlocksShareWhatTheyLoad) {
+  EXPECT_FALSE(narrow_rows(rows_beside_each_other(), 8).has_value());
   RowsChoice keeps = rows_beside_each_other();
   keeps.keeps = true;
   EXPECT_FALSE(narrow_rows(keeps, 4).has_value());

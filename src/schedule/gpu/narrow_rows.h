@@ -7,9 +7,10 @@
 
 namespace weft {
 
-/// Rows on blocks of at most `warps` warps: fewer rows a block, each as it was. Of kernels in one
-/// launch the widest decides how many registers all of them may use. Nothing where they have no
-/// more warps, where warps share a row, or where blocks share what they load.
+/// Rows on blocks of at most `warps` warps: fewer rows a block, and of a row that warps share more
+/// elements for a thread. Of kernels in one launch the widest decides how many registers all of
+/// them may use. Nothing where they have no more warps, where a thread would hold too much, or
+/// where blocks share what they load.
 std::optional<RowsChoice> narrow_rows(const RowsChoice& choice, int64_t warps);
 
 }  // namespace weft
