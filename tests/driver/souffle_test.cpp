@@ -145,7 +145,10 @@ TEST_F(Souffle, SqueezesAreOneLaunchWithABarrierADependence) {
     const std::string plan = *print_level(*global, "plan");
     ASSERT_EQ(global->plan.kernels.size(), 1U) << plan;
     const ScheduledKernel& kernel = global->plan.kernels[0].schedule;
-    EXPECT_EQ(std::ranges::count(kernel.scopes.barriers, Scope::kGrid, &BarrierPoint::scope), 3)
+    // The second product may be shared by blocks, whose parts are a dependence more.
+    const bool parts = kernel.schedule_template.find("over blocks") != std::string::npos;
+    EXPECT_EQ(std::ranges::count(kernel.scopes.barriers, Scope::kGrid, &BarrierPoint::scope),
+              parts ? 4 : 3)
         << plan;
     EXPECT_LE(totals_of(*reusing).predicted_us, totals_of(*global).predicted_us);
   }
