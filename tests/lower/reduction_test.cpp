@@ -189,6 +189,23 @@ TEST(LowerReduction, WholeTilesInOneStatement) {
                  });
 }
 
+// A loop of a length that is known runs whole tiles and one of the rest, wherever it begins.
+TEST(LowerLoops, OfKnownLengthsAskNothingAboutTheirEnds) {
+  const HostTensor x = sample(DType::kF32, {80, 32}, 4);
+  const char* text = R"(
+    kernel k(x: f32[80,32], out y: f32[80,32]) blocks P warps 1 {
+      grid i in 80 step 20 {
+        seq r in i-.i .. i-.i+20 step 6, j in 32 step 16 {
+          y[r,j] = x[r,j] * 2 @[r=REG_6, j=VEC_16];
+        }
+      }
+    })";
+  expect_lowered(text, {{"x", x}}, "y", [&](const Coordinates& c) { return 2 * at(x, c); });
+  const std::string kernel = print(lower_text(text));
+  EXPECT_EQ(kernel.find("apply rem"), std::string::npos) << kernel;
+  EXPECT_EQ(kernel.find("masked"), std::string::npos) << kernel;
+}
+
 TEST(LowerReduction, ArgMaxCarriesTwoValues) {
   HostTensor x = sample(DType::kF32, {4, 77}, 10);
   x.set_double(77 + 20, x.at_double(77 + 5));  // a tie, perhaps not of the best

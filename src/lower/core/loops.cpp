@@ -39,12 +39,16 @@ std::vector<Reg> emit_iteration(KernelWriter& w, const TileLoop& loop, size_t di
   return out;
 }
 
+/// A loop whose length is a number, wherever it begins.
 std::vector<Reg> emit_constant_dim(KernelWriter& w, const TileLoop& loop, size_t dim,
-                                   std::vector<Reg> carries, int64_t begin, int64_t end) {
+                                   std::vector<Reg> carries, const IndexExpr& begin,
+                                   int64_t length) {
   const TileLoop::Dim& d = loop.dims[dim];
-  const int64_t extent = std::max<int64_t>(end - begin, 0);
+  const int64_t extent = std::max<int64_t>(length, 0);
   const int64_t trips = extent / d.step, rest = extent % d.step;
-  for (const Piece& piece : split_iterations(w, loop.body, d, begin, trips)) {
+  std::vector<Piece> pieces = {{0, trips}};
+  if (begin.is_const()) pieces = split_iterations(w, loop.body, d, begin.constant(), trips);
+  for (const Piece& piece : pieces) {
     const int64_t count = piece.end - piece.begin;
     const int64_t unroll = d.unroll == 0 ? count : std::min(d.unroll, count);
     const int64_t looped = unroll == 0 ? 0 : count / unroll * unroll;
@@ -55,7 +59,7 @@ std::vector<Reg> emit_constant_dim(KernelWriter& w, const TileLoop& loop, size_t
             const IndexExpr t = add_kernel_var(w, iv, {piece.begin, piece.begin + looped - unroll});
             std::vector<Reg> state = in;
             for (int64_t u = 0; u < unroll; ++u) {
-              state = emit_iteration(w, loop, dim, (t + u) * d.step + begin, std::move(state));
+              state = emit_iteration(w, loop, dim, begin + (t + u) * d.step, std::move(state));
             }
             return state;
           });
@@ -277,9 +281,9 @@ std::vector<Reg> emit_seq_dim(KernelWriter& w, const TileLoop& loop, size_t dim,
   const TileLoop::Dim& d = loop.dims[dim];
   const auto range = [&](int id) { return range_of_var(w, id); };
   const IndexExpr begin = simplify(bind(w, d.begin), range), end = simplify(bind(w, d.end), range);
-  if (begin.is_const() && end.is_const()) {
-    return emit_constant_dim(w, loop, dim, std::move(carries), begin.constant(), end.constant());
-  }
+  const IndexExpr length = simplify(end - begin, range);
+  if (length.is_const())
+    return emit_constant_dim(w, loop, dim, std::move(carries), begin, length.constant());
   return emit_runtime_dim(w, loop, dim, std::move(carries), begin, end);
 }
 
