@@ -9,13 +9,15 @@ namespace weft {
 FirstIteration::FirstIteration(const TileProgram& program)
     : program_(program),
       values_(program.vars.size(), 0),
+      middles_(program.vars.size(), 0),
       lengths_(program.vars.size(), 1),
       trips_(program.vars.size(), 1),
       boxes_(program.vars.size(), 1),
       begins_(program.vars.size(), 0) {
   for (size_t v = 0; v < program.vars.size(); ++v) {
     const TileVar& var = program.vars[v];
-    if (var.kind == TileVar::Kind::kSize) values_[v] = std::max<int64_t>(var.extent, 1);
+    if (var.kind == TileVar::Kind::kSize)
+      middles_[v] = values_[v] = std::max<int64_t>(var.extent, 1);
     if (var.kind == TileVar::Kind::kAxis) boxes_[v] = static_cast<double>(var.extent);
   }
   collect(program.body);
@@ -44,8 +46,11 @@ void FirstIteration::enter(const TileLoop::Dim& dim) {
   const auto origin = static_cast<size_t>(dim.origin);
   values_[origin] = of(dim.begin);
   begins_[origin] = expanded(dim.begin);
-  lengths_[origin] = std::max<int64_t>(of(dim.end) - values_[origin], 0);
-  trips_[origin] = static_cast<double>(ceil_div(lengths_[origin], dim.step));
+  const int64_t begin = in_middle(dim.begin);
+  lengths_[origin] = std::max<int64_t>(in_middle(dim.end) - begin, 0);
+  const int64_t trips = ceil_div(lengths_[origin], dim.step);
+  trips_[origin] = static_cast<double>(trips);
+  middles_[origin] = begin + trips / 2 * dim.step;
   if (dim.offset < 0) return;
   boxes_[static_cast<size_t>(dim.offset)] =
       trips_[origin] == 0 ? 0 : static_cast<double>(lengths_[origin]) / trips_[origin];
@@ -59,6 +64,11 @@ double FirstIteration::trips(const TileLoop& loop) const {
 
 int64_t FirstIteration::of(const IndexExpr& e) const {
   return evaluate(e, [&](int id) { return id < kRuntimeIndexBase ? value(id) : 0; });
+}
+
+int64_t FirstIteration::in_middle(const IndexExpr& e) const {
+  return evaluate(
+      e, [&](int id) { return id < kRuntimeIndexBase ? middles_[static_cast<size_t>(id)] : 0; });
 }
 
 IndexExpr FirstIteration::expanded(const IndexExpr& e) const {

@@ -7,7 +7,8 @@
 namespace weft {
 
 /// The loops of a tile program in numbers: how often they run, and what their variables are in the
-/// first iteration. Bounds that hang on outer loops are taken where these begin.
+/// first iteration. Lengths that hang on outer loops are taken in the middle of these: few are
+/// borders.
 class FirstIteration {
  public:
   explicit FirstIteration(const TileProgram& program);
@@ -30,9 +31,10 @@ class FirstIteration {
  private:
   void collect(const TileBody& body);
   void enter(const TileLoop::Dim& dim);
+  int64_t in_middle(const IndexExpr& e) const;
 
   const TileProgram& program_;
-  std::vector<int64_t> values_, lengths_;
+  std::vector<int64_t> values_, middles_, lengths_;
   std::vector<double> trips_, boxes_;
   std::vector<IndexExpr> begins_;  ///< expanded; of variables that are no origins 0
 };

@@ -19,8 +19,12 @@ constexpr double kWindow = 224;
 constexpr double kLoopInstructions = 3, kItemInstructions = 8;
 /// Caches hold less than their size of what is laid out by chance.
 constexpr double kUsed = 0.8;
+/// Of the time in which caches move data, what instructions wait for though the core looks ahead.
+constexpr double kAwaited = 0.2;
 /// A phase that takes less runs on one thread (assemble).
 constexpr double kSerialUs = 2.5;
+/// What a kernel takes at most that one thread calls.
+constexpr double kCallUs = 0.05;
 
 /// Of one execution of a piece of the program.
 struct Work {
@@ -46,15 +50,16 @@ class Evaluation {
 
   Latency run() {
     Latency out;
-    out.start_us = target_.launch_us;
+    out.start_us = std::min(target_.launch_us, kCallUs);
     std::vector<const Footprint*> touched;
     for (const TileNode& node : program_.body) add_phase(node, &touched, &out);
     std::erase_if(touched, [&](const Footprint* f) { return !is_parameter(f->symbol()); });
     const double bytes = bytes_of_all(touched, all_origins());
     out.memory_us = std::max(out.memory_us,
                              roofline_us(static_cast<int64_t>(std::min(bytes, 1e15)), 0, target_));
-    const std::array terms = {out.compute_us, out.second_cache_us, out.third_cache_us,
-                              out.memory_us};
+    const double caches = out.second_cache_us + out.third_cache_us;
+    const std::array terms = {out.compute_us + kAwaited * caches, out.second_cache_us,
+                              out.third_cache_us, out.memory_us};
     const auto most = std::ranges::max_element(terms);
     out.bound = static_cast<Latency::Bound>(most - terms.begin());
     out.microseconds = out.start_us + *most;
@@ -95,7 +100,7 @@ class Evaluation {
     const bool alone = threads_ == 1 || items <= 1 || us < kSerialUs;
     const double busiest = alone ? 1 : std::ceil(items / threads_) / items;
     const double cores = alone ? 1 : threads_;
-    if (!alone) out->start_us += target_.barrier_us;
+    if (!alone) out->start_us = std::max(out->start_us, target_.launch_us) + target_.barrier_us;
     out->compute_us += us * busiest;
     const auto moving = [&](size_t level, int64_t behind) {
       const double rate = target_.bandwidth_gb_per_s(behind) / threads_;

@@ -159,10 +159,11 @@ double StatementPorts::stride(TileSymbolId symbol, const std::vector<IndexExpr>&
 class StatementPorts::Tree {
  public:
   struct Node {
-    uint32_t axes = 0;    ///< of the place, a bit each
-    bool varies = false;  ///< within the loop around
-    double latency = 0;   ///< from the leaves
-    double carried = -1;  ///< from the carry's value before; below 0: does not hang on it
+    uint32_t axes = 0;     ///< of the place, a bit each
+    bool varies = false;   ///< within the loop around
+    bool of_index = true;  ///< of loops' indices and constants alone
+    double latency = 0;    ///< from the leaves
+    double carried = -1;   ///< from the carry's value before; below 0: does not hang on it
   };
 
   Tree(const StatementPorts& ports, const std::vector<Axis>& axes, const TileLoop* around,
@@ -187,6 +188,7 @@ class StatementPorts::Tree {
       const Node n = add(operand);
       node.axes |= n.axes;
       node.varies |= n.varies;
+      node.of_index &= n.of_index;
       node.latency = std::max(node.latency, n.latency);
       node.carried = std::max(node.carried, n.carried);
     }
@@ -196,7 +198,7 @@ class StatementPorts::Tree {
         break;
       case Scalar::Kind::kIndex:
         depend_on(s->index, &node);
-        spend({.arithmetic = 1, .instructions = 1}, node, s->type);
+        if (!is_known(node)) spend({.arithmetic = 1, .instructions = 1}, node, s->type);
         break;
       case Scalar::Kind::kRead:
         read(*s, &node);
@@ -239,7 +241,18 @@ class StatementPorts::Tree {
     work += each * (copies(node.axes, type) / (node.varies ? 1 : trips_));
   }
 
+  /// Where no lane changes it, what indices say is a bound of loops, or borders have code of their
+  /// own.
+  bool is_known(const Node& node) const {
+    if (!node.of_index) return false;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if ((node.axes >> a & 1) != 0 && axes_[a].lanes > 1) return false;
+    }
+    return true;
+  }
+
   void read(const Scalar& s, Node* node) {
+    node->of_index = false;
     for (const IndexExpr& e : s.indices) depend_on(e, node);
     const bool is_carry = s.symbol == carry_ && !s.next;
     node->varies |= made_inside_.contains(s.symbol);
@@ -285,6 +298,8 @@ class StatementPorts::Tree {
   }
 
   void apply(const Scalar& s, Node* node) {
+    const bool chooses = s.op == ScalarOp::kSelect && is_known(nodes_.at(s.operands[0].get()));
+    if (chooses || is_known(*node)) return;
     OperationCost cost = cost_of(s.op, s.type, ports_.target_);
     if (s.op == ScalarOp::kDiv && is_float(s.type) && !nodes_.at(s.operands[1].get()).varies &&
         node->varies) {

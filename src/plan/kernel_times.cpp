@@ -38,7 +38,7 @@ double KernelTimes::latency(const Group& group) {
     const Result<double> block = known_.block_us(group);
     return block.ok() ? *block : estimate(group).microseconds;
   }
-  const std::optional<double> us = target_.is_gpu() ? of_product(group) : known_.leaf_us(group);
+  const std::optional<double> us = target_.is_gpu() ? of_product(group) : known_.built_us(group);
   return us ? *us : estimate(group).microseconds;
 }
 

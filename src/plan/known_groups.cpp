@@ -70,12 +70,6 @@ const Composition* KnownGroups::known_block(const Group& group) {
   return block && block->ok() ? &(*block)->composition : nullptr;
 }
 
-std::optional<double> KnownGroups::leaf_us(const Group& group) {
-  std::optional<std::optional<double>>& known = known_of(keys_.of(group)).leaf_us;
-  if (!known) known = predicted_leaf_us(program_, group, target_);
-  return *known;
-}
-
 std::optional<double> KnownGroups::built_us(const Group& group) {
   std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].built_us;
   if (!known) known = predicted_built_us(program_, group, target_);

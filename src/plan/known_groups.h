@@ -46,8 +46,6 @@ class KnownGroups {
                           double most_us = std::numeric_limits<double>::infinity());
   /// How blocks of stages were composed that the group was predicted as; null: they were not.
   const Composition* known_block(const Group& group);
-  /// As a leaf, by the model of blocks.
-  std::optional<double> leaf_us(const Group& group);
   /// As a leaf that is built to be weighed, on CPUs.
   std::optional<double> built_us(const Group& group);
   std::optional<double> product_us(const Group& group);
@@ -58,7 +56,7 @@ class KnownGroups {
     std::map<std::string_view, Decision> decisions;  ///< reasons with numbers for names
     std::optional<Result<PredictedBlock>> block;
     double block_most_us = 0;  ///< that it was asked with
-    std::optional<std::optional<double>> leaf_us, built_us, product_us, library_us;
+    std::optional<std::optional<double>> built_us, product_us, library_us;
   };
   Known& known_of(const GroupKey& key);
   Decision shares_no_call(const Group& group) const;

@@ -54,8 +54,8 @@ Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group
 
 namespace {
 
-/// What follows from the space alone, whatever was chosen: the estimate, the library's call, and
-/// tensors by their number in the program.
+/// What follows for any choice: the estimate, the library's call, and tensors by their number in
+/// the program. A CPU's kernels are all predicted by their programs.
 void finish(const GroupSpace& space, const Target& target, std::map<TensorId, Layout> orders,
             ScheduledKernel* kernel) {
   kernel->estimate =
@@ -66,6 +66,9 @@ void finish(const GroupSpace& space, const Target& target, std::map<TensorId, La
     kernel->schedule_template = library_of(*kernel->library);
     kernel->composition.library = kernel->schedule_template;
     kernel->estimate.microseconds = library_us(*kernel->library, kernel->estimate, target);
+  } else if (!target.is_gpu()) {
+    kernel->estimate.microseconds =
+        cpu_latency(kernel->program, kernel->scopes, target).microseconds;
   } else if (kernel->predicted_us) {
     kernel->estimate.microseconds = *kernel->predicted_us;
   }
@@ -94,7 +97,7 @@ std::optional<double> predicted_built_us(const TensorProgram& program, const Gro
   if (target.is_gpu()) return std::nullopt;
   const auto kernel = schedule_leaf(program, group, target, "k");
   if (!kernel.ok()) return std::nullopt;
-  return cpu_latency(kernel->program, kernel->scopes, target).microseconds;
+  return kernel->estimate.microseconds;
 }
 
 Result<ScheduledKernel> schedule_group(const TensorProgram& program, const Group& group,
@@ -222,11 +225,6 @@ std::optional<double> predicted_library_us(const TensorProgram& program, const G
       library_call(space->declared(), space->group(), space->axes(), estimate, tensors, target);
   if (!call) return std::nullopt;
   return library_us(*call, estimate, target);
-}
-
-std::optional<double> predicted_leaf_us(const TensorProgram& program, const Group& group,
-                                        const Target& target) {
-  return blocks_of_leaf_us(BlockSpace(program, group, target), target);
 }
 
 std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,

@@ -27,11 +27,6 @@ struct PredictedBlock {
 Result<PredictedBlock> predicted_block(const TensorProgram& program, const Group& group,
                                        const GroupKey& key, const Target& target, double most_us);
 
-/// What a leaf takes by the model that prices blocks of stages, so that the two can be compared;
-/// nothing where it cannot be cut into blocks.
-std::optional<double> predicted_leaf_us(const TensorProgram& program, const Group& group,
-                                        const Target& target);
-
 /// What the group takes by the model that a GPU's product is tiled by; nothing where it holds no
 /// product that goes through tiles.
 std::optional<double> predicted_product_us(const TensorProgram& program, const Group& group,

@@ -69,7 +69,7 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
                  "What a planner may make of expressions that share a kernel, apart by commas: "
                  "leaf (one iteration space), block (stages of a block that hand each other values "
                  "on chip), grid (kernels one after another in one launch); default: all for auto, "
-                 "best and subprogram on GPUs, else leaf");
+                 "best and subprogram on GPUs, leaf and block for best on CPUs, else leaf");
   app.add_option("--parameters", o.parameters,
                  "NAME=NUMBER,…: numbers of the planner: " + planner_parameters_help());
   app.add_option("--threads", o.threads,

@@ -87,6 +87,68 @@ TEST(Latency, ProductsAndSumsAreOneInstruction) {
   EXPECT_NEAR(l.compute_us, (64 * 6 + 12) / 1e3, 1e-9);
 }
 
+/// Whether a row is padding is known where its code is written: loops and borders have their own.
+TEST(Latency, PredicatesOfRowsCostNothing) {
+  const auto with = [](const std::string& factor) {
+    return of("kernel k(a: f32[6,64], b: f32[64,16], out y: f32[6,16]) blocks P warps 1 {\n"
+              "  grid i in 6 step 6, j in 16 step 16 {\n    seq d in 64 unroll 4 carry c[i,j]: f32 "
+              "= "
+              "0.0 @[i=REG_6, j=REG_2-VEC_8] {\n      c'[i,j] = c[i,j] + " +
+                  factor +
+                  "*b[d,j] @[i=REG_6, j=REG_2-VEC_8];\n    }\n    y[i,j] = c[i,j] @[i=REG_6, "
+                  "j=REG_2-VEC_8];\n  }\n}",
+              slow())
+        .compute_us;
+  };
+  EXPECT_NEAR(with("(i >= 1 && i < 5 ? a[i,d] : 0.0)"), (64 * 6 + 12) / 1e3, 1e-9);
+  // Which columns are padding is a mask of lanes: an index, two comparisons, their product and a
+  // choice of each of two vectors, beside 12 multiply-adds.
+  EXPECT_GT(with("(j >= 1 && j < 15 ? a[i,d] : 0.0)"), 64 * 9 / 1e3);
+}
+
+/// Rows that grow by eight from 8 to 64 elements: each counts as the one in the middle, of 40.
+TEST(Latency, LengthsAreThoseInTheMiddle) {
+  const Latency l = of(R"(kernel k(x: f32[8,64], out y: f32[8,64]) blocks P warps 1 {
+  grid i in 8 {
+    seq j in i*8+8 step 8 {
+      y[i,j] = exp(x[i,j]) @[j=VEC_8];
+    }
+  }
+})",
+                       slow());
+  EXPECT_NEAR(l.compute_us, 8 * 5 * 11 / 1e3, 1e-9);
+}
+
+/// A fifth of the time in which caches move 2048 bytes is awaited.
+TEST(Latency, CachesAreAwaitedInPart) {
+  const Latency l = of(R"(kernel k(x: f32[256], out y: f32[256]) blocks P warps 1 {
+  grid i in 256 step 8 {
+    y[i] = exp(exp(exp(x[i]))) @[i=VEC_8];
+  }
+})",
+                       slow());
+  EXPECT_GT(l.compute_us, 32 * 33 / 1e3);
+  EXPECT_NEAR(l.second_cache_us, 2048 / 16e3, 1e-9);
+  EXPECT_NEAR(l.third_cache_us, 2048 / 4e3, 1e-9);
+  EXPECT_NEAR(l.microseconds, l.compute_us + (l.second_cache_us + l.third_cache_us) / 5, 1e-9);
+}
+
+/// A launch wakes threads and waits for them; what one thread runs is a call.
+TEST(Latency, OneThreadStartsByACall) {
+  const char* rows = R"(kernel k(x: f32[4,8000], out y: f32[4,8000]) blocks P warps 1 {
+  grid i in 4 {
+    seq j in 8000 step 8 {
+      y[i,j] = exp(x[i,j]) @[j=VEC_8];
+    }
+  }
+})";
+  Target one = slow(1), two = slow(2);
+  one.launch_us = two.launch_us = 1;
+  one.barrier_us = two.barrier_us = 2;
+  EXPECT_NEAR(of(rows, one).start_us, 0.05, 1e-9);
+  EXPECT_NEAR(of(rows, two).start_us, 3, 1e-9);
+}
+
 /// What lies across the lanes is loaded one by one, or turned where as many rows are there.
 TEST(Latency, LanesApartAreGatheredOrTurned) {
   const auto across = [](const char* place) {

@@ -90,6 +90,7 @@ constexpr Planner kPlanners[] = {
      .help = "of the plans of the others the one that is predicted to take least",
      .alternatives = kAlternatives,
      .alternatives_of_gpus = kAlternatives,
+     .compositions = kLeavesAndBlocks,
      .compositions_of_gpus = kAllKinds,
      .merges_products = true,
      .composes_arithmetic = true,

@@ -86,8 +86,9 @@ std::vector<const Pattern*> by_step(const std::vector<Pattern>& patterns, int st
   return of;
 }
 
-/// The edges between groups that stayed apart, once more.
-void compose(const FusionRule& rule, FusionGraph& graph, std::vector<EdgeDecision>& edges) {
+/// The edges between groups that stayed apart, once more. Whether any merged.
+bool compose(const FusionRule& rule, FusionGraph& graph, std::vector<EdgeDecision>& edges) {
+  bool merged = false;
   for (EdgeDecision& edge : edges) {
     if (edge.verdict == Verdict::kFused) continue;
     const int a = graph.group_of(edge.producer), b = graph.group_of(edge.consumer);
@@ -99,13 +100,18 @@ void compose(const FusionRule& rule, FusionGraph& graph, std::vector<EdgeDecisio
     if (graph.is_opaque(a) || graph.is_opaque(b) || !stays_acyclic(graph, a, b)) continue;
     const Decision composes = rule.composes(graph.group(a), graph.group(b), graph.merged(a, b));
     if (!composes) {
-      edge.reason += "; as blocks of stages: " + composes.reason();
+      static constexpr std::string_view kAsBlocks = "; as blocks of stages: ";
+      edge.reason.resize(std::min(edge.reason.find(kAsBlocks), edge.reason.size()));
+      edge.reason += kAsBlocks;
+      edge.reason += composes.reason();
       continue;
     }
     graph.merge(a, b);
+    merged = true;
     edge.verdict = Verdict::kFused;
     edge.reason = composes.reason();
   }
+  return merged;
 }
 
 }  // namespace
@@ -136,7 +142,8 @@ Partition merge_greedily(const TensorProgram& program, const FusionRule& rule, F
     rule.merges_more(graph);
     note_merged(graph, out.edges);
   }
-  if (rule.composes) compose(rule, graph, out.edges);
+  // What does not pay for two may pay when one of them has grown.
+  for (bool merged = rule.composes != nullptr; merged;) merged = compose(rule, graph, out.edges);
   out.groups = graph.groups();
   return out;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "cost/latency.h"
 #include "fmt/format.h"
 #include "schedule/stages/block_time.h"
 #include "schedule/stages/build_block.h"
@@ -38,11 +39,13 @@ namespace {
 
 /// Made again by blocks at most, over what there is to compute.
 constexpr double kMostMade = 2;
+/// The same where one thread may make all blocks: a CPU's short runs wake no other (assemble).
+constexpr double kMostMadeAlone = 1.1, kAloneUs = 25;
 /// Kept by a block beyond what it has room for: values need not live at once.
 constexpr double kMostKept = 4;
 /// Partitions that are built until as many fit as are weighed.
 constexpr int kMostBuilt = 6;
-/// Weighed by their stages on a GPU, whose time depends on the tiles that they leave a product.
+/// Weighed as they are built: what stages take depends on the tiles that a partition leaves them.
 constexpr int kMostWeighed = 3;
 
 struct PricedPartition {
@@ -63,12 +66,24 @@ bool walks_for_nothing(const DemandBoxes& demand) {
          std::ranges::all_of(demand.members, [&](const Demand& m) { return m.level == all; });
 }
 
+/// Whether the target has room for a block. What spills of a CPU's registers is priced: the
+/// templates of stages make leaves that spill a little, too.
+Decision has_room(const ScheduledKernel& kernel, Target target) {
+  if (!target.is_gpu()) target.vector_registers = std::numeric_limits<int>::max();
+  return fits(kernel.program, kernel.scopes, target);
+}
+
+/// What a built block takes: by its stages on the busiest SM, on a CPU by its program.
+double built_us(const BlockTime& time, const ScheduledKernel& kernel, const Target& target) {
+  if (!target.is_gpu()) return cpu_latency(kernel.program, kernel.scopes, target).microseconds;
+  return std::max(time.least_us, target.launch_us + kernel.predicted_us.value_or(0));
+}
+
 /// What follows from the group and its stages; tensors by their number in the program.
 void finish(const BlockSpace& space, const Estimate& estimate, const DemandBoxes& demand,
             const Stages& stages, const Target& target, ScheduledKernel* kernel) {
   const BlockTime time = block_time(space, estimate, demand, handed_on(space, stages), target);
-  const double of_stages = target.launch_us + kernel->predicted_us.value_or(0);
-  kernel->predicted_us = target.is_gpu() ? std::max(time.least_us, of_stages) : time.microseconds;
+  kernel->predicted_us = built_us(time, *kernel, target);
   kernel->estimate = estimate;
   kernel->estimate.microseconds = *kernel->predicted_us;
   for (TensorId& t : kernel->parameters) t = space.original()[static_cast<size_t>(t)];
@@ -84,17 +99,16 @@ class Composer {
         name_(name),
         considered_(considered),
         estimate_(estimate_of(space, target)),
-        most_us_(target.is_gpu() ? most_us : std::numeric_limits<double>::infinity()),
+        most_us_(most_us),
         handed_on_(static_cast<size_t>(space.size()), false) {}
 
   Result<ScheduledKernel> run() {
     WEFT_RETURN_IF_ERROR(check_members(space_));
     for (BlockPartition& partition : partitions_of(space_)) price(std::move(partition));
     price_what_is_kept();
-    const int most_weighed = target_.is_gpu() ? kMostWeighed : 1;
     int built = 0, weighed = 0;
     for (size_t i = 0; i < priced_.size(); ++i) {
-      if (weighed == most_weighed || built == kMostBuilt) {
+      if (weighed == kMostWeighed || built == kMostBuilt) {
         tried_.emplace(i, best_ ? "behind one that fits" : "after as many as are built");
       } else if (priced_[i].time.least_us >= most_us_) {
         refuse(i, fmt::format("it takes {:.2f} us at least", priced_[i].time.least_us));
@@ -116,7 +130,8 @@ class Composer {
     if (walks_for_nothing(*demand)) return;
     const BlockTime time = block_time(space_, estimate_, *demand, handed_on_, target_);
     const double flops = static_cast<double>(time.estimate.flops);
-    if (time.flops_made > kMostMade * flops) {
+    const bool alone = !target_.is_gpu() && time.microseconds * target_.threads < kAloneUs;
+    if (time.flops_made > (alone ? kMostMadeAlone : kMostMade) * flops) {
       return reject(
           partition, time.microseconds,
           fmt::format("blocks compute {:.1f} times what there is", time.flops_made / flops));
@@ -170,7 +185,7 @@ class Composer {
     if (best_) refuse(chosen_, fmt::format("{:.2f} us more", best_->estimate.microseconds - us));
     best_ = std::move(*kernel);
     chosen_ = i;
-    if (target_.is_gpu()) most_us_ = us;
+    most_us_ = us;
     return true;
   }
 
@@ -179,7 +194,7 @@ class Composer {
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
                           build_block(space_, p.partition, p.demand, stages, nullptr, target_,
                                       name_, most_us_ - target_.launch_us));
-    if (const Decision holds = fits(kernel.program, kernel.scopes, target_); !holds)
+    if (const Decision holds = has_room(kernel, target_); !holds)
       return unsupported(holds.reason());
     finish(space_, estimate_, p.demand, stages, target_, &kernel);
     return kernel;
@@ -231,19 +246,6 @@ Result<ScheduledKernel> compose_block(const BlockSpace& space, const Target& tar
   return Composer(space, target, name, considered, most_us).run();
 }
 
-std::optional<double> blocks_of_leaf_us(const BlockSpace& space, const Target& target) {
-  const std::vector<bool> none(static_cast<size_t>(space.size()), false);
-  const Estimate estimate = estimate_of(space, target);
-  std::optional<double> best;
-  for (const BlockPartition& partition : partitions_of(space)) {
-    const auto demand = demand_boxes(space.program(), space.group(), partition);
-    if (!demand.ok()) continue;
-    const double us = block_time(space, estimate, *demand, none, target).microseconds;
-    if (!best || us < *best) best = us;
-  }
-  return best;
-}
-
 Result<ScheduledKernel> build_as_composed(const BlockSpace& space, const Composition& composition,
                                           const Target& target, const std::string& name) {
   if (Status possible = check_members(space); !possible.ok())
@@ -254,7 +256,7 @@ Result<ScheduledKernel> build_as_composed(const BlockSpace& space, const Composi
   auto kernel = build_block(space, composition.partition, *demand, stages, &composition.members,
                             target, name);
   if (!kernel.ok()) return invalid_input(kernel.error().message);
-  if (const Decision holds = fits(kernel->program, kernel->scopes, target); !holds)
+  if (const Decision holds = has_room(*kernel, target); !holds)
     return invalid_input(name + ": " + holds.reason());
   finish(space, estimate_of(space, target), *demand, stages, target, &*kernel);
   return kernel;
