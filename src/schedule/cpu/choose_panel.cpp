@@ -10,6 +10,7 @@
 #include "expr/dependence.h"
 #include "expr/integer_products.h"
 #include "group/strides.h"
+#include "schedule/writer/frame_units.h"
 #include "support/rounding.h"
 #include "target/multiplies_bfloat16.h"
 #include "tile/bfloat_dot.h"
@@ -204,6 +205,15 @@ class PanelChooser {
   PanelChoice c_;
 };
 
+/// Whether boxes of a stage along the axis are whole panels.
+bool is_in_panels(const GroupSpace& space, int axis, int64_t panel) {
+  if (!space.frame()) return false;
+  const std::vector<int64_t>& loops = space.frame()->loops;
+  const int64_t unit = unit_of(space.frame()->axes[static_cast<size_t>(axis)].begin,
+                               [&](int loop) { return loops[static_cast<size_t>(loop)]; });
+  return unit % panel == 0 && space.axes().axes[static_cast<size_t>(axis)].extent % panel == 0;
+}
+
 }  // namespace
 
 /// Constant operands are laid out as the loops read them: [other axes][vector blocks][reduction in
@@ -218,6 +228,7 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
   const auto extent = [&](int axis) { return axes.axes[static_cast<size_t>(axis)].extent; };
   const Tensor& tensor = program.tensors[static_cast<size_t>(s.symbol)];
   const auto& own = axes.axis_of[static_cast<size_t>(root)];
+  const int64_t panel = choice.vectors * choice.lanes;
   std::vector<int> axis_of_dim;
   for (size_t d = 0; d < s.indices.size(); ++d) {
     if (s.indices[d].is_const(0) && tensor.type.shape[d] == 1) {
@@ -226,10 +237,11 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
     }
     if (!s.indices[d].is_var() || s.indices[d].var_id() >= kRuntimeIndexBase) return std::nullopt;
     const int axis = own[static_cast<size_t>(s.indices[d].var_id())];
-    if (extent(axis) != tensor.type.shape[d]) return std::nullopt;
+    const bool whole = extent(axis) == tensor.type.shape[d];
+    if (!whole && (axis != choice.vec_axis || !is_in_panels(space, axis, panel)))
+      return std::nullopt;
     axis_of_dim.push_back(axis);
   }
-  const int64_t panel = choice.vectors * choice.lanes;
   Layout layout;
   std::optional<Layout::Axis> last;  ///< within a step
   int vec_dim = -1;
@@ -244,7 +256,8 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
     }
   }
   if (vec_dim < 0) return std::nullopt;
-  layout.axes.push_back({vec_dim, panel, ceil_div(extent(choice.vec_axis), panel)});
+  const int64_t columns = tensor.type.shape[static_cast<size_t>(vec_dim)];
+  layout.axes.push_back({vec_dim, panel, ceil_div(columns, panel)});
   for (const int a : choice.inner) {
     const int64_t step = a == choice.inner.back() ? choice.depth : 1;
     for (size_t d = 0; d < axis_of_dim.size(); ++d) {

@@ -1,8 +1,8 @@
 #include "schedule/writer/tile_builder.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <numeric>
+
+#include "schedule/writer/frame_units.h"
 
 namespace weft {
 
@@ -29,25 +29,11 @@ IndexExpr TileBuilder::end_of(int axis) const {
 }
 
 int64_t TileBuilder::unit_of(const IndexExpr& e) const {
-  switch (e.op()) {
-    case IndexOp::kConst:
-      return std::abs(e.constant());
-    case IndexOp::kVar: {
-      const auto at = std::ranges::find(frame_, e.var_id());
-      if (at == frame_.end()) return 1;
-      return space_.frame()->loops[static_cast<size_t>(at - frame_.begin())];
-    }
-    case IndexOp::kMul:
-      return unit_of(e.lhs()) * unit_of(e.rhs());
-    case IndexOp::kAdd:
-    case IndexOp::kMin:
-    case IndexOp::kMax:
-      return std::gcd(unit_of(e.lhs()), unit_of(e.rhs()));
-    case IndexOp::kFloorDiv:
-    case IndexOp::kMod:
-      break;
-  }
-  return 1;
+  return weft::unit_of(e, [this](int var) -> int64_t {
+    const auto at = std::ranges::find(frame_, var);
+    if (at == frame_.end()) return 1;
+    return space_.frame()->loops[static_cast<size_t>(at - frame_.begin())];
+  });
 }
 
 IndexExpr TileBuilder::in_frame(const IndexExpr& e) const {
