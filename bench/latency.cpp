@@ -218,6 +218,27 @@ std::string normed_product(int64_t rows, int64_t n, int64_t with) {
       rows, n, with);
 }
 
+/// Two products with a nonlinear function between.
+std::string feed_forward(int64_t m, int64_t n, int64_t inner) {
+  return fmt::format(
+      "(x: f32[{0},{1}], w: f32[{1},{2}], u: f32[{2},{1}]) {{\n"
+      "  p = dot_general x, w, lhs_contract={{1}}, rhs_contract={{0}} : f32[{0},{2}]\n"
+      "  e = erf p : f32[{0},{2}]\n  g = mul p, e : f32[{0},{2}]\n"
+      "  y = dot_general g, u, lhs_contract={{1}}, rhs_contract={{0}} : f32[{0},{1}]\n}} -> (y)",
+      m, n, inner);
+}
+
+/// A product whose rows are normed.
+std::string product_normed(int64_t m, int64_t k, int64_t n) {
+  return fmt::format(
+      "(x: f32[{0},{1}], w: f32[{1},{2}]) {{\n"
+      "  p = dot_general x, w, lhs_contract={{1}}, rhs_contract={{0}} : f32[{0},{2}]\n"
+      "  sq = mul p, p : f32[{0},{2}]\n  s = reduce sq, axes={{1}}, combiner=sum : f32[{0}]\n"
+      "  r = rsqrt s : f32[{0}]\n  rb = broadcast r, dims={{0}} : f32[{0},{2}]\n"
+      "  y = mul p, rb : f32[{0},{2}]\n}} -> (y)",
+      m, k, n);
+}
+
 /// softmax(q kT) v of each head.
 std::string attention(int64_t heads, int64_t m, int64_t n, int64_t d) {
   return fmt::format(
@@ -256,6 +277,10 @@ std::vector<Case> cases() {
           {"product-7x128x1000", product(7, 128, 1000, false, "neg")},
           {"normed-product-50000x200x6", normed_product(50000, 200, 6)},
           {"normed-product-4096x64x64", normed_product(4096, 64, 64)},
+          {"feed-forward-512x128x512", feed_forward(512, 128, 512)},
+          {"product-normed-2048x96x192", product_normed(2048, 96, 192)},
+          {"attention-12x128x128x64", attention(12, 128, 128, 64)},
+          {"attention-8x512x512x64", attention(8, 512, 512, 64)},
           {"attention-12x128x128x32", attention(12, 128, 128, 32)},
           {"attention-4x256x256x64", attention(4, 256, 256, 64)},
           {"attention-64x49x49x32", attention(64, 49, 49, 32)}};

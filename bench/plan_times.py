@@ -1,0 +1,149 @@
+"""Times the plans of several planners beside each other on this CPU.
+
+    bench/plan_times [CASE... | all] [--plans auto,xla,none,greedy] [--threads 2] [--rounds 15]
+                     [--least-runs] [--json FILE]
+
+A plan is a planner's name, or NAME:KINDS with `--compositions KINDS`, kinds apart by +, as
+auto:leaf+block. Each becomes an artefact; those with the same kernels are one. The artefacts run in
+alternating turns, each a process; the one that goes first changes from round to round. A figure is
+the median of the turns' medians, or with --least-runs the least run of all, which other work on the
+machine changes less.
+
+Beside the times stand the kernels of the first plan, its speed over the quickest of the others and
+over `xla` (above 1: faster), and below the table the geometric means and the least. Exits 1 where
+the first plan's speed over the quickest other is below --least.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from peers import ROOT, Case, Failed, call, geometric_mean, materialize
+
+BASELINE = "xla"
+
+
+def planning(plan):
+    name, _, kinds = plan.partition(":")
+    return ["--plan", name, *(["--compositions", kinds.replace("+", ",")] if kinds else [])]
+
+
+def without_names(plan_text):
+    """The kernels of a plan, whatever made it and whatever it says of edges."""
+    lines = plan_text.splitlines()[1:]
+    return "\n".join(text for text in lines if not text.lstrip().startswith("edge "))
+
+
+def compile_all(case, folder, options):
+    """{plan: artefact}; plans of the same kernels have the same."""
+    given = [case.model, "--inputs", case.inputs, "--no-cache", "--threads", str(options.threads)]
+    artefacts, known = {}, {}
+    for number, plan in enumerate(options.plans):
+        how = [*given, *planning(plan)]
+        text = without_names(call([options.weft, "dump", *how, "--stage", "plan"], case.cores))
+        if text not in known:
+            known[text] = folder / f"{number}.weft"
+            call([options.weft, "compile", *how, "-o", known[text]], case.cores)
+        artefacts[plan] = known[text]
+    return artefacts
+
+
+def run(artefact, case, options):
+    command = [options.weft, "bench", artefact, "--inputs", case.inputs, "--json"]
+    command += ["--threads", str(options.run_threads or options.threads), "--seconds", str(options.seconds)]
+    return json.loads(call(command, case.cores))
+
+
+def measure(name, options):
+    """{"model", "kernels": {plan: count}, "ms": {plan: figure}}, or "failed" in their place."""
+    case = Case(name, set(sorted(os.sched_getaffinity(0))[: options.threads]))
+    row = {"model": case.name}
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
+        try:
+            artefacts = compile_all(case, Path(folder), options)
+            distinct = list(dict.fromkeys(artefacts.values()))
+            turns = {artefact: [] for artefact in distinct}
+            for turn in range(options.rounds):
+                for artefact in distinct if turn % 2 == 0 else distinct[::-1]:
+                    turns[artefact].append(run(artefact, case, options))
+        except Failed as failure:
+            return row | {"failed": str(failure)}
+    figures = {artefact: figure(runs, options) for artefact, runs in turns.items()}
+    kernels = {artefact: runs[0]["kernels"] for artefact, runs in turns.items()}
+    row["ms"] = {plan: figures[artefact] for plan, artefact in artefacts.items()}
+    row["kernels"] = {plan: kernels[artefact] for plan, artefact in artefacts.items()}
+    return row
+
+
+def figure(runs, options):
+    if options.least_runs:
+        return min(run["min_ms"] for run in runs)
+    return statistics.median(run["median_ms"] for run in runs)
+
+
+def speeds(row, options):
+    """Of the first plan, over the quickest of the others and over the baseline (may be None)."""
+    own, *others = (row["ms"][plan] for plan in options.plans)
+    baseline = row["ms"].get(BASELINE)
+    return min(others) / own, baseline and baseline / own
+
+
+def line(row, options):
+    if "failed" in row:
+        return f"| {row['model']} | {row['failed']} |" + " |" * (len(options.plans) + 1)
+    cells = [row["model"], str(row["kernels"][options.plans[0]])]
+    cells += [f"{row['ms'][plan]:.4g}" for plan in options.plans]
+    cells += [f"{speed:.3f}x" if speed else "" for speed in speeds(row, options)]
+    return f"| {' | '.join(cells)} |"
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("models", nargs="*", metavar="MODEL", help="case, FILE.onnx:INPUTS.npz, or 'all' (all)")
+    add("--weft", default=ROOT / "build/release/weft", help="the command (build/release/weft)")
+    add("--plans", default="auto,xla,none,greedy", help="at least two (auto,xla,none,greedy)")
+    add("--threads", type=int, default=2, help="of runs, and cores of everything (2)")
+    add("--run-threads", type=int, help="of runs alone (as --threads)")
+    add("--rounds", type=int, default=15, help="turns of each artefact (15)")
+    add("--seconds", type=float, default=0.3, help="length of a turn (0.3)")
+    add("--least-runs", action="store_true", help="figures are the least runs")
+    add("--least", type=float, default=0.97, help="speed below which the exit code is 1 (0.97)")
+    add("--json", metavar="FILE", help="write all figures")
+    options = parser.parse_args()
+    options.plans = options.plans.split(",")
+    if len(options.plans) < 2 or options.rounds < 1:
+        parser.error("there are at least two plans and one round")
+    options.models = options.models if options.models not in ([], ["all"]) else materialize.names()
+    return options
+
+
+def main():
+    options = parse_options()
+    cells = ["model", "kernels", *(f"{plan} ms" for plan in options.plans), "of quickest other"]
+    cells += [f"of {BASELINE}"] if BASELINE in options.plans else [""]
+    print(f"| {' | '.join(cells)} |\n{'|---' * len(cells)}|", flush=True)
+    rows = []
+    for name in options.models:
+        rows.append(measure(name, options))
+        print(line(rows[-1], options), flush=True)
+    measured = [speeds(row, options) for row in rows if "failed" not in row]
+    least = min((over_others for over_others, _ in measured), default=0)
+    for column, title in enumerate(("of the quickest other", f"of {BASELINE}")):
+        found = [pair[column] for pair in measured if pair[column]]
+        if found:
+            mean = geometric_mean(found)
+            print(f"\nspeed {title}: geometric mean {mean:.3f}x, least {min(found):.3f}x")
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+    return 1 if len(measured) < len(rows) or least < options.least else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
