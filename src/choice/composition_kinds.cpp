@@ -13,10 +13,11 @@ Result<CompositionKinds> parse_composition_kinds(std::string_view text) {
     bool* const kind = name == "leaf"    ? &kinds.leaf
                        : name == "block" ? &kinds.block
                        : name == "grid"  ? &kinds.grid
+                       : name == "chain" ? &kinds.chain
                                          : nullptr;
     if (kind == nullptr) {
       return invalid_input("unknown composition '" + std::string(name) +
-                           "'; known: leaf, block and grid, as in leaf,block");
+                           "'; known: leaf, block, grid and chain, as in leaf,block");
     }
     *kind = true;
     begin = end + 1;

@@ -9,11 +9,12 @@ namespace weft {
 /// Kinds of compositions that a planner may try for a group of several expressions.
 struct CompositionKinds {
   bool leaf = false, block = false;
-  bool grid = false;  ///< kernels one after another in one launch
+  bool grid = false;   ///< kernels one after another in one launch
+  bool chain = false;  ///< contractions in a loop that carries
 };
 
-/// `leaf,block,grid`: names apart by commas, in any order. Error (kInvalidInput): a name of none,
-/// or no name.
+/// `leaf,block,grid,chain`: names apart by commas, in any order. Error (kInvalidInput): a name of
+/// none, or no name.
 Result<CompositionKinds> parse_composition_kinds(std::string_view text);
 
 }  // namespace weft

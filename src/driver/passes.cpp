@@ -245,7 +245,7 @@ Result<bool> run_planner(Compilation& c) {
   if (may_part && c.options.compositions.empty() &&
       c.planned_arena_bytes > std::max(c.unfused_arena_bytes, c.target.l2_bytes / kFreeOfCache)) {
     // What kernels in one launch hand each other all lives as long as the launch.
-    options.compositions = "leaf,block";
+    options.compositions = "leaf,block,chain";
     WEFT_ASSIGN_OR_RETURN(FusionPlan apart, plan_fusion(c.tensors, c.target, options));
     const int64_t bytes = arena_peak(c.tensors, apart);
     if (bytes < c.planned_arena_bytes) {

@@ -65,11 +65,13 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
          souffle_help())
       ->check(CLI::IsMember({"V0", "V1", "V2", "V3", "V4"}))
       ->excludes("--plan");
-  app.add_option("--compositions", o.compositions,
-                 "What a planner may make of expressions that share a kernel, apart by commas: "
-                 "leaf (one iteration space), block (stages of a block that hand each other values "
-                 "on chip), grid (kernels one after another in one launch); default: all for auto, "
-                 "best and subprogram on GPUs, leaf and block for best on CPUs, else leaf");
+  app.add_option(
+      "--compositions", o.compositions,
+      "What a planner may make of expressions that share a kernel, apart by commas: "
+      "leaf (one iteration space), block (stages of a block that hand each other values "
+      "on chip), grid (kernels one after another in one launch), chain (contractions in a "
+      "loop that carries); default: all for auto, best and subprogram on GPUs, leaf, block "
+      "and chain for best on CPUs, else leaf and chain");
   app.add_option("--parameters", o.parameters,
                  "NAME=NUMBER,…: numbers of the planner: " + planner_parameters_help());
   app.add_option("--threads", o.threads,

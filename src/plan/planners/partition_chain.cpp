@@ -218,6 +218,7 @@ class ChainSelection {
 /// Chains of contractions that memory bounds become kernels, and others where that is predicted to
 /// be quicker; greedy plans the rest (MCFuser §V-B).
 Result<Partition> partition_chain(const PlanningTask& task) {
+  if (!task.kinds.chain) return partition_greedy(task);
   return ChainSelection(task, {.memory_bound = true}).run();
 }
 
@@ -229,7 +230,7 @@ Result<Partition> partition_auto(const PlanningTask& task) {
   const auto may_gain = [&](const TensorExpr& e) {
     return bytes_of(program, e.output) > least_bytes;
   };
-  return task.kinds.leaf && std::ranges::any_of(program.exprs, may_gain)
+  return task.kinds.chain && std::ranges::any_of(program.exprs, may_gain)
              ? ChainSelection(task, {.least_bytes = least_bytes}).run()
              : partition_greedy(task);
 }

@@ -172,7 +172,8 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
   for (const Alternative& a : alternatives) {
     const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,
                                    .block = a.compositions.block && allowed.block,
-                                   .grid = allowed.grid};
+                                   .grid = allowed.grid,
+                                   .chain = a.compositions.chain && allowed.chain};
     if (added.emplace(a.planner, both.leaf, both.block).second)
       WEFT_RETURN_IF_ERROR(comparison.add(a, both));
   }

@@ -8,10 +8,10 @@ namespace weft {
 
 namespace {
 
-constexpr CompositionKinds kLeaves = {.leaf = true},
-                           kLeavesAndBlocks = {.leaf = true, .block = true},
+constexpr CompositionKinds kLeaves = {.leaf = true, .chain = true},
+                           kLeavesAndBlocks = {.leaf = true, .block = true, .chain = true},
                            kLeavesAndGrids = {.leaf = true, .grid = true},
-                           kAllKinds = {.leaf = true, .block = true, .grid = true};
+                           kAllKinds = {.leaf = true, .block = true, .grid = true, .chain = true};
 
 /// Patterns of a program in which little repeats are many, and blocks of stages are asked by
 /// building them: beyond this size a second plan takes seconds.

@@ -27,8 +27,8 @@ struct Planner {
   std::span<const Alternative> alternatives = {};
   std::span<const Alternative> alternatives_of_gpus = {};  ///< the same where the target is a GPU
   /// Tried where the options name none.
-  CompositionKinds compositions = {.leaf = true};
-  CompositionKinds compositions_of_gpus = {.leaf = true};
+  CompositionKinds compositions = {.leaf = true, .chain = true};
+  CompositionKinds compositions_of_gpus = {.leaf = true, .chain = true};
   /// Products of one input become one before the program is planned (expr: merge_products).
   bool merges_products = false;
   /// Contractions read what was moved where it was before (expr: fold_movement).
