@@ -25,7 +25,7 @@ LEAF = r"leaf\([^)]*\)"
 ONE = rf"(?:{LEAF}|[a-z]+\([^)]*\) \{{(?:[^{{}}]|\{{[^{{}}]*\}})*\}})"  # or of stages, each a leaf
 KERNEL = re.compile(
     rf" *kernel (?P<name>{NAME}) (?P<kind>compute|memory) (?P<template>{NAME})"
-    rf"(?: by (?P<composition>{ONE}|pack \{{(?:;? {ONE})+ \}}))?"
+    rf"(?: by (?P<composition>{ONE}|(?:pack|grid) \{{(?:;? {ONE})+ \}}))?"
     rf"(?: because (?P<because>{NAME}))?: (?P<group>.*)"
 )
 NUMBER = re.compile(r"^((?:[A-Za-z_]+\d+\.(?:\d+\.)?)*)k\d+_")
