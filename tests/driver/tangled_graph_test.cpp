@@ -15,7 +15,7 @@ namespace {
 
 /// What scripts/fuzz-plans asks for by the environment; the suite's share without it.
 struct Wanted {
-  uint64_t first = 0, last = 1000;
+  uint64_t first = 0, last = 2000;
   std::string folder;  ///< where failures go, and the seed that is being tried; empty: nowhere
   bool reduces = false;
 };
