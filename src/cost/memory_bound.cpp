@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "target/unit_peak.h"
+
 namespace weft {
 
 namespace {
@@ -26,14 +28,6 @@ DType read_type(const ScalarRef& factor) {
     if (s.kind == Scalar::Kind::kRead && byte_size(s.type) < byte_size(type)) type = s.type;
   });
   return type;
-}
-
-double product_gflops(DType type, const Target& target) {
-  const double units = type == DType::kF16      ? target.peak_f16_gflops
-                       : type == DType::kBF16   ? target.peak_bf16_gflops
-                       : target.reduced_float32 ? target.peak_tf32_gflops
-                                                : 0;
-  return std::max(units, target.peak_gflops);
 }
 
 }  // namespace
@@ -67,7 +61,7 @@ std::optional<TileIntensity> tile_intensity(const TensorProgram& program, const 
   out.flops_per_byte =
       tile_flops_per_byte(rows, columns, depth, std::min(byte_size(type), byte_size(made)));
   const double gb_per_s = target.bandwidth_gb_per_s(std::numeric_limits<int64_t>::max());
-  out.ridge = product_gflops(type, target) / std::max(gb_per_s, 1e-9);
+  out.ridge = std::max(unit_gflops(type, target), target.peak_gflops) / std::max(gb_per_s, 1e-9);
   return out;
 }
 

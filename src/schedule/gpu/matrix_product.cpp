@@ -11,6 +11,7 @@
 #include "schedule/writer/best_positions.h"
 #include "schedule/writer/tile_builder.h"
 #include "support/rounding.h"
+#include "target/unit_peak.h"
 
 namespace weft {
 
@@ -307,10 +308,7 @@ Status ProductFinder::describe() {
   p.element_bytes = byte_size(type);
   p.on_units = product_.on_units;
   p.depth = p.on_units ? 2 * kAccessBytes / p.element_bytes : kCoreDepth;
-  p.gflops = type == DType::kF16    ? target_.peak_f16_gflops
-             : type == DType::kBF16 ? target_.peak_bf16_gflops
-             : p.on_units           ? target_.peak_tf32_gflops
-                                    : target_.peak_gflops;
+  p.gflops = unit_gflops(type, target_);
   const auto on_the_way = [](const ProductOperand& o) {
     return !o.in_place && (o.in_block || !copies_directly(o));
   };

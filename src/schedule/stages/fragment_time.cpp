@@ -7,6 +7,7 @@
 #include "expr/widen_halves.h"
 #include "schedule/gpu/matrix_tile.h"
 #include "support/rounding.h"
+#include "target/unit_peak.h"
 
 namespace weft {
 
@@ -149,10 +150,7 @@ FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& 
   const DType type = factor_type(steps, carried);
   out.bytes = byte_size(type);
   out.on_units = is_half(type) || target.reduced_float32;
-  out.gflops = type == DType::kF16    ? target.peak_f16_gflops
-               : type == DType::kBF16 ? target.peak_bf16_gflops
-               : out.on_units         ? target.peak_tf32_gflops
-                                      : target.peak_gflops;
+  out.gflops = unit_gflops(type, target);
   const double made = d(axes.loops.batch) * d(axes.rows) * d(carried.extent);
   for (int p = 0; p < steps.size(); ++p) {
     const auto at = static_cast<size_t>(p);

@@ -1,0 +1,11 @@
+#include "target/unit_peak.h"
+
+namespace weft {
+
+double unit_gflops(DType factors, const Target& target) {
+  if (factors == DType::kF16) return target.peak_f16_gflops;
+  if (factors == DType::kBF16) return target.peak_bf16_gflops;
+  return target.reduced_float32 ? target.peak_tf32_gflops : target.peak_gflops;
+}
+
+}  // namespace weft
