@@ -1,5 +1,7 @@
 #include "tile/tile_program.h"
 
+#include <algorithm>
+
 namespace weft {
 
 std::string_view scope_name(Scope scope, bool cpu) {
@@ -67,6 +69,13 @@ TileBody cloned(const TileBody& body) {
     }
   }
   return out;
+}
+
+bool is_recurrence(const TileLoop& loop) {
+  return loop.kind == TileLoop::Kind::kSeq &&
+         std::ranges::any_of(loop.body, [](const TileNode& node) {
+           return node.kind == TileNode::Kind::kLoop && node.loop->kind == TileLoop::Kind::kGrid;
+         });
 }
 
 TileVarId TileProgram::add_var(std::string label, TileVar::Kind kind, int64_t extent) {

@@ -62,9 +62,13 @@ struct TileSymbol {
   DType type = DType::kF32;
   std::vector<IndexExpr> shape;  ///< kInput, kOutput: extents over kSize variables and constants
   Layout layout;                 ///< kInput, kOutput
-  /// kInput: no parameter, but what earlier nests store into this output, seen in another shape of
-  /// as many elements. -1: a parameter.
+  /// No parameter, but a part of this one, seen in a shape of its own: of element `at` on, in
+  /// row-major order. kInput: what earlier nests have stored there, or a part of an input; kOutput:
+  /// what nests store there. -1: a parameter or a workspace.
   TileSymbolId view_of = -1;
+  IndexExpr at = 0;  ///< over the variable of the recurrence whose nests use the view
+  /// kOutput: no parameter, but the kernel's own memory for what one nest hands another.
+  bool is_workspace = false;
 };
 
 /// `X[m, n+1]` on a left side. `next`: the next value of a carry (`m'`).
@@ -133,6 +137,10 @@ struct TileLoop {
   std::vector<TileCarry> carries;
   TileBody body;
 };
+
+/// A loop of the program's body whose iterations run nests, one iteration after another on all
+/// blocks: the steps of a recurrence.
+bool is_recurrence(const TileLoop& loop);
 
 struct TileCondition {
   ScalarRef condition;

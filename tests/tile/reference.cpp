@@ -168,6 +168,30 @@ Tensors lstm(const Tensors& in) {
   return {{"y", tensor(x.shape, y)}};
 }
 
+Tensors recurrence(const Tensors& in) {
+  const Array x = array(in, "x"), u = array(in, "U"), v = array(in, "V"), h0 = array(in, "h0");
+  const int64_t time = x.shape[0], size = x.shape[1];
+  Values h, y;
+  for (int64_t n = 0; n < size; ++n) h.push_back(h0({n}));
+  for (int64_t t = 0; t < time; ++t) {
+    Values r, next;
+    for (int64_t m = 0; m < size; ++m) {
+      double g = x({t, m});
+      for (int64_t j = 0; j < size; ++j) g += u({m, j}) * h[static_cast<size_t>(j)];
+      r.push_back(sigmoid(g));
+    }
+    for (int64_t n = 0; n < size; ++n) {
+      double c = 0;
+      for (int64_t j = 0; j < size; ++j)
+        c += v({n, j}) * r[static_cast<size_t>(j)] * h[static_cast<size_t>(j)];
+      next.push_back(std::tanh(c));
+      y.push_back(next.back() + x({t, n}));
+    }
+    h = next;
+  }
+  return {{"y", tensor(x.shape, y)}, {"last", tensor(h0.shape, h)}};
+}
+
 Tensors weights(const Tensors& in) {
   const Array x = array(in, "x"), w = array(in, "w");
   Values y;
@@ -328,12 +352,20 @@ Tensors handed(const Tensors& in) {
 }
 
 Reference reference_of(const std::string& program) {
-  const std::vector<std::pair<std::string, Reference>> all = {
-      {"softmax", softmax},     {"attention", attention}, {"norm_mlp", norm_mlp},
-      {"lstm", lstm},           {"conv", conv},           {"sums", sums},
-      {"packing", packing},     {"squeeze", squeeze},     {"depthwise", depthwise},
-      {"recurrent", recurrent}, {"weights", weights},     {"feed_forward", feed_forward},
-      {"handed", handed}};
+  const std::vector<std::pair<std::string, Reference>> all = {{"softmax", softmax},
+                                                              {"attention", attention},
+                                                              {"norm_mlp", norm_mlp},
+                                                              {"lstm", lstm},
+                                                              {"conv", conv},
+                                                              {"sums", sums},
+                                                              {"packing", packing},
+                                                              {"squeeze", squeeze},
+                                                              {"depthwise", depthwise},
+                                                              {"recurrence", recurrence},
+                                                              {"recurrent", recurrent},
+                                                              {"weights", weights},
+                                                              {"feed_forward", feed_forward},
+                                                              {"handed", handed}};
   for (const auto& [name, function] : all) {
     if (program.starts_with(name)) return function;
   }

@@ -28,10 +28,12 @@ void add_parameters(KernelWriter& w, int32_t alignment) {
     w.memory.elements.push_back(open ? elements : IndexExpr(buffer.elements));
     w.kernel.buffers.push_back(buffer);
   }
+}
+
+void add_views(KernelWriter& w) {
   for (size_t id = 0; id < w.program.symbols.size(); ++id) {
-    const TileSymbolId output = w.program.symbols[id].view_of;
-    if (output < 0) continue;
-    w.memory.buffer_of[id] = w.memory.buffer_of[static_cast<size_t>(output)];
+    const TileSymbolId whole = w.program.symbols[id].view_of;
+    if (whole >= 0) w.memory.buffer_of[id] = w.memory.buffer_of[static_cast<size_t>(whole)];
   }
 }
 
@@ -39,6 +41,17 @@ Status add_own_buffers(KernelWriter& w, bool workspaces) {
   for (size_t id = 0; id < w.program.symbols.size(); ++id) {
     const SymbolScope& scope = w.scopes.symbols[id];
     const TileSymbol& symbol = w.program.symbols[id];
+    if (symbol.is_workspace && workspaces) {
+      KernelBuffer buffer;
+      buffer.name = symbol.name;
+      buffer.dtype = symbol.type;
+      buffer.elements = 1;
+      for (const IndexExpr& e : symbol.shape) buffer.elements *= e.constant();
+      w.place_buffer(scope, true, &buffer);
+      w.memory.buffer_of[id] = static_cast<int32_t>(w.kernel.buffers.size());
+      w.memory.elements.emplace_back(buffer.elements);
+      w.kernel.buffers.push_back(buffer);
+    }
     if (symbol.kind == TileSymbol::Kind::kInput || symbol.kind == TileSymbol::Kind::kOutput)
       continue;
     if (scope.scope < Scope::kBlock || (scope.scope == Scope::kGrid) != workspaces) continue;
@@ -80,7 +93,7 @@ IndexExpr buffer_offset(const KernelWriter& w, TileSymbolId id,
       if (extent.is_const()) shape.push_back(extent.constant());
     }
     if (shape.size() == symbol.shape.size())
-      return element_offset(symbol.layout, shape, indices, range);
+      return element_offset(symbol.layout, shape, indices, range) + symbol.at;
     WEFT_CHECK(symbol.layout.is_row_major(), "an open size in the layout of " + symbol.name);
     IndexExpr offset = 0, stride = 1;
     for (size_t a = indices.size(); a-- > 0;) {

@@ -12,6 +12,9 @@ void add_parameters(KernelWriter& w, int32_t alignment);
 /// shared memory of a GPU's blocks.
 Status add_own_buffers(KernelWriter& w, bool workspaces);
 
+/// What views show lies in the buffers of parameters and workspaces. Requires: these.
+void add_views(KernelWriter& w);
+
 /// `next`: of a carry's next value, which may have a buffer of its own.
 IndexExpr buffer_offset(const KernelWriter& w, TileSymbolId id,
                         const std::vector<IndexExpr>& indices, bool next = false);

@@ -4,20 +4,35 @@
 
 namespace weft::lowering {
 
+namespace {
+
+bool has_barrier_before(const KernelWriter& w, const std::vector<int32_t>& path) {
+  return std::ranges::any_of(w.scopes.barriers, [&](const BarrierPoint& barrier) {
+    return barrier.scope == Scope::kGrid && barrier.before == path;
+  });
+}
+
+}  // namespace
+
 std::vector<std::vector<Nest>> phases(const KernelWriter& w) {
   std::vector<std::vector<Nest>> out(1);
+  const auto add = [&](const TileNode& node, std::vector<int32_t> path) {
+    if (has_barrier_before(w, path) && !out.back().empty()) out.emplace_back();
+    out.back().push_back({&node, std::move(path)});
+  };
   for (size_t n = 0; n < w.program.body.size(); ++n) {
     const auto child = static_cast<int32_t>(n);
-    for (const BarrierPoint& barrier : w.scopes.barriers) {
-      const bool here =
-          barrier.scope == Scope::kGrid && barrier.before.size() == 1 && barrier.before[0] == child;
-      if (here && !out.back().empty()) out.emplace_back();
-    }
     const TileNode& node = w.program.body[n];
-    if (node.kind != TileNode::Kind::kPack) {
-      out.back().push_back({&node, {child}});
+    if (node.kind == TileNode::Kind::kLoop && is_recurrence(*node.loop)) {
+      for (size_t i = 0; i < node.loop->body.size(); ++i)
+        add(node.loop->body[i], {child, static_cast<int32_t>(i)});
       continue;
     }
+    if (node.kind != TileNode::Kind::kPack) {
+      add(node, {child});
+      continue;
+    }
+    if (has_barrier_before(w, {child}) && !out.back().empty()) out.emplace_back();
     for (size_t m = 0; m < node.pack->members.size(); ++m) {
       const TileBody& body = node.pack->members[m].body;
       for (size_t i = 0; i < body.size(); ++i) {

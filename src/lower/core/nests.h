@@ -10,7 +10,7 @@ struct Nest {
   std::vector<int32_t> path;
 };
 
-/// Nests of a phase are those between two barriers at the top.
+/// Nests of a phase are those between two barriers, at the top and in a recurrence.
 std::vector<std::vector<Nest>> phases(const KernelWriter& w);
 
 /// Items of the dimensions [dim, end) of a loop and of the loops of the grid inside it.

@@ -14,7 +14,9 @@ Status declare(CpuWriter& w) {
   w.kernel.inner_barriers = has_inner_barrier(w.program, w.scopes);
   add_parameters(w, 0);
   WEFT_RETURN_IF_ERROR(add_own_buffers(w, true));
-  return add_own_buffers(w, false);
+  WEFT_RETURN_IF_ERROR(add_own_buffers(w, false));
+  add_views(w);
+  return {};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 
 #include "lower/core/index_emission.h"
 #include "lower/core/loops.h"
@@ -236,10 +237,10 @@ Status check_one_iteration_a_block(const GpuWriter& w) {
   return {};
 }
 
-void emit_gpu_phase(GpuWriter& w, const std::vector<Nest>& nests) {
-  int64_t items = 0;
-  for (const Nest& nest : nests) items += grid_items(w, *nest.node);
-  const auto [begin, end] = w.builder.begin_phase(items);
+namespace {
+
+/// Items [begin, end) of a phase, the block's own.
+void emit_items(GpuWriter& w, const std::vector<Nest>& nests, int64_t items, Reg begin, Reg end) {
   const auto run_item = [&](Reg item) {
     int64_t first = 0;
     for (const Nest& nest : nests) {
@@ -281,7 +282,72 @@ void emit_gpu_phase(GpuWriter& w, const std::vector<Nest>& nests) {
       return std::vector<Reg>{};
     });
   }
+}
+
+int64_t items_of(const GpuWriter& w, const std::vector<Nest>& nests) {
+  int64_t items = 0;
+  for (const Nest& nest : nests) items += grid_items(w, *nest.node);
+  return items;
+}
+
+/// The block's items of a phase inside a recurrence, as a launch shares those of a whole one.
+std::pair<Reg, Reg> block_share(GpuWriter& w, int64_t items) {
+  const Reg block = w.builder.position(KernelPosition::kBlock);
+  const Reg count = w.builder.int_constant(items);
+  const auto op = [&](ScalarOp o, Reg a, Reg b) { return w.builder.apply(o, {a, b}, DType::kI64); };
+  if (items <= w.kernel.blocks) return {block, count};
+  const Reg blocks = w.builder.int_constant(w.kernel.blocks);
+  const auto first = [&](Reg b) {
+    return op(ScalarOp::kDiv, op(ScalarOp::kMul, b, count), blocks);
+  };
+  return {first(block), first(op(ScalarOp::kAdd, block, w.builder.int_constant(1)))};
+}
+
+void emit_recurrence(GpuWriter& w, const TileLoop& loop, std::span<const std::vector<Nest>> steps) {
+  const TileLoop::Dim& dim = loop.dims[0];
+  const int64_t trips = dim.end.constant();
+  w.builder.begin_phase(w.kernel.blocks);
+  ++w.bindings.repetitions;
+  w.builder.for_loop(
+      w.builder.int_constant(0), w.builder.int_constant(trips), 1, {},
+      [&](Reg t, const std::vector<Reg>&) {
+        auto& bound = w.bindings.bound[static_cast<size_t>(dim.origin)];
+        bound = trips == 1 ? IndexExpr(0) : add_kernel_var(w, t, {0, trips - 1});
+        for (const std::vector<Nest>& nests : steps) {
+          w.builder.barrier(w.kernel.blocks > 1 ? KernelBarrier::kGrid : KernelBarrier::kBlock);
+          const int64_t items = items_of(w, nests);
+          const auto [begin, end] = block_share(w, items);
+          emit_items(w, nests, items, begin, end);
+        }
+        bound.reset();
+        return std::vector<Reg>{};
+      });
+  --w.bindings.repetitions;
   w.builder.end_phase();
+}
+
+}  // namespace
+
+void emit_gpu_phases(GpuWriter& w) {
+  const std::vector<std::vector<Nest>> all = phases(w);
+  const auto top = [&](const std::vector<Nest>& nests) {
+    return &w.program.body[static_cast<size_t>(nests[0].path[0])];
+  };
+  for (size_t p = 0; p < all.size();) {
+    const TileNode* node = top(all[p]);
+    if (node->kind == TileNode::Kind::kLoop && is_recurrence(*node->loop)) {
+      size_t end = p;
+      while (end < all.size() && top(all[end]) == node) ++end;
+      emit_recurrence(w, *node->loop, std::span(all).subspan(p, end - p));
+      p = end;
+      continue;
+    }
+    const int64_t items = items_of(w, all[p]);
+    const auto [begin, end] = w.builder.begin_phase(items);
+    emit_items(w, all[p], items, begin, end);
+    w.builder.end_phase();
+    ++p;
+  }
 }
 
 void emit_grid_barrier_before(GpuWriter& w, int32_t child) {

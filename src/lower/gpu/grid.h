@@ -12,9 +12,10 @@ int64_t block_count(const GpuWriter& w);
 /// cluster have the iterations of its loops, side by side.
 Status check_one_iteration_a_block(const GpuWriter& w);
 
-/// The items of the nests one after another in one list. Blocks of at most one item each run it
-/// without a loop.
-void emit_gpu_phase(GpuWriter& w, const std::vector<Nest>& nests);
+/// All phases of the program. The items of a phase's nests stand one after another in one list;
+/// blocks of at most one item each run it without a loop. A recurrence is one phase of the kernel,
+/// whose blocks go through its iterations together, with barriers between its own phases.
+void emit_gpu_phases(GpuWriter& w);
 
 /// A barrier of the grid before a child of the body at hand: what registers and shared memory hold
 /// survives it, as the block goes through one item only.

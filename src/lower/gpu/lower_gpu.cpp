@@ -15,6 +15,7 @@ Result<KernelFunction> lower_for_gpu(const TileProgram& program, const ScopeAnal
   add_parameters(w, kDeviceAlignment);
   WEFT_RETURN_IF_ERROR(add_own_buffers(w, true));
   WEFT_RETURN_IF_ERROR(add_own_buffers(w, false));
+  add_views(w);
   kernel.warps = static_cast<int32_t>(program.warps);
   kernel.blocks = block_count(w);
   if (scopes.cluster_blocks > kMostClusterBlocks) {
@@ -26,7 +27,7 @@ Result<KernelFunction> lower_for_gpu(const TileProgram& program, const ScopeAnal
   WEFT_RETURN_IF_ERROR(check_one_iteration_a_block(w));
   kernel.shared_bytes =
       (scopes.block_bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
-  for (const std::vector<Nest>& nests : phases(w)) emit_gpu_phase(w, nests);
+  emit_gpu_phases(w);
   place_exchanges(w);
   insert_block_barriers(kernel, w.memory.rotating);
   return std::move(kernel);

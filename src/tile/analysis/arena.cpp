@@ -2,6 +2,7 @@
 
 #include "fmt/format.h"
 #include "tile/analysis/scope_derivation.h"
+#include "tile/analysis/view_parts.h"
 
 namespace weft {
 namespace {
@@ -213,6 +214,10 @@ Status place_buffers(Derivation& d) {
     const int64_t y = d.out.symbols[static_cast<size_t>(b)].bytes;
     return x != y ? x > y : a < b;
   });
+  for (const TileSymbol& symbol : d.program.symbols) {
+    if (!symbol.is_workspace) continue;
+    d.out.workspace_bytes += aligned(elements_of(symbol).value_or(0) * byte_size(symbol.type));
+  }
   std::vector<TileSymbolId> placed;
   for (const TileSymbolId id : order) {
     const size_t i = static_cast<size_t>(id);

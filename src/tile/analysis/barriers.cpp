@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "tile/analysis/scope_derivation.h"
+#include "tile/analysis/view_parts.h"
 
 namespace weft {
 namespace {
@@ -49,12 +50,18 @@ Path meeting_child(const Path& writer, const Path& reader) {
 class BarrierWalk {
  public:
   BarrierWalk(Derivation& d, Scope scope)
-      : d_(d), scope_(scope), first_read_(d.structure.sites.size(), d.structure.reads.size()) {
+      : d_(d),
+        scope_(scope),
+        parts_(view_parts(d.structure)),
+        first_read_(d.structure.sites.size(), d.structure.reads.size()) {
     for (size_t i = d.structure.reads.size(); i-- > 0;) {
       first_read_[static_cast<size_t>(d.structure.reads[i].site)] = i;
     }
     for (const TileSymbol& symbol : d.program.symbols) {
-      if (symbol.view_of >= 0) viewed_.insert(symbol.view_of);
+      const bool stored =
+          symbol.view_of >= 0 &&
+          d.program.symbols[static_cast<size_t>(symbol.view_of)].kind == TileSymbol::Kind::kOutput;
+      if (stored) viewed_.insert(symbol.view_of);
     }
   }
 
@@ -72,10 +79,12 @@ class BarrierWalk {
   }
 
  private:
-  /// A carry with two buffers is two: what is read, and what is written.
+  /// A carry with two buffers is two: what is read, and what is written. So are two views of places
+  /// that never meet.
   struct Buffer {
     TileSymbolId symbol = -1;
     bool next = false;
+    TileSymbolId part = -1;  ///< the first view of the same place; -1: the whole
     friend auto operator<=>(const Buffer&, const Buffer&) = default;
   };
   struct Pending {
@@ -97,7 +106,9 @@ class BarrierWalk {
     return scope == scope_;
   }
   Buffer buffer(TileSymbolId symbol, bool next) const {
-    return {symbol, next && d_.out.symbols[static_cast<size_t>(symbol)].copies > 1};
+    const TileSymbolId whole = shown(symbol);
+    const bool other = next && d_.out.symbols[static_cast<size_t>(whole)].copies > 1;
+    return {whole, other, parts_[static_cast<size_t>(symbol)]};
   }
 
   void walk(const TileBody& body) {
@@ -154,11 +165,25 @@ class BarrierWalk {
       // too.
       write(buffer(carry.target.symbol, false), inside);
     }
+    const bool repeats = scope_ == Scope::kGrid && path_.size() == 1 && is_recurrence(l);
+    if (repeats) part(inside);
     for (int round = 0; round < 2 && !stopped(); ++round) {
       site_ = first;
       walk(l.body);
       turn(l);
     }
+    const int32_t behind = path_.front() + 1;
+    if (repeats && static_cast<size_t>(behind) < d_.program.body.size()) part({behind});
+  }
+
+  /// What a recurrence's iteration stores is there for the next one, and for what stands behind it.
+  void part(const Path& before) {
+    const bool known = std::ranges::any_of(d_.out.barriers, [&](const BarrierPoint& b) {
+      return b.before == before && b.scope == Scope::kGrid;
+    });
+    if (known || stopped()) return;
+    added_ = true;
+    d_.out.barriers.push_back({Scope::kGrid, before, d_.program.blocks});
   }
 
   /// The next values become the current ones.
@@ -187,7 +212,7 @@ class BarrierWalk {
       // A thread needs no barrier for what it made itself.
       if (!relevant(symbol) || d_.read_scopes[i] == Scope::kRegister) continue;
       if (scope_ != Scope::kBlock && d_.read_scopes[i] < scope_) continue;
-      const Buffer b = buffer(symbol, reads[i].read->next);
+      const Buffer b = buffer(reads[i].read->symbol, reads[i].read->next);
       const auto written = pending_.written.find(b);
       if (written != pending_.written.end()) barrier(*written->second.begin(), symbol);
       pending_.read[b].insert(path_);
@@ -196,7 +221,7 @@ class BarrierWalk {
 
   void writes_of(const TileStatement& s) {
     for (const TileRef& target : s.targets) {
-      if (relevant(target.symbol)) write(buffer(target.symbol, target.next), path_);
+      if (relevant(shown(target.symbol))) write(buffer(target.symbol, target.next), path_);
     }
   }
 
@@ -265,6 +290,7 @@ class BarrierWalk {
 
   Derivation& d_;
   Scope scope_;
+  std::vector<TileSymbolId> parts_;  ///< of views, by symbol
   Pending pending_;
   std::vector<size_t> first_read_;  ///< by site
   std::set<TileSymbolId> viewed_;   ///< outputs that views show

@@ -6,6 +6,7 @@
 #include "tile/analysis/point_set.h"
 #include "tile/analysis/predict_traffic.h"
 #include "tile/analysis/relate_reads.h"
+#include "tile/analysis/view_parts.h"
 #include "tile/scope_analysis.h"
 
 namespace weft {
@@ -327,11 +328,23 @@ class Predictor {
           }
         }
         if (own.empty()) continue;
-        const int64_t bytes = distinct(own) * byte_size(program_.symbols[i].type);
+        const int64_t bytes =
+            distinct(own) * places(program_.symbols[i]) * byte_size(program_.symbols[i].type);
         (write ? out_.unique_written : out_.unique_read) += bytes;
         if (!write) out_.unique_read_of.emplace(static_cast<TileSymbolId>(i), bytes);
       }
     }
+  }
+
+  /// Places at which a recurrence's iterations see a view.
+  int64_t places(const TileSymbol& symbol) {
+    if (variables(symbol.at).empty()) return 1;
+    const auto all = places_of(structure_, symbol);
+    if (!all) {
+      out_.exact = false;
+      return 1;
+    }
+    return static_cast<int64_t>(std::set<int64_t>(all->begin(), all->end()).size());
   }
 
   std::vector<int64_t> shape_of(TileSymbolId id, std::vector<int64_t>* base) const {

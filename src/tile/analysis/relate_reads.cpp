@@ -19,7 +19,8 @@ std::string loop_name(const TileProgram& program, const TileLoop& loop) {
 }
 
 std::vector<int32_t> nest_of(const Site& site) {
-  const size_t length = site.pack_member >= 0 ? 3 : 1;
+  const bool repeats = !site.loops.empty() && is_recurrence(*site.loops.front());
+  const size_t length = site.pack_member >= 0 ? 3 : (repeats ? 2 : 1);
   return {site.path.begin(),
           site.path.begin() + static_cast<std::ptrdiff_t>(std::min(length, site.path.size()))};
 }

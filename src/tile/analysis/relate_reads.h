@@ -43,8 +43,8 @@ ReadRelation relate_read(const TileStructure& structure, const ReadSite& read);
 /// "seq j", "grid s"; the dimensions of one header with commas.
 std::string loop_name(const TileProgram& program, const TileLoop& loop);
 
-/// Number of the top-level piece in which a site stands; values cross from one to another through
-/// memory only.
+/// Number of the top-level piece in which a site stands, in a recurrence with that of the piece of
+/// its body; values cross from one to another through memory only.
 std::vector<int32_t> nest_of(const Site& site);
 
 }  // namespace weft

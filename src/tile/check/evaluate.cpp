@@ -98,9 +98,17 @@ class Evaluator {
   }
 
   // Parameters.
+  std::vector<TileSymbolId> tensors_in_memory() const {
+    std::vector<TileSymbolId> out = program_.parameters;
+    for (size_t i = 0; i < program_.symbols.size(); ++i) {
+      if (program_.symbols[i].is_workspace) out.push_back(static_cast<TileSymbolId>(i));
+    }
+    return out;
+  }
+
   Status bind_parameters() {
     const auto value = [&](int id) { return program_.vars[static_cast<size_t>(id)].extent; };
-    for (const TileSymbolId id : program_.parameters) {
+    for (const TileSymbolId id : tensors_in_memory()) {
       const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
       Shape shape;
       for (const IndexExpr& e : symbol.shape) shape.push_back(evaluate(e, value));
@@ -122,6 +130,8 @@ class Evaluator {
         }
         parameter.tensor = found->second;
       }
+      parameter.is_input = symbol.kind == TileSymbol::Kind::kInput;
+      parameter.is_workspace = symbol.is_workspace;
       parameter.touched.assign(static_cast<size_t>(parameter.tensor.size()), 0);
       parameters_.emplace(id, std::move(parameter));
       shapes_.emplace(id, std::move(shape));
@@ -484,6 +494,8 @@ class Evaluator {
   struct Parameter {
     HostTensor tensor;
     std::vector<uint8_t> touched;
+    bool is_input = false, is_workspace = false;
+    bool by_views = false;  ///< an input's is read, an output's stored through them
   };
 
   void begin_site(int32_t site, Context& context) {
@@ -603,13 +615,20 @@ class Evaluator {
       fail(fmt::format("{} is outside the tensor", shown(s, at)));
       return float_value(DType::kF32, 0);
     }
+    offset += index(symbol.at, context);
+    if (offset < 0 || offset >= p.tensor.size()) {
+      fail(fmt::format("{} is outside what it shows", shown(s, at)));
+      return float_value(DType::kF32, 0);
+    }
     count_read(s, context);
-    if (symbol.view_of < 0) {
+    if (symbol.view_of < 0 || p.is_input) {
       p.touched[static_cast<size_t>(offset)] = 1;
     } else if (p.touched[static_cast<size_t>(offset)] == 0) {
       fail(fmt::format("{} is read and nothing has stored it", shown(s, at)));
-    } else {
-      viewed_[s.symbol].insert(offset);
+    }
+    if (symbol.view_of >= 0) {
+      seen_[s.symbol].insert(offset);
+      p.by_views |= p.is_input;
     }
     return element(p.tensor, offset);
   }
@@ -636,7 +655,7 @@ class Evaluator {
     const TileSymbol& symbol = program_.symbols[static_cast<size_t>(target.symbol)];
     std::vector<int64_t> at;
     for (const IndexExpr& e : target.indices) at.push_back(index(e, context));
-    const auto parameter = parameters_.find(target.symbol);
+    const auto parameter = parameters_.find(symbol.view_of >= 0 ? symbol.view_of : target.symbol);
     if (parameter == parameters_.end()) {
       Tile* tile = find_tile(context, target.symbol, target.next);
       const int64_t offset = tile == nullptr ? -1 : tile->offset(at);
@@ -650,18 +669,25 @@ class Evaluator {
       return;
     }
     Parameter& p = parameter->second;
+    const Shape& shape = shapes_.at(target.symbol);
     int64_t offset = 0;
     for (size_t a = 0; a < at.size(); ++a) {
-      const int64_t extent = p.tensor.shape()[a];
-      if (at[a] < 0 || at[a] >= extent) {
+      if (at[a] < 0 || at[a] >= shape[a]) {
         return fail(fmt::format("an element outside {} is written", symbol.name));
       }
-      offset = offset * extent + at[a];
+      offset = offset * shape[a] + at[a];
+    }
+    offset += index(symbol.at, context);
+    if (offset < 0 || offset >= p.tensor.size())
+      return fail(fmt::format("{} is stored outside of what it shows", symbol.name));
+    if (symbol.view_of >= 0) {
+      seen_[target.symbol].insert(offset);
+      p.by_views = true;
     }
     out_.requested_written += byte_size(symbol.type) * weight_;
     uint8_t& touched = p.touched[static_cast<size_t>(offset)];
     if (op == AssignOp::kAssign) {
-      if (touched != 0) {
+      if (touched != 0 && !p.is_workspace) {
         return fail(fmt::format("element {} of {} is written twice", offset, symbol.name));
       }
       set_element(p.tensor, offset, value);
@@ -719,8 +745,12 @@ class Evaluator {
     for (auto& [id, p] : parameters_) {
       const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
       const int64_t touched = std::count(p.touched.begin(), p.touched.end(), 1);
-      if (symbol.kind == TileSymbol::Kind::kInput) {
-        out_.unique_read += touched * byte_size(symbol.type);
+      if (p.is_workspace) {
+        if (!p.by_views) out_.unique_written += touched * byte_size(symbol.type);
+        continue;
+      }
+      if (p.is_input) {
+        if (!p.by_views) out_.unique_read += touched * byte_size(symbol.type);
         continue;
       }
       if (touched != p.tensor.size()) {
@@ -728,12 +758,14 @@ class Evaluator {
                                          program_.name, p.tensor.size() - touched, p.tensor.size(),
                                          symbol.name));
       }
-      out_.unique_written += touched * byte_size(symbol.type);
+      if (!p.by_views) out_.unique_written += touched * byte_size(symbol.type);
       out_.outputs[symbol.name] = p.tensor;
     }
-    for (const auto& [id, offsets] : viewed_) {
-      out_.unique_read += static_cast<int64_t>(offsets.size()) *
-                          byte_size(program_.symbols[static_cast<size_t>(id)].type);
+    for (const auto& [id, offsets] : seen_) {
+      const TileSymbol& view = program_.symbols[static_cast<size_t>(id)];
+      const bool stored = view.kind == TileSymbol::Kind::kOutput;
+      (stored ? out_.unique_written : out_.unique_read) +=
+          static_cast<int64_t>(offsets.size()) * byte_size(view.type);
     }
     for (const auto& [id, flags] : unique_) {
       const int64_t bytes = byte_size(program_.symbols[static_cast<size_t>(id)].type);
@@ -764,8 +796,8 @@ class Evaluator {
   PlaceTable places_;
   std::vector<std::set<TileVarId>> used_;
   std::map<TileSymbolId, Parameter> parameters_;
-  std::map<TileSymbolId, Shape> shapes_;              ///< of parameters and views
-  std::map<TileSymbolId, std::set<int64_t>> viewed_;  ///< elements read through a view
+  std::map<TileSymbolId, Shape> shapes_;            ///< of parameters and views
+  std::map<TileSymbolId, std::set<int64_t>> seen_;  ///< elements read or stored through a view
   std::map<TileSymbolId, SymbolScope> buffers_;
   std::set<TileSymbolId> shared_;
   std::map<TileSymbolId, Tile> shared_tiles_, shared_next_;

@@ -2,6 +2,7 @@
 
 #include "fmt/format.h"
 #include "tile/analysis/point_set.h"
+#include "tile/analysis/view_parts.h"
 #include "tile/text/tile_printer.h"
 #include "tile/tile_structure.h"
 
@@ -24,6 +25,7 @@ std::optional<Store> enumerate_store(const TileProgram& program, const TileStruc
   std::set<TileVarId> vars;
   for (const IndexExpr& e : target.indices) add_box_variables(program, e, &vars);
   for (const TileLoop* loop : site.loops) {
+    if (is_recurrence(*loop)) continue;  // its iterations store into views of other places
     for (const TileLoop::Dim& dim : loop->dims) vars.insert(dim.origin);
   }
   bool complete = true;
@@ -134,14 +136,41 @@ std::optional<std::string> store_mistake(const TilePrinter& printer, const TileS
   return std::nullopt;
 }
 
+/// Whether the places of an output's views cover it without meeting; nothing where it has none.
+std::optional<std::string> view_mistake(const TileProgram& program, const TileStructure& structure,
+                                        TileSymbolId output, int64_t total) {
+  const std::string& name = program.symbols[static_cast<size_t>(output)].name;
+  std::vector<std::pair<int64_t, int64_t>> parts;  // first element, one past the last
+  bool any = false;
+  for (const TileSymbol& view : program.symbols) {
+    if (view.view_of != output || view.kind != TileSymbol::Kind::kOutput) continue;
+    any = true;
+    const auto places = places_of(structure, view);
+    const auto elements = elements_of(view);
+    if (!places || !elements) return fmt::format("{} lies at too many places", view.name);
+    for (const int64_t at : *places) parts.emplace_back(at, at + *elements);
+  }
+  if (!any) return std::nullopt;
+  std::ranges::sort(parts);
+  int64_t end = 0;
+  for (const auto& [first, last] : parts) {
+    if (first < end) return fmt::format("two views store element {} of {}", first, name);
+    if (first > end) return fmt::format("no view stores element {} of {}", end, name);
+    end = last;
+  }
+  if (end < total) return fmt::format("no view stores element {} of {}", end, name);
+  return std::nullopt;
+}
+
 }  // namespace
 
 Status verify_stores(const TileProgram& program, const TileStructure& structure) {
   if (has_open_sizes(program, structure)) return {};
   const TilePrinter printer(program);
   const auto value = [&](int id) { return program.vars[static_cast<size_t>(id)].extent; };
-  for (const TileSymbolId output : program.parameters) {
-    const TileSymbol& symbol = program.symbols[static_cast<size_t>(output)];
+  for (size_t i = 0; i < program.symbols.size(); ++i) {
+    const auto output = static_cast<TileSymbolId>(i);
+    const TileSymbol& symbol = program.symbols[i];
     if (symbol.kind != TileSymbol::Kind::kOutput) continue;
     Shape shape;
     for (const IndexExpr& e : symbol.shape) shape.push_back(evaluate(e, value));
@@ -150,11 +179,17 @@ Status verify_stores(const TileProgram& program, const TileStructure& structure)
       return invalid_input(
           fmt::format("tile program {}: the shape of {} is impossible", program.name, symbol.name));
     }
-    const auto stores = enumerate_stores(program, structure, output);
-    if (!stores) continue;
-    if (const auto mistake = store_mistake(printer, symbol, *stores, shape, *total)) {
-      return invalid_input(fmt::format("tile program {}: {}", program.name, *mistake));
+    const bool by_views = std::ranges::any_of(program.symbols, [&](const TileSymbol& s) {
+      return s.view_of == output && s.kind == TileSymbol::Kind::kOutput;
+    });
+    std::optional<std::string> mistake;
+    if (by_views) {
+      // What is kept for another iteration lies where an earlier one lay.
+      if (!symbol.is_workspace) mistake = view_mistake(program, structure, output, *total);
+    } else if (const auto stores = enumerate_stores(program, structure, output)) {
+      mistake = store_mistake(printer, symbol, *stores, shape, *total);
     }
+    if (mistake) return invalid_input(fmt::format("tile program {}: {}", program.name, *mistake));
   }
   return {};
 }

@@ -16,7 +16,8 @@ namespace weft {
 /// Whether every output element is written by exactly one statement, once; in verify_stores.cpp.
 Status verify_stores(const TileProgram& program, const TileStructure& structure);
 
-/// Whether views show whole outputs, which nests before their readers store; in verify_views.cpp.
+/// Whether views lie within what they show, and what they read was stored before; in
+/// verify_views.cpp.
 Status verify_views(const TileProgram& program, const TileStructure& structure);
 
 namespace {
@@ -96,10 +97,13 @@ class Verifier {
       const TileSymbolId id = static_cast<TileSymbolId>(i);
       const TileSymbolId viewed = program_.symbols[i].view_of;
       if (viewed != -1) {
-        if (kind(id) != TileSymbol::Kind::kInput || parameters.count(id) != 0 ||
-            parameters.count(viewed) == 0 || kind(viewed) != TileSymbol::Kind::kOutput) {
-          fail(fmt::format("{} is a view of something else than an output", name(id)));
-        }
+        check_view(id, parameters);
+        continue;
+      }
+      if (program_.symbols[i].is_workspace) {
+        for (const IndexExpr& e : program_.symbols[i].shape) check_sizes(e);
+        if (kind(id) == TileSymbol::Kind::kOutput && parameters.count(id) == 0) continue;
+        fail(fmt::format("{} is a workspace and a parameter or value", name(id)));
         continue;
       }
       const bool parameter =
@@ -109,6 +113,23 @@ class Verifier {
       }
     }
     check_sizes(program_.blocks);
+  }
+
+  void check_view(TileSymbolId id, const std::set<TileSymbolId>& parameters) {
+    const TileSymbol& view = program_.symbols[static_cast<size_t>(id)];
+    const bool known = is_symbol(view.view_of) && parameters.count(id) == 0;
+    const TileSymbol* whole =
+        known ? &program_.symbols[static_cast<size_t>(view.view_of)] : nullptr;
+    const bool in_memory =
+        known && (parameters.count(view.view_of) != 0 || whole->is_workspace) &&
+        (view.kind == TileSymbol::Kind::kInput || view.kind == TileSymbol::Kind::kOutput);
+    const bool stores = known && view.kind == TileSymbol::Kind::kOutput;
+    if (!in_memory || (stores && whole->kind != TileSymbol::Kind::kOutput)) {
+      return fail(fmt::format("{} is a view of something else than {}", name(id),
+                              stores ? "an output" : "a parameter or a workspace"));
+    }
+    for (const IndexExpr& e : view.shape) check_sizes(e);
+    check_ids(view.at);
   }
 
   /// A bound on every number that evaluating the index meets: index arithmetic must not overflow.
@@ -196,6 +217,8 @@ class Verifier {
         return fail(fmt::format("{} stands outside a grid loop", what));
       }
       around.in_grid = true;
+    } else if (around.depth == 1 && !around.in_pack && is_recurrence(loop)) {
+      check_recurrence(loop, what);
     } else {
       around.in_seq = true;
     }
@@ -212,6 +235,22 @@ class Verifier {
       check_ids(carry.place);
     }
     if (!error_) check_body(loop.body, around);
+  }
+
+  /// Each iteration runs the nests of the body; only views tell iterations apart.
+  void check_recurrence(const TileLoop& loop, const std::string& what) {
+    const TileLoop::Dim& dim = loop.dims[0];
+    const bool counted = dim.begin.is_const(0) && dim.end.is_const() && dim.step == 1 &&
+                         dim.unroll == 1 && loop.dims.size() == 1 && loop.stages == 1;
+    if (program_.cpu) return fail(fmt::format("{} runs nests on a CPU", what));
+    if (!counted || !loop.carries.empty() || loop.by_cluster) {
+      return fail(
+          fmt::format("{} runs nests and is no plain loop of a known number of iterations", what));
+    }
+    for (const TileNode& node : loop.body) {
+      if (node.kind != TileNode::Kind::kLoop || node.loop->kind != TileLoop::Kind::kGrid)
+        return fail(fmt::format("{} runs nests and something else", what));
+    }
   }
 
   /// `around`: with the loop itself.
@@ -343,6 +382,9 @@ class Verifier {
                        loop->second.first == site.loop && var_kind == TileVar::Kind::kOffset;
       if (!inside && !own) {
         fail(fmt::format("{} uses {} outside its loop", shown(site),
+                         program_.vars[static_cast<size_t>(id)].name));
+      } else if (is_recurrence(*loop->second.first)) {
+        fail(fmt::format("{} uses {}, which only views may", shown(site),
                          program_.vars[static_cast<size_t>(id)].name));
       }
     }

@@ -24,6 +24,7 @@ class Parser final : public NameScope {
     while (!failed() && (tokens_.peek().is("size") ||
                          (TileTokens::is_name(tokens_.peek()) && tokens_.peek(1).is(":"))))
       parse_axis();
+    while (!failed() && tokens_.accept("workspace")) parse_workspace();
     while (!failed() && tokens_.accept("view")) parse_view();
     program_.body = parse_body();
     tokens_.expect("}");
@@ -128,20 +129,34 @@ class Parser final : public NameScope {
     tokens_.expect("]");
   }
 
-  // view = "view" ID ":" TYPE "[" [expr {"," expr}] "]" "of" ID ";"
+  // workspace = "workspace" ID ":" TYPE "[" [expr {"," expr}] "]" ";"
+  void parse_workspace() {
+    TileSymbol workspace;
+    workspace.kind = TileSymbol::Kind::kOutput;
+    workspace.is_workspace = true;
+    const TileToken at = tokens_.peek();
+    parse_name_and_shape("a workspace", &workspace);
+    tokens_.expect(";");
+    declare_symbol(at, std::move(workspace));
+  }
+
+  // view = "view" ["out"] ID ":" TYPE "[" [expr {"," expr}] "]" "of" ID ["at" expr] ";"
   void parse_view() {
     TileSymbol view;
-    view.kind = TileSymbol::Kind::kInput;
+    view.kind = tokens_.accept("out") ? TileSymbol::Kind::kOutput : TileSymbol::Kind::kInput;
     const TileToken at = tokens_.peek();
     parse_name_and_shape("a view", &view);
     tokens_.expect("of");
-    const TileToken output = tokens_.peek();
-    const auto known = symbols_.find(tokens_.expect_name("an `out` parameter"));
+    const TileToken of = tokens_.peek();
+    const auto known = symbols_.find(tokens_.expect_name("a parameter or a workspace"));
+    if (tokens_.accept("at")) view.at = parse_index();
     tokens_.expect(";");
     if (failed()) return;
-    if (known == symbols_.end() ||
-        program_.symbols[static_cast<size_t>(known->second)].kind != TileSymbol::Kind::kOutput) {
-      return fail(output, fmt::format("`{}` is no `out` parameter", output.text));
+    const TileSymbol* whole =
+        known == symbols_.end() ? nullptr : &program_.symbols[static_cast<size_t>(known->second)];
+    if (whole == nullptr || whole->view_of >= 0 ||
+        (whole->kind != TileSymbol::Kind::kInput && whole->kind != TileSymbol::Kind::kOutput)) {
+      return fail(of, fmt::format("`{}` is no parameter or workspace", of.text));
     }
     view.view_of = known->second;
     declare_symbol(at, std::move(view));
@@ -215,7 +230,7 @@ class Parser final : public NameScope {
     return body;
   }
 
-  // loop = KIND dim {"," dim} ["by" "cluster"] ["carry" carry {"," carry}] "{" body "}"
+  // loop = KIND dim {"," dim} ["by" "cluster"] ["carry" carry {"," carry}] "{" {view} body "}"
   TileLoop parse_loop() {
     TileLoop loop;
     const std::string_view kind = tokens_.take().text;
@@ -233,6 +248,7 @@ class Parser final : public NameScope {
     }
     if (tokens_.accept("carry")) parse_carries(loop);
     tokens_.expect("{");
+    while (!failed() && tokens_.accept("view")) parse_view();
     loop.body = parse_body();
     tokens_.expect("}");
     for (const TileCarry& carry : loop.carries) open_carries_.erase(carry.target.symbol);

@@ -159,11 +159,10 @@ std::string TilePrinter::program(const ScopeAnalysis* scopes) const {
     }
   }
   for (size_t i = 0; i < program_.symbols.size(); ++i) {
-    const TileSymbol& s = program_.symbols[i];
-    if (s.view_of < 0) continue;
-    out += fmt::format("  view {} of {};\n", declared(static_cast<TileSymbolId>(i)),
-                       symbol(s.view_of));
+    if (!program_.symbols[i].is_workspace) continue;
+    out += fmt::format("  workspace {};\n", declared(static_cast<TileSymbolId>(i)));
   }
+  views(-1, 1, out);
   std::vector<int32_t> path;
   Comments comments{scopes};
   body(program_.body, 1, path, comments, out);
@@ -225,6 +224,17 @@ void barrier_comments(const TilePrinter& printer, const TileProgram& program,
 
 }  // namespace
 
+void TilePrinter::views(TileVarId var, int depth, std::string& out) const {
+  for (size_t i = 0; i < program_.symbols.size(); ++i) {
+    const TileSymbol& s = program_.symbols[i];
+    if (s.view_of < 0 || (var < 0 ? !variables(s.at).empty() : !uses_var(s.at, var))) continue;
+    indent(depth, out);
+    out += fmt::format("view {}{} of {}", s.kind == TileSymbol::Kind::kOutput ? "out " : "",
+                       declared(static_cast<TileSymbolId>(i)), symbol(s.view_of));
+    out += s.at.is_const(0) ? ";\n" : fmt::format(" at {};\n", index(s.at));
+  }
+}
+
 void TilePrinter::body(const TileBody& body, int depth, std::vector<int32_t>& path,
                        const Comments& comments, std::string& out) const {
   path.push_back(0);
@@ -249,6 +259,8 @@ void TilePrinter::body(const TileBody& body, int depth, std::vector<int32_t>& pa
         break;
       case TileNode::Kind::kLoop:
         loop_header(*node.loop, depth, comments, out);
+        if (is_recurrence(*node.loop) && depth == 1)
+          views(node.loop->dims[0].origin, depth + 1, out);
         this->body(node.loop->body, depth + 1, path, comments, out);
         indent(depth, out);
         out += "}\n";

@@ -21,12 +21,12 @@ constexpr std::array<std::string_view, 32> kSymbols = {
     "max=", "min=", "+=", "..", "&&", "||", "<=", ">=", "==", "!=", "{", "}", "[", "]", "(", ")",
     ",",    ":",    ";",  "=",  "<",  ">",  "+",  "-",  "*",  "/",  "%", "?", "!", "@", ".", "'"};
 
-constexpr std::array<std::string_view, 39> kWords = {
+constexpr std::array<std::string_view, 40> kWords = {
     "kernel", "out",     "layout",   "blocks", "warps", "per_sm",  "cpu",     "gpu",
     "grid",   "cluster", "seq",      "in",     "step",  "unroll",  "stages",  "carry",
     "if",     "pack",    "share",    "by",     "at",    "fill",    "size",    "true",
     "false",  "inf",     "nan",      "sum",    "prod",  "argmax",  "welford", "gelu",
-    "swish",  "relu",    "register", "warp",   "block", "scratch", "view"};
+    "swish",  "relu",    "register", "warp",   "block", "scratch", "view",    "workspace"};
 
 class Lexer {
  public:

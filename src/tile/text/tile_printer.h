@@ -41,6 +41,8 @@ class TilePrinter {
   std::string header() const;
   void body(const TileBody& body, int depth, std::vector<int32_t>& path, const Comments& comments,
             std::string& out) const;
+  /// Views at places over a loop's variable; of -1 those at places that do not change.
+  void views(TileVarId var, int depth, std::string& out) const;
   void loop_header(const TileLoop& loop, int depth, const Comments& comments,
                    std::string& out) const;
   std::string dim(const TileLoop::Dim& dim) const;
