@@ -1,6 +1,7 @@
 #include "assemble/build_program.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "assemble/arena.h"
@@ -94,6 +95,8 @@ class Builder {
   Status opaque(Frame& frame, int32_t index, Region* out);
   Status branch(Frame& frame, int32_t index, Region* out);
   Status loop(Frame& frame, int32_t index, Region* out);
+  /// A loop whose iterations all run in one launch, on the buffers of the whole.
+  Status whole_loop(Frame& frame, int32_t index, Region* out);
   /// What the steps inside an opaque one read and write, in the order of its region.
   struct RegionBuffers {
     std::vector<int32_t> inputs, outputs;
@@ -319,6 +322,8 @@ Status Builder::add_region(Frame& frame, const TensorProgram& tensors, const Fus
 Status Builder::opaque(Frame& frame, int32_t index, Region* out) {
   const OpaqueExpr& o = frame.tensors.opaques[static_cast<size_t>(index)];
   if (o.node.op == GraphOp::kIf) return branch(frame, index, out);
+  const auto& regions = frame.plan.regions[static_cast<size_t>(index)];
+  if (runs_whole_loop(regions)) return whole_loop(frame, index, out);
   if (o.node.op == GraphOp::kWhile || o.node.op == GraphOp::kScan) return loop(frame, index, out);
   ProgramStep step;
   step.kind = ProgramStep::Kind::kHost;
@@ -456,6 +461,22 @@ Status Builder::loop(Frame& frame, int32_t index, Region* out) {
       is_scan ? static_cast<double>(l.trips) * region.microseconds : kSerialRunMicroseconds;
   out->steps.push_back(std::move(step));
   out->access.push_back(std::move(access));
+  return {};
+}
+
+Status Builder::whole_loop(Frame& frame, int32_t index, Region* out) {
+  const OpaqueExpr& o = frame.tensors.opaques[static_cast<size_t>(index)];
+  RegionBuffers buffers;
+  for (const TensorId t : o.operands) buffers.inputs.push_back(buffer_of(frame, t));
+  for (const TensorId t : o.results) buffers.outputs.push_back(buffer_of(frame, t));
+  StepAccess access;
+  Region region;
+  WEFT_RETURN_IF_ERROR(add_region(frame, *o.regions.back(),
+                                  *frame.plan.regions[static_cast<size_t>(index)].back(), buffers,
+                                  &access, &region));
+  out->microseconds += region.microseconds;
+  std::ranges::move(region.steps, std::back_inserter(out->steps));
+  std::ranges::move(region.access, std::back_inserter(out->access));
   return {};
 }
 

@@ -155,10 +155,10 @@ struct CarriedAxis {
 ///     chain(v12: d0 1, d1 64 carrying v7 r0 256) { leaf(panel …) v0 v1; leaf(sweep …) v2 … ;
 ///     leaf(…) v12 }
 struct Composition {
-  enum class Kind : uint8_t { kLeaf, kBlock, kChain, kPack, kGrid };
+  enum class Kind : uint8_t { kLeaf, kBlock, kChain, kPack, kGrid, kRecur };
   Kind kind = Kind::kLeaf;
   Choice choice;  ///< kLeaf
-  /// kPack, kGrid; kBlock, kChain: its stages, leaves, in their order.
+  /// kPack, kGrid, kRecur; kBlock, kChain: its stages, leaves, in their order.
   std::vector<Composition> members;
   /// kBlock, kChain. Positions are those in the group; of a chain, in the program that
   /// carry_reductions (expr/carry_reductions.h) makes of it.
@@ -169,6 +169,10 @@ struct Composition {
   bool has_stages() const { return kind == Kind::kBlock || kind == Kind::kChain; }
   /// kLeaf: the library whose call runs in its place where there is one; empty: none.
   std::string library;
+  /// Members that are kernels of their own elsewhere, in one launch.
+  bool has_members() const {
+    return kind == Kind::kPack || kind == Kind::kGrid || kind == Kind::kRecur;
+  }
   friend bool operator==(const Composition&, const Composition&) = default;
 };
 

@@ -14,10 +14,11 @@ Result<CompositionKinds> parse_composition_kinds(std::string_view text) {
                        : name == "block" ? &kinds.block
                        : name == "grid"  ? &kinds.grid
                        : name == "chain" ? &kinds.chain
+                       : name == "recur" ? &kinds.recur
                                          : nullptr;
     if (kind == nullptr) {
       return invalid_input("unknown composition '" + std::string(name) +
-                           "'; known: leaf, block, grid and chain, as in leaf,block");
+                           "'; known: leaf, block, grid, chain and recur, as in leaf,block");
     }
     *kind = true;
     begin = end + 1;

@@ -11,10 +11,11 @@ struct CompositionKinds {
   bool leaf = false, block = false;
   bool grid = false;   ///< kernels one after another in one launch
   bool chain = false;  ///< contractions in a loop that carries
+  bool recur = false;  ///< all iterations of a loop in one launch
 };
 
-/// `leaf,block,grid,chain`: names apart by commas, in any order. Error (kInvalidInput): a name of
-/// none, or no name.
+/// `leaf,block,grid,chain,recur`: names apart by commas, in any order. Error (kInvalidInput): a
+/// name of none, or no name.
 Result<CompositionKinds> parse_composition_kinds(std::string_view text);
 
 }  // namespace weft

@@ -106,6 +106,8 @@ std::string opening(const Composition& composition) {
              ") {";
     case Composition::Kind::kGrid:
       return "grid {";
+    case Composition::Kind::kRecur:
+      return "recur {";
     default:
       return "pack {";
   }
@@ -162,19 +164,25 @@ Result<BlockPartition> parse_partition(TextCursor& cursor) {
 Result<Composition> parse_composition(TextCursor& cursor) {
   if (cursor.take("block")) return parse_stages(cursor, Composition::Kind::kBlock);
   if (cursor.take("chain")) return parse_stages(cursor, Composition::Kind::kChain);
-  const bool grid = cursor.take("grid");
-  if (!grid && !cursor.take("pack")) {
-    if (cursor.peek_bare_name() == "leaf") return parse_leaf(cursor);
-    return cursor.error(
-        "expected leaf(…), block(…) { … }, chain(…) { … }, pack { … } or grid { … }");
-  }
   Composition out;
-  out.kind = grid ? Composition::Kind::kGrid : Composition::Kind::kPack;
+  if (cursor.take("grid")) {
+    out.kind = Composition::Kind::kGrid;
+  } else if (cursor.take("recur")) {
+    out.kind = Composition::Kind::kRecur;
+  } else if (cursor.take("pack")) {
+    out.kind = Composition::Kind::kPack;
+  } else if (cursor.peek_bare_name() == "leaf") {
+    return parse_leaf(cursor);
+  } else {
+    return cursor.error(
+        "expected leaf(…), block(…) { … }, chain(…) { … }, pack { … }, grid { … } or "
+        "recur { … }");
+  }
   WEFT_RETURN_IF_ERROR(cursor.expect("{"));
   do {
     const std::string_view kind = cursor.peek_bare_name();
     if (kind != "leaf" && kind != "block" && kind != "chain")
-      return cursor.error("the members of a pack or grid are leaves, blocks and chains");
+      return cursor.error("the members of a pack, grid or recur are leaves, blocks and chains");
     WEFT_ASSIGN_OR_RETURN(Composition member, parse_composition(cursor));
     out.members.push_back(std::move(member));
   } while (cursor.take(";"));

@@ -54,6 +54,8 @@ struct Compilation {
   const Planner* planner = nullptr;
   /// Whether products of one input become one before the model is planned, as the planner has it.
   bool merges_products = false;
+  /// Whether scans above each other become one before the model is planned (rewrite/skew_scans.h).
+  bool skews = false;
   /// How often element-wise expressions may be computed to go into their readers; 0: none does.
   double recompute = 0;
   ImportedModel imported;

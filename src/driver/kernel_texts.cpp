@@ -31,7 +31,7 @@ void list_kernels(const FusionPlan& plan, const TensorProgram& program, int64_t 
       continue;
     }
     const OpaqueExpr& opaque = program.opaques[index];
-    const int64_t inner = region_runs(program, opaque, times);
+    const int64_t inner = region_runs(program, opaque, plan.regions[index], times);
     for (size_t r = 0; r < plan.regions[index].size(); ++r)
       list_kernels(*plan.regions[index][r], *opaque.regions[r], inner, out);
   }

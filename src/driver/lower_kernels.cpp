@@ -23,18 +23,20 @@ struct Planned {
 
 /// The kernels of a plan and of its regions' plans, in the order of first use.
 void collect_kernels(FusionPlan& plan, const TensorProgram& tensors, const TensorProgram* other,
-                     bool in_region, std::vector<Planned>* kernels) {
+                     int depth, std::vector<Planned>* kernels) {
   for (PlannedKernel& kernel : plan.kernels) {
     Planned& planned = kernels->emplace_back();
     planned.other = other;
     planned.kernel.planned = &kernel;
     planned.kernel.tensors = &tensors;
-    planned.kernel.in_region = in_region;
+    // What runs a whole loop is handed no slices of it.
+    planned.kernel.in_region = depth > (kernel.loop ? 1 : 0);
   }
   for (size_t o = 0; o < plan.regions.size(); ++o) {
     for (size_t r = 0; r < plan.regions[o].size(); ++r) {
       const TensorProgram* inside = other == nullptr ? nullptr : other->opaques[o].regions[r].get();
-      collect_kernels(*plan.regions[o][r], *tensors.opaques[o].regions[r], inside, true, kernels);
+      collect_kernels(*plan.regions[o][r], *tensors.opaques[o].regions[r], inside, depth + 1,
+                      kernels);
     }
   }
 }
@@ -110,7 +112,7 @@ bool wants_code_alone(const CompileOptions& o) {
 Status lower_kernels(Compilation& c) {
   std::vector<Planned> planned;
   const Compilation* other = other_binding_of(c);
-  collect_kernels(c.plan, c.tensors, other == nullptr ? nullptr : &other->tensors, false, &planned);
+  collect_kernels(c.plan, c.tensors, other == nullptr ? nullptr : &other->tensors, 0, &planned);
   const std::unique_ptr<CacheFolder> cache =
       wants_code_alone(c.options) && !c.target.is_gpu() ? open_cache(c.options) : nullptr;
   std::optional<KernelNotes> notes;

@@ -25,6 +25,7 @@
 #include "expr/open_axes.h"
 #include "expr/read_bytes.h"
 #include "expr/round_factors.h"
+#include "expr/separate_outputs.h"
 #include "expr/sink_constants.h"
 #include "expr/weight_sources.h"
 #include "expr/widen_halves.h"
@@ -43,6 +44,7 @@
 #include "rewrite/remove_dead_nodes.h"
 #include "rewrite/roll_loops.h"
 #include "rewrite/simplify_graph.h"
+#include "rewrite/skew_scans.h"
 #include "rewrite/unroll_scans.h"
 #include "runtime/thread_pool.h"
 #include "support/for_each_in_parallel.h"
@@ -76,6 +78,7 @@ Result<bool> run_unroll(Compilation& c) {
 bool keeps_loops(const Compilation& c) { return !c.options.unroll && !c.target.is_gpu(); }
 Result<bool> run_roll(Compilation& c) { return keeps_loops(c) && roll_loops(c.graph); }
 Result<bool> run_hoist(Compilation& c) { return keeps_loops(c) && hoist_from_scans(c.graph); }
+Result<bool> run_skew(Compilation& c) { return c.skews && skew_scans(c.graph); }
 Result<bool> run_simplify(Compilation& c) { return simplify_graph(c.graph); }
 Result<bool> run_merge_equal(Compilation& c) { return merge_equal_nodes(c.graph); }
 Result<bool> run_remove_dead(Compilation& c) { return remove_dead_nodes(c.graph); }
@@ -174,6 +177,10 @@ Result<bool> run_remove_dead_expressions(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { remove_dead_expressions(p); });
   return true;
 }
+Result<bool> run_separate_outputs(Compilation& c) {
+  if (c.target.is_gpu()) separate_outputs(c.tensors);
+  return true;
+}
 Result<bool> run_assign_layouts(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { assign_layouts(p); });
   return true;
@@ -265,10 +272,49 @@ Result<bool> run_planner(Compilation& c) {
   return true;
 }
 
+bool runs_loops(const FusionPlan& plan) {
+  return std::ranges::any_of(plan.regions, [](const RegionPlans& regions) {
+    return runs_whole_loop(regions) ||
+           std::ranges::any_of(regions, [](const auto& inner) { return runs_loops(*inner); });
+  });
+}
+
+/// Where loops run in one launch each, those above each other in one, should that be predicted to
+/// take 5% less.
+Status plan_skewed(Compilation& c) {
+  constexpr double kWorthIt = 0.95;
+  if (c.skews || !c.target.is_gpu() || c.other.valid() || !runs_loops(c.plan)) return {};
+  Compilation apart;
+  apart.graph = c.graph;
+  if (!skew_scans(apart.graph)) return {};
+  apart.options = c.options;
+  apart.options.dump_dir.clear();
+  apart.target = c.target;
+  apart.planner = c.planner;
+  apart.merges_products = c.merges_products;
+  apart.recompute = c.recompute;
+  apart.skews = true;
+  WEFT_RETURN_IF_ERROR(run_passes(apart, passes_between("fold-constants", "plan")));
+  const auto predicted = [](const Compilation& planned) {
+    return plan_totals(planned.plan, planned.tensors, 0).predicted_us;
+  };
+  if (predicted(apart) > kWorthIt * predicted(c)) return {};
+  c.graph = std::move(apart.graph);
+  c.tensors = std::move(apart.tensors);
+  c.plan = std::move(apart.plan);
+  c.substitutions = std::move(apart.substitutions);
+  c.merges_products = apart.merges_products;
+  c.planned_arena_bytes = apart.planned_arena_bytes;
+  c.unfused_arena_bytes = apart.unfused_arena_bytes;
+  c.plan.skewed = true;
+  return {};
+}
+
 Result<bool> run_plan(Compilation& c) {
   c.measured = measured_on(c.options, c.target);
   if (!c.options.plan_text.empty()) return run_given_plan(c);
   WEFT_ASSIGN_OR_RETURN(const bool planned, run_planner(c));
+  WEFT_RETURN_IF_ERROR(plan_skewed(c));
   const bool is_given =
       c.planner->composes_arithmetic && c.recompute != PlannerParameters().recompute;
   if (is_given) c.plan.recompute = c.recompute;
@@ -402,6 +448,7 @@ constexpr Pass kPasses[] = {
     {"remove-dead-nodes", "graph", run_remove_dead},
     {"roll-loops", "graph", run_roll},
     {"hoist-from-scans", "graph", run_hoist},
+    {"skew-scans", "graph", run_skew},
     {"express", "tensor-program", run_express},
     {"sink-constants", "tensor-program", run_sink_constants},
     {"fold-movement", "tensor-program", run_fold_movement},
@@ -416,6 +463,7 @@ constexpr Pass kPasses[] = {
     {"widen-operands", "tensor-program", run_widen_operands},
     {"merge-products", "tensor-program", run_merge_products},
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
+    {"separate-outputs", "tensor-program", run_separate_outputs},
     {"assign-layouts", "tensor-program", run_assign_layouts},
     {"mark-open-axes", "tensor-program", run_mark_open},
     {"plan", "plan", run_plan},

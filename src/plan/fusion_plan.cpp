@@ -5,6 +5,11 @@
 
 namespace weft {
 
+bool runs_whole_loop(const RegionPlans& regions) {
+  return regions.size() == 1 && regions[0]->kernels.size() == 1 &&
+         regions[0]->kernels[0].loop.has_value();
+}
+
 Target of_region(Target target) {
   target.libraries.clear();
   return target;

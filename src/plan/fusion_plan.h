@@ -14,6 +14,16 @@ namespace weft {
 
 struct FusionPlan;
 
+/// The loop around a region whose iterations are counted: a scan. Its inputs are what it carries,
+/// then the slices, then what it captures; its outputs what it carries, then slices.
+struct RegionLoop {
+  int64_t trips = 0;
+  int64_t carries = 0, scanned = 0;
+  std::vector<bool> reversed_inputs, reversed_outputs;  ///< by slice: the last one first
+};
+/// None where the step is no scan, or has no iterations.
+std::optional<RegionLoop> loop_around(const TensorProgram& program, const OpaqueExpr& opaque);
+
 /// One kernel of the plan: its expressions and the tile program chosen for them; what was costed is
 /// what is emitted.
 struct PlannedKernel {
@@ -26,6 +36,9 @@ struct PlannedKernel {
   /// own.
   std::vector<Group> members;
   std::string packed_because;  ///< empty unless it has members
+  /// It runs all iterations of the region whose only kernel it is; its inputs and outputs are those
+  /// of the whole loop.
+  std::optional<RegionLoop> loop;
   /// Of its expressions, those that it makes again for itself: another kernel stores what they make
   /// or, where none does, holds them before.
   std::vector<ExprId> copies;
@@ -64,6 +77,14 @@ enum class Joins : uint8_t { kNo, kWhereQuicker, kFewest };
 Status join_dependent(const TensorProgram& program, const Target& target, Joins joins,
                       FusionPlan& plan);
 
+/// Puts the kernels of a scan's body into one that runs all its iterations, with a barrier of the
+/// grid before each of their phases (Souffle §6.3; `recur`). Nothing changes where they cannot
+/// share one, or where it is not predicted to be quicker, for kWhereQuicker by 5%.
+///
+/// Requires: the plan of the loop's body, scheduled for a GPU.
+Status repeat_region(const TensorProgram& body, const RegionLoop& loop, const Target& target,
+                     Joins joins, FusionPlan& plan);
+
 /// What was decided about a tensor that one expression makes and another reads, and why.
 struct EdgeDecision {
   enum class Verdict : uint8_t { kFused, kIllegal, kUnprofitable };
@@ -85,6 +106,8 @@ struct FusionPlan {
   std::string planner;
   /// Products of one input stay apart, though the planner merges them.
   bool unmerged = false;
+  /// Scans above each other became one (rewrite/skew_scans.h).
+  bool skewed = false;
   /// The planner's parameter of that name, where it was given: the text's expressions depend on it.
   std::optional<double> recompute;
   std::vector<PlannedKernel> kernels;
@@ -98,6 +121,10 @@ struct FusionPlan {
   /// By opaque expression, by region: the plan of the region's program.
   std::vector<std::vector<std::shared_ptr<FusionPlan>>> regions;
 };
+
+using RegionPlans = std::vector<std::shared_ptr<FusionPlan>>;
+/// Whether one kernel runs all iterations of the loop whose regions these are.
+bool runs_whole_loop(const RegionPlans& regions);
 
 /// What the regions of a program for `target` are planned for: slices that a loop hands to its body
 /// begin where no library can read them.

@@ -29,6 +29,7 @@ Result<FusionPlan> plan_header(TextCursor& cursor) {
   WEFT_RETURN_IF_ERROR(cursor.expect("plan"));
   WEFT_ASSIGN_OR_RETURN(plan.planner, cursor.name());
   plan.unmerged = cursor.take("unmerged");
+  plan.skewed = cursor.take("skewed");
   if (cursor.take("recompute")) {
     WEFT_ASSIGN_OR_RETURN(plan.recompute, recompute_factor(cursor));
   }
@@ -150,7 +151,14 @@ class PlanReader {
       if (Decision legal = can_schedule(program, member, target_); !legal)
         return cursor_.error("no template holds this kernel: " + legal.reason());
     }
-    if (kernel.members.size() == 1) kernel.members.clear();
+    const bool recurs = composition && composition->kind == Composition::Kind::kRecur;
+    if (recurs && !loop_)
+      return cursor_.error("only what stands in a scan runs in all its iterations");
+    if (recurs && target_.is_gpu()) {
+      kernel.loop = loop_;
+    } else if (kernel.members.size() == 1) {
+      kernel.members.clear();
+    }
     if (!target_.is_gpu() && !kernel.members.empty()) return members_apart(program, kernel, plan);
     auto scheduled = as_composed ? build_kernel(program, kernel, *composition, target_)
                                  : schedule_kernel(program, kernel, target_);
@@ -225,6 +233,7 @@ class PlanReader {
     for (const auto& region : opaque.regions) {
       WEFT_RETURN_IF_ERROR(cursor_.expect("region"));
       PlanReader reader(cursor_, of_region(target_));
+      reader.loop_ = loop_around(program, opaque);
       WEFT_ASSIGN_OR_RETURN(FusionPlan inner, reader.plan(*region));
       cursor_.move_to(reader.cursor_.position());
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
@@ -266,6 +275,7 @@ class PlanReader {
 
   TextCursor cursor_;
   Target target_;
+  std::optional<RegionLoop> loop_;  ///< around the program, where it is a region
 };
 
 }  // namespace

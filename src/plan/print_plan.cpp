@@ -22,7 +22,8 @@ class PlanPrinter {
  public:
   void plan(const FusionPlan& plan, const TensorProgram& program, int depth) {
     const std::string indent(static_cast<size_t>(2 * depth), ' ');
-    out_ += "plan " + print_name(plan.planner) + (plan.unmerged ? " unmerged" : "");
+    out_ += "plan " + print_name(plan.planner) + (plan.unmerged ? " unmerged" : "") +
+            (plan.skewed ? " skewed" : "");
     if (plan.recompute) out_ += fmt::format(" recompute {}", *plan.recompute);
     out_ += " {\n";
     for (const FusionPlan::Step& step : plan.order) {

@@ -1,12 +1,15 @@
 #include "plan/schedule_members.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 #include <variant>
 
 #include "schedule/gpu/join_kernels.h"
 #include "schedule/gpu/narrow_rows.h"
 #include "schedule/gpu/pack_kernels.h"
+#include "schedule/gpu/repeat_kernels.h"
 
 namespace weft {
 
@@ -94,6 +97,87 @@ bool makes(const Group& group, TensorId t) {
   return std::ranges::find(group.outputs, t) != group.outputs.end();
 }
 
+}  // namespace
+
+Result<std::vector<JoinMember>> members_in_turns(const std::vector<Group>& groups,
+                                                 const std::vector<ScheduledKernel>& schedules,
+                                                 const std::string& name, const Target& target) {
+  std::vector<JoinMember> members;
+  for (size_t m = 0; m < schedules.size(); ++m) {
+    if (Decision joins = can_join(schedules[m]); !joins)
+      return invalid_input(name + ": a member shares no launch: " + joins.reason());
+    JoinMember member = join_member(schedules[m], target);
+    for (size_t before = 0; before < m; ++before) {
+      for (const TensorId t : schedules[m].parameters) {
+        if (makes(groups[before], t))
+          member.level = std::max(member.level, members[before].level + 1);
+      }
+    }
+    members.push_back(member);
+  }
+  return members;
+}
+
+namespace {
+
+/// What the tensors of a loop's body are to its iterations; those that are left are the same in
+/// all.
+std::map<TensorId, RepeatedParameter> repeated_tensors(const TensorProgram& body,
+                                                       const RegionLoop& loop,
+                                                       const std::vector<Group>& groups) {
+  using Kind = RepeatedParameter::Kind;
+  std::map<TensorId, RepeatedParameter> out;
+  for (const Group& group : groups) {
+    for (const TensorId t : group.outputs) out[t] = {.kind = Kind::kPassed};
+  }
+  const auto reversed = [](const std::vector<bool>& list, size_t i) {
+    return i < list.size() && list[i];
+  };
+  const auto carries = static_cast<size_t>(loop.carries);
+  for (size_t i = 0; i < carries + static_cast<size_t>(loop.scanned); ++i) {
+    out[body.inputs[i]] =
+        i < carries ? RepeatedParameter{.kind = Kind::kCarried, .carry = static_cast<int32_t>(i)}
+                    : RepeatedParameter{.kind = Kind::kSlice,
+                                        .reversed = reversed(loop.reversed_inputs, i - carries)};
+  }
+  for (size_t o = 0; o < body.outputs.size(); ++o) {
+    out[body.outputs[o]] =
+        o < carries ? RepeatedParameter{.kind = Kind::kNext, .carry = static_cast<int32_t>(o)}
+                    : RepeatedParameter{.kind = Kind::kSlice,
+                                        .reversed = reversed(loop.reversed_outputs, o - carries)};
+  }
+  return out;
+}
+
+/// Whether each output of a loop's body is a tensor of its own that one of the kernels stores.
+Decision stores_outputs_apart(const TensorProgram& body, const std::vector<Group>& groups) {
+  std::set<TensorId> seen;
+  for (const TensorId t : body.outputs) {
+    const std::string& name = body.tensors[static_cast<size_t>(t)].name;
+    if (!seen.insert(t).second) return Decision::forbid(name + " is an output twice");
+    const bool stored = std::ranges::any_of(groups, [&](const Group& g) { return makes(g, t); });
+    if (!stored) return Decision::forbid("no kernel stores " + name);
+  }
+  return Decision::allow();
+}
+
+}  // namespace
+
+Result<ScheduledKernel> in_all_iterations(const TensorProgram& body, const RegionLoop& loop,
+                                          const std::vector<Group>& groups,
+                                          const std::vector<JoinMember>& members,
+                                          const JoinEstimate& estimate, const std::string& name,
+                                          const Target& target) {
+  if (Decision apart = stores_outputs_apart(body, groups); !apart)
+    return unsupported(apart.reason());
+  std::vector<std::vector<TensorId>> outputs;
+  for (const Group& group : groups) outputs.push_back(group.outputs);
+  return repeat_kernels(members, outputs, estimate, name, repeated_tensors(body, loop, groups),
+                        loop.trips, target);
+}
+
+namespace {
+
 /// The members of a kernel side by side. Errors (kInvalidInput) say why they cannot share it.
 Result<ScheduledKernel> beside_each_other(const TensorProgram& program, const PlannedKernel& kernel,
                                           std::vector<ScheduledKernel> schedules,
@@ -129,26 +213,19 @@ bool depend_on_each_other(const TensorProgram& program, const PlannedKernel& ker
 }
 
 /// The members one after another. Errors (kInvalidInput) say why they cannot share a launch.
-Result<ScheduledKernel> one_after_another(const PlannedKernel& kernel,
+Result<ScheduledKernel> one_after_another(const TensorProgram& program, const PlannedKernel& kernel,
                                           const std::vector<ScheduledKernel>& schedules,
                                           const Target& target) {
-  std::vector<JoinMember> members;
-  std::vector<std::vector<TensorId>> outputs;
-  for (size_t m = 0; m < schedules.size(); ++m) {
-    if (Decision joins = can_join(schedules[m]); !joins)
-      return invalid_input(kernel.name + ": a member shares no launch: " + joins.reason());
-    JoinMember member = join_member(schedules[m], target);
-    for (size_t before = 0; before < m; ++before) {
-      for (const TensorId t : schedules[m].parameters) {
-        if (makes(kernel.members[before], t))
-          member.level = std::max(member.level, members[before].level + 1);
-      }
-    }
-    members.push_back(member);
-    outputs.push_back(kernel.members[m].outputs);
-  }
+  WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
+                        members_in_turns(kernel.members, schedules, kernel.name, target));
   auto joined = [&]() -> Result<ScheduledKernel> {
     WEFT_ASSIGN_OR_RETURN(const JoinEstimate estimate, estimate_join(members, target));
+    if (kernel.loop) {
+      return in_all_iterations(program, *kernel.loop, kernel.members, members, estimate,
+                               kernel.name, target);
+    }
+    std::vector<std::vector<TensorId>> outputs;
+    for (const Group& member : kernel.members) outputs.push_back(member.outputs);
     return join_kernels(members, outputs, estimate, kernel.name, target);
   }();
   if (!joined.ok() && joined.error().code == ErrorCode::kUnsupported)
@@ -159,7 +236,7 @@ Result<ScheduledKernel> one_after_another(const PlannedKernel& kernel,
 /// The members in one launch, each as it is best.
 Result<ScheduledKernel> schedule_members(const TensorProgram& program, const PlannedKernel& kernel,
                                          const Target& target) {
-  const bool in_turns = depend_on_each_other(program, kernel);
+  const bool in_turns = kernel.loop || depend_on_each_other(program, kernel);
   std::vector<ScheduledKernel> schedules;
   for (const Group& member : kernel.members) {
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel schedule,
@@ -168,7 +245,7 @@ Result<ScheduledKernel> schedule_members(const TensorProgram& program, const Pla
     WEFT_ASSIGN_OR_RETURN(schedule, shares(program, member, kernel.name, target, schedule));
     schedules.push_back(std::move(schedule));
   }
-  if (in_turns) return one_after_another(kernel, schedules, target);
+  if (in_turns) return one_after_another(program, kernel, schedules, target);
   return beside_each_other(program, kernel, std::move(schedules), target);
 }
 
@@ -179,7 +256,7 @@ Result<ScheduledKernel> build_members(const TensorProgram& program, const Planne
     return invalid_input(kernel.name + " is composed of " +
                          std::to_string(composition.members.size()) + " members, and has " +
                          std::to_string(kernel.members.size()));
-  const bool in_turns = composition.kind == Composition::Kind::kGrid;
+  const bool in_turns = composition.kind != Composition::Kind::kPack;
   const Target apart = in_turns ? target : without_waiting(target);
   std::vector<ScheduledKernel> schedules;
   for (size_t m = 0; m < kernel.members.size(); ++m) {
@@ -188,7 +265,7 @@ Result<ScheduledKernel> build_members(const TensorProgram& program, const Planne
         build_composition(program, kernel.members[m], composition.members[m], apart, kernel.name));
     schedules.push_back(std::move(schedule));
   }
-  if (in_turns) return one_after_another(kernel, schedules, target);
+  if (in_turns) return one_after_another(program, kernel, schedules, target);
   return beside_each_other(program, kernel, std::move(schedules), target);
 }
 
@@ -206,8 +283,9 @@ Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const Plan
 
 Result<ScheduledKernel> build_kernel(const TensorProgram& program, const PlannedKernel& kernel,
                                      const Composition& composition, const Target& target) {
-  const bool shared =
-      composition.kind == Composition::Kind::kPack || composition.kind == Composition::Kind::kGrid;
+  const bool shared = composition.has_members();
+  if ((composition.kind == Composition::Kind::kRecur) != kernel.loop.has_value())
+    return invalid_input(kernel.name + " is no loop's only kernel, and is composed as that");
   if (!shared && !kernel.members.empty())
     return invalid_input(kernel.name + " has members, and is composed as one group");
   auto schedule = shared

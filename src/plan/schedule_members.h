@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/fusion_plan.h"
+#include "schedule/gpu/join_kernels.h"
 
 namespace weft {
 
@@ -29,6 +30,20 @@ Result<ScheduledKernel> joinable(const TensorProgram& program, const Group& grou
 std::optional<ScheduledKernel> on_fewer_warps(const TensorProgram& program, const Group& group,
                                               const Target& target, const ScheduledKernel& kernel,
                                               int64_t warps);
+
+/// Members of a launch one after another: each with the barriers before it, those of `groups` whose
+/// results it reads; `schedules[m]` of `groups[m]`. Error (kInvalidInput): why one cannot join.
+Result<std::vector<JoinMember>> members_in_turns(const std::vector<Group>& groups,
+                                                 const std::vector<ScheduledKernel>& schedules,
+                                                 const std::string& name, const Target& target);
+
+/// The members, by ascending levels one after another in each iteration of the loop, in one launch.
+/// Error (kUnsupported): why they cannot share one.
+Result<ScheduledKernel> in_all_iterations(const TensorProgram& body, const RegionLoop& loop,
+                                          const std::vector<Group>& groups,
+                                          const std::vector<JoinMember>& members,
+                                          const JoinEstimate& estimate, const std::string& name,
+                                          const Target& target);
 
 /// The union of kernels that share a launch, not scheduled yet.
 PlannedKernel united(const std::vector<PlannedKernel>& kernels,

@@ -89,6 +89,19 @@ Status verify_stored(const TensorProgram& program, const FusionPlan& plan) {
   return {};
 }
 
+/// What runs a whole loop is the only step of its body.
+Status verify_loops(const TensorProgram& program, const FusionPlan& plan,
+                    const std::optional<RegionLoop>& loop) {
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (!kernel.loop) continue;
+    if (!loop || loop->trips != kernel.loop->trips)
+      return broken(kernel.name + " runs another loop than the one around it");
+    if (plan.kernels.size() > 1 || !program.opaques.empty())
+      return broken(kernel.name + " runs a loop whose body has other steps");
+  }
+  return {};
+}
+
 /// Layers that repeat have one program but for names.
 Status verify_tile_programs(const FusionPlan& plan) {
   std::set<uint64_t> verified;
@@ -103,7 +116,11 @@ Status verify_tile_programs(const FusionPlan& plan) {
 
 }  // namespace
 
-Status verify_plan(const TensorProgram& program, const FusionPlan& plan) {
+namespace {
+
+Status verify_plan_of(const TensorProgram& program, const FusionPlan& plan,
+                      const std::optional<RegionLoop>& loop) {
+  WEFT_RETURN_IF_ERROR(verify_loops(program, plan, loop));
   WEFT_RETURN_IF_ERROR(verify_partition(program, plan));
   WEFT_RETURN_IF_ERROR(verify_order(program, plan));
   WEFT_RETURN_IF_ERROR(verify_copies(program, plan));
@@ -115,10 +132,17 @@ Status verify_plan(const TensorProgram& program, const FusionPlan& plan) {
     const auto& regions = program.opaques[o].regions;
     if (plan.regions[o].size() != regions.size())
       return broken("opaque step " + std::to_string(o) + " has another number of regions");
+    const auto inside = loop_around(program, program.opaques[o]);
     for (size_t r = 0; r < regions.size(); ++r)
-      WEFT_RETURN_IF_ERROR(verify_plan(*regions[r], *plan.regions[o][r]));
+      WEFT_RETURN_IF_ERROR(verify_plan_of(*regions[r], *plan.regions[o][r], inside));
   }
   return {};
+}
+
+}  // namespace
+
+Status verify_plan(const TensorProgram& program, const FusionPlan& plan) {
+  return verify_plan_of(program, plan, std::nullopt);
 }
 
 }  // namespace weft

@@ -142,8 +142,7 @@ Result<ScheduledKernel> build_leaf(const TensorProgram& program, const Group& gr
 Result<ScheduledKernel> build_composition(const TensorProgram& program, const Group& group,
                                           const Composition& composition, const Target& target,
                                           const std::string& name) {
-  using Kind = Composition::Kind;
-  if (composition.kind == Kind::kPack || composition.kind == Kind::kGrid)
+  if (composition.has_members())
     return invalid_input(name + " is one group, and is composed as several");
   if (composition.kind == Composition::Kind::kLeaf)
     return build_leaf(program, group, composition, target, name);

@@ -70,7 +70,8 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
       "What a planner may make of expressions that share a kernel, apart by commas: "
       "leaf (one iteration space), block (stages of a block that hand each other values "
       "on chip), grid (kernels one after another in one launch), chain (contractions in a "
-      "loop that carries); default: all for auto, best and subprogram on GPUs, leaf, block "
+      "loop that carries), recur (all steps of a loop in one launch); default: all for auto, best "
+      "and subprogram on GPUs, leaf, block "
       "and chain for best on CPUs, else leaf and chain");
   app.add_option("--parameters", o.parameters,
                  "NAME=NUMBER,…: numbers of the planner: " + planner_parameters_help());

@@ -44,7 +44,7 @@ class KernelReader {
         continue;
       }
       const OpaqueExpr& opaque = program.opaques[index];
-      const int64_t inner = region_runs(program, opaque, times);
+      const int64_t inner = region_runs(program, opaque, plan.regions[index], times);
       int inside = 0;
       for (size_t r = 0; r < plan.regions[index].size(); ++r)
         this->plan(*plan.regions[index][r], *opaque.regions[r], inner, shown + ".", &inside);

@@ -97,7 +97,7 @@ class PlanJson {
                int depth, const std::string& prefix) {
     const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(index)];
     const auto& regions = plan.regions[static_cast<size_t>(index)];
-    const int64_t inner = region_runs(program, opaque, times);
+    const int64_t inner = region_runs(program, opaque, regions, times);
     int number = 0;
     for (size_t r = 0; r < regions.size(); ++r)
       this->plan(*regions[r], *opaque.regions[r], inner, depth + 1, prefix, &number);

@@ -127,7 +127,8 @@ class PlanText {
                                       kernel.name));
     if (!origins.empty()) entry.lines.push_back(origins);
     if (!kernel.packed_because.empty())
-      entry.lines.push_back("side by side: " + kernel.packed_because);
+      entry.lines.push_back((kernel.loop ? "all steps: " : "side by side: ") +
+                            kernel.packed_because);
     if (!kernel.copies.empty())
       entry.lines.push_back("makes again: " + join_paths(copied_names(program, kernel), 8));
     if (!kernel.schedule.measured.empty())
@@ -159,7 +160,8 @@ class PlanText {
                           (trips == 1 ? "" : fmt::format(" of {} steps", trips)));
     for (const auto& region : regions) {
       for (const PlannedKernel& kernel : region->kernels)
-        entry.microseconds += static_cast<double>(trips) * kernel.schedule.estimate.microseconds;
+        entry.microseconds += static_cast<double>(region_runs(program, o, regions, 1)) *
+                              kernel.schedule.estimate.microseconds;
     }
     for (size_t begin = 0; begin < inner.size();) {
       const size_t end = inner.find('\n', begin);

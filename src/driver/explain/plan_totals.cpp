@@ -19,7 +19,7 @@ void walk(const FusionPlan& plan, const TensorProgram& program, int64_t times, c
   for (size_t o = 0; o < plan.regions.size(); ++o) {
     const OpaqueExpr& opaque = program.opaques[o];
     if (opaque.regions.empty()) f.opaque(times);
-    const int64_t inner = region_runs(program, opaque, times);
+    const int64_t inner = region_runs(program, opaque, plan.regions[o], times);
     for (size_t r = 0; r < plan.regions[o].size(); ++r)
       walk(*plan.regions[o][r], *opaque.regions[r], inner, f);
   }
@@ -34,7 +34,9 @@ int64_t trip_count(const TensorProgram& program, const OpaqueExpr& opaque) {
   return declared_type(program.tensors[static_cast<size_t>(scanned)]).shape[0];
 }
 
-int64_t region_runs(const TensorProgram& program, const OpaqueExpr& opaque, int64_t times) {
+int64_t region_runs(const TensorProgram& program, const OpaqueExpr& opaque,
+                    const RegionPlans& regions, int64_t times) {
+  if (runs_whole_loop(regions)) return times;
   int64_t runs = 0;
   return __builtin_mul_overflow(times, trip_count(program, opaque), &runs) ? times : runs;
 }

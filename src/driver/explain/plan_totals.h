@@ -32,7 +32,9 @@ int64_t compulsory_bytes(const TensorProgram& program, const Target& target);
 /// Times that the regions of an opaque step run: the steps of a scan, else 1.
 int64_t trip_count(const TensorProgram& program, const OpaqueExpr& opaque);
 
-/// Times that they run where the opaque step itself runs `times` times; never overflows.
-int64_t region_runs(const TensorProgram& program, const OpaqueExpr& opaque, int64_t times);
+/// Times that the kernels of its regions run where the opaque step itself runs `times` times: once
+/// each where one runs all iterations. Never overflows.
+int64_t region_runs(const TensorProgram& program, const OpaqueExpr& opaque,
+                    const RegionPlans& regions, int64_t times);
 
 }  // namespace weft

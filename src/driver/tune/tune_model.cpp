@@ -60,7 +60,7 @@ class Subjects {
     }
     for (size_t o = 0; o < plan.regions.size(); ++o) {
       const OpaqueExpr& opaque = program.opaques[o];
-      const int64_t inner = region_runs(program, opaque, times);
+      const int64_t inner = region_runs(program, opaque, plan.regions[o], times);
       for (size_t r = 0; r < plan.regions[o].size(); ++r)
         collect(*plan.regions[o][r], *opaque.regions[r], inner, true);
     }

@@ -173,11 +173,21 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
     const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,
                                    .block = a.compositions.block && allowed.block,
                                    .grid = allowed.grid,
-                                   .chain = a.compositions.chain && allowed.chain};
+                                   .chain = a.compositions.chain && allowed.chain,
+                                   .recur = allowed.recur};
     if (added.emplace(a.planner, both.leaf, both.block).second)
       WEFT_RETURN_IF_ERROR(comparison.add(a, both));
   }
   return std::move(comparison).best();
+}
+
+/// Whether a loop's iterations share a launch.
+Joins repeats(const Request& request, const Target& target) {
+  const Planner& planner = request.planner;
+  CompositionKinds kinds =
+      request.kinds.value_or(target.is_gpu() ? planner.compositions_of_gpus : planner.compositions);
+  kinds.grid = kinds.recur;
+  return joins_of(planner, kinds);
 }
 
 /// `prefix` tells the kernels of a region from those around it.
@@ -195,6 +205,11 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
       if (program.opaques[o].regions.size() > 1) inside += std::to_string(regions.size()) + ".";
       WEFT_ASSIGN_OR_RETURN(FusionPlan inner,
                             plan_program(*region, of_region(target), request, inside, known));
+      const auto loop = loop_around(program, program.opaques[o]);
+      if (loop) {
+        WEFT_RETURN_IF_ERROR(
+            repeat_region(*region, *loop, of_region(target), repeats(request, target), inner));
+      }
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
     plan.regions.push_back(std::move(regions));

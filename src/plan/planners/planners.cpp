@@ -10,8 +10,12 @@ namespace {
 
 constexpr CompositionKinds kLeaves = {.leaf = true, .chain = true},
                            kLeavesAndBlocks = {.leaf = true, .block = true, .chain = true},
-                           kLeavesAndGrids = {.leaf = true, .grid = true},
-                           kAllKinds = {.leaf = true, .block = true, .grid = true, .chain = true};
+                           kLeavesAndGrids = {.leaf = true, .grid = true, .recur = true},
+                           kAllKinds = {.leaf = true,
+                                        .block = true,
+                                        .grid = true,
+                                        .chain = true,
+                                        .recur = true};
 
 /// Patterns of a program in which little repeats are many, and blocks of stages are asked by
 /// building them: beyond this size a second plan takes seconds.

@@ -134,6 +134,7 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
     apart += member.apart_us;
     start = std::max(start, microseconds - alone);
   }
+  out.start_us = start;
   out.microseconds = start + static_cast<double>(out.phases - 1) * target.barrier_us;
   for (size_t l = 0; l < items.size(); ++l) out.microseconds += std::max(longest[l], shared[l]);
   out.saved_us = apart - out.microseconds;

@@ -32,6 +32,7 @@ struct JoinEstimate {
   int64_t per_sm = 0;  ///< of them on an SM
   int64_t phases = 1;  ///< between barriers
   double microseconds = 0;
+  double start_us = 0;  ///< of these, what the launch takes beyond work and barriers
   double saved_us = 0;  ///< launches, less barriers, idle threads and turns that are not full
 };
 

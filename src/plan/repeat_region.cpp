@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "fmt/format.h"
+#include "plan/fusion_plan.h"
+#include "plan/schedule_members.h"
+#include "schedule/gpu/repeat_kernels.h"
+
+namespace weft {
+
+std::optional<RegionLoop> loop_around(const TensorProgram& program, const OpaqueExpr& opaque) {
+  const auto* scan = std::get_if<ScanAttrs>(&opaque.node.attrs);
+  if (opaque.node.op != GraphOp::kScan || scan == nullptr) return std::nullopt;
+  RegionLoop loop{.trips = 0,
+                  .carries = scan->carry_count,
+                  .scanned = scan->scanned_count,
+                  .reversed_inputs = scan->x_reverse,
+                  .reversed_outputs = scan->y_reverse};
+  const auto carries = static_cast<size_t>(loop.carries);
+  const TensorId along = loop.scanned > 0                  ? opaque.operands[carries]
+                         : opaque.results.size() > carries ? opaque.results[carries]
+                                                           : TensorId{-1};
+  if (along < 0) return std::nullopt;
+  const Shape shape = declared_type(program.tensors[static_cast<size_t>(along)]).shape;
+  if (shape.empty() || shape[0] <= 0) return std::nullopt;
+  loop.trips = shape[0];
+  return loop;
+}
+
+namespace {
+
+/// The kernels of a plan, those that share launches apart, in an order in which they may run.
+struct Apart {
+  std::vector<Group> groups;
+  std::vector<ScheduledKernel> schedules;
+  double microseconds = 0;  ///< as they are in the plan
+};
+
+Result<Apart> kernels_apart(const TensorProgram& body, const Target& target,
+                            const FusionPlan& plan) {
+  Apart out;
+  for (const FusionPlan::Step& step : plan.order) {
+    const PlannedKernel& kernel = plan.kernels[static_cast<size_t>(step.index)];
+    out.microseconds += kernel.schedule.estimate.microseconds;
+    if (kernel.is_call) return unsupported("a library runs " + kernel.name);
+    const std::vector<Composition>& members = kernel.schedule.composition.members;
+    for (size_t m = 0; m < std::max<size_t>(kernel.members.size(), 1); ++m) {
+      const Group& group = kernel.members.empty() ? kernel.group : kernel.members[m];
+      ScheduledKernel own = kernel.schedule;
+      if (!kernel.members.empty()) {
+        WEFT_ASSIGN_OR_RETURN(own, build_composition(body, group, members[m], target, kernel.name));
+      }
+      WEFT_ASSIGN_OR_RETURN(own, joinable(body, group, kernel.name, target, own));
+      out.groups.push_back(group);
+      out.schedules.push_back(std::move(own));
+    }
+  }
+  return out;
+}
+
+/// Those between the same two barriers side by side.
+Status sort_by_level(const std::string& name, const Target& target, Apart* apart) {
+  WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
+                        members_in_turns(apart->groups, apart->schedules, name, target));
+  std::vector<size_t> order(members.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](size_t m) { return std::pair(members[m].level, m); });
+  std::vector<Group> groups;
+  std::vector<ScheduledKernel> schedules;
+  for (const size_t m : order) {
+    groups.push_back(std::move(apart->groups[m]));
+    schedules.push_back(std::move(apart->schedules[m]));
+  }
+  apart->groups = std::move(groups);
+  apart->schedules = std::move(schedules);
+  return {};
+}
+
+/// The kernels as they are, or with rows on fewer warps, so that an SM holds more blocks: by what a
+/// step is predicted to take.
+Result<JoinEstimate> on_best_warps(const TensorProgram& body, const std::string& name,
+                                   const Target& target, Apart* apart) {
+  const auto estimated =
+      [&](const std::vector<ScheduledKernel>& schedules) -> Result<JoinEstimate> {
+    WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
+                          members_in_turns(apart->groups, schedules, name, target));
+    return estimate_join(members, target);
+  };
+  Result<JoinEstimate> best = estimated(apart->schedules);
+  for (const int64_t warps : {8, 4}) {
+    std::vector<ScheduledKernel> narrow = apart->schedules;
+    for (size_t m = 0; m < narrow.size(); ++m) {
+      auto other = on_fewer_warps(body, apart->groups[m], target, narrow[m], warps);
+      if (other) narrow[m] = std::move(*other);
+    }
+    Result<JoinEstimate> own = estimated(narrow);
+    if (!own.ok() || (best.ok() && own->microseconds >= best->microseconds)) continue;
+    best = std::move(own);
+    apart->schedules = std::move(narrow);
+  }
+  return best;
+}
+
+Result<PlannedKernel> repeated(const TensorProgram& body, const RegionLoop& loop,
+                               const Target& target, const FusionPlan& plan, Joins joins) {
+  constexpr double kWorthWaiting = 0.95;
+  WEFT_ASSIGN_OR_RETURN(Apart apart, kernels_apart(body, target, plan));
+  WEFT_RETURN_IF_ERROR(sort_by_level(plan.kernels[0].name, target, &apart));
+  WEFT_ASSIGN_OR_RETURN(const JoinEstimate estimate,
+                        on_best_warps(body, plan.kernels[0].name, target, &apart));
+  WEFT_ASSIGN_OR_RETURN(
+      const std::vector<JoinMember> members,
+      members_in_turns(apart.groups, apart.schedules, plan.kernels[0].name, target));
+  const double together = estimate_repetition(estimate, loop.trips, target);
+  const double in_turns = static_cast<double>(loop.trips) * apart.microseconds;
+  if (together > (joins == Joins::kFewest ? 1 : kWorthWaiting) * in_turns) {
+    return unsupported(fmt::format("one launch is predicted to take {:.1f} us, launches {:.1f}",
+                                   together, in_turns));
+  }
+  PlannedKernel out;
+  out.name = plan.kernels[0].name;
+  out.loop = loop;
+  for (const PlannedKernel& kernel : plan.kernels) out.is_compute |= kernel.is_compute;
+  out.members = apart.groups;
+  for (const Group& member : apart.groups) {
+    out.group.exprs.insert(out.group.exprs.end(), member.exprs.begin(), member.exprs.end());
+    for (const TensorId t : member.outputs) out.group.outputs.push_back(t);
+  }
+  std::ranges::sort(out.group.exprs);
+  const auto again = std::ranges::unique(out.group.exprs);
+  out.group.exprs.erase(again.begin(), again.end());
+  WEFT_ASSIGN_OR_RETURN(out.schedule, in_all_iterations(body, loop, apart.groups, members, estimate,
+                                                        out.name, target));
+  estimate_traffic(out.schedule);
+  out.packed_because = fmt::format(
+      "{} steps of {} kernels in {} phases, {} blocks of which an SM holds {}, saves {:.1f} us",
+      loop.trips, members.size(), estimate.phases, estimate.blocks, estimate.per_sm,
+      in_turns - together);
+  return out;
+}
+
+}  // namespace
+
+Status repeat_region(const TensorProgram& body, const RegionLoop& loop, const Target& target,
+                     Joins joins, FusionPlan& plan) {
+  if (joins == Joins::kNo || !target.is_gpu() || !target.grid_barriers || plan.kernels.empty() ||
+      !body.opaques.empty()) {
+    return {};
+  }
+  auto kernel = repeated(body, loop, target, plan, joins);
+  if (!kernel.ok()) {
+    const ErrorCode code = kernel.error().code;
+    if (code == ErrorCode::kUnsupported || code == ErrorCode::kInvalidInput) return {};
+    return kernel.take_error();
+  }
+  plan.kernels.clear();
+  plan.kernels.push_back(std::move(*kernel));
+  plan.order.assign(1, {false, 0});
+  note_copies(body, plan);
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,244 @@
+// Loops whose iterations all run in one launch, from the graph to the emulator: what a step stores
+// the next one reads behind a barrier of the grid.
+
+#include <tuple>
+
+#include "tests/driver/gpu_pipeline.h"
+#include "tests/graph/random_graph.h"
+#include "tile/scope_analysis.h"
+
+namespace weft::testing {
+namespace {
+
+class GpuRecurrence : public GpuPipeline {
+ protected:
+  /// Equal to the interpreter without races, in so many launches, one of which runs a loop of so
+  /// many members with a barrier for each of `phases`; and the same from the plan's text.
+  static void expect_one_launch(const std::string& text, size_t launches, size_t members,
+                                size_t phases, double tolerance = 1e-4) {
+    for (const char* device : {"a100-40gb", "rtx3080"}) {
+      for (const char* planner : {"subprogram", "none"}) {
+        SCOPED_TRACE(std::string(device) + " " + planner + text);
+        CompileOptions options;
+        options.planner = planner;
+        options.compositions = "leaf,recur";
+        const bool whole = std::string_view(planner) == "subprogram";
+        const EmulatedRun run =
+            run_and_compare(text, *find_target(device), tolerance, false, options);
+        ASSERT_NE(run.compilation, nullptr);
+        const std::string plan = *print_level(*run.compilation, "plan");
+        if (whole) EXPECT_EQ(run.launches.size(), launches) << plan;
+        const ScheduledKernel* recurs = nullptr;
+        for (const auto& regions : run.compilation->plan.regions) {
+          if (runs_whole_loop(regions)) recurs = &regions[0]->kernels[0].schedule;
+        }
+        ASSERT_NE(recurs, nullptr) << plan;
+        EXPECT_EQ(recurs->composition.kind, Composition::Kind::kRecur);
+        if (whole) EXPECT_EQ(recurs->composition.members.size(), members) << plan;
+        const auto in_loop = [](const BarrierPoint& b) {
+          return b.scope == Scope::kGrid && b.before.size() == 2;
+        };
+        if (whole)
+          EXPECT_EQ(std::ranges::count_if(recurs->scopes.barriers, in_loop), phases) << plan;
+        expect_no_spills(run);
+        const auto again = parse_plan(plan, run.compilation->tensors, *find_target(device));
+        ASSERT_TRUE(again.ok()) << again.error().message << plan;
+        EXPECT_EQ(print(*again, run.compilation->tensors), plan);
+      }
+    }
+  }
+
+  static std::string sized(std::string text, const std::string& steps, const std::string& rows,
+                           const std::string& hidden) {
+    text = replaced(std::move(text), "$T", steps);
+    text = replaced(std::move(text), "$B", rows);
+    return replaced(std::move(text), "$H", hidden);
+  }
+};
+
+constexpr const char* kStep = R"(
+  region (h: f32[$B,$H], x: f32[$B,$H], w: f32[$H,$H]) {
+    p = dot_general h, w, lhs_contract={1}, rhs_contract={0} : f32[$B,$H]
+    a = add p, x : f32[$B,$H]
+    n = tanh a : f32[$B,$H]
+    m = reduce n, axes={1}, combiner=max : f32[$B]
+  } -> (n, m)
+)";
+
+/// A product a step, of what is carried; rows of the result leave it, too.
+TEST_F(GpuRecurrence, AProductOfWhatIsCarried) {
+  for (const auto& [steps, rows, hidden, members] : {std::tuple("5", "1", "33", size_t{2}),
+                                                     {"7", "3", "64", size_t{2}},
+                                                     {"4", "9", "50", size_t{1}},
+                                                     {"1", "2", "20", size_t{2}}}) {
+    expect_one_launch(
+        sized(std::string("(h0: f32[$B,$H], xs: f32[$T,$B,$H], w: f32[$H,$H]) {\n") +
+                  "last, all = scan h0, xs, w, carry_count=1, scanned_count=1, x_reverse={false}, "
+                  "y_reverse={true} : f32[$B,$H], f32[$T,$B]" +
+                  kStep + "} -> (last, all)",
+              steps, rows, hidden),
+        1, members, members);
+  }
+}
+
+/// What is carried is stacked as well, of slices from the last to the first; two carries, of which
+/// one is passed on as the other.
+TEST_F(GpuRecurrence, CarriesThatAreStackedAndPassedOn) {
+  expect_one_launch(R"(
+    (h0: f32[3,40], g0: f32[3,40], xs: f32[6,3,40]) {
+      h, g, all = scan h0, g0, xs, carry_count=2, scanned_count=1, x_reverse={true}, y_reverse={false} : f32[3,40], f32[3,40], f32[6,3,40]
+        region (h: f32[3,40], g: f32[3,40], x: f32[3,40]) {
+          a = mul h, x : f32[3,40]
+          b = sub a, g : f32[3,40]
+          n = tanh b : f32[3,40]
+        } -> (n, old=h, y=n)
+    } -> (h, g, all))",
+                    1, 1, 1);
+}
+
+/// A step of several phases, whose values between are read in another shape.
+TEST_F(GpuRecurrence, PhasesInOtherShapes) {
+  expect_one_launch(R"(
+    (h0: f32[6,20], xs: f32[5,6,20], w: f32[120,30], v: f32[30,120]) {
+      h, ys = scan h0, xs, w, v, carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={false} : f32[6,20], f32[5,30]
+        region (h: f32[6,20], x: f32[6,20], w: f32[120,30], v: f32[30,120]) {
+          s = add h, x : f32[6,20]
+          r = reshape s : f32[1,120]
+          p = dot_general r, w, lhs_contract={1}, rhs_contract={0} : f32[1,30]
+          e = sigmoid p : f32[1,30]
+          y = reshape e : f32[30]
+          q = dot_general e, v, lhs_contract={1}, rhs_contract={0} : f32[1,120]
+          n = reshape q : f32[6,20]
+        } -> (n, y)
+    } -> (h, ys))",
+                    1, 2, 2);
+}
+
+/// Layers above each other are one loop, whose layers' kernels stand side by side.
+TEST_F(GpuRecurrence, LayersAreAWavefront) {
+  const std::string scan =
+      ", carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={false} : f32[1,192], "
+      "f32[16,1,192]\n"
+      "  region (h: f32[1,192], x: f32[1,192], w: f32[192,192]) {\n"
+      "    p = dot_general h, w, lhs_contract={1}, rhs_contract={0} : f32[1,192]\n"
+      "    c = constant 0.0625 : f32[]\n    k = broadcast c, dims={} : f32[1,192]\n"
+      "    q = mul p, k : f32[1,192]\n    a = add q, x : f32[1,192]\n"
+      "    n = tanh a : f32[1,192]\n  } -> (n, y=n)\n";
+  std::string text = "(h: f32[1,192], x: f32[16,1,192], w: f32[192,192], u: f32[192,192]) {\n";
+  text += "  l0, a0 = scan h, x, w" + scan;
+  for (const char* l : {"1", "2"}) {
+    const std::string below = std::string(l) == "1" ? "0" : "1";
+    text += "  x" + std::string(l) + " = dot_general a" + below +
+            ", u, lhs_contract={2}, rhs_contract={0} : f32[16,1,192]\n";
+    text += "  l" + std::string(l) + ", a" + l + " = scan h, x" + l + ", w" + scan;
+  }
+  text += "} -> (a2, l1)";
+  const Target target = *find_target("a100-40gb");
+  const EmulatedRun run = run_and_compare(text, target, 1e-4);
+  ASSERT_NE(run.compilation, nullptr);
+  const std::string plan = *print_level(*run.compilation, "plan");
+  EXPECT_TRUE(run.compilation->plan.skewed) << plan;
+  ASSERT_EQ(run.compilation->plan.regions.size(), 1U) << plan;
+  EXPECT_TRUE(runs_whole_loop(run.compilation->plan.regions[0])) << plan;
+  const auto again = parse_plan(plan, run.compilation->tensors, target);
+  ASSERT_TRUE(again.ok()) << again.error().message << plan;
+  EXPECT_EQ(print(*again, run.compilation->tensors), plan);
+}
+
+/// A random body over what is carried, a slice of each step and weights.
+class RandomBody {
+ public:
+  RandomBody(uint64_t seed, std::string rows, std::string hidden)
+      : random_(seed), rows_(std::move(rows)), hidden_(std::move(hidden)) {}
+
+  std::string text() {
+    for (const char* given : {"h", "g", "x"}) values_.push_back({given, true});
+    const int64_t steps = random_.between(2, 9);
+    for (int64_t s = 0; s < steps; ++s) add(s);
+    const std::string next = pick(true), other = random_.chance(30) ? "h" : pick(true);
+    const Value stacked =
+        values_[static_cast<size_t>(random_.between(0, static_cast<int64_t>(values_.size()) - 1))];
+    stacked_ = stacked.whole ? rows_ + "," + hidden_ : rows_;
+    return "  region (h: f32[" + of(true) + "], g: f32[" + of(true) + "], x: f32[" + of(true) +
+           "], w: f32[" + hidden_ + "," + hidden_ + "]) {\n" + body_ + "  } -> (n=" + next +
+           ", o=" + other + ", y=" + stacked.name + ")\n";
+  }
+  const std::string& stacked() const { return stacked_; }  ///< the shape; after text()
+
+ private:
+  struct Value {
+    std::string name;
+    bool whole = true;  ///< [rows, hidden], else [rows]
+  };
+
+  std::string of(bool whole) const { return whole ? rows_ + "," + hidden_ : rows_; }
+  std::string pick(bool whole) {
+    std::vector<std::string> names;
+    for (const Value& v : values_) {
+      if (v.whole == whole) names.push_back(v.name);
+    }
+    return random_.pick(names);
+  }
+  void line(const std::string& name, const std::string& rest, bool whole) {
+    body_ += "    " + name + " = " + rest + " : f32[" + of(whole) + "]\n";
+    values_.push_back({name, whole});
+  }
+  void add(int64_t number) {
+    const std::string name = "v" + std::to_string(number);
+    const bool rows = std::ranges::any_of(values_, [](const Value& v) { return !v.whole; });
+    switch (random_.between(0, rows ? 5 : 3)) {
+      case 0:
+        line(name + "p", "dot_general " + pick(true) + ", w, lhs_contract={1}, rhs_contract={0}",
+             true);
+        return line(name, "tanh " + name + "p", true);
+      case 1:
+        return line(name, "sub " + pick(true) + ", " + pick(true), true);
+      case 2:
+        return line(name, "tanh " + pick(true), true);
+      case 3:
+        return line(name, "reduce " + pick(true) + ", axes={1}, combiner=max", false);
+      case 4:
+        line(name + "b", "broadcast " + pick(false) + ", dims={0}", true);
+        return line(name, "sub " + pick(true) + ", " + name + "b", true);
+      default:
+        return line(name, "tanh " + pick(false), false);
+    }
+  }
+
+  TestRandom random_;
+  std::string rows_, hidden_, body_, stacked_;
+  std::vector<Value> values_;
+};
+
+TEST_F(GpuRecurrence, RandomBodies) {
+  int recurred = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    TestRandom random(seed + 100);
+    const std::string steps = std::to_string(random.between(1, 6));
+    const std::string rows = std::to_string(random.between(1, 9));
+    const std::string hidden = std::to_string(random.between(2, 70));
+    RandomBody body(seed, rows, hidden);
+    const std::string region = body.text();
+    const std::string shape = rows + "," + hidden;
+    const std::string reversed = random.chance(50) ? "true" : "false";
+    const std::string text = "(h0: f32[" + shape + "], g0: f32[" + shape + "], xs: f32[" + steps +
+                             "," + shape + "], w: f32[" + hidden + "," + hidden +
+                             "]) {\n  h, g, all = scan h0, g0, xs, w, " +
+                             "carry_count=2, scanned_count=1, x_reverse={" + reversed +
+                             "}, y_reverse={false} : f32[" + shape + "], f32[" + shape + "], f32[" +
+                             steps + "," + body.stacked() + "]\n" + region + "} -> (h, g, all)";
+    SCOPED_TRACE(text);
+    CompileOptions options;
+    options.planner = random.chance(50) ? "subprogram" : "none";
+    options.compositions = random.chance(50) ? "leaf,recur" : "leaf,block,grid,recur";
+    const char* device = random.pick(std::vector<const char*>{"a100-40gb", "rtx3080", "h100-sxm"});
+    const EmulatedRun run = run_and_compare(text, *find_target(device), 2e-3, false, options);
+    ASSERT_NE(run.compilation, nullptr);
+    for (const auto& regions : run.compilation->plan.regions)
+      recurred += runs_whole_loop(regions) ? 1 : 0;
+  }
+  EXPECT_GE(recurred, 4);
+}
+
+}  // namespace
+}  // namespace weft::testing
