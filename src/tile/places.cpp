@@ -137,6 +137,35 @@ std::optional<UnitProduct> unit_product(const TileProgram& program, const TileSt
   return out;
 }
 
+bool lie_alike(const Place& a, const Place& b) {
+  const auto plain = [](Place place) {
+    for (Place::Axis& axis : place.axes)
+      std::erase_if(axis.digits, [](const Place::Digit& d) { return d.extent == 1; });
+    std::erase_if(place.axes, [](const Place::Axis& axis) { return axis.digits.empty(); });
+    return place;
+  };
+  return plain(a) == plain(b);
+}
+
+bool adds_to_carry(const TileProgram& program, const TileStatement& product,
+                   const TileStatement& next) {
+  if (!next.unit.empty() || next.combiner != TileCombiner::kNone || next.targets.size() != 1 ||
+      !next.targets[0].next || next.value->kind != Scalar::Kind::kApply ||
+      next.value->op != ScalarOp::kAdd || !unit_product(program, product))
+    return false;
+  const TileRef &carry = next.targets[0], &made = product.targets[0];
+  const auto reads = [](const Scalar& s, const TileRef& of) {
+    return s.kind == Scalar::Kind::kRead && !s.next && s.symbol == of.symbol &&
+           s.indices == of.indices;
+  };
+  const Scalar &a = *next.value->operands[0], &b = *next.value->operands[1];
+  const auto is_float = [&](const TileRef& of) {
+    return program.symbols[static_cast<size_t>(of.symbol)].type == DType::kF32;
+  };
+  const bool adds = (reads(a, carry) && reads(b, made)) || (reads(b, carry) && reads(a, made));
+  return adds && made.indices == carry.indices && is_float(carry) && is_float(made);
+}
+
 Place UnitProduct::result() const {
   return {{{m, {{kWarp, warps_m}, {kReg, tiles_m * 2}, {kLane, 8}}},
            {n, {{kWarp, warps_n}, {kReg, tiles_n}, {kLane, 4}, {kVec, 2}}}}};

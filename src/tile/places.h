@@ -43,6 +43,15 @@ struct UnitProduct {
 /// Nothing where the statement names no unit, or is not of this form.
 std::optional<UnitProduct> unit_product(const TileProgram& program, const TileStatement& statement);
 
+/// Whether two places are one: digits of one thread or register say nothing.
+bool lie_alike(const Place& a, const Place& b);
+
+/// Whether `next` adds what a unit makes to a carry of float32, element by element: carry' = carry
+/// + product. The unit does that itself where nothing else reads the product and both lie alike in
+/// registers.
+bool adds_to_carry(const TileProgram& program, const TileStatement& product,
+                   const TileStatement& next);
+
 /// In which place the statement wants what `read` names: its own, or that of a unit's operand.
 Place reader_place(const TileStructure& structure, const PlaceTable& places, const ReadSite& read);
 

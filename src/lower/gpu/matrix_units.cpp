@@ -132,31 +132,14 @@ TileSymbolId accumulates(const GpuWriter& w, const TileNode& product, const Tile
     return -1;
   }
   const TileStatement &p = product.statement, &sum = next.statement;
-  if (!sum.unit.empty() || sum.combiner != TileCombiner::kNone || sum.targets.size() != 1 ||
-      !sum.targets[0].next || sum.value->kind != Scalar::Kind::kApply ||
-      sum.value->op != ScalarOp::kAdd) {
-    return -1;
-  }
-  const auto product_of = unit_product(w.program, p);
-  if (!product_of) return -1;
+  if (!adds_to_carry(w.program, p, sum)) return -1;
   const TileRef &carry = sum.targets[0], &made = p.targets[0];
-  const auto reads = [](const Scalar& s, const TileRef& of) {
-    return s.kind == Scalar::Kind::kRead && !s.next && s.symbol == of.symbol &&
-           s.indices == of.indices;
-  };
-  const bool adds =
-      (reads(*sum.value->operands[0], carry) && reads(*sum.value->operands[1], made)) ||
-      (reads(*sum.value->operands[1], carry) && reads(*sum.value->operands[0], made));
   const auto count = w.read_counts.find(made.symbol);
   const bool once = count != w.read_counts.end() && count->second == 1;
-  const auto type = [&](TileSymbolId id) {
-    return w.program.symbols[static_cast<size_t>(id)].type;
-  };
-  const bool same = made.indices == carry.indices && type(carry.symbol) == DType::kF32 &&
-                    type(made.symbol) == DType::kF32 && w.place_of(sum) == product_of->result();
+  const bool same = lie_alike(w.place_of(sum), unit_product(w.program, p)->result());
   const bool here = w.memory.buffer_of[static_cast<size_t>(carry.symbol)] < 0 &&
                     w.memory.buffer_of[static_cast<size_t>(made.symbol)] < 0;
-  return adds && once && same && here ? carry.symbol : -1;
+  return once && same && here ? carry.symbol : -1;
 }
 
 void emit_matrix_product(GpuWriter& w, const TileStatement& statement, const UnitProduct& product,

@@ -180,6 +180,25 @@ SiteRange replaced_range(const Derivation& d, TileSymbolId symbol) {
   return gap;
 }
 
+/// Whether a value is made in the registers of a carry: a unit adds it up itself.
+bool is_added_to_carry(const Derivation& d, TileSymbolId symbol) {
+  const size_t i = static_cast<size_t>(symbol);
+  const auto at = static_cast<size_t>(d.structure.definition[i]);
+  if (at + 1 >= d.structure.sites.size() || d.structure.reads_of(symbol).size() != 1) return false;
+  const Site &product = d.structure.sites[at], &next = d.structure.sites[at + 1];
+  const auto is_behind = [&] {
+    std::vector<int32_t> path = product.path;
+    if (!path.empty()) ++path.back();
+    return next.path == path;
+  };
+  if (product.kind != Site::Kind::kStatement || next.kind != Site::Kind::kStatement ||
+      !is_behind() || !adds_to_carry(d.program, *product.statement, *next.statement))
+    return false;
+  const auto carry = static_cast<size_t>(next.statement->targets[0].symbol);
+  return d.out.symbols[carry].scope == Scope::kRegister &&
+         lie_alike(d.places.of_site[at + 1], unit_product(d.program, *product.statement)->result());
+}
+
 /// First offset at which `bytes` do not meet what is alive at the same time.
 int64_t first_fit(int64_t bytes, const std::vector<std::pair<int64_t, int64_t>>& occupied) {
   std::vector<std::pair<int64_t, int64_t>> sorted = occupied;
@@ -240,14 +259,18 @@ Status place_buffers(Derivation& d) {
     placed.push_back(id);
   }
   std::vector<SiteRange> gaps(n);
+  std::vector<TileSymbolId> in_registers;
   for (size_t i = 0; i < n; ++i) {
-    if (d.structure.definition[i] >= 0) gaps[i] = replaced_range(d, static_cast<TileSymbolId>(i));
+    const auto id = static_cast<TileSymbolId>(i);
+    if (d.structure.definition[i] < 0) continue;
+    gaps[i] = replaced_range(d, id);
+    if (d.out.symbols[i].scope < Scope::kBlock && !is_added_to_carry(d, id))
+      in_registers.push_back(id);
   }
   for (size_t at = 0; at < d.structure.sites.size(); ++at) {
     int64_t registers = 0;
-    for (const TileSymbolId id : order) {
+    for (const TileSymbolId id : in_registers) {
       const size_t i = static_cast<size_t>(id);
-      if (d.out.symbols[i].scope >= Scope::kBlock) continue;
       const int32_t site = static_cast<int32_t>(at);
       if (gaps[i].first <= site && site <= gaps[i].last) continue;
       // Where a value is made, it takes the registers of what it is made from.
