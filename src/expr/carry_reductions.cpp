@@ -41,8 +41,9 @@ ScalarRef number(DType type, double value) { return scalar_constant(float_value(
 
 class Carrier {
  public:
-  Carrier(const TensorProgram& program, std::vector<int> along)
+  Carrier(const TensorProgram& program, std::vector<int> along, int64_t splits)
       : program_(program), along_(std::move(along)), held_(program.exprs.size()) {
+    out_.splits = splits;
     for (size_t e = 0; e < program.exprs.size(); ++e)
       producer_[program.exprs[e].output] = static_cast<ExprId>(e);
     out_.program.tensors = program.tensors;
@@ -72,14 +73,17 @@ class Carrier {
     Reference reference = Reference::kNone;
     double postponed_as = 0;  ///< what stands for it in the step
     TensorId after = -1, running = -1;
-    /// By coefficient: exp(coefficient (reference' - value before)), and of the end.
-    std::map<double, TensorId> steps, rests;
+    TensorId whole = -1;  ///< what is left behind the loop, of all parts
+    /// By coefficient: exp(coefficient (reference' - value before)), of a part, and of the end.
+    std::map<double, TensorId> steps, joins, rests;
   };
   struct Made {
     TensorExpr expr;
     Part part;
-    int along;
+    int along, over_parts;
   };
+  /// What a factor corrects: what was carried so far, what a part left, what all left.
+  enum class Factor : uint8_t { kStep, kJoin, kRest };
 
   ExprId count() const { return static_cast<ExprId>(program_.exprs.size()); }
   const TensorExpr& expr(ExprId e) const { return program_.exprs[static_cast<size_t>(e)]; }
@@ -107,15 +111,20 @@ class Carrier {
 
   Status write(ExprId e);
   void write_carried(ExprId e);
-  TensorId write_factor(ExprId state, double coefficient, bool of_step);
-  ScalarRef finite_of(ExprId state) const;
+  TensorId write_factor(ExprId state, double coefficient, Factor kind);
+  ScalarRef finite_of(ExprId state, TensorId of) const;
   ScalarRef in_step(const ScalarRef& body) const;
-  ScalarRef factors(const Homomorphism& of, bool of_step, DType type);
+  ScalarRef factors(const Homomorphism& of, Factor kind, DType type, int over_parts = -1);
+  void write_whole(ExprId e, CarriedProgram::Carry* carry);
   void write_behind(ExprId e);
   TensorId add_tensor(ExprId like, const std::string& suffix, DType type);
+  TensorId add_parts(ExprId like, const std::string& suffix, DType type);
   TensorExpr elementwise(ExprId like, TensorId output, ScalarRef body) const;
   ScalarRef read_own(ExprId like, TensorId t) const;
-  void put(TensorExpr e, Part part, int along) { made_.push_back({std::move(e), part, along}); }
+  ScalarRef read_part(ExprId like, TensorId t, int over_parts, int first) const;
+  void put(TensorExpr e, Part part, int along, int over_parts = -1) {
+    made_.push_back({std::move(e), part, along, over_parts});
+  }
   void put_in_order();
   void drop_unread();
 
@@ -271,6 +280,14 @@ TensorId Carrier::add_tensor(ExprId like, const std::string& suffix, DType type)
   return static_cast<TensorId>(out_.program.tensors.size()) - 1;
 }
 
+/// The same of every part, which are the outermost axis.
+TensorId Carrier::add_parts(ExprId like, const std::string& suffix, DType type) {
+  const TensorId t = add_tensor(like, suffix, type);
+  Shape& shape = out_.program.tensors[static_cast<size_t>(t)].type.shape;
+  shape.insert(shape.begin(), out_.splits);
+  return t;
+}
+
 TensorExpr Carrier::elementwise(ExprId like, TensorId output, ScalarRef body) const {
   TensorExpr out;
   out.output = output;
@@ -293,9 +310,20 @@ ScalarRef Carrier::read_own(ExprId like, TensorId t) const {
                      std::move(indices));
 }
 
-/// What a step leaves of an extremum; 0 where that has met nothing.
-ScalarRef Carrier::finite_of(ExprId state) const {
-  const ScalarRef after = read_own(state, held_[static_cast<size_t>(state)].after);
+/// Of the part that variable `over_parts` counts, whose own axes are variables from `first` on.
+ScalarRef Carrier::read_part(ExprId like, TensorId t, int over_parts, int first) const {
+  std::vector<IndexExpr> indices{IndexExpr::var(over_parts)};
+  for (int d = 0; d < expr(like).output_rank(); ++d) {
+    const bool single = expr(like).extents[static_cast<size_t>(d)] == 1;
+    indices.push_back(single ? IndexExpr(0) : IndexExpr::var(first + d));
+  }
+  return scalar_read(t, out_.program.tensors[static_cast<size_t>(t)].type.dtype,
+                     std::move(indices));
+}
+
+/// What was left of an extremum; 0 where that has met nothing.
+ScalarRef Carrier::finite_of(ExprId state, TensorId of) const {
+  const ScalarRef after = read_own(state, of);
   const ScalarRef nothing = scalar_apply(
       ScalarOp::kEq, {after, scalar_constant(combiner_identity(expr(state).combiner, after->type))},
       DType::kBool);
@@ -325,39 +353,58 @@ ScalarRef Carrier::in_step(const ScalarRef& body) const {
   return simplified(own);
 }
 
-/// exp(coefficient (reference' - value before)) of a step; behind the loop
-/// exp(coefficient (value - reference)).
-TensorId Carrier::write_factor(ExprId state, double coefficient, bool of_step) {
+/// exp(coefficient (reference' - value before)) of a step, exp(coefficient (reference - value)) of
+/// a part, exp(coefficient (value - reference)) of the end.
+TensorId Carrier::write_factor(ExprId state, double coefficient, Factor kind) {
   Held& own = held(state);
-  std::map<double, TensorId>& known = of_step ? own.steps : own.rests;
+  std::map<double, TensorId>& known = kind == Factor::kStep   ? own.steps
+                                      : kind == Factor::kJoin ? own.joins
+                                                              : own.rests;
   if (const auto found = known.find(coefficient); found != known.end()) return found->second;
   const DType type = expr(state).accumulator;
-  const std::string suffix = (of_step ? "_step" : "_rest") +
+  const std::string suffix = (kind == Factor::kStep   ? "_step"
+                              : kind == Factor::kJoin ? "_join"
+                                                      : "_rest") +
                              (known.empty() ? std::string() : std::to_string(known.size() + 1));
-  const TensorId t = add_tensor(state, suffix, type);
+  const bool joins = kind == Factor::kJoin;
+  const TensorId t = joins ? add_parts(state, suffix, type) : add_tensor(state, suffix, type);
   const auto carry = std::ranges::find(out_.carries, own.after, &CarriedProgram::Carry::after);
-  const ScalarRef reference = of_step ? read_own(state, own.running) : finite_of(state),
-                  value = read_own(state, of_step ? carry->before : own.after);
-  const bool negated = coefficient < 0;
-  const ScalarRef from = of_step != negated ? value : reference,
-                  to = of_step != negated ? reference : value;
+  ScalarRef from, to;
+  if (kind == Factor::kStep) {
+    from = read_own(state, carry->before);
+    to = read_own(state, own.running);
+  } else if (kind == Factor::kRest) {
+    from = finite_of(state, own.whole);
+    to = read_own(state, own.whole);
+  } else {
+    // Variable 0 counts the parts.
+    from = read_part(state, carry->parts, 0, 1);
+    to = rewrite(finite_of(state, own.whole), [](int var) { return IndexExpr::var(var + 1); });
+  }
+  if (coefficient < 0) std::swap(from, to);
   ScalarRef exponent = scalar_apply(ScalarOp::kSub, {to, from}, type);
   if (std::abs(coefficient) != 1)
     exponent = scalar_apply(ScalarOp::kMul, {exponent, number(type, std::abs(coefficient))}, type);
-  put(elementwise(state, t, scalar_apply(ScalarOp::kExp, {exponent}, type)),
-      of_step ? Part::kStep : Part::kBehind, -1);
+  TensorExpr made = elementwise(state, t, scalar_apply(ScalarOp::kExp, {exponent}, type));
+  if (joins) {
+    made.extents.insert(made.extents.begin(), out_.splits);
+    if (!made.open.empty()) made.open.insert(made.open.begin(), false);
+  }
+  put(std::move(made), kind == Factor::kStep ? Part::kStep : Part::kBehind, -1, joins ? 0 : -1);
   known[coefficient] = t;
   return t;
 }
 
 /// The product of the factors by running references, in the coordinates of the reduction that has
-/// them; null: none.
-ScalarRef Carrier::factors(const Homomorphism& of, bool of_step, DType type) {
+/// them (with a variable that counts the parts, where they are joined); null: none.
+ScalarRef Carrier::factors(const Homomorphism& of, Factor kind, DType type, int over_parts) {
   ScalarRef out;
   for (const Homomorphism::Exponent& e : of.exponents) {
     auto read = std::make_shared<Scalar>(*e.value);
     const ExprId state = producer(e.value->symbol);
-    read->symbol = write_factor(state, e.coefficient, of_step);
+    read->symbol = write_factor(state, e.coefficient, kind);
+    if (kind == Factor::kJoin)
+      read->indices.insert(read->indices.begin(), IndexExpr::var(over_parts));
     read->type = expr(state).accumulator;
     const ScalarRef factor = scalar_convert(read, type);
     out = out ? scalar_apply(ScalarOp::kMul, {out, factor}, type) : factor;
@@ -380,26 +427,47 @@ void Carrier::write_carried(ExprId e) {
   out_.program.tensors[static_cast<size_t>(carry.before)].kind = Tensor::Kind::kInput;
   carry.after = own.after = add_tensor(e, "_after", type);
   carry.first = combiner_identity(expr(e).combiner, type);
+  own.whole = own.after;
+  if (out_.splits > 1) write_whole(e, &carry);
   out_.carries.push_back(carry);
   ScalarRef before = read_own(e, carry.before);
-  if (const ScalarRef factor = factors(own.of_earlier, true, type))
+  if (const ScalarRef factor = factors(own.of_earlier, Factor::kStep, type))
     before = scalar_apply(ScalarOp::kMul, {before, factor}, type);
   const std::optional<ScalarOp> op = combiner_op(expr(e).combiner);
   put(elementwise(e, carry.after, scalar_apply(*op, {before, read_own(e, part_tensor)}, type)),
       Part::kStep, -1);
   if (own.reference == Reference::kRunning) {
     own.running = add_tensor(e, "_near", type);
-    put(elementwise(e, own.running, finite_of(e)), Part::kStep, -1);
+    put(elementwise(e, own.running, finite_of(e, own.after)), Part::kStep, -1);
   }
   write_behind(e);
+}
+
+/// What the loops over all parts left together.
+void Carrier::write_whole(ExprId e, CarriedProgram::Carry* carry) {
+  Held& own = held(e);
+  const DType type = expr(e).accumulator;
+  carry->parts = add_parts(e, "_parts", type);
+  out_.program.tensors[static_cast<size_t>(carry->parts)].kind = Tensor::Kind::kInput;
+  own.whole = add_tensor(e, "_whole", type);
+  const int over = expr(e).output_rank();
+  ScalarRef left = read_part(e, carry->parts, over, 0);
+  if (const ScalarRef factor = factors(own.of_earlier, Factor::kJoin, type, over))
+    left = scalar_apply(ScalarOp::kMul, {left, factor}, type);
+  TensorExpr whole = elementwise(e, own.whole, left);
+  whole.reduce_extents = {out_.splits};
+  whole.combiner = expr(e).combiner;
+  whole.accumulator = type;
+  if (!whole.open.empty()) whole.open.push_back(false);
+  put(std::move(whole), Part::kBehind, -1, over);
 }
 
 /// The reduction's own tensor: what the loop left, with all that was taken out of its terms.
 void Carrier::write_behind(ExprId e) {
   Held& own = held(e);
   const DType type = expr(e).accumulator;
-  ScalarRef value = read_own(e, own.after);
-  if (const ScalarRef factor = factors(own.of_earlier, false, type))
+  ScalarRef value = read_own(e, own.whole);
+  if (const ScalarRef factor = factors(own.of_earlier, Factor::kRest, type))
     value = scalar_apply(ScalarOp::kMul, {value, factor}, type);
   for (const Homomorphism::Power& power : own.of_earlier.powers) {
     const ScalarRef in_steps = in_step(power.base);
@@ -456,7 +524,9 @@ void Carrier::drop_unread() {
   for (bool more = true; more;) {
     more = false;
     for (const CarriedProgram::Carry& c : out_.carries) {
-      if (wanted[static_cast<size_t>(c.before)]) more |= want(c.after);
+      if (wanted[static_cast<size_t>(c.before)] ||
+          (c.parts >= 0 && wanted[static_cast<size_t>(c.parts)]))
+        more |= want(c.after);
     }
     for (const Made& m : made_) {
       if (!wanted[static_cast<size_t>(m.expr.output)]) continue;
@@ -471,6 +541,7 @@ void Carrier::drop_unread() {
     out_.program.exprs.push_back(std::move(m.expr));
     out_.parts.push_back(m.part);
     out_.along.push_back(m.along);
+    out_.over_parts.push_back(m.over_parts);
   }
   std::erase_if(out_.carries, [&](const CarriedProgram::Carry& c) {
     return !wanted[static_cast<size_t>(c.after)];
@@ -479,13 +550,14 @@ void Carrier::drop_unread() {
 
 }  // namespace
 
-Result<CarriedProgram> carry_reductions(const TensorProgram& program, ExprId root, int axis) {
+Result<CarriedProgram> carry_reductions(const TensorProgram& program, ExprId root, int axis,
+                                        int64_t splits) {
   if (root < 0 || static_cast<size_t>(root) >= program.exprs.size() ||
       axis < program.exprs[static_cast<size_t>(root)].output_rank() ||
       axis >= program.exprs[static_cast<size_t>(root)].axis_count())
     return unsupported("a chain goes through an axis that its root reduces");
   WEFT_ASSIGN_OR_RETURN(std::vector<int> along, variables_along(program, root, axis));
-  return Carrier(program, std::move(along)).run(root, axis);
+  return Carrier(program, std::move(along), splits).run(root, axis);
 }
 
 }  // namespace weft

@@ -16,14 +16,17 @@ struct CarriedProgram {
     ExprId reduction = -1;  ///< of the program that this was made of
     TensorId before = -1;   ///< as the step finds it; nobody makes it
     TensorId after = -1;    ///< as the step leaves it; behind the loop: the last one
+    TensorId parts = -1;    ///< where the axis is split: `after` of each part, parts outermost
     ScalarValue first;      ///< what the first step finds
   };
   /// In the order of the parts. Tensors of the program that it was made of keep their numbers.
   TensorProgram program;
-  std::vector<Part> parts;  ///< by expression
-  std::vector<int> along;   ///< by expression: its variable that runs along the axis, or -1
+  std::vector<Part> parts;      ///< by expression
+  std::vector<int> along;       ///< by expression: its variable that runs along the axis, or -1
+  std::vector<int> over_parts;  ///< by expression: its variable that runs over the parts, or -1
   std::vector<Carry> carries;
   int64_t extent = 0;  ///< of the axis
+  int64_t splits = 1;  ///< parts of the axis, with a loop of steps each
 };
 
 /// Carries all reductions along the axis that reduction `root` has as its variable `axis` through
@@ -41,9 +44,17 @@ struct CarriedProgram {
 /// behind the loop makes of them what the reductions one after another make: NaN. All else is
 /// postponed behind the loop.
 ///
+/// With `splits` the axis falls into so many parts, each of which has such a loop (flash-decoding).
+/// What stands behind begins with putting them together, by the same quotients: what a part left is
+/// referred to its own value of the exponent, and comes to refer to that of all parts.
+///
+///     behind: m = max[p] m_p;  z = m == -inf ? 0 : m;  c[p] = exp(m_p - z)
+///             l = sum[p] l_p * c[p];  y = sum[p] y_p * c[p];  then as above
+///
 /// Requires: row-major tensors, no opaque steps. Error (kUnsupported): what is no such chain, and
 /// why.
-Result<CarriedProgram> carry_reductions(const TensorProgram& program, ExprId root, int axis);
+Result<CarriedProgram> carry_reductions(const TensorProgram& program, ExprId root, int axis,
+                                        int64_t splits = 1);
 
 /// By expression: the variable that runs along the axis which `root` has as its variable `axis`,
 /// or -1. Error (kUnsupported): an expression that meets the axis twice, or not element by element.

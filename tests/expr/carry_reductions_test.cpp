@@ -26,11 +26,12 @@ TensorProgram program_of(const std::string& text) {
   return std::move(*program);
 }
 
-Result<CarriedProgram> carried(const TensorProgram& program, const std::string& root) {
+Result<CarriedProgram> carried(const TensorProgram& program, const std::string& root,
+                               int64_t splits = 1) {
   for (size_t e = 0; e < program.exprs.size(); ++e) {
     const TensorExpr& expr = program.exprs[e];
     if (program.tensors[static_cast<size_t>(expr.output)].name == root)
-      return carry_reductions(program, static_cast<ExprId>(e), expr.output_rank());
+      return carry_reductions(program, static_cast<ExprId>(e), expr.output_rank(), splits);
   }
   return invalid_input("no " + root);
 }
@@ -88,17 +89,41 @@ class Loop {
     }
   }
 
+  /// Each part of the axis has a loop of its own; the last may be shorter.
   std::vector<HostTensor> run(Values values, int64_t step) {
     run_part(Part::kBefore, &values, 0, c_.extent);
+    const int64_t share = (c_.extent + c_.splits - 1) / c_.splits;
+    Values parts;
+    for (int64_t s = 0; s < c_.splits; ++s) {
+      run_steps(&values, step, s * share, std::min((s + 1) * share, c_.extent));
+      for (const CarriedProgram::Carry& carry : c_.carries) {
+        if (carry.parts < 0) continue;
+        const TensorType& type = c_.program.tensors[static_cast<size_t>(carry.parts)].type;
+        HostTensor& all = parts.try_emplace(carry.parts, type.dtype, type.shape).first->second;
+        const HostTensor& own = values.at(carry.after);
+        for (int64_t i = 0; i < own.size(); ++i)
+          all.set_double(s * own.size() + i, own.at_double(i));
+      }
+    }
+    for (const auto& [t, value] : parts) values.insert_or_assign(t, value);
+    run_part(Part::kBehind, &values, 0, c_.extent);
+    std::vector<HostTensor> out;
+    for (const TensorId t : c_.program.outputs) out.push_back(values.at(t));
+    return out;
+  }
+
+ private:
+  void run_steps(Values* of, int64_t step, int64_t begin, int64_t end) {
+    Values& values = *of;
     for (const CarriedProgram::Carry& carry : c_.carries) {
       const TensorType& type = c_.program.tensors[static_cast<size_t>(carry.before)].type;
       HostTensor first(type.dtype, type.shape);
       for (int64_t i = 0; i < first.size(); ++i) first.set_double(i, carry.first.f);
-      values[carry.before] = first;
+      values[carry.before] = values[carry.after] = first;
     }
-    for (int64_t n = 0; n < c_.extent; n += step) {
+    for (int64_t n = begin; n < end; n += step) {
       Values all = values;
-      run_part(Part::kStep, &all, n, std::min(step, c_.extent - n));
+      run_part(Part::kStep, &all, n, std::min(step, end - n));
       for (const CarriedProgram::Carry& carry : c_.carries)
         values[carry.before] = values[carry.after] = all.at(carry.after);
       for (const auto& [t, value] : all) {
@@ -107,13 +132,8 @@ class Loop {
       for (const CarriedProgram::Carry& carry : c_.carries)
         values[carry.before] = values[carry.after];
     }
-    run_part(Part::kBehind, &values, 0, c_.extent);
-    std::vector<HostTensor> out;
-    for (const TensorId t : c_.program.outputs) out.push_back(values.at(t));
-    return out;
   }
 
- private:
   void run_part(Part part, Values* values, int64_t begin, int64_t length) {
     TensorProgram p;
     p.tensors = c_.program.tensors;
@@ -158,13 +178,28 @@ class Loop {
   std::map<TensorId, size_t> dim_;  ///< along which a tensor is cut
 };
 
-/// Whether the loop, in steps of several lengths, gives what the expressions give one after
-/// another: the same numbers, infinities and NaN.
+/// The same numbers, infinities and NaN.
+void expect_alike(const std::vector<HostTensor>& found, const std::vector<HostTensor>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t o = 0; o < found.size(); ++o) {
+    for (int64_t i = 0; i < found[o].size(); ++i) {
+      const double want = expected[o].at_double(i), have = found[o].at_double(i);
+      if (std::isnan(want) || std::isinf(want)) {
+        EXPECT_TRUE(std::isnan(want) ? std::isnan(have) : have == want)
+            << "output " << o << " element " << i << ": " << have << " for " << want;
+      } else {
+        EXPECT_NEAR(have, want, 1e-5 * std::max(1.0, std::abs(want)))
+            << "output " << o << " element " << i;
+      }
+    }
+  }
+}
+
+/// Whether the loop, in steps of several lengths and over parts of the axis, gives what the
+/// expressions give one after another: the same numbers, infinities and NaN.
 void expect_same(const std::string& text, const std::string& root,
                  const std::function<float(size_t input, int64_t element)>& value) {
   const TensorProgram program = program_of(text);
-  const auto c = carried(program, root);
-  ASSERT_TRUE(c.ok()) << c.error().message;
   Values values;
   std::vector<HostTensor> inputs;
   for (const TensorId t : program.inputs) {
@@ -176,21 +211,13 @@ void expect_same(const std::string& text, const std::string& root,
   }
   const auto expected = evaluate(program, inputs);
   ASSERT_TRUE(expected.ok()) << expected.error().message;
-  for (const int64_t step : {1, 3, 4, 100}) {
-    const std::vector<HostTensor> found = Loop(*c).run(values, step);
-    ASSERT_EQ(found.size(), expected->size());
-    for (size_t o = 0; o < found.size(); ++o) {
-      for (int64_t i = 0; i < found[o].size(); ++i) {
-        const double want = (*expected)[o].at_double(i), have = found[o].at_double(i);
-        if (std::isnan(want) || std::isinf(want)) {
-          EXPECT_TRUE(std::isnan(want) ? std::isnan(have) : have == want)
-              << "output " << o << " element " << i << " step " << step << ": " << have << " for "
-              << want;
-        } else {
-          EXPECT_NEAR(have, want, 1e-5 * std::max(1.0, std::abs(want)))
-              << "output " << o << " element " << i << " step " << step;
-        }
-      }
+  for (const int64_t splits : {1, 2, 3, 5}) {
+    const auto c = carried(program, root, splits);
+    ASSERT_TRUE(c.ok()) << c.error().message;
+    EXPECT_EQ(c->splits, splits);
+    for (const int64_t step : {1, 3, 4, 100}) {
+      SCOPED_TRACE(std::to_string(splits) + " parts in steps of " + std::to_string(step));
+      expect_alike(Loop(*c).run(values, step), *expected);
     }
   }
 }
@@ -237,6 +264,23 @@ y = y_after[d0, d1] * m_rest[d0] / l[d0]
 )");
   EXPECT_EQ(c->extent, 10);
   EXPECT_EQ(c->carries.size(), 3U);
+}
+
+/// What parts of the axis left comes to refer to the maximum of all of them.
+TEST(CarryReductions, DerivesHowPartsOfTheAxisJoin) {
+  const auto c = carried(program_of(kWeighted), "y", 4);
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  EXPECT_EQ(text_of(*c, Part::kStep), text_of(*carried(program_of(kWeighted), "y"), Part::kStep));
+  EXPECT_EQ(text_of(*c, Part::kBehind), R"(m_whole = max m_parts[r0, d0]
+m_join = exp(m_parts[d0, d1] - (m_whole[d1] == -inf ? 0.0 : m_whole[d1]))
+l_whole = sum l_parts[r0, d0] * m_join[r0, d0]
+m_rest = exp((m_whole[d0] == -inf ? 0.0 : m_whole[d0]) - m_whole[d0])
+l = l_whole[d0] * m_rest[d0]
+y_whole = sum y_parts[r0, d0, d1] * m_join[r0, d0]
+y = y_whole[d0, d1] * m_rest[d0] / l[d0]
+)");
+  for (const CarriedProgram::Carry& carry : c->carries)
+    EXPECT_EQ(c->program.tensors[static_cast<size_t>(carry.parts)].type.shape[0], 4);
 }
 
 TEST(CarryReductions, IsRightOnRandomData) { expect_same(kWeighted, "y", random_value); }
