@@ -142,6 +142,7 @@ struct CarriedAxis {
   int member = -1;    ///< position in the group of that reduction
   int reduction = 0;  ///< of its axes that it reduces, the number
   int64_t step = 1;
+  int64_t splits = 1;  ///< parts of the axis, each of which blocks of its own go along
   friend bool operator==(const CarriedAxis&, const CarriedAxis&) = default;
 };
 
@@ -154,6 +155,7 @@ struct CarriedAxis {
 ///     } pack { leaf(…); leaf(…) } grid { leaf(…); block(…) { … } }
 ///     chain(v12: d0 1, d1 64 carrying v7 r0 256) { leaf(panel …) v0 v1; leaf(sweep …) v2 … ;
 ///     leaf(…) v12 }
+///     chain(v12: d0 64 carrying v7 r0 32 splits 8) { leaf(fragments …) v0 v1 … }
 struct Composition {
   enum class Kind : uint8_t { kLeaf, kBlock, kChain, kPack, kGrid, kRecur };
   Kind kind = Kind::kLeaf;

@@ -62,6 +62,9 @@ Result<CarriedAxis> parse_carried_axis(TextCursor& cursor) {
   WEFT_ASSIGN_OR_RETURN(out.reduction, numbered(cursor, 'r'));
   WEFT_ASSIGN_OR_RETURN(out.step, cursor.integer());
   if (out.step < 1) return cursor.error("a step is at least 1");
+  if (!cursor.take("splits")) return out;
+  WEFT_ASSIGN_OR_RETURN(out.splits, cursor.integer());
+  if (out.splits < 1) return cursor.error("an axis is split in one part at least");
   return out;
 }
 
@@ -94,7 +97,8 @@ Result<Composition> parse_stages(TextCursor& cursor, Composition::Kind kind) {
 
 std::string text_of(const CarriedAxis& axis) {
   return "v" + std::to_string(axis.member) + " r" + std::to_string(axis.reduction) + " " +
-         std::to_string(axis.step);
+         std::to_string(axis.step) +
+         (axis.splits > 1 ? " splits " + std::to_string(axis.splits) : "");
 }
 
 std::string opening(const Composition& composition) {

@@ -38,6 +38,7 @@ const char* const kTexts[] = {
     "block(v1, v3: d0|- 1, d1|d0 8) { leaf(rows) v0 v1; leaf(rows) v2 v3 }",
     "block(v0: ; d0 4) { leaf(rows) v0 }",
     "chain(v12: d0 1, d1 64 carrying v7 r0 256) { leaf(panel rows 6) v0 v1; leaf(sweep) v2 v12 }",
+    "chain(v12: d0 64 carrying v7 r0 32 splits 8) { leaf(fragments warps 2) v0 v1 v12 }",
 };
 
 TEST(ChoiceText, PrintsAndParses) {
@@ -78,6 +79,7 @@ TEST(ChoiceText, SaysWhatIsWrong) {
       {"chain(v0: d0 1) { leaf(rows) v0 }", "`carrying` is expected"},
       {"chain(v0: d0 1 carrying v0 0) { leaf(rows) v0 }", "expected r and a number"},
       {"chain(v0: d0 1 carrying v0 r0 0) { leaf(rows) v0 }", "a step is at least 1"},
+      {"chain(v0: d0 1 carrying v0 r0 1 splits 0) { leaf(rows) v0 }", "in one part at least"},
       {"block(v0: d0 1) { pack { leaf(rows) } v0 }", "`leaf` is expected"},
   };
   for (const BadText& bad : kBad) {

@@ -10,15 +10,17 @@ class GpuChains : public GpuPipeline {
  protected:
   /// One kernel, a chain, equal to the interpreter without races or spills; and the same from the
   /// plan's text.
-  static void expect_chain(const std::string& text, double tolerance, const char* device) {
+  static void expect_chain(const std::string& text, double tolerance, const char* device,
+                           const std::string& composed = "by chain(", size_t kernels = 1) {
     SCOPED_TRACE(std::string(device) + text);
     CompileOptions options;
     options.planner = "chain";
     const EmulatedRun run = run_and_compare(text, *find_target(device), tolerance, false, options);
     ASSERT_NE(run.compilation, nullptr);
     const std::string plan = *print_level(*run.compilation, "plan");
-    EXPECT_EQ(run.launches.size(), 1U) << plan;
+    EXPECT_EQ(run.launches.size(), kernels) << plan;
     EXPECT_NE(plan.find("by chain("), std::string::npos) << plan;
+    EXPECT_THAT(plan, ::testing::HasSubstr(composed));
     expect_no_spills(run);
     const auto again = parse_plan(plan, run.compilation->tensors, *find_target(device));
     ASSERT_TRUE(again.ok()) << again.error().message << plan;
@@ -71,6 +73,39 @@ TEST_F(GpuChains, SoftmaxBetweenProductsOfFloat32) {
     expect_chain(sized(kAttention, sizes, "f32"), 1e-4, "a100-40gb");
 }
 
+/// A long axis and few rows: parts of the axis go to blocks of their own, and are joined behind a
+/// barrier of the grid.
+TEST_F(GpuChains, PartsOfALongAxisAreJoined) {
+  expect_chain(sized(kAttention, "1 19 1030 40 24", "f16"), 4e-3, "rtx3080", " splits ");
+  expect_chain(sized(kAttention, "2 35 517 64 72", "f16"), 4e-3, "a100-40gb", " splits ");
+  expect_chain(sized(kAttention, "1 21 515 24 40", "f32"), 1e-4, "h100-sxm", " splits ");
+}
+
+/// Rows of which a part, or all, is masked: the maximum of a part is not that of the row. A kernel
+/// of its own makes the mask.
+TEST_F(GpuChains, PartsJoinWhereRowsAreMasked) {
+  const std::string masked =
+      replaced(sized(kAttention, "1 19 521 40 24", "f16"), "    t = add ws, zb : f32[1,19,521]\n",
+               R"(    near = constant -1.9 : f32[]
+    nb = broadcast near, dims={} : f32[1,19,521]
+    kept = lt zb, nb : bool[1,19,521]
+    inf = constant -inf : f32[]
+    ib = broadcast inf, dims={} : f32[1,19,521]
+    at = iota axis=2 : i64[1,19,521]
+    row = iota axis=1 : i64[1,19,521]
+    few = constant 300 : i64[]
+    fb = broadcast few, dims={} : i64[1,19,521]
+    late = gt at, fb : bool[1,19,521]
+    some = and kept, late : bool[1,19,521]
+    one = constant 1 : i64[]
+    ob = broadcast one, dims={} : i64[1,19,521]
+    any = gt row, ob : bool[1,19,521]
+    left = and some, any : bool[1,19,521]
+    t = select left, ws, ib : f32[1,19,521]
+)");
+  expect_chain(masked, 4e-3, "a100-40gb", " splits ", 2);
+}
+
 constexpr const char* kProducts = R"(
   (x: $T[$M,$K], w: $T[$K,$N], u: $T[$N,$H], b: $T[$H]) {
     a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : $T[$M,$N]
@@ -87,6 +122,36 @@ TEST_F(GpuChains, ProductsWithAFunctionBetween) {
     expect_chain(sized(kProducts, sizes, "f16"), 2e-2, "a100-40gb");
   }
   expect_chain(sized(kProducts, "1 45 75 200 24", "f32"), 1e-4, "rtx3080");
+}
+
+/// Without what corrects them, parts add up.
+TEST_F(GpuChains, PartsOfProductsAddUp) {
+  expect_chain(sized(kProducts, "1 33 1030 40 50", "f16"), 4e-2, "h100-sxm", " splits ");
+  expect_chain(sized(kProducts, "1 37 520 96 200", "f16"), 4e-2, "a100-40gb", " splits ");
+  expect_chain(sized(kProducts, "1 21 515 30 40", "f32"), 2e-4, "rtx3080", " splits ");
+}
+
+/// A plan's text that names parts which are none is refused with the reason.
+TEST_F(GpuChains, RefusesPartsThatAreNone) {
+  CompileOptions options;
+  options.planner = "chain";
+  options.device = *find_target("a100-40gb");
+  const auto graph = parse_graph(sized(kProducts, "1 33 1030 40 50", "f16"));
+  ASSERT_TRUE(graph.ok());
+  const auto compiled = compile_graph(*graph, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  const std::string plan = *print_level(**compiled, "plan");
+  const size_t at = plan.find(" splits ");
+  ASSERT_NE(at, std::string::npos) << plan;
+  const size_t end = plan.find(')', at);
+  for (const auto& [splits, why] :
+       {std::pair("64", "do not fall into 64 parts"), std::pair("100", "into 64 parts at most")}) {
+    std::string other = plan;
+    other.replace(at, end - at, std::string(" splits ") + splits);
+    const auto parsed = parse_plan(other, (*compiled)->tensors, *options.device);
+    ASSERT_FALSE(parsed.ok()) << splits;
+    EXPECT_THAT(parsed.error().message, ::testing::HasSubstr(why));
+  }
 }
 
 /// Each element of an input is read from memory, each of a result written once; nothing meets in

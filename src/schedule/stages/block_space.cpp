@@ -39,8 +39,12 @@ BlockSpace::BlockSpace(const BlockSpace& whole, const CarriedProgram& carried, c
   declared_.original = wide_.original;
   for (const CarriedProgram::Carry& c : carried.carries) {
     carries_.push_back({c.reduction, local[static_cast<size_t>(c.before)],
-                        producer(local[static_cast<size_t>(c.after)]), c.first});
+                        producer(local[static_cast<size_t>(c.after)]),
+                        c.parts < 0 ? -1 : local[static_cast<size_t>(c.parts)], c.first});
   }
+  splits_ = carried.splits;
+  over_parts_ = carried.over_parts;
+  relate();
 }
 
 bool BlockSpace::is_carried(int p) const {
@@ -51,16 +55,27 @@ bool BlockSpace::is_carry(TensorId t) const {
   return std::ranges::find(carries_, t, &Carry::before) != carries_.end();
 }
 
+CarryingLoop BlockSpace::carrying(const CarriedProgram& carried, int64_t step) const {
+  CarryingLoop out{&carried, step, {}};
+  for (const Carry& c : carries_) {
+    if (c.parts >= 0) out.parts[c.parts] = c.after;
+  }
+  return out;
+}
+
 void BlockSpace::relate() {
   producer_.assign(wide_.program.tensors.size(), -1);
   std::vector<std::set<int>> readers(wide_.program.exprs.size());
   for (int p = 0; p < size(); ++p) {
     producer_[static_cast<size_t>(expr(p).output)] = p;
     visit(expr(p).body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead && producer(s.symbol) >= 0)
-        readers[static_cast<size_t>(producer(s.symbol))].insert(p);
+      if (s.kind != Scalar::Kind::kRead) return;
+      const auto parts = std::ranges::find(carries_, s.symbol, &Carry::parts);
+      const int from = parts != carries_.end() ? parts->after : producer(s.symbol);
+      if (from >= 0) readers[static_cast<size_t>(from)].insert(p);
     });
   }
+  readers_.clear();
   for (const std::set<int>& all : readers) readers_.emplace_back(all.begin(), all.end());
 }
 

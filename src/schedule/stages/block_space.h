@@ -39,11 +39,20 @@ class BlockSpace {
     int reduction = -1;    ///< the member of the whole group
     TensorId before = -1;  ///< as a step finds it
     int after = -1;        ///< the member that makes what it leaves
+    TensorId parts = -1;   ///< of a split axis: what the steps of each part leave
     ScalarValue first;
   };
   const std::vector<Carry>& carries() const { return carries_; }
+  /// Parts of the axis along which reductions are carried.
+  int64_t splits() const { return splits_; }
+  /// Variable of a member that runs over these parts, or -1.
+  int over_parts(int p) const {
+    return over_parts_.empty() ? -1 : over_parts_[static_cast<size_t>(p)];
+  }
   /// Whether a step hands what a member makes to the next.
   bool is_carried(int p) const;
+  /// The loop that carries, in such steps; `carried` is what this was made of.
+  CarryingLoop carrying(const CarriedProgram& carried, int64_t step) const;
   /// Whether a tensor is what a step finds of a carry.
   bool is_carry(TensorId t) const;
   /// Position of the member that makes a tensor, -1 if it comes from outside.
@@ -58,6 +67,8 @@ class BlockSpace {
   std::vector<int> producer_;
   std::vector<std::vector<int>> readers_;
   std::vector<Carry> carries_;
+  int64_t splits_ = 1;
+  std::vector<int> over_parts_;
 };
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fmt/format.h"
 #include "schedule/stages/partitions.h"
 
 namespace weft {
@@ -84,7 +85,7 @@ class AxesFinder {
   ContractionChain loops() const;
   Result<DemandBoxes> demand(const BlockPartition& partition) const {
     return demand_boxes(steps_.program(), steps_.group(), partition,
-                        {&shared_.carried, shared_.carried.extent});
+                        steps_.carrying(shared_.carried, shared_.carried.extent));
   }
   const std::vector<int64_t>& extents() const { return steps_.expr(out_.last).extents; }
 
@@ -169,8 +170,11 @@ ContractionChain AxesFinder::loops() const {
 Result<CarriedProgram> carried_along(const BlockSpace& space, const CarriedAxis& axis) {
   const bool is_member = axis.member >= 0 && axis.member < space.size();
   if (!is_member) return unsupported("a chain along an axis of no member");
+  constexpr int64_t kMostSplits = 64;
+  if (axis.splits > kMostSplits)
+    return unsupported(fmt::format("an axis is split into {} parts at most", kMostSplits));
   return carry_reductions(program_of(space), axis.member,
-                          space.expr(axis.member).output_rank() + axis.reduction);
+                          space.expr(axis.member).output_rank() + axis.reduction, axis.splits);
 }
 
 Result<SharedAxis> shared_axis(const BlockSpace& space) {

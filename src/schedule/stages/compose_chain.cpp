@@ -153,9 +153,9 @@ class ChainComposer {
   }
 
   Result<ScheduledKernel> build(const WeighedChain& c) const {
-    WEFT_ASSIGN_OR_RETURN(
-        const DemandBoxes demand,
-        demand_boxes(space_.program(), space_.group(), c.partition, {&shared_.carried, c.step}));
+    WEFT_ASSIGN_OR_RETURN(const DemandBoxes demand,
+                          demand_boxes(space_.program(), space_.group(), c.partition,
+                                       space_.carrying(shared_.carried, c.step)));
     WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, demand, target_));
     const BlockTime time =
         block_time(space_, estimate_, demand, handed_on(space_, stages), target_);
@@ -233,8 +233,10 @@ Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,
     if (!kernel.ok()) return invalid(kernel.error());
     return kernel;
   }
+  if (composition.carried.splits > 1)
+    return invalid_input(name + ": the blocks of a CPU go along the whole axis");
   auto demand = demand_boxes(steps.program(), steps.group(), composition.partition,
-                             {&*carried, composition.carried.step});
+                             steps.carrying(*carried, composition.carried.step));
   if (!demand.ok()) return invalid(demand.error());
   WEFT_ASSIGN_OR_RETURN(const Stages stages, given_stages(steps, *demand, composition.stages));
   auto kernel = build_block(steps, composition.partition, *demand, stages, &composition.members,

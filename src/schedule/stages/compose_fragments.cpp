@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "schedule/stages/block_time.h"
+#include "schedule/stages/fragment_boxes.h"
 #include "schedule/stages/fragment_chain.h"
 #include "schedule/stages/fragment_time.h"
 #include "support/rounding.h"
@@ -43,7 +44,8 @@ class FragmentComposer {
  public:
   FragmentComposer(const BlockSpace& whole, const BlockSpace& steps, const SharedAxis& shared,
                    const ChainAxes& axes, const Target& target, const std::string& name)
-      : steps_(steps),
+      : whole_(whole),
+        steps_(steps),
         shared_(shared),
         axes_(axes),
         target_(target),
@@ -61,8 +63,7 @@ class FragmentComposer {
                       [](const Priced& p) { return std::pair(p.microseconds, p.number); });
     std::string reason = "no tiles of the chain fit a block";
     for (size_t i = 0; i < std::min(priced_.size(), kMostBuilt); ++i) {
-      auto kernel = build(partition_of(axes_, priced_[i].tiles), priced_[i].tiles.step,
-                          priced_[i].tiles.choice, priced_[i].microseconds);
+      auto kernel = build(priced_[i].tiles, priced_[i].microseconds);
       if (kernel.ok()) {
         note(considered, i);
         return kernel;
@@ -74,11 +75,16 @@ class FragmentComposer {
     return unsupported(reason);
   }
 
+  /// Of the program of the steps at hand.
   Result<ScheduledKernel> build(const BlockPartition& partition, int64_t step,
                                 const FragmentsChoice& choice, double us) const {
-    WEFT_ASSIGN_OR_RETURN(
-        const DemandBoxes demand,
-        demand_boxes(steps_.program(), steps_.group(), partition, {&shared_.carried, step}));
+    const int64_t whole = shared_.carried.extent, splits = shared_.carried.splits;
+    if (splits > 1 && ceil_div(whole, length_of_part(whole, step, splits)) != splits)
+      return unsupported(
+          fmt::format("{} steps do not fall into {} parts", ceil_div(whole, step), splits));
+    WEFT_ASSIGN_OR_RETURN(const DemandBoxes demand,
+                          demand_boxes(steps_.program(), steps_.group(), partition,
+                                       steps_.carrying(shared_.carried, step)));
     WEFT_ASSIGN_OR_RETURN(
         ScheduledKernel kernel,
         build_fragment_chain(steps_, partition, axes_.row_loop, demand, choice, target_, name_));
@@ -99,6 +105,7 @@ class FragmentComposer {
     FragmentTiles tiles;
     tiles.rows = c.partition.loops[static_cast<size_t>(axes_.row_loop)].step;
     tiles.step = c.carried.step;
+    tiles.splits = c.carried.splits;
     tiles.made = axes_.made;
     for (const BlockPartition::Loop& loop : c.partition.loops) {
       if (axes_.made_axis >= 0 && loop.axes[0] == axes_.made_axis) tiles.made = loop.step;
@@ -108,6 +115,18 @@ class FragmentComposer {
   }
 
  private:
+  Result<ScheduledKernel> build(const FragmentTiles& tiles, double us) const {
+    if (tiles.splits == shared_.carried.splits)
+      return build(partition_of(axes_, tiles), tiles.step, tiles.choice, us);
+    CarriedAxis axis = shared_.axis;
+    axis.splits = tiles.splits;
+    WEFT_ASSIGN_OR_RETURN(CarriedProgram carried, carried_along(whole_, axis));
+    const SharedAxis split{axis, std::move(carried)};
+    const BlockSpace steps(whole_, split.carried, target_);
+    WEFT_ASSIGN_OR_RETURN(const ChainAxes axes, chain_axes(whole_, split, steps));
+    return FragmentComposer(whole_, steps, split, axes, target_, name_).build(tiles, us);
+  }
+
   void enumerate() {
     const auto& extents = axes_.loops.extents;
     const int64_t least = problem_.on_units ? 16 : 4;
@@ -118,16 +137,40 @@ class FragmentComposer {
         for (const int64_t step : {16, 32, 64, 128}) {
           if (step > 16 && step >= 2 * extents[kSharedLoop]) continue;
           for (const int64_t made : made_tiles()) {
-            for (const int64_t depth : depths()) {
-              for (const int64_t stages : {2, 3}) {
-                for (const bool in_block : {false, true})
-                  consider({rows, step, made, {warps, stages, depth, in_block}});
-              }
+            for (const int64_t splits : parts({rows, step, made, 1, {}})) {
+              consider_loads({rows, step, made, splits, {.warps = warps}});
             }
           }
         }
       }
     }
+  }
+
+  void consider_loads(FragmentTiles tiles) {
+    for (const int64_t depth : depths()) {
+      for (const int64_t stages : {2, 3}) {
+        for (const bool in_block : {false, true}) {
+          tiles.choice = {tiles.choice.warps, stages, depth, in_block};
+          consider(tiles);
+        }
+      }
+    }
+  }
+
+  /// Parts of the shared axis: while there are SMs without a block, and a part has a step.
+  std::vector<int64_t> parts(const FragmentTiles& tiles) const {
+    const auto& extents = axes_.loops.extents;
+    const int64_t blocks = axes_.loops.batch * ceil_div(extents[kRowLoop], tiles.rows) *
+                           ceil_div(extents[kMadeLoop], tiles.made);
+    std::vector<int64_t> out{1};
+    // What is reduced to a value a row would be left by all blocks that have the row.
+    if (problem_.reductions > 0 && tiles.made < extents[kMadeLoop]) return out;
+    for (const int64_t splits : {2, 4, 8, 16}) {
+      const int64_t length = length_of_part(extents[kSharedLoop], tiles.step, splits);
+      const bool has_steps = ceil_div(extents[kSharedLoop], length) == splits;
+      if (has_steps && blocks * splits < 2 * target_.sm_count) out.push_back(splits);
+    }
+    return out;
   }
 
   std::vector<int64_t> made_tiles() const {
@@ -169,7 +212,8 @@ class FragmentComposer {
                           priced_[i].microseconds - priced_[chosen].microseconds);
       }
       considered->push_back(
-          {fmt::format("chain({} in steps of {} on {})", print(partition_of(axes_, t)), t.step,
+          {fmt::format("chain({} in steps of {}{} on {})", print(partition_of(axes_, t)), t.step,
+                       t.splits > 1 ? fmt::format(" in {} parts", t.splits) : "",
                        print(Choice{t.choice})),
            {},
            priced_[i].microseconds,
@@ -178,6 +222,7 @@ class FragmentComposer {
     }
   }
 
+  const BlockSpace& whole_;
   const BlockSpace& steps_;
   const SharedAxis& shared_;
   const ChainAxes& axes_;

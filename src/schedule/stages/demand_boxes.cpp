@@ -172,7 +172,14 @@ Status Demands::owe(int p) {
       return unsupported("blocks store " + *trouble + " of " + name(p));
   }
   visit(expr(p).body, [&](const Scalar& s) {
-    if (s.kind == Scalar::Kind::kRead && producer_.count(s.symbol) != 0) ask(p, s);
+    if (s.kind != Scalar::Kind::kRead) return;
+    if (producer_.count(s.symbol) != 0) ask(p, s);
+    const auto parts = carrying_.parts.find(s.symbol);
+    if (parts == carrying_.parts.end()) return;
+    Scalar own = s;
+    own.symbol = expr(parts->second).output;
+    own.indices.erase(own.indices.begin());
+    ask(p, own);
   });
   return {};
 }

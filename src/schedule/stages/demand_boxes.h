@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct Demand {
 struct CarryingLoop {
   const CarriedProgram* carried = nullptr;
   int64_t step = 1;
+  /// Tensors of the program with what each part of a split axis leaves: the member that makes it.
+  std::map<TensorId, int> parts = {};
 };
 
 /// What every member of a group owes a block of a partition, backwards from the roots: a producer

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "fmt/format.h"
 #include "schedule/gpu/matrix_tile.h"
 #include "schedule/gpu/product_factor.h"
+#include "schedule/stages/fragment_boxes.h"
 #include "schedule/writer/best_positions.h"
 #include "schedule/writer/kernel_names.h"
 #include "schedule/writer/statements.h"
@@ -26,14 +28,6 @@ namespace {
 
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWholeUnits = 16;  ///< of what no axis' length has to be a multiple
-
-/// A box's axis: how the program calls its elements.
-struct BoxVar {
-  IndexExpr index = 0;
-  TileVarId var = -1;  ///< an offset or an axis; -1: one element
-  int64_t extent = 1;  ///< with what lies beyond the tensor
-  int64_t full = 1;    ///< without
-};
 
 /// One factor of a product: `across` is the rows of the left one, the columns of the right one.
 struct Factor {
@@ -61,10 +55,10 @@ class FragmentWriter {
                  const std::string& name)
       : space_(space),
         partition_(partition),
-        row_loop_(row_loop),
         demand_(demand),
         choice_(choice),
-        target_(target) {
+        target_(target),
+        boxes_(space, partition, row_loop, demand, &program_) {
     program_.cpu = false;
     program_.name = KernelNames::identifier(name);
     program_.warps = choice.warps;
@@ -79,19 +73,13 @@ class FragmentWriter {
                        kBehind = static_cast<int>(Part::kBehind);
 
   Status check_choice() const;
-  void make_loops();
-  int64_t length_of(size_t l) const;
-  Status find_boxes();
-  BoxVar whole_axis(int64_t extent, int ordinal);
   void make_carries();
   Status write(int p);
   Status write_product(int p, TileBody* body);
   Result<ScalarRef> reduced(int p, TileBody* body);
   void keep(int p, const ScalarRef& value, TileBody* body);
-  std::vector<IndexExpr> indices_of(int p) const;
-  const BoxVar& box_var(int p, int var) const {
-    return boxes_[static_cast<size_t>(p)][static_cast<size_t>(var)];
-  }
+  std::vector<IndexExpr> indices_of(int p) const { return boxes_.indices_of(p); }
+  const BoxVar& box_var(int p, int var) const { return boxes_.of(p, var); }
   int part_of(int p) const {
     return demand_.members[static_cast<size_t>(p)].level - demand_.over_blocks;
   }
@@ -109,11 +97,13 @@ class FragmentWriter {
   void multiply_in_steps(Product of, TileBody* body);
   std::vector<IndexExpr> tile_indices(const Factor& f, const IndexExpr& k) const;
   Place fragments(const BoxVar& rows, const BoxVar& columns, bool units) const;
-  int64_t unit_of(TileVarId id) const;
+  Status check_parts() const;
+  Status leave_parts();
+  Place joined_place(int p) const;
+  TileLoop blocks_nest();
 
   const BlockSpace& space_;
   const BlockPartition& partition_;
-  const int row_loop_;
   const DemandBoxes& demand_;
   const FragmentsChoice& choice_;
   const Target& target_;
@@ -122,15 +112,16 @@ class FragmentWriter {
   KernelNames names_;
   std::vector<TensorId> parameters_;
   std::map<TensorId, TileSymbolId> symbols_;
-  std::vector<TileLoop::Dim> loops_;
-  std::vector<TileLoop::Dim> once_;  ///< of one iteration: axes with what lies beyond them
-  std::map<std::pair<int64_t, int>, BoxVar> whole_;
-  std::vector<std::vector<BoxVar>> boxes_;  ///< by member and variable
+  FragmentBoxes boxes_;
   std::map<int, TileSymbolId> values_;
   std::vector<TileCarry> carries_;
   std::array<TileBody, 3> bodies_;
+  /// Where the axis is split: what the parts leave, by tensor, and how a block joins them.
+  std::map<TensorId, TileSymbolId> parts_;
+  TileBody left_;
+  Place joining_;
   int writing_ = kBefore;
-  TileVarId row_var_ = -1;
+  TileVarId depth_loop_ = -1;  ///< of products that go through their depth in steps
 };
 
 TileSymbolId FragmentWriter::value(const std::string& base, DType type, TileSymbol::Kind kind) {
@@ -165,102 +156,6 @@ Status FragmentWriter::check_choice() const {
   return invalid_input("fragments of no such warps, stages or depth");
 }
 
-int64_t FragmentWriter::length_of(size_t l) const {
-  if (static_cast<int>(l) == demand_.carrying) return demand_.carried_extent;
-  const BlockPartition::Loop& along = partition_.loops[l];
-  for (size_t r = 0; r < along.axes.size(); ++r) {
-    if (along.axes[r] >= 0)
-      return space_.expr(partition_.roots[r]).extents[static_cast<size_t>(along.axes[r])];
-  }
-  return 1;
-}
-
-void FragmentWriter::make_loops() {
-  const TileVarId p = program_.add_var("P", TileVar::Kind::kSize, 0);
-  program_.blocks = IndexExpr::var(p);
-  for (size_t l = 0; l < demand_.loops.size(); ++l) {
-    const std::string name = "b" + std::to_string(l);
-    TileLoop::Dim dim;
-    dim.step = demand_.loops[l].step;
-    dim.origin = program_.add_var(name, TileVar::Kind::kOrigin, 0);
-    if (dim.step > 1) dim.offset = program_.add_var(name, TileVar::Kind::kOffset, dim.step);
-    dim.begin = 0;
-    dim.end = length_of(l);
-    loops_.push_back(dim);
-  }
-  const TileLoop::Dim& rows = loops_[static_cast<size_t>(row_loop_)];
-  if (rows.step < rows.end.constant()) {
-    row_var_ = rows.offset;
-    return;
-  }
-  // A block has all of them, and what its warps have beyond.
-  const BoxVar all{program_.index_of(rows), rows.offset, rows.step, rows.end.constant()};
-  whole_.emplace(std::pair(all.full, 0), all);
-  row_var_ = rows.offset;
-}
-
-/// An axis that no loop cuts. Members that have axes of one length call them alike, the first, the
-/// second and so on. One that is no multiple of a unit is a loop of one iteration, beyond whose end
-/// nothing is computed.
-BoxVar FragmentWriter::whole_axis(int64_t extent, int ordinal) {
-  const auto [known, is_new] = whole_.try_emplace({extent, ordinal});
-  BoxVar& out = known->second;
-  if (!is_new) return out;
-  const std::string name = "c" + std::to_string(whole_.size());
-  out.full = extent;
-  out.extent = round_up(extent, kWholeUnits);
-  if (extent == out.extent) {
-    out.var = program_.add_var(name, TileVar::Kind::kAxis, extent);
-    out.index = IndexExpr::var(out.var);
-    return out;
-  }
-  TileLoop::Dim dim;
-  dim.step = out.extent;
-  dim.origin = program_.add_var(name, TileVar::Kind::kOrigin, 0);
-  out.var = dim.offset = program_.add_var(name, TileVar::Kind::kOffset, dim.step);
-  dim.begin = 0;
-  dim.end = extent;
-  once_.push_back(dim);
-  out.index = program_.index_of(dim);
-  return out;
-}
-
-Status FragmentWriter::find_boxes() {
-  boxes_.resize(static_cast<size_t>(space_.size()));
-  for (int p = 0; p < space_.size(); ++p) {
-    const TensorExpr& e = space_.expr(p);
-    const Demand& own = demand_.members[static_cast<size_t>(p)];
-    std::map<int64_t, int> ordinals;
-    for (int v = 0; v < e.axis_count(); ++v) {
-      BoxAxis axis{0, e.range(v).hi + 1, e.range(v).hi + 1};
-      if (v < e.output_rank()) axis = own.box[static_cast<size_t>(v)];
-      if (v == own.piece.variable) axis = own.piece.box;
-      BoxVar out;
-      if (axis.extent == 1) {
-        out.index = substitute(axis.origin, [&](int l) {
-          return IndexExpr::var(loops_[static_cast<size_t>(l)].origin);
-        });
-      } else if (axis.origin.is_const(0) && axis.extent == axis.full) {
-        out = whole_axis(axis.full, ordinals[axis.full]++);
-      } else if (axis.origin.is_var() &&
-                 axis.extent == loops_[static_cast<size_t>(axis.origin.var_id())].step) {
-        const TileLoop::Dim& loop = loops_[static_cast<size_t>(axis.origin.var_id())];
-        out = {program_.index_of(loop), loop.offset, loop.step, axis.full};
-      } else {
-        return unsupported("blocks have a part of " + space_.name_of(p) + " that no loop walks");
-      }
-      boxes_[static_cast<size_t>(p)].push_back(out);
-    }
-  }
-  return {};
-}
-
-std::vector<IndexExpr> FragmentWriter::indices_of(int p) const {
-  std::vector<IndexExpr> out;
-  for (int d = 0; d < space_.expr(p).output_rank(); ++d) out.push_back(box_var(p, d).index);
-  return out;
-}
-
 void FragmentWriter::make_carries() {
   for (const BlockSpace::Carry& c : space_.carries()) {
     const TensorId tensor = space_.expr(c.after).output;
@@ -293,6 +188,8 @@ ScalarRef FragmentWriter::translated(int p, const ScalarRef& s) {
         if (const TileSymbolId carry = carry_of(tensor); carry >= 0) {
           copy->symbol = carry;
           copy->next = writing_ == kStep && !space_.is_carry(tensor);
+        } else if (const auto part = parts_.find(tensor); part != parts_.end()) {
+          copy->symbol = part->second;
         } else {
           copy->symbol =
               producer >= 0 ? values_.at(producer) : parameter(tensor, TileSymbol::Kind::kInput);
@@ -303,7 +200,7 @@ ScalarRef FragmentWriter::translated(int p, const ScalarRef& s) {
 
 /// Whether something of it is made anew in each step.
 bool FragmentWriter::changes_with_steps(int p, const ScalarRef& s) const {
-  const TileLoop::Dim& loop = loops_[static_cast<size_t>(demand_.carrying)];
+  const TileLoop::Dim& loop = boxes_.steps();
   bool changes = false;
   const auto uses_step = [&](const IndexExpr& e) {
     for (const int v : variables(e)) {
@@ -347,8 +244,8 @@ Result<ScalarRef> FragmentWriter::reduced(int p, TileBody* body) {
   const ScalarRef terms = scalar_convert(translated(p, e.body), e.accumulator);
   if (over.empty()) return terms;
   const TileSymbolId made = value(space_.name_of(p) + "_r", e.accumulator);
-  body->push_back(
-      TileNode::of(assign_reduced(made, indices_of(p), e.combiner, std::move(over), terms, {})));
+  body->push_back(TileNode::of(
+      assign_reduced(made, indices_of(p), e.combiner, std::move(over), terms, joined_place(p))));
   return scalar_read(made, e.accumulator, indices_of(p));
 }
 
@@ -362,7 +259,8 @@ void FragmentWriter::keep(int p, const ScalarRef& made, TileBody* body) {
     return;
   }
   const TileSymbolId kept = values_[p] = value(space_.name_of(p) + "_v", type);
-  body->push_back(TileNode::of(assign(kept, indices_of(p), result, {})));
+  Place place = space_.over_parts(p) < space_.expr(p).output_rank() ? joined_place(p) : Place{};
+  body->push_back(TileNode::of(assign(kept, indices_of(p), result, std::move(place))));
   if (!space_.is_output(p)) return;
   body->push_back(TileNode::of(assign(parameter(tensor, TileSymbol::Kind::kOutput), indices_of(p),
                                       scalar_read(kept, type, indices_of(p)), {})));
@@ -379,13 +277,6 @@ Place FragmentWriter::fragments(const BoxVar& rows, const BoxVar& columns, bool 
   const int64_t width = units || columns.extent % kCoreColumns != 0 ? 2 : 4;
   return {{{rows.var, {warps, reg(rows.extent / choice_.warps / down), lanes(down)}},
            {columns.var, {reg(columns.extent / (across * width)), lanes(across), vec(width)}}}};
-}
-
-int64_t FragmentWriter::unit_of(TileVarId id) const {
-  for (const TileLoop::Dim& loop : loops_) {
-    if (loop.origin == id) return loop.step;
-  }
-  return 1;
 }
 
 Result<Factor> FragmentWriter::factor(int p, const ScalarRef& s, int across, int depth) {
@@ -424,8 +315,9 @@ void FragmentWriter::load(const std::string& base, bool in_block, bool units, bo
   const DType type = f->value->type;
   const int64_t most = kAccessBytes / byte_size(type);
   const auto width = [&](const BoxVar& along) {
-    return access_width(program_, f->value, along.var, std::min(most, along.extent), along.full,
-                        [&](TileVarId id) { return unit_of(id); });
+    return access_width(
+        program_, f->value, along.var, std::min(most, along.extent), along.full,
+        [&](TileVarId id) { return id == depth_loop_ ? choice_.depth : boxes_.unit_of(id); });
   };
   // What members made lies in registers.
   const int64_t deep = f->of_inputs ? width(f->depth) : 1,
@@ -505,6 +397,7 @@ void FragmentWriter::multiply_in_steps(Product of, TileBody* body) {
   k.offset = program_.add_var(name, TileVar::Kind::kOffset, k.step);
   k.begin = 0;
   k.end = full;
+  depth_loop_ = k.origin;
   loop.dims.push_back(k);
   const BoxVar step{program_.index_of(k), k.offset, k.step, full};
   const auto in_step = [&](Factor* f) {
@@ -566,11 +459,11 @@ Result<Product> FragmentWriter::product_of(int p) {
   }
   if (across[0] < 0 || across[1] < 0 || depths != 1)
     return unsupported(name + " lacks rows, columns or one depth");
-  if (box_var(p, across[1]).var == row_var_) {
+  if (box_var(p, across[1]).var == boxes_.rows().var) {
     std::swap(across[0], across[1]);
     std::swap(factors[0], factors[1]);
   }
-  if (box_var(p, across[0]).var != row_var_)
+  if (box_var(p, across[0]).var != boxes_.rows().var)
     return unsupported(name + " does not have the rows of the chain");
   const DType type = factors[0]->type;
   if (factors[1]->type != type || !(is_half(type) || type == DType::kF32))
@@ -618,27 +511,116 @@ Status FragmentWriter::write_product(int p, TileBody* body) {
   return {};
 }
 
-Result<ScheduledKernel> FragmentWriter::run() {
-  WEFT_RETURN_IF_ERROR(check_choice());
-  if (row_loop_ < 0) return unsupported("blocks of one row have no fragments");
-  make_loops();
-  WEFT_RETURN_IF_ERROR(find_boxes());
-  make_carries();
-  for (int p = 0; p < space_.size(); ++p) WEFT_RETURN_IF_ERROR(write(p));
+/// Whether blocks with a part of the axis each, and others behind a barrier, can make the members.
+Status FragmentWriter::check_parts() const {
+  for (const BlockSpace::Carry& carry : space_.carries()) {
+    const std::vector<IndexExpr> box = indices_of(carry.after);
+    for (int l = 0; l < demand_.over_blocks; ++l) {
+      const TileLoop::Dim& loop = boxes_.loop(l);
+      const bool walks = std::ranges::any_of(
+          box, [&](const IndexExpr& index) { return uses_var(index, loop.origin); });
+      if (carry.parts >= 0 && !walks && loop.step < loop.end.constant())
+        return unsupported("several blocks would leave " + space_.name_of(carry.after));
+    }
+  }
+  for (int p = 0; p < space_.size(); ++p) {
+    if (part_of(p) == kBefore && space_.is_output(p))
+      return unsupported("each part of the axis would store " + space_.name_of(p));
+    if (part_of(p) != kBehind) continue;
+    const TensorExpr& e = space_.expr(p);
+    if (!e.reduce_extents.empty() && space_.over_parts(p) < 0)
+      return unsupported(space_.name_of(p) + " reduces what parts of the axis make together");
+    std::string apart;
+    visit(e.body, [&](const Scalar& s) {
+      const int producer =
+          s.kind == Scalar::Kind::kRead ? space_.producer(static_cast<TensorId>(s.symbol)) : -1;
+      if (producer >= 0 && part_of(producer) != kBehind) apart = space_.name_of(producer);
+    });
+    if (!apart.empty())
+      return unsupported(space_.name_of(p) + " reads " + apart + ", which parts of the axis make");
+  }
+  return {};
+}
+
+/// The carries behind a part's steps go to a workspace. Behind a barrier of the grid a block takes
+/// rows and columns of all parts, a part a register, and joins them in their order.
+Status FragmentWriter::leave_parts() {
+  for (size_t c = 0; c < carries_.size(); ++c) {
+    const BlockSpace::Carry& carry = space_.carries()[c];
+    if (carry.parts < 0) continue;
+    const DType type = carries_[c].type;
+    const std::vector<IndexExpr> own = indices_of(carry.after);
+    std::vector<IndexExpr> indices{IndexExpr::var(boxes_.part())};
+    indices.insert(indices.end(), own.begin(), own.end());
+    const TileSymbolId left = parts_[carry.parts] = value(space_.name_of(carry.after) + "_p", type);
+    left_.push_back(
+        TileNode::of(assign(left, indices, scalar_read(carries_[c].target.symbol, type, own), {})));
+  }
+  WEFT_ASSIGN_OR_RETURN(const BoxVar columns, boxes_.columns_behind());
+  constexpr int64_t kJoinedElements = 4;  // of a part, in one access
+  ThreadTile threads(choice_.warps);
+  const auto across = threads.add(columns.full, std::gcd(columns.full, kJoinedElements), 32, 1, 1);
+  const auto down = threads.add(boxes_.rows().full, 1, 32, choice_.warps, 1);
+  const FragmentBoxes::Tile tile{std::max<int64_t>(digits_extent(down), 2),
+                                 std::max<int64_t>(digits_extent(across), 2)};
+  WEFT_RETURN_IF_ERROR(boxes_.move_behind(tile));
+  const std::vector<TileLoop::Dim>& loops = boxes_.behind();
+  const auto lies = [&](TileVarId var, std::vector<Place::Digit> digits) {
+    if (digits.empty()) digits.push_back({PlaceLevel::kReg, 2});
+    joining_.axes.push_back({var, std::move(digits)});
+  };
+  lies(boxes_.rows_behind().var, down);
+  if (columns.var >= 0) lies(loops.back().offset, across);
+  return {};
+}
+
+/// Of a member behind the barrier; none where nothing is joined.
+Place FragmentWriter::joined_place(int p) const {
+  Place out = joining_;
+  if (!out.axes.empty() && space_.over_parts(p) >= 0)
+    out.axes.push_back({boxes_.parts_var(), {{PlaceLevel::kReg, space_.splits()}}});
+  return out;
+}
+
+TileLoop FragmentWriter::blocks_nest() {
   TileLoop steps;
-  steps.dims.push_back(loops_[static_cast<size_t>(demand_.carrying)]);
+  steps.dims.push_back(boxes_.steps());
   steps.stages = choice_.stages;
   steps.carries = std::move(carries_);
   steps.body = std::move(bodies_[kStep]);
   TileLoop grid;
   grid.kind = TileLoop::Kind::kGrid;
-  grid.dims.assign(loops_.begin(), loops_.begin() + demand_.over_blocks);
-  grid.dims.insert(grid.dims.end(), once_.begin(), once_.end());
+  grid.dims = boxes_.over_blocks();
   grid.body = std::move(bodies_[kBefore]);
   grid.body.push_back(TileNode::of(std::move(steps)));
-  for (TileNode& node : bodies_[kBehind]) grid.body.push_back(std::move(node));
-  program_.body.push_back(TileNode::of(std::move(grid)));
-  program_.blocks = static_cast<int64_t>(demand_.blocks);
+  for (TileNode& node : left_) grid.body.push_back(std::move(node));
+  return grid;
+}
+
+Result<ScheduledKernel> FragmentWriter::run() {
+  WEFT_RETURN_IF_ERROR(check_choice());
+  WEFT_RETURN_IF_ERROR(boxes_.find());
+  make_carries();
+  const int64_t splits = space_.splits();
+  const bool is_split = splits > 1;
+  if (is_split) WEFT_RETURN_IF_ERROR(check_parts());
+  for (int p = 0; p < space_.size(); ++p) {
+    const bool joins = is_split && part_of(p) == kBehind && joining_.axes.empty();
+    if (joins) WEFT_RETURN_IF_ERROR(leave_parts());
+    WEFT_RETURN_IF_ERROR(write(p));
+  }
+  TileLoop blocks = blocks_nest(), joining;
+  TileBody& behind = is_split ? joining.body : blocks.body;
+  for (TileNode& node : bodies_[kBehind]) behind.push_back(std::move(node));
+  program_.body.push_back(TileNode::of(std::move(blocks)));
+  if (is_split) {
+    joining.kind = TileLoop::Kind::kGrid;
+    joining.dims = boxes_.behind();
+    program_.body.push_back(TileNode::of(std::move(joining)));
+  }
+  const int64_t items = static_cast<int64_t>(demand_.blocks) * splits;
+  program_.blocks = items;
+  if (is_split) program_.per_sm = ceil_div(items, target_.sm_count);
   if (Status status = verify_tile_program(program_); !status.ok())
     return unsupported("a chain on fragments: " + status.error().message);
   ScheduledKernel out;
@@ -651,6 +633,7 @@ Result<ScheduledKernel> FragmentWriter::run() {
   out.composition.stages.emplace_back();
   for (int p = 0; p < space_.size(); ++p) out.composition.stages[0].push_back(p);
   out.schedule_template = fmt::format("fragments of {} warps", choice_.warps);
+  if (is_split) out.schedule_template += fmt::format(", {} parts of the steps", splits);
   out.parameters = std::move(parameters_);
   out.program = std::move(program_);
   return out;
@@ -663,6 +646,9 @@ Result<ScheduledKernel> build_fragment_chain(const BlockSpace& space,
                                              const DemandBoxes& demand,
                                              const FragmentsChoice& choice, const Target& target,
                                              const std::string& name) {
+  if (row_loop < 0) return unsupported("blocks of one row have no fragments");
+  if (space.splits() > 1 && !target.grid_barriers)
+    return unsupported("parts of an axis are joined behind a barrier of the grid");
   return FragmentWriter(space, partition, row_loop, demand, choice, target, name).run();
 }
 

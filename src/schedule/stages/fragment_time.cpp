@@ -6,6 +6,7 @@
 #include "expr/dependence.h"
 #include "expr/widen_halves.h"
 #include "schedule/gpu/matrix_tile.h"
+#include "schedule/stages/fragment_boxes.h"
 #include "support/rounding.h"
 #include "target/unit_peak.h"
 
@@ -19,7 +20,7 @@ constexpr double kOverlapLoss = 0.15;      ///< of what hides behind the slowest
 constexpr double kLoadLatency = 700;       ///< cycles from memory
 constexpr double kStepLatency = 200;       ///< cycles: two waits, two barriers, first fragments
 constexpr double kReductionLatency = 120;  ///< cycles over the lanes of a row
-constexpr int64_t kOtherRegisters = 48;    ///< fragments, addresses
+constexpr int64_t kOtherRegisters = 64;    ///< fragments, addresses
 
 double d(int64_t v) { return static_cast<double>(v); }
 
@@ -41,28 +42,33 @@ class Pricing {
     if (resident == 0 || registers() > target_.registers_per_thread) return std::nullopt;
     const auto& extents = p_.loops.extents;
     const int64_t blocks = p_.loops.batch * ceil_div(extents[kRowLoop], t_.rows) *
-                           ceil_div(extents[kMadeLoop], t_.made);
+                           ceil_div(extents[kMadeLoop], t_.made) * t_.splits;
+    // Blocks that wait for each other are there at the same time.
+    if (t_.splits > 1 && (blocks > target_.sm_count * resident || !target_.grid_barriers))
+      return std::nullopt;
     const int64_t each = ceil_div(blocks, target_.sm_count);
     const int64_t together = std::min(resident, each);
-    const double steps = d(ceil_div(extents[kSharedLoop], t_.step));
+    const double steps = d(length_of_part(extents[kSharedLoop], t_.step, t_.splits) / t_.step);
     const double throughput = d(each) * steps * cycles_of_step(together);
     const double latency =
         d(ceil_div(each, together)) * (2 * kLoadLatency + steps * step_latency());
     const double us = std::max(throughput, latency) / d(target_.clock_mhz);
-    return std::max(us, memory_us()) + target_.launch_us;
+    return std::max(us, memory_us()) + target_.launch_us + joining_us();
   }
 
  private:
   bool deep() const { return t_.choice.depth > 0 && t_.choice.depth < depth_; }
   int64_t threads() const { return t_.choice.warps * 32; }
-  /// Results of both products, what is between them, fragments of the left factor.
+  /// Results of both products, what is between them, inputs that are read there, fragments of the
+  /// left factor. What a step adds to results that it corrects is made beside them.
   int64_t registers() const {
     const int64_t first = t_.rows * t_.step / threads(), last = t_.rows * t_.made / threads();
     const int64_t words = std::max<int64_t>(4 / p_.bytes, 1);
     const int64_t left = p_.on_units && !t_.choice.left_in_block && !deep()
                              ? t_.rows * depth_ / threads() / words
                              : 0;
-    return last + last / 2 + first + first / words + left + kOtherRegisters;
+    const int64_t beside = p_.reductions > 0 ? last / 2 : 0;
+    return last + beside + (1 + p_.beside) * first + first / words + left + kOtherRegisters;
   }
   int64_t shared_bytes() const {
     const int64_t deep_step = deep() ? t_.choice.depth : depth_;
@@ -114,9 +120,17 @@ class Pricing {
     const double own = kStepLatency + kReductionLatency * d(p_.reductions) + cycles_of_step(1);
     return std::max(own + (turns - 1) * kStepLatency, turns * kLoadLatency / ahead);
   }
-  double memory_us() const {
+  /// What the parts left, written and read again behind a barrier.
+  double joining_us() const {
+    if (t_.splits == 1) return 0;
+    const auto& extents = p_.loops.extents;
+    const double elements = d(t_.splits) * d(p_.loops.batch) * d(extents[kRowLoop]) *
+                            d(extents[kMadeLoop] + p_.reductions);
+    return target_.barrier_us + bytes_us(8 * elements) + 2 * kLoadLatency / d(target_.clock_mhz);
+  }
+  double memory_us() const { return bytes_us(p_.memory_bytes); }
+  double bytes_us(double bytes) const {
     constexpr double kMost = 1e18;
-    const double bytes = p_.memory_bytes;
     return bytes / (target_.bandwidth_gb_per_s(static_cast<int64_t>(std::min(bytes, kMost))) * 1e3);
   }
 
@@ -140,6 +154,19 @@ DType factor_type(const BlockSpace& steps, const CarriedProgram& carried) {
   return out;
 }
 
+/// Reads of inputs that move along the shared axis.
+int64_t reads_beside(const BlockSpace& steps, int p, int along) {
+  int64_t out = 0;
+  visit(steps.expr(p).body, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead || along < 0) return;
+    const auto tensor = static_cast<TensorId>(s.symbol);
+    const bool moves =
+        std::ranges::any_of(s.indices, [&](const IndexExpr& i) { return uses_var(i, along); });
+    out += moves && steps.producer(tensor) < 0 && !steps.is_carry(tensor);
+  });
+  return out;
+}
+
 }  // namespace
 
 FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& carried,
@@ -159,6 +186,7 @@ FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& 
     if (e.is_contraction) continue;
     if (carried.along[at] >= 0) out.between += d(expr_cost(steps.program(), e).flops) / made;
     out.reductions += !e.reduce_extents.empty();
+    out.beside += reads_beside(steps, p, carried.along[at]);
   }
   return out;
 }

@@ -9,9 +9,10 @@ namespace weft {
 
 /// A chain on the fragments of a GPU's blocks, as its time depends on it.
 struct FragmentTiles {
-  int64_t rows = 64;  ///< of a block
-  int64_t step = 64;  ///< along the shared axis
-  int64_t made = 0;   ///< of a block, of what is made
+  int64_t rows = 64;   ///< of a block
+  int64_t step = 64;   ///< along the shared axis
+  int64_t made = 0;    ///< of a block, of what is made
+  int64_t splits = 1;  ///< parts of the shared axis, over blocks
   FragmentsChoice choice;
   friend bool operator==(const FragmentTiles&, const FragmentTiles&) = default;
 };
@@ -24,6 +25,7 @@ struct FragmentProblem {
   double gflops = 0;        ///< of the units or cores on this type
   double between = 0;       ///< operations on each element of what the steps make
   int64_t reductions = 0;   ///< of a step's rows
+  int64_t beside = 0;       ///< inputs of which a step has an element for each that it makes
   double memory_bytes = 0;  ///< that the kernel moves at least
 };
 FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& carried,
@@ -31,7 +33,8 @@ FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& 
 
 /// Microseconds by what limits a step (units or cores, shared memory, loads, its latency) over the
 /// waves of blocks, in the manner of schedule/gpu/matrix_tile; MCFuser's Eq. 2 to 5 know neither.
-/// None where a block does not fit the target.
+/// Parts of the axis cost a barrier, and what each leaves is written and read again. None where a
+/// block, or where they wait for each other all blocks, do not fit the target.
 std::optional<double> fragment_us(const FragmentProblem& problem, const FragmentTiles& tiles,
                                   const Target& target);
 

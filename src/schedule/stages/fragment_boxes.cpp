@@ -1,0 +1,200 @@
+#include "schedule/stages/fragment_boxes.h"
+
+#include <utility>
+
+#include "support/rounding.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kWholeUnits = 16;  ///< of what no axis' length has to be a multiple
+
+}  // namespace
+
+int64_t length_of_part(int64_t extent, int64_t step, int64_t splits) {
+  return ceil_div(ceil_div(extent, splits), step) * step;
+}
+
+FragmentBoxes::FragmentBoxes(const BlockSpace& space, const BlockPartition& partition, int row_loop,
+                             const DemandBoxes& demand, TileProgram* program)
+    : space_(space),
+      partition_(partition),
+      row_loop_(row_loop),
+      demand_(demand),
+      program_(*program) {}
+
+int64_t FragmentBoxes::length_of(size_t l) const {
+  if (static_cast<int>(l) == demand_.carrying) return demand_.carried_extent;
+  const BlockPartition::Loop& along = partition_.loops[l];
+  for (size_t r = 0; r < along.axes.size(); ++r) {
+    if (along.axes[r] >= 0)
+      return space_.expr(partition_.roots[r]).extents[static_cast<size_t>(along.axes[r])];
+  }
+  return 1;
+}
+
+TileLoop::Dim FragmentBoxes::add_loop(const std::string& name, int64_t step, int64_t end) {
+  TileLoop::Dim dim;
+  dim.step = step;
+  dim.origin = program_.add_var(name, TileVar::Kind::kOrigin, 0);
+  if (step > 1) dim.offset = program_.add_var(name, TileVar::Kind::kOffset, step);
+  dim.begin = 0;
+  dim.end = end;
+  return dim;
+}
+
+void FragmentBoxes::make_loops() {
+  for (size_t l = 0; l < demand_.loops.size(); ++l)
+    loops_.push_back(add_loop("b" + std::to_string(l), demand_.loops[l].step, length_of(l)));
+  if (space_.splits() > 1) {
+    part_ = program_.add_var("s", TileVar::Kind::kOrigin, 0);
+    const TileVarId counted = program_.add_var("t", TileVar::Kind::kAxis, space_.splits());
+    parts_ = {IndexExpr::var(counted), counted, space_.splits(), space_.splits()};
+    TileLoop::Dim& steps = loops_[static_cast<size_t>(demand_.carrying)];
+    const int64_t whole = demand_.carried_extent,
+                  length = length_of_part(whole, steps.step, space_.splits());
+    steps.begin = IndexExpr::var(part_) * length;
+    steps.end = steps.begin + length;
+    if (whole % length != 0) steps.end = min(steps.end, IndexExpr(whole));
+  }
+  const TileLoop::Dim& rows = loops_[static_cast<size_t>(row_loop_)];
+  rows_ = {program_.index_of(rows), rows.offset, rows.step, rows.end.constant()};
+  // A block may have all of them, and what its warps have beyond.
+  if (rows_.extent >= rows_.full) whole_.emplace(std::pair(rows_.full, 0), rows_);
+}
+
+/// An axis that no loop cuts. Members that have axes of one length call them alike, the first, the
+/// second and so on. One that is no multiple of a unit is a loop of one iteration, beyond whose end
+/// nothing is computed.
+BoxVar FragmentBoxes::whole_axis(int64_t extent, int ordinal) {
+  const auto [known, is_new] = whole_.try_emplace({extent, ordinal});
+  BoxVar& out = known->second;
+  if (!is_new) return out;
+  const std::string name = "c" + std::to_string(whole_.size());
+  out.full = extent;
+  out.extent = round_up(extent, kWholeUnits);
+  if (extent == out.extent) {
+    out.var = program_.add_var(name, TileVar::Kind::kAxis, extent);
+    out.index = IndexExpr::var(out.var);
+    return out;
+  }
+  once_.push_back(add_loop(name, out.extent, extent));
+  out.var = once_.back().offset;
+  out.index = program_.index_of(once_.back());
+  return out;
+}
+
+Status FragmentBoxes::find() {
+  make_loops();
+  boxes_.resize(static_cast<size_t>(space_.size()));
+  for (int p = 0; p < space_.size(); ++p) {
+    const TensorExpr& e = space_.expr(p);
+    const Demand& own = demand_.members[static_cast<size_t>(p)];
+    std::map<int64_t, int> ordinals;
+    for (int v = 0; v < e.axis_count(); ++v) {
+      BoxAxis axis{0, e.range(v).hi + 1, e.range(v).hi + 1};
+      if (v < e.output_rank()) axis = own.box[static_cast<size_t>(v)];
+      if (v == own.piece.variable) axis = own.piece.box;
+      BoxVar out;
+      if (v == space_.over_parts(p)) {
+        out = parts_;
+      } else if (axis.extent == 1) {
+        out.index = substitute(axis.origin, [&](int l) {
+          return IndexExpr::var(loops_[static_cast<size_t>(l)].origin);
+        });
+      } else if (axis.origin.is_const(0) && axis.extent == axis.full) {
+        out = whole_axis(axis.full, ordinals[axis.full]++);
+      } else if (axis.origin.is_var() &&
+                 axis.extent == loops_[static_cast<size_t>(axis.origin.var_id())].step) {
+        const TileLoop::Dim& loop = loops_[static_cast<size_t>(axis.origin.var_id())];
+        out = {program_.index_of(loop), loop.offset, loop.step, axis.full};
+      } else {
+        return unsupported("blocks have a part of " + space_.name_of(p) + " that no loop walks");
+      }
+      boxes_[static_cast<size_t>(p)].push_back(out);
+    }
+  }
+  return {};
+}
+
+Result<BoxVar> FragmentBoxes::columns_behind() const {
+  BoxVar out;
+  for (int p = 0; p < space_.size(); ++p) {
+    if (!is_behind(p)) continue;
+    for (const BoxVar& own : boxes_[static_cast<size_t>(p)]) {
+      if (own.var < 0 || own.var == rows_.var || own.var == parts_.var) continue;
+      if (out.var >= 0 && own.var != out.var)
+        return unsupported(space_.name_of(p) + " has more than rows and columns behind the steps");
+      out = own;
+    }
+  }
+  return out;
+}
+
+Status FragmentBoxes::move_behind(const Tile& tile) {
+  WEFT_ASSIGN_OR_RETURN(const BoxVar columns, columns_behind());
+  std::map<TileVarId, TileVarId> origins;
+  for (int l = 0; l < demand_.over_blocks; ++l) {
+    const TileLoop::Dim& loop = loops_[static_cast<size_t>(l)];
+    const bool is_single = loop.step == 1;
+    if (!is_single) continue;
+    behind_.push_back(add_loop("d" + std::to_string(l), 1, loop.end.constant()));
+    origins[loop.origin] = behind_.back().origin;
+  }
+  const auto tiled = [&](const std::string& name, const BoxVar& of, int64_t step) {
+    behind_.push_back(add_loop(name, step, of.full));
+    return BoxVar{program_.index_of(behind_.back()), behind_.back().offset, step, of.full};
+  };
+  rows_behind_ = tiled("dm", rows_, tile.rows);
+  BoxVar columns_here;
+  if (columns.var >= 0) columns_here = tiled("dn", columns, tile.columns);
+  for (int p = 0; p < space_.size(); ++p) {
+    if (!is_behind(p)) continue;
+    for (BoxVar& own : boxes_[static_cast<size_t>(p)]) {
+      if (own.var == parts_.var && own.var >= 0) continue;
+      if (own.var == rows_.var) {
+        own = rows_behind_;
+      } else if (own.var >= 0) {
+        own = columns_here;
+      } else {
+        own.index = substitute(own.index, [&](int id) {
+          const auto here = origins.find(id);
+          return IndexExpr::var(here == origins.end() ? id : here->second);
+        });
+      }
+    }
+  }
+  return {};
+}
+
+std::vector<IndexExpr> FragmentBoxes::indices_of(int p) const {
+  std::vector<IndexExpr> out;
+  for (int d = 0; d < space_.expr(p).output_rank(); ++d) out.push_back(of(p, d).index);
+  return out;
+}
+
+std::vector<TileLoop::Dim> FragmentBoxes::over_blocks() const {
+  std::vector<TileLoop::Dim> out;
+  if (part_ >= 0) {
+    TileLoop::Dim parts;
+    parts.origin = part_;
+    parts.begin = 0;
+    parts.end = space_.splits();
+    out.push_back(parts);
+  }
+  out.insert(out.end(), loops_.begin(), loops_.begin() + demand_.over_blocks);
+  out.insert(out.end(), once_.begin(), once_.end());
+  return out;
+}
+
+int64_t FragmentBoxes::unit_of(TileVarId id) const {
+  for (const auto* loops : {&loops_, &once_, &behind_}) {
+    for (const TileLoop::Dim& loop : *loops) {
+      if (loop.origin == id) return loop.step;
+    }
+  }
+  return 1;
+}
+
+}  // namespace weft
