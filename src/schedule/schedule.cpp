@@ -48,8 +48,9 @@ Decision can_reduce_both_ways(const GroupSpace& space, const Target& target) {
 }
 
 Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group& group,
-                                       const Target& target, const std::string& name) {
-  return compose_chain(BlockSpace(program, group, target), target, name, nullptr);
+                                       const Target& target, const std::string& name,
+                                       bool deep_only) {
+  return compose_chain(BlockSpace(program, group, target), target, name, nullptr, deep_only);
 }
 
 namespace {

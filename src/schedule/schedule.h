@@ -57,9 +57,11 @@ Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group&
                                       std::span<const MeasuredComposition> measured = {});
 
 /// The best tile program in which blocks carry the group's reductions along an axis that its
-/// contractions share. Error (kUnsupported): the group is no such chain, and why.
+/// contractions share. `deep_only`: flat tiling expressions are left out of the search. Error
+/// (kUnsupported): the group is no such chain, and why.
 Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group& group,
-                                       const Target& target, const std::string& name);
+                                       const Target& target, const std::string& name,
+                                       bool deep_only = false);
 
 /// What the group's kernel takes as a leaf of a CPU, by its tile program (cost/latency); nothing on
 /// other targets, and where there is none.

@@ -28,6 +28,40 @@ std::string print(const TilingExpression& expression) {
   return out + (expression.sequential.empty() ? "" : ")");
 }
 
+Result<TilingExpression> parse_tiling(std::string_view text, const ContractionChain& chain) {
+  const auto refuse = [&](const std::string& why) {
+    return invalid_input("tiling expression '" + std::string(text) + "': " + why);
+  };
+  TilingExpression out;
+  const size_t open = text.find('(');
+  std::string_view inside;
+  if (open != std::string_view::npos) {
+    if (text.back() != ')') return refuse("loops behind each other stand in ( )");
+    inside = text.substr(open + 1, text.size() - open - 2);
+  }
+  const auto loop_of = [&](char name) {
+    int loop = 0;
+    while (loop < chain.loops() && loop_name(loop) != name) ++loop;
+    return loop;
+  };
+  std::vector<int> times(static_cast<size_t>(chain.loops()) + 1, 0);
+  for (const char name : text.substr(0, open)) {
+    out.nested.push_back(loop_of(name));
+    ++times[static_cast<size_t>(out.nested.back())];
+  }
+  for (size_t at = 0; at < inside.size(); at += 2) {
+    if (at + 1 < inside.size() && inside[at + 1] != ',')
+      return refuse("loops behind each other are apart by commas");
+    out.sequential.push_back(loop_of(inside[at]));
+    ++times[static_cast<size_t>(out.sequential.back())];
+  }
+  const bool each_once =
+      std::ranges::all_of(times.begin(), times.end() - 1, [](int n) { return n == 1; });
+  if (times.back() > 0 || !each_once)
+    return refuse("it names each of " + print(tiling_expressions(chain, true).front()) + " once");
+  return out;
+}
+
 std::vector<TilingExpression> tiling_expressions(const ContractionChain& chain, bool deep_only) {
   std::vector<TilingExpression> out;
   std::vector<int> order(static_cast<size_t>(chain.loops()));

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "support/result.h"
 #include "tiling/contraction_chain.h"
 
 namespace weft {
@@ -16,9 +17,13 @@ struct TilingExpression {
 };
 
 std::string print(const TilingExpression& expression);
+/// The inverse. Error (kInvalidInput): letters that are no loops of the chain, or not each of them
+/// once.
+Result<TilingExpression> parse_tiling(std::string_view text, const ContractionChain& chain);
 
 /// Every order of the loops; then, unless `deep_only`, every order of those that several
-/// contractions share with the others behind each other inside. 24 and 2 for two contractions.
+/// contractions share with the others behind each other inside. 24 and 2 for two contractions, 120
+/// and 6 for three, 720 and 24 for four.
 std::vector<TilingExpression> tiling_expressions(const ContractionChain& chain, bool deep_only);
 
 /// What one block does for each contraction: the loops around it, outermost first, without those

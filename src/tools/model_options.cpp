@@ -73,6 +73,14 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
       "loop that carries), recur (all steps of a loop in one launch); default: all for auto, best "
       "and subprogram on GPUs, leaf, block "
       "and chain for best on CPUs, else leaf and chain");
+  app.add_option_function<std::string>(
+         "--chains",
+         [&o](const std::string& which) {
+           if (which == "deep") o.parameters += o.parameters.empty() ? "flat=0" : ",flat=0";
+         },
+         "Tiling expressions of chains that planners search: all, or deep (no loops of single "
+         "contractions behind each other, as in Chimera); the same as --parameters flat=0")
+      ->check(CLI::IsMember({"all", "deep"}));
   app.add_option("--parameters", o.parameters,
                  "NAME=NUMBER,…: numbers of the planner: " + planner_parameters_help());
   app.add_option("--threads", o.threads,

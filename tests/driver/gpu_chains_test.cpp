@@ -131,6 +131,45 @@ TEST_F(GpuChains, PartsOfProductsAddUp) {
   expect_chain(sized(kProducts, "1 21 515 30 40", "f32"), 2e-4, "rtx3080", " splits ");
 }
 
+constexpr const char* kThree = R"(
+  (x: $T[$M,$K], w: $T[$K,$B], u: $T[$B,$N], v: $T[$N,$H]) {
+    a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : $T[$M,$B]
+    s = constant 0.0625 : $T[]
+    sa = broadcast s, dims={} : $T[$M,$B]
+    t = mul a, sa : $T[$M,$B]
+    c = dot_general t, u, lhs_contract={1}, rhs_contract={0} : $T[$M,$N]
+    sc = broadcast s, dims={} : $T[$M,$N]
+    r = mul c, sc : $T[$M,$N]
+    y = dot_general r, v, lhs_contract={1}, rhs_contract={0} : $T[$M,$H]
+  } -> (y))";
+
+std::string with_a_fourth(std::string text) {
+  text = replaced(text, "v: $T[$N,$H])", "v: $T[$N,$H], z: $T[$H,40])");
+  return replaced(text, "  } -> (y)",
+                  "    o = dot_general y, z, lhs_contract={1}, rhs_contract={0} : $T[$M,40]\n"
+                  "  } -> (o)");
+}
+
+/// Products before the loop and behind it: blocks have all of what these reduce, in registers.
+TEST_F(GpuChains, ThreeAndFourProducts) {
+  expect_chain(sized(kThree, "24 37 203 40 50", "f16"), 4e-2, "a100-40gb");
+  for (const auto& [text, members, type] :
+       {std::tuple(std::string(kThree), "v6 v0 v1 v2 v3 v4 v5 v6: a, t, c, r, y -> y", "f32"),
+        std::tuple(with_a_fourth(kThree), "v7 v0 v1 v2 v3 v4 v5 v6 v7: a, t, c, r, y, o -> o",
+                   "f16")}) {
+    const std::string list = members;
+    CompileOptions options;
+    options.plan_text =
+        "plan chain {\n  kernel k compute \"chain on fragments of 1 warps\" by chain(" +
+        list.substr(0, 2) + ": d0 16 carrying v4 r0 32) { leaf(fragments warps 1) " +
+        replaced(list.substr(3), ":", " }:") + "\n}\n";
+    options.plan_source = "chain.plan";
+    const EmulatedRun run = run_and_compare(sized(text, "48 50 301 32 64", type),
+                                            *find_target("h100-sxm"), 2e-2, false, options);
+    EXPECT_EQ(run.launches.size(), 1U);
+  }
+}
+
 /// A plan's text that names parts which are none is refused with the reason.
 TEST_F(GpuChains, RefusesPartsThatAreNone) {
   CompileOptions options;

@@ -37,6 +37,8 @@ TEST(PlannerParameters, AreTakenByTheirNames) {
   EXPECT_EQ(span.footprint, 9);
   EXPECT_EQ(span.outputs, 2);
   EXPECT_EQ(span.rounds, 1);
+  EXPECT_EQ(parsed("", "chain").flat, 1);
+  EXPECT_EQ(parsed("flat=0", "auto").flat, 0);
 }
 
 TEST(PlannerParameters, ThatAreNoneAreMistakes) {
@@ -53,6 +55,8 @@ TEST(PlannerParameters, ThatAreNoneAreMistakes) {
       {"beam=2.5", "dp", "whole number"},
       {"beam=1x", "dp", "whole number"},
       {"beam=0", "dp", "from 1 to 64"},
+      {"flat=2", "chain", "flat is a whole number from 0 to 1"},
+      {"flat=0", "greedy", "'greedy' has no parameter 'flat'"},
       {"top=1e300", "dp", "from 1 to 64"},
       {"launch-us=nan", "dp", "launch-us is a number from 0"},
   };

@@ -37,7 +37,50 @@ TEST(Tiling, ListsDeepAndFlatExpressions) {
   const ContractionChain longer{{64, 64, 64, 64, 64}, 1, 4};
   EXPECT_EQ(tiling_expressions(longer, true).size(), 120U);
   EXPECT_EQ(tiling_expressions(longer, false).size(), 126U);
-  EXPECT_EQ(tiling_expressions({{64, 64, 64, 64, 64, 64}, 1, 4}, true).size(), 720U);
+  const ContractionChain longest{{64, 64, 64, 64, 64, 64}, 1, 4};
+  EXPECT_EQ(tiling_expressions(longest, true).size(), 720U);
+  EXPECT_EQ(tiling_expressions(longest, false).size(), 744U);
+  EXPECT_EQ(print(tiling_expressions(longest, false)[720]), "mnho(k,p)");
+}
+
+ContractionChain of_length(int contractions) {
+  return {std::vector<int64_t>(static_cast<size_t>(contractions) + 2, 64), 1, 4};
+}
+
+TEST(Tiling, ParsesWhatItPrints) {
+  for (int contractions = 1; contractions <= 4; ++contractions) {
+    const ContractionChain chain = of_length(contractions);
+    for (const TilingExpression& e : tiling_expressions(chain, false)) {
+      const auto read = parse_tiling(print(e), chain);
+      ASSERT_TRUE(read.ok()) << print(e) << ": " << read.error().message;
+      EXPECT_EQ(*read, e) << print(e);
+    }
+  }
+  for (const auto& [text, why] :
+       {std::pair("mnk", "each of mknh once"), std::pair("mnkhh", "each of mknh once"),
+        std::pair("mnkx", "each of mknh once"), std::pair("mn(k,h", "stand in ( )"),
+        std::pair("mn(kh)", "apart by commas"), std::pair("", "each of mknh once"),
+        std::pair("mnko", "each of mknh once")}) {
+    const auto read = parse_tiling(text, example());
+    ASSERT_FALSE(read.ok()) << text;
+    EXPECT_THAT(read.error().message, testing::HasSubstr(why));
+  }
+}
+
+TEST(Tiling, PlacesContractionsOfLongerChains) {
+  using Loops = std::vector<std::vector<int>>;
+  const auto loops = [](const char* text, int contractions) {
+    return block_loops(*parse_tiling(text, of_length(contractions)), of_length(contractions));
+  };
+  // Three: k and n are over before the third begins; o stands over blocks, outside of h.
+  EXPECT_EQ(loops("mohnk", 3).bound, (std::vector<int>{0, 4}));
+  EXPECT_EQ(loops("mohnk", 3).around, (Loops{{3, 2, 1}, {3, 2}, {3}}));
+  EXPECT_EQ(loops("mnh(k,o)", 3).bound, (std::vector<int>{0}));
+  EXPECT_EQ(loops("mnh(k,o)", 3).around, (Loops{{2, 1}, {2, 3}, {3, 4}}));
+  // Four.
+  EXPECT_EQ(loops("mpohnk", 4).bound, (std::vector<int>{0, 5}));
+  EXPECT_EQ(loops("mpohnk", 4).around, (Loops{{4, 3, 2, 1}, {4, 3, 2}, {4, 3}, {4}}));
+  EXPECT_EQ(loops("mnho(k,p)", 4).around, (Loops{{2, 1}, {2, 3}, {3, 4}, {4, 5}}));
 }
 
 TEST(Tiling, PutsContractionsIntoTheirRightmostLoops) {
@@ -57,6 +100,15 @@ TEST(Tiling, PrunesExpressions) {
   EXPECT_EQ(pruned_expressions(example(), false, rules).size(), 5U);
   rules.partial_tiles = true;
   EXPECT_EQ(pruned_expressions(example(), false, rules).size(), 3U);
+  EXPECT_THAT(texts(pruned_expressions(example(), true, rules)),
+              testing::Not(testing::Contains(testing::HasSubstr("("))));
+  for (const auto& [contractions, distinct, whole] :
+       {std::tuple(3, 18U, 4U), std::tuple(4, 84U, 5U)}) {
+    rules.partial_tiles = false;
+    EXPECT_EQ(pruned_expressions(of_length(contractions), false, rules).size(), distinct);
+    rules.partial_tiles = true;
+    EXPECT_EQ(pruned_expressions(of_length(contractions), false, rules).size(), whole);
+  }
 }
 
 TEST(Tiling, CountsAndPrunesTiles) {

@@ -8,6 +8,7 @@ namespace {
 
 /// Steps between two contractions at most: a chain is built to be weighed.
 constexpr size_t kMostSteps = 32;
+constexpr int kMostContractions = 4;
 
 class ChainFinder {
  public:
@@ -18,9 +19,11 @@ class ChainFinder {
     std::vector<std::vector<int>> out;
     for (int s = 0; s < graph_.size(); ++s) {
       if (!is_contraction(s)) continue;
-      for (const int first : contractions_before(s)) {
+      for (const int first : firsts_of(s)) {
         std::vector<int> between = between_of(first, s);
-        if (between.size() > kMostSteps || !graph_.is_convex(between)) continue;
+        if (between.size() > kMostSteps || contractions_in(between) > kMostContractions ||
+            !graph_.is_convex(between))
+          continue;
         std::vector<int> whole = with_readers(between);
         if (whole != between) out.push_back(std::move(whole));
         out.push_back(std::move(between));
@@ -37,6 +40,27 @@ class ChainFinder {
   bool is_contraction(int step) const {
     const TensorExpr* e = expr(step);
     return e != nullptr && e->is_contraction && !e->reduce_extents.empty();
+  }
+
+  int contractions_in(const std::vector<int>& steps) const {
+    return static_cast<int>(std::ranges::count_if(steps, [&](int s) { return is_contraction(s); }));
+  }
+
+  /// Where chains that end at a contraction may begin: what is met first is furthest.
+  std::vector<int> firsts_of(int last) const {
+    std::vector<int> out, ends{last};
+    for (int length = 2; length <= kMostContractions; ++length) {
+      std::vector<int> before;
+      for (const int end : ends) {
+        for (const int s : contractions_before(end)) before.push_back(s);
+      }
+      std::ranges::sort(before);
+      before.erase(std::ranges::unique(before).begin(), before.end());
+      std::erase_if(before, [&](int s) { return std::ranges::find(out, s) != out.end(); });
+      out.insert(out.begin(), before.begin(), before.end());
+      ends = std::move(before);
+    }
+    return out;
   }
 
   /// The contractions that a step reads through others that are none.

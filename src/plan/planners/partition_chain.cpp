@@ -20,6 +20,9 @@ int64_t bytes_of(const TensorProgram& program, TensorId tensor) {
 /// Predictions this close, as a share, are not told apart: then what keeps less memory is taken.
 constexpr double kAlike = 0.02;
 
+/// Chains that meet, of which all sets are looked at.
+constexpr size_t kMostTogether = 12;
+
 /// Which chains become kernels.
 struct ChainRule {
   /// Of the largest value between two steps of a chain, at least.
@@ -62,7 +65,7 @@ class ChainSelection {
     std::ranges::sort(gaining, [](const Gaining& a, const Gaining& b) {
       return a.gain_us != b.gain_us ? a.gain_us > b.gain_us : a.steps < b.steps;
     });
-    for (const Gaining& chain : gaining) take(chain);
+    for (const Gaining* chain : best_of(gaining)) take(*chain);
     return merge_rest();
   }
 
@@ -86,7 +89,8 @@ class ChainSelection {
     const auto found = known_.find(key.hash);
     if (found != known_.end()) return found->second;
     Known own;
-    auto kernel = schedule_chain(task_.program, group, task_.target, "chain");
+    auto kernel =
+        schedule_chain(task_.program, group, task_.target, "chain", task_.parameters.flat == 0);
     if (kernel.ok()) {
       own.composition = kernel->composition;
       own.microseconds = kernel->estimate.microseconds;
@@ -141,6 +145,60 @@ class ChainSelection {
   double built_us(const Group& group) {
     const std::optional<double> us = task_.known.built_us(group);
     return us ? *us : times_.latency(group);
+  }
+
+  static bool meet(const Gaining& a, const Gaining& b) {
+    return std::ranges::any_of(a.steps,
+                               [&](int s) { return std::ranges::binary_search(b.steps, s); });
+  }
+  /// Of chains that memory bounds each counts, however little.
+  static double value_of(const Gaining& chain) { return std::max(chain.gain_us, 1e-6); }
+
+  /// Of those that meet, directly or through others, the set that gains most; of many of them one
+  /// after another by what it gains. `gaining` is in this order.
+  static std::vector<const Gaining*> best_of(const std::vector<Gaining>& gaining) {
+    std::vector<const Gaining*> out;
+    std::vector<bool> seen(gaining.size(), false);
+    for (size_t g = 0; g < gaining.size(); ++g) {
+      if (seen[g]) continue;
+      std::vector<size_t> part{g};
+      seen[g] = true;
+      for (size_t i = 0; i < part.size(); ++i) {
+        for (size_t o = 0; o < gaining.size(); ++o) {
+          if (seen[o] || !meet(gaining[part[i]], gaining[o])) continue;
+          seen[o] = true;
+          part.push_back(o);
+        }
+      }
+      std::ranges::sort(part);
+      if (part.size() <= kMostTogether) part = best_apart(gaining, part);
+      for (const size_t i : part) out.push_back(&gaining[i]);
+    }
+    return out;
+  }
+
+  static std::vector<size_t> best_apart(const std::vector<Gaining>& gaining,
+                                        const std::vector<size_t>& part) {
+    std::vector<size_t> best;
+    double most = 0;
+    for (uint32_t set = 1; set < 1U << part.size(); ++set) {
+      std::vector<size_t> chosen;
+      double value = 0;
+      for (size_t i = 0; i < part.size(); ++i) {
+        if ((set >> i & 1U) == 0) continue;
+        chosen.push_back(part[i]);
+        value += value_of(gaining[part[i]]);
+      }
+      if (value <= most) continue;
+      bool apart = true;
+      for (size_t i = 0; i < chosen.size(); ++i) {
+        for (size_t o = 0; o < i; ++o) apart &= !meet(gaining[chosen[i]], gaining[chosen[o]]);
+      }
+      if (!apart) continue;
+      most = value;
+      best = std::move(chosen);
+    }
+    return best;
   }
 
   int step_of(ExprId e) const {

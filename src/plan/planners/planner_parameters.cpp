@@ -59,6 +59,8 @@ constexpr Parameter kParameters[] = {
     parameter<&P::recompute>("recompute", kComposing,
                              "times that a composed expression is computed at most; 0: none is", 0,
                              kMostRecompute),
+    parameter<&P::flat>("flat", "chain subprogram auto",
+                        "1: flat tiling expressions of chains, too; 0: deep ones alone", 0, 1),
 };
 
 bool is_of(const Parameter& parameter, std::string_view planner) {

@@ -31,6 +31,7 @@ struct PlannerParameters {
   /// Times that the operations of a composed expression are done at most, of those of the
   /// expression alone (expr/compose_arithmetic.h); 0: none is composed.
   double recompute = 2;
+  int64_t flat = 1;  ///< of a chain: flat tiling expressions, too (MCFuser §III-A); 0: deep ones
 };
 
 /// The parameters of a planner that a text names, others by their defaults: `top=5,beam=8`. Error

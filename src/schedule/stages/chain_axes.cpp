@@ -1,6 +1,7 @@
 #include "schedule/stages/chain_axes.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
@@ -26,6 +27,16 @@ bool joins_contractions(const CarriedProgram& carried) {
     (carried.along[p] < e.output_rank() ? makes : consumes) = true;
   }
   return makes && consumes;
+}
+
+/// Whether a contraction stands behind the loop: blocks have all columns that it makes.
+bool multiplies_behind(const CarriedProgram& carried) {
+  for (size_t p = 0; p < carried.program.exprs.size(); ++p) {
+    if (carried.program.exprs[p].is_contraction &&
+        carried.parts[p] == CarriedProgram::Part::kBehind)
+      return true;
+  }
+  return false;
 }
 
 /// By output axis of member `p`: batch where both operands move with it, a row where only what the
@@ -123,6 +134,7 @@ Status AxesFinder::find_partition() {
     if (d >= 0 && d == made && box[static_cast<size_t>(d)].origin.is_var())
       out_.made_axis = single[l].axis;
     if (d >= 0 && out_.roles[static_cast<size_t>(d)] == AxisRole::kMade) continue;
+    if (d < 0 && multiplies_behind(shared_.carried)) continue;
     if (d >= 0 && d == rows && box[static_cast<size_t>(d)].origin.is_var())
       out_.row_loop = static_cast<int>(cuts.size());
     cuts.push_back(single[l]);
@@ -177,8 +189,9 @@ Result<CarriedProgram> carried_along(const BlockSpace& space, const CarriedAxis&
                           space.expr(axis.member).output_rank() + axis.reduction, axis.splits);
 }
 
-Result<SharedAxis> shared_axis(const BlockSpace& space) {
+Result<std::vector<SharedAxis>> shared_axes(const BlockSpace& space) {
   std::string reason = "no contraction consumes what another one makes";
+  std::vector<SharedAxis> out;
   for (int p = space.size() - 1; p >= 0; --p) {
     const TensorExpr& e = space.expr(p);
     if (!e.is_contraction) continue;
@@ -188,11 +201,15 @@ Result<SharedAxis> shared_axis(const BlockSpace& space) {
       if (!carried.ok()) {
         reason = carried.error().message;
       } else if (joins_contractions(*carried)) {
-        return SharedAxis{axis, std::move(*carried)};
+        out.push_back({axis, std::move(*carried)});
       }
     }
   }
-  return unsupported(reason);
+  if (out.empty()) return unsupported(reason);
+  std::ranges::sort(out, {}, [](const SharedAxis& s) {
+    return std::tuple(-s.carried.extent, -s.axis.member, s.axis.reduction);
+  });
+  return out;
 }
 
 Result<ChainAxes> chain_axes(const BlockSpace& whole, const SharedAxis& shared,

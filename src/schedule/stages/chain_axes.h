@@ -14,9 +14,10 @@ struct SharedAxis {
   CarriedProgram carried;
 };
 
-/// The axis of the last contraction that has one: a contraction makes of it in each step what
-/// another one reduces. Error (kUnsupported): why there is none.
-Result<SharedAxis> shared_axis(const BlockSpace& space);
+/// Axes that contractions share: one makes of it in each step what another one reduces. The longest
+/// first, since of all others blocks have the whole; of those as long that of the last contraction.
+/// Error (kUnsupported): why there is none.
+Result<std::vector<SharedAxis>> shared_axes(const BlockSpace& space);
 
 /// The program of the steps along an axis that a composition names.
 Result<CarriedProgram> carried_along(const BlockSpace& space, const CarriedAxis& axis);

@@ -57,13 +57,14 @@ class ChainComposer {
  public:
   ChainComposer(const BlockSpace& whole, const BlockSpace& steps, const SharedAxis& shared,
                 const ChainAxes& axes, const Target& target, const std::string& name,
-                std::vector<Considered>* considered)
+                bool deep_only, std::vector<Considered>* considered)
       : shared_(shared),
         space_(steps),
         axes_(axes),
         target_(target),
         estimate_(estimate_of(whole, target)),
         name_(name),
+        deep_only_(deep_only),
         considered_(considered) {}
 
   Result<ScheduledKernel> run() {
@@ -71,7 +72,7 @@ class ChainComposer {
     const ContractionChain& chain = axes_.loops;
     // What lies beyond a tail is not computed.
     const std::optional<TileCandidate> first =
-        search_tiles(chain, limits(chain), false, {.padding = false});
+        search_tiles(chain, limits(chain), deep_only_, {.padding = false});
     if (!first) return unsupported("no tiles of the chain fit a block");
     tiling_ = print(first->expression);
     descend(row_tiles(chain), first->tiles[kRowLoop], first->tiles[kSharedLoop]);
@@ -195,24 +196,37 @@ class ChainComposer {
   const Target& target_;
   const Estimate estimate_;
   const std::string& name_;
+  const bool deep_only_;
   std::vector<Considered>* considered_;
   std::string tiling_;
   std::vector<WeighedChain> weighed_;
   std::set<std::pair<int64_t, int64_t>> tried_;  ///< tiles of rows, steps
 };
 
-}  // namespace
-
-Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& target,
-                                      const std::string& name,
-                                      std::vector<Considered>* considered) {
-  WEFT_RETURN_IF_ERROR(check_members(space));
-  WEFT_ASSIGN_OR_RETURN(const SharedAxis shared, shared_axis(space));
+Result<ScheduledKernel> along(const BlockSpace& space, const SharedAxis& shared,
+                              const Target& target, const std::string& name,
+                              std::vector<Considered>* considered, bool deep_only) {
   const BlockSpace steps(space, shared.carried, target);
   WEFT_ASSIGN_OR_RETURN(const ChainAxes axes, chain_axes(space, shared, steps));
   if (target.is_gpu())
     return compose_fragments(space, steps, shared, axes, target, name, considered);
-  return ChainComposer(space, steps, shared, axes, target, name, considered).run();
+  return ChainComposer(space, steps, shared, axes, target, name, deep_only, considered).run();
+}
+
+}  // namespace
+
+Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& target,
+                                      const std::string& name, std::vector<Considered>* considered,
+                                      bool deep_only) {
+  WEFT_RETURN_IF_ERROR(check_members(space));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<SharedAxis> axes, shared_axes(space));
+  std::string reason;
+  for (const SharedAxis& shared : axes) {
+    auto kernel = along(space, shared, target, name, considered, deep_only);
+    if (kernel.ok()) return kernel;
+    if (reason.empty()) reason = kernel.error().message;
+  }
+  return unsupported(reason);
 }
 
 Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,

@@ -12,9 +12,12 @@ namespace weft {
 /// The quickest kernel, by prediction, in which blocks carry the reductions along an axis that two
 /// contractions share through one loop: what the first makes a step's tile of, the second consumes,
 /// so that nothing of the axis' length is kept. `considered` (may be null) tells what became of
-/// each. Error (kUnsupported): why the group is no such chain, or none is built.
+/// each. `deep_only` leaves flat tiling expressions out of the search; what lies on fragments is
+/// both, since its blocks go through what is made in one iteration. Error (kUnsupported): why the
+/// group is no such chain, or none is built.
 Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& target,
-                                      const std::string& name, std::vector<Considered>* considered);
+                                      const std::string& name, std::vector<Considered>* considered,
+                                      bool deep_only = false);
 
 /// The kernel as it was composed: nothing is chosen again. Error (kInvalidInput): what does not fit
 /// the group.

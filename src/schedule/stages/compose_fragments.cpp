@@ -187,7 +187,7 @@ class FragmentComposer {
   std::vector<int64_t> depths() const {
     std::vector<int64_t> out{0};
     for (const int64_t depth : {32, 64, 128}) {
-      if (2 * depth <= axes_.loops.extents[kDepthLoop]) out.push_back(depth);
+      if (2 * depth <= problem_.deepest()) out.push_back(depth);
     }
     return out;
   }

@@ -481,9 +481,12 @@ Result<Product> FragmentWriter::product_of(int p) {
 }
 
 Status FragmentWriter::write_product(int p, TileBody* body) {
-  if (part_of(p) != kStep) return unsupported(space_.name_of(p) + " is no product of the steps");
   WEFT_ASSIGN_OR_RETURN(Product product, product_of(p));
   Factor &left = product.left, &right = product.right;
+  // What does not change is loaded before the steps, of a product beside them where that stands.
+  const auto loads = [&](const Factor& f) {
+    return f.of_step || part_of(p) != kStep ? body : &bodies_[kBefore];
+  };
   const bool in_steps = choice_.depth > 0 && choice_.depth < left.depth.extent && left.of_inputs &&
                         right.of_inputs && !left.of_step;
   if (left.is_value && product.units) {
@@ -491,14 +494,14 @@ Status FragmentWriter::write_product(int p, TileBody* body) {
   } else if (!in_steps || choice_.left_in_block) {
     left.is_value = false;
     const bool in_block = !product.units || choice_.left_in_block || left.of_step;
-    load("A", in_block, product.units, true, &left, left.of_step ? body : &bodies_[kBefore]);
+    load("A", in_block, product.units, true, &left, loads(left));
   }
   right.is_value = false;
   product.sum = value(space_.name_of(p) + "_s", DType::kF32);
   if (in_steps) {
     multiply_in_steps(product, body);
   } else {
-    load("B", true, product.units, false, &right, right.of_step ? body : &bodies_[kBefore]);
+    load("B", true, product.units, false, &right, loads(right));
     multiply_tiles(product, scalar_constant(float_value(DType::kF32, 0)), body);
   }
   const TensorId tensor = space_.expr(p).output;

@@ -49,37 +49,65 @@ class Pricing {
     const int64_t each = ceil_div(blocks, target_.sm_count);
     const int64_t together = std::min(resident, each);
     const double steps = d(length_of_part(extents[kSharedLoop], t_.step, t_.splits) / t_.step);
-    const double throughput = d(each) * steps * cycles_of_step(together);
-    const double latency =
-        d(ceil_div(each, together)) * (2 * kLoadLatency + steps * step_latency());
+    const double throughput = d(each) * (steps * cycles_of_step(together) + other_cycles(together));
+    const double waits = d(std::ssize(p_.others)) * (kLoadLatency + kStepLatency);
+    const double latency = d(ceil_div(each, together)) *
+                           (2 * kLoadLatency + steps * step_latency() + waits + other_cycles(1));
     const double us = std::max(throughput, latency) / d(target_.clock_mhz);
     return std::max(us, memory_us()) + target_.launch_us + joining_us();
   }
 
  private:
-  bool deep() const { return t_.choice.depth > 0 && t_.choice.depth < depth_; }
+  bool deep() const { return p_.of_inputs && t_.choice.depth > 0 && t_.choice.depth < depth_; }
+  /// Of a product beside the steps, what lies in shared memory at once.
+  int64_t depth_of(const ProductBeside& other) const {
+    const bool in_steps = other.of_inputs && t_.choice.depth > 0;
+    const int64_t depth = round_up(other.depth, 16);
+    return in_steps ? std::min(depth, t_.choice.depth) : depth;
+  }
   int64_t threads() const { return t_.choice.warps * 32; }
   /// Results of both products, what is between them, inputs that are read there, fragments of the
   /// left factor. What a step adds to results that it corrects is made beside them.
   int64_t registers() const {
     const int64_t first = t_.rows * t_.step / threads(), last = t_.rows * t_.made / threads();
     const int64_t words = std::max<int64_t>(4 / p_.bytes, 1);
-    const int64_t left = p_.on_units && !t_.choice.left_in_block && !deep()
-                             ? t_.rows * depth_ / threads() / words
-                             : 0;
+    const bool in_registers = p_.on_units && (!p_.of_inputs || !t_.choice.left_in_block);
+    const int64_t left = in_registers && !deep() ? t_.rows * depth_ / threads() / words : 0;
     const int64_t beside = p_.reductions > 0 ? last / 2 : 0;
-    return last + beside + (1 + p_.beside) * first + first / words + left + kOtherRegisters;
+    int64_t out = last + beside + (1 + p_.beside) * first + first / words + left;
+    for (const ProductBeside& other : p_.others) {
+      const int64_t factor = other.before ? t_.rows * other.depth / threads() : last;
+      out = std::max(out, t_.rows * other.made / threads() + factor / words);
+    }
+    return out + kOtherRegisters;
   }
   int64_t shared_bytes() const {
     const int64_t deep_step = deep() ? t_.choice.depth : depth_;
     int64_t elements = t_.choice.stages * (t_.step * deep_step + t_.step * t_.made);
-    if (t_.choice.left_in_block || !p_.on_units) {
+    const bool is_value = p_.on_units && !p_.of_inputs;
+    if ((t_.choice.left_in_block && !is_value) || !p_.on_units) {
       elements += t_.rows * depth_;
     } else if (deep()) {
       elements += t_.choice.stages * t_.rows * deep_step;
     }
     if (!p_.on_units) elements += t_.rows * t_.step;
+    for (const ProductBeside& other : p_.others) {
+      const int64_t stages = depth_of(other) < other.depth ? t_.choice.stages : 1;
+      const int64_t left = p_.on_units && depth_of(other) >= other.depth ? 0 : t_.rows;
+      elements = std::max(elements, stages * depth_of(other) * (other.made + left));
+    }
     return elements * p_.bytes;
+  }
+  /// Of the products beside the steps.
+  double other_cycles(int64_t together) const {
+    const double quarters = std::min(1.0, d(t_.choice.warps * together) / 4);
+    double out = 0;
+    for (const ProductBeside& other : p_.others) {
+      const double products = 2 * d(t_.rows) * d(other.depth) * d(other.made) /
+                              (per_sm(p_.gflops) * (p_.on_units ? kIssueShare : 1.0)) / quarters;
+      out += std::max(products, d(other.depth) * d(other.made) * d(p_.bytes) / cached_bytes_);
+    }
+    return out;
   }
   double flops() const { return 2 * d(t_.rows) * d(t_.step) * d(depth_ + t_.made); }
   double per_sm(double gflops) const { return gflops * 1e9 / clock_ / target_.sm_count; }
@@ -167,7 +195,39 @@ int64_t reads_beside(const BlockSpace& steps, int p, int along) {
   return out;
 }
 
+/// A product beside the steps, or whether what a step makes is of inputs.
+void add_product(const BlockSpace& steps, const CarriedProgram& carried, const ChainAxes& axes,
+                 int p, FragmentProblem* to) {
+  const TensorExpr& e = steps.expr(p);
+  bool of_inputs = true;
+  visit(e.body, [&](const Scalar& s) {
+    of_inputs &=
+        s.kind != Scalar::Kind::kRead || steps.producer(static_cast<TensorId>(s.symbol)) < 0;
+  });
+  const auto at = static_cast<size_t>(p);
+  if (carried.parts[at] == CarriedProgram::Part::kStep) {
+    if (carried.along[at] < e.output_rank()) to->of_inputs &= of_inputs;
+    return;
+  }
+  ProductBeside own;
+  own.before = carried.parts[at] == CarriedProgram::Part::kBefore;
+  own.of_inputs = of_inputs;
+  for (const int64_t extent : e.reduce_extents) own.depth *= extent;
+  int64_t elements = 1;
+  for (const int64_t extent : e.extents) elements *= extent;
+  own.made = std::max<int64_t>(elements / (axes.loops.batch * axes.rows), 1);
+  to->others.push_back(own);
+}
+
 }  // namespace
+
+int64_t FragmentProblem::deepest() const {
+  int64_t out = of_inputs ? loops.extents[kDepthLoop] : 0;
+  for (const ProductBeside& other : others) {
+    if (other.of_inputs) out = std::max(out, other.depth);
+  }
+  return out;
+}
 
 FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& carried,
                                  const ChainAxes& axes, double memory_bytes, const Target& target) {
@@ -181,9 +241,9 @@ FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& 
   const double made = d(axes.loops.batch) * d(axes.rows) * d(carried.extent);
   for (int p = 0; p < steps.size(); ++p) {
     const auto at = static_cast<size_t>(p);
-    if (carried.parts[at] != CarriedProgram::Part::kStep) continue;
     const TensorExpr& e = steps.expr(p);
-    if (e.is_contraction) continue;
+    if (e.is_contraction) add_product(steps, carried, axes, p, &out);
+    if (carried.parts[at] != CarriedProgram::Part::kStep || e.is_contraction) continue;
     if (carried.along[at] >= 0) out.between += d(expr_cost(steps.program(), e).flops) / made;
     out.reductions += !e.reduce_extents.empty();
     out.beside += reads_beside(steps, p, carried.along[at]);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "schedule/stages/block_space.h"
 #include "schedule/stages/chain_axes.h"
@@ -17,6 +18,14 @@ struct FragmentTiles {
   friend bool operator==(const FragmentTiles&, const FragmentTiles&) = default;
 };
 
+/// A product that stands before the steps, or behind them: a block has all that it makes of its
+/// rows, and what it reduces.
+struct ProductBeside {
+  int64_t depth = 1, made = 1;
+  bool before = true;
+  bool of_inputs = true;  ///< may go through its depth in steps
+};
+
 /// What does not change with the tiles.
 struct FragmentProblem {
   ContractionChain loops;
@@ -27,6 +36,11 @@ struct FragmentProblem {
   int64_t reductions = 0;   ///< of a step's rows
   int64_t beside = 0;       ///< inputs of which a step has an element for each that it makes
   double memory_bytes = 0;  ///< that the kernel moves at least
+  bool of_inputs = true;    ///< the product that makes a step's elements
+  std::vector<ProductBeside> others;
+
+  /// Of products of inputs, the deepest.
+  int64_t deepest() const;
 };
 FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& carried,
                                  const ChainAxes& axes, double memory_bytes, const Target& target);
