@@ -1,6 +1,6 @@
 """Plans and compiles the chains of MCFuser (SC'24, tables II and III) for GPUs that need not be there.
 
-    bench/chains [CASE...] [--targets T,…] [--type f16|f32] [--weft PATH] [--out FILE]
+    bench/chains [CASE...] [--targets T,…] [--type f16|f32] [--weft PATH] [--out FILE] [--graphs FOLDER]
 
 G1 to G12 are two products, S1 to S9 two with a softmax between. For each target: kernels of the
 planner `chain`, its tiles, predicted time beside those of `greedy` and `auto`, unique bytes beside
@@ -146,8 +146,13 @@ def main():
     parser.add_argument("--type", choices=("f16", "f32"), default="f16")
     parser.add_argument("--weft", default=str(ROOT / "build/release/weft"))
     parser.add_argument("--out", default="")
+    parser.add_argument("--graphs", default="", help="only writes the chains as CASE.graph into this folder")
     options = parser.parse_args()
     cases = options.cases or [*PRODUCTS, *ATTENTION]
+    if options.graphs:
+        for case in cases:
+            (Path(options.graphs) / f"{case}.graph").write_text(text_of(case, options.type))
+        return
     lines = [
         f"# MCFuser's chains on GPUs, {options.type}",
         "",

@@ -57,6 +57,8 @@ class Pricing {
     return std::max(us, memory_us()) + target_.launch_us + joining_us();
   }
 
+  int64_t shared_bytes() const;
+
  private:
   bool deep() const { return p_.of_inputs && t_.choice.depth > 0 && t_.choice.depth < depth_; }
   /// Of a product beside the steps, what lies in shared memory at once.
@@ -80,23 +82,6 @@ class Pricing {
       out = std::max(out, t_.rows * other.made / threads() + factor / words);
     }
     return out + kOtherRegisters;
-  }
-  int64_t shared_bytes() const {
-    const int64_t deep_step = deep() ? t_.choice.depth : depth_;
-    int64_t elements = t_.choice.stages * (t_.step * deep_step + t_.step * t_.made);
-    const bool is_value = p_.on_units && !p_.of_inputs;
-    if ((t_.choice.left_in_block && !is_value) || !p_.on_units) {
-      elements += t_.rows * depth_;
-    } else if (deep()) {
-      elements += t_.choice.stages * t_.rows * deep_step;
-    }
-    if (!p_.on_units) elements += t_.rows * t_.step;
-    for (const ProductBeside& other : p_.others) {
-      const int64_t stages = depth_of(other) < other.depth ? t_.choice.stages : 1;
-      const int64_t left = p_.on_units && depth_of(other) >= other.depth ? 0 : t_.rows;
-      elements = std::max(elements, stages * depth_of(other) * (other.made + left));
-    }
-    return elements * p_.bytes;
   }
   /// Of the products beside the steps.
   double other_cycles(int64_t together) const {
@@ -169,6 +154,24 @@ class Pricing {
   const double clock_;         ///< Hz
   const double cached_bytes_;  ///< a cycle and SM from the second-level cache
 };
+
+int64_t Pricing::shared_bytes() const {
+  const int64_t deep_step = deep() ? t_.choice.depth : depth_;
+  int64_t elements = t_.choice.stages * (t_.step * deep_step + t_.step * t_.made);
+  const bool is_value = p_.on_units && !p_.of_inputs;
+  if ((t_.choice.left_in_block && !is_value) || !p_.on_units) {
+    elements += t_.rows * depth_;
+  } else if (deep()) {
+    elements += t_.choice.stages * t_.rows * deep_step;
+  }
+  if (!p_.on_units) elements += t_.rows * t_.step;
+  for (const ProductBeside& other : p_.others) {
+    const int64_t stages = depth_of(other) < other.depth ? t_.choice.stages : 1;
+    const int64_t left = p_.on_units && depth_of(other) >= other.depth ? 0 : t_.rows;
+    elements = std::max(elements, stages * depth_of(other) * (other.made + left));
+  }
+  return elements * p_.bytes;
+}
 
 /// The type of what the last contraction multiplies.
 DType factor_type(const BlockSpace& steps, const CarriedProgram& carried) {
@@ -249,6 +252,11 @@ FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& 
     out.beside += reads_beside(steps, p, carried.along[at]);
   }
   return out;
+}
+
+int64_t fragment_bytes(const FragmentProblem& problem, const FragmentTiles& tiles,
+                       const Target& target) {
+  return Pricing(problem, tiles, target).shared_bytes();
 }
 
 std::optional<double> fragment_us(const FragmentProblem& problem, const FragmentTiles& tiles,

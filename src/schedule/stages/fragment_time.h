@@ -45,6 +45,11 @@ struct FragmentProblem {
 FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& carried,
                                  const ChainAxes& axes, double memory_bytes, const Target& target);
 
+/// Shared memory of a block: the tiles of Eq. 1 (MCFuser §III-C) that do not lie in registers, each
+/// once a stage.
+int64_t fragment_bytes(const FragmentProblem& problem, const FragmentTiles& tiles,
+                       const Target& target);
+
 /// Microseconds by what limits a step (units or cores, shared memory, loads, its latency) over the
 /// waves of blocks, in the manner of schedule/gpu/matrix_tile; MCFuser's Eq. 2 to 5 know neither.
 /// Parts of the axis cost a barrier, and what each leaves is written and read again. None where a
