@@ -16,11 +16,15 @@ using Part = CarriedProgram::Part;
 /// What a later reduction is carried relative to, of an earlier one's value.
 enum class Reference : uint8_t { kNone, kRunning, kPostponed };
 
-/// x / 1, x * 1 and x - 0 are x.
+ScalarRef number(DType type, double value) { return scalar_constant(float_value(type, value)); }
+
+/// x / 1, x * 1 and x - 0 are x, and the logarithm of 1 is 0.
 ScalarRef without_neutral(const ScalarRef& s) {
   const auto is_number = [](const ScalarRef& o, double value) {
     return o->kind == Scalar::Kind::kConstant && is_float(o->type) && o->value.f == value;
   };
+  if (s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kLog && is_number(s->operands[0], 1))
+    return number(s->type, 0);
   if (s->kind != Scalar::Kind::kApply || s->operands.size() != 2) return s;
   const ScalarRef &a = s->operands[0], &b = s->operands[1];
   if ((s->op == ScalarOp::kDiv || s->op == ScalarOp::kMul) && is_number(b, 1)) return a;
@@ -36,8 +40,6 @@ ScalarRef simplified(const ScalarRef& s) {
   for (const ScalarRef& o : s->operands) operands.push_back(simplified(o));
   return without_neutral(scalar_apply(s->op, std::move(operands), s->type));
 }
-
-ScalarRef number(DType type, double value) { return scalar_constant(float_value(type, value)); }
 
 class Carrier {
  public:
@@ -106,6 +108,8 @@ class Carrier {
   Status split_all();
   Status split(ExprId e);
   Status refer(ExprId e, const Homomorphism::Exponent& exponent);
+  bool is_bound(LinearForm a, LinearForm b, double factor) const;
+  LinearForm terms_written_out(const LinearForm& form) const;
   Status refer_to(const ScalarRef& value, Reference reference, double as);
   Status check_references() const;
 
@@ -209,6 +213,9 @@ Status Carrier::split(ExprId e) {
     visit(power.base, [&](const Scalar& s) {
       if (!status.ok() || s.kind != Scalar::Kind::kRead || !question(e).is_value(s)) return;
       status = refer_to(std::make_shared<const Scalar>(s), Reference::kPostponed, 1);
+      const std::pair pair(e, producer(s.symbol));
+      if (std::ranges::find(out_.postponed, pair) == out_.postponed.end())
+        out_.postponed.push_back(pair);
     });
     WEFT_RETURN_IF_ERROR(std::move(status));
   }
@@ -235,9 +242,44 @@ Status Carrier::refer(ExprId e, const Homomorphism::Exponent& exponent) {
                                            : IndexExpr::var(var);
   });
   if (expr(state).reduce_extents.size() != 1 ||
-      !is_multiple(exponent.beside, linear_form(bound), -exponent.coefficient))
+      !is_bound(exponent.beside, linear_form(bound), -exponent.coefficient))
     return refuse("beside something that it is no bound of");
+  if (exponent.unless && *exponent.unless != combiner_identity(c, DType::kF32).f)
+    return refuse("and something stands in its place that is not where it has met nothing");
   return refer_to(exponent.value, Reference::kRunning, 0);
+}
+
+/// Whether a = factor * b, also once what the steps compute element by element is written out.
+bool Carrier::is_bound(LinearForm a, LinearForm b, double factor) const {
+  constexpr int kMostRounds = 4;
+  for (int round = 0; !is_multiple(a, b, factor); ++round) {
+    LinearForm more = terms_written_out(a), others = terms_written_out(b);
+    const bool same = is_multiple(more, a, 1) && is_multiple(others, b, 1);
+    if (round == kMostRounds || same) return false;
+    a = std::move(more), b = std::move(others);
+  }
+  return true;
+}
+
+/// With the expressions of the program that its atoms read in their place, each once.
+LinearForm Carrier::terms_written_out(const LinearForm& form) const {
+  LinearForm out;
+  out.constant = form.constant;
+  for (const LinearForm::Term& term : form.terms) {
+    const ExprId from = term.atom->kind == Scalar::Kind::kRead && term.atom->operands.empty()
+                            ? producer(term.atom->symbol)
+                            : -1;
+    if (from < 0 || !expr(from).reduce_extents.empty()) {
+      add_to(out, linear_form(term.atom), term.coefficient);
+      continue;
+    }
+    const ScalarRef inner = rewrite(expr(from).body, [&](int var) -> IndexExpr {
+      return var < kRuntimeIndexBase ? term.atom->indices[static_cast<size_t>(var)]
+                                     : IndexExpr::var(var);
+    });
+    add_to(out, linear_form(inner), term.coefficient);
+  }
+  return out;
 }
 
 Status Carrier::refer_to(const ScalarRef& value, Reference reference, double as) {
@@ -400,6 +442,8 @@ TensorId Carrier::write_factor(ExprId state, double coefficient, Factor kind) {
 ScalarRef Carrier::factors(const Homomorphism& of, Factor kind, DType type, int over_parts) {
   ScalarRef out;
   for (const Homomorphism::Exponent& e : of.exponents) {
+    // What is finite by itself is the reference in the end.
+    if (!of_step && e.unless) continue;
     auto read = std::make_shared<Scalar>(*e.value);
     const ExprId state = producer(e.value->symbol);
     read->symbol = write_factor(state, e.coefficient, kind);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "expr/tensor_program.h"
@@ -25,6 +26,10 @@ struct CarriedProgram {
   std::vector<int> along;       ///< by expression: its variable that runs along the axis, or -1
   std::vector<int> over_parts;  ///< by expression: its variable that runs over the parts, or -1
   std::vector<Carry> carries;
+  /// Reductions whose terms lack factors until the loop has ended, and the reductions that these
+  /// are made of: sums before they are divided, say, which may overflow where what is divided does
+  /// not.
+  std::vector<std::pair<ExprId, ExprId>> postponed;
   int64_t extent = 0;  ///< of the axis
   int64_t splits = 1;  ///< parts of the axis, with a loop of steps each
 };

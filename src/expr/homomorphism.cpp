@@ -114,19 +114,36 @@ class ProductSplitter {
     LinearForm rest;
     rest.constant = form.constant;
     for (const LinearForm::Term& term : form.terms) {
-      const bool is_value =
-          term.atom->kind == Scalar::Kind::kRead && question_.is_value(*term.atom);
-      if (is_value && contents_of(term.atom, question_).moves) return no_factor(term.atom);
-      if (is_value) {
-        out.exponents.push_back({term.atom, term.coefficient, {}});
-      } else if (contents_of(term.atom, question_).values) {
-        return no_factor(term.atom);
-      } else {
+      const ScalarRef& atom = term.atom;
+      const Contents has = contents_of(atom, question_);
+      if (!has.values) {
         rest.terms.push_back(term);
+      } else if (has.moves) {
+        return no_factor(atom);
+      } else if (atom->kind == Scalar::Kind::kRead) {
+        out.exponents.push_back({atom, term.coefficient, {}, {}});
+      } else if (const auto unless = replaced_value(atom)) {
+        out.exponents.push_back({atom->operands[2], term.coefficient, {}, unless});
+      } else if (is_op(atom, ScalarOp::kLog) && std::abs(term.coefficient) == 1) {
+        out.powers.push_back({atom->operands[0], term.coefficient < 0});
+      } else {
+        return no_factor(atom);
       }
     }
     for (Homomorphism::Exponent& e : out.exponents) e.beside = rest;
     return out;
+  }
+
+  /// Of `s == c ? finite : s` the c.
+  std::optional<double> replaced_value(const ScalarRef& f) const {
+    if (!is_op(f, ScalarOp::kSelect) || !is_op(f->operands[0], ScalarOp::kEq)) return std::nullopt;
+    const ScalarRef &value = f->operands[2], &other = f->operands[1];
+    const ScalarRef &left = f->operands[0]->operands[0], &right = f->operands[0]->operands[1];
+    const bool is_value = value->kind == Scalar::Kind::kRead && question_.is_value(*value);
+    if (!is_value || !equal(left, value) || !is_float_constant(right) ||
+        !is_float_constant(other) || !std::isfinite(other->value.f))
+      return std::nullopt;
+    return right->value.f;
   }
 
   Result<Homomorphism> product(const ScalarRef& f) {
@@ -162,6 +179,13 @@ LinearForm linear_form(const ScalarRef& f) {
   add_form(out, f, 1);
   std::erase_if(out.terms, [](const LinearForm::Term& t) { return t.coefficient == 0; });
   return out;
+}
+
+void add_to(LinearForm& to, const LinearForm& form, double factor) {
+  to.constant += factor * form.constant;
+  for (const LinearForm::Term& term : form.terms)
+    add_term(to, term.atom, factor * term.coefficient);
+  std::erase_if(to.terms, [](const LinearForm::Term& t) { return t.coefficient == 0; });
 }
 
 bool is_multiple(const LinearForm& a, const LinearForm& b, double factor) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct LinearForm {
 };
 /// Conversions from one float to another count as the operand.
 LinearForm linear_form(const ScalarRef& f);
+/// to += factor * form.
+void add_to(LinearForm& to, const LinearForm& form, double factor);
 /// Whether a = factor * b, up to rounding.
 bool is_multiple(const LinearForm& a, const LinearForm& b, double factor);
 
@@ -30,11 +33,13 @@ bool is_multiple(const LinearForm& a, const LinearForm& b, double factor);
 /// so that a reduction of f, which distributes over * (or +), need not know s before it begins
 /// (RedFuser, ASPLOS 2026: the condition under which reductions fuse).
 ///     exp(t[n] - m) / l * v[n]: m with -1 in the exponent, 1/l as a base
+///     exp(t[n] - m - log(l)): the same
 struct Homomorphism {
   struct Exponent {
     ScalarRef value;  ///< the read of it
     double coefficient = 0;
-    LinearForm beside;  ///< what else stands in this exponent
+    LinearForm beside;             ///< what else stands in this exponent
+    std::optional<double> unless;  ///< stands as `value == unless ? some finite number : value`
   };
   struct Power {
     ScalarRef base;

@@ -287,11 +287,11 @@ kernel k(x: f32[40,64], out y: f32[40,64]) blocks P warps 1 {
 })");
   Target target;
   target.name = "small";
-  target.vector_registers = 32;
+  target.vector_registers = 16;
   const Decision decision = fits(program, derived(program), target);
   EXPECT_FALSE(decision);
-  EXPECT_EQ(decision.reason(), "40 vector registers alive at once, small has 32");
-  target.vector_registers = 64;
+  EXPECT_EQ(decision.reason(), "40 vector registers alive at once, small has 16 of them");
+  target.vector_registers = 32;
   EXPECT_TRUE(fits(program, derived(program), target));
   target.kind = Target::Kind::kGpu;
   EXPECT_EQ(fits(program, derived(program), target).reason(),

@@ -48,6 +48,8 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   if (!rounded.stored.empty() || !rounded.multiplied.empty() || !rounded.kept.empty())
     j["rounding"] = {
         {"stored", rounded.stored}, {"multiplied", rounded.multiplied}, {"kept", rounded.kept}};
+  if (auto later = postponed_factors(program, kernel, target); !later.empty())
+    j["scaled_behind"] = std::move(later);
   j["shared_bytes"] = kernel.schedule.scopes.block_bytes;
   j["registers"] = nullptr;
   if (const auto at = registers.find(&kernel); at != registers.end()) j["registers"] = at->second;

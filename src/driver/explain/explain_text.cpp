@@ -136,6 +136,8 @@ class PlanText {
     if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
     const std::string rounding = rounding_text(rounded_tensors(program, kernel, target_));
     if (!rounding.empty()) entry.lines.push_back(rounding);
+    if (const auto later = postponed_factors(program, kernel, target_); !later.empty())
+      entry.lines.push_back("sums before they are scaled: " + join_paths(later, 8));
     const std::string proof = residency_proof(kernel, target_);
     if (!proof.empty()) entry.lines.push_back(proof);
     if (kernel.schedule.library) entry.lines.push_back("call: " + print(*kernel.schedule.library));

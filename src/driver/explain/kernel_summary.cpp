@@ -9,6 +9,7 @@
 #include "expr/widen_halves.h"
 #include "group/cut_group.h"
 #include "group/widen_halves.h"
+#include "schedule/stages/compose_chain.h"
 #include "tile/text/template_form.h"
 
 namespace weft {
@@ -133,6 +134,13 @@ RoundedTensors rounded_tensors(const TensorProgram& program, const PlannedKernel
     }
   }
   return out;
+}
+
+std::vector<std::string> postponed_factors(const TensorProgram& program,
+                                           const PlannedKernel& kernel, const Target& target) {
+  const Composition& how = kernel.schedule.composition;
+  if (how.kind != Composition::Kind::kChain) return {};
+  return postponed_factors(program, kernel.group, how.carried, target);
 }
 
 std::string residency_proof(const PlannedKernel& kernel, const Target& target) {

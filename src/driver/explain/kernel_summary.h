@@ -35,6 +35,11 @@ struct RoundedTensors {
 RoundedTensors rounded_tensors(const TensorProgram& program, const PlannedKernel& kernel,
                                const Target& target);
 
+/// Sums of a chain that are multiplied or divided behind its loop, where the model does so with
+/// their terms, "y by l": they may overflow where the terms would not. Empty for other kernels.
+std::vector<std::string> postponed_factors(const TensorProgram& program,
+                                           const PlannedKernel& kernel, const Target& target);
+
 /// Why all blocks of a kernel with a barrier of the grid are on the device at once, or why they are
 /// not; empty for a kernel without.
 std::string residency_proof(const PlannedKernel& kernel, const Target& target);

@@ -1,6 +1,7 @@
 #include "plan/generators/chains.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace weft {
 
@@ -22,7 +23,7 @@ class ChainFinder {
       for (const int first : firsts_of(s)) {
         std::vector<int> between = between_of(first, s);
         if (between.size() > kMostSteps || contractions_in(between) > kMostContractions ||
-            !graph_.is_convex(between))
+            has_opaque(between) || !graph_.is_convex(between))
           continue;
         std::vector<int> whole = with_readers(between);
         if (whole != between) out.push_back(std::move(whole));
@@ -106,23 +107,41 @@ class ChainFinder {
     return out;
   }
 
-  /// With the element-wise readers of what the last step makes.
+  /// With the element-wise readers of what the last step makes, and what these need besides of what
+  /// the first one made: sums beside the last contraction.
   std::vector<int> with_readers(std::vector<int> steps) const {
+    const int first = steps.front(), last = steps.back();
     const int64_t elements = elements_of(steps.back());
-    for (size_t i = steps.size() - 1; i < steps.size() && steps.size() < kMostSteps; ++i) {
-      const TensorId made = expr(steps[i])->output;
-      for (const int reader : uses_.consumers[static_cast<size_t>(made)]) {
+    std::vector<int> made{steps.back()};
+    for (size_t i = 0; i < made.size(); ++i) {
+      const TensorId tensor = expr(made[i])->output;
+      for (const int reader : uses_.consumers[static_cast<size_t>(tensor)]) {
         const TensorExpr* e = expr(reader);
         if (e == nullptr || !e->reduce_extents.empty() || elements_of(reader) != elements ||
             std::ranges::find(steps, reader) != steps.end())
           continue;
-        std::vector<int> more = steps;
-        more.push_back(reader);
-        if (graph_.is_convex(more)) steps = std::move(more);
+        std::vector<int> more;
+        std::ranges::set_union(steps, between_of(first, reader), std::back_inserter(more));
+        if (more.size() > kMostSteps || contractions_in(more) > kMostContractions ||
+            has_opaque(more) || !graph_.is_convex(more) ||
+            reduces_again(last, reader))
+          continue;
+        steps = std::move(more);
+        made.push_back(reader);
       }
     }
-    std::ranges::sort(steps);
     return steps;
+  }
+
+  /// Whether a step reads what is reduced of what `last` makes.
+  bool reduces_again(int last, int reader) const {
+    return std::ranges::any_of(between_of(last, reader), [&](int s) {
+      return s != last && !expr(s)->reduce_extents.empty();
+    });
+  }
+
+  bool has_opaque(const std::vector<int>& steps) const {
+    return std::ranges::any_of(steps, [this](int s) { return expr(s) == nullptr; });
   }
 
   int64_t elements_of(int step) const {

@@ -229,6 +229,17 @@ Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& tar
   return unsupported(reason);
 }
 
+std::vector<std::string> postponed_factors(const TensorProgram& program, const Group& group,
+                                           const CarriedAxis& carried, const Target& target) {
+  const BlockSpace space(program, group, target);
+  const auto along = carried_along(space, carried);
+  std::vector<std::string> out;
+  if (!along.ok()) return out;
+  for (const auto& [reduction, factor] : along->postponed)
+    out.push_back(space.name_of(reduction) + " by " + space.name_of(factor));
+  return out;
+}
+
 Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,
                                              const Composition& composition, const Target& target,
                                              const std::string& name) {

@@ -25,4 +25,8 @@ Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,
                                              const Composition& composition, const Target& target,
                                              const std::string& name);
 
+/// What a composed chain postpones behind its loop (CarriedProgram::postponed), "y by l".
+std::vector<std::string> postponed_factors(const TensorProgram& program, const Group& group,
+                                           const CarriedAxis& carried, const Target& target);
+
 }  // namespace weft

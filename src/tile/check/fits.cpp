@@ -34,9 +34,14 @@ int64_t exchanged_bytes(const TileProgram& program, const TileStatement& stateme
   return spans_warps ? results * lanes * program.warps * byte_size(statement.value->type) : 0;
 }
 
+/// A core's sums fit its registers by the choice of tiles. What is made of them element by element
+/// may pass through the stack once: a tile, and one that is made of it.
+constexpr int64_t kRegisterTiles = 2;
+
 Decision fits_cpu(const ScopeAnalysis& scopes, const Target& target) {
-  if (scopes.registers > target.vector_registers) {
-    return Decision::forbid(fmt::format("{} vector registers alive at once, {} has {}",
+  const int64_t registers = kRegisterTiles * target.vector_registers;
+  if (scopes.registers > registers) {
+    return Decision::forbid(fmt::format("{} vector registers alive at once, {} has {} of them",
                                         scopes.registers, target.name, target.vector_registers));
   }
   const int64_t memory = target.l2_bytes / kScratchShare;
