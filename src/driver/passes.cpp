@@ -21,6 +21,7 @@
 #include "expr/decode_weights.h"
 #include "expr/express.h"
 #include "expr/fold_scales.h"
+#include "expr/index_masks.h"
 #include "expr/integer_products.h"
 #include "expr/open_axes.h"
 #include "expr/read_bytes.h"
@@ -97,6 +98,11 @@ void for_each_program(TensorProgram& program, F&& f) {
 
 Result<bool> run_sink_constants(Compilation& c) {
   sink_constants(c.tensors);
+  return true;
+}
+
+Result<bool> run_index_masks(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { index_masks(p); });
   return true;
 }
 
@@ -452,6 +458,7 @@ constexpr Pass kPasses[] = {
     {"express", "tensor-program", run_express},
     {"sink-constants", "tensor-program", run_sink_constants},
     {"fold-movement", "tensor-program", run_fold_movement},
+    {"index-masks", "tensor-program", run_index_masks},
     {"compose-arithmetic", "tensor-program", run_compose_arithmetic},
     {"split-axes", "tensor-program", run_split_axes},
     {"sink-movement", "tensor-program", run_sink_movement},

@@ -63,6 +63,7 @@ class Carrier {
     for (ExprId e = 0; e < count(); ++e) WEFT_RETURN_IF_ERROR(write(e));
     put_in_order();
     drop_unread();
+    find_reaches();
     return std::move(out_);
   }
 
@@ -74,7 +75,7 @@ class Carrier {
     Homomorphism of_earlier;  ///< of a carried one that waits
     Reference reference = Reference::kNone;
     double postponed_as = 0;  ///< what stands for it in the step
-    TensorId after = -1, running = -1;
+    TensorId part = -1, after = -1, running = -1;
     TensorId whole = -1;  ///< what is left behind the loop, of all parts
     /// By coefficient: exp(coefficient (reference' - value before)), of a part, and of the end.
     std::map<double, TensorId> steps, joins, rests;
@@ -131,6 +132,7 @@ class Carrier {
   }
   void put_in_order();
   void drop_unread();
+  void find_reaches();
 
   const TensorProgram& program_;
   const std::vector<int> along_;
@@ -462,7 +464,7 @@ void Carrier::write_carried(ExprId e) {
   TensorExpr part = expr(e);
   part.output = add_tensor(e, "_part", type);
   part.body = in_step(expr(e).body);
-  const TensorId part_tensor = part.output;
+  const TensorId part_tensor = own.part = part.output;
   put(std::move(part), Part::kStep, along_[static_cast<size_t>(e)]);
 
   CarriedProgram::Carry carry;
@@ -590,6 +592,46 @@ void Carrier::drop_unread() {
   std::erase_if(out_.carries, [&](const CarriedProgram::Carry& c) {
     return !wanted[static_cast<size_t>(c.after)];
   });
+}
+
+/// A body with what the step makes element by element written out; what it has of carries stays.
+ScalarRef step_written_out(const CarriedProgram& carried, const std::map<TensorId, size_t>& made,
+                           const ScalarRef& body) {
+  return rewrite(body, nullptr, [&](const ScalarRef& read) -> ScalarRef {
+    const auto found = made.find(read->symbol);
+    if (found == made.end() || !read->operands.empty()) return read;
+    const TensorExpr& e = carried.program.exprs[found->second];
+    if (carried.along[found->second] < 0 || !e.reduce_extents.empty()) return read;
+    const ScalarRef inner = rewrite(e.body, [&](int var) -> IndexExpr {
+      return var < kRuntimeIndexBase ? read->indices[static_cast<size_t>(var)]
+                                     : IndexExpr::var(var);
+    });
+    return step_written_out(carried, made, inner);
+  });
+}
+
+void Carrier::find_reaches() {
+  std::map<TensorId, size_t> made;
+  for (size_t e = 0; e < out_.program.exprs.size(); ++e) made[out_.program.exprs[e].output] = e;
+  for (CarriedProgram::Carry& c : out_.carries) {
+    const Held& own = held(c.reduction);
+    const auto part = made.find(own.part);
+    if (part == made.end()) continue;
+    const TensorExpr& e = out_.program.exprs[part->second];
+    TermQuestion question;
+    question.along = out_.along[part->second];
+    question.axes = e.output_rank();
+    question.combiner = e.combiner;
+    question.is_reference = [&](const Scalar& read) {
+      return std::ranges::any_of(held_, [&](const Held& h) { return h.running == read.symbol; });
+    };
+    question.is_outside = [&](const Scalar& read) {
+      return made.count(read.symbol) == 0 &&
+             std::ranges::find(out_.carries, read.symbol, &CarriedProgram::Carry::before) ==
+                 out_.carries.end();
+    };
+    c.reach = reach_of(step_written_out(out_, made, e.body), question);
+  }
 }
 
 }  // namespace

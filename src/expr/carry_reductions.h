@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "expr/neutral_terms.h"
 #include "expr/tensor_program.h"
 
 namespace weft {
@@ -19,6 +20,7 @@ struct CarriedProgram {
     TensorId after = -1;    ///< as the step leaves it; behind the loop: the last one
     TensorId parts = -1;    ///< where the axis is split: `after` of each part, parts outermost
     ScalarValue first;      ///< what the first step finds
+    TermReach reach;        ///< of its terms
   };
   /// In the order of the parts. Tensors of the program that it was made of keep their numbers.
   TensorProgram program;
@@ -47,7 +49,8 @@ struct CarriedProgram {
 /// A term of the exponent that is the maximum (minimum) of what it is taken from makes a running
 /// reference z of finite numbers: rows without any finite term so far add zeros, and the factor
 /// behind the loop makes of them what the reductions one after another make: NaN. All else is
-/// postponed behind the loop.
+/// postponed behind the loop. Where comparisons of indices mask terms, steps out of `reach` of all
+/// carries may be left out.
 ///
 /// With `splits` the axis falls into so many parts, each of which has such a loop (flash-decoding).
 /// What stands behind begins with putting them together, by the same quotients: what a part left is

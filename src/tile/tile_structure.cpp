@@ -6,6 +6,13 @@
 namespace weft {
 namespace {
 
+/// Whether an expression shows that it is one.
+bool is_multiple(const IndexExpr& e, int64_t step) {
+  if (e.is_const()) return e.constant() % step == 0;
+  return e.op() == IndexOp::kMul && (is_multiple(e.lhs(), step) || is_multiple(e.rhs(), step)) &&
+         (e.lhs().is_const() || e.rhs().is_const());
+}
+
 class Collector {
  public:
   explicit Collector(const TileProgram& program) : program_(program) {
@@ -96,8 +103,9 @@ class Collector {
       const RangeOf range = out_.range();
       const int64_t lo = range_of(dim.begin, range).lo;
       int64_t hi = range_of(dim.end, range).hi - 1;
-      // The last origin, where the first is known.
+      // The last origin, where the first is known, or that it is a multiple of the step.
       if (dim.begin.is_const() && hi >= lo) hi = lo + (hi - lo) / dim.step * dim.step;
+      if (is_multiple(dim.begin, dim.step) && hi >= 0) hi = hi / dim.step * dim.step;
       out_.ranges[static_cast<size_t>(dim.origin)] = {lo, std::max(lo, hi)};
     }
     const int32_t first = static_cast<int32_t>(out_.sites.size());

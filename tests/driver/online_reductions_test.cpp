@@ -458,6 +458,96 @@ TEST_P(OnlineGraphs, AreRightAsChainsWhereTheyAre) {
 INSTANTIATE_TEST_SUITE_P(All, OnlineGraphs, ::testing::ValuesIn(kWholes),
                          [](const auto& test) { return std::string(test.param.name); });
 
+/// Queries see keys from `low` before them up to themselves.
+std::string masked(const std::string& condition) {
+  return R"(
+  (q: f32[2,150,16], k: f32[2,150,16], v: f32[2,150,24]) {
+    a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[2,150,150]
+    i = iota axis=1 : i64[2,150,150]
+    j = iota axis=2 : i64[2,150,150]
+)" + condition +
+         R"(
+    low = constant -inf : f32[]
+    lows = broadcast low, dims={} : f32[2,150,150]
+    t = select c, a, lows : f32[2,150,150]
+    m = reduce t, axes={2}, combiner=max : f32[2,150]
+    mb = broadcast m, dims={0,1} : f32[2,150,150]
+    d = sub t, mb : f32[2,150,150]
+    e = exp d : f32[2,150,150]
+    s = reduce e, axes={2}, combiner=sum : f32[2,150]
+    sb = broadcast s, dims={0,1} : f32[2,150,150]
+    p = div e, sb : f32[2,150,150]
+    y = dot_general p, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[2,150,24]
+  } -> (y))";
+}
+
+const std::string kCausal = masked("    c = le j, i : bool[2,150,150]");
+const std::string kWindow = masked(R"(
+    f = constant 20 : i64[]
+    fb = broadcast f, dims={} : i64[2,150,150]
+    h = sub i, fb : i64[2,150,150]
+    c1 = le j, i : bool[2,150,150]
+    c2 = gt j, h : bool[2,150,150]
+    c = and c1, c2 : bool[2,150,150])");
+/// The first forty queries see no key at all.
+const std::string kShifted = masked(R"(
+    f = constant 40 : i64[]
+    fb = broadcast f, dims={} : i64[2,150,150]
+    h = sub i, fb : i64[2,150,150]
+    c = le j, h : bool[2,150,150])");
+
+/// A loop goes as far as a mask lets any of its rows. What is no number beyond still makes what is
+/// no number: zero times it is added.
+TEST(MaskedChains, GoAsFarAsTheirRowsReach) {
+  for (const std::string* text : {&kCausal, &kWindow, &kShifted}) {
+    Compared compared(*text, as_chains());
+    ASSERT_TRUE(compared.ready());
+    EXPECT_EQ(compared.compilation().plan.kernels.size(), 1U) << compared.plan();
+    const std::string program = *print_level(compared.compilation(), "tile-program");
+    EXPECT_THAT(program, HasSubstr("carry y_after_unreached[b0,"));
+    EXPECT_THAT(program, ::testing::Not(HasSubstr("seq b2 in 150")));
+    compared.run("random", [](const auto&) {});
+    for (const float special : {kInf, -kInf, kNan}) {
+      for (const int64_t at : {7, 80, 149}) {
+        compared.run("a value", [&](std::vector<HostTensor>& inputs) {
+          inputs[2].set_double(24 * at + 3, special);
+        });
+        compared.run("a key", [&](std::vector<HostTensor>& inputs) {
+          inputs[1].set_double(16 * at + 3, special);
+        });
+        compared.run("a query", [&](std::vector<HostTensor>& inputs) {
+          inputs[0].set_double(16 * at + 3, special);
+        });
+      }
+    }
+  }
+}
+
+/// A plan's text says nothing of masks: the loop's bounds follow from the program again.
+TEST(MaskedChains, AreBuiltFromAPlanAsTheyWereComposed) {
+  const Compared first(kWindow, as_chains());
+  ASSERT_TRUE(first.ready());
+  CompileOptions given = as_chains();
+  given.planner = {};
+  given.plan_text = first.plan();
+  given.plan_source = "p.plan";
+  const Compared second(kWindow, given);
+  ASSERT_TRUE(second.ready());
+  EXPECT_EQ(*print_level(second.compilation(), "tile-program"),
+            *print_level(first.compilation(), "tile-program"));
+}
+
+TEST(MaskedChains, AreRightOnGpus) {
+  if (!can_emulate()) GTEST_SKIP() << "no compiler for the emulator";
+  CompileOptions options;
+  options.planner = "chain";
+  for (const std::string* text : {&kCausal, &kWindow}) {
+    const EmulatedRun run = run_and_compare(*text, *find_target("a100-40gb"), 1e-4, false, options);
+    ASSERT_NE(run.compilation, nullptr);
+    EXPECT_EQ(run.launches.size(), 1U);
+  }
+}
+
 /// A sum of quotients made as a quotient of sums may overflow where the former does not.
 TEST(OnlineReductionsInPlans, SayWhatIsScaledBehindTheLoop) {
   const Compared compared(graph_of(kCases[0]), as_chains());

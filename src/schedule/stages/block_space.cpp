@@ -38,9 +38,16 @@ BlockSpace::BlockSpace(const BlockSpace& whole, const CarriedProgram& carried, c
   }
   declared_.original = wide_.original;
   for (const CarriedProgram::Carry& c : carried.carries) {
+    ScalarRef beyond;
+    if (c.reach.beyond) {
+      beyond = rewrite(c.reach.beyond, nullptr, [&](const ScalarRef& read) -> ScalarRef {
+        return scalar_read(local[static_cast<size_t>(read->symbol)], read->type, read->indices);
+      });
+    }
     carries_.push_back({c.reduction, local[static_cast<size_t>(c.before)],
                         producer(local[static_cast<size_t>(c.after)]),
-                        c.parts < 0 ? -1 : local[static_cast<size_t>(c.parts)], c.first});
+                        c.parts < 0 ? -1 : local[static_cast<size_t>(c.parts)], c.first,
+                        std::move(beyond)});
   }
   splits_ = carried.splits;
   over_parts_ = carried.over_parts;

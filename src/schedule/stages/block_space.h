@@ -41,6 +41,7 @@ class BlockSpace {
     int after = -1;        ///< the member that makes what it leaves
     TensorId parts = -1;   ///< of a split axis: what the steps of each part leave
     ScalarValue first;
+    ScalarRef beyond;  ///< TermReach::beyond, of tensors here
   };
   const std::vector<Carry>& carries() const { return carries_; }
   /// Parts of the axis along which reductions are carried.

@@ -128,7 +128,11 @@ class BlockBuilder {
  private:
   int64_t length_of(size_t l) const;
   void make_loops();
+  void bound_steps();
   Status make_carries();
+  void add_unreached(const BlockSpace::Carry& c, TileCarry* carry);
+  ScalarRef sum_unreached(const ScalarRef& term, const TileCarry& like, const ScalarRef& before,
+                          TileLoop::Dim steps);
   Status add_time(const GroupSpace& stage, const ScheduledKernel& kernel);
   Status add_stage(size_t s, const Composition* how);
   Result<ScheduledKernel> stage_kernel(const GroupSpace& stage, const Composition* how) const;
@@ -158,6 +162,7 @@ class BlockBuilder {
   std::vector<TileBody> bodies_;  ///< by loops around: what stands directly inside of them
   std::map<int, TileSymbolId> values_;
   std::vector<TileCarry> carries_;  ///< in the order of the space's
+  TileBody unreached_;              ///< what sums begin with
 };
 
 int64_t BlockBuilder::length_of(size_t l) const {
@@ -192,6 +197,18 @@ void BlockBuilder::make_loops() {
     }
     loops_.push_back(dim);
   }
+  if (demand_.carrying >= 0) bound_steps();
+}
+
+/// The loop over the steps goes as far as masks let any row of the block reach.
+void BlockBuilder::bound_steps() {
+  const auto in_loops = [&](const IndexExpr& e) {
+    return substitute(e,
+                      [&](int l) { return IndexExpr::var(loops_[static_cast<size_t>(l)].origin); });
+  };
+  TileLoop::Dim& steps = loops_[static_cast<size_t>(demand_.carrying)];
+  steps.begin = in_loops(demand_.carried_begin);
+  steps.end = in_loops(demand_.carried_end);
 }
 
 /// Each carry holds the box that a block owes of its reduction.
@@ -230,8 +247,78 @@ Status BlockBuilder::make_carries() {
     }
     carries_.push_back(carried(taker_.add_symbol(std::move(symbol)), std::move(box),
                                scalar_constant(c.first), std::move(place)));
+    if (c.beyond) add_unreached(c, &carries_.back());
   }
   return {};
+}
+
+/// A sum begins with what the terms add that no step goes over: nothing, or NaN.
+void BlockBuilder::add_unreached(const BlockSpace::Carry& c, TileCarry* carry) {
+  const TileLoop::Dim& steps = loops_[static_cast<size_t>(demand_.carrying)];
+  TileLoop::Dim before, behind;
+  before.end = steps.begin;
+  behind.begin = steps.end;
+  behind.end = demand_.carried_extent;
+  for (const TileLoop::Dim& dim : {before, behind}) {
+    if (!(dim.begin == dim.end))
+      carry->initial = sum_unreached(c.beyond, *carry, carry->initial, dim);
+  }
+}
+
+/// seq n carry g[e] = before { g'[e] = g[e] + 0 * x[n,e] }, over the axes that x has.
+ScalarRef BlockBuilder::sum_unreached(const ScalarRef& term, const TileCarry& like,
+                                      const ScalarRef& before, TileLoop::Dim steps) {
+  steps.origin =
+      program_.add_var("n" + std::to_string(program_.vars.size()), TileVar::Kind::kOrigin, 0);
+  const auto axes = static_cast<int>(like.target.indices.size());
+  const ScalarRef own = rewrite(
+      term,
+      [&](int v) {
+        return v < axes ? like.target.indices[static_cast<size_t>(v)]
+                        : IndexExpr::var(steps.origin);
+      },
+      [&](const ScalarRef& read) {
+        const Tensor& tensor = space_.program().tensors[static_cast<size_t>(read->symbol)];
+        TileSymbol symbol;
+        symbol.name = KernelNames::identifier(tensor.name);
+        symbol.type = tensor.type.dtype;
+        symbol.layout = tensor.layout;
+        return scalar_read(parameter(read->symbol, symbol, TileSymbol::Kind::kInput), read->type,
+                           read->indices);
+      });
+  TileSymbol symbol;
+  symbol.name = program_.symbols[static_cast<size_t>(like.target.symbol)].name + "_unreached";
+  symbol.kind = TileSymbol::Kind::kCarry;
+  symbol.type = like.type;
+  std::vector<IndexExpr> box;
+  for (const IndexExpr& index : like.target.indices) {
+    bool moves = false;
+    for (const int v : variables(index)) {
+      visit(own, [&](const Scalar& s) {
+        for (const IndexExpr& i : s.indices) moves |= uses_var(i, v);
+      });
+    }
+    if (moves) box.push_back(index);
+  }
+  Place place;
+  for (const Place::Axis& axis : like.place.axes) {
+    if (std::ranges::any_of(box, [&](const IndexExpr& i) { return uses_var(i, axis.var); }))
+      place.axes.push_back(axis);
+  }
+  const TileSymbolId sum = taker_.add_symbol(std::move(symbol));
+  TileLoop loop;
+  loop.dims.push_back(steps);
+  loop.carries.push_back(carried(sum, box, before, place));
+  const ScalarRef zero = scalar_constant(float_value(like.type, 0));
+  loop.body.push_back(
+      TileNode::of(assign_next(sum, box,
+                               scalar_apply(ScalarOp::kAdd,
+                                            {scalar_read(sum, like.type, box),
+                                             scalar_apply(ScalarOp::kMul, {zero, own}, like.type)},
+                                            like.type),
+                               place)));
+  unreached_.push_back(TileNode::of(std::move(loop)));
+  return scalar_read(sum, like.type, std::move(box));
 }
 
 /// The last axis lies in vectors where they divide it.
@@ -388,6 +475,7 @@ TileBody BlockBuilder::nested() {
   const auto over_blocks = static_cast<size_t>(demand_.over_blocks);
   TileBody inside;
   if (demand_.carrying >= 0) {
+    inside = std::move(unreached_);
     TileLoop steps = around(demand_.carrying, std::move(bodies_[over_blocks + 1]), {});
     steps.carries = std::move(carries_);
     inside.push_back(TileNode::of(std::move(steps)));

@@ -14,6 +14,7 @@
 #include "schedule/stages/compose_block.h"
 #include "schedule/stages/compose_fragments.h"
 #include "schedule/stages/form_stages.h"
+#include "support/rounding.h"
 #include "tile/check/fits.h"
 #include "tiling/tile_candidates.h"
 
@@ -119,9 +120,15 @@ class ChainComposer {
       while (go(at, step * 2)) better = true;
       while (go(at + 1, step)) better = true;
       if (better) continue;
-      while (go(at, step / 2)) better = true;
+      while (go(at, half_of(step))) better = true;
       while (go(at - 1, step)) better = true;
     }
+  }
+
+  /// In whole vectors.
+  int64_t half_of(int64_t step) const {
+    const int64_t lanes = target_.lanes(4), half = step / 2;
+    return half > lanes ? ceil_div(half, lanes) * lanes : half;
   }
 
   /// Templates cut the depth and what is made in registers.

@@ -29,6 +29,7 @@ class Demands {
     for (size_t r = 0; r < partition_.roots.size(); ++r) WEFT_RETURN_IF_ERROR(ask_root(r));
     for (int p = static_cast<int>(program_.exprs.size()) - 1; p >= 0; --p)
       WEFT_RETURN_IF_ERROR(owe(p));
+    if (carrying_.carried != nullptr) bound_steps();
     for (size_t p = 0; p < program_.exprs.size(); ++p) {
       carrying_.carried == nullptr ? count(static_cast<int>(p))
                                    : count_carried(static_cast<int>(p));
@@ -58,6 +59,8 @@ class Demands {
   }
   void count(int p);
   void count_carried(int p);
+  void bound_steps();
+  std::optional<IndexExpr> reached(const CarriedProgram::Carry& carry, bool first) const;
   BoxAxis clipped(const IndexHull& hull, int64_t full) const {
     if (hull.extent >= full) return {0, full, full};
     return {hull.origin, hull.extent, full};
@@ -290,6 +293,48 @@ void Demands::count_carried(int p) {
   if (part == Part::kStep && own.piece.variable < 0)
     made *= static_cast<double>(loop.origins.hi / loop.step + 1);
   own.times = made / std::max(size, 1.0);
+}
+
+/// Where a carry's terms begin, or end, to add something for any row of the block: of several
+/// bounds, each holds.
+std::optional<IndexExpr> Demands::reached(const CarriedProgram::Carry& carry, bool first) const {
+  const std::vector<TensorExpr>& exprs = carrying_.carried->program.exprs;
+  const auto after = std::ranges::find(exprs, carry.after, &TensorExpr::output);
+  const std::vector<BoxAxis>& box = out_.members[static_cast<size_t>(after - exprs.begin())].box;
+  std::optional<IndexExpr> out;
+  for (const IndexExpr& bound : first ? carry.reach.first : carry.reach.last) {
+    const auto rows = hull_of(bound, out_.loops, [&](int var) -> IndexHull {
+      return {box[static_cast<size_t>(var)].origin, box[static_cast<size_t>(var)].extent};
+    });
+    if (!rows) continue;
+    const IndexExpr at = first ? rows->origin : rows->origin + (rows->extent - 1);
+    out = !out ? at : first ? max(*out, at) : min(*out, at);
+  }
+  return out;
+}
+
+/// The steps that any carry needs.
+void Demands::bound_steps() {
+  const CarriedProgram& carried = *carrying_.carried;
+  out_.carried_end = out_.carried_extent;
+  for (size_t p = 0; p < carried.parts.size(); ++p) {
+    const bool leaves =
+        std::ranges::find(group_.outputs, expr(static_cast<int>(p)).output) != group_.outputs.end();
+    if (leaves && is_of_step(static_cast<int>(p))) return;
+  }
+  const RangeOf range = origins_of(out_.loops);
+  std::optional<IndexExpr> begin, end;
+  for (const CarriedProgram::Carry& c : carried.carries) {
+    const IndexExpr first = reached(c, true).value_or(0),
+                    behind = reached(c, false).value_or(out_.carried_extent - 1) + 1;
+    begin = begin ? simplify(min(*begin, first), range) : first;
+    end = end ? simplify(max(*end, behind), range) : behind;
+  }
+  if (!begin) return;
+  const int64_t step = out_.loops[static_cast<size_t>(out_.carrying)].step;
+  const IndexExpr least = simplify(max(*begin, 0), range);
+  out_.carried_begin = simplify(floor_div(least, step) * step, range);
+  out_.carried_end = simplify(min(max(*end, 0), out_.carried_extent), range);
 }
 
 std::string text_of(const BoxAxis& axis) {

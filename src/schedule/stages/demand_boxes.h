@@ -37,11 +37,14 @@ struct CarryingLoop {
 /// reads, clipped to its tensor. The group need have no common axes.
 ///     y[m,e] = sum n: p[m,n] * v[n,e] in blocks of 16 m: of p [m, +16) and all n
 struct DemandBoxes {
-  std::vector<CutLoop> loops;    ///< those of the partition
-  std::vector<int> outer;        ///< by loop: the one whose step it walks, or -1
-  int over_blocks = 0;           ///< of them, the first ones
-  int carrying = -1;             ///< of them, the one that carries reductions
-  int64_t carried_extent = 0;    ///< of the axis along which it does
+  std::vector<CutLoop> loops;  ///< those of the partition
+  std::vector<int> outer;      ///< by loop: the one whose step it walks, or -1
+  int over_blocks = 0;         ///< of them, the first ones
+  int carrying = -1;           ///< of them, the one that carries reductions
+  int64_t carried_extent = 0;  ///< of the axis along which it does
+  /// Of that axis what a block's steps go over, in the loops over blocks: out of it masks leave
+  /// nothing to add for any of its rows. The begin is a multiple of the step.
+  IndexExpr carried_begin = 0, carried_end = 0;
   std::vector<Demand> members;   ///< by expression of the program
   double blocks = 1, turns = 1;  ///< iterations of the loops
 
