@@ -8,6 +8,8 @@ the compulsory ones (inputs and outputs once), what parts of a split axis leave 
 seconds of the whole planning command, and what the assembler says of registers, shared memory and
 spills. Exits 1 where a case is more than one kernel, moves more than the compulsory bytes (and
 twice the workspace), spills, or takes a second to plan (float16 alone).
+
+With --peers first the chains are timed on this processor instead (bench/chains_cpu.py).
 """
 
 import argparse
@@ -140,6 +142,10 @@ def table(options, cases, target, folder):
 
 
 def main():
+    if sys.argv[1:2] == ["--peers"]:
+        import chains_cpu
+
+        return chains_cpu.run((PRODUCTS, ATTENTION), sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--targets", default="a100-40gb,rtx3080,h100-sxm")

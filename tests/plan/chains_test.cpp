@@ -61,9 +61,10 @@ TEST(Chains, BecomeKernelsWhereTheyAreQuicker) {
 TEST(Chains, AreMadeByDefaultOfWhatDoesNotStayInCaches) {
   const TensorProgram p = expressed(kLongRows);
   Target target = *find_target("x86-64-v3");
-  target.l3_bytes = 32 << 20;
+  // Scores and weights are 16 MB each.
+  target.l3_bytes = 33 << 20;
   EXPECT_EQ(plan_of(p, target, "auto").kernels.size(), 4U);
-  target.l3_bytes = 8 << 20;
+  target.l3_bytes = 32 << 20;
   const FusionPlan plan = plan_of(p, target, "auto");
   ASSERT_EQ(plan.kernels.size(), 2U) << print(plan, p);
   EXPECT_THAT(summary(plan.kernels[1], p), StartsWith("s, m, d, e, l, p, c, y: compute chain of"));

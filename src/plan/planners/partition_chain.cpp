@@ -25,7 +25,7 @@ constexpr size_t kMostTogether = 12;
 
 /// Which chains become kernels.
 struct ChainRule {
-  /// Of the largest value between two steps of a chain, at least.
+  /// That greedy's kernels of a chain's expressions hand each other, at least.
   int64_t least_bytes = 0;
   /// Those of contractions that memory bounds, whatever is predicted (MCFuser §II-A, §V-B); else
   /// those that are predicted to be quicker.
@@ -52,8 +52,8 @@ class ChainSelection {
     std::vector<Gaining> gaining;
     for (std::vector<int>& chain : chains_of(task_.program, graph_)) {
       const Group group = graph_.merged(chain);
-      const int64_t bytes = largest_between(group);
-      if (bytes <= chain_rule_.least_bytes) continue;
+      const int64_t bytes = handed_on(group);
+      if (bytes < chain_rule_.least_bytes) continue;
       const Known& one = known(group);
       if (!one.composition) continue;
       const double taken = taken_from_greedy(group), gain = taken - one.microseconds;
@@ -80,7 +80,7 @@ class ChainSelection {
     Group group;
     Composition composition;
     double gain_us = 0;  ///< over what greedy makes of the same
-    int64_t bytes = 0;   ///< of the largest value that does not reach memory
+    int64_t bytes = 0;   ///< that greedy's kernels hand each other and this one keeps
     std::string bound;   ///< by memory: the figures; empty where it is not or was not asked
   };
 
@@ -114,14 +114,23 @@ class ChainSelection {
                        task_.target.name, least->ridge);
   }
 
-  int64_t largest_between(const Group& group) const {
-    int64_t most = 0;
-    for (const ExprId e : group.exprs) {
-      const TensorId made = task_.program.exprs[static_cast<size_t>(e)].output;
-      if (std::ranges::find(group.outputs, made) != group.outputs.end()) continue;
-      most = std::max(most, bytes_of(task_.program, made));
+  /// Bytes between greedy's kernels of a chain's expressions that do not leave the chain.
+  int64_t handed_on(const Group& chain) const {
+    std::set<TensorId> between;
+    for (const ExprId e : chain.exprs) {
+      visit(task_.program.exprs[static_cast<size_t>(e)].body, [&](const Scalar& s) {
+        if (s.kind != Scalar::Kind::kRead) return;
+        const auto maker = std::ranges::find_if(chain.exprs, [&](ExprId m) {
+          return task_.program.exprs[static_cast<size_t>(m)].output == s.symbol;
+        });
+        if (maker != chain.exprs.end() && group_of_.at(*maker) != group_of_.at(e) &&
+            std::ranges::find(chain.outputs, s.symbol) == chain.outputs.end())
+          between.insert(s.symbol);
+      });
     }
-    return most;
+    int64_t bytes = 0;
+    for (const TensorId t : between) bytes += bytes_of(task_.program, t);
+    return bytes;
   }
 
   /// What greedy's kernels take less without these expressions.
@@ -285,8 +294,10 @@ Result<Partition> partition_chain(const PlanningTask& task) {
 Result<Partition> partition_auto(const PlanningTask& task) {
   const TensorProgram& program = task.program;
   const int64_t least_bytes = task.target.is_gpu() ? 0 : task.target.l3_bytes;
+  // What is handed on is little more than twice the largest value: scores, and weights of them.
+  constexpr int64_t kMostAlike = 4;
   const auto may_gain = [&](const TensorExpr& e) {
-    return bytes_of(program, e.output) > least_bytes;
+    return bytes_of(program, e.output) > least_bytes / kMostAlike;
   };
   return task.kinds.chain && std::ranges::any_of(program.exprs, may_gain)
              ? ChainSelection(task, {.least_bytes = least_bytes}).run()
