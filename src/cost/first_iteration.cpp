@@ -1,6 +1,7 @@
 #include "cost/first_iteration.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/rounding.h"
 
@@ -9,6 +10,8 @@ namespace weft {
 FirstIteration::FirstIteration(const TileProgram& program)
     : program_(program),
       values_(program.vars.size(), 0),
+      starts_(program.vars.size(), 0),
+      steps_(program.vars.size(), 1),
       middles_(program.vars.size(), 0),
       lengths_(program.vars.size(), 1),
       trips_(program.vars.size(), 1),
@@ -47,13 +50,53 @@ void FirstIteration::enter(const TileLoop::Dim& dim) {
   values_[origin] = of(dim.begin);
   begins_[origin] = expanded(dim.begin);
   const int64_t begin = in_middle(dim.begin);
-  lengths_[origin] = std::max<int64_t>(in_middle(dim.end) - begin, 0);
-  const int64_t trips = ceil_div(lengths_[origin], dim.step);
-  trips_[origin] = static_cast<double>(trips);
+  const Length length = mean_length(dim);
+  lengths_[origin] = static_cast<int64_t>(length.points + 0.5);
+  trips_[origin] = length.trips;
+  const auto trips = static_cast<int64_t>(length.trips);
+  starts_[origin] = begin;
+  steps_[origin] = dim.step;
   middles_[origin] = begin + trips / 2 * dim.step;
   if (dim.offset < 0) return;
   boxes_[static_cast<size_t>(dim.offset)] =
       trips_[origin] == 0 ? 0 : static_cast<double>(lengths_[origin]) / trips_[origin];
+}
+
+FirstIteration::Length FirstIteration::mean_length(const TileLoop::Dim& dim) const {
+  constexpr int64_t kMostSamples = 16;
+  int shortest = -1;
+  for (const IndexExpr* e : {&dim.begin, &dim.end}) {
+    for (const int v : variables(*e)) {
+      const bool moves = v < kRuntimeIndexBase && trips_[static_cast<size_t>(v)] > 1;
+      if (moves && (shortest < 0 || trips(v) < trips(shortest))) shortest = v;
+    }
+  }
+  const auto of_length = [&](int64_t points) {
+    return Length{static_cast<double>(std::max<int64_t>(points, 0)),
+                  static_cast<double>(ceil_div(std::max<int64_t>(points, 0), dim.step))};
+  };
+  if (shortest < 0) return of_length(in_middle(dim.end) - in_middle(dim.begin));
+  const auto loop = static_cast<size_t>(shortest);
+  const auto length_in = [&](int64_t trip) {
+    const auto at = [&](int id) {
+      if (id >= kRuntimeIndexBase) return int64_t{0};
+      return id == shortest ? starts_[loop] + trip * steps_[loop]
+                            : middles_[static_cast<size_t>(id)];
+    };
+    return of_length(evaluate(dim.end, at) - evaluate(dim.begin, at));
+  };
+  // The last one, and some of the others, evenly apart.
+  const auto others = std::max<int64_t>(static_cast<int64_t>(std::ceil(trips_[loop])) - 1, 1);
+  const int64_t samples = std::min(others, kMostSamples);
+  Length mean = length_in(others);
+  for (int64_t s = 0; s < samples; ++s) {
+    const Length own = length_in(s * others / samples);
+    const double times = static_cast<double>(others) / static_cast<double>(samples);
+    mean.points += own.points * times;
+    mean.trips += own.trips * times;
+  }
+  const auto count = static_cast<double>(others + 1);
+  return {mean.points / count, mean.trips / count};
 }
 
 double FirstIteration::trips(const TileLoop& loop) const {

@@ -7,8 +7,8 @@
 namespace weft {
 
 /// The loops of a tile program in numbers: how often they run, and what their variables are in the
-/// first iteration. Lengths that hang on outer loops are taken in the middle of these: few are
-/// borders.
+/// first iteration. Lengths that hang on an outer loop are their mean over its iterations, of which
+/// the last may be a border; on several, over those of the shortest, in the middle of the others.
 class FirstIteration {
  public:
   explicit FirstIteration(const TileProgram& program);
@@ -32,9 +32,13 @@ class FirstIteration {
   void collect(const TileBody& body);
   void enter(const TileLoop::Dim& dim);
   int64_t in_middle(const IndexExpr& e) const;
+  struct Length {
+    double points = 0, trips = 0;
+  };
+  Length mean_length(const TileLoop::Dim& dim) const;
 
   const TileProgram& program_;
-  std::vector<int64_t> values_, middles_, lengths_;
+  std::vector<int64_t> values_, starts_, steps_, middles_, lengths_;
   std::vector<double> trips_, boxes_;
   std::vector<IndexExpr> begins_;  ///< expanded; of variables that are no origins 0
 };
