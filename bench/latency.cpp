@@ -2,12 +2,14 @@
 //
 //     latency kernels [--threads N] [--rounds R] [--json FILE] MODEL...
 //     latency groups  [--rounds R] [--json FILE] [--only TEXT]
+//     latency chains  [--rounds R] [--json FILE] [--only TEXT]
 //
 // `kernels` times each kernel of the models in its place; figures are minima of the runs, and equal
 // kernels count once. `groups` builds one group in many ways: leaves of other tiles, rows and kept
 // values than the chooser's, and blocks of stages by each partition. Their runs, on one thread,
-// alternate, and figures are minima of its processor time over the rounds. Both print Spearman's
-// correlation of ranks.
+// alternate, and figures are minima of its processor time over the rounds. `chains` does the same
+// with the chains of MCFuser (SC'24, tables II and III) as one kernel each: tiles of rows, lengths
+// of steps and register tiles, about 220 of a chain. All print Spearman's correlation of ranks.
 
 #include <fmt/format.h>
 
@@ -255,6 +257,41 @@ std::string attention(int64_t heads, int64_t m, int64_t n, int64_t d) {
       heads, m, n, d);
 }
 
+/// (a b) d.
+std::string two_products(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t h) {
+  return fmt::format(
+      "(a: f32[{0},{1},{3}], b: f32[{0},{3},{2}], d: f32[{0},{2},{4}]) {{\n"
+      "  c = dot_general a, b, lhs_batch={{0}}, rhs_batch={{0}}, lhs_contract={{2}}, "
+      "rhs_contract={{1}} : f32[{0},{1},{2}]\n"
+      "  y = dot_general c, d, lhs_batch={{0}}, rhs_batch={{0}}, lhs_contract={{2}}, "
+      "rhs_contract={{1}} : f32[{0},{1},{4}]\n}} -> (y)",
+      batch, m, n, k, h);
+}
+
+std::vector<Case> chain_cases() {
+  return {{"g1", two_products(1, 512, 256, 64, 64)},
+          {"g2", two_products(1, 512, 256, 64, 128)},
+          {"g3", two_products(1, 512, 256, 64, 256)},
+          {"g4", two_products(1, 512, 512, 256, 256)},
+          {"g5", two_products(1, 512, 512, 512, 256)},
+          {"g6", two_products(1, 512, 512, 1024, 256)},
+          {"g7", two_products(1, 512, 512, 128, 128)},
+          {"g8", two_products(1, 1024, 512, 128, 128)},
+          {"g9", two_products(1, 2048, 512, 128, 128)},
+          {"g10", two_products(1, 1024, 1024, 128, 128)},
+          {"g11", two_products(4, 1024, 1024, 128, 128)},
+          {"g12", two_products(8, 1024, 1024, 128, 128)},
+          {"s1", attention(8, 512, 512, 64)},
+          {"s2", attention(12, 512, 512, 64)},
+          {"s3", attention(16, 512, 512, 64)},
+          {"s4", attention(12, 256, 256, 64)},
+          {"s5", attention(16, 256, 256, 64)},
+          {"s6", attention(16, 256, 256, 80)},
+          {"s7", attention(1, 512, 256, 64)},
+          {"s8", attention(1, 768, 384, 64)},
+          {"s9", attention(1, 1024, 512, 64)}};
+}
+
 std::vector<Case> cases() {
   return {{"softmax-512x768", softmax("f32", 512, 768)},
           {"softmax-12288x128", softmax("f32", 12288, 128)},
@@ -357,6 +394,37 @@ std::vector<Composition> ways_of(const TensorProgram& program, const PlannedKern
   return out;
 }
 
+/// Ways in which blocks may carry the group's reductions: the chosen one with other tiles of rows,
+/// other steps and other register tiles of its products.
+std::vector<Composition> chain_ways(const TensorProgram& program, const PlannedKernel& kernel,
+                                    const Target& target) {
+  constexpr size_t kMostWays = 220;
+  const auto chosen = schedule_chain(program, kernel.group, target, kernel.name);
+  if (!chosen.ok()) fail(chosen.error().message);
+  std::vector<Composition> all;
+  for (const int64_t panel_rows : {0, 3, 4}) {
+    for (const int64_t rows : {8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192}) {
+      for (const int64_t step : {16, 32, 48, 64, 96, 128, 192, 256, 384, 512}) {
+        Composition way = chosen->composition;
+        way.partition.loops.back().step = rows;
+        way.carried.step = step;
+        for (Composition& stage : way.members) {
+          auto* panel = std::get_if<PanelChoice>(&stage.choice);
+          if (panel != nullptr && panel_rows > 0) panel->rows = panel_rows;
+        }
+        if (build_composition(program, kernel.group, way, target, kernel.name).ok())
+          all.push_back(std::move(way));
+      }
+    }
+  }
+  std::vector<Composition> out{chosen->composition};
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i * kMostWays / all.size() != (i + 1) * kMostWays / all.size() || all.size() < kMostWays)
+      out.push_back(std::move(all[i]));
+  }
+  return out;
+}
+
 std::vector<HostTensor> random_inputs(const Graph& g) {
   std::vector<HostTensor> out;
   uint32_t state = 1;
@@ -382,7 +450,7 @@ Graph graph_of(const Case& c) {
   return std::move(*graph);
 }
 
-std::vector<Built> build_all(const Case& c) {
+std::vector<Built> build_all(const Case& c, const Options& o) {
   CompileOptions options;
   options.threads = 1;
   auto planned = compile_graph(graph_of(c), options);
@@ -395,7 +463,9 @@ std::vector<Built> build_all(const Case& c) {
   PlannedKernel& kernel = plan.kernels[0];
   std::vector<Built> out;
   std::set<uint64_t> seen;
-  for (const Composition& way : ways_of(first.tensors, kernel, first.target)) {
+  const auto ways = o.mode == "chains" ? chain_ways(first.tensors, kernel, first.target)
+                                       : ways_of(first.tensors, kernel, first.target);
+  for (const Composition& way : ways) {
     auto schedule = build_composition(first.tensors, kernel.group, way, first.target, kernel.name);
     if (!schedule.ok() || !seen.insert(tile_program_hash(schedule->program)).second) continue;
     kernel.schedule = std::move(*schedule);
@@ -414,7 +484,7 @@ std::vector<Built> build_all(const Case& c) {
 }
 
 Json measure_group(const Case& c, const Options& o) {
-  std::vector<Built> built = build_all(c);
+  std::vector<Built> built = build_all(c, o);
   const std::vector<HostTensor> inputs = random_inputs(graph_of(c));
   auto outputs_of_first = built[0].session->run(inputs);
   if (!outputs_of_first.ok()) fail(c.name + ": " + outputs_of_first.error().message);
@@ -448,14 +518,17 @@ Json measure_groups(const Options& o) {
   fmt::print("|---|---|---|---|---|---|\n");
   Json groups = Json::array();
   std::vector<double> all;
-  for (const Case& c : cases()) {
+  for (const Case& c : o.mode == "chains" ? chain_cases() : cases()) {
     if (c.name.find(o.only) == std::string::npos) continue;
     groups.push_back(measure_group(c, o));
     all.push_back(groups.back()["spearman"].get<double>());
   }
   std::ranges::sort(all);
   if (all.empty()) fail("no such group");
-  fmt::print("\nmedian of {}: {:.2f}\n", all.size(), all[all.size() / 2]);
+  const double mean =
+      std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+  fmt::print("\nmedian of {}: {:.2f}, mean {:.2f}, least {:.2f}\n", all.size(), all[all.size() / 2],
+             mean, all[0]);
   return {{"median", all[all.size() / 2]}, {"groups", groups}};
 }
 
@@ -489,8 +562,9 @@ Options parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const Options o = parse(argc, argv);
-  if (o.mode != "kernels" && o.mode != "groups")
-    fail("usage: latency kernels|groups [--threads N] [--rounds R] [--json FILE] [MODEL...]");
+  if (o.mode != "kernels" && o.mode != "groups" && o.mode != "chains")
+    fail(
+        "usage: latency kernels|groups|chains [--threads N] [--rounds R] [--json FILE] [MODEL...]");
   const Json results = o.mode == "kernels" ? measure_kernels(o) : measure_groups(o);
   if (!o.json.empty()) {
     std::ofstream file(o.json);

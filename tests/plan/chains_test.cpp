@@ -62,7 +62,7 @@ TEST(Chains, AreMadeByDefaultOfWhatDoesNotStayInCaches) {
   const TensorProgram p = expressed(kLongRows);
   Target target = *find_target("x86-64-v3");
   // Scores and weights are 16 MB each.
-  target.l3_bytes = 33 << 20;
+  target.l3_bytes = 66 << 20;
   EXPECT_EQ(plan_of(p, target, "auto").kernels.size(), 4U);
   target.l3_bytes = 32 << 20;
   const FusionPlan plan = plan_of(p, target, "auto");

@@ -27,6 +27,8 @@ constexpr size_t kMostTogether = 12;
 struct ChainRule {
   /// That greedy's kernels of a chain's expressions hand each other, at least.
   int64_t least_bytes = 0;
+  /// From these on a chain is taken that is predicted to take as long.
+  int64_t alike_bytes = 0;
   /// Those of contractions that memory bounds, whatever is predicted (MCFuser §II-A, §V-B); else
   /// those that are predicted to be quicker.
   bool memory_bound = false;
@@ -58,7 +60,8 @@ class ChainSelection {
       if (!one.composition) continue;
       const double taken = taken_from_greedy(group), gain = taken - one.microseconds;
       const std::string bound = chain_rule_.memory_bound ? memory_bound(group) : "";
-      if (gain > -kAlike * taken || !bound.empty())
+      const double alike = bytes < chain_rule_.alike_bytes ? 0 : kAlike;
+      if (gain > -alike * taken || !bound.empty())
         gaining.push_back({std::move(chain), group, *one.composition, gain, bytes, bound});
     }
     if (gaining.empty()) return apart;
@@ -289,18 +292,19 @@ Result<Partition> partition_chain(const PlanningTask& task) {
   return ChainSelection(task, {.memory_bound = true}).run();
 }
 
-/// Chains are weighed on GPUs, and on CPUs where what lies between contractions does not stay in
-/// the caches: they save nothing else there, and each is built to be weighed.
+/// Chains are weighed on GPUs, and on CPUs where what lies between contractions takes half of the
+/// last cache, beside what goes in and out: they save nothing else there, and each is built to be
+/// weighed. Where it does not stay in that cache a chain need not be predicted to be quicker.
 Result<Partition> partition_auto(const PlanningTask& task) {
   const TensorProgram& program = task.program;
-  const int64_t least_bytes = task.target.is_gpu() ? 0 : task.target.l3_bytes;
+  const int64_t cache = task.target.is_gpu() ? 0 : task.target.l3_bytes, least_bytes = cache / 2;
   // What is handed on is little more than twice the largest value: scores, and weights of them.
   constexpr int64_t kMostAlike = 4;
   const auto may_gain = [&](const TensorExpr& e) {
     return bytes_of(program, e.output) > least_bytes / kMostAlike;
   };
   return task.kinds.chain && std::ranges::any_of(program.exprs, may_gain)
-             ? ChainSelection(task, {.least_bytes = least_bytes}).run()
+             ? ChainSelection(task, {.least_bytes = least_bytes, .alike_bytes = cache}).run()
              : partition_greedy(task);
 }
 
