@@ -26,6 +26,8 @@ int64_t panel_budget(const Target& target) { return target.l2_bytes / 2; }
 /// How a tile's products are added up.
 struct Multiplier {
   int64_t registers = 16;  ///< that a tile may take
+  /// Sums that the tile holds of each of its elements: several products in one kernel.
+  int64_t products = 1;
   /// Whether another sum of each stands beside the accumulators.
   bool apart = false;
   /// By sums of two words: both halves of a panel's vectors stand beside the accumulators, and each
@@ -36,7 +38,8 @@ struct Multiplier {
     constexpr int64_t kOfRow = 3;  // its two halves and a sum
     if (in_words) return rows * vectors + 2 * vectors + kOfRow <= registers;
     if (apart) return 2 * rows * vectors + vectors + kOfRow <= registers;
-    return rows * vectors <= registers * 3 / 4;  // operands of two steps are in flight beside them
+    // Operands of two steps are in flight beside them.
+    return rows * vectors * products <= registers * 3 / 4;
   }
 };
 
@@ -60,9 +63,9 @@ std::optional<PackedProduct> packed_product(const TensorProgram& program, const 
 
 /// Without an instruction for products of bytes, halves of each operand stand beside the
 /// accumulators.
-Multiplier multiplier_of(const Target& target, const PanelChoice& choice,
+Multiplier multiplier_of(const Target& target, const PanelChoice& choice, int64_t products,
                          const PackedProduct* packed) {
-  Multiplier out{target.vector_registers, choice.apart > 0};
+  Multiplier out{target.vector_registers, products, choice.apart > 0};
   if (choice.depth <= kBFloatDotDepth) return out;
   out.in_words = packed->right->type == DType::kI16;
   if (!out.in_words && !multiplies_bytes(target)) out.registers = out.registers * 2 / 3;
@@ -84,7 +87,8 @@ struct RowOperand {
   bool per_vector = false;  ///< each vector of the tile reads elements of its own
 };
 
-/// Of a tile; twice as many where a row's values are decoded beside it.
+/// Of a tile; twice as many where a row's values are decoded beside it, or in panels of several
+/// products.
 constexpr int64_t kMostVectors = 4;
 
 /// One vector FMA a slot beside one vector load or two broadcasts. Wide tiles read the row operand
@@ -105,16 +109,17 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
   const double row_weight = operand.per_vector                        ? 0
                             : operand.row_bytes > target.l2_bytes / 2 ? 0.45
                                                                       : 0.12;
-  const int64_t most = multiplier.apart ? 2 * kMostVectors : kMostVectors;
-  for (int64_t v = 1; v <= std::min(most, max_vectors); ++v) {
+  const int64_t products = multiplier.products;
+  const int64_t most = multiplier.apart || products > 1 ? 2 * kMostVectors : kMostVectors;
+  for (int64_t v = 1; v <= std::min(most / products, max_vectors); ++v) {
     for (int64_t r = 1; r <= 14; ++r) {
       if (!multiplier.fits(r, v) || r > rows || v > column_vectors) continue;
       const auto tile = [&](int64_t tr, int64_t tv) {
-        const double fma = static_cast<double>(tr * tv);
+        const double fma = static_cast<double>(tr * tv * products);
         if (multiplier.in_words)  // a sum takes two slots of four, a row's halves two
           return fma + 0.5 * static_cast<double>(tr) + 0.25 * static_cast<double>(tv);
-        const double loads =
-            (operand.per_vector ? fma : 0.5 * static_cast<double>(tr)) + static_cast<double>(tv);
+        const double loads = (operand.per_vector ? fma : 0.5 * static_cast<double>(tr)) +
+                             static_cast<double>(tv * products);
         return std::max({fma, loads, 6.0});  // fewer chains than the FMA latency leave slots empty
       };
       const int64_t full_r = rows / r, rest_r = open_rows ? 0 : rows % r;
@@ -128,7 +133,7 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
       double cost = static_cast<double>(full_r) * panels * tile(r, v);
       if (open_rows) cost *= static_cast<double>(rows) / static_cast<double>(full_r * r);
       if (rest_r != 0) cost += panels * tile(rest_r, v);
-      cost *= 1.0 + row_weight / static_cast<double>(v) + 0.3 / static_cast<double>(r);
+      cost *= 1.0 + row_weight / static_cast<double>(v * products) + 0.3 / static_cast<double>(r);
       if (ceil_div(r, distinct_sets) > kWays - 2) cost *= 1.5;
       tiles.push_back({r, v, cost});
     }
@@ -139,7 +144,7 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
   return tiles;
 }
 
-/// Chooses the register tile of a CPU's product or window and the loops around it.
+/// Chooses the register tile of a CPU's products or window and the loops around it.
 class PanelChooser {
  public:
   /// By the register tile of this rank, or the last one.
@@ -148,6 +153,7 @@ class PanelChooser {
         axes_(space.axes()),
         target_(target),
         root_(space.axes().reductions[0]),
+        products_(std::ssize(space.axes().reductions)),
         rank_(rank) {}
 
   PanelChoice run() {
@@ -167,6 +173,7 @@ class PanelChooser {
  private:
   struct Read {
     const Scalar* scalar = nullptr;
+    int root = -1;  ///< the reduction whose body it stands in
     bool constant = false;
     int64_t vec_stride = 0;  ///< along the vector axis, 0 if it does not depend on it
     bool in_panels = false;  ///< a constant laid out as the loops read it
@@ -190,14 +197,24 @@ class PanelChooser {
   bool rows_outermost() const;
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
   bool is_open(int axis) const { return axes_.axes[static_cast<size_t>(axis)].open; }
+  int64_t stride(const Read& read, int axis) const {
+    return stride_along(space_.program(), axes_, read.root, *read.scalar, axis);
+  }
+  bool depends(const Read& read, int axis) const { return stride(read, axis) != 0; }
+  /// Of a read of the first reduction.
   bool depends(const Scalar& read, int axis) const {
     return stride_along(space_.program(), axes_, root_, read, axis) != 0;
+  }
+  int64_t distinct_bytes(const Read& read) const {
+    return distinct_elements(space_.program(), space_.expr(read.root), *read.scalar) *
+           byte_size(read.scalar->type);
   }
 
   const GroupSpace& space_;
   const GroupAxes& axes_;
   const Target& target_;
-  int root_;
+  int root_;          ///< the first reduction
+  int64_t products_;  ///< reductions
   size_t rank_;
   std::vector<Read> reads_;
   std::optional<PackedProduct> packed_;  ///< what is summed up, where it is one
@@ -220,11 +237,10 @@ bool is_in_panels(const GroupSpace& space, int axis, int64_t panel) {
 /// loop order][vector], of which the innermost axis of the reduction is cut into steps of the
 /// depth: [… steps][vector][depth]. Words lie as the kernel's products take them: […
 /// steps][vectors] [first or second of a pair][vector][pair].
-std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice,
+std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice, int root,
                                    const Scalar& s) {
   const TensorProgram& program = space.program();
   const GroupAxes& axes = space.axes();
-  const int root = axes.reductions[0];
   const auto extent = [&](int axis) { return axes.axes[static_cast<size_t>(axis)].extent; };
   const Tensor& tensor = program.tensors[static_cast<size_t>(s.symbol)];
   const auto& own = axes.axis_of[static_cast<size_t>(root)];
@@ -305,12 +321,14 @@ std::optional<SumApart> sum_apart(const GroupSpace& space, const PanelChoice& ch
 }
 
 void PanelChooser::collect_reads() {
-  visit(space_.expr(root_).body, [&](const Scalar& s) {
-    if (s.kind != Scalar::Kind::kRead) return;
-    const Tensor& tensor = space_.program().tensors[static_cast<size_t>(s.symbol)];
-    reads_.push_back({&s, tensor.kind == Tensor::Kind::kConstant});
-  });
-  packed_ = packed_product(space_.program(), space_.expr(root_), target_);
+  for (const int root : axes_.reductions) {
+    visit(space_.expr(root).body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead) return;
+      const Tensor& tensor = space_.program().tensors[static_cast<size_t>(s.symbol)];
+      reads_.push_back({&s, root, tensor.kind == Tensor::Kind::kConstant});
+    });
+  }
+  if (products_ == 1) packed_ = packed_product(space_.program(), space_.expr(root_), target_);
 }
 
 void PanelChooser::choose_axes() {
@@ -356,11 +374,11 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
         score += 6;
         continue;
       }
-      const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, a);
-      if (stride == 1 || (stride != 0 && r.constant)) score += 1;
-      if (stride != 0 && stride != 1 && !r.constant) score -= 6;
+      const int64_t along = stride(r, a);
+      if (along == 1 || (along != 0 && r.constant)) score += 1;
+      if (along != 0 && along != 1 && !r.constant) score -= 6;
       // Packed products take a constant in panels and broadcast what runs along the sum.
-      if (packed_ && stride != 0) score += r.constant ? 6 : -6;
+      if (packed_ && along != 0) score += r.constant ? 6 : -6;
     }
     score += 3 * std::min(1.0, static_cast<double>(extent(a)) / width);
     if (score > best) {
@@ -405,7 +423,7 @@ void PanelChooser::choose_depth() {
   const bool varies = !constant && lies_in_steps(right, c_.vec_axis);
   if (padded || (!constant && !varies)) return;
   c_.depth = packed_->depth;
-  if (!varies && !panel_layout(space_, c_, right)) c_.depth = 1;
+  if (!varies && !panel_layout(space_, c_, root_, right)) c_.depth = 1;
 }
 
 /// Scales and zero points of blocks come behind the sum of a block, where they are not shared by
@@ -414,7 +432,7 @@ void PanelChooser::choose_apart() {
   constexpr int64_t kShortest = 8, kMostRows = 2;
   const bool few_rows =
       c_.row_axis < 0 || (!is_open(c_.row_axis) && extent(c_.row_axis) <= kMostRows);
-  if (!few_rows || c_.vec_axis < 0 || c_.depth > 1) return;
+  if (!few_rows || c_.vec_axis < 0 || c_.depth > 1 || products_ > 1) return;
   const auto with = [&](int64_t apart) {
     PanelChoice choice = c_;
     choice.apart = apart;
@@ -452,21 +470,18 @@ void PanelChooser::choose_tile() {
   RowOperand operand;
   for (const Read& r : reads_) {
     if (c_.row_axis < 0) continue;
-    if (c_.vec_axis >= 0 && depends(*r.scalar, c_.vec_axis)) {
-      operand.per_vector |= depends(*r.scalar, c_.row_axis);
+    if (c_.vec_axis >= 0 && depends(r, c_.vec_axis)) {
+      operand.per_vector |= depends(r, c_.row_axis);
       continue;
     }
-    const int64_t element = byte_size(r.scalar->type);
-    const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, c_.row_axis);
-    operand.row_stride = std::max<int64_t>(0, stride) * element;
-    operand.row_bytes =
-        distinct_elements(space_.program(), space_.expr(root_), *r.scalar) * element;
+    operand.row_stride = std::max<int64_t>(0, stride(r, c_.row_axis)) * byte_size(r.scalar->type);
+    operand.row_bytes = distinct_bytes(r);
   }
   const std::vector<RegisterTileChoice> tiles = rank_register_tiles(
       c_.row_axis >= 0 ? extent(c_.row_axis) : 1, c_.row_axis >= 0 && is_open(c_.row_axis),
       c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.vec_axis >= 0 && is_open(c_.vec_axis),
-      c_.lanes, widest_panel(), operand, multiplier_of(target_, c_, packed_ ? &*packed_ : nullptr),
-      target_);
+      c_.lanes, widest_panel(), operand,
+      multiplier_of(target_, c_, products_, packed_ ? &*packed_ : nullptr), target_);
   const RegisterTileChoice& tile = tiles[std::min(rank_, tiles.size() - 1)];
   c_.rows = tile.rows;
   c_.vectors = tile.vectors;
@@ -481,16 +496,15 @@ void PanelChooser::choose_row_axis(const std::vector<int>& outputs) {
     if (a == c_.vec_axis) continue;
     bool reuses = c_.vec_axis < 0, stageable = true;
     for (const Read& r : reads_) {
-      if (c_.vec_axis < 0 || !depends(*r.scalar, c_.vec_axis)) continue;
-      reuses |= !depends(*r.scalar, a);
-      const int64_t stride = stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis);
-      stageable &= r.constant || stride <= 1 || !depends(*r.scalar, a);
+      if (c_.vec_axis < 0 || !depends(r, c_.vec_axis)) continue;
+      reuses |= !depends(r, a);
+      stageable &= r.constant || stride(r, c_.vec_axis) <= 1 || !depends(r, a);
     }
     if (!stageable) continue;
     const int64_t n = extent(a);
     double score = (reuses ? 10.0 : 1.0) + std::min<double>(static_cast<double>(n), 14) / 4;
-    const int64_t stride = output_stride_along(space_.program(), axes_, space_.group(), root_, a);
-    if (c_.vec_axis >= 0 && stride == extent(c_.vec_axis)) score += 1;
+    const int64_t out = output_stride_along(space_.program(), axes_, space_.group(), root_, a);
+    if (c_.vec_axis >= 0 && out == extent(c_.vec_axis)) score += 1;
     if (score > best_row) {
       best_row = score;
       c_.row_axis = a;
@@ -505,16 +519,16 @@ void PanelChooser::order_reduction() {
     if (extent(axis) != 1) c_.inner.push_back(axis);
   }
   // The scalar operand's contiguous axis runs innermost.
-  const auto stride = [&](int axis) {
+  const auto widest = [&](int axis) {
     int64_t s = 0;
     for (const Read& r : reads_) {
-      if (c_.vec_axis >= 0 && depends(*r.scalar, c_.vec_axis) && reads_.size() > 1) continue;
-      s = std::max(s, stride_along(space_.program(), axes_, root_, *r.scalar, axis));
+      if (c_.vec_axis >= 0 && depends(r, c_.vec_axis) && reads_.size() > 1) continue;
+      s = std::max(s, stride(r, axis));
     }
     return s;
   };
   std::sort(c_.inner.begin(), c_.inner.end(), [&](int a, int c) {
-    const int64_t sa = stride(a), sc = stride(c);
+    const int64_t sa = widest(a), sc = widest(c);
     return sa != sc ? sa > sc : a < c;
   });
 }
@@ -531,7 +545,7 @@ int64_t PanelChooser::widest_panel() const {
   int64_t widest = 2 * kMostVectors;
   for (const Read& r : reads_) {
     if (r.constant || c_.vec_axis < 0) continue;
-    if (stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis) <= 1) continue;
+    if (stride(r, c_.vec_axis) <= 1) continue;
     const int64_t bytes = reduction_depth() * c_.lanes * byte_size(r.scalar->type);
     widest = std::min(widest, std::max<int64_t>(1, panel_budget(target_) / bytes));
   }
@@ -553,15 +567,15 @@ bool PanelChooser::in_bounds(const Scalar& read) const {
 void PanelChooser::choose_staging() {
   if (c_.vec_axis < 0) return;
   for (Read& r : reads_) {
-    r.vec_stride = stride_along(space_.program(), axes_, root_, *r.scalar, c_.vec_axis);
+    r.vec_stride = stride(r, c_.vec_axis);
     if (r.vec_stride == 0 || (c_.depth > 1 && lies_in_steps(*r.scalar, c_.vec_axis))) continue;
     // A tensor read twice in different ways keeps its order.
     const bool alone = std::count_if(reads_.begin(), reads_.end(), [&](const Read& o) {
                          return o.scalar->symbol == r.scalar->symbol;
                        }) == 1;
-    r.in_panels = r.constant && alone && panel_layout(space_, c_, *r.scalar).has_value();
-    if (r.in_panels) continue;
-    const bool same_for_all_rows = c_.row_axis < 0 || !depends(*r.scalar, c_.row_axis);
+    r.in_panels = r.constant && alone && panel_layout(space_, c_, r.root, *r.scalar).has_value();
+    if (r.in_panels || products_ > 1) continue;
+    const bool same_for_all_rows = c_.row_axis < 0 || !depends(r, c_.row_axis);
     if (r.vec_stride != 1 && same_for_all_rows && staged_read_ == nullptr && c_.apart == 0 &&
         r.scalar->operands.empty() && in_bounds(*r.scalar) &&
         reduction_depth() * c_.vectors * c_.lanes * byte_size(r.scalar->type) <=
@@ -579,8 +593,8 @@ void PanelChooser::choose_staged_factor() {
   const bool tiled = c_.row_axis >= 0 && c_.vec_axis >= 0 &&
                      (is_open(c_.row_axis) || extent(c_.row_axis) >= 2 * c_.rows);
   const int64_t bytes = reduction_depth() * c_.vectors * c_.lanes * byte_size(body->type);
-  if (!product || !tiled || c_.depth > 1 || c_.apart > 0 || staged_read_ != nullptr ||
-      bytes > panel_budget(target_))
+  if (!product || !tiled || products_ > 1 || c_.depth > 1 || c_.apart > 0 ||
+      staged_read_ != nullptr || bytes > panel_budget(target_))
     return;
   for (const int side : {0, 1}) {
     const ScalarRef& factor = body->operands[static_cast<size_t>(side)];
@@ -605,9 +619,7 @@ bool PanelChooser::rows_outermost() const {
   if (staged_read_ != nullptr || c_.staged_factor >= 0 || c_.vec_axis < 0) return false;
   int64_t panels = 0, rows = 0;
   for (const Read& r : reads_) {
-    const int64_t bytes = distinct_elements(space_.program(), space_.expr(root_), *r.scalar) *
-                          byte_size(r.scalar->type);
-    (r.vec_stride != 0 ? panels : rows) += bytes;
+    (r.vec_stride != 0 ? panels : rows) += distinct_bytes(r);
   }
   const bool many_rows = rows > panels || (c_.row_axis >= 0 && is_open(c_.row_axis));
   return panels <= panel_budget(target_) && many_rows;

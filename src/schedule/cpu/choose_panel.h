@@ -10,8 +10,8 @@
 
 namespace weft {
 
-/// The register tile on two output axes of the one reduction, and the order of the loops around it,
-/// for a group that holds_one_reduction.
+/// The register tile on two output axes of the reductions, and the order of the loops around it,
+/// for a group that fits_panel (schedule/cpu/panel_fit.h).
 PanelChoice choose_panel(const GroupSpace& space, const Target& target);
 
 /// Others for the same group that measuring may prefer: the order of the loops turned, and register
@@ -19,8 +19,9 @@ PanelChoice choose_panel(const GroupSpace& space, const Target& target);
 std::vector<PanelChoice> other_panels(const GroupSpace& space, const Target& target);
 
 /// The layout in which a constant's panels lie as the loops read them, [other axes][vector
-/// blocks][reduction in loop order][vector]; nothing where it is not read along whole axes.
-std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice,
+/// blocks][reduction in loop order][vector]; nothing where it is not read along whole axes. `root`
+/// is the reduction that reads it.
+std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice, int root,
                                    const Scalar& read);
 
 /// What the choice's sums apart leave behind them, over the variables of the group's reduction;

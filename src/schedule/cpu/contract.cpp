@@ -1,6 +1,7 @@
 #include "schedule/cpu/contract.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "expr/bfloat_products.h"
@@ -20,7 +21,7 @@ namespace {
 /// many elements.
 constexpr int64_t kWrittenOut = 16;
 
-/// Writes a CPU's product or window as it was chosen.
+/// Writes a CPU's product or window, or several products side by side, as it was chosen.
 class Contract {
  public:
   Contract(const GroupSpace& space, const PanelChoice& choice, const std::string& name)
@@ -29,7 +30,8 @@ class Contract {
         axes_(space.axes()),
         choice_(choice),
         b_(space, name),
-        root_(space.axes().reductions[0]),
+        roots_(space.axes().reductions),
+        root_(roots_[0]),
         grid_(choice.grid),
         reduction_(choice.inner),
         row_axis_(choice.row_axis),
@@ -46,12 +48,14 @@ class Contract {
     out.schedule_template =
         "contract " + std::to_string(rows_) + "x" + std::to_string(vectors_ * lanes_);
     if (choice_.depth == kBFloatDotDepth) out.schedule_template += " bf16";
+    if (roots_.size() > 1) out.schedule_template += " of " + std::to_string(roots_.size());
     return out;
   }
 
  private:
   struct Read {
     const Scalar* scalar = nullptr;
+    int root = -1;           ///< the reduction whose body it stands in
     int64_t vec_stride = 0;  ///< along the vector axis, 0 if it does not depend on it
   };
 
@@ -64,16 +68,17 @@ class Contract {
   void stage_factor(TileBody* body);
   bool counts(int axis) const;
   bool stages() const { return staged_read_ != nullptr || choice_.staged_factor >= 0; }
-  ScalarRef root_body() const;
+  ScalarRef body_of(int root) const;
+  void walk_product(TileLoop* loop, ScalarRef* product);
   TileLoop reduction_loop();
   void clip_bounds(TileLoop* loop, ScalarRef* body);
   ScalarRef sum_of_step(TileLoop* loop, const std::vector<IndexExpr>& box, Place place,
                         const ScalarRef& product);
-  void emit_rest(TileBody* body, const ScalarRef& total);
+  void emit_rest(TileBody* body, const std::map<int, ScalarRef>& totals);
   Place tile_place(bool with_rows, bool with_vectors) const;
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
-  bool depends(const Scalar& read, int axis) const {
-    return stride_along(program_, axes_, root_, read, axis) != 0;
+  bool depends(const Read& read, int axis) const {
+    return stride_along(program_, axes_, read.root, *read.scalar, axis) != 0;
   }
   ScalarRef translated(const Scalar& read);
   ScalarRef read_scratch(DType type) const;
@@ -83,7 +88,8 @@ class Contract {
   const GroupAxes& axes_;
   const PanelChoice& choice_;
   TileBuilder b_;
-  int root_;
+  const std::vector<int>& roots_;  ///< the reductions
+  int root_;                       ///< the first; where something is staged or apart, the only one
 
   std::vector<Read> reads_;
   const std::vector<int>& grid_;       ///< other output axes
@@ -122,10 +128,15 @@ Status Contract::collect_reads() {
     return invalid_input(
         "only a product of which something is the same along them is summed up "
         "apart along the last axes, and nothing of it is staged");
-  visit(space_.expr(root_).body, [&](const Scalar& s) {
-    if (s.kind == Scalar::Kind::kRead) reads_.push_back({&s});
-    if (s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kSelect) predicated_ = true;
-  });
+  if (roots_.size() > 1 &&
+      (in_steps || choice_.staged_factor >= 0 || choice_.staged_read >= 0 || choice_.apart != 0))
+    return invalid_input("of several products nothing is staged or summed up apart");
+  for (const int root : roots_) {
+    visit(space_.expr(root).body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead) reads_.push_back({&s, root});
+      if (s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kSelect) predicated_ = true;
+    });
+  }
   if (choice_.vec_strides.size() != reads_.size() ||
       choice_.constants_in_panels.size() != reads_.size())
     return invalid_input("a panel's choice has a stride for each read of the reduction");
@@ -134,7 +145,7 @@ Status Contract::collect_reads() {
     reads_[r].vec_stride = choice_.vec_strides[r];
     if (choice_.staged_read == static_cast<int>(r)) staged_read_ = &read;
     if (!choice_.constants_in_panels[r]) continue;
-    std::optional<Layout> layout = panel_layout(space_, choice_, read);
+    std::optional<Layout> layout = panel_layout(space_, choice_, reads_[r].root, read);
     const Tensor& tensor = program_.tensors[static_cast<size_t>(read.symbol)];
     if (!layout || tensor.kind != Tensor::Kind::kConstant)
       return invalid_input(tensor.name + " cannot be laid out in panels");
@@ -161,7 +172,7 @@ TileBody Contract::nest() {
   std::vector<int> outside, inside;
   for (const int a : grid_) {
     bool operand_changes = false;
-    for (const Read& r : reads_) operand_changes |= r.vec_stride != 0 && depends(*r.scalar, a);
+    for (const Read& r : reads_) operand_changes |= r.vec_stride != 0 && depends(r, a);
     (operand_changes ? outside : inside).push_back(a);
   }
   const bool rows_first = choice_.rows_outermost;
@@ -232,7 +243,7 @@ void Contract::stage_factor(TileBody* body) {
     coordinates.push_back(b_.index(a));
   }
   coordinates.push_back(b_.index(vec_axis_));
-  const ScalarRef factor = root_body()->operands[static_cast<size_t>(choice_.staged_factor)];
+  const ScalarRef factor = body_of(root_)->operands[static_cast<size_t>(choice_.staged_factor)];
   panel_ = b_.add_value("panel", factor->type);
   TileStatement st =
       assign(panel_, std::move(coordinates), factor, place_of(vec_var_, vectors_, lanes_));
@@ -242,8 +253,8 @@ void Contract::stage_factor(TileBody* body) {
 }
 
 /// What is summed up, at the present indices.
-ScalarRef Contract::root_body() const {
-  return b_.translate(root_, [](int, const Scalar&) -> ScalarRef {
+ScalarRef Contract::body_of(int root) const {
+  return b_.translate(root, [](int, const Scalar&) -> ScalarRef {
     throw_internal_error(__FILE__, __LINE__, "contract",
                          "the reduction reads a member of its group");
   });
@@ -291,12 +302,14 @@ TileLoop Contract::reduction_loop() {
 
 /// Whether a short axis's position is a value in the reduction's body.
 bool Contract::counts(int axis) const {
-  const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
   bool found = false;
-  visit(space_.expr(root_).body, [&](const Scalar& s) {
-    if (s.kind != Scalar::Kind::kIndex) return;
-    for (const int v : variables(s.index)) found |= own[static_cast<size_t>(v)] == axis;
-  });
+  for (const int root : roots_) {
+    const auto& own = axes_.axis_of[static_cast<size_t>(root)];
+    visit(space_.expr(root).body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kIndex) return;
+      for (const int v : variables(s.index)) found |= own[static_cast<size_t>(v)] == axis;
+    });
+  }
   return found && extent(axis) <= kWrittenOut;
 }
 
@@ -449,44 +462,56 @@ TileBody Contract::tile_of_sums_apart() {
     sum = add_to(&outer, "acc", box, place, sum);
     body.push_back(TileNode::of(std::move(outer)));
   }
-  emit_rest(&body, sum);
+  emit_rest(&body, {{root_, sum}});
   return body;
 }
 
 TileBody Contract::tile_body() {
   if (apart_) return tile_of_sums_apart();
   TileBody body;
-  const TensorExpr& e = b_.expr(root_);
-  const DType acc = e.accumulator;
-  const TileSymbolId carry = b_.add_value("acc", acc, TileSymbol::Kind::kCarry);
   std::vector<IndexExpr> box;
   if (row_axis_ >= 0) box.push_back(b_.index(row_axis_));
   if (vec_axis_ >= 0) box.push_back(b_.index(vec_axis_));
   const Place place = tile_place(true, true);
-
+  std::vector<TileSymbolId> carries;  // named before the loop's own
+  for (size_t r = 0; r < roots_.size(); ++r)
+    carries.push_back(
+        b_.add_value("acc", b_.expr(roots_[r]).accumulator, TileSymbol::Kind::kCarry));
   TileLoop loop = reduction_loop();
-  loop.carries.push_back(
-      carried(carry, box, scalar_constant(combiner_identity(e.combiner, acc)), place));
-  ScalarRef product = scalar_convert(root_body(), acc);
+  std::map<int, ScalarRef> totals;
+  for (size_t r = 0; r < roots_.size(); ++r) {
+    const TensorExpr& e = b_.expr(roots_[r]);
+    const DType acc = e.accumulator;
+    loop.carries.push_back(
+        carried(carries[r], box, scalar_constant(combiner_identity(e.combiner, acc)), place));
+    const ScalarRef before = scalar_read(carries[r], acc, box);
+    ScalarRef product = scalar_convert(body_of(roots_[r]), acc);
+    if (roots_.size() == 1) walk_product(&loop, &product);
+    if (choice_.depth > 1) product = sum_of_step(&loop, box, place, product);
+    loop.body.push_back(TileNode::of(
+        assign_next(carries[r], box, combine_scalars(e.combiner, before, product), place)));
+    totals[roots_[r]] = before;
+  }
+  body.push_back(TileNode::of(std::move(loop)));
+  emit_rest(&body, totals);
+  return body;
+}
+
+/// The one product with its staged parts read from scratch, and its predicates as bounds.
+void Contract::walk_product(TileLoop* loop, ScalarRef* product) {
   if (choice_.staged_factor >= 0) {
-    std::vector<ScalarRef> factors = product->operands;
+    std::vector<ScalarRef> factors = (*product)->operands;
     ScalarRef& staged = factors[static_cast<size_t>(choice_.staged_factor)];
     staged = read_scratch(staged->type);
-    product = scalar_apply(ScalarOp::kMul, std::move(factors), product->type);
+    *product = scalar_apply(ScalarOp::kMul, std::move(factors), (*product)->type);
   }
   if (staged_read_ != nullptr) {
     const ScalarRef staged = translated(*staged_read_);
-    product = rewrite(
-        product, [](int v) { return IndexExpr::var(v); },
+    *product = rewrite(
+        *product, [](int v) { return IndexExpr::var(v); },
         [&](const ScalarRef& r) { return equal(r, staged) ? read_scratch(r->type) : r; });
   }
-  clip_bounds(&loop, &product);
-  if (choice_.depth > 1) product = sum_of_step(&loop, box, place, product);
-  loop.body.push_back(TileNode::of(assign_next(
-      carry, box, combine_scalars(e.combiner, scalar_read(carry, acc, box), product), place)));
-  body.push_back(TileNode::of(std::move(loop)));
-  emit_rest(&body, scalar_read(carry, acc, box));
-  return body;
+  clip_bounds(loop, product);
 }
 
 /// What one step of the depth adds to the tile, by the processor's products of bytes.
@@ -501,7 +526,7 @@ ScalarRef Contract::sum_of_step(TileLoop* loop, const std::vector<IndexExpr>& bo
   return scalar_read(sum, product->type, box);
 }
 
-void Contract::emit_rest(TileBody* body, const ScalarRef& total) {
+void Contract::emit_rest(TileBody* body, const std::map<int, ScalarRef>& totals) {
   const auto in_rows = [this](int p) { return row_axis_ >= 0 && has_axis(axes_, p, row_axis_); };
   const auto in_vectors = [this](int p) { return vec_axis_ >= 0 && has_axis(axes_, p, vec_axis_); };
   const EpilogueBoxes boxes{[&](int p) {
@@ -513,7 +538,7 @@ void Contract::emit_rest(TileBody* body, const ScalarRef& total) {
                             [&](int p) { return tile_place(in_rows(p), in_vectors(p)); },
                             [&](int) { return tile_place(true, true); },
                             {}};
-  emit_epilogue(&b_, root_, total, boxes, body);
+  emit_epilogue(&b_, totals, boxes, body);
 }
 
 }  // namespace

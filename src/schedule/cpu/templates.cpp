@@ -6,9 +6,9 @@
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/cpu/choose_sweep.h"
 #include "schedule/cpu/contract.h"
+#include "schedule/cpu/panel_fit.h"
 #include "schedule/cpu/stitch.h"
 #include "schedule/writer/common_rows.h"
-#include "schedule/writer/one_reduction.h"
 
 namespace weft {
 
@@ -46,7 +46,7 @@ Error not_of_space(const std::string& name) {
   return invalid_input("the choice for " + name + " is not one for its axes");
 }
 
-Fit panel_applies(const GroupSpace& space, const Target&) { return fits_result_tile(space); }
+Fit panel_applies(const GroupSpace& space, const Target&) { return fits_panel(space); }
 
 std::vector<Candidate> panel_candidates(const GroupSpace& space, const Target& target) {
   return {{choose_panel(space, target), std::nullopt}};
@@ -59,7 +59,9 @@ Result<ScheduledKernel> build_panel(const GroupSpace& space, const Choice& choic
   for (const int a : {c.row_axis, c.vec_axis}) {
     if (a >= 0) grid.push_back(a);
   }
-  if (space.axes().reductions.size() != 1 || !covers_axes(space.axes(), grid, c.inner) ||
+  const size_t products = space.axes().reductions.size();
+  const bool several = products > 1 && fits_panel(space).kind == Fit::Kind::kBuilds;
+  if ((products != 1 && !several) || !covers_axes(space.axes(), grid, c.inner) ||
       !is_tile(c.rows, c.vectors, c.lanes))
     return not_of_space(name);
   return build_contract(space, c, name);
@@ -98,7 +100,10 @@ std::vector<Choice> sweep_others(const GroupSpace& space, const Target& target) 
 }
 
 constexpr Template kTemplates[] = {
-    {"panel", "a register tile of one reduction's results, constants laid out in panels",
+    {"panel",
+     "a register tile of one reduction's results, or of products side by side, constants laid out "
+     "in "
+     "panels",
      panel_applies, panel_candidates, build_panel, nullptr, true, panel_others},
     {"sweep", "rows, columns and element-wise chains in a sweep for each level of reductions",
      sweep_applies, sweep_candidates, build_sweep, nullptr, true, sweep_others},

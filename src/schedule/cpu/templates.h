@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// The templates of a CPU: register tiles of one reduction (panel), then rows, columns and
-/// element-wise chains (sweep).
+/// The templates of a CPU: register tiles of one reduction or of products side by side (panel),
+/// then rows, columns and element-wise chains (sweep).
 std::span<const Template> cpu_templates();
 
 }  // namespace weft

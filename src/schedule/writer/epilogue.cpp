@@ -1,6 +1,5 @@
 #include "schedule/writer/epilogue.h"
 
-#include <map>
 #include <utility>
 
 #include "schedule/writer/statements.h"
@@ -9,12 +8,20 @@ namespace weft {
 
 void emit_epilogue(TileBuilder* builder, int root, const ScalarRef& total,
                    const EpilogueBoxes& boxes, TileBody* out) {
+  emit_epilogue(builder, {{root, total}}, boxes, out);
+}
+
+void emit_epilogue(TileBuilder* builder, const std::map<int, ScalarRef>& totals,
+                   const EpilogueBoxes& boxes, TileBody* out) {
   TileBuilder& b = *builder;
   const GroupSpace& space = b.space();
   std::map<int, ScalarRef> values;
   for (int p = 0; p < space.size(); ++p) {
-    ScalarRef value = total;
-    if (p != root) {
+    const auto total = totals.find(p);
+    ScalarRef value;
+    if (total != totals.end()) {
+      value = total->second;
+    } else {
       value = b.translate(p, [&](int producer, const Scalar&) { return values.at(producer); });
       if (space.reduces(p)) value = boxes.reduced(p, value, out);
     }

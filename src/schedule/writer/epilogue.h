@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "schedule/writer/tile_builder.h"
@@ -23,6 +24,9 @@ struct EpilogueBoxes {
 /// memory.
 ///     y_v[m,n] = f16(acc[m,n]);  z_v[m,n] = y_v[m,n] + b[n];  z[m,n] = z_v[m,n]
 void emit_epilogue(TileBuilder* builder, int root, const ScalarRef& total,
+                   const EpilogueBoxes& boxes, TileBody* out);
+/// The same of several reductions: what the loop made, by member.
+void emit_epilogue(TileBuilder* builder, const std::map<int, ScalarRef>& totals,
                    const EpilogueBoxes& boxes, TileBody* out);
 
 }  // namespace weft

@@ -7,47 +7,73 @@
 
 namespace weft {
 
-Decision holds_one_reduction(const GroupSpace& space) {
+namespace {
+
+std::set<int> axes_of(const GroupSpace& space, int position, int begin, int end) {
+  std::set<int> out;
+  for (int d = begin; d < end; ++d) {
+    const int axis = space.axes().axis_of[static_cast<size_t>(position)][static_cast<size_t>(d)];
+    if (space.axes().axes[static_cast<size_t>(axis)].extent > 1) out.insert(axis);
+  }
+  return out;
+}
+
+/// Whether the reduction computes nothing that the group makes again for each of its outputs.
+Decision reads_inputs_alone(const GroupSpace& space, int root) {
   const GroupAxes& axes = space.axes();
-  const auto name = [&](size_t p) { return space.name_of(static_cast<int>(p)); };
-  if (axes.reductions.size() != 1)
-    return Decision::forbid("a contraction's kernel holds one reduction, not " +
-                            std::to_string(axes.reductions.size()));
-  const auto root = static_cast<size_t>(axes.reductions[0]);
-  const TensorExpr& e = space.expr(axes.reductions[0]);
-  if (e.combiner == Combiner::kArgMax || e.combiner == Combiner::kArgMin)
-    return Decision::forbid(name(root) + " keeps positions");
-  std::set<int> outputs;
-  for (int d = 0; d < e.output_rank(); ++d)
-    outputs.insert(axes.axis_of[root][static_cast<size_t>(d)]);
   std::string trouble;
-  visit(e.body, [&](const Scalar& s) {
+  visit(space.expr(root).body, [&](const Scalar& s) {
     if (s.kind == Scalar::Kind::kRead && axes.producer(s.symbol) >= 0) {
-      trouble = name(root) + " would compute " +
-                name(static_cast<size_t>(axes.producer(s.symbol))) +
+      trouble = space.name_of(root) + " would compute " + space.name_of(axes.producer(s.symbol)) +
                 " again for each of its outputs";
     }
   });
-  if (!trouble.empty()) return Decision::forbid(trouble);
-  for (size_t p = 0; p < axes.axis_of.size(); ++p) {
-    if (p == root) continue;
-    for (size_t a = 0; a < axes.axis_of[p].size(); ++a) {
-      const int axis = axes.axis_of[p][a];
-      if (axes.axes[static_cast<size_t>(axis)].extent > 1 && outputs.count(axis) == 0) {
-        return Decision::forbid(name(p) + " runs along an axis that " + name(root) +
-                                " does not have");
+  return trouble.empty() ? Decision::allow() : Decision::forbid(trouble);
+}
+
+}  // namespace
+
+Decision holds_reductions_of_one_tile(const GroupSpace& space) {
+  const GroupAxes& axes = space.axes();
+  const int first = axes.reductions[0];
+  const TensorExpr& e = space.expr(first);
+  const std::set<int> outputs = axes_of(space, first, 0, e.output_rank());
+  const std::set<int> reduced = axes_of(space, first, e.output_rank(), e.axis_count());
+  std::set<int> roots;
+  for (const int root : axes.reductions) {
+    const TensorExpr& r = space.expr(root);
+    roots.insert(root);
+    if (r.combiner == Combiner::kArgMax || r.combiner == Combiner::kArgMin)
+      return Decision::forbid(space.name_of(root) + " keeps positions");
+    if (const Decision inputs = reads_inputs_alone(space, root); !inputs) return inputs;
+    if (axes_of(space, root, 0, r.output_rank()) != outputs ||
+        axes_of(space, root, r.output_rank(), r.axis_count()) != reduced)
+      return Decision::forbid(space.name_of(root) + " has other axes than " + space.name_of(first));
+  }
+  for (int p = 0; p < space.size(); ++p) {
+    if (roots.contains(p)) continue;
+    const std::vector<int>& own = axes.axis_of[static_cast<size_t>(p)];
+    for (const int axis : own) {
+      if (axes.axes[static_cast<size_t>(axis)].extent > 1 && !outputs.contains(axis)) {
+        return Decision::forbid(space.name_of(p) + " runs along an axis that " +
+                                space.name_of(first) + " does not have");
       }
     }
-    const bool stored = space.is_output(static_cast<int>(p));
     for (const int axis : outputs) {
-      const auto& own = axes.axis_of[p];
-      if (stored && axes.axes[static_cast<size_t>(axis)].extent > 1 &&
-          std::find(own.begin(), own.end(), axis) == own.end()) {
-        return Decision::forbid(name(p) + " must reach memory but lacks an axis of " + name(root));
+      if (space.is_output(p) && std::find(own.begin(), own.end(), axis) == own.end()) {
+        return Decision::forbid(space.name_of(p) + " must reach memory but lacks an axis of " +
+                                space.name_of(first));
       }
     }
   }
   return Decision::allow();
+}
+
+Decision holds_one_reduction(const GroupSpace& space) {
+  if (space.axes().reductions.size() != 1)
+    return Decision::forbid("a contraction's kernel holds one reduction, not " +
+                            std::to_string(space.axes().reductions.size()));
+  return holds_reductions_of_one_tile(space);
 }
 
 Fit fits_result_tile(const GroupSpace& space) {
