@@ -24,6 +24,7 @@
 #include "expr/index_masks.h"
 #include "expr/integer_products.h"
 #include "expr/open_axes.h"
+#include "expr/part_products.h"
 #include "expr/read_bytes.h"
 #include "expr/round_factors.h"
 #include "expr/separate_outputs.h"
@@ -177,6 +178,12 @@ Result<bool> run_merge_products(Compilation& c) {
   if (!is_known) c.unfused_arena_bytes = unfused_arena_peak(c.tensors, !c.target.is_gpu());
   if (!c.merges_products) return true;
   for_each_program(c.tensors, [](TensorProgram& p) { merge_products(p); });
+  return true;
+}
+Result<bool> run_part_products(Compilation& c) {
+  if (!c.merges_products || c.target.is_gpu()) return false;
+  const int64_t lanes = c.target.lanes(byte_size(DType::kF32));
+  for_each_program(c.tensors, [&](TensorProgram& p) { part_products(p, lanes); });
   return true;
 }
 Result<bool> run_remove_dead_expressions(Compilation& c) {
@@ -469,6 +476,7 @@ constexpr Pass kPasses[] = {
     {"round-factors", "tensor-program", run_round_factors},
     {"widen-operands", "tensor-program", run_widen_operands},
     {"merge-products", "tensor-program", run_merge_products},
+    {"part-products", "tensor-program", run_part_products},
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
     {"separate-outputs", "tensor-program", run_separate_outputs},
     {"assign-layouts", "tensor-program", run_assign_layouts},

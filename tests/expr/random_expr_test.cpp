@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "expr/compose_arithmetic.h"
+#include "expr/part_products.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/random_graph_inl.h"
@@ -36,6 +37,8 @@ void check_passes(uint64_t seed, const RandomGraphOptions& options) {
   sink_movement(program);
   expect_computes(program, inputs, *expected);
   merge_products(program);
+  expect_computes(program, inputs, *expected);
+  part_products(program, 1);
   expect_computes(program, inputs, *expected);
   remove_dead_expressions(program);
   expect_round_trip(program);

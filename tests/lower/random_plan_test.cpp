@@ -2,6 +2,7 @@
 
 #include "expr/assign_layouts.h"
 #include "expr/express.h"
+#include "expr/part_products.h"
 #include "lower/lower.h"
 #include "plan/planners/plan_fusion.h"
 #include "tests/expr/expr_testing.h"
@@ -46,6 +47,7 @@ void check_plan(uint64_t seed, const RandomGraphOptions& options) {
   fold_movement(program);
   sink_movement(program);
   merge_products(program);
+  part_products(program, 1);
   remove_dead_expressions(program);
   assign_layouts(program);
   const Target target = test_target(static_cast<int>(16 << random.between(0, 2)));
