@@ -25,7 +25,7 @@ class Overlaps {
     if (a == b) return true;
     const ProgramBuffer &p = buffer(a), &q = buffer(b);
     const auto carried = [](const ProgramBuffer& c) {
-      return c.kind == ProgramBuffer::Kind::kCarry || c.kind == ProgramBuffer::Kind::kCarryNext;
+      return c.kind > ProgramBuffer::Kind::kSlice;
     };
     if (carried(p)) return overlap(p.base, b) || overlap(p.other, b);
     if (carried(q)) return overlap(a, q.base) || overlap(a, q.other);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 
 #include "assemble/arena.h"
@@ -102,8 +103,9 @@ class Builder {
     std::vector<int32_t> inputs, outputs;
   };
   void add_carries(Frame& frame, const OpaqueExpr& o, int64_t count, LoopStep& loop,
-                   RegionBuffers* of_body);
-  void add_slices(Frame& frame, const OpaqueExpr& o, LoopStep& loop, RegionBuffers* of_body);
+                   const RegionBuffers& slices, RegionBuffers* of_body);
+  RegionBuffers add_slices(Frame& frame, const OpaqueExpr& o, LoopStep& loop);
+  int32_t add_stacked_carry(Frame& frame, const OpaqueExpr& o, size_t carry, int32_t slice);
   int32_t add_carry(const Tensor& like, ProgramBuffer::Kind kind, int32_t base, int32_t other,
                     int32_t loop);
   int32_t add_slice(const Tensor& like, int32_t base, bool reverse, int32_t loop);
@@ -221,7 +223,7 @@ Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& pla
     const Tensor& tensor = tensors.tensors[static_cast<size_t>(t)];
     if (b < 0 && tensor.kind == Tensor::Kind::kIntermediate && tensor.layout.is_row_major()) {
       b = outputs[o];
-    } else {
+    } else if (b != outputs[o]) {
       frame.last[static_cast<size_t>(t)] = steps;
       copies.emplace_back(t, outputs[o]);
     }
@@ -382,12 +384,41 @@ int32_t Builder::add_slice(const Tensor& like, int32_t base, bool reverse, int32
   return id;
 }
 
-/// What a loop carries lies in two places, in turns.
+/// Number of the output behind the first `carries` that is the same value as carry `c`; nothing
+/// where none is.
+std::optional<size_t> stack_of(const TensorProgram& body, size_t carries, size_t c) {
+  const auto behind = body.outputs.begin() + static_cast<std::ptrdiff_t>(carries);
+  const auto stack = std::find(behind, body.outputs.end(), body.outputs[c]);
+  if (stack == body.outputs.end()) return std::nullopt;
+  return static_cast<size_t>(stack - behind);
+}
+
+/// What is handed on and stacked, too, is read from the stack.
+int32_t Builder::add_stacked_carry(Frame& frame, const OpaqueExpr& o, size_t carry, int32_t slice) {
+  const TensorProgram& body = *o.regions.back();
+  const Tensor& t = body.tensors[static_cast<size_t>(body.inputs[carry])];
+  const ProgramBuffer row = program_.buffers[static_cast<size_t>(slice)];
+  const int32_t id = add_carry(t, ProgramBuffer::Kind::kStackedCarry,
+                               buffer_of(frame, o.operands[carry]), row.base, row.loop);
+  program_.buffers[static_cast<size_t>(id)].stride = row.stride;
+  program_.buffers[static_cast<size_t>(id)].reverse = row.reverse;
+  return id;
+}
+
+/// What a loop carries lies in two places, in turns, or in the stack of its values.
 void Builder::add_carries(Frame& frame, const OpaqueExpr& o, int64_t count, LoopStep& loop,
-                          RegionBuffers* of_body) {
+                          const RegionBuffers& slices, RegionBuffers* of_body) {
   const TensorProgram& body = *o.regions.back();
   for (size_t c = 0; c < static_cast<size_t>(count); ++c) {
     const Tensor& t = body.tensors[static_cast<size_t>(body.inputs[c])];
+    const bool is_stacked = o.node.op == GraphOp::kScan && !target_.is_gpu();
+    if (const auto y = stack_of(body, static_cast<size_t>(count), c); y && is_stacked) {
+      const int32_t slice = slices.outputs[*y];
+      of_body->inputs.push_back(add_stacked_carry(frame, o, c, slice));
+      of_body->outputs.push_back(slice);
+      loop.carries.push_back({of_body->inputs.back(), -1, buffer_of(frame, o.results[c])});
+      continue;
+    }
     const int32_t a = add_arena(frame, t.name, t.type.dtype, t.type.shape, bytes_of(t),
                                 frame.position, frame.position);
     const int32_t b = add_arena(frame, t.name + "'", t.type.dtype, t.type.shape, bytes_of(t),
@@ -400,8 +431,8 @@ void Builder::add_carries(Frame& frame, const OpaqueExpr& o, int64_t count, Loop
 }
 
 /// What a scan reads and writes step by step.
-void Builder::add_slices(Frame& frame, const OpaqueExpr& o, LoopStep& loop,
-                         RegionBuffers* of_body) {
+Builder::RegionBuffers Builder::add_slices(Frame& frame, const OpaqueExpr& o, LoopStep& loop) {
+  RegionBuffers out;
   const auto& attrs = std::get<ScanAttrs>(o.node.attrs);
   const TensorProgram& body = *o.regions.back();
   const auto carries = static_cast<size_t>(attrs.carry_count);
@@ -409,16 +440,17 @@ void Builder::add_slices(Frame& frame, const OpaqueExpr& o, LoopStep& loop,
   for (size_t x = 0; x < static_cast<size_t>(attrs.scanned_count); ++x) {
     const TensorId from = o.operands[carries + x];
     const Tensor& t = body.tensors[static_cast<size_t>(body.inputs[carries + x])];
-    of_body->inputs.push_back(
+    out.inputs.push_back(
         add_slice(t, buffer_of(frame, from), reversed(attrs.x_reverse, x), loop.loop));
     loop.trips = frame.tensors.tensors[static_cast<size_t>(from)].type.shape[0];
   }
   for (size_t y = carries; y < o.results.size(); ++y) {
     const Tensor& t = body.tensors[static_cast<size_t>(body.outputs[y])];
-    of_body->outputs.push_back(add_slice(t, buffer_of(frame, o.results[y]),
-                                         reversed(attrs.y_reverse, y - carries), loop.loop));
+    out.outputs.push_back(add_slice(t, buffer_of(frame, o.results[y]),
+                                    reversed(attrs.y_reverse, y - carries), loop.loop));
     loop.trips = frame.tensors.tensors[static_cast<size_t>(o.results[y])].type.shape[0];
   }
+  return out;
 }
 
 Status Builder::loop(Frame& frame, int32_t index, Region* out) {
@@ -437,9 +469,11 @@ Status Builder::loop(Frame& frame, int32_t index, Region* out) {
   StepAccess access;
   for (const TensorId t : o.operands) access.reads.push_back(buffer_of(frame, t));
   for (const TensorId t : o.results) access.writes.push_back(buffer_of(frame, t));
-  RegionBuffers of_body;
-  add_carries(frame, o, carries, l, &of_body);
-  if (is_scan) add_slices(frame, o, l, &of_body);
+  RegionBuffers of_body, slices;
+  if (is_scan) slices = add_slices(frame, o, l);
+  add_carries(frame, o, carries, l, slices, &of_body);
+  of_body.inputs.insert(of_body.inputs.end(), slices.inputs.begin(), slices.inputs.end());
+  of_body.outputs.insert(of_body.outputs.end(), slices.outputs.begin(), slices.outputs.end());
   for (size_t i = static_cast<size_t>(carries + scanned); i < o.operands.size(); ++i)
     of_body.inputs.push_back(buffer_of(frame, o.operands[i]));  // what it captures
   if (!is_scan) {

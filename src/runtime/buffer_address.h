@@ -15,12 +15,16 @@ inline void* moving_address(const ProgramBuffer& buffer, std::span<const int64_t
                             std::span<const int64_t> iterations, std::span<void* const> table) {
   const auto loop = static_cast<size_t>(buffer.loop);
   const int64_t iteration = iterations[loop];
-  if (buffer.kind == ProgramBuffer::Kind::kSlice) {
-    auto* base = static_cast<std::byte*>(table[static_cast<size_t>(buffer.base)]);
+  const auto row = [&](int32_t stack, int64_t number) {
+    auto* base = static_cast<std::byte*>(table[static_cast<size_t>(stack)]);
     const int64_t last = std::max<int64_t>(0, trips[loop] - 1);
-    const int64_t forward = std::min(iteration, last);
+    const int64_t forward = std::min(number, last);
     return base + (buffer.reverse ? last - forward : forward) * buffer.stride;
-  }
+  };
+  if (buffer.kind == ProgramBuffer::Kind::kSlice) return row(buffer.base, iteration);
+  if (buffer.kind == ProgramBuffer::Kind::kStackedCarry)
+    return iteration == 0 ? table[static_cast<size_t>(buffer.base)]
+                          : row(buffer.other, iteration - 1);
   const bool even = iteration % 2 == 0;
   const bool first = even == (buffer.kind == ProgramBuffer::Kind::kCarry);
   return table[static_cast<size_t>(first ? buffer.base : buffer.other)];

@@ -29,6 +29,10 @@ struct ProgramBuffer {
     kCarry,  ///< of loop `loop`: `base` at even iterations, `other` at odd ones; after the loop,
              ///< the one last written
     kCarryNext,  ///< the other of the pair
+    /// Of loop `loop`, whose iterations stack what they hand on: at iteration 0 `base`, later what
+    /// the one before has written, at (t - 1) * stride bytes of `other` (from the end if
+    /// `reverse`).
+    kStackedCarry,
   };
   std::string name;
   Kind kind = Kind::kArena;
@@ -82,7 +86,7 @@ struct LoopStep {
   int32_t condition = -1;
   std::vector<ProgramStep> condition_steps, body;
   /// (carry buffer, initial value, result): the initial value is copied in before the first
-  /// iteration, the last one out after it.
+  /// iteration, the last one out after it. A stacked carry begins in place and has no initial one.
   struct Carry {
     int32_t carry = -1, initial = -1, result = -1;
   };

@@ -27,6 +27,7 @@ std::vector<int32_t> parents(const ProgramBuffer& buffer) {
       return {buffer.base};
     case Kind::kCarry:
     case Kind::kCarryNext:
+    case Kind::kStackedCarry:
       return {buffer.base, buffer.other};
     default:
       return {};
@@ -173,7 +174,7 @@ class ProgramVerifier {
   Status verify_buffers() {
     const std::vector<ProgramBuffer>& buffers = program_.buffers;
     for (size_t b = 0; b < buffers.size(); ++b) {
-      if (buffers[b].kind > Kind::kCarryNext) return fault(b, "unknown kind");
+      if (buffers[b].kind > Kind::kStackedCarry) return fault(b, "unknown kind");
       for (int32_t parent : parents(buffers[b])) {
         if (!in_range(parent)) return fault(b, "part of a buffer that does not exist");
       }
@@ -217,7 +218,12 @@ class ProgramVerifier {
         if (buffer.offset % byte_size(buffer.dtype) != 0) return fault(b, "misaligned");
         return {};
       case Kind::kSlice:
-        return verify_slice(b);
+        return verify_slice(b, base_of(buffer));
+      case Kind::kStackedCarry:
+        WEFT_RETURN_IF_ERROR(verify_slice(b, program_.buffers[static_cast<size_t>(buffer.other)]));
+        return buffer.bytes <= base_of(buffer).bytes
+                   ? Status()
+                   : fault(b, "a carry larger than its initial value");
       default:
         return verify_carry(b);
     }
@@ -235,7 +241,8 @@ class ProgramVerifier {
     return {};
   }
 
-  Status verify_slice(size_t b) const {
+  /// Of `whole`, a row at each iteration.
+  Status verify_slice(size_t b, const ProgramBuffer& whole) const {
     const ProgramBuffer& buffer = program_.buffers[b];
     if (buffer.loop < 0 || buffer.loop >= program_.loop_count) return fault(b, "no such loop");
     const LoopUse& loop = loops_[static_cast<size_t>(buffer.loop)];
@@ -243,7 +250,7 @@ class ProgramVerifier {
     if (loop.is_while) return fault(b, "a slice of a loop without a fixed number of iterations");
     if (buffer.stride < 0 || buffer.stride > kMaxBytes) return fault(b, "stride");
     if (loop.trips == 0) return {};  // never used: its loop has no iteration
-    const int64_t room = base_of(buffer).bytes - buffer.bytes;
+    const int64_t room = whole.bytes - buffer.bytes;
     if (room < 0 || (buffer.stride > 0 && loop.trips - 1 > room / buffer.stride)) {
       return fault(b, "a slice outside its base");
     }
@@ -391,11 +398,14 @@ class ProgramVerifier {
   Status verify_loop(const ProgramStep& step) {
     const LoopStep& loop = *step.loop_step;
     for (const LoopStep::Carry& carry : loop.carries) {
-      WEFT_RETURN_IF_ERROR(verify_written(step, carry.carry));
+      WEFT_RETURN_IF_ERROR(verify_use(step, carry.carry));
       const ProgramBuffer& buffer = program_.buffers[static_cast<size_t>(carry.carry)];
-      if (buffer.kind != Kind::kCarry || buffer.loop != loop.loop) {
+      const bool stacked = buffer.kind == Kind::kStackedCarry;
+      if ((buffer.kind != Kind::kCarry && !stacked) || buffer.loop != loop.loop) {
         return fault(step, "carries a buffer that is no carry of it");
       }
+      if (!stacked) WEFT_RETURN_IF_ERROR(verify_written(step, carry.carry));
+      if (stacked && carry.initial >= 0) return fault(step, "a stacked carry begins in place");
       if (carry.initial >= 0) WEFT_RETURN_IF_ERROR(verify_use(step, carry.initial));
       if (carry.result >= 0) WEFT_RETURN_IF_ERROR(verify_written(step, carry.result));
       for (int32_t end : {carry.initial, carry.result}) {

@@ -50,6 +50,14 @@ TEST(Barriers, SeeThroughSlicesAndCarries) {
   EXPECT_TRUE(waits(1, 4));
   EXPECT_TRUE(waits(4, 2));
   EXPECT_FALSE(waits(3, 4));
+  // A carry in a stack meets what writes the stack, and where it begins.
+  ProgramBuffer stacked = carry;
+  stacked.kind = ProgramBuffer::Kind::kStackedCarry;
+  stacked.other = 0;
+  buffers.push_back(stacked);
+  EXPECT_TRUE(waits(3, 5));
+  EXPECT_TRUE(waits(1, 5));
+  EXPECT_FALSE(waits(2, 5));
 }
 
 }  // namespace

@@ -212,6 +212,41 @@ TEST_P(Run, ScanCarriesStateAndStacksSlices) {
   }
 }
 
+/// The state lies in the stack of results: the same as with a copy of it, also without iterations.
+TEST_P(Run, ScanReadsItsStateFromTheStack) {
+  for (const auto& [trips, reversed] :
+       {std::pair{5, false}, std::pair{4, true}, std::pair{0, true}}) {
+    Fixture f;
+    const int32_t x = f.input("x", {trips, 6}), h0 = f.input("h0", {6});
+    const int32_t ys = f.output("ys", {trips, 6}), h_end = f.output("h", {6});
+    const int32_t loop = f.new_loop(), x_t = f.slice(x, loop, {6});
+    const int32_t y_t = f.slice(ys, loop, {6}, reversed), h = f.stacked_carry(h0, y_t);
+    const int32_t t = f.arena({6});
+    const int32_t affine = f.kernel({double_and_one}), plus = f.kernel({add});
+    f.step(Fixture::scan(
+        loop, trips, {{h, -1, h_end}},
+        {Fixture::launch(affine, {h, t}, {6}), Fixture::launch(plus, {t, x_t, y_t}, {6})}));
+    auto context = context_of(f);
+    const std::vector<float> in_x = iota(static_cast<size_t>(trips) * 6), in_h = iota(6, 100);
+    std::vector<float> out_ys(in_x.size()), out_h(6);
+    for (int run = 0; run < 2; ++run) {
+      ASSERT_TRUE(context
+                      ->run({{in(in_x, {trips, 6}), in(in_h, {6})}},
+                            {{out(out_ys, {trips, 6}), out(out_h, {6})}})
+                      .ok());
+      for (size_t i = 0; i < 6; ++i) {
+        float expected = in_h[i];
+        for (int step = 0; step < trips; ++step) {
+          expected = 2 * expected + 1 + in_x[static_cast<size_t>(step) * 6 + i];
+          const int row = reversed ? trips - 1 - step : step;
+          ASSERT_EQ(out_ys[static_cast<size_t>(row) * 6 + i], expected) << "row " << row;
+        }
+        EXPECT_EQ(out_h[i], expected);
+      }
+    }
+  }
+}
+
 TEST_P(Run, ScanWithoutIterationsHandsOnTheInitialValue) {
   auto context = context_of(recurrence(0, 6, false, false));
   const std::vector<float> x, h0 = iota(6, 100);

@@ -64,6 +64,18 @@ class ProgramFixture {
     }
     return ids;
   }
+  /// What the iterations before have written to `slice`, from `initial` on.
+  int32_t stacked_carry(int32_t initial, int32_t slice) {
+    const ProgramBuffer row = program.buffers[static_cast<size_t>(slice)];
+    const int32_t id = add(ProgramBuffer::Kind::kStackedCarry, row.shape, row.dtype, 0);
+    ProgramBuffer& carry = program.buffers.back();
+    carry.base = initial;
+    carry.other = row.base;
+    carry.loop = row.loop;
+    carry.stride = row.stride;
+    carry.reverse = row.reverse;
+    return id;
+  }
   int32_t new_loop() { return program.loop_count++; }
 
   int32_t kernel(std::vector<KernelEntry> phases) {

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using Fixture = ProgramFixture;
 
 /// Buffers of the sound program.
-enum : int32_t { kX, kY, kWeights, kEven, kOdd, kH, kHNext, kXt, kYt, kT, kFlag };
+enum : int32_t { kX, kY, kWeights, kEven, kOdd, kH, kHNext, kXt, kYt, kT, kFlag, kStacked = 13 };
 /// Its steps.
 enum : size_t { kLaunch, kScan, kWhile, kIf, kSort };
 
@@ -34,10 +34,11 @@ Program sound() {
   f.arena({4});
   f.arena({}, DType::kBool);
   const int32_t values = f.arena({4}), order = f.arena({4}, DType::kI64);
+  f.stacked_carry(kWeights, kYt);
   const int32_t plus = f.kernel({add});
   f.step(Fixture::launch(plus, {kWeights, kWeights, kT}, {4}));
   f.step(
-      Fixture::scan(loop, 3, {{kH, kT, kT}},
+      Fixture::scan(loop, 3, {{kH, kT, kT}, {kStacked, -1, kT}},
                     {Fixture::launch(plus, {kXt, kH, kHNext}, {4}), Fixture::copy(kHNext, kYt)}));
   f.step(Fixture::while_loop(endless, kFlag, {}, {}, {}));
   f.step(Fixture::if_step(kFlag, {Fixture::copy(kT, kEven)}, {}));
@@ -125,6 +126,13 @@ TEST(VerifyProgram, NamesEveryFault) {
       {"writes an input or a constant", [](Program& p) { scan(p).carries[0].result = kWeights; }},
       {"no carry of it", [](Program& p) { scan(p).carries[0].carry = kT; }},
       {"no carry of it", [](Program& p) { scan(p).carries[0].carry = kHNext; }},
+      {"a stacked carry begins in place", [](Program& p) { scan(p).carries[1].initial = kT; }},
+      {"no such loop", [](Program& p) { buffer(p, kStacked).loop = 2; }},
+      {"without a fixed number", [](Program& p) { buffer(p, kStacked).loop = 1; }},
+      {"a slice outside its base", [](Program& p) { buffer(p, kStacked).stride = 32; }},
+      {"a carry larger than its initial", [](Program& p) { buffer(p, kStacked).base = kFlag; }},
+      {"writes an input or a constant",
+       [](Program& p) { scan(p).body[1].host.results = {kStacked}; }},
       {"a carry larger than its initial", [](Program& p) { scan(p).carries[0].initial = kFlag; }},
       {"the condition is not a bool", [](Program& p) { p.steps[kIf].if_step->condition = kT; }},
       {"the condition is not a bool",
@@ -160,7 +168,7 @@ TEST(VerifyProgram, BoundsTheNestingOfSteps) {
 TEST(VerifyProgram, OrdersBuffersAfterTheirParts) {
   const LoopFacts facts = loop_facts(sound());
   EXPECT_THAT(facts.trips, ElementsAre(3, 0));
-  EXPECT_THAT(facts.moving[0], ElementsAre(kH, kHNext, kXt, kYt));
+  EXPECT_THAT(facts.moving[0], ElementsAre(kH, kHNext, kXt, kYt, kStacked));
   EXPECT_THAT(facts.moving[1], ElementsAre());
 }
 

@@ -66,8 +66,7 @@ class LifeReader {
     if (b < 0) return;
     const ProgramBuffer& buffer = program_.buffers[static_cast<size_t>(b)];
     if (buffer.kind == ProgramBuffer::Kind::kSlice) return use(buffer.base);
-    if (buffer.kind == ProgramBuffer::Kind::kCarry ||
-        buffer.kind == ProgramBuffer::Kind::kCarryNext) {
+    if (buffer.kind > ProgramBuffer::Kind::kSlice) {  // a carry
       use(buffer.base);
       return use(buffer.other);
     }
