@@ -231,7 +231,7 @@ bool RegionWalk::wait_for_all() {
   barrier_owed_ = false;
   unsynced_ = Unsynced::kNobody;
   if (threads_ == 1) return !stop_requested();
-  return region_.barrier.arrive([&] { return stop_requested() ? kStop : kTrue; }) != kStop;
+  return region_.barrier.go_on(thread_, stop_requested());
 }
 
 bool RegionWalk::wait_before_work_of_first_thread() {

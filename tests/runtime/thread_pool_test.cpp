@@ -132,6 +132,45 @@ TEST(RegionBarrier, SeparatesGenerationsAndAgrees) {
   EXPECT_EQ(state.wrong, 0);
 }
 
+/// No thread passes a barrier before all are there, whether few watch each other's words or many
+/// count; one that asks to stop stops all at the same barrier, and the next region runs as ever.
+TEST(RegionBarrier, AllGoOnTogetherOrStopTogether) {
+  struct State {
+    RegionBarrier barrier;
+    std::atomic<int> at[6] = {};
+    int threads = 0, stop_at = 0;
+    std::atomic<int> wrong{0}, passed{0};
+  };
+  for (const int threads : {2, 3, 6}) {
+    auto pool = *ThreadPool::create({.threads = threads});
+    State state;
+    state.threads = threads;
+    for (const int stop_at : {7, 1, 8, 1000}) {
+      state.barrier.reset(threads, pool->region_wait());
+      for (std::atomic<int>& at : state.at) at = 0;
+      state.passed = 0;
+      state.stop_at = stop_at;
+      const auto body = [](void* context, int thread) {
+        State& s = *static_cast<State*>(context);
+        for (int turn = 1; turn <= 500; ++turn) {
+          s.at[thread] = turn;
+          const bool asks = thread == turn % s.threads && turn == s.stop_at;
+          if (!s.barrier.go_on(thread, asks)) {
+            s.wrong += turn != s.stop_at ? 1 : 0;
+            return;
+          }
+          s.wrong += turn == s.stop_at ? 1 : 0;
+          for (int other = 0; other < s.threads; ++other) s.wrong += s.at[other] < turn ? 1 : 0;
+        }
+        ++s.passed;
+      };
+      ASSERT_TRUE(pool->try_run(body, &state));
+      EXPECT_EQ(state.passed, stop_at > 500 ? threads : 0) << threads << " threads";
+      EXPECT_EQ(state.wrong, 0) << threads << " threads";
+    }
+  }
+}
+
 TEST(RegionBarrier, SleepersAreWoken) {
   struct State {
     RegionBarrier barrier;
