@@ -181,7 +181,9 @@ Result<bool> run_merge_products(Compilation& c) {
   return true;
 }
 Result<bool> run_part_products(Compilation& c) {
-  if (!c.merges_products || c.target.is_gpu()) return false;
+  // Where a kernel holds one reduction, parts would be kernels of their own.
+  const bool holds_several = c.planner->partition != partition_one_reduction;
+  if (!c.merges_products || !holds_several || c.target.is_gpu()) return false;
   const int64_t lanes = c.target.lanes(byte_size(DType::kF32));
   for_each_program(c.tensors, [&](TensorProgram& p) { part_products(p, lanes); });
   return true;
