@@ -11,10 +11,13 @@ namespace weft {
 
 namespace {
 
-/// Tensors that no contraction reads in 16 bits.
-void keep_operands(const TensorProgram& program, std::vector<bool>* widened) {
+/// Tensors that contractions read in 16 bits stay what they are: of a CPU's, those that it makes of
+/// pairs of bfloat16.
+void keep_operands(const TensorProgram& program, const Target& target, std::vector<bool>* widened) {
   for (const TensorExpr& e : program.exprs) {
-    if (!e.is_contraction) continue;
+    const bool in_halves =
+        target.is_gpu() || (multiplies_bfloat16(target) && sums_bfloat_pairs(program, e));
+    if (!e.is_contraction || !in_halves) continue;
     visit(e.body, [&](const Scalar& s) {
       if (s.kind == Scalar::Kind::kRead) (*widened)[static_cast<size_t>(s.symbol)] = false;
     });
@@ -64,11 +67,8 @@ void widen_halves(GroupView* view, const Target& target) {
     widened[static_cast<size_t>(e.output)] =
         is_half(program.tensors[static_cast<size_t>(e.output)].type.dtype);
   }
-  if (target.is_gpu()) {
-    keep_operands(program, &widened);
-  } else {
-    widen_weights(program, target, &widened);
-  }
+  keep_operands(program, target, &widened);
+  if (!target.is_gpu()) widen_weights(program, target, &widened);
   for (const TensorId t : view->group.outputs) widened[static_cast<size_t>(t)] = false;
   compute_in_float32(program, widened);
 }

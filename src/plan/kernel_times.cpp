@@ -1,6 +1,7 @@
 #include "plan/kernel_times.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace weft {
 
@@ -31,6 +32,21 @@ KernelTimes::Saving KernelTimes::saved(std::span<const Group> parts, const Group
   saving.microseconds -= together.microseconds;
   saving.bytes -= moved(together);
   return saving;
+}
+
+KernelTimes::Saving KernelTimes::most_saved(std::span<const Group> parts, const Group& merged) {
+  constexpr double kTraffic = 2, kUsual = 1.5;  // over what the cost model says
+  const Estimate together = estimate(merged);
+  Saving out{.microseconds = std::numeric_limits<double>::infinity(), .bytes = -moved(together)};
+  for (const Group& part : parts) out.bytes += moved(estimate(part));
+  if (target_.is_gpu()) return out;
+  double apart = 0;
+  for (const Group& part : parts) apart += latency(part);
+  const double launches =
+      static_cast<double>(parts.size() - 1) * (target_.launch_us + target_.barrier_us);
+  out.microseconds = std::max(kTraffic * (launches + roofline_us(out.bytes, 0, target_)),
+                              apart - kUsual * together.microseconds);
+  return out;
 }
 
 double KernelTimes::latency(const Group& group) {

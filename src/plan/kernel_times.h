@@ -23,6 +23,11 @@ class KernelTimes {
   /// of the groups, by the models of products.
   Saving saved(std::span<const Group> parts, const Group& merged);
 
+  /// What blocks of stages in the place of the groups may save; infinite where that is not known
+  /// before they are built. On a CPU it is launches and the traffic between the groups, or what
+  /// they take longer than their traffic and arithmetic, where leaves have no good tile.
+  Saving most_saved(std::span<const Group> parts, const Group& merged);
+
   /// As the kernel that the group is scheduled as: comparable whether that is a leaf or blocks.
   double latency(const Group& group);
 

@@ -87,6 +87,7 @@ TEST(CompileGraph, AutoIsGreedyOfAChain) {
   for (const int greedy : {0, 1}) {
     CompileOptions options;
     options.planner = greedy != 0 ? "greedy" : "auto";
+    options.compositions = "leaf";  // auto tries blocks of stages, too
     const auto c = compile_graph(graph_of(kChain), options);
     ASSERT_TRUE(c.ok()) << c.error().message;
     const std::string plan = *print_level(**c, "plan");

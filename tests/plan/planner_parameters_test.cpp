@@ -49,6 +49,8 @@ TEST(PlannerParameters, ThatAreNoneAreMistakes) {
       {"beam=3", "ilp", "'ilp' has no parameter 'beam'"},
       {"beam=3", "auto", "it has recompute"},
       {"beam=3", "none", "it has none"},
+      {"gain=1.5", "auto", "gain is a number from 0 to 1"},
+      {"gain=0", "best", "'best' has no parameter 'gain'"},
       {"beam", "dp", "write NAME=NUMBER"},
       {"beam=3,,top=2", "dp", "write NAME=NUMBER"},
       {"beam=", "dp", "beam is a whole number from 1 to 64"},

@@ -1,5 +1,6 @@
 #include "group/widen_halves.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "group/collapse_axes.h"
@@ -7,6 +8,8 @@
 
 namespace weft {
 namespace {
+
+using ::testing::HasSubstr;
 
 Target gpu() {
   Target target;
@@ -70,6 +73,25 @@ TEST(WidenHalves, KeepsConversionsOfTheModelAndWhatAContractionReads) {
   y: f16[4,4] = contraction sum[8]:f32 s[d0, r0] * f32(w[r0, d1])
 }
 )") << "a CPU multiplies float32";
+}
+
+/// Where the processor multiplies pairs of bfloat16, also between two products of a kernel's
+/// stages.
+TEST(WidenHalves, KeepsWhatACpuMultipliesInPairs) {
+  const char* product = R"((x: f32[4,2]) {
+    w = constant {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8} : bf16[2,8]
+    c = convert x : bf16[4,2]
+    y = dot_general c, w, lhs_contract={1}, rhs_contract={0}, lhs_batch={}, rhs_batch={} : f32[4,8]
+  } -> (y))";
+  Target pairs;
+  pairs.features = {"avx512bf16"};
+  EXPECT_THAT(widened(product, pairs), HasSubstr(R"(
+  c: bf16[4,2] = bf16(x[d0, d1])
+  y: f32[4,8] = contraction sum[2]:f32 f32(c[d0, r0]) * f32(w[r0, d1])
+)"));
+  EXPECT_THAT(widened(product), HasSubstr(R"(
+  c: f32[4,2] = f32(bf16(x[d0, d1]))
+  y: f32[4,8] = contraction sum[2]:f32 c[d0, r0] *)"));
 }
 
 TEST(WidenHalves, ComparesWhatWasNotRounded) {

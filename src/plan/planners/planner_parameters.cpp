@@ -61,6 +61,8 @@ constexpr Parameter kParameters[] = {
                              kMostRecompute),
     parameter<&P::flat>("flat", "chain subprogram auto",
                         "1: flat tiling expressions of chains, too; 0: deep ones alone", 0, 1),
+    parameter<&P::gain>("gain", "greedy span dp ilp chain auto",
+                        "share of their time that a CPU's blocks of stages save at least", 0, 1),
 };
 
 bool is_of(const Parameter& parameter, std::string_view planner) {

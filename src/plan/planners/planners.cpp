@@ -102,10 +102,11 @@ constexpr Planner kPlanners[] = {
      .packs_launches = true},
     {.name = "auto",
      .help =
-         "the best of those that plan in milliseconds: as greedy, with chains of contractions, on "
-         "GPUs with blocks of stages, on CPUs where what lies between leaves the caches",
+         "the best of those that plan in milliseconds: as greedy, with blocks of stages, and with "
+         "chains of contractions, on CPUs where what lies between leaves the caches",
      .partition = partition_auto,
      .alternatives_of_gpus = kWithAndWithoutBlocks,
+     .compositions = kLeavesAndBlocks,
      .compositions_of_gpus = kAllKinds,
      .merges_products = true,
      .composes_arithmetic = true,

@@ -1,6 +1,9 @@
 #include "plan/planners/stitching_rule.h"
 
+#include <algorithm>
 #include <array>
+#include <numeric>
+#include <vector>
 
 #include "fmt/format.h"
 
@@ -16,13 +19,46 @@ Decision saves_time(KernelTimes& times, const Group& a, const Group& b, const Gr
                                      saved.microseconds, saved.bytes));
 }
 
-Decision composes(KernelTimes& times, KnownGroups& known, const Group& a, const Group& b,
+/// Whether a run is so short that it wakes no other thread (assemble), and all that it touches
+/// stays in its core's cache: then kernels start for nothing and hand each other values as blocks
+/// would.
+bool stays_in_one_core(const PlanningTask& task) {
+  constexpr double kSerialRunUs = 25;
+  const Target& target = task.target;
+  if (target.is_gpu()) return false;
+  std::vector<ExprId> all(task.program.exprs.size());
+  std::iota(all.begin(), all.end(), 0);
+  const Estimate whole = CostModel(task.program, target).estimate(all, task.program.outputs);
+  const double us = whole.microseconds - target.launch_us - target.barrier_us;
+  return us * std::max(target.threads, 1) < kSerialRunUs &&
+         whole.bytes_read + whole.bytes_written <= target.l2_bytes;
+}
+
+/// What blocks have to save at least. Where predictions do not tell them from kernels apart, a
+/// CPU's blocks are made if they keep values in the cores' caches that would leave these.
+double least_saved(const PlanningTask& task, double apart, int64_t bytes) {
+  const Target& target = task.target;
+  const double gain = task.parameters.gain;
+  constexpr int64_t kWrittenAndRead = 2;
+  const int64_t caches = target.l2_bytes * std::max(target.threads, 1);
+  if (target.is_gpu() || gain == 0 || bytes > kWrittenAndRead * caches) return 0;
+  return gain * apart;
+}
+
+Decision composes(const PlanningTask& task, KernelTimes& times, const Group& a, const Group& b,
                   const Group& merged) {
   const double apart = times.latency(a) + times.latency(b);
-  const Result<double> together = known.block_us(merged, apart);
+  const KernelTimes::Saving most = times.most_saved(std::array{a, b}, merged);
+  const double least = least_saved(task, apart, most.bytes);
+  if (most.microseconds <= least) {
+    return Decision::forbid(
+        fmt::format("they save {:.1f} us of {:.1f} us at most", most.microseconds, apart));
+  }
+  const Result<double> together = task.known.block_us(merged, apart - least);
   if (!together.ok()) return Decision::forbid(together.error().message);
   const double saved = apart - *together;
-  if (saved <= 0) return Decision::forbid(fmt::format("they take {:.1f} us longer", -saved));
+  if (saved <= least)
+    return Decision::forbid(fmt::format("they save {:.1f} us of {:.1f} us", saved, apart));
   return Decision::allow(fmt::format("blocks of stages save {:.1f} us", saved));
 }
 
@@ -59,13 +95,14 @@ FusionRule stitching_rule(const PlanningTask& task, KernelTimes& times) {
       return known.can_reduce_both_ways(merged);
     };
   }
-  if (kinds.block) {
-    rule.composes = [&times, &known, kinds, most](const Group& a, const Group& b,
-                                                  const Group& merged) {
+  if (kinds.block && (task.parameters.gain == 0 || !stays_in_one_core(task))) {
+    rule.composes = [task, &times, kinds, most](const Group& a, const Group& b,
+                                                const Group& merged) {
       if (merged.exprs.size() > most)
         return Decision::forbid(fmt::format("they would hold {} expressions", merged.exprs.size()));
-      if (kinds.leaf && known.can_be_leaf(merged)) return Decision::forbid("a template holds them");
-      return composes(times, known, a, b, merged);
+      if (kinds.leaf && task.known.can_be_leaf(merged))
+        return Decision::forbid("a template holds them");
+      return composes(task, times, a, b, merged);
     };
   }
   return rule;

@@ -89,6 +89,11 @@ void name_next(TileSymbolId carry, TileBody& body) {
   }
 }
 
+Status verified(const TileProgram& program) {
+  const Status status = verify_tile_program(program);
+  return status.ok() ? status : unsupported("a block of stages: " + status.error().message);
+}
+
 class BlockBuilder {
  public:
   BlockBuilder(const BlockSpace& space, const BlockPartition& partition, const DemandBoxes& demand,
@@ -113,8 +118,7 @@ class BlockBuilder {
       WEFT_RETURN_IF_ERROR(add_stage(s, how == nullptr ? nullptr : &(*how)[s]));
     program_.body = nested();
     if (target_.is_gpu()) program_.blocks = static_cast<int64_t>(demand_.blocks);
-    if (Status status = verify_tile_program(program_); !status.ok())
-      return unsupported("a block of stages: " + status.error().message);
+    if (how != nullptr) WEFT_RETURN_IF_ERROR(verified(program_));
     out_.composition.kind =
         demand_.carrying < 0 ? Composition::Kind::kBlock : Composition::Kind::kChain;
     out_.composition.partition = partition_;
@@ -509,6 +513,8 @@ TileBody BlockBuilder::in_grid(TileBody body) {
 }
 
 }  // namespace
+
+Status verify_block(const ScheduledKernel& kernel) { return verified(kernel.program); }
 
 Result<ScheduledKernel> build_block(const BlockSpace& space, const BlockPartition& partition,
                                     const DemandBoxes& demand, const Stages& stages,

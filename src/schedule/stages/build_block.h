@@ -16,12 +16,16 @@ namespace weft {
 ///
 /// `how` gives each stage's choice; null: the ranker chooses. On a GPU `predicted_us` is what the
 /// stages take (stage_us). Errors: kInvalidInput, a choice that is none for its stage;
-/// kUnsupported, a program that does not verify, blocks that would share what they keep, or stages
-/// that take `most_us` or more.
+/// kUnsupported, blocks that would share what they keep, or stages that take `most_us` or more.
+/// Where choices are given the program is verified. Else it is not yet: of several that are
+/// weighed, the one that is taken needs to be.
 Result<ScheduledKernel> build_block(const BlockSpace& space, const BlockPartition& partition,
                                     const DemandBoxes& demand, const Stages& stages,
                                     const std::vector<Composition>* how, const Target& target,
                                     const std::string& name,
                                     double most_us = std::numeric_limits<double>::infinity());
+
+/// Error (kUnsupported): the program of a built block does not verify.
+Status verify_block(const ScheduledKernel& kernel);
 
 }  // namespace weft

@@ -100,23 +100,16 @@ class Composer {
         considered_(considered),
         estimate_(estimate_of(space, target)),
         most_us_(most_us),
+        bound_us_(most_us),
         handed_on_(static_cast<size_t>(space.size()), false) {}
 
   Result<ScheduledKernel> run() {
     WEFT_RETURN_IF_ERROR(check_members(space_));
     for (BlockPartition& partition : partitions_of(space_)) price(std::move(partition));
     price_what_is_kept();
-    int built = 0, weighed = 0;
-    for (size_t i = 0; i < priced_.size(); ++i) {
-      if (weighed == kMostWeighed || built == kMostBuilt) {
-        tried_.emplace(i, best_ ? "behind one that fits" : "after as many as are built");
-      } else if (priced_[i].time.least_us >= most_us_) {
-        refuse(i, fmt::format("it takes {:.2f} us at least", priced_[i].time.least_us));
-      } else {
-        ++built;
-        weighed += weigh(i) ? 1 : 0;
-      }
+    while (weigh_some() && !take_quickest()) {
     }
+    note_untried();
     note_all();
     if (best_) return std::move(*best_);
     return unsupported(reason_.empty() ? "no partition into blocks of stages" : reason_);
@@ -169,31 +162,68 @@ class Composer {
     sort();
   }
 
-  /// Whether it fits; takes it where it is the quickest so far.
-  bool weigh(size_t i) {
+  /// Builds those that may be quicker than what is weighed, as many as are weighed at once. Whether
+  /// any was weighed.
+  bool weigh_some() {
+    bound_us_ = most_us_;
+    for (size_t i = 0; i < priced_.size() && built_ < kMostBuilt; ++i) {
+      if (std::ssize(weighed_) == kMostWeighed) break;
+      if (tried_.contains(i) || priced_[i].time.least_us >= bound_us_) continue;
+      ++built_;
+      weigh(i);
+    }
+    return !weighed_.empty();
+  }
+
+  /// Keeps it where it fits.
+  void weigh(size_t i) {
     auto kernel = build(priced_[i]);
     if (!kernel.ok()) {
-      refuse(i, kernel.error().message);
-      return false;
+      if (bound_us_ < most_us_) bounded_.push_back(i);
+      return refuse(i, kernel.error().message);
     }
     const double us = kernel->estimate.microseconds;
     priced_[i].time.microseconds = us;
-    if (us >= most_us_) {
-      refuse(i, fmt::format("it takes {:.2f} us", us));
-      return true;
+    bound_us_ = std::min(bound_us_, us);
+    tried_.emplace(i, "");
+    weighed_.emplace_back(i, std::move(*kernel));
+  }
+
+  /// Whether one of the weighed is taken: the quickest that verifies. On a CPU verifying takes
+  /// longer than building, so that it is done of no other.
+  bool take_quickest() {
+    std::ranges::sort(weighed_, {}, [](const Weighed& w) {
+      return std::pair(w.second.estimate.microseconds, w.first);
+    });
+    for (Weighed& w : weighed_) {
+      const double us = w.second.estimate.microseconds;
+      if (best_) {
+        refuse(w.first, fmt::format("{:.2f} us more", us - best_->estimate.microseconds));
+      } else if (us >= most_us_) {
+        refuse(w.first, fmt::format("it takes {:.2f} us", us));
+      } else if (const Status verified = target_.is_gpu() ? Status() : verify_block(w.second);
+                 !verified.ok()) {
+        refuse(w.first, verified.error().message);
+      } else {
+        best_ = std::move(w.second);
+      }
     }
-    if (best_) refuse(chosen_, fmt::format("{:.2f} us more", best_->estimate.microseconds - us));
-    best_ = std::move(*kernel);
-    chosen_ = i;
-    most_us_ = us;
-    return true;
+    weighed_.clear();
+    if (!best_) {  // others may have been given up for what does not verify
+      for (const size_t i : bounded_) tried_.erase(i);
+      built_ -= static_cast<int>(bounded_.size());
+    }
+    bounded_.clear();
+    return best_.has_value();
   }
 
   Result<ScheduledKernel> build(const PricedPartition& p) const {
     WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, p.demand, target_));
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
                           build_block(space_, p.partition, p.demand, stages, nullptr, target_,
-                                      name_, most_us_ - target_.launch_us));
+                                      name_, bound_us_ - target_.launch_us));
+    // Of a GPU's many do not verify, so that others are weighed in their place.
+    if (target_.is_gpu()) WEFT_RETURN_IF_ERROR(verify_block(kernel));
     if (const Decision holds = has_room(kernel, target_); !holds)
       return unsupported(holds.reason());
     finish(space_, estimate_, p.demand, stages, target_, &kernel);
@@ -209,13 +239,24 @@ class Composer {
   void refuse(size_t i, const std::string& why) {
     if (!refused_) reason_ = why;
     refused_ = true;
-    tried_.emplace(i, why);
+    tried_.insert_or_assign(i, why);
+  }
+
+  void note_untried() {
+    const double least = best_ ? best_->estimate.microseconds : most_us_;
+    for (size_t i = 0; i < priced_.size(); ++i) {
+      if (tried_.contains(i)) continue;
+      if (priced_[i].time.least_us >= least) {
+        refuse(i, fmt::format("it takes {:.2f} us at least", priced_[i].time.least_us));
+      } else {
+        tried_.emplace(i, best_ ? "behind one that fits" : "after as many as are built");
+      }
+    }
   }
 
   /// In their order.
   void note_all() {
     if (considered_ == nullptr) return;
-    if (best_) tried_.emplace(chosen_, "");
     for (const auto& [i, why] : tried_) {
       const PricedPartition& p = priced_[i];
       considered_->push_back(
@@ -228,12 +269,16 @@ class Composer {
   const std::string& name_;
   std::vector<Considered>* considered_;
   const Estimate estimate_;
-  double most_us_;
+  const double most_us_;
+  double bound_us_;  ///< that, or less of one that is weighed
+  int built_ = 0;
   std::vector<bool> handed_on_;
   std::vector<PricedPartition> priced_;
   std::map<size_t, std::string> tried_;  ///< of these, and why not
+  using Weighed = std::pair<size_t, ScheduledKernel>;
+  std::vector<Weighed> weighed_;
+  std::vector<size_t> bounded_;  ///< not built, where something weighed bounded them
   std::optional<ScheduledKernel> best_;
-  size_t chosen_ = 0;  ///< of the partitions, that of the best
   std::string reason_;
   bool refused_ = false;
 };

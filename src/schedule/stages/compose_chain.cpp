@@ -171,6 +171,7 @@ class ChainComposer {
       return unsupported("blocks compute most of it several times");
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, build_block(space_, c.partition, demand, stages,
                                                               nullptr, target_, name_));
+    WEFT_RETURN_IF_ERROR(verify_block(kernel));
     if (const Decision holds = fits(kernel.program, kernel.scopes, target_); !holds)
       return unsupported(holds.reason());
     CarriedAxis axis = shared_.axis;
