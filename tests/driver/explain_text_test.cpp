@@ -103,6 +103,7 @@ TEST(ExplainText, SaysWhatIsRoundedInsideAKernel) {
     options.stop_after = "plan";
     options.planner = "greedy";
     options.compositions = "leaf,block";
+    options.planner_parameters = "gain=0";
     options.device = *find_target(target);
     const auto c = compile_graph(std::move(*graph), options);
     EXPECT_TRUE(c.ok()) << c.error().message;
