@@ -48,7 +48,8 @@ def explain(weft, path, target, planner, setting, seconds):
     except subprocess.TimeoutExpired:
         return f"more than {seconds} s"
     if done.returncode != 0:
-        return done.stderr.strip().splitlines()[-1][:60] if done.stderr.strip() else "failed"
+        message = done.stderr.strip().replace(str(path), path.name)
+        return message.splitlines()[-1][:60] if message else "failed"
     row = json.loads(done.stdout)
     return {key: value for key, value in row.items() if not isinstance(value, list)}
 
