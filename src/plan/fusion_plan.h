@@ -117,6 +117,8 @@ struct FusionPlan {
   };
   std::vector<Step> order;
   std::vector<EdgeDecision> edges;
+  /// Of a loop's body on a GPU: why its steps are launches of their own; empty where they are not.
+  std::string steps_apart_because;
   Optimality optimality;
   /// By opaque expression, by region: the plan of the region's program.
   std::vector<std::vector<std::shared_ptr<FusionPlan>>> regions;

@@ -151,8 +151,10 @@ Status repeat_region(const TensorProgram& body, const RegionLoop& loop, const Ta
   auto kernel = repeated(body, loop, target, plan, joins);
   if (!kernel.ok()) {
     const ErrorCode code = kernel.error().code;
-    if (code == ErrorCode::kUnsupported || code == ErrorCode::kInvalidInput) return {};
-    return kernel.take_error();
+    if (code != ErrorCode::kUnsupported && code != ErrorCode::kInvalidInput)
+      return kernel.take_error();
+    plan.steps_apart_because = kernel.error().message;
+    return {};
   }
   plan.kernels.clear();
   plan.kernels.push_back(std::move(*kernel));

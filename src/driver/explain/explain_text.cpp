@@ -161,6 +161,8 @@ class PlanText {
     entry.lines.push_back(std::string(graph_op_name(o.node.op)) +
                           (trips == 1 ? "" : fmt::format(" of {} steps", trips)));
     for (const auto& region : regions) {
+      if (!region->steps_apart_because.empty())
+        entry.lines.push_back("  each step launches: " + region->steps_apart_because);
       for (const PlannedKernel& kernel : region->kernels)
         entry.microseconds += static_cast<double>(region_runs(program, o, regions, 1)) *
                               kernel.schedule.estimate.microseconds;
