@@ -445,7 +445,7 @@ ScalarRef Carrier::factors(const Homomorphism& of, Factor kind, DType type, int 
   ScalarRef out;
   for (const Homomorphism::Exponent& e : of.exponents) {
     // What is finite by itself is the reference in the end.
-    if (!of_step && e.unless) continue;
+    if (kind == Factor::kRest && e.unless) continue;
     auto read = std::make_shared<Scalar>(*e.value);
     const ExprId state = producer(e.value->symbol);
     read->symbol = write_factor(state, e.coefficient, kind);

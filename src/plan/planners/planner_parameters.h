@@ -34,7 +34,7 @@ struct PlannerParameters {
   int64_t flat = 1;  ///< of a chain: flat tiling expressions, too (MCFuser §III-A); 0: deep ones
   /// What blocks of stages save of the time of their kernels apart at least, as a share: a CPU's
   /// predictions that are closer do not tell them apart.
-  double gain = 0.05;
+  double gain = 0.1;
 };
 
 /// The parameters of a planner that a text names, others by their defaults: `top=5,beam=8`. Error
