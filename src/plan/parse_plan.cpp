@@ -151,14 +151,7 @@ class PlanReader {
       if (Decision legal = can_schedule(program, member, target_); !legal)
         return cursor_.error("no template holds this kernel: " + legal.reason());
     }
-    const bool recurs = composition && composition->kind == Composition::Kind::kRecur;
-    if (recurs && !loop_)
-      return cursor_.error("only what stands in a scan runs in all its iterations");
-    if (recurs && target_.is_gpu()) {
-      kernel.loop = loop_;
-    } else if (kernel.members.size() == 1) {
-      kernel.members.clear();
-    }
+    WEFT_RETURN_IF_ERROR(place_in_loop(composition, kernel));
     if (!target_.is_gpu() && !kernel.members.empty()) return members_apart(program, kernel, plan);
     auto scheduled = as_composed ? build_kernel(program, kernel, *composition, target_)
                                  : schedule_kernel(program, kernel, target_);
@@ -172,6 +165,19 @@ class PlanReader {
     }
     plan.order.push_back({false, static_cast<int32_t>(plan.kernels.size())});
     plan.kernels.push_back(std::move(kernel));
+    return {};
+  }
+
+  /// What runs a whole loop has members, also where it is one.
+  Status place_in_loop(const std::optional<Composition>& composition, PlannedKernel& kernel) {
+    const bool recurs = composition && composition->kind == Composition::Kind::kRecur;
+    if (recurs && !loop_)
+      return cursor_.error("only what stands in a scan runs in all its iterations");
+    if (recurs && target_.is_gpu()) {
+      kernel.loop = loop_;
+    } else if (kernel.members.size() == 1) {
+      kernel.members.clear();
+    }
     return {};
   }
 

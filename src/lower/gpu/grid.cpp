@@ -303,10 +303,17 @@ std::pair<Reg, Reg> block_share(GpuWriter& w, int64_t items) {
   return {first(block), first(op(ScalarOp::kAdd, block, w.builder.int_constant(1)))};
 }
 
-void emit_recurrence(GpuWriter& w, const TileLoop& loop, std::span<const std::vector<Nest>> steps) {
+/// `before`: the nests in front of the loop, whose first barrier serves them, too.
+void emit_recurrence(GpuWriter& w, const TileLoop& loop, const std::vector<Nest>& before,
+                     std::span<const std::vector<Nest>> steps) {
   const TileLoop::Dim& dim = loop.dims[0];
   const int64_t trips = dim.end.constant();
   w.builder.begin_phase(w.kernel.blocks);
+  if (!before.empty()) {
+    const int64_t items = items_of(w, before);
+    const auto [begin, end] = block_share(w, items);
+    emit_items(w, before, items, begin, end);
+  }
   ++w.bindings.repetitions;
   w.builder.for_loop(
       w.builder.int_constant(0), w.builder.int_constant(trips), 1, {},
@@ -333,12 +340,19 @@ void emit_gpu_phases(GpuWriter& w) {
   const auto top = [&](const std::vector<Nest>& nests) {
     return &w.program.body[static_cast<size_t>(nests[0].path[0])];
   };
+  const auto recurrence = [&](size_t p) -> const TileNode* {
+    const TileNode* node = p < all.size() ? top(all[p]) : nullptr;
+    const bool is_one = node != nullptr && node->kind == TileNode::Kind::kLoop;
+    return is_one && is_recurrence(*node->loop) ? node : nullptr;
+  };
   for (size_t p = 0; p < all.size();) {
-    const TileNode* node = top(all[p]);
-    if (node->kind == TileNode::Kind::kLoop && is_recurrence(*node->loop)) {
-      size_t end = p;
+    const bool in_front = recurrence(p) == nullptr;
+    if (const TileNode* node = recurrence(in_front ? p + 1 : p)) {
+      const size_t first = in_front ? p + 1 : p;
+      size_t end = first;
       while (end < all.size() && top(all[end]) == node) ++end;
-      emit_recurrence(w, *node->loop, std::span(all).subspan(p, end - p));
+      emit_recurrence(w, *node->loop, in_front ? all[p] : std::vector<Nest>{},
+                      std::span(all).subspan(first, end - first));
       p = end;
       continue;
     }

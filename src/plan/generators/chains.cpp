@@ -123,8 +123,7 @@ class ChainFinder {
         std::vector<int> more;
         std::ranges::set_union(steps, between_of(first, reader), std::back_inserter(more));
         if (more.size() > kMostSteps || contractions_in(more) > kMostContractions ||
-            has_opaque(more) || !graph_.is_convex(more) ||
-            reduces_again(last, reader))
+            has_opaque(more) || !graph_.is_convex(more) || reduces_again(last, reader))
           continue;
         steps = std::move(more);
         made.push_back(reader);

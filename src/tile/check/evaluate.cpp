@@ -1,7 +1,6 @@
 #include "tile/check/evaluate.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "tile/analysis/derive_scopes.h"
 #include "tile/analysis/executions.h"
 #include "tile/analysis/scope_derivation.h"
+#include "tile/check/evaluated_tile.h"
 #include "tile/rewrite/bind_tile_sizes.h"
 #include "tile/text/tile_printer.h"
 
@@ -16,45 +16,6 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMostIterations = int64_t{1} << 22;
-
-ScalarValue element(const HostTensor& tensor, int64_t at) {
-  return is_float(tensor.dtype()) ? float_value(tensor.dtype(), tensor.at_double(at))
-                                  : int_value(tensor.dtype(), tensor.at_int(at));
-}
-
-void set_element(HostTensor& tensor, int64_t at, const ScalarValue& value) {
-  const ScalarValue stored = convert_value(value, tensor.dtype());
-  if (is_float(tensor.dtype())) {
-    tensor.set_double(at, stored.f);
-  } else {
-    tensor.set_int(at, stored.i);
-  }
-}
-
-/// The elements of a value that one iteration, or all blocks together, hold.
-struct Tile {
-  std::vector<int64_t> base, extents;
-  std::vector<int64_t> bits;
-  std::vector<uint8_t> made;
-
-  /// -1 outside.
-  int64_t offset(const std::vector<int64_t>& at) const {
-    int64_t offset = 0;
-    for (size_t a = 0; a < extents.size(); ++a) {
-      const int64_t i = at[a] - base[a];
-      if (i < 0 || i >= extents[a]) return -1;
-      offset = offset * extents[a] + i;
-    }
-    return offset;
-  }
-};
-
-int64_t to_bits(const ScalarValue& v) {
-  return is_float(v.type) ? std::bit_cast<int64_t>(v.f) : v.i;
-}
-ScalarValue from_bits(DType type, int64_t bits) {
-  return is_float(type) ? float_value(type, std::bit_cast<double>(bits)) : int_value(type, bits);
-}
 
 /// One iteration of the grid loops entered so far; what is made before an inner grid loop belongs
 /// to the outer context.
