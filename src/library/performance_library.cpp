@@ -210,9 +210,16 @@ Status PerformanceLibrary::check_version() const {
 /// Requires: a sound file.
 Status PerformanceLibrary::set_up(Locking locking) {
   // Without locks there is no memory to share either, and the one that writes keeps the file.
-  WEFT_RETURN_IF_ERROR(execute(locking == Locking::kFileSystem
-                                   ? "PRAGMA journal_mode = WAL"
-                                   : "PRAGMA locking_mode = EXCLUSIVE"));
+  const char* const mode = locking == Locking::kFileSystem ? "PRAGMA journal_mode = WAL"
+                                                           : "PRAGMA locking_mode = EXCLUSIVE";
+  // Where another process is about to change the mode, SQLite does not wait for it by itself.
+  constexpr int kWaitMilliseconds = 10;
+  int code = sqlite3_exec(db_.get(), mode, nullptr, nullptr, nullptr);
+  for (int waited = 0; is_busy(code) && waited < kBusyMilliseconds; waited += kWaitMilliseconds) {
+    sqlite3_sleep(kWaitMilliseconds);
+    code = sqlite3_exec(db_.get(), mode, nullptr, nullptr, nullptr);
+  }
+  if (code != SQLITE_OK) return error_of("be written");
   WEFT_RETURN_IF_ERROR(check_version());
   return in_transaction([&]() -> Status {
     WEFT_ASSIGN_OR_RETURN(const int64_t tables, number("SELECT count(*) FROM sqlite_schema"));
