@@ -2,6 +2,7 @@
 #include <cstring>
 #include <map>
 
+#include "expr/body_uses.h"
 #include "expr/express.h"
 #include "expr/new_tensors.h"
 
@@ -18,15 +19,6 @@ struct Mergeable {
   int n = -1;  ///< the output axis
   size_t constant_axis = 0;
 };
-
-bool body_uses(const ScalarRef& s, int var) {
-  bool used = false;
-  visit(s, [&](const Scalar& node) {
-    for (const IndexExpr& i : node.indices) used = used || uses_var(i, var);
-    if (node.kind == Scalar::Kind::kIndex) used = used || uses_var(node.index, var);
-  });
-  return used;
-}
 
 ScalarRef without_convert(const ScalarRef& s) {
   const bool convert = s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kConvert;

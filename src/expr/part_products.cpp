@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "expr/body_uses.h"
 #include "expr/express.h"
 #include "expr/new_tensors.h"
 #include "support/rounding.h"
@@ -23,15 +24,6 @@ struct Product {
   const Scalar* constant = nullptr;  ///< the read
   size_t constant_axis = 0;
 };
-
-bool body_uses(const ScalarRef& s, int var) {
-  bool used = false;
-  visit(s, [&](const Scalar& node) {
-    for (const IndexExpr& i : node.indices) used = used || uses_var(i, var);
-    if (node.kind == Scalar::Kind::kIndex) used = used || uses_var(node.index, var);
-  });
-  return used;
-}
 
 /// Elements `begin` to `begin + extent` along an axis.
 HostTensor part_of(const HostTensor& whole, size_t axis, int64_t begin, int64_t extent) {
