@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "assemble/arena.h"
-#include "expr/widen_halves.h"
+#include "expr/products/widen_halves.h"
 
 namespace weft {
 

@@ -9,7 +9,7 @@
 #include "assemble/barriers.h"
 #include "assemble/constant_table.h"
 #include "assemble/host_operation.h"
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 
 namespace weft {
 

@@ -163,7 +163,7 @@ struct Composition {
   /// kPack, kGrid, kRecur; kBlock, kChain: its stages, leaves, in their order.
   std::vector<Composition> members;
   /// kBlock, kChain. Positions are those in the group; of a chain, in the program that
-  /// carry_reductions (expr/carry_reductions.h) makes of it.
+  /// carry_reductions (expr/reductions/carry_reductions.h) makes of it.
   BlockPartition partition;
   CarriedAxis carried;  ///< kChain
   /// kBlock, kChain: by stage, positions of the expressions that it makes, ascending.

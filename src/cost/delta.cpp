@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "support/rounding.h"
 
 namespace weft {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "expr/bfloat_products.h"
-#include "expr/dependence.h"
-#include "expr/integer_products.h"
+#include "expr/analysis/dependence.h"
+#include "expr/products/bfloat_products.h"
+#include "expr/products/integer_products.h"
 #include "target/multiplies_bfloat16.h"
 
 namespace weft {

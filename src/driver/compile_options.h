@@ -24,7 +24,8 @@ struct CompileProgress {
   int64_t done = 0, total = 0;
 };
 
-/// In which type contractions multiply: that of the model, or bfloat16 (expr/round_factors.h).
+/// In which type contractions multiply: that of the model, or bfloat16
+/// (expr/products/round_factors.h).
 enum class Precision : uint8_t { kModel, kBFloat16 };
 std::string_view precision_name(Precision precision);
 /// "model" or "bf16".

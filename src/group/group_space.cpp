@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "group/strides.h"
 #include "group/widen_bytes.h"
 #include "group/widen_halves.h"

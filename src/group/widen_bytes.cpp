@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "expr/integer_products.h"
+#include "expr/products/integer_products.h"
 
 namespace weft {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "expr/bfloat_products.h"
-#include "expr/widen_halves.h"
+#include "expr/products/bfloat_products.h"
+#include "expr/products/widen_halves.h"
 #include "target/multiplies_bfloat16.h"
 
 namespace weft {

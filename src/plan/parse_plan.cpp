@@ -3,7 +3,7 @@
 #include <map>
 #include <optional>
 
-#include "expr/compose_arithmetic.h"
+#include "expr/movement/compose_arithmetic.h"
 #include "expr/text_cursor.h"
 #include "fmt/format.h"
 #include "graph/graph_text.h"

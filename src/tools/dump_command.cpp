@@ -7,7 +7,7 @@
 #include "driver/passes.h"
 #include "driver/print_level.h"
 #include "driver/round_trip.h"
-#include "expr/print_analysis.h"
+#include "expr/analysis/print_analysis.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
 #include "tools/progress_bar.h"

@@ -1,4 +1,4 @@
-#include "expr/carry_reductions.h"
+#include "expr/reductions/carry_reductions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,8 @@
-#include "expr/compose_arithmetic.h"
+#include "expr/movement/compose_arithmetic.h"
 
 #include <gtest/gtest.h>
 
+#include "expr/movement/fold_movement.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
 

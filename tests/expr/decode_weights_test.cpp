@@ -1,4 +1,4 @@
-#include "expr/decode_weights.h"
+#include "expr/products/decode_weights.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

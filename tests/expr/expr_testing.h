@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "expr/express.h"
+#include "expr/express/express.h"
 #include "interp/interpreter.h"
 #include "support/hash.h"
 

@@ -1,4 +1,3 @@
-#include "expr/express.h"
 
 #include <gtest/gtest.h>
 

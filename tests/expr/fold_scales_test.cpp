@@ -1,5 +1,7 @@
-#include "expr/fold_scales.h"
+#include "expr/products/fold_scales.h"
 
+#include "expr/movement/fold_movement.h"
+#include "expr/movement/remove_dead_expressions.h"
 #include "tests/expr/expr_testing.h"
 
 namespace weft {

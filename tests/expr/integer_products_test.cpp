@@ -1,10 +1,14 @@
-#include "expr/integer_products.h"
+#include "expr/products/integer_products.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "expr/weight_sources.h"
+#include "expr/movement/fold_movement.h"
+#include "expr/movement/remove_dead_expressions.h"
+#include "expr/movement/sink_movement.h"
+#include "expr/movement/split_axes.h"
+#include "expr/products/weight_sources.h"
 #include "tests/expr/expr_testing.h"
 
 namespace weft {

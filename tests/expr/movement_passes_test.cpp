@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
-#include "expr/assign_layouts.h"
-#include "expr/express.h"
+#include "expr/movement/assign_layouts.h"
+#include "expr/movement/fold_movement.h"
+#include "expr/movement/sink_movement.h"
+#include "expr/movement/split_axes.h"
+#include "expr/products/merge_products.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
 

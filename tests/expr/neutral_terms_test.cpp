@@ -1,11 +1,11 @@
 // How far masks let the terms of a reduction reach.
 
-#include "expr/neutral_terms.h"
+#include "expr/reductions/neutral_terms.h"
 
 #include <gtest/gtest.h>
 
-#include "expr/carry_reductions.h"
-#include "expr/index_masks.h"
+#include "expr/movement/index_masks.h"
+#include "expr/reductions/carry_reductions.h"
 #include "tests/expr/expr_testing.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "expr/open_axes.h"
+#include "expr/movement/open_axes.h"
 
 #include <gtest/gtest.h>
 

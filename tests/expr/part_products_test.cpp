@@ -1,7 +1,8 @@
-#include "expr/part_products.h"
+#include "expr/products/part_products.h"
 
 #include <gtest/gtest.h>
 
+#include "expr/movement/fold_movement.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph_texts.h"
 

@@ -1,7 +1,12 @@
 #include <gtest/gtest.h>
 
-#include "expr/compose_arithmetic.h"
-#include "expr/part_products.h"
+#include "expr/movement/compose_arithmetic.h"
+#include "expr/movement/fold_movement.h"
+#include "expr/movement/remove_dead_expressions.h"
+#include "expr/movement/sink_movement.h"
+#include "expr/movement/split_axes.h"
+#include "expr/products/merge_products.h"
+#include "expr/products/part_products.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/random_graph_inl.h"

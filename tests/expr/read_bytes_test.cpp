@@ -1,9 +1,11 @@
-#include "expr/read_bytes.h"
+#include "expr/products/read_bytes.h"
 
 #include <gmock/gmock.h>
 
 #include <random>
 
+#include "expr/movement/fold_movement.h"
+#include "expr/movement/remove_dead_expressions.h"
 #include "tests/expr/expr_testing.h"
 
 namespace weft {

@@ -1,8 +1,10 @@
-#include "expr/round_factors.h"
+#include "expr/products/round_factors.h"
 
 #include <gtest/gtest.h>
 
-#include "expr/bfloat_products.h"
+#include "expr/movement/fold_movement.h"
+#include "expr/movement/remove_dead_expressions.h"
+#include "expr/products/bfloat_products.h"
 #include "tests/expr/expr_testing.h"
 
 namespace weft {

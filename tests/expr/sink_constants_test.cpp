@@ -1,8 +1,8 @@
-#include "expr/sink_constants.h"
+#include "expr/movement/sink_constants.h"
 
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
+#include "expr/express/express.h"
 
 namespace weft {
 namespace {

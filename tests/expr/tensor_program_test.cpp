@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "expr/dependence.h"
-#include "expr/print_analysis.h"
+#include "expr/analysis/dependence.h"
+#include "expr/analysis/print_analysis.h"
 #include "tests/expr/expr_testing.h"
 
 namespace weft {

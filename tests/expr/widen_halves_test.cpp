@@ -1,8 +1,8 @@
-#include "expr/widen_halves.h"
+#include "expr/products/widen_halves.h"
 
 #include <gtest/gtest.h>
 
-#include "expr/express.h"
+#include "expr/express/express.h"
 #include "graph/graph.h"
 
 namespace weft {

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "expr/assign_layouts.h"
-#include "expr/express.h"
-#include "expr/part_products.h"
+#include "expr/movement/assign_layouts.h"
+#include "expr/movement/fold_movement.h"
+#include "expr/movement/remove_dead_expressions.h"
+#include "expr/movement/sink_movement.h"
+#include "expr/products/merge_products.h"
+#include "expr/products/part_products.h"
 #include "lower/lower.h"
 #include "plan/planners/plan_fusion.h"
 #include "tests/expr/expr_testing.h"

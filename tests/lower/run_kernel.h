@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "expr/express.h"
 #include "kernel/kernel_function.h"
 #include "schedule/writer/scheduled_kernel.h"
 #include "support/tensor.h"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "expr/open_axes.h"
+#include "expr/movement/open_axes.h"
 #include "schedule/leaf/template_table.h"
 #include "schedule/schedule.h"
 #include "tests/expr/expr_testing.h"

@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "expr/express.h"
+#include "expr/express/express.h"
+#include "expr/movement/fold_movement.h"
+#include "expr/movement/remove_dead_expressions.h"
 #include "schedule/schedule.h"
 
 namespace weft {

@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "expr/assign_layouts.h"
+#include "expr/movement/assign_layouts.h"
 #include "schedule/schedule.h"
 #include "target/target.h"
 #include "tests/graph_texts.h"

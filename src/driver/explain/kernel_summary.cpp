@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "expr/widen_halves.h"
+#include "expr/products/widen_halves.h"
 #include "group/cut_group.h"
 #include "group/widen_halves.h"
 #include "schedule/stages/compose_chain.h"

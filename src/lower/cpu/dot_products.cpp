@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "expr/bfloat_products.h"
-#include "expr/integer_products.h"
+#include "expr/products/bfloat_products.h"
+#include "expr/products/integer_products.h"
 #include "lower/core/box_variables.h"
 #include "lower/core/buffers.h"
 #include "lower/core/expressions.h"

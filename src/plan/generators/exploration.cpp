@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 
 namespace weft {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 
 namespace weft {
 

@@ -5,7 +5,7 @@
 #include <queue>
 #include <utility>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "fmt/format.h"
 #include "plan/generators/layers.h"
 #include "plan/planners/partitions.h"

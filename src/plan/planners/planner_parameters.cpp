@@ -5,7 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "expr/compose_arithmetic.h"
+#include "expr/movement/compose_arithmetic.h"
 #include "fmt/format.h"
 
 namespace weft {

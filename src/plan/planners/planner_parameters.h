@@ -29,7 +29,7 @@ struct PlannerParameters {
   int64_t outputs = 16;                  ///< of such a pack
   int64_t rounds = 8;                    ///< over the layers, until nothing merges
   /// Times that the operations of a composed expression are done at most, of those of the
-  /// expression alone (expr/compose_arithmetic.h); 0: none is composed.
+  /// expression alone (expr/movement/compose_arithmetic.h); 0: none is composed.
   double recompute = 2;
   int64_t flat = 1;  ///< of a chain: flat tiling expressions, too (MCFuser §III-A); 0: deep ones
   /// What blocks of stages save of the time of their kernels apart at least, as a share: a CPU's

@@ -6,9 +6,9 @@
 #include <set>
 #include <tuple>
 
-#include "expr/bfloat_products.h"
-#include "expr/dependence.h"
-#include "expr/integer_products.h"
+#include "expr/analysis/dependence.h"
+#include "expr/products/bfloat_products.h"
+#include "expr/products/integer_products.h"
 #include "group/strides.h"
 #include "schedule/writer/frame_units.h"
 #include "support/rounding.h"

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "expr/bfloat_products.h"
-#include "expr/integer_products.h"
+#include "expr/products/bfloat_products.h"
+#include "expr/products/integer_products.h"
 #include "group/strides.h"
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/writer/epilogue.h"

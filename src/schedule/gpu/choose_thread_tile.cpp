@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "group/strides.h"
 #include "support/rounding.h"
 #include "tile/thread_tile.h"

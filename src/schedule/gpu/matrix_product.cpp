@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "fmt/format.h"
 #include "group/strides.h"
 #include "schedule/gpu/product_factor.h"

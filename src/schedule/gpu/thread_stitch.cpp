@@ -4,7 +4,7 @@
 #include <functional>
 #include <ranges>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "group/join_moments.h"
 #include "schedule/gpu/thread_stitch_builder.h"
 #include "schedule/writer/statements.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "schedule/gpu/thread_stitch_builder.h"
 #include "schedule/writer/statements.h"
 

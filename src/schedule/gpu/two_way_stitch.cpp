@@ -5,7 +5,7 @@
 #include <map>
 #include <ranges>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "fmt/format.h"
 #include "group/two_ways.h"
 #include "schedule/gpu/check_choice.h"

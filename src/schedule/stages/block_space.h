@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "expr/carry_reductions.h"
+#include "expr/reductions/carry_reductions.h"
 #include "group/cut_group.h"
 #include "group/group_key.h"
 #include "schedule/stages/demand_boxes.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "schedule/stages/form_stages.h"
 
 namespace weft {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "choice/choice.h"
-#include "expr/carry_reductions.h"
+#include "expr/reductions/carry_reductions.h"
 #include "group/block_frame.h"
 #include "group/group.h"
 #include "schedule/stages/index_hull.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "expr/widen_halves.h"
+#include "expr/products/widen_halves.h"
 #include "fmt/format.h"
 #include "schedule/gpu/matrix_tile.h"
 #include "schedule/gpu/product_factor.h"

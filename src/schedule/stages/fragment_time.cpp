@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "expr/dependence.h"
-#include "expr/widen_halves.h"
+#include "expr/analysis/dependence.h"
+#include "expr/products/widen_halves.h"
 #include "schedule/gpu/matrix_tile.h"
 #include "schedule/stages/fragment_boxes.h"
 #include "support/rounding.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "expr/dependence.h"
+#include "expr/analysis/dependence.h"
 #include "schedule/gpu/requested_bytes.h"
 #include "support/rounding.h"
 #include "tile/check/fits.h"

@@ -1,0 +1,134 @@
+#include "expr/movement/assign_layouts.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace weft {
+namespace {
+
+bool is_var(const IndexExpr& e, int id) { return e.is_var() && e.var_id() == id; }
+
+/// Whether `index` joins an output axis and a reduction axis: a window that slides.
+bool is_window(const TensorExpr& e, const IndexExpr& index) {
+  bool output = false, reduced = false;
+  for (const int id : variables(index)) {
+    (id < e.output_rank() ? output : reduced) = true;
+  }
+  return output && reduced;
+}
+
+class LayoutChoice {
+ public:
+  explicit LayoutChoice(TensorProgram& program)
+      : program_(program),
+        parent_(program.tensors.size()),
+        movable_(program.tensors.size(), false),
+        votes_(program.tensors.size(), 0) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+    for (size_t t = 0; t < movable_.size(); ++t) {
+      const Tensor& x = program.tensors[t];
+      const size_t rank = x.type.shape.size();
+      movable_[t] = x.kind == Tensor::Kind::kIntermediate && !x.is_output && rank >= 3 &&
+                    rank <= 5 && x.type.shape[1] > 1;
+    }
+    for (const OpaqueExpr& o : program.opaques) {
+      for (const TensorId t : o.operands) movable_[static_cast<size_t>(t)] = false;
+      for (const TensorId t : o.results) movable_[static_cast<size_t>(t)] = false;
+    }
+  }
+
+  bool run() {
+    for (const TensorExpr& e : program_.exprs) {
+      visit(e.body, [&](const Scalar& s) {
+        if (s.kind == Scalar::Kind::kRead) consider(e, s);
+      });
+    }
+    std::vector<int64_t> total(votes_.size(), 0);
+    for (size_t t = 0; t < votes_.size(); ++t) total[static_cast<size_t>(find(t))] += votes_[t];
+    bool changed = false;
+    for (size_t t = 0; t < votes_.size(); ++t) {
+      Tensor& x = program_.tensors[t];
+      if (!movable_[t] || total[static_cast<size_t>(find(t))] <= 0) continue;
+      std::vector<int64_t> order = {0};
+      for (size_t a = 2; a < x.type.shape.size(); ++a) order.push_back(static_cast<int64_t>(a));
+      order.push_back(1);
+      x.layout = permuted_layout(x.type.shape, order);
+      changed = true;
+    }
+    return changed;
+  }
+
+ private:
+  size_t find(size_t t) {
+    while (parent_[t] != t) t = parent_[t] = parent_[parent_[t]];
+    return t;
+  }
+  int64_t size(TensorId t) const {
+    return element_count(program_.tensors[static_cast<size_t>(t)].type.shape).value_or(0);
+  }
+  void vote(TensorId t, int64_t sign) { votes_[static_cast<size_t>(t)] += sign * size(t); }
+
+  /// One read: does it slide, does it carry the channel axis over, does it want the last axis?
+  void consider(const TensorExpr& e, const Scalar& read) {
+    const size_t rank = read.indices.size();
+    const bool same_rank = rank == static_cast<size_t>(e.output_rank()) && rank >= 3;
+    bool slides = false, spatial_follows = same_rank;
+    for (size_t a = 2; a < rank; ++a) {
+      slides = slides || is_window(e, read.indices[a]);
+      spatial_follows = spatial_follows && (uses_var(read.indices[a], static_cast<int>(a)) ||
+                                            read.indices[a].is_const());
+    }
+    const bool same_batch = same_rank && (is_var(read.indices[0], 0) || read.indices[0].is_const());
+    const bool channels_follow =
+        same_rank && (is_var(read.indices[1], 1) || read.indices[1].is_const());
+    const bool conv = e.is_contraction && same_batch && spatial_follows && !channels_follow;
+    const bool follows = same_batch && spatial_follows && (channels_follow || conv);
+    if (follows) join(read.symbol, e.output);
+    if (follows && slides && e.is_contraction) {
+      vote(read.symbol, 1);
+      vote(e.output, 1);
+    } else if (!follows && !e.reduce_extents.empty() && rank >= 1) {
+      wants_last_axis(e, read);
+    }
+    if (channels_follow && !e.reduce_extents.empty()) wants_last_axis(e, read);
+    // Instructions that multiply these add up neighbours along the sum.
+    const bool in_groups = is_integer(read.type) || read.type == DType::kBF16;
+    if (conv && !slides && in_groups && byte_size(read.type) < 4 && sums_along(e, read.indices[1]))
+      vote(read.symbol, 1);
+  }
+
+  static bool sums_along(const TensorExpr& e, const IndexExpr& index) {
+    return index.is_var() && index.var_id() >= e.output_rank() &&
+           index.var_id() < kRuntimeIndexBase;
+  }
+
+  /// Reductions whose contiguous operand axis is the tensor's last.
+  void wants_last_axis(const TensorExpr& e, const Scalar& read) {
+    const IndexExpr& last = read.indices.back();
+    bool reduced_elsewhere = false;
+    for (size_t a = 0; a + 1 < read.indices.size(); ++a) {
+      for (const int id : variables(read.indices[a])) {
+        reduced_elsewhere = reduced_elsewhere || (id >= e.output_rank() && id < kRuntimeIndexBase);
+      }
+    }
+    const bool reduces_last = last.is_var() && last.var_id() >= e.output_rank();
+    if (reduces_last && !reduced_elsewhere) vote(read.symbol, -1);
+  }
+
+  void join(TensorId a, TensorId b) {
+    if (!movable_[static_cast<size_t>(a)] || !movable_[static_cast<size_t>(b)]) return;
+    const size_t x = find(static_cast<size_t>(a)), y = find(static_cast<size_t>(b));
+    parent_[std::max(x, y)] = std::min(x, y);
+  }
+
+  TensorProgram& program_;
+  std::vector<size_t> parent_;
+  std::vector<bool> movable_;
+  std::vector<int64_t> votes_;
+};
+
+}  // namespace
+
+bool assign_layouts(TensorProgram& program) { return LayoutChoice(program).run(); }
+
+}  // namespace weft

@@ -1,0 +1,284 @@
+#include "expr/reductions/neutral_terms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace weft {
+
+namespace {
+
+/// An integer scalar of indices alone as an index; indices are far from what 32 bits hold.
+std::optional<IndexExpr> as_index(const ScalarRef& s) {
+  if (s->type != DType::kI32 && s->type != DType::kI64) return std::nullopt;
+  if (s->kind == Scalar::Kind::kIndex) return s->index;
+  if (s->kind == Scalar::Kind::kConstant) return IndexExpr(s->value.i);
+  if (s->kind != Scalar::Kind::kApply) return std::nullopt;
+  std::vector<IndexExpr> of;
+  for (const ScalarRef& o : s->operands) {
+    const std::optional<IndexExpr> index = as_index(o);
+    if (!index) return std::nullopt;
+    of.push_back(*index);
+  }
+  switch (s->op) {
+    case ScalarOp::kAdd:
+      return of[0] + of[1];
+    case ScalarOp::kSub:
+      return of[0] - of[1];
+    case ScalarOp::kConvert:
+      return of[0];
+    default:
+      return std::nullopt;
+  }
+}
+
+/// A comparison: `form` >= 0.
+std::optional<IndexExpr> as_bound(const ScalarRef& s) {
+  if (s->kind != Scalar::Kind::kApply || s->operands.size() != 2) return std::nullopt;
+  const std::optional<IndexExpr> a = as_index(s->operands[0]), b = as_index(s->operands[1]);
+  if (!a || !b) return std::nullopt;
+  switch (s->op) {
+    case ScalarOp::kLt:
+      return *b - *a - 1;
+    case ScalarOp::kLe:
+      return *b - *a;
+    case ScalarOp::kGt:
+      return *a - *b - 1;
+    case ScalarOp::kGe:
+      return *a - *b;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// What is known of a scalar where a comparison has a side.
+struct Known {
+  enum class Kind : uint8_t {
+    kUnknown,
+    kNumber,     ///< a constant; of bools 0 or 1
+    kReference,  ///< see TermQuestion
+    kNothing,    ///< 0 wherever the row's reference is a number
+    kTimes,      ///< 0 * rest
+  };
+  Kind kind = Kind::kUnknown;
+  double number = 0;
+  ScalarRef rest;
+
+  bool is(double value) const { return kind == Kind::kNumber && number == value; }
+  bool is_zero() const { return kind == Kind::kNothing || is(0); }
+  static Known of(double value) { return {Kind::kNumber, value, nullptr}; }
+};
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+class Knowledge {
+ public:
+  Knowledge(const TermQuestion& question, const ScalarRef& comparison, bool holds)
+      : question_(question), comparison_(comparison), holds_(holds) {}
+
+  Known of(const ScalarRef& s) const {
+    if (equal(s, comparison_)) return Known::of(holds_ ? 1 : 0);
+    switch (s->kind) {
+      case Scalar::Kind::kConstant:
+        return Known::of(is_float(s->type) ? s->value.f : static_cast<double>(s->value.i));
+      case Scalar::Kind::kRead:
+        return {question_.is_reference(*s) ? Known::Kind::kReference : Known::Kind::kUnknown, 0,
+                nullptr};
+      case Scalar::Kind::kApply:
+        return of_apply(s);
+      case Scalar::Kind::kIndex:
+        break;
+    }
+    return {};
+  }
+
+ private:
+  Known of_apply(const ScalarRef& s) const {
+    const Known a = of(s->operands[0]);
+    switch (s->op) {
+      case ScalarOp::kSelect:
+        return of_choice(a, of(s->operands[1]), of(s->operands[2]));
+      case ScalarOp::kAnd:
+      case ScalarOp::kOr:
+        return s->type == DType::kBool ? of_junction(s, a) : Known{};
+      case ScalarOp::kNot:
+        return s->type == DType::kBool && a.kind == Known::Kind::kNumber ? Known::of(1 - a.number)
+                                                                         : Known{};
+      case ScalarOp::kNeg:
+        return a.kind == Known::Kind::kNumber ? Known::of(-a.number) : Known{};
+      case ScalarOp::kConvert:
+        return is_float(s->type) && is_float(s->operands[0]->type) && !is_finite_number(a)
+                   ? a
+                   : Known{};
+      case ScalarOp::kExp:
+        return a.is(-kInfinite) ? Known{Known::Kind::kNothing, 0, nullptr} : Known{};
+      case ScalarOp::kAdd:
+      case ScalarOp::kSub:
+        return of_sum(s->op, a, of(s->operands[1]));
+      case ScalarOp::kMul:
+        return of_product(s, a, of(s->operands[1]));
+      case ScalarOp::kDiv:
+        return of_quotient(a, of(s->operands[1]));
+      default:
+        return {};
+    }
+  }
+
+  static bool is_finite_number(const Known& k) {
+    return k.kind == Known::Kind::kNumber && std::isfinite(k.number) && k.number != 0;
+  }
+
+  static Known of_choice(const Known& condition, const Known& yes, const Known& no) {
+    if (condition.kind == Known::Kind::kNumber) return condition.number != 0 ? yes : no;
+    if (yes.kind == Known::Kind::kNumber && no.is(yes.number)) return yes;
+    return yes.is_zero() && no.is_zero() ? Known{Known::Kind::kNothing, 0, nullptr} : Known{};
+  }
+
+  Known of_junction(const ScalarRef& s, const Known& a) const {
+    const double decides = s->op == ScalarOp::kOr ? 1 : 0;
+    const Known b = of(s->operands[1]);
+    if (a.is(decides) || b.is(decides)) return Known::of(decides);
+    return a.kind == Known::Kind::kNumber && b.kind == Known::Kind::kNumber ? Known::of(1 - decides)
+                                                                            : Known{};
+  }
+
+  /// An infinity stays what it is beside numbers, and beside a reference: one that is infinite has
+  /// the sign of its terms' extremum, which these are on the other side of.
+  static Known of_sum(ScalarOp op, const Known& a, const Known& b) {
+    const auto infinite = [](const Known& k) {
+      return k.kind == Known::Kind::kNumber && std::isinf(k.number);
+    };
+    const auto calm = [](const Known& k) {
+      return k.kind == Known::Kind::kReference ||
+             (k.kind == Known::Kind::kNumber && std::isfinite(k.number));
+    };
+    if (infinite(a) && calm(b)) return a;
+    if (infinite(b) && calm(a)) return Known::of(op == ScalarOp::kSub ? -b.number : b.number);
+    return {};
+  }
+
+  Known of_product(const ScalarRef& s, const Known& a, const Known& b) const {
+    for (const auto& [one, other, rest] :
+         {std::tuple(&a, &b, s->operands[1]), std::tuple(&b, &a, s->operands[0])}) {
+      const bool number = other->kind == Known::Kind::kNumber && std::isfinite(other->number);
+      if (one->kind == Known::Kind::kNumber && std::isinf(one->number) && number &&
+          other->number != 0)
+        return Known::of(one->number * (other->number < 0 ? -1 : 1));
+      if (one->is_zero() && (number || other->is_zero()))
+        return {Known::Kind::kNothing, 0, nullptr};
+      if (one->is_zero() && from_outside(rest)) return {Known::Kind::kTimes, 0, rest};
+    }
+    return {};
+  }
+
+  static Known of_quotient(const Known& a, const Known& b) {
+    if (b.kind != Known::Kind::kNumber || !std::isfinite(b.number) || b.number == 0) return {};
+    if (a.kind == Known::Kind::kNumber && std::isinf(a.number))
+      return Known::of(a.number * (b.number < 0 ? -1 : 1));
+    return a.is_zero() ? Known{Known::Kind::kNothing, 0, nullptr} : Known{};
+  }
+
+  bool from_outside(const ScalarRef& s) const {
+    bool all = s->type == DType::kF32;
+    visit(s, [&](const Scalar& node) {
+      if (node.kind == Scalar::Kind::kRead)
+        all &= node.operands.empty() && !node.fill && node.type == DType::kF32 &&
+               question_.is_outside(node);
+    });
+    return all;
+  }
+
+  const TermQuestion& question_;
+  const ScalarRef& comparison_;
+  const bool holds_;
+};
+
+/// Whether such a term leaves what was reduced as it was; of a sum, but for what it still adds.
+bool is_neutral(const Known& term, Combiner combiner) {
+  switch (combiner) {
+    case Combiner::kMax:
+      return term.is(-kInfinite);
+    case Combiner::kMin:
+      return term.is(kInfinite);
+    case Combiner::kSum:
+      return term.is_zero() || term.kind == Known::Kind::kTimes;
+    default:
+      return false;
+  }
+}
+
+class ReachFinder {
+ public:
+  ReachFinder(const ScalarRef& term, const TermQuestion& question)
+      : term_(term), question_(question) {}
+
+  TermReach run() {
+    search(term_);
+    return std::move(out_);
+  }
+
+ private:
+  void search(const ScalarRef& s) {
+    if (s->kind != Scalar::Kind::kApply) return;
+    if (const std::optional<IndexExpr> bound = as_bound(s)) {
+      try_side(s, true, *bound);
+      try_side(s, false, IndexExpr(-1) - *bound);
+      return;
+    }
+    for (const ScalarRef& o : s->operands) search(o);
+  }
+
+  /// If terms are neutral where the comparison does not hold, those with `bound` >= 0 are reached.
+  void try_side(const ScalarRef& comparison, bool holds, const IndexExpr& bound) {
+    AffineForm form;
+    if (!as_affine(bound, &form)) return;
+    const int64_t k = form.coefficient(question_.along);
+    if (k != 1 && k != -1) return;
+    IndexExpr others = form.constant;
+    for (const auto& [var, factor] : form.terms) {
+      if (var != question_.along) others = others + IndexExpr::var(var) * factor;
+    }
+    const Known beyond = Knowledge(question_, comparison, !holds).of(term_);
+    if (!is_neutral(beyond, question_.combiner) || uses_more_than_axes(others)) return;
+    const ScalarRef rest = beyond.kind == Known::Kind::kTimes ? beyond.rest : nullptr;
+    if (!adds_alike(rest)) return;
+    out_.beyond = rest;
+    std::vector<IndexExpr>& side = k == 1 ? out_.first : out_.last;
+    const IndexExpr at = k == 1 ? others * -1 : others;
+    if (std::ranges::find(side, at) == side.end()) side.push_back(at);
+  }
+
+  /// Whether terms out of reach add what is known of others, and that can be said.
+  bool adds_alike(const ScalarRef& rest) const {
+    const bool same =
+        rest == nullptr || out_.beyond == nullptr ? rest == out_.beyond : equal(rest, out_.beyond);
+    if (out_.bounded() && !same) return false;
+    bool more = false;
+    if (rest) {
+      visit(rest, [&](const Scalar& node) {
+        for (const IndexExpr& i : node.indices) more |= uses_more_than_axes(i);
+      });
+    }
+    return !more;
+  }
+
+  bool uses_more_than_axes(const IndexExpr& e) const {
+    return std::ranges::any_of(variables(e),
+                               [&](int v) { return v >= question_.axes && v != question_.along; });
+  }
+
+  const ScalarRef& term_;
+  const TermQuestion& question_;
+  TermReach out_;
+};
+
+}  // namespace
+
+TermReach reach_of(const ScalarRef& term, const TermQuestion& question) {
+  return ReachFinder(term, question).run();
+}
+
+}  // namespace weft
