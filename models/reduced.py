@@ -135,12 +135,16 @@ def mlp_f16(net):
     net.output("y", net.MatMul(hidden, net.weight(20, 7, dtype=np.float16)))
 
 
-def encoder(net, symbols=None, width=40, count=4, vocabulary=50, layers=2):
-    ids = net.ids("input_ids", vocabulary, 2, 11, symbols=symbols)
-    segments = net.ids("token_type_ids", 2, 2, 11, symbols=symbols)
-    mask = net.input("attention_mask", sample=np.arange(11) < [[11], [7]], symbols=symbols)
+def encoder(
+    net, symbols=None, width=40, count=4, vocabulary=50, layers=2, lengths=(11, 7), inner=2
+):
+    batch, longest = len(lengths), max(lengths)
+    ids = net.ids("input_ids", vocabulary, batch, longest, symbols=symbols)
+    segments = net.ids("token_type_ids", 2, batch, longest, symbols=symbols)
+    kept = np.arange(longest) < np.array(lengths)[:, None]
+    mask = net.input("attention_mask", sample=kept, symbols=symbols)
     position = net.Slice(
-        net.weight(1, 16, width, std=0.5), [0], net.Gather(net.Shape(ids), [1]), [1]
+        net.weight(1, max(16, longest), width, std=0.5), [0], net.Gather(net.Shape(ids), [1]), [1]
     )
     tokens = net.Gather(net.weight(vocabulary, width, std=0.5), ids)
     x = net.Add(net.Add(tokens, net.Gather(net.weight(2, width, std=0.5), segments)), position)
@@ -153,8 +157,8 @@ def encoder(net, symbols=None, width=40, count=4, vocabulary=50, layers=2):
         )
         mixed = merge(net, attend(net, q, k, v, width // count, bias), width)
         x = layer_norm(net, net.Add(linear(net, mixed, width, width), x), width)
-        hidden = gelu_erf(net, linear(net, x, width, 2 * width))
-        x = layer_norm(net, net.Add(linear(net, hidden, 2 * width, width), x), width)
+        hidden = gelu_erf(net, linear(net, x, width, inner * width))
+        x = layer_norm(net, net.Add(linear(net, hidden, inner * width, width), x), width)
     net.output("hidden", x)
     net.output("pooled", net.Tanh(linear(net, net.Gather(x, 0, axis=1), width, width)))
 
