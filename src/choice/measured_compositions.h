@@ -19,6 +19,12 @@ struct MeasuredComposition {
   std::string row;  ///< name of the row in the performance library
 };
 
+/// What a plan says of the row that decided: its name, time and samples.
+std::string name_of_row(const MeasuredComposition& measured);
+
+/// Whether a time is clearly below another: less is noise.
+inline bool is_clearly_quicker(double us, double than_us) { return us < 0.98 * than_us; }
+
 /// What was measured on one target, by the keys of groups (GroupKey::hash).
 class MeasuredCompositions {
  public:

@@ -1,5 +1,8 @@
 #include "plan/kernels_by_key.h"
 
+#include <algorithm>
+#include <span>
+
 #include "schedule/schedule_key.h"
 #include "support/for_each_in_parallel.h"
 
@@ -17,6 +20,34 @@ void copy_traffic(const Estimate& from, Estimate* to) {
   to->bytes_read = from.bytes_read;
   to->bytes_written = from.bytes_written;
   to->bytes_requested = from.bytes_requested;
+}
+
+/// The chain that took least, where the one at hand was measured, too, and it is another; null.
+const MeasuredComposition* quicker_chain(const Composition& present,
+                                         std::span<const MeasuredComposition> measured) {
+  const auto at = std::ranges::find(measured, present, &MeasuredComposition::composition);
+  if (present.kind != Composition::Kind::kChain || at == measured.end()) return nullptr;
+  const MeasuredComposition* quickest = &*at;
+  for (const MeasuredComposition& m : measured) {
+    if (m.composition.kind == Composition::Kind::kChain && m.microseconds < quickest->microseconds)
+      quickest = &m;
+  }
+  return is_clearly_quicker(quickest->microseconds, at->microseconds) ? quickest : nullptr;
+}
+
+/// As it was composed, or as a chain of the group that was measured to be quicker.
+Result<ScheduledKernel> build_composed(const TensorProgram& program, const Group& group,
+                                       const Composition& composition, const Target& target,
+                                       const std::string& name,
+                                       std::span<const MeasuredComposition> measured) {
+  if (const MeasuredComposition* quicker = quicker_chain(composition, measured)) {
+    auto kernel = build_composition(program, group, quicker->composition, target, name);
+    if (kernel.ok()) {
+      kernel->measured = name_of_row(*quicker);
+      return kernel;
+    }
+  }
+  return build_composition(program, group, composition, target, name);
 }
 
 }  // namespace
@@ -61,10 +92,10 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
     }
     const auto given = composed.find(k);
     const Composition* as = given == composed.end() ? blocks[k] : &given->second;
-    auto schedule =
-        as == nullptr
-            ? schedule_group(program, kernel.group, target_, kernel.name, measured_of(key_of[k]))
-            : build_composition(program, kernel.group, *as, target_, kernel.name);
+    auto schedule = as == nullptr ? schedule_group(program, kernel.group, target_, kernel.name,
+                                                   measured_of(key_of[k]))
+                                  : build_composed(program, kernel.group, *as, target_, kernel.name,
+                                                   measured_of(key_of[k]));
     if (schedule.ok()) {
       kernel.schedule = std::move(*schedule);
     } else {

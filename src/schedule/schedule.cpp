@@ -187,8 +187,25 @@ Result<std::vector<Considered>> considered_candidates(
   return out;
 }
 
-std::vector<Composition> leaves_to_measure(const TensorProgram& program, const Group& group,
+namespace {
+
+/// As many as MCFuser measures of a round.
+constexpr size_t kChainsToMeasure = 8;
+
+std::vector<Composition> other_chains(const TensorProgram& program, const Group& group,
+                                      const Composition& present, const Target& target) {
+  std::vector<Composition> out =
+      chains_to_measure(BlockSpace(program, group, target), target, kChainsToMeasure);
+  std::erase(out, present);
+  return out;
+}
+
+}  // namespace
+
+std::vector<Composition> others_to_measure(const TensorProgram& program, const Group& group,
                                            const Composition& present, const Target& target) {
+  if (present.kind == Composition::Kind::kChain)
+    return other_chains(program, group, present, target);
   std::vector<Composition> out;
   if (present.kind != Composition::Kind::kLeaf || !present.library.empty()) return out;
   const std::map<TensorId, Layout> orders = library_orders(program, group, target);

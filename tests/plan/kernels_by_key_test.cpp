@@ -61,5 +61,49 @@ TEST(KernelsByKey, AreThoseThatGroupsHaveAlone) {
   }
 }
 
+constexpr const char* kChain = R"(
+(q: f16[128,64], k: f16[64,256], v: f16[256,64]) {
+  s = dot_general q, k, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f16[128,256]
+  e = exp s : f16[128,256]
+  y = dot_general e, v, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f16[128,64]
+} -> (y))";
+
+TEST(KernelsByKey, ChainsThatWereMeasuredToBeQuickerAreTaken) {
+  const TensorProgram program = expressed(kChain);
+  const Group group = whole_group(program);
+  for (const Target& target : {two_cores(), *find_target("a100-40gb")}) {
+    const auto chain = schedule_chain(program, group, target, "k");
+    ASSERT_TRUE(chain.ok()) << chain.error().message;
+    const std::vector<Composition> others =
+        others_to_measure(program, group, chain->composition, target);
+    ASSERT_GE(others.size(), 2u) << target.name;
+    EXPECT_LE(others.size(), 8u);
+    for (const Composition& other : others) {
+      EXPECT_EQ(other.kind, Composition::Kind::kChain);
+      EXPECT_NE(other, chain->composition);
+      EXPECT_TRUE(build_composition(program, group, other, target, "k").ok()) << print(other);
+    }
+    KnownGroups groups(program, target);
+    const Hash128 key = groups.keys().of(group).hash;
+    const auto planned = [&](double present_us, double other_us) {
+      MeasuredCompositions measured;
+      measured.add(key, {chain->composition, present_us, 3, "present"});
+      measured.add(key, {others[1], other_us, 3, "other"});
+      FusionPlan plan;
+      plan.kernels.emplace_back();
+      plan.kernels.back().name = "k";
+      plan.kernels.back().group = group;
+      KernelsByKey kernels(target, &measured);
+      EXPECT_TRUE(kernels.schedule(program, groups, {{0, chain->composition}}, plan).ok());
+      return plan.kernels.back().schedule;
+    };
+    const ScheduledKernel quicker = planned(9, 8);
+    EXPECT_EQ(quicker.composition, others[1]);
+    EXPECT_THAT(quicker.measured, HasSubstr("row other: 8.00 us, 3 samples"));
+    EXPECT_EQ(planned(9, 8.9).composition, chain->composition);
+    EXPECT_EQ(planned(9, 8.9).measured, "");
+  }
+}
+
 }  // namespace
 }  // namespace weft

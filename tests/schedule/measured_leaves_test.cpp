@@ -37,7 +37,7 @@ class MeasuredLeaves : public ::testing::Test {
   Target target_ = *find_target("x86-64-v4");
   std::string row_;
   Composition first_ = built({});
-  std::vector<Composition> others_ = leaves_to_measure(program_, group_, first_, target_);
+  std::vector<Composition> others_ = others_to_measure(program_, group_, first_, target_);
 };
 
 TEST_F(MeasuredLeaves, OthersDifferAndBuild) {

@@ -43,9 +43,9 @@ class Subjects {
     GroupKeys keys(program);
     for (PlannedKernel& kernel : plan.kernels) {
       const Composition& composed = kernel.schedule.composition;
-      if (composed.kind != Composition::Kind::kLeaf || kernel.schedule.library ||
-          !kernel.members.empty())
-        continue;
+      const bool has_others =
+          composed.kind == Composition::Kind::kLeaf || composed.kind == Composition::Kind::kChain;
+      if (!has_others || kernel.schedule.library || !kernel.members.empty()) continue;
       const Hash128 key = keys.of(kernel.group).hash;
       const auto [at, is_new] =
           numbers_.try_emplace(std::pair(key, print(composed)), subjects_.size());
@@ -163,12 +163,12 @@ Status Tuner::add(const Subject& subject, const std::string& composition,
 std::vector<Tuner::Candidate> Tuner::candidates_of(const Subject& subject) const {
   const PlannedKernel& kernel = *subject.kernels.front();
   std::vector<Candidate> out;
-  for (Composition& leaf : leaves_to_measure(*subject.program, kernel.group,
-                                             kernel.schedule.composition, subject.target)) {
+  for (Composition& other : others_to_measure(*subject.program, kernel.group,
+                                              kernel.schedule.composition, subject.target)) {
     if (static_cast<int>(out.size()) >= options_.most_candidates) break;
-    if (!build_composition(*subject.program, kernel.group, leaf, subject.target, "k").ok())
+    if (!build_composition(*subject.program, kernel.group, other, subject.target, "k").ok())
       continue;
-    Candidate candidate{std::move(leaf), {}, {}};
+    Candidate candidate{std::move(other), {}, {}};
     candidate.text = print(candidate.composition);
     candidate.us = known(subject, candidate.text);
     out.push_back(std::move(candidate));

@@ -136,9 +136,6 @@ void report_measured(const std::vector<const MeasuredComposition*>& measured, co
   }
 }
 
-/// What a measured time must be below that of the model's choice: less is noise.
-constexpr double kClearlyQuicker = 0.98;
-
 /// Puts the leaf that was measured to take least in the place of the kernel that the templates
 /// chose, where it is clearly quicker.
 void take_quickest(const GroupSpace& space, const Target& target, const std::string& name,
@@ -157,14 +154,13 @@ void take_quickest(const GroupSpace& space, const Target& target, const std::str
   });
   for (const MeasuredComposition* m : leaves) {
     const bool is_there = m->composition.choice == kernel->composition.choice;
-    if (!is_there && m->microseconds >= *us * kClearlyQuicker) continue;
+    if (!is_there && !is_clearly_quicker(m->microseconds, *us)) continue;
     if (!is_there) {
       auto quicker = build_measured(space, target, name, m->composition.choice);
       if (!quicker) continue;
       *kernel = std::move(*quicker);
     }
-    kernel->measured =
-        fmt::format("row {}: {:.2f} us, {} samples", m->row, m->microseconds, m->samples);
+    kernel->measured = name_of_row(*m);
     if (considered != nullptr)
       report_measured(leaves, kernel->composition.choice, m->microseconds, *considered);
     return;

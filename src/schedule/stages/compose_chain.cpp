@@ -69,6 +69,26 @@ class ChainComposer {
         considered_(considered) {}
 
   Result<ScheduledKernel> run() {
+    WEFT_RETURN_IF_ERROR(search());
+    const auto best = std::ranges::min_element(weighed_, {}, &WeighedChain::microseconds);
+    note_all(*best);
+    if (!best->kernel) return unsupported(best->why_not);
+    return std::move(*best->kernel);
+  }
+
+  /// Those that were built on the way, quickest first.
+  std::vector<Composition> built() {
+    std::vector<Composition> out;
+    if (!search().ok()) return out;
+    std::ranges::sort(weighed_, {}, &WeighedChain::microseconds);
+    for (const WeighedChain& c : weighed_) {
+      if (c.kernel) out.push_back(c.kernel->composition);
+    }
+    return out;
+  }
+
+ private:
+  Status search() {
     WEFT_CHECK(shared_.carried.extent > 0, "an axis without elements");
     const ContractionChain& chain = axes_.loops;
     // What lies beyond a tail is not computed.
@@ -77,13 +97,9 @@ class ChainComposer {
     if (!first) return unsupported("no tiles of the chain fit a block");
     tiling_ = print(first->expression);
     descend(row_tiles(chain), first->tiles[kRowLoop], first->tiles[kSharedLoop]);
-    const auto best = std::ranges::min_element(weighed_, {}, &WeighedChain::microseconds);
-    note_all(*best);
-    if (!best->kernel) return unsupported(best->why_not);
-    return std::move(*best->kernel);
+    return {};
   }
 
- private:
   /// Those whose carries are not written out at too great a length; all of them where no loop cuts
   /// the rows.
   std::vector<int64_t> row_tiles(const ContractionChain& chain) const {
@@ -235,6 +251,26 @@ Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& tar
     if (reason.empty()) reason = kernel.error().message;
   }
   return unsupported(reason);
+}
+
+std::vector<Composition> chains_to_measure(const BlockSpace& space, const Target& target,
+                                           size_t most) {
+  std::vector<Composition> out;
+  if (!check_members(space).ok()) return out;
+  const auto shared_by_two = shared_axes(space);
+  if (!shared_by_two.ok()) return out;
+  const std::string name = "k";
+  for (const SharedAxis& shared : *shared_by_two) {
+    const BlockSpace steps(space, shared.carried, target);
+    const auto axes = chain_axes(space, shared, steps);
+    if (!axes.ok()) continue;
+    out = target.is_gpu()
+              ? fragments_to_measure(space, steps, shared, *axes, target, name, most)
+              : ChainComposer(space, steps, shared, *axes, target, name, false, nullptr).built();
+    if (!out.empty()) break;
+  }
+  if (out.size() > most) out.resize(most);
+  return out;
 }
 
 std::vector<std::string> postponed_factors(const TensorProgram& program, const Group& group,

@@ -19,6 +19,11 @@ Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& tar
                                       const std::string& name, std::vector<Considered>* considered,
                                       bool deep_only = false);
 
+/// Chains of the group that the target builds, those predicted quickest first and `most` of them:
+/// what is worth measuring (MCFuser, Algorithm 1, measures its best eight). Empty: it is no chain.
+std::vector<Composition> chains_to_measure(const BlockSpace& space, const Target& target,
+                                           size_t most);
+
 /// The kernel as it was composed: nothing is chosen again. Error (kInvalidInput): what does not fit
 /// the group.
 Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,

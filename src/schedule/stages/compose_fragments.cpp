@@ -1,6 +1,7 @@
 #include "schedule/stages/compose_fragments.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "fmt/format.h"
@@ -59,8 +60,6 @@ class FragmentComposer {
   Result<ScheduledKernel> run(std::vector<Considered>* considered) {
     if (axes_.row_loop < 0) return unsupported("blocks of one row have no fragments");
     enumerate();
-    std::ranges::sort(priced_, {},
-                      [](const Priced& p) { return std::pair(p.microseconds, p.number); });
     std::string reason = "no tiles of the chain fit a block";
     for (size_t i = 0; i < std::min(priced_.size(), kMostBuilt); ++i) {
       auto kernel = build(priced_[i].tiles, priced_[i].microseconds);
@@ -73,6 +72,19 @@ class FragmentComposer {
     }
     note(considered, priced_.size());
     return unsupported(reason);
+  }
+
+  /// Up to `most` that are built, of those that are priced least.
+  std::vector<Composition> built(size_t most) {
+    std::vector<Composition> out;
+    if (axes_.row_loop < 0) return out;
+    enumerate();
+    for (const Priced& p : priced_ | std::views::take(kMostBuilt)) {
+      if (out.size() == most) break;
+      const auto kernel = build(p.tiles, p.microseconds);
+      if (kernel.ok()) out.push_back(kernel->composition);
+    }
+    return out;
   }
 
   /// Of the program of the steps at hand.
@@ -127,6 +139,7 @@ class FragmentComposer {
     return FragmentComposer(whole_, steps, split, axes, target_, name_).build(tiles, us);
   }
 
+  /// Those that may do, the one predicted quickest first.
   void enumerate() {
     const auto& extents = axes_.loops.extents;
     const int64_t least = problem_.on_units ? 16 : 4;
@@ -144,6 +157,8 @@ class FragmentComposer {
         }
       }
     }
+    std::ranges::sort(priced_, {},
+                      [](const Priced& p) { return std::pair(p.microseconds, p.number); });
   }
 
   void consider_loads(FragmentTiles tiles) {
@@ -235,6 +250,13 @@ class FragmentComposer {
 };
 
 }  // namespace
+
+std::vector<Composition> fragments_to_measure(const BlockSpace& whole, const BlockSpace& steps,
+                                              const SharedAxis& shared, const ChainAxes& axes,
+                                              const Target& target, const std::string& name,
+                                              size_t most) {
+  return FragmentComposer(whole, steps, shared, axes, target, name).built(most);
+}
 
 Result<ScheduledKernel> compose_fragments(const BlockSpace& whole, const BlockSpace& steps,
                                           const SharedAxis& shared, const ChainAxes& axes,

@@ -17,6 +17,12 @@ Result<ScheduledKernel> compose_fragments(const BlockSpace& whole, const BlockSp
                                           const Target& target, const std::string& name,
                                           std::vector<Considered>* considered);
 
+/// Up to `most` chains on fragments that the target builds, those predicted quickest first.
+std::vector<Composition> fragments_to_measure(const BlockSpace& whole, const BlockSpace& steps,
+                                              const SharedAxis& shared, const ChainAxes& axes,
+                                              const Target& target, const std::string& name,
+                                              size_t most);
+
 /// The kernel as it was composed. Error (kInvalidInput): what does not fit the group.
 Result<ScheduledKernel> build_composed_fragments(const BlockSpace& whole, const BlockSpace& steps,
                                                  const SharedAxis& shared, const ChainAxes& axes,
