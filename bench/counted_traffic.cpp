@@ -15,10 +15,10 @@
 #include <string>
 
 #include "driver/compiler.h"
-#include "driver/device_target.h"
-#include "driver/emulated_kernels.h"
 #include "driver/explain/explain_json.h"
-#include "driver/model_inputs.h"
+#include "driver/models/device_target.h"
+#include "driver/models/emulated_kernels.h"
+#include "driver/models/model_inputs.h"
 #include "driver/session.h"
 
 namespace {

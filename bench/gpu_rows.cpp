@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "driver/compiler.h"
-#include "driver/emulated_kernels.h"
+#include "driver/models/emulated_kernels.h"
 #include "driver/print_level.h"
 #include "driver/session.h"
 #include "row_graphs.h"

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "driver/compiler.h"
-#include "driver/device_target.h"
+#include "driver/models/device_target.h"
 #include "driver/passes.h"
 #include "plan/planners/ilp_patterns.h"
 

@@ -28,9 +28,9 @@
 
 #include "cost/latency.h"
 #include "driver/compiler.h"
-#include "driver/prepare_model.h"
+#include "driver/models/prepare_model.h"
+#include "driver/report/time_runs.h"
 #include "driver/session.h"
-#include "driver/time_runs.h"
 #include "row_graphs.h"
 #include "schedule/stages/build_block.h"
 #include "schedule/stages/partitions.h"

@@ -6,13 +6,13 @@
 
 #include "api/handles.h"
 #include "driver/compiler.h"
-#include "driver/describe_targets.h"
-#include "driver/device_target.h"
-#include "driver/load_or_compile.h"
+#include "driver/models/describe_targets.h"
+#include "driver/models/device_target.h"
+#include "driver/models/load_or_compile.h"
+#include "driver/models/start_unfused.h"
 #include "driver/page/page.h"
-#include "driver/page_of_model.h"
 #include "driver/plan_file.h"
-#include "driver/start_unfused.h"
+#include "driver/report/page_of_model.h"
 
 namespace weft_v1 {
 

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "driver/time_runs.h"
+#include "driver/report/time_runs.h"
 #include "runtime/device_timing.h"
 #include "runtime/thread_pool.h"
 #include "support/printable.h"

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "driver/bisect.h"
+#include "driver/check/bisect.h"
 #include "driver/graph_file.h"
 #include "support/printable.h"
 #include "tools/commands.h"

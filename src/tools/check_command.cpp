@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "driver/check_cases.h"
-#include "driver/device_target.h"
+#include "driver/check/check_cases.h"
+#include "driver/models/device_target.h"
 #include "support/printable.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"

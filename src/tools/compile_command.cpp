@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
-#include "driver/compile_for_targets.h"
+#include <charconv>
+#include <set>
+
+#include "driver/models/compile_for_targets.h"
 #include "runtime/artefact.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"
@@ -14,13 +17,51 @@ struct CompileCommand {
   ModelOptions model;
   std::string output;
   bool no_fallback = false;
+  std::vector<std::string> versions;  ///< DIM=N,N
 };
+
+/// More would be a mistake: each is compiled and stored whole, but for constants.
+constexpr size_t kMostVersions = 64;
+
+/// DIM=N,N of --version-for, each value of one with each of the others.
+Result<std::vector<Binding>> bindings_of(const std::vector<std::string>& versions) {
+  std::vector<Binding> all = {{}};
+  for (const std::string& text : versions) {
+    const size_t equals = text.rfind('=');
+    const std::string dimension = text.substr(0, equals);
+    const auto refused = [&](const std::string& why) {
+      return invalid_input("--version-for " + text + ": " + why);
+    };
+    if (equals == std::string::npos || equals == 0) return refused("write DIM=N,N");
+    if (all.front().contains(dimension)) return refused(dimension + " is given twice");
+    std::vector<Binding> next;
+    std::set<int64_t> extents;
+    for (const std::string& number : CLI::detail::split(text.substr(equals + 1), ',')) {
+      int64_t extent = 0;
+      const char* end = number.data() + number.size();
+      const auto read = std::from_chars(number.data(), end, extent);
+      if (number.empty() || read.ec != std::errc() || read.ptr != end || extent < 0)
+        return refused("write DIM=N,N with N a number");
+      if (!extents.insert(extent).second) return refused(number + " stands there twice");
+      for (Binding binding : all) {
+        binding[dimension] = extent;
+        next.push_back(std::move(binding));
+      }
+    }
+    if (next.empty()) return refused("write DIM=N,N");
+    if (next.size() > kMostVersions)
+      return refused(fmt::format("at most {} versions are made", kMostVersions));
+    all = std::move(next);
+  }
+  return all;
+}
 
 Status compile(const CompileCommand& o) {
   WEFT_ASSIGN_OR_RETURN(ModelRequest request, model_request(o.model));
+  WEFT_ASSIGN_OR_RETURN(const std::vector<Binding> versions, bindings_of(o.versions));
   const auto models = [&] {
     const ProgressBar bar(&request.options);
-    return compile_for_targets(request, !o.no_fallback);
+    return compile_versions(request, versions, !o.no_fallback);
   }();
   if (!models.ok()) return models.error();
   std::vector<const Program*> programs;
@@ -45,6 +86,11 @@ void add_compile_command(CLI::App& app, Status& status) {
       "with fewer multiprocessors run, and the kernels that do the work of library "
       "calls where the library is missing. For CPUs: leave out the code for processors "
       "that cannot multiply bytes or bfloat16, where the other multiplies them");
+  command
+      ->add_option("--version-for", o->versions,
+                   "DIM=N,N: a version for each extent of a symbolic dimension, in one artefact; a "
+                   "run takes the one for its inputs' shapes; repeatable")
+      ->allow_extra_args(false);
   command->callback([o, &status] { status = compile(*o); });
 }
 

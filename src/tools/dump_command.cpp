@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "driver/check/round_trip.h"
 #include "driver/compiler.h"
 #include "driver/explain/explain_json.h"
 #include "driver/passes.h"
 #include "driver/print_level.h"
-#include "driver/round_trip.h"
 #include "expr/analysis/print_analysis.h"
 #include "tools/commands.h"
 #include "tools/model_options.h"

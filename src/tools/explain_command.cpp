@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "driver/compare_with_plan.h"
 #include "driver/compiler.h"
-#include "driver/device_target.h"
 #include "driver/explain/candidates_text.h"
 #include "driver/explain/edge_verdicts.h"
 #include "driver/explain/explain_json.h"
 #include "driver/explain/explain_text.h"
 #include "driver/explain/verdict_together.h"
+#include "driver/models/device_target.h"
 #include "driver/page/page.h"
-#include "driver/page_of_model.h"
 #include "driver/passes.h"
 #include "driver/plan_file.h"
+#include "driver/report/compare_with_plan.h"
+#include "driver/report/page_of_model.h"
 #include "runtime/artefact.h"
 #include "support/printable.h"
 #include "tools/commands.h"

@@ -11,8 +11,8 @@
 #include <system_error>
 
 #include "driver/cache/user_cache.h"
-#include "driver/device_target.h"
 #include "driver/measured_rows.h"
+#include "driver/models/device_target.h"
 #include "driver/plan_file.h"
 #include "io/npz.h"
 #include "io/tensor_file.h"

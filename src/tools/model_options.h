@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/prepare_model.h"
+#include "driver/models/prepare_model.h"
 
 namespace weft {
 

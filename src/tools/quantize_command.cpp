@@ -6,7 +6,7 @@
 #include <cmath>
 #include <span>
 
-#include "driver/quantize_file.h"
+#include "driver/models/quantize_file.h"
 #include "io/npz.h"
 #include "support/atomic_file.h"
 #include "support/printable.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "driver/start_unfused.h"
+#include "driver/models/start_unfused.h"
 #include "io/npy.h"
 #include "io/npz.h"
 #include "io/onnx_case.h"

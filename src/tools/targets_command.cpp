@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "driver/describe_targets.h"
+#include "driver/models/describe_targets.h"
 #include "tools/commands.h"
 
 namespace weft {

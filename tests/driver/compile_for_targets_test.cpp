@@ -1,4 +1,4 @@
-#include "driver/compile_for_targets.h"
+#include "driver/models/compile_for_targets.h"
 
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -14,6 +14,7 @@
 #include "codegen/cpu/code_features.h"
 #include "driver/session.h"
 #include "runtime/artefact.h"
+#include "tests/import/onnx/model_writer.h"
 
 namespace weft {
 namespace {
@@ -134,6 +135,66 @@ TEST_F(CompileForTargets, SeveralLevelsShareAnArtefact) {
     ASSERT_EQ(loaded->size(), 1u);
     EXPECT_EQ(loaded->front().target, level);
   }
+}
+
+/// y = exp(x · w), x: f32[N,8].
+std::string open_model() {
+  HostTensor w(DType::kF32, {8, 3});
+  for (int64_t i = 0; i < w.size(); ++i) w.set_double(i, 0.1 * static_cast<double>(i % 7) - 0.2);
+  return onnx::TestModel()
+      .input("x", DType::kF32, {"N", 8})
+      .initializer("w", std::move(w))
+      .node({"MatMul", {"x", "w"}, {"p"}})
+      .node({"Exp", {"p"}, {"y"}})
+      .output("y")
+      .model();
+}
+
+HostTensor rows_of(int64_t rows) {
+  HostTensor x(DType::kF32, {rows, 8});
+  for (int64_t i = 0; i < x.size(); ++i) x.set_double(i, 0.3 * static_cast<double>(i * 5 % 11) - 1);
+  return x;
+}
+
+TEST_F(CompileForTargets, VersionsByShapeShareAnArtefactAndARunTakesTheOneThatFits) {
+  ModelRequest request;
+  request.model = folder_ / "open.onnx";
+  request.options.threads = 1;
+  std::ofstream(request.model, std::ios::binary) << open_model();
+  const auto models = compile_versions(request, {{{"N", 1}}, {{"N", 5}}}, /*fallback=*/true);
+  ASSERT_TRUE(models.ok()) << models.error().message;
+  ASSERT_EQ(models->size(), 2u);
+  const Program* programs[] = {&(*models)[0].program, &(*models)[1].program};
+  const std::string path = folder_ / "m.weft";
+  ASSERT_TRUE(save_artefact(path, programs).ok());
+
+  ModelRequest run;
+  run.model = path;
+  run.options.threads = 1;
+  for (const int64_t rows : {5, 1}) {
+    run.inputs.values["x"] = rows_of(rows);
+    auto ready = prepare_model(run);
+    ASSERT_TRUE(ready.ok()) << ready.error().message;
+    EXPECT_EQ(ready->session->program().inputs[0].shape, (Shape{rows, 8}));
+    const auto outputs = run_model(*ready);
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    ModelRequest interpreted = request;
+    interpreted.target = "interp";
+    interpreted.inputs = run.inputs;
+    interpreted.options.import.known_inputs = run.inputs.values;
+    auto oracle = prepare_model(interpreted);
+    ASSERT_TRUE(oracle.ok()) << oracle.error().message;
+    const auto expected = run_model(*oracle);
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    for (int64_t i = 0; i < rows * 3; ++i)
+      EXPECT_NEAR((*outputs)[0].data<float>()[i], (*expected)[0].data<float>()[i], 1e-5);
+  }
+  run.inputs.values["x"] = rows_of(2);
+  EXPECT_FALSE(prepare_model(run).ok());
+
+  const auto same = compile_versions(request, {{{"N", 2}}, {{"N", 2}}}, /*fallback=*/true);
+  ASSERT_FALSE(same.ok());
+  EXPECT_THAT(same.error().message, ::testing::HasSubstr("N=2 and N=2 give the inputs the same"));
 }
 
 }  // namespace

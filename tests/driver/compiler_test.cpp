@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "driver/bisect.h"
+#include "driver/check/bisect.h"
 #include "driver/graph_file.h"
 #include "driver/passes.h"
 #include "driver/print_level.h"

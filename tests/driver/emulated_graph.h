@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "driver/compiler.h"
-#include "driver/emulated_kernels.h"
+#include "driver/models/emulated_kernels.h"
 #include "driver/print_level.h"
 #include "support/tensor.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "codegen/cuda/nvrtc.h"
-#include "driver/emulated_kernels.h"
+#include "driver/models/emulated_kernels.h"
 #include "lower/lower.h"
 #include "tests/tile/program_cases.h"
 #include "tile/check/evaluate.h"

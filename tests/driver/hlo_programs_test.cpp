@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "driver/compiler.h"
-#include "driver/model_inputs.h"
+#include "driver/models/model_inputs.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "io/import_model.h"

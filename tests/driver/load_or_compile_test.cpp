@@ -1,4 +1,4 @@
-#include "driver/load_or_compile.h"
+#include "driver/models/load_or_compile.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

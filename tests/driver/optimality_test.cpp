@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "driver/compare_with_plan.h"
 #include "driver/compiler.h"
+#include "driver/report/compare_with_plan.h"
 
 namespace weft {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "driver/compiler.h"
-#include "driver/emulated_kernels.h"
+#include "driver/models/emulated_kernels.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "lower/lower.h"

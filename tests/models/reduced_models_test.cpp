@@ -5,11 +5,11 @@
 #include <map>
 #include <set>
 
+#include "driver/check/round_trip.h"
 #include "driver/compiler.h"
-#include "driver/emulated_kernels.h"
-#include "driver/model_inputs.h"
+#include "driver/models/emulated_kernels.h"
+#include "driver/models/model_inputs.h"
 #include "driver/print_level.h"
-#include "driver/round_trip.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "io/npz.h"

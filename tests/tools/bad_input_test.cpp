@@ -126,6 +126,25 @@ TEST_F(BadInput, OptionsThatDoNotFit) {
   expect_message(run_weft({"run", model, "--no-cache"}), 2, {"N", "--bind"});
 }
 
+TEST_F(BadInput, VersionsThatAreNone) {
+  const std::string model = folder_.write("m.onnx", small_model());
+  const auto compile = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"compile", model, "--no-cache", "-o", folder_.path("m.weft")});
+    return run_weft(more);
+  };
+  EXPECT_EQ(compile({"--version-for", "N=1,3"}).exit_code, 0);
+  expect_message(compile({"--version-for", "N"}), 2, {"--version-for N", "DIM=N,N"});
+  expect_message(compile({"--version-for", "N="}), 2, {"DIM=N,N"});
+  expect_message(compile({"--version-for", "N=1,,2"}), 2, {"N a number"});
+  expect_message(compile({"--version-for", "N=1,-2"}), 2, {"N a number"});
+  expect_message(compile({"--version-for", "N=1,1"}), 2, {"1 stands there twice"});
+  expect_message(compile({"--version-for", "N=1", "--version-for", "N=2"}), 2, {"given twice"});
+  expect_message(compile({"--version-for", "M=1,2"}), 2, {"M"});
+  std::string many = "N=1";
+  for (int i = 2; i <= 65; ++i) many += "," + std::to_string(i);
+  expect_message(compile({"--version-for", many}), 2, {"at most 64 versions"});
+}
+
 TEST_F(BadInput, WhatCannotStartUnfused) {
   const std::string model = folder_.write("m.onnx", small_model());
   for (const char* target : {"interp", "simt"})

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "driver/device_target.h"
+#include "driver/models/device_target.h"
 
 namespace weft {
 

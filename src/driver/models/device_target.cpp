@@ -1,4 +1,4 @@
-#include "driver/device_target.h"
+#include "driver/models/device_target.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

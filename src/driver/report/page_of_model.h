@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "driver/prepare_model.h"
+#include "driver/models/prepare_model.h"
 #include "support/result.h"
 
 namespace weft {

@@ -1,4 +1,4 @@
-#include "driver/emulated_kernels.h"
+#include "driver/models/emulated_kernels.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "driver/time_runs.h"
+#include "driver/report/time_runs.h"
 
 #include <algorithm>
 #include <chrono>

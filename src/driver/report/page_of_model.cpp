@@ -1,10 +1,10 @@
-#include "driver/page_of_model.h"
+#include "driver/report/page_of_model.h"
 
-#include "driver/compare_with_plan.h"
 #include "driver/compiler.h"
-#include "driver/kernel_texts.h"
 #include "driver/page/page.h"
-#include "driver/time_runs.h"
+#include "driver/report/compare_with_plan.h"
+#include "driver/report/kernel_texts.h"
+#include "driver/report/time_runs.h"
 #include "runtime/artefact.h"
 #include "runtime/device_program.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "driver/compile_options.h"
-#include "driver/prepare_model.h"
+#include "driver/models/prepare_model.h"
 #include "import/builder/imported_model.h"
 #include "runtime/later_programs.h"
 #include "runtime/switching_context.h"

@@ -1,11 +1,11 @@
-#include "driver/quantize_file.h"
+#include "driver/models/quantize_file.h"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <span>
 
-#include "driver/load_or_compile.h"
+#include "driver/models/load_or_compile.h"
 #include "import/onnx/import_onnx.h"
 #include "import/onnx/tensor_proto.h"
 #include "quantize/model_text.h"

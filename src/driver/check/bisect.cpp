@@ -1,13 +1,13 @@
-#include "driver/bisect.h"
+#include "driver/check/bisect.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "assemble/build_program.h"
+#include "driver/check/level_of_difference.h"
+#include "driver/check/logical_order.h"
 #include "driver/compiler.h"
-#include "driver/level_of_difference.h"
-#include "driver/logical_order.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "io/onnx_case.h"

@@ -1,8 +1,8 @@
-#include "driver/describe_targets.h"
+#include "driver/models/describe_targets.h"
 
 #include <fmt/format.h>
 
-#include "driver/device_target.h"
+#include "driver/models/device_target.h"
 #include "runtime/device_program.h"
 #include "target/target.h"
 

@@ -1,11 +1,11 @@
-#include "driver/level_of_difference.h"
+#include "driver/check/level_of_difference.h"
 
 #include <algorithm>
 #include <optional>
 #include <string>
 
 #include "assemble/lay_out_constants.h"
-#include "driver/logical_order.h"
+#include "driver/check/logical_order.h"
 #include "tile/check/evaluate.h"
 
 namespace weft {

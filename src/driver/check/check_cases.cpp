@@ -1,4 +1,4 @@
-#include "driver/check_cases.h"
+#include "driver/check/check_cases.h"
 
 #include <fmt/format.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "driver/compare_with_plan.h"
+#include "driver/report/compare_with_plan.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "driver/prepare_model.h"
+#include "driver/models/prepare_model.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "driver/compiler.h"
-#include "driver/device_target.h"
-#include "driver/emulated_kernels.h"
-#include "driver/load_or_compile.h"
+#include "driver/models/device_target.h"
+#include "driver/models/emulated_kernels.h"
+#include "driver/models/load_or_compile.h"
 #include "interp/interpreter.h"
 #include "runtime/artefact.h"
 #include "runtime/device_program.h"

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "driver/check/level_of_difference.h"
 #include "driver/compile_options.h"
-#include "driver/level_of_difference.h"
-#include "driver/prepare_model.h"
+#include "driver/models/prepare_model.h"
 
 namespace weft {
 

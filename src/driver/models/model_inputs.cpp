@@ -1,4 +1,4 @@
-#include "driver/model_inputs.h"
+#include "driver/models/model_inputs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

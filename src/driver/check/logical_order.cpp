@@ -1,4 +1,4 @@
-#include "driver/logical_order.h"
+#include "driver/check/logical_order.h"
 
 #include <algorithm>
 #include <vector>

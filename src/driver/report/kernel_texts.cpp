@@ -1,4 +1,4 @@
-#include "driver/kernel_texts.h"
+#include "driver/report/kernel_texts.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "driver/start_unfused.h"
+#include "driver/models/start_unfused.h"
 
 #include <sys/resource.h>
 
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "driver/load_or_compile.h"
+#include "driver/models/load_or_compile.h"
 #include "runtime/load_programs.h"
 #include "support/cancelled.h"
 

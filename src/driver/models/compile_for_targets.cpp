@@ -1,10 +1,11 @@
-#include "driver/compile_for_targets.h"
+#include "driver/models/compile_for_targets.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "codegen/cpu/code_features.h"
-#include "driver/device_target.h"
+#include "driver/models/device_target.h"
 
 namespace weft {
 
@@ -65,6 +66,45 @@ Result<std::vector<CompiledModel>> compile_for_targets(const ModelRequest& reque
   WEFT_ASSIGN_OR_RETURN(const std::vector<Target> devices, targets_by_names(request.target));
   for (const Target& device : devices) {
     WEFT_RETURN_IF_ERROR(compile_for(request.model, request.options, device, fallback, &models));
+  }
+  return models;
+}
+
+namespace {
+
+using Shapes = std::vector<Shape>;
+
+Shapes input_shapes(const Program& program) {
+  Shapes shapes;
+  for (const ProgramIo& input : program.inputs) shapes.push_back(input.shape);
+  return shapes;
+}
+
+std::string text_of(const Binding& binding) {
+  std::string text;
+  for (const auto& [dimension, extent] : binding) {
+    text += (text.empty() ? "" : ", ") + dimension + "=" + std::to_string(extent);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::vector<CompiledModel>> compile_versions(const ModelRequest& request,
+                                                    const std::vector<Binding>& versions,
+                                                    bool fallback) {
+  std::vector<CompiledModel> models;
+  std::map<Shapes, const Binding*> known;
+  for (const Binding& version : versions) {
+    ModelRequest bound = request;
+    for (const auto& [dimension, extent] : version) bound.options.import.bind[dimension] = extent;
+    WEFT_ASSIGN_OR_RETURN(std::vector<CompiledModel> of_version,
+                          compile_for_targets(bound, fallback));
+    const auto [first, is_new] = known.emplace(input_shapes(of_version.front().program), &version);
+    if (!is_new)
+      return invalid_input("versions " + text_of(*first->second) + " and " + text_of(version) +
+                           " give the inputs the same shapes");
+    std::ranges::move(of_version, std::back_inserter(models));
   }
   return models;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "driver/compilation.h"
-#include "driver/model_inputs.h"
+#include "driver/models/model_inputs.h"
 #include "driver/session.h"
 #include "support/result.h"
 

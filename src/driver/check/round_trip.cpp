@@ -1,4 +1,4 @@
-#include "driver/round_trip.h"
+#include "driver/check/round_trip.h"
 
 #include <algorithm>
 #include <unordered_map>
