@@ -10,7 +10,8 @@ the median of the turns' medians, or with --least-runs the least run of all, whi
 machine changes less.
 
 Beside the times stand the kernels of the first plan, its speed over the quickest of the others and
-over `xla` (above 1: faster), and below the table the geometric means and the least. Exits 1 where
+over `xla` (above 1: faster), the part of `xla`'s time that its memory kernels take, and below the
+table the geometric means and the least. Exits 1 where
 the first plan's speed over the quickest other is below --least.
 """
 
@@ -27,6 +28,7 @@ import numpy as np
 from peers import ROOT, Case, Failed, call, geometric_mean, materialize
 
 BASELINE = "xla"
+MEMORY_HEAVY = 0.2  # of the baseline's time
 
 
 def planning(plan):
@@ -75,6 +77,19 @@ def run(artefact, case, inputs, options):
     return json.loads(call(command, case.cores))
 
 
+def memory_share(artefact, case, inputs, options):
+    """The part of the kernels' time that is that of memory kernels."""
+    kernels = json.loads(call([options.weft, "explain", artefact, "--json"], case.cores))["kernels"]
+    kinds = {kernel["name"]: kernel["kind"] for kernel in kernels}
+    command = [options.weft, "bench", artefact, "--inputs", inputs, "--per-kernel", "--runs", "5"]
+    text = call([*command, "--threads", str(options.run_threads or options.threads)], case.cores)
+    times = dict.fromkeys([*kinds.values(), "memory"], 0.0)
+    for ms, name in re.findall(r"^ *([\d.]+) +\d+ +[\d%-]+ +(\S+)", text, re.M):
+        if name in kinds:
+            times[kinds[name]] += float(ms)
+    return times["memory"] / max(sum(times.values()), 1e-9)
+
+
 def measure(name, options):
     """{"model", "kernels": {plan: count}, "ms": {plan: figure}}, or "failed" in their place."""
     case = Case(name, set(sorted(os.sched_getaffinity(0))[: options.threads]))
@@ -88,6 +103,9 @@ def measure(name, options):
             for turn in range(options.rounds):
                 for artefact in distinct if turn % 2 == 0 else distinct[::-1]:
                     turns[artefact].append(run(artefact, case, inputs[artefact], options))
+            if BASELINE in artefacts:
+                base = artefacts[BASELINE]
+                row["memory"] = memory_share(base, case, inputs[base], options)
         except Failed as failure:
             return row | {"failed": str(failure)}
     figures = {artefact: figure(runs, options) for artefact, runs in turns.items()}
@@ -116,6 +134,7 @@ def line(row, options):
     cells = [row["model"], str(row["kernels"][options.plans[0]])]
     cells += [f"{row['ms'][plan]:.4g}" for plan in options.plans]
     cells += [f"{speed:.3f}x" if speed else "" for speed in speeds(row, options)]
+    cells += [f"{row['memory']:.0%}"] if "memory" in row else []
     return f"| {' | '.join(cells)} |"
 
 
@@ -145,7 +164,7 @@ def parse_options():
 def main():
     options = parse_options()
     cells = ["model", "kernels", *(f"{plan} ms" for plan in options.plans), "of quickest other"]
-    cells += [f"of {BASELINE}"] if BASELINE in options.plans else [""]
+    cells += [f"of {BASELINE}", "memory"] if BASELINE in options.plans else [""]
     print(f"| {' | '.join(cells)} |\n{'|---' * len(cells)}|", flush=True)
     rows = []
     for name in options.models:
@@ -158,6 +177,11 @@ def main():
         if found:
             mean = geometric_mean(found)
             print(f"\nspeed {title}: geometric mean {mean:.3f}x, least {min(found):.3f}x")
+    heavy = [speeds(row, options)[1] for row in rows if row.get("memory", 0) >= MEMORY_HEAVY]
+    if heavy:
+        mean = geometric_mean(heavy)
+        part = f"{len(heavy)} where memory kernels take {MEMORY_HEAVY:.0%} of {BASELINE}'s time"
+        print(f"\nspeed of {BASELINE}, the {part}: geometric mean {mean:.3f}x")
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
     return 1 if len(measured) < len(rows) or least < options.least else 0
