@@ -1,14 +1,20 @@
 #include "schedule/cpu/templates.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <optional>
+#include <utility>
 
+#include "cost/latency.h"
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/cpu/choose_sweep.h"
 #include "schedule/cpu/contract.h"
+#include "schedule/cpu/lane_sums.h"
 #include "schedule/cpu/panel_fit.h"
 #include "schedule/cpu/stitch.h"
 #include "schedule/writer/common_rows.h"
+#include "tile/analysis/derive_scopes.h"
 
 namespace weft {
 
@@ -48,15 +54,37 @@ Error not_of_space(const std::string& name) {
 
 Fit panel_applies(const GroupSpace& space, const Target&) { return fits_panel(space); }
 
+/// Vectors of the columns are this full at least: otherwise their sums may be quicker in lanes.
+constexpr double kFullVectors = 0.8;
+
+bool fills_vectors(const GroupSpace& space, const PanelChoice& choice, const Target& target) {
+  if (choice.vec_axis < 0) return false;
+  const auto columns =
+      static_cast<double>(space.axes().axes[static_cast<size_t>(choice.vec_axis)].extent);
+  const auto lanes = static_cast<double>(target.lanes(4));
+  return columns >= kFullVectors * lanes * std::ceil(columns / lanes);
+}
+
+/// Microseconds of the built kernel.
+std::optional<double> built_us(const GroupSpace& space, const Choice& choice, const Target& target);
+
 std::vector<Candidate> panel_candidates(const GroupSpace& space, const Target& target) {
-  return {{choose_panel(space, target), std::nullopt}};
+  std::vector<Candidate> out = {{choose_panel(space, target), std::nullopt}};
+  if (fills_vectors(space, std::get<PanelChoice>(out[0].choice), target)) return out;
+  std::optional<PanelChoice> in_lanes = choose_lane_sums(space, target);
+  if (!in_lanes) return out;
+  out.push_back({std::move(*in_lanes), std::nullopt});
+  for (Candidate& c : out) c.predicted_us = built_us(space, c.choice, target);
+  if (out[1].predicted_us && (!out[0].predicted_us || *out[1].predicted_us < *out[0].predicted_us))
+    std::swap(out[0], out[1]);
+  return out;
 }
 
 Result<ScheduledKernel> build_panel(const GroupSpace& space, const Choice& choice, const Target&,
                                     const std::string& name) {
   const auto& c = std::get<PanelChoice>(choice);
   std::vector<int> grid = c.grid;
-  for (const int a : {c.row_axis, c.vec_axis}) {
+  for (const int a : {c.row_axis, sums_in_lanes(c) ? -1 : c.vec_axis}) {
     if (a >= 0) grid.push_back(a);
   }
   const size_t products = space.axes().reductions.size();
@@ -64,7 +92,16 @@ Result<ScheduledKernel> build_panel(const GroupSpace& space, const Choice& choic
   if ((products != 1 && !several) || !covers_axes(space.axes(), grid, c.inner) ||
       !is_tile(c.rows, c.vectors, c.lanes))
     return not_of_space(name);
-  return build_contract(space, c, name);
+  return sums_in_lanes(c) ? build_lane_sums(space, c, name) : build_contract(space, c, name);
+}
+
+std::optional<double> built_us(const GroupSpace& space, const Choice& choice,
+                               const Target& target) {
+  const auto kernel = build_panel(space, choice, target, "k");
+  if (!kernel.ok()) return std::nullopt;
+  const auto scopes = derive_scopes(kernel->program);
+  if (!scopes.ok()) return std::nullopt;
+  return cpu_latency(kernel->program, *scopes, target).microseconds;
 }
 
 Fit sweep_applies(const GroupSpace& space, const Target&) { return fits_rows(space); }
