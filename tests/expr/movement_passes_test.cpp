@@ -317,6 +317,23 @@ TEST(AssignLayouts, ConvolutionsLieChannelsLast) {
   }
 }
 
+/// Interpolation between two convolutions: its rows come from where a table says.
+TEST(AssignLayouts, GatheredPixelsFollowTheConvolutionsAroundThem) {
+  const Graph graph =
+      parsed_graph(R"((x: f32[1,3,6,6], i: i64[12], w: f32[4,3,3,3], v: f32[5,4,3,3]) {
+    a = convolution x, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,4,6,6]
+    g = gather a, i, axis=2, batch_dims=0 : f32[1,4,12,6]
+    t = tanh g : f32[1,4,12,6]
+    y = convolution t, v, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,5,12,6]
+  } -> (y))");
+  TensorProgram program = expressed(graph);
+  EXPECT_TRUE(assign_layouts(program));
+  for (const Tensor& t : program.tensors) {
+    if (t.name == "a") EXPECT_EQ(print(t.layout), "{0,1,1}{2,1,6}{3,1,6}{1,1,4}");
+    if (t.name == "t") EXPECT_EQ(print(t.layout), "{0,1,1}{2,1,12}{3,1,6}{1,1,4}");
+  }
+}
+
 /// A sum over channels alone lies channels last where its factors are multiplied in groups.
 TEST(AssignLayouts, ChannelsLieBesideEachOtherInGroups) {
   const auto moved = [](const std::string& type) {

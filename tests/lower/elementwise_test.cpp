@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +8,9 @@
 
 namespace weft::testing {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(LowerElementwise, VectorLoopWithTail) {
   for (const int64_t n : {1, 15, 64, 77, 200, 1000}) {
@@ -135,6 +139,22 @@ TEST(LowerElementwise, PadIsASelect) {
       grid i in 9, j in 40 step 16 { y[i,j] = x[i-2,j-3] fill 7 @[j=VEC_16]; }
     })",
                  {{"x", x}}, "y", expected);
+}
+
+/// Rows that wrap around: what a row's condition excludes lies far outside, where a masked load
+/// would find no memory.
+TEST(LowerElementwise, WhatLiesFarOutsideIsNotLoaded) {
+  const HostTensor x = sample(DType::kF32, {300, 192}, 15);
+  const std::string text = R"(
+    kernel k(x: f32[300,192], out y: f32[300,192]) blocks P warps 1 {
+      grid i in 30, h in 10 { seq j in 192 step 16 {
+        y[i*10+h,j] = i*10+h < 105 ? x[i*10+h+195,j] : x[i*10+h-105,j] @[j=VEC_16];
+      } }
+    })";
+  expect_lowered(text, {{"x", x}}, "y", [&](const Coordinates& c) {
+    return at(x, {c[0] < 105 ? c[0] + 195 : c[0] - 105, c[1]});
+  });
+  EXPECT_THAT(print(lower_text(text)), Not(HasSubstr("mask")));
 }
 
 TEST(LowerElementwise, ConcatIsAChainOfSelects) {

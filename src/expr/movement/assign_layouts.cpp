@@ -17,6 +17,20 @@ bool is_window(const TensorExpr& e, const IndexExpr& index) {
   return output && reduced;
 }
 
+/// Whether the position depends on the axis, as it stands or through what data say.
+bool goes_along(const Scalar& read, const IndexExpr& index, int axis) {
+  if (uses_var(index, axis)) return true;
+  bool found = false;
+  for (size_t r = 0; r < read.operands.size(); ++r) {
+    if (!uses_var(index, kRuntimeIndexBase + static_cast<int>(r))) continue;
+    visit(read.operands[r], [&](const Scalar& s) {
+      for (const IndexExpr& i : s.indices) found |= uses_var(i, axis);
+      found |= s.kind == Scalar::Kind::kIndex && uses_var(s.index, axis);
+    });
+  }
+  return found;
+}
+
 class LayoutChoice {
  public:
   explicit LayoutChoice(TensorProgram& program)
@@ -75,8 +89,9 @@ class LayoutChoice {
     bool slides = false, spatial_follows = same_rank;
     for (size_t a = 2; a < rank; ++a) {
       slides = slides || is_window(e, read.indices[a]);
-      spatial_follows = spatial_follows && (uses_var(read.indices[a], static_cast<int>(a)) ||
-                                            read.indices[a].is_const());
+      spatial_follows =
+          spatial_follows &&
+          (goes_along(read, read.indices[a], static_cast<int>(a)) || read.indices[a].is_const());
     }
     const bool same_batch = same_rank && (is_var(read.indices[0], 0) || read.indices[0].is_const());
     const bool channels_follow =

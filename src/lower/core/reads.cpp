@@ -27,6 +27,20 @@ Reg runtime_index(KernelWriter& w, const Scalar& read, size_t number, const Tile
   return value;
 }
 
+/// The address from 0 up to `most`.
+Reg clamped(KernelWriter& w, Reg address, Reg most) {
+  address = w.builder.apply(ScalarOp::kMax, {address, w.builder.int_constant(0)}, DType::kI64);
+  return w.builder.apply(ScalarOp::kMin, {address, most}, DType::kI64);
+}
+
+/// Whether elements of `size` bytes may be far from a buffer of so many. Near it something else
+/// lies in memory, as a rule; where nothing does, a masked load takes a hundred cycles to find that
+/// out.
+bool reaches_far(const Interval& reach, int64_t elements, int64_t size) {
+  constexpr int64_t kFar = 1 << 15;  // bytes
+  return reach.lo < -kFar / size || reach.hi > elements + kFar / size;
+}
+
 Reg load_element(KernelWriter& w, int32_t buffer, const Scalar& read, const PreparedIndex& offset,
                  const Point& point, Reg guard) {
   const IndexExpr extent = w.memory.elements[static_cast<size_t>(buffer)];
@@ -55,10 +69,7 @@ Reg load_element(KernelWriter& w, int32_t buffer, const Scalar& read, const Prep
       // What the guard excludes is never used: any address inside the buffer will do.
       const Interval reach = range_of(at_point(w, offset, point), range);
       if (reach.lo < 0 || reach.hi >= elements) {
-        address =
-            w.builder.apply(ScalarOp::kMax, {address, w.builder.int_constant(0)}, DType::kI64);
-        address =
-            w.builder.apply(ScalarOp::kMin, {address, emit_index(w, extent - 1)}, DType::kI64);
+        address = clamped(w, address, emit_index(w, extent - 1));
       }
     }
     return w.builder.load(buffer, address, 1);
@@ -66,7 +77,14 @@ Reg load_element(KernelWriter& w, int32_t buffer, const Scalar& read, const Prep
   if (!vector_address && lane_coefficient == 1) {
     if (guard != kNoReg) {
       const Interval reach = range_of(at_point(w, offset, point), range);
-      if (!w.is_gpu() && reach.lo >= 0 && reach.hi < elements) guard = kNoReg;
+      const int64_t lanes = w.at_hand.box.lanes;
+      if (!w.is_gpu() && reach.lo >= 0 && reach.hi < elements) {
+        guard = kNoReg;
+      } else if (!w.is_gpu() && w.builder.type(guard).lanes == 1 && extent.is_const() &&
+                 elements >= lanes && reaches_far(reach, elements, byte_size(read.type))) {
+        address = clamped(w, address, w.builder.int_constant(elements - lanes));
+        guard = kNoReg;
+      }
     }
     return guard == kNoReg ? w.builder.load(buffer, address, w.at_hand.box.lanes)
                            : w.builder.load(buffer, address, w.at_hand.box.lanes,

@@ -50,6 +50,8 @@ class SweepChooser {
   void choose_axes();
   struct Shares;
   std::vector<Shares> shares() const;
+  double most_elements() const;
+  bool is_table(const Scalar& read, double elements) const;
   void choose_vector_axis(const std::vector<int>& all);
   int choose_row_axis() const;
   std::optional<int64_t> bytes_of_row(int axis) const;
@@ -129,7 +131,7 @@ struct SweepChooser::Shares {
 };
 std::vector<SweepChooser::Shares> SweepChooser::shares() const {
   std::vector<Shares> out;
-  double most = 1;
+  const double most = most_elements();
   for (int p = 0; p < space_.size(); ++p) {
     const std::vector<int>& own = axes_.axis_of[static_cast<size_t>(p)];
     double elements = 1, stored = 1;
@@ -137,16 +139,35 @@ std::vector<SweepChooser::Shares> SweepChooser::shares() const {
       elements *= static_cast<double>(axes_.axes[static_cast<size_t>(own[d])].extent);
       if (static_cast<int>(d) + 1 == space_.expr(p).output_rank()) stored = elements;
     }
-    most = std::max(most, elements);
-    out.push_back({elements, stored});
+    out.push_back({elements / most, stored / most});
   }
-  for (Shares& s : out) s.read /= most, s.stored /= most;
   return out;
+}
+
+/// Of the member that goes over most.
+double SweepChooser::most_elements() const {
+  double most = 1;
+  for (int p = 0; p < space_.size(); ++p) {
+    double elements = 1;
+    for (const int a : axes_.axis_of[static_cast<size_t>(p)])
+      elements *= static_cast<double>(axes_.axes[static_cast<size_t>(a)].extent);
+    most = std::max(most, elements);
+  }
+  return most;
+}
+
+/// Whether a tensor is read over and over: weights and positions of an interpolation, say. What it
+/// gives to a vector, it gives to all lanes of one as well.
+bool SweepChooser::is_table(const Scalar& read, double elements) const {
+  constexpr double kTimes = 16;
+  const Tensor& t = space_.program().tensors[static_cast<size_t>(read.symbol)];
+  return kTimes * static_cast<double>(element_count(t.type.shape).value_or(0)) <= elements;
 }
 
 /// The vector axis is the one along which most bytes are contiguous; ties go to the longer one.
 void SweepChooser::choose_vector_axis(const std::vector<int>& all) {
   const std::vector<Shares> shares = this->shares();
+  const double elements = most_elements();
   double best = -1;
   for (const int a : all) {
     double score = 0;
@@ -155,13 +176,13 @@ void SweepChooser::choose_vector_axis(const std::vector<int>& all) {
         const double bytes = share * static_cast<double>(byte_size(type));
         if (stride == 1) score += 4 * bytes;
         if (stride > 1) score -= bytes;
-        if (stride < 0) score -= 8 * bytes;  // gathered, an element at a time
+        if (stride < 0) score -= 2 * bytes;  // gathered, an element at a time
       };
       visit(space_.expr(p).body, [&](const Scalar& s) {
-        if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0) {
-          weigh(stride_along(space_.program(), axes_, p, s, a), shares[static_cast<size_t>(p)].read,
-                s.type);
-        }
+        if (s.kind != Scalar::Kind::kRead || axes_.producer(s.symbol) >= 0) return;
+        const int64_t stride = stride_along(space_.program(), axes_, p, s, a);
+        if (stride > 0 && is_table(s, elements)) return;
+        weigh(stride, shares[static_cast<size_t>(p)].read, s.type);
       });
       if (space_.is_output(p)) {
         // Twice where nothing is reduced: what is read across can be turned in registers then, a

@@ -56,6 +56,8 @@ Fit panel_applies(const GroupSpace& space, const Target&) { return fits_panel(sp
 
 /// Vectors of the columns are this full at least: otherwise their sums may be quicker in lanes.
 constexpr double kFullVectors = 0.8;
+/// And only where they are predicted to take so much of the time at most.
+constexpr double kClearly = 0.9;
 
 bool fills_vectors(const GroupSpace& space, const PanelChoice& choice, const Target& target) {
   if (choice.vec_axis < 0) return false;
@@ -75,7 +77,8 @@ std::vector<Candidate> panel_candidates(const GroupSpace& space, const Target& t
   if (!in_lanes) return out;
   out.push_back({std::move(*in_lanes), std::nullopt});
   for (Candidate& c : out) c.predicted_us = built_us(space, c.choice, target);
-  if (out[1].predicted_us && (!out[0].predicted_us || *out[1].predicted_us < *out[0].predicted_us))
+  if (out[1].predicted_us &&
+      (!out[0].predicted_us || *out[1].predicted_us < kClearly * *out[0].predicted_us))
     std::swap(out[0], out[1]);
   return out;
 }
