@@ -39,7 +39,7 @@ bool reads_its_matrix_once(const TensorProgram& program, const GroupAxes& axes,
   // Windows that overlap read elements again; padding alone reads fewer than there are points.
   int64_t points = 1;
   for (int a = 0; a < e.axis_count(); ++a) points *= e.range(a).hi + 1;
-  if (target.is_gpu() && most <= points / 2) return false;
+  if (most <= points / 2) return false;
   if (!target.is_gpu() &&
       program.tensors[static_cast<size_t>(largest->symbol)].kind == Tensor::Kind::kConstant)
     return false;

@@ -10,6 +10,7 @@
 #include "expr/products/bfloat_products.h"
 #include "expr/products/integer_products.h"
 #include "group/strides.h"
+#include "schedule/cpu/residues.h"
 #include "schedule/writer/frame_units.h"
 #include "support/rounding.h"
 #include "target/multiplies_bfloat16.h"
@@ -478,9 +479,9 @@ void PanelChooser::choose_tile() {
     operand.row_bytes = distinct_bytes(r);
   }
   const std::vector<RegisterTileChoice> tiles = rank_register_tiles(
-      c_.row_axis >= 0 ? extent(c_.row_axis) : 1, c_.row_axis >= 0 && is_open(c_.row_axis),
-      c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1, c_.vec_axis >= 0 && is_open(c_.vec_axis),
-      c_.lanes, widest_panel(), operand,
+      length_of_residue(space_, root_, c_.row_axis, c_.vec_axis),
+      c_.row_axis >= 0 && is_open(c_.row_axis), c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1,
+      c_.vec_axis >= 0 && is_open(c_.vec_axis), c_.lanes, widest_panel(), operand,
       multiplier_of(target_, c_, products_, packed_ ? &*packed_ : nullptr), target_);
   const RegisterTileChoice& tile = tiles[std::min(rank_, tiles.size() - 1)];
   c_.rows = tile.rows;
@@ -518,12 +519,15 @@ void PanelChooser::order_reduction() {
     const int axis = axes_.axis_of[static_cast<size_t>(root_)][static_cast<size_t>(a)];
     if (extent(axis) != 1) c_.inner.push_back(axis);
   }
-  // The scalar operand's contiguous axis runs innermost.
+  // The scalar operand's contiguous axis runs innermost, one along which it lies anywhere
+  // outermost.
+  constexpr int64_t kAnywhere = int64_t{1} << 60;
   const auto widest = [&](int axis) {
     int64_t s = 0;
     for (const Read& r : reads_) {
       if (c_.vec_axis >= 0 && depends(r, c_.vec_axis) && reads_.size() > 1) continue;
-      s = std::max(s, stride(r, axis));
+      const int64_t along = stride(r, axis);
+      s = std::max(s, along < 0 ? kAnywhere : along);
     }
     return s;
   };

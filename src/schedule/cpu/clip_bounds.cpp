@@ -18,6 +18,10 @@ void conjuncts(const ScalarRef& s, std::vector<ScalarRef>* out) {
   }
 }
 
+IndexExpr quotient(const IndexExpr& e, int64_t divisor) {
+  return divisor == 1 ? e : simplify(floor_div(e, divisor), [](int) { return kUnbounded; });
+}
+
 }  // namespace
 
 void clip_bounds(const TileBuilder& builder, const TensorExpr& e, TileLoop* loop, ScalarRef* body) {
@@ -43,7 +47,8 @@ void clip_bounds(const TileBuilder& builder, const TensorExpr& e, TileLoop* loop
         const bool upper = part->op == ScalarOp::kLt || part->op == ScalarOp::kLe;
         if ((lower || upper) && as_affine(part->operands[0]->index, &form)) {
           for (TileLoop::Dim& dim : loop->dims) {
-            if (form.coefficient(dim.origin) != 1) continue;
+            const int64_t each = form.coefficient(dim.origin);
+            if (each < 1) continue;
             IndexExpr others = form.constant;
             bool plain = true;
             for (const auto& [var, c] : form.terms) {
@@ -59,11 +64,11 @@ void clip_bounds(const TileBuilder& builder, const TensorExpr& e, TileLoop* loop
             }
             if (!plain || form.terms.size() < 2) break;
             if (lower) {
-              dim.begin =
-                  max(dim.begin, IndexExpr(limit + (part->op == ScalarOp::kGt ? 1 : 0)) - others);
+              const int64_t least = limit + (part->op == ScalarOp::kGt ? 1 : 0);
+              dim.begin = max(dim.begin, quotient(IndexExpr(least + each - 1) - others, each));
             } else {
-              dim.end =
-                  min(dim.end, IndexExpr(limit + (part->op == ScalarOp::kLe ? 1 : 0)) - others);
+              const int64_t end = limit + (part->op == ScalarOp::kLe ? 1 : 0);
+              dim.end = min(dim.end, quotient(IndexExpr(end + each - 1) - others, each));
             }
             dim.unroll = 1;
             bound = true;

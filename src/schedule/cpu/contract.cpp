@@ -9,6 +9,7 @@
 #include "group/strides.h"
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/cpu/clip_bounds.h"
+#include "schedule/cpu/residues.h"
 #include "schedule/writer/epilogue.h"
 #include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
@@ -39,7 +40,9 @@ class Contract {
         vec_axis_(choice.vec_axis),
         rows_(choice.rows),
         vectors_(choice.vectors),
-        lanes_(choice.lanes) {}
+        lanes_(choice.lanes),
+        loops_(&b_, is_plain(choice, roots_) ? residues_of(space, root_, choice.vec_axis)
+                                             : std::vector<Residue>()) {}
 
   Result<ScheduledKernel> build() {
     WEFT_RETURN_IF_ERROR(collect_reads());
@@ -60,6 +63,11 @@ class Contract {
     int64_t vec_stride = 0;  ///< along the vector axis, 0 if it does not depend on it
   };
 
+  /// Whether one product is summed up, nothing of it staged or several at a time.
+  static bool is_plain(const PanelChoice& choice, const std::vector<int>& roots) {
+    return roots.size() == 1 && choice.depth == 1 && choice.apart == 0 && choice.staged_read < 0 &&
+           choice.staged_factor < 0;
+  }
   Status collect_reads();
   TileBody nest();
   TileBody tile_body();
@@ -96,6 +104,7 @@ class Contract {
   const std::vector<int>& reduction_;  ///< in loop order
   int row_axis_, vec_axis_;
   int64_t rows_, vectors_, lanes_;
+  ResidueLoops loops_;
   TileVarId row_var_ = -1, vec_var_ = -1;
   const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
   TileSymbolId panel_ = -1;
@@ -176,7 +185,7 @@ TileBody Contract::nest() {
     (operand_changes ? outside : inside).push_back(a);
   }
   const bool rows_first = choice_.rows_outermost;
-  for (const int a : outside) outer.dims.push_back(b_.loop_dim(a, 1));
+  for (const int a : outside) loops_.add_axis(&outer, a, 1);
   const auto add_panels = [&] {
     if (vec_axis_ < 0) return;
     outer.dims.push_back(b_.loop_dim(vec_axis_, vectors_ * lanes_));
@@ -188,11 +197,8 @@ TileBody Contract::nest() {
   TileLoop& last = stages() ? inner : outer;
   if (staged_read_ != nullptr) stage_panel(&outer.body);
   if (choice_.staged_factor >= 0) stage_factor(&outer.body);
-  for (const int a : inside) last.dims.push_back(b_.loop_dim(a, 1));
-  if (row_axis_ >= 0) {
-    last.dims.push_back(b_.loop_dim(row_axis_, rows_));
-    row_var_ = last.dims.back().offset;
-  }
+  for (const int a : inside) loops_.add_axis(&last, a, 1);
+  if (row_axis_ >= 0) row_var_ = loops_.add_axis(&last, row_axis_, rows_);
   if (rows_first) add_panels();
   last.body = tile_body();
   if (stages()) {
@@ -288,7 +294,7 @@ TileLoop Contract::reduction_loop() {
   for (size_t i = 0; i < reduction_.size(); ++i) {
     const int a = reduction_[i];
     const bool innermost = i + 1 == reduction_.size();
-    TileLoop::Dim dim = b_.loop_dim(a, innermost ? choice_.depth : 1);
+    TileLoop::Dim dim = loops_.tap(a, innermost ? choice_.depth : 1);
     // A predicate that a window axis enters is decided where the axis is written out.
     if (predicated_ && extent(a) <= 8 && !innermost) dim.unroll = 0;
     if (innermost) dim.unroll = rows_ * vectors_ >= 16 ? 2 : 4;
@@ -380,7 +386,7 @@ TileBody Contract::tile_body() {
   if (apart_) return tile_of_sums_apart();
   TileBody body;
   std::vector<IndexExpr> box;
-  if (row_axis_ >= 0) box.push_back(b_.index(row_axis_));
+  if (row_axis_ >= 0) box.push_back(loops_.coordinate(row_axis_));
   if (vec_axis_ >= 0) box.push_back(b_.index(vec_axis_));
   const Place place = tile_place(true, true);
   std::vector<TileSymbolId> carries;  // named before the loop's own
@@ -395,7 +401,7 @@ TileBody Contract::tile_body() {
     loop.carries.push_back(
         carried(carries[r], box, scalar_constant(combiner_identity(e.combiner, acc)), place));
     const ScalarRef before = scalar_read(carries[r], acc, box);
-    ScalarRef product = scalar_convert(body_of(roots_[r]), acc);
+    ScalarRef product = loops_.simplified(scalar_convert(body_of(roots_[r]), acc));
     if (roots_.size() == 1) walk_product(&loop, &product);
     if (choice_.depth > 1) product = sum_of_step(&loop, box, place, product);
     loop.body.push_back(TileNode::of(
@@ -441,7 +447,7 @@ void Contract::emit_rest(TileBody* body, const std::map<int, ScalarRef>& totals)
   const auto in_vectors = [this](int p) { return vec_axis_ >= 0 && has_axis(axes_, p, vec_axis_); };
   const EpilogueBoxes boxes{[&](int p) {
                               std::vector<IndexExpr> box;
-                              if (in_rows(p)) box.push_back(b_.index(row_axis_));
+                              if (in_rows(p)) box.push_back(loops_.coordinate(row_axis_));
                               if (in_vectors(p)) box.push_back(b_.index(vec_axis_));
                               return box;
                             },

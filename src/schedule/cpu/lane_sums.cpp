@@ -9,6 +9,7 @@
 
 #include "group/strides.h"
 #include "schedule/cpu/clip_bounds.h"
+#include "schedule/cpu/residues.h"
 #include "schedule/writer/epilogue.h"
 #include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
@@ -204,7 +205,9 @@ std::optional<PanelChoice> choose_lane_sums(const GroupSpace& space, const Targe
   c.inner.push_back(c.vec_axis);
   int64_t steps = 1;
   for (const int a : c.inner) steps *= product.extent(a);
-  const Tile tile = best_tile(length(longest[0]), length(longest[1]), steps / c.lanes,
+  const int root = space.axes().reductions[0];
+  const int64_t rows = length_of_residue(space, root, c.row_axis, c.vec_axis);
+  const Tile tile = best_tile(rows, length(longest[1]), steps / c.lanes,
                               is_conditional(product.expr()) ? 1 : 0, target);
   c.rows = tile.rows;
   c.vectors = tile.columns;
@@ -238,7 +241,8 @@ class LaneSums {
         product_(product),
         b_(space, name),
         root_(space.axes().reductions[0]),
-        column_axis_(choice.vectors > 1 ? choice.grid.back() : -1) {}
+        column_axis_(choice.vectors > 1 ? choice.grid.back() : -1),
+        loops_(&b_, residues_of(space, root_, choice.vec_axis)) {}
 
   Result<ScheduledKernel> build() {
     for (size_t r = 0; r < product_.reads().size(); ++r) {
@@ -252,10 +256,10 @@ class LaneSums {
     TileLoop grid;
     grid.kind = TileLoop::Kind::kGrid;
     for (const int a : choice_.grid) {
-      if (a != column_axis_) grid.dims.push_back(b_.loop_dim(a, 1));
+      if (a != column_axis_) loops_.add_axis(&grid, a, 1);
     }
-    row_var_ = add_tile(&grid, choice_.row_axis, choice_.rows);
-    column_var_ = add_tile(&grid, column_axis_, choice_.vectors);
+    if (choice_.row_axis >= 0) row_var_ = loops_.add_axis(&grid, choice_.row_axis, choice_.rows);
+    if (column_axis_ >= 0) column_var_ = loops_.add_axis(&grid, column_axis_, choice_.vectors);
     add_sums(&grid.body);
     b_.program().body = b_.one_nest(std::move(grid));
     ScheduledKernel out = b_.take();
@@ -266,17 +270,11 @@ class LaneSums {
   }
 
  private:
-  TileVarId add_tile(TileLoop* grid, int axis, int64_t length) {
-    if (axis < 0) return -1;
-    grid->dims.push_back(b_.loop_dim(axis, length));
-    return grid->dims.back().offset;
-  }
-
   /// Of what has these axes.
   std::vector<IndexExpr> box(bool rows, bool columns) const {
     std::vector<IndexExpr> out;
-    if (rows) out.push_back(b_.index(choice_.row_axis));
-    if (columns) out.push_back(b_.index(column_axis_));
+    if (rows) out.push_back(loops_.coordinate(choice_.row_axis));
+    if (columns) out.push_back(loops_.coordinate(column_axis_));
     return out;
   }
   Place place(bool rows, bool columns) const {
@@ -295,7 +293,7 @@ class LaneSums {
     const bool conditional = is_conditional(e);
     for (const int a : choice_.inner) {
       const bool along = a == choice_.vec_axis;
-      TileLoop::Dim dim = b_.loop_dim(a, along ? choice_.lanes : 1);
+      TileLoop::Dim dim = loops_.tap(a, along ? choice_.lanes : 1);
       constexpr int64_t kShort = 4, kShortWindow = 8;
       if (along) dim.unroll = product_.extent(a) <= kShort * choice_.lanes ? 0 : 2;
       // A condition on a window's axis is decided where the axis is written out.
@@ -315,6 +313,7 @@ class LaneSums {
       throw_internal_error(__FILE__, __LINE__, "lane_sums",
                            "the reduction reads a member of its group");
     });
+    term = loops_.simplified(term);
     clip_bounds(b_, e, &loop, &term);
     const DType type = e.accumulator;
     loop.carries.push_back(
@@ -349,6 +348,7 @@ class LaneSums {
   TileBuilder b_;
   int root_;
   int column_axis_;
+  ResidueLoops loops_;
   TileVarId row_var_ = -1, column_var_ = -1;
 };
 

@@ -88,6 +88,16 @@ TileLoop::Dim TileBuilder::loop_dim(int axis, int64_t step) {
   return dim;
 }
 
+TileLoop::Dim TileBuilder::plain_dim(const std::string& base, IndexExpr end, int64_t step) {
+  const std::string name = unique(base);
+  TileLoop::Dim dim;
+  dim.origin = program_.add_var(name, TileVar::Kind::kOrigin, 0);
+  if (step > 1) dim.offset = program_.add_var(name, TileVar::Kind::kOffset, step);
+  dim.end = std::move(end);
+  dim.step = step;
+  return dim;
+}
+
 TileBody TileBuilder::one_nest(TileLoop grid) {
   if (grid.dims.empty() && grid.body.size() <= 1) return std::move(grid.body);
   return in_grid(std::move(grid));

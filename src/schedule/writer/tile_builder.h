@@ -32,6 +32,8 @@ class TileBuilder {
   /// A loop dimension over common axis `axis` in tiles of `step`; binds the axis's index to it from
   /// here on.
   TileLoop::Dim loop_dim(int axis, int64_t step);
+  /// A loop dimension from 0 to `end` that binds no axis; `base` begins its name.
+  TileLoop::Dim plain_dim(const std::string& base, IndexExpr end, int64_t step);
   /// Where a common axis runs, over the sizes that stand for the loops around the block.
   IndexExpr begin_of(int axis) const;
   IndexExpr end_of(int axis) const;

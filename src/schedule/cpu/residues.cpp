@@ -1,0 +1,163 @@
+#include "schedule/cpu/residues.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "support/rounding.h"
+
+namespace weft {
+
+namespace {
+
+bool is_zero(const ScalarRef& s) {
+  return s->kind == Scalar::Kind::kConstant &&
+         (is_float(s->type) ? s->value.f == 0 : s->value.i == 0);
+}
+
+/// Conditions of which each must hold for the term of a sum not to be zero.
+void conditions_of(const ScalarRef& term, std::vector<ScalarRef>* out) {
+  if (term->kind != Scalar::Kind::kApply) return;
+  if (term->op == ScalarOp::kMul) {
+    for (const ScalarRef& factor : term->operands) conditions_of(factor, out);
+  } else if (term->op == ScalarOp::kSelect && is_zero(term->operands[2])) {
+    out->push_back(term->operands[0]);
+    conditions_of(term->operands[1], out);
+  }
+}
+
+int64_t modulo(int64_t a, int64_t m) { return ((a % m) + m) % m; }
+
+/// `(axis + tap + c) % step == k`, by variables of the expression.
+struct Congruence {
+  int first = -1, second = -1;
+  int64_t step = 1, offset = 0;
+};
+std::optional<Congruence> congruence_of(const ScalarRef& s) {
+  if (s->kind != Scalar::Kind::kApply || s->op != ScalarOp::kEq ||
+      s->operands[0]->kind != Scalar::Kind::kIndex ||
+      s->operands[1]->kind != Scalar::Kind::kConstant)
+    return std::nullopt;
+  const IndexExpr& index = s->operands[0]->index;
+  AffineForm form;
+  if (index.op() != IndexOp::kMod || !index.rhs().is_const() || !as_affine(index.lhs(), &form) ||
+      form.terms.size() != 2 || form.terms[0].second != 1 || form.terms[1].second != 1)
+    return std::nullopt;
+  const int64_t step = index.rhs().constant();
+  return Congruence{form.terms[0].first, form.terms[1].first, step,
+                    modulo(s->operands[1]->value.i - form.constant, step)};
+}
+
+void for_each_conjunct(const ScalarRef& s, const std::function<void(const ScalarRef&)>& f) {
+  if (s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kAnd) {
+    for (const ScalarRef& part : s->operands) for_each_conjunct(part, f);
+  } else {
+    f(s);
+  }
+}
+
+}  // namespace
+
+std::vector<Residue> residues_of(const GroupSpace& space, int root, int vec_axis) {
+  std::vector<Residue> out;
+  const TensorExpr& e = space.expr(root);
+  if (e.combiner != Combiner::kSum || space.frame()) return out;
+  const auto& axes = space.axes().axes;
+  const auto& own = space.axes().axis_of[static_cast<size_t>(root)];
+  std::vector<ScalarRef> conditions;
+  conditions_of(e.body, &conditions);
+  const auto consider = [&](const ScalarRef& part) {
+    const std::optional<Congruence> c = congruence_of(part);
+    if (!c || c->second >= e.axis_count() || c->first >= e.output_rank() ||
+        c->second < e.output_rank())
+      return;
+    const Residue r{own[static_cast<size_t>(c->first)], own[static_cast<size_t>(c->second)],
+                    c->step, c->offset};
+    const auto& axis = axes[static_cast<size_t>(r.axis)];
+    const bool is_used = std::ranges::any_of(
+        out, [&](const Residue& o) { return o.axis == r.axis || o.tap == r.tap; });
+    const bool first_is_affine = r.step == 2 || r.offset == r.step - 1;
+    if (is_used || r.axis == vec_axis || r.tap == vec_axis || axis.open || r.step < 2 ||
+        !first_is_affine || axis.extent % r.step != 0 || axis.extent == r.step ||
+        axes[static_cast<size_t>(r.tap)].extent % r.step != 0)
+      return;
+    out.push_back(r);
+  };
+  for (const ScalarRef& condition : conditions) for_each_conjunct(condition, consider);
+  return out;
+}
+
+int64_t length_of_residue(const GroupSpace& space, int root, int axis, int vec_axis) {
+  if (axis < 0) return 1;
+  const int64_t extent = space.axes().axes[static_cast<size_t>(axis)].extent;
+  for (const Residue& r : residues_of(space, root, vec_axis)) {
+    if (r.axis == axis) return extent / r.step;
+  }
+  return extent;
+}
+
+TileVarId ResidueLoops::add_axis(TileLoop* loop, int axis, int64_t step) {
+  const auto r = std::ranges::find(residues_, axis, &Residue::axis);
+  if (r == residues_.end()) {
+    loop->dims.push_back(b_.loop_dim(axis, step));
+    coordinate_.insert_or_assign(axis, b_.index(axis));
+    return loop->dims.back().offset;
+  }
+  const int64_t extent = b_.space().axes().axes[static_cast<size_t>(axis)].extent;
+  loop->dims.push_back(b_.plain_dim("p" + std::to_string(axis), r->step, 1));
+  const IndexExpr part = b_.index_of(loop->dims.back());
+  loop->dims.push_back(b_.plain_dim("a" + std::to_string(axis), extent / r->step, step));
+  const IndexExpr coordinate = b_.index_of(loop->dims.back());
+  b_.bind(axis, coordinate * r->step + part);
+  part_.insert_or_assign(axis, part);
+  coordinate_.insert_or_assign(axis, coordinate);
+  return loop->dims.back().offset;
+}
+
+TileLoop::Dim ResidueLoops::tap(int axis, int64_t step) {
+  const auto r = std::ranges::find(residues_, axis, &Residue::tap);
+  if (r == residues_.end()) return b_.loop_dim(axis, step);
+  const int64_t extent = b_.space().axes().axes[static_cast<size_t>(axis)].extent;
+  const IndexExpr& part = part_.at(r->axis);
+  // The first tap is the offset without the part, modulo the step.
+  const IndexExpr first = r->offset == 0 ? part : IndexExpr(r->offset) - part;
+  TileLoop::Dim dim = b_.plain_dim("a" + std::to_string(axis), extent / r->step, 1);
+  b_.bind(axis, b_.index_of(dim) * r->step + first);
+  return dim;
+}
+
+IndexExpr ResidueLoops::coordinate(int axis) const {
+  const auto found = coordinate_.find(axis);
+  return found == coordinate_.end() ? b_.index(axis) : found->second;
+}
+
+ScalarRef ResidueLoops::simplified(const ScalarRef& term) const {
+  if (residues_.empty()) return term;
+  const RangeOf range = ranges_of(b_.program());
+  std::unordered_map<const Scalar*, ScalarRef> known;
+  const std::function<ScalarRef(const ScalarRef&)> walk = [&](const ScalarRef& s) -> ScalarRef {
+    if (const auto found = known.find(s.get()); found != known.end()) return found->second;
+    ScalarRef out = s;
+    if (s->kind == Scalar::Kind::kIndex) {
+      out = scalar_index(simplify(s->index, range), s->type);
+      if (out->index.is_const()) out = scalar_constant(int_value(s->type, out->index.constant()));
+    } else if (s->kind == Scalar::Kind::kApply) {
+      std::vector<ScalarRef> operands;
+      for (const ScalarRef& o : s->operands) operands.push_back(walk(o));
+      out = scalar_apply(s->op, std::move(operands), s->type);
+    } else if (s->kind == Scalar::Kind::kRead) {
+      auto copy = std::make_shared<Scalar>(*s);
+      for (IndexExpr& i : copy->indices) i = simplify(i, range);
+      out = copy;
+    }
+    known.emplace(s.get(), out);
+    return out;
+  };
+  return walk(term);
+}
+
+}  // namespace weft

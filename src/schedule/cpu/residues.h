@@ -1,0 +1,52 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "group/group_space.h"
+#include "schedule/writer/tile_builder.h"
+
+namespace weft {
+
+/// Where a sum's terms are zero but for `axis + tap` congruent to `offset` modulo `step`: a
+/// transposed convolution, whose input stands `step` apart between zeros.
+struct Residue {
+  int axis = -1, tap = -1;  ///< of the result; of those that are summed up
+  int64_t step = 1, offset = 0;
+};
+
+/// Those of the reduction at position `root`, no axis or tap twice, whose taps can be written down
+/// as a sum of loops' positions: of a step of 2, or of an offset just below the step. `vec_axis` is
+/// left whole, and so are axes and taps whose length is open or no multiple of the step.
+std::vector<Residue> residues_of(const GroupSpace& space, int root, int vec_axis);
+
+/// Elements of the axis that have the same residue, those that a tile's loop goes over.
+int64_t length_of_residue(const GroupSpace& space, int root, int axis, int vec_axis);
+
+/// The loops of a sum, of which each residue of an axis takes the taps that are not zero:
+///     y[w] = sum[t] (w + t) % 2 == 0 ? x[(w + t) / 2] * k[t] : 0
+///     ->  grid p in 2, v in W/2 { seq j in T/2 { y[2*v + p] += x[v + j + p] * k[2*j + p] } }
+class ResidueLoops {
+ public:
+  ResidueLoops(TileBuilder* builder, std::vector<Residue> residues)
+      : b_(*builder), residues_(std::move(residues)) {}
+
+  bool any() const { return !residues_.empty(); }
+  /// The loop over an axis in tiles of `step`, behind one over its residues where it has some.
+  /// Returns the offset in a tile, -1 where `step` is 1.
+  TileVarId add_axis(TileLoop* loop, int axis, int64_t step);
+  /// The loop over a tap, or any other axis that is summed up, to be added to a loop inside.
+  TileLoop::Dim tap(int axis, int64_t step);
+  /// Where an element lies among those of the tiles, which stands for the axis in boxes.
+  IndexExpr coordinate(int axis) const;
+  /// A sum's term at the present indices, its conditions decided where the loops decide them.
+  ScalarRef simplified(const ScalarRef& term) const;
+
+ private:
+  TileBuilder& b_;
+  std::vector<Residue> residues_;
+  std::map<int, IndexExpr> part_;        ///< by axis: its residue
+  std::map<int, IndexExpr> coordinate_;  ///< by axis
+};
+
+}  // namespace weft
