@@ -135,22 +135,23 @@ void PointSet::add_loop_bounds(TileVarId var, const TileLoop::Dim& dim) {
   if (var == dim.offset) {
     tails_[var] = predicates_.size();
     const IndexExpr at = IndexExpr::var(dim.origin) + IndexExpr::var(dim.offset);
-    add_predicate(tied, all_not_negative(differences(end, IndexOp::kMin, at + 1, 1)));
+    add_predicate(tied, all_not_negative(differences(end, IndexOp::kMin, at + 1, 1)), var);
     return;
   }
   const IndexExpr at = IndexExpr::var(dim.origin);
   std::vector<IndexAt> bounds = differences(end, IndexOp::kMin, at + 1, 1);
   if (dim.step == 1) {
     std::ranges::copy(differences(begin, IndexOp::kMax, at, -1), std::back_inserter(bounds));
-    add_predicate(tied, all_not_negative(std::move(bounds)));
+    add_predicate(tied, all_not_negative(std::move(bounds)), var);
     return;
   }
   const IndexAt passed(at - begin);
-  add_predicate(tied, [passed, step = dim.step,
-                       before_end = all_not_negative(std::move(bounds))](Point point) {
+  const auto holds = [passed, step = dim.step,
+                      before_end = all_not_negative(std::move(bounds))](Point point) {
     const int64_t from_first = passed(point);
     return from_first >= 0 && from_first % step == 0 && before_end(point);
-  });
+  };
+  add_predicate(tied, holds, var);
 }
 
 void PointSet::add(TileVarId var) {
@@ -158,8 +159,9 @@ void PointSet::add(TileVarId var) {
   if (std::find(vars_.begin(), vars_.end(), var) == vars_.end()) vars_.push_back(var);
 }
 
-void PointSet::add_predicate(const std::set<TileVarId>& vars, std::function<bool(Point)> holds) {
-  Predicate p{{}, std::move(holds)};
+void PointSet::add_predicate(const std::set<TileVarId>& vars, std::function<bool(Point)> holds,
+                             TileVarId bounds) {
+  Predicate p{{}, std::move(holds), bounds};
   for (const TileVarId var : vars) {
     if (std::find(vars_.begin(), vars_.end(), var) != vars_.end()) p.vars.push_back(var);
   }
@@ -460,44 +462,76 @@ int64_t PointSet::step(TileVarId var) const {
   return constant ? dim.step : 1;
 }
 
+bool PointSet::is_bounded(TileVarId var) const {
+  return std::ranges::find(predicates_, var, &Predicate::bounds) != predicates_.end();
+}
+
+/// The variables of a part, each behind those that the bounds of its loop depend on: then these say
+/// what there is to go through.
+std::vector<PointSet::Walk> PointSet::walks(const std::vector<TileVarId>& part) const {
+  std::vector<Walk> out;
+  const auto has_value = [&](TileVarId v) {
+    return structure_.program->vars[static_cast<size_t>(v)].kind == TileVar::Kind::kSize ||
+           std::ranges::find(out, v, &Walk::var) != out.end();
+  };
+  const std::function<void(TileVarId)> place = [&](TileVarId v) {
+    if (has_value(v) || std::ranges::find(part, v) == part.end()) return;
+    Walk walk{v, structure_.ranges[static_cast<size_t>(v)], step(v), nullptr};
+    if (is_bounded(v)) {
+      const TileLoop::Dim& dim = structure_.dim(v);
+      std::set<TileVarId> needed = variables_of(dim.begin);
+      needed.merge(variables_of(dim.end));
+      if (v == dim.offset) needed.insert(dim.origin);
+      for (const TileVarId n : needed) place(n);
+      if (std::ranges::all_of(needed, has_value)) walk.dim = &dim;
+    }
+    out.push_back(walk);
+  };
+  for (const TileVarId v : part) place(v);
+  return out;
+}
+
 bool PointSet::enumerate(const std::vector<TileVarId>& part, const std::vector<TileVarId>& left_out,
                          int64_t limit, const std::function<void()>& visit_point) const {
-  std::vector<const Predicate*> predicates;
-  for (const Predicate& p : predicates_) {
-    const auto in = [&](const std::vector<TileVarId>& vars) {
-      return std::any_of(p.vars.begin(), p.vars.end(), [&](TileVarId v) {
-        return std::find(vars.begin(), vars.end(), v) != vars.end();
-      });
-    };
-    // One without variables of the set says the same everywhere.
-    if (p.vars.empty() || (in(part) && !in(left_out))) predicates.push_back(&p);
-  }
   double points = 1;
-  std::vector<Interval> ranges;
-  std::vector<int64_t> steps;
-  for (const TileVarId var : part) {
-    const Interval r = structure_.ranges[static_cast<size_t>(var)];
-    ranges.push_back(r);
-    steps.push_back(step(var));
-    points *= static_cast<double>((r.hi - r.lo) / steps.back() + 1);
-  }
+  const std::vector<Walk> walks = this->walks(part);
+  for (const Walk& walk : walks)
+    points *= static_cast<double>((walk.range.hi - walk.range.lo) / walk.step + 1);
   if (points > static_cast<double>(limit)) return false;
+  std::vector<IndexAt> begins, ends;  // by variable; of those that no loop bounds, of its range
+  for (const Walk& walk : walks) {
+    const bool of_loop = walk.dim != nullptr && walk.var == walk.dim->origin;
+    begins.emplace_back(of_loop ? walk.dim->begin : IndexExpr(walk.range.lo));
+    ends.emplace_back(walk.dim != nullptr ? walk.dim->end : IndexExpr(walk.range.hi + 1));
+  }
   // Each predicate is asked where the last of its variables gets its value.
-  std::vector<std::vector<const Predicate*>> decided(part.size() + 1);
-  for (const Predicate* p : predicates) {
+  std::vector<std::vector<const Predicate*>> decided(walks.size() + 1);
+  for (const Predicate& p : predicates_) {
     size_t depth = 0;
-    for (size_t i = 0; i < part.size(); ++i) {
-      if (std::ranges::find(p->vars, part[i]) != p->vars.end()) depth = i + 1;
+    bool is_walked = false;
+    for (size_t i = 0; i < walks.size(); ++i) {
+      if (std::ranges::find(p.vars, walks[i].var) != p.vars.end()) depth = i + 1;
+      is_walked |= walks[i].var == p.bounds && walks[i].dim != nullptr;
     }
-    decided[depth].push_back(p);
+    const bool left = std::ranges::any_of(
+        left_out, [&](TileVarId v) { return std::ranges::find(p.vars, v) != p.vars.end(); });
+    // One without variables of the set says the same everywhere.
+    if (p.vars.empty() || (depth > 0 && !left && !is_walked)) decided[depth].push_back(&p);
   }
   const auto holds = [&](size_t depth) {
     return std::ranges::all_of(decided[depth], [&](const Predicate* p) { return p->holds(env_); });
   };
   const std::function<void(size_t)> descend = [&](size_t depth) {
-    if (depth == part.size()) return visit_point();
-    int64_t& v = env_[static_cast<size_t>(part[depth])];
-    for (v = ranges[depth].lo; v <= ranges[depth].hi; v += steps[depth]) {
+    if (depth == walks.size()) return visit_point();
+    const Walk& walk = walks[depth];
+    int64_t begin = begins[depth](env_), end = ends[depth](env_), step = walk.step;
+    if (walk.dim != nullptr && walk.var == walk.dim->origin) {
+      step = walk.dim->step;
+    } else if (walk.dim != nullptr) {  // an offset
+      end = std::min(walk.dim->step, end - env_[static_cast<size_t>(walk.dim->origin)]);
+    }
+    int64_t& v = env_[static_cast<size_t>(walk.var)];
+    for (v = begin; v < end; v += step) {
       if (holds(depth + 1)) descend(depth + 1);
     }
   };

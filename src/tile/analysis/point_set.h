@@ -66,10 +66,19 @@ class PointSet {
   struct Predicate {
     std::vector<TileVarId> vars;
     std::function<bool(Point)> holds;
+    TileVarId bounds = -1;  ///< whose loop's bounds it is; -1: a guard's or a tensor's
+  };
+  /// How the values of a variable are gone through: from `first` to before `end`.
+  struct Walk {
+    TileVarId var = -1;
+    Interval range;
+    int64_t step = 1;
+    const TileLoop::Dim* dim = nullptr;  ///< whose bounds say where it begins and ends; else range
   };
 
   void add(TileVarId var);
-  void add_predicate(const std::set<TileVarId>& vars, std::function<bool(Point)> holds);
+  void add_predicate(const std::set<TileVarId>& vars, std::function<bool(Point)> holds,
+                     TileVarId bounds = -1);
   void add_constraint(const IndexExpr& e, Interval range, bool excluded);
   void add_loop_bounds(TileVarId var, const TileLoop::Dim& dim);
   std::vector<std::vector<TileVarId>> parts(const std::vector<std::set<TileVarId>>& joined) const;
@@ -77,6 +86,8 @@ class PointSet {
   /// are not asked.
   bool enumerate(const std::vector<TileVarId>& part, const std::vector<TileVarId>& left_out,
                  int64_t limit, const std::function<void()>& visit_point) const;
+  std::vector<Walk> walks(const std::vector<TileVarId>& part) const;
+  bool is_bounded(TileVarId var) const;
   bool only_tail(TileVarId var) const;
   bool is_free(TileVarId var) const;
   std::optional<int64_t> points_of_loop(const std::vector<TileVarId>& part) const;
