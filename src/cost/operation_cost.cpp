@@ -67,4 +67,14 @@ OperationCost cost_of(ScalarOp op, DType type, const Target& target) {
   return on_floats(op, 5 * width * wide, target.vector_bytes == 64);
 }
 
+bool is_costly(const ScalarRef& s) {
+  bool costly = false;
+  visit(s, [&](const Scalar& n) {
+    if (n.kind != Scalar::Kind::kApply) return;
+    costly |= (n.op >= ScalarOp::kExp && n.op <= ScalarOp::kErf) || n.op == ScalarOp::kDiv ||
+              n.op == ScalarOp::kPow;
+  });
+  return costly;
+}
+
 }  // namespace weft

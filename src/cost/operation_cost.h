@@ -1,5 +1,6 @@
 #pragma once
 
+#include "expr/scalar_expr.h"
 #include "graph/scalar_op.h"
 #include "support/dtype.h"
 #include "target/target.h"
@@ -15,6 +16,10 @@ struct OperationCost {
 
 /// As codegen/cpu writes it: elementary functions are their polynomials' instructions.
 OperationCost cost_of(ScalarOp op, DType type, const Target& target);
+
+/// Whether a tree holds operations that take many cycles a vector: what the papers of
+/// FusionStitching call expensive element-wise operations.
+bool is_costly(const ScalarRef& s);
 
 /// A division by what a loop does not change is a product with its reciprocal and a correction.
 inline constexpr OperationCost kDivisionByOneValue{5, 14, 0};

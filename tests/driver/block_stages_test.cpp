@@ -122,6 +122,55 @@ TEST(BlockStages, AreBuiltFromAPlanAsTheyWereComposed) {
     EXPECT_EQ(*print_level(*second, level), *print_level(*first, level)) << level;
 }
 
+/// Scores of long rows, for which a block has room where their weights are made again.
+const char* const kLongRows = R"((q: f32[2,4,16], k: f32[2,512,16], v: f32[2,512,16]) {
+  a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[2,4,512]
+  m = reduce a, axes={2}, combiner=max : f32[2,4]
+  mb = broadcast m, dims={0,1} : f32[2,4,512]
+  d = sub a, mb : f32[2,4,512]
+  e = exp d : f32[2,4,512]
+  s = reduce e, axes={2}, combiner=sum : f32[2,4]
+  sb = broadcast s, dims={0,1} : f32[2,4,512]
+  p = div e, sb : f32[2,4,512]
+  y = dot_general p, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[2,4,16]
+} -> (y))";
+
+/// A plan that says which expressions share a kernel, and names a template of other targets.
+std::string one_kernel_by(const char* foreign) {
+  return "plan none {\n  kernel k0_y compute block by leaf(" + std::string(foreign) +
+         "): a, m, d, e, s, p, y -> y\n}\n";
+}
+
+TEST(BlockStages, MakeAgainWhatTheyHaveNoRoomForOnACpu) {
+  CompileOptions options = with_blocks();
+  options.device->l2_bytes = 16000;
+  options.plan_text = one_kernel_by("rows vec_axis 0 free [0] warps 1");
+  options.plan_source = "p.plan";
+  const auto c = run_here(kLongRows, options);
+  ASSERT_NE(c, nullptr);
+  const ScheduledKernel& kernel = c->plan.kernels[0].schedule;
+  EXPECT_LE(kernel.scopes.block_bytes, 8000);
+  EXPECT_THAT(print(kernel.composition), ::testing::Not(HasSubstr(" v3")));
+  options.plan_text = *print_level(*c, "plan");
+  const auto again = run_here(kLongRows, options);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(*print_level(*again, "code"), *print_level(*c, "code"));
+}
+
+TEST(BlockStages, MakeAgainWhatTheyHaveNoRoomForOnAGpu) {
+  if (!can_emulate()) GTEST_SKIP() << "no compiler for the emulator";
+  Target target = *find_target("a100-40gb");
+  target.shared_bytes_per_block = 16000;
+  CompileOptions given;
+  given.plan_text = one_kernel_by("sweep vec_axis 0");
+  given.plan_source = "p.plan";
+  const EmulatedRun run = run_and_compare(kLongRows, target, 1e-4, false, given);
+  ASSERT_NE(run.compilation, nullptr);
+  ASSERT_EQ(run.launches.size(), 1U);
+  EXPECT_LE(run.schedule(0).scopes.block_bytes, 16000);
+  EXPECT_THAT(print(run.schedule(0).composition), ::testing::Not(HasSubstr(" v3")));
+}
+
 /// A plan made for one device says which expressions share a kernel on another, too.
 TEST(BlockStages, RunOnTheEmulatorByAPlanForACpu) {
   if (!can_emulate()) GTEST_SKIP() << "no compiler for the emulator";
@@ -189,7 +238,7 @@ TEST(BlockStages, RefuseStagesThatAreNone) {
   const std::pair<const char*, const char*> edits[] = {
       {"block(v8:", "block(v9:"},            // no such member
       {"block(v8: ", "block(v8: d9 1, "},    // along no axis
-      {" v0 v1 v2;", " v0 v1;"},             // one is left out
+      {" v0 v1 v2;", " v1 v2;"},             // a product is left out
       {" v8 }", " v7 }"},                    // made twice
       {" v0 v1 v2;", " v0 v1 v2 v8;"},       // read before it is made
       {"vec_strides [", "vec_strides [1, "}  // not of the stage's reads

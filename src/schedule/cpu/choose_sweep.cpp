@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "cost/operation_cost.h"
 #include "group/strides.h"
 
 namespace weft {
@@ -18,17 +19,6 @@ int64_t row_budget(const Target& target) { return target.l2_bytes / 2; }
 constexpr int64_t kItemsPerThread = 4;
 /// Rows that are in a tile together at most.
 constexpr int64_t kMostRows = 4;
-
-/// Operations that take many cycles a vector.
-bool is_costly(const ScalarRef& s) {
-  bool costly = false;
-  visit(s, [&](const Scalar& n) {
-    if (n.kind != Scalar::Kind::kApply) return;
-    costly |= (n.op >= ScalarOp::kExp && n.op <= ScalarOp::kErf) || n.op == ScalarOp::kDiv ||
-              n.op == ScalarOp::kPow;
-  });
-  return costly;
-}
 
 /// Chooses the loops of a CPU's rows.
 class SweepChooser {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "expr/movement/read_composer.h"
 #include "group/widen_bytes.h"
 #include "group/widen_halves.h"
 
@@ -84,6 +85,57 @@ void BlockSpace::relate() {
   }
   readers_.clear();
   for (const std::set<int>& all : readers) readers_.emplace_back(all.begin(), all.end());
+}
+
+bool BlockSpace::may_be_made_again(int p) const {
+  const TensorExpr& e = expr(p);
+  const Tensor& made = wide_.program.tensors[static_cast<size_t>(e.output)];
+  bool from_data = false;
+  visit(e.body, [&](const Scalar& s) {
+    from_data |= s.kind == Scalar::Kind::kRead && !s.operands.empty();
+  });
+  return e.reduce_extents.empty() && !is_output(p) && !readers(p).empty() && carries_.empty() &&
+         !from_data && e.body->type == made.type.dtype;
+}
+
+std::optional<BlockSpace> BlockSpace::without(const std::vector<int>& members) const {
+  BlockSpace out = *this;
+  TensorProgram& program = out.wide_.program;
+  // Readers first: what a member reads is then read by what took it.
+  for (int p = size(); p-- > 0;) {
+    if (std::ranges::find(members, p) == members.end()) continue;
+    if (!may_be_made_again(p)) return std::nullopt;
+    const TensorExpr& own = program.exprs[static_cast<size_t>(p)];
+    for (TensorExpr& reader : program.exprs) {
+      const auto body_of = [&](const Scalar& read) -> ScalarRef {
+        return read.symbol == own.output ? own.body : nullptr;
+      };
+      bool reads = false;
+      visit(reader.body, [&](const Scalar& s) {
+        reads |= s.kind == Scalar::Kind::kRead && s.symbol == own.output;
+      });
+      if (!reads) continue;
+      ScalarRef body = ReadComposer(program, reader, body_of).run();
+      if (body == nullptr) return std::nullopt;
+      reader.body = std::move(body);
+    }
+  }
+  std::vector<TensorExpr> left;
+  out.positions_.clear();
+  for (int p = 0; p < size(); ++p) {
+    if (std::ranges::find(members, p) != members.end()) continue;
+    left.push_back(std::move(program.exprs[static_cast<size_t>(p)]));
+    out.positions_.push_back(position(p));
+  }
+  program.exprs = std::move(left);
+  program.steps.clear();
+  out.wide_.group.exprs.clear();
+  for (size_t e = 0; e < program.exprs.size(); ++e) {
+    program.steps.push_back({false, static_cast<int32_t>(e)});
+    out.wide_.group.exprs.push_back(static_cast<ExprId>(e));
+  }
+  out.relate();
+  return out;
 }
 
 bool BlockSpace::is_output(int p) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "expr/reductions/carry_reductions.h"
@@ -19,6 +20,15 @@ class BlockSpace {
              const GroupKey* key = nullptr);
   /// `whole`, whose reductions a loop carries. Its steps hand each other the carried tensors.
   BlockSpace(const BlockSpace& whole, const CarriedProgram& carried, const Target& target);
+
+  /// The same without these members, element-wise values, which each of their readers makes for
+  /// itself (FusionStitching 2018 §5.1.2). Positions are those that are left. Nothing where a
+  /// reader cannot.
+  std::optional<BlockSpace> without(const std::vector<int>& members) const;
+  /// Whether readers may make a member again: it is no reduction, and leaves to nobody else.
+  bool may_be_made_again(int p) const;
+  /// The position of a member in the group that all of this began with.
+  int position(int p) const { return positions_.empty() ? p : positions_[static_cast<size_t>(p)]; }
 
   /// The expressions and tensors as kernels compute them: 16-bit floats that stay inside are
   /// float32.
@@ -70,6 +80,7 @@ class BlockSpace {
   std::vector<Carry> carries_;
   int64_t splits_ = 1;
   std::vector<int> over_parts_;
+  std::vector<int> positions_;  ///< of members, where some were left out
 };
 
 }  // namespace weft

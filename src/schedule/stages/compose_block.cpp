@@ -11,6 +11,7 @@
 #include "schedule/stages/build_block.h"
 #include "schedule/stages/form_stages.h"
 #include "schedule/stages/partitions.h"
+#include "schedule/stages/shrink_block.h"
 #include "tile/check/fits.h"
 
 namespace weft {
@@ -47,12 +48,21 @@ constexpr double kMostKept = 4;
 constexpr int kMostBuilt = 6;
 /// Weighed as they are built: what stages take depends on the tiles that a partition leaves them.
 constexpr int kMostWeighed = 3;
+/// Partitions whose blocks are shrunk where they keep too much, and how often each.
+constexpr int kMostShrunk = 2, kMostTurns = 3;
 
 struct PricedPartition {
   size_t number = 0;  ///< in the order in which they are listed
   BlockPartition partition;
   DemandBoxes demand;
   BlockTime time;
+};
+
+/// One that keeps so many bytes more than there is room for.
+struct Overflowing {
+  size_t number = 0;  ///< of the priced
+  double bytes = 0;
+  Stages stages;
 };
 
 double room_of(const Target& target) {
@@ -73,6 +83,14 @@ Decision has_room(const ScheduledKernel& kernel, Target target) {
   return fits(kernel.program, kernel.scopes, target);
 }
 
+/// Bytes that a block keeps beyond what the target has for it.
+double bytes_over(const ScheduledKernel& kernel, const Target& target) {
+  const int64_t kept = target.is_gpu()
+                           ? residency(kernel.program, kernel.scopes, target).shared_bytes
+                           : kernel.scopes.block_bytes;
+  return static_cast<double>(kept) - room_of(target);
+}
+
 /// What a built block takes: by its stages on the busiest SM, on a CPU by its program.
 double built_us(const BlockTime& time, const ScheduledKernel& kernel, const Target& target) {
   if (!target.is_gpu()) return cpu_latency(kernel.program, kernel.scopes, target).microseconds;
@@ -87,6 +105,10 @@ void finish(const BlockSpace& space, const Estimate& estimate, const DemandBoxes
   kernel->estimate = estimate;
   kernel->estimate.microseconds = *kernel->predicted_us;
   for (TensorId& t : kernel->parameters) t = space.original()[static_cast<size_t>(t)];
+  for (int& root : kernel->composition.partition.roots) root = space.position(root);
+  for (std::vector<int>& stage : kernel->composition.stages) {
+    for (int& member : stage) member = space.position(member);
+  }
 }
 
 /// Goes through the partitions of one group.
@@ -172,12 +194,22 @@ class Composer {
       ++built_;
       weigh(i);
     }
+    weigh_shrunk();
     return !weighed_.empty();
   }
 
   /// Keeps it where it fits.
   void weigh(size_t i) {
-    auto kernel = build(priced_[i]);
+    const PricedPartition& p = priced_[i];
+    double over = 0;
+    const auto stages = form_stages(space_, p.demand, target_);
+    auto kernel = stages.ok() ? build(space_, p.partition, p.demand, *stages, &over)
+                              : Result<ScheduledKernel>(stages.error());
+    if (over > 0) overflowing_.push_back({i, over, *stages});
+    keep(i, std::move(kernel));
+  }
+
+  void keep(size_t i, Result<ScheduledKernel> kernel) {
     if (!kernel.ok()) {
       if (bound_us_ < most_us_) bounded_.push_back(i);
       return refuse(i, kernel.error().message);
@@ -185,8 +217,19 @@ class Composer {
     const double us = kernel->estimate.microseconds;
     priced_[i].time.microseconds = us;
     bound_us_ = std::min(bound_us_, us);
-    tried_.emplace(i, "");
+    tried_.insert_or_assign(i, "");
     weighed_.emplace_back(i, std::move(*kernel));
+  }
+
+  /// Blocks for which there is no room, with values that readers make again for themselves. They
+  /// have to be quicker than what is weighed.
+  void weigh_shrunk() {
+    for (const Overflowing& o : std::exchange(overflowing_, {})) {
+      if (shrunk_ == kMostShrunk || priced_[o.number].time.least_us >= bound_us_) continue;
+      ++shrunk_;
+      auto kernel = build_shrunk(o);
+      if (kernel.ok()) keep(o.number, std::move(kernel));
+    }
   }
 
   /// Whether one of the weighed is taken: the quickest that verifies. On a CPU verifying takes
@@ -217,16 +260,46 @@ class Composer {
     return best_.has_value();
   }
 
-  Result<ScheduledKernel> build(const PricedPartition& p) const {
-    WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, p.demand, target_));
+  /// `over`: bytes that a block keeps beyond what there is room for, where that is why it is none.
+  Result<ScheduledKernel> build(const BlockSpace& space, const BlockPartition& partition,
+                                const DemandBoxes& demand, const Stages& stages,
+                                double* over) const {
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
-                          build_block(space_, p.partition, p.demand, stages, nullptr, target_,
-                                      name_, bound_us_ - target_.launch_us));
+                          build_block(space, partition, demand, stages, nullptr, target_, name_,
+                                      bound_us_ - target_.launch_us));
     // Of a GPU's many do not verify, so that others are weighed in their place.
     if (target_.is_gpu()) WEFT_RETURN_IF_ERROR(verify_block(kernel));
-    if (const Decision holds = has_room(kernel, target_); !holds)
+    if (const Decision holds = has_room(kernel, target_); !holds) {
+      *over = bytes_over(kernel, target_);
       return unsupported(holds.reason());
-    finish(space_, estimate_, p.demand, stages, target_, &kernel);
+    }
+    finish(space, estimate_, demand, stages, target_, &kernel);
+    return kernel;
+  }
+
+  Result<ScheduledKernel> build_shrunk(const Overflowing& o) {
+    const PricedPartition& p = priced_[o.number];
+    std::vector<int> again;
+    double over = o.bytes;
+    Result<ScheduledKernel> kernel = unsupported("no value is left that readers could make again");
+    for (int turn = 0; turn < kMostTurns && over > 0; ++turn) {
+      const auto block = shrink_block(space_, p.partition, p.demand, o.stages, again, over);
+      if (!block) return unsupported("no value is left that readers could make again");
+      again = block->again;
+      over = 0;
+      WEFT_ASSIGN_OR_RETURN(
+          const DemandBoxes demand,
+          demand_boxes(block->space.program(), block->space.group(), block->partition));
+      WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(block->space, demand, target_));
+      const std::vector<bool> handed_on = weft::handed_on(block->space, stages);
+      if (block_time(block->space, estimate_, demand, handed_on, target_).least_us >= bound_us_)
+        return unsupported("making values again takes longer");
+      kernel = build(block->space, block->partition, demand, stages, &over);
+    }
+    if (!kernel.ok()) return kernel;
+    std::string& list = made_again_[p.number];
+    for (const int member : again)
+      list += fmt::format("{}v{}", list.empty() ? " readers make " : ", ", member);
     return kernel;
   }
 
@@ -259,9 +332,16 @@ class Composer {
     if (considered_ == nullptr) return;
     for (const auto& [i, why] : tried_) {
       const PricedPartition& p = priced_[i];
-      considered_->push_back(
-          {"block(" + print(p.partition) + ")", {}, p.time.microseconds, why.empty(), why});
+      considered_->push_back({"block(" + print(p.partition) + ")" + made_again(p.number),
+                              {},
+                              p.time.microseconds,
+                              why.empty(),
+                              why});
     }
+  }
+  std::string made_again(size_t number) const {
+    const auto found = made_again_.find(number);
+    return found == made_again_.end() ? "" : found->second;
   }
 
   const BlockSpace& space_;
@@ -271,17 +351,61 @@ class Composer {
   const Estimate estimate_;
   const double most_us_;
   double bound_us_;  ///< that, or less of one that is weighed
-  int built_ = 0;
+  int built_ = 0, shrunk_ = 0;
   std::vector<bool> handed_on_;
   std::vector<PricedPartition> priced_;
   std::map<size_t, std::string> tried_;  ///< of these, and why not
   using Weighed = std::pair<size_t, ScheduledKernel>;
   std::vector<Weighed> weighed_;
+  std::map<size_t, std::string> made_again_;  ///< by number: where blocks were shrunk
+  std::vector<Overflowing> overflowing_;
   std::vector<size_t> bounded_;  ///< not built, where something weighed bounded them
   std::optional<ScheduledKernel> best_;
   std::string reason_;
   bool refused_ = false;
 };
+
+}  // namespace
+
+namespace {
+
+/// A composition by positions in what is left where no stage makes some of the members.
+struct GivenBlock {
+  BlockSpace space;
+  BlockPartition partition;
+  std::vector<std::vector<int>> stages;
+};
+
+Result<GivenBlock> given_block(const BlockSpace& space, const Composition& composition,
+                               const std::string& name) {
+  GivenBlock out{space, composition.partition, composition.stages};
+  std::vector<int> again;
+  for (int p = 0; p < space.size(); ++p) {
+    const bool made = std::ranges::any_of(composition.stages, [&](const std::vector<int>& stage) {
+      return std::ranges::find(stage, p) != stage.end();
+    });
+    if (!made) again.push_back(p);
+  }
+  if (again.empty()) return out;
+  std::optional<ShrunkBlock> shrunk = without(space, composition.partition, again);
+  if (!shrunk)
+    return invalid_input(
+        fmt::format("{}: no stage makes v{}, and not all readers can make it for themselves", name,
+                    again.front()));
+  std::map<int, int> position;
+  for (int p = 0; p < shrunk->space.size(); ++p) position[shrunk->space.position(p)] = p;
+  for (std::vector<int>& stage : out.stages) {
+    for (int& p : stage) {
+      const auto at = position.find(p);
+      if (at == position.end())
+        return invalid_input(fmt::format("{}: v{} is no member that is left to make", name, p));
+      p = at->second;
+    }
+  }
+  out.space = std::move(shrunk->space);
+  out.partition = std::move(shrunk->partition);
+  return out;
+}
 
 }  // namespace
 
@@ -295,15 +419,16 @@ Result<ScheduledKernel> build_as_composed(const BlockSpace& space, const Composi
                                           const Target& target, const std::string& name) {
   if (Status possible = check_members(space); !possible.ok())
     return invalid_input(name + ": " + possible.error().message);
-  auto demand = demand_boxes(space.program(), space.group(), composition.partition);
+  WEFT_ASSIGN_OR_RETURN(const GivenBlock given, given_block(space, composition, name));
+  auto demand = demand_boxes(given.space.program(), given.space.group(), given.partition);
   if (!demand.ok()) return invalid_input(name + ": " + demand.error().message);
-  WEFT_ASSIGN_OR_RETURN(const Stages stages, given_stages(space, *demand, composition.stages));
-  auto kernel = build_block(space, composition.partition, *demand, stages, &composition.members,
+  WEFT_ASSIGN_OR_RETURN(const Stages stages, given_stages(given.space, *demand, given.stages));
+  auto kernel = build_block(given.space, given.partition, *demand, stages, &composition.members,
                             target, name);
   if (!kernel.ok()) return invalid_input(kernel.error().message);
   if (const Decision holds = has_room(*kernel, target); !holds)
     return invalid_input(name + ": " + holds.reason());
-  finish(space, estimate_of(space, target), *demand, stages, target, &*kernel);
+  finish(given.space, estimate_of(space, target), *demand, stages, target, &*kernel);
   return kernel;
 }
 
