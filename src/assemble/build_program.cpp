@@ -15,7 +15,8 @@ namespace weft {
 
 namespace {
 
-/// A kernel whose work on one thread is below this costs more to share than it saves.
+/// A kernel whose work on one thread is below this for each of its phases, behind which threads
+/// meet, costs more to share than it saves.
 constexpr double kSerialMicroseconds = 2.5;
 /// A run whose kernels all together take less on one thread ends before a sleeping thread is awake.
 constexpr double kSerialRunMicroseconds = 25;
@@ -299,7 +300,8 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
   step.launch.scratch_bytes = code.function->scratch_bytes;
   step.launch.inner_barriers = code.function->inner_barriers;
   const double alone = microseconds_on_one_thread(kernel, frame.tensors, target_);
-  step.launch.serial = most <= 1 || alone < kSerialMicroseconds;
+  const auto phases = static_cast<double>(std::max<size_t>(code.function->phases.size(), 1));
+  step.launch.serial = most <= 1 || alone < kSerialMicroseconds * phases;
   access.serial = step.launch.serial;
   out->microseconds += alone;
   out->steps.push_back(std::move(step));

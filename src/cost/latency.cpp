@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <deque>
+#include <map>
+#include <span>
 
 #include "cost/estimate.h"
 #include "cost/footprint.h"
@@ -52,7 +54,11 @@ class Evaluation {
     Latency out;
     out.start_us = std::min(target_.launch_us, kCallUs);
     std::vector<const Footprint*> touched;
-    for (const TileNode& node : program_.body) add_phase(node, &touched, &out);
+    const std::span<const TileNode> nests = program_.body;
+    for (size_t begin = 0, end = 0; begin < nests.size(); begin = end) {
+      for (end = begin + 1; end < nests.size() && !waits_before(end);) ++end;
+      add_phase(nests.subspan(begin, end - begin), &touched, &out);
+    }
     std::erase_if(touched, [&](const Footprint* f) { return !is_parameter(f->symbol()); });
     const double bytes = bytes_of_all(touched, all_origins());
     out.memory_us = std::max(out.memory_us,
@@ -85,23 +91,76 @@ class Evaluation {
     return target_.peak_gflops * 1e3 / (threads_ * 4.0 * target_.lanes(4));
   }
 
+  /// Whether all threads meet before a nest.
+  bool waits_before(size_t nest) const {
+    return std::ranges::any_of(scopes_.barriers, [&](const BarrierPoint& b) {
+      return b.scope == Scope::kGrid && b.before.size() == 1 &&
+             static_cast<size_t>(b.before[0]) == nest;
+    });
+  }
+
   /// Iterations of a nest's grid loops: what is shared among threads.
   double items_of(const TileNode& node) const {
+    if (node.kind == TileNode::Kind::kPack) {
+      double all = 0;
+      for (const TilePack::Member& member : node.pack->members) all += items_of(member.body[0]);
+      return all;
+    }
     if (node.kind != TileNode::Kind::kLoop || node.loop->kind == TileLoop::Kind::kSeq) return 1;
     double inner = 1;
     for (const TileNode& child : node.loop->body) inner = std::max(inner, items_of(child));
     return numbers_.trips(*node.loop) * inner;
   }
 
-  void add_phase(const TileNode& node, std::vector<const Footprint*>* touched, Latency* out) {
-    const Work work = of_node(node, nullptr);
-    const double us = std::max(work.cycles, std::min(work.latency, kWindow)) / cycles_per_us();
-    const double items = std::max(items_of(node), 1.0);
-    const bool alone = threads_ == 1 || items <= 1 || us < kSerialUs;
-    const double busiest = alone ? 1 : std::ceil(items / threads_) / items;
-    const double cores = alone ? 1 : threads_;
+  /// The part of a nest's work that the busiest of the threads does.
+  double busiest_share(const TileNode& node, double items) const {
+    if (node.kind == TileNode::Kind::kPack) return busiest_share(*node.pack, items);
+    return std::ceil(items / threads_) / items;
+  }
+
+  /// Items of a pack's members are one list: each thread has a range of it.
+  double busiest_share(const TilePack& pack, double items) const {
+    double most = 0, all = 0;
+    for (int thread = 0; thread < threads_; ++thread) {
+      const double begin = std::floor(items * thread / threads_),
+                   end = std::floor(items * (thread + 1) / threads_);
+      double own = 0, first = 0;
+      for (const TilePack::Member& member : pack.members) {
+        const double count = std::max(items_of(member.body[0]), 1.0);
+        const double met = std::min(end, first + count) - std::max(begin, first);
+        own += std::max(met, 0.0) / count * cycles_of_.at(&member);
+        first += count;
+      }
+      most = std::max(most, own);
+      all += own;
+    }
+    return all > 0 ? most / all : 1;
+  }
+
+  double microseconds_of(const Work& work) const {
+    return std::max(work.cycles, std::min(work.latency, kWindow)) / cycles_per_us();
+  }
+
+  /// Nests between two barriers: each is shared among the threads.
+  void add_phase(std::span<const TileNode> nests, std::vector<const Footprint*>* touched,
+                 Latency* out) {
+    std::vector<Work> works;
+    bool alone = true;
+    for (const TileNode& node : nests) {
+      const Work& work = works.emplace_back(of_node(node, nullptr));
+      alone &= threads_ == 1 || items_of(node) <= 1 || microseconds_of(work) < kSerialUs;
+    }
     if (!alone) out->start_us = std::max(out->start_us, target_.launch_us) + target_.barrier_us;
-    out->compute_us += us * busiest;
+    out->alone &= alone;
+    for (size_t n = 0; n < nests.size(); ++n) add_nest(nests[n], works[n], alone, touched, out);
+  }
+
+  void add_nest(const TileNode& node, const Work& work, bool alone,
+                std::vector<const Footprint*>* touched, Latency* out) {
+    const double items = std::max(items_of(node), 1.0);
+    const double busiest = alone ? 1 : busiest_share(node, items);
+    const double cores = alone ? 1 : threads_;
+    out->compute_us += microseconds_of(work) * busiest;
     const auto moving = [&](size_t level, int64_t behind) {
       const double rate = target_.bandwidth_gb_per_s(behind) / threads_;
       return work.missed[level] * busiest / (rate * 1e3);
@@ -129,6 +188,7 @@ class Evaluation {
         Work out;
         for (const TilePack::Member& member : node.pack->members) {
           const Work w = of_body(member.body, around);
+          cycles_of_[&member] = w.cycles;
           out.cycles += w.cycles;
           for (size_t c = 0; c < out.missed.size(); ++c) out.missed[c] += w.missed[c];
           out.touched.insert(out.touched.end(), w.touched.begin(), w.touched.end());
@@ -268,6 +328,7 @@ class Evaluation {
   std::array<double, 3> caches_;
   std::deque<Footprint> all_;
   std::map<const TileStatement*, std::vector<const Footprint*>> footprints_;
+  std::map<const TilePack::Member*, double> cycles_of_;
   /// Origins of the loops that were gone through: those inside of what is looked at.
   std::vector<TileVarId> running_;
 };

@@ -11,6 +11,7 @@ namespace weft {
 struct Latency {
   enum class Bound : uint8_t { kInstructions, kSecondCache, kThirdCache, kMemory };
   double microseconds = 0;
+  bool alone = true;      ///< one thread makes all of it
   double start_us = 0;    ///< launch, and the barriers behind its phases
   double compute_us = 0;  ///< of the busiest core: its ports, or chains of results that it awaits
   /// Of what comes from each level of memory because it does not stay in the one before.

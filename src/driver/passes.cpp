@@ -268,7 +268,7 @@ Result<bool> run_planner(Compilation& c) {
   options.measured = &c.measured;
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
   c.planned_arena_bytes = arena_peak(c.tensors, c.plan);
-  const bool may_part = has_grids(c.plan) && !c.planner->joins_launches;
+  const bool may_part = c.target.is_gpu() && has_grids(c.plan) && !c.planner->joins_launches;
   if (may_part && c.options.compositions.empty() &&
       c.planned_arena_bytes > std::max(c.unfused_arena_bytes, c.target.l2_bytes / kFreeOfCache)) {
     // What kernels in one launch hand each other all lives as long as the launch.

@@ -152,7 +152,8 @@ class PlanReader {
         return cursor_.error("no template holds this kernel: " + legal.reason());
     }
     WEFT_RETURN_IF_ERROR(place_in_loop(composition, kernel));
-    if (!target_.is_gpu() && !kernel.members.empty()) return members_apart(program, kernel, plan);
+    if (!target_.is_gpu() && !kernel.members.empty() && !as_composed)
+      return members_apart(program, kernel, plan);
     auto scheduled = as_composed ? build_kernel(program, kernel, *composition, target_)
                                  : schedule_kernel(program, kernel, target_);
     if (!scheduled.ok()) return cursor_.error(scheduled.error().message);
@@ -181,7 +182,7 @@ class PlanReader {
     return {};
   }
 
-  /// Of a CPU, where kernels share no launch: each member a kernel of its own.
+  /// Of a CPU, for which no such launch was composed: each member a kernel of its own.
   Status members_apart(const TensorProgram& program, const PlannedKernel& kernel,
                        FusionPlan& plan) {
     for (size_t m = 0; m < kernel.members.size(); ++m) {

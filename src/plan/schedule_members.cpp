@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "schedule/cpu/share_launch.h"
 #include "schedule/gpu/join_kernels.h"
 #include "schedule/gpu/narrow_rows.h"
 #include "schedule/gpu/pack_kernels.h"
@@ -178,20 +179,55 @@ Result<ScheduledKernel> in_all_iterations(const TensorProgram& body, const Regio
 
 namespace {
 
+/// Error (kInvalidInput): a member reads what another one makes; in turns, what a later one makes.
+Status check_reads(const TensorProgram& program, const PlannedKernel& kernel,
+                   const std::vector<ScheduledKernel>& schedules, bool in_turns) {
+  for (size_t m = 0; m < schedules.size(); ++m) {
+    for (const TensorId t : schedules[m].parameters) {
+      if (makes(kernel.members[m], t)) continue;
+      for (size_t other = in_turns ? m + 1 : 0; other < kernel.members.size(); ++other) {
+        if (makes(kernel.members[other], t))
+          return invalid_input(
+              kernel.name + ": a member reads " + program.tensors[static_cast<size_t>(t)].name +
+              (in_turns ? ", which a later one makes" : ", which another one makes"));
+      }
+    }
+  }
+  return {};
+}
+
+/// The members in one launch of a CPU.
+Result<ScheduledKernel> on_cpu(const TensorProgram& program, const PlannedKernel& kernel,
+                               const std::vector<ScheduledKernel>& schedules, bool in_turns,
+                               const Target& target) {
+  WEFT_RETURN_IF_ERROR(check_reads(program, kernel, schedules, in_turns));
+  std::vector<const ScheduledKernel*> members;
+  std::vector<std::vector<TensorId>> outputs;
+  for (size_t m = 0; m < schedules.size(); ++m) {
+    if (Decision shares = can_share_launch(schedules[m]); !shares)
+      return invalid_input(kernel.name + ": a member shares no launch: " + shares.reason());
+    if (!in_turns && schedules[m].program.body.size() != 1)
+      return invalid_input(kernel.name + ": the threads of a member wait for each other");
+    members.push_back(&schedules[m]);
+    outputs.push_back(kernel.members[m].outputs);
+  }
+  auto launch = in_turns ? join_on_cpu(members, outputs, kernel.name, target)
+                         : pack_on_cpu(members, kernel.name, target);
+  if (!launch.ok() && launch.error().code == ErrorCode::kUnsupported)
+    return invalid_input(kernel.name + ": its members share no launch: " + launch.error().message);
+  return launch;
+}
+
 /// The members of a kernel side by side. Errors (kInvalidInput) say why they cannot share it.
 Result<ScheduledKernel> beside_each_other(const TensorProgram& program, const PlannedKernel& kernel,
                                           std::vector<ScheduledKernel> schedules,
                                           const Target& target) {
-  for (size_t m = 0; m < schedules.size(); ++m) {
-    if (Decision alone = can_pack(schedules[m]); !alone)
+  if (!target.is_gpu()) return on_cpu(program, kernel, schedules, /*in_turns=*/false, target);
+  for (const ScheduledKernel& schedule : schedules) {
+    if (Decision alone = can_pack(schedule); !alone)
       return invalid_input(kernel.name + ": a member shares no launch: " + alone.reason());
-    for (const TensorId t : schedules[m].parameters) {
-      if (!makes(kernel.members[m], t) && makes(kernel.group, t))
-        return invalid_input(kernel.name + ": a member reads " +
-                             program.tensors[static_cast<size_t>(t)].name +
-                             ", which another one makes");
-    }
   }
+  WEFT_RETURN_IF_ERROR(check_reads(program, kernel, schedules, /*in_turns=*/false));
   std::vector<const ScheduledKernel*> members;
   for (const ScheduledKernel& s : schedules) members.push_back(&s);
   return pack_kernels(members, kernel.name, target);
@@ -216,6 +252,7 @@ bool depend_on_each_other(const TensorProgram& program, const PlannedKernel& ker
 Result<ScheduledKernel> one_after_another(const TensorProgram& program, const PlannedKernel& kernel,
                                           const std::vector<ScheduledKernel>& schedules,
                                           const Target& target) {
+  if (!target.is_gpu()) return on_cpu(program, kernel, schedules, /*in_turns=*/true, target);
   WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
                         members_in_turns(kernel.members, schedules, kernel.name, target));
   auto joined = [&]() -> Result<ScheduledKernel> {

@@ -71,8 +71,7 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
       "leaf (one iteration space), block (stages of a block that hand each other values "
       "on chip), grid (kernels one after another in one launch), chain (contractions in a "
       "loop that carries), recur (all steps of a loop in one launch); default: all for auto, best "
-      "and subprogram on GPUs, leaf, block "
-      "and chain for best on CPUs, else leaf and chain");
+      "and subprogram on GPUs, all but recur for these on CPUs, else leaf and chain");
   app.add_option_function<std::string>(
          "--chains",
          [&o](const std::string& which) {

@@ -54,6 +54,43 @@ TEST(Latency, CountsVectorsOfElementaryFunctions) {
   EXPECT_NEAR(l.microseconds, 32768 / 4e3, 1e-9);
 }
 
+/// Of two nests that exp takes 11 cycles a vector each: those of which one reads what the other
+/// stores have a barrier each, those beside each other one.
+TEST(Latency, NestsBesideEachOtherShareABarrier) {
+  Target target = slow(2);
+  target.launch_us = 4;
+  target.barrier_us = 10;
+  const auto nests = [](const std::string& view, const std::string& read) {
+    return "kernel k(x: f32[4096], out y: f32[4096], out z: f32[4096]) blocks P warps 1 {\n" +
+           view +
+           "  grid i in 4096 step 8 { y[i] = exp(x[i]) @[i=VEC_8]; }\n"
+           "  grid j in 4096 step 8 { z[j] = exp(" +
+           read + "[j]) @[j=VEC_8]; }\n}";
+  };
+  const Latency beside = of(nests("", "x"), target),
+                behind = of(nests("  view w: f32[4096] of y;\n", "w"), target);
+  EXPECT_EQ(beside.start_us, 4 + 10);
+  EXPECT_EQ(behind.start_us, 4 + 2 * 10);
+  EXPECT_NEAR(beside.compute_us, behind.compute_us, 1e-9);
+  EXPECT_FALSE(beside.alone);
+}
+
+/// Items of a pack are one list: of two members of one item each thread makes one, of members of
+/// one and three items the first thread makes the first and a third of the second.
+TEST(Latency, ItemsOfAPackAreOneList) {
+  const auto pack = [](const std::string& rows) {
+    return "kernel k(x: f32[1,4096], u: f32[" + rows + ",4096], out y: f32[1,4096], out z: f32[" +
+           rows + ",4096]) blocks P warps 1 {\n" +
+           "  pack {\n    share 1 { grid i in 1 { seq j in 4096 step 8 { y[i,j] = exp(x[i,j]) "
+           "@[j=VEC_8]; } } }\n    share " +
+           rows + " { grid m in " + rows +
+           " { seq n in 4096 step 8 { z[m,n] = exp(u[m,n]) @[n=VEC_8]; } } }\n  }\n}";
+  };
+  const double row = of(pack("1"), slow()).compute_us / 2;
+  EXPECT_NEAR(of(pack("1"), slow(2)).compute_us, row, 0.05 * row);
+  EXPECT_NEAR(of(pack("3"), slow(2)).compute_us, 2 * row, 0.05 * row);
+}
+
 std::string row_sum(int accumulators) {
   const std::string step = std::to_string(8 * accumulators), n = std::to_string(accumulators);
   return "kernel k(x: f32[8,800], out y: f32[8]) blocks P warps 1 {\n  jj: " + step +

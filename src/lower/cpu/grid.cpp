@@ -72,16 +72,51 @@ IndexExpr open_grid_items(const CpuWriter& w, const TileNode& nest) {
   return grid ? open_items_below(w, *nest.loop, 0) : IndexExpr(1);
 }
 
+namespace {
+
+/// Whether the items of the nests are one list: those of a pack are, and where products of their
+/// numbers might be too large.
+bool is_list(const CpuWriter& w, const std::vector<Nest>& nests) {
+  constexpr int64_t kMostItems = int64_t{1} << 31;
+  return std::ranges::any_of(nests, [&](const Nest& nest) {
+    const TileNode& top = w.program.body[static_cast<size_t>(nest.path[0])];
+    const IndexExpr items = open_grid_items(w, *nest.node);
+    return top.kind == TileNode::Kind::kPack || (items.is_const() && items.constant() > kMostItems);
+  });
+}
+
+/// Item `at` of the phase's, among those of one of its nests.
+Reg in_proportion(CpuWriter& w, Reg at, const IndexExpr& count, const IndexExpr& all) {
+  if (count == all) return at;
+  const Reg scaled = w.builder.apply(ScalarOp::kMul, {at, emit_index(w, count)}, DType::kI64);
+  return w.builder.apply(ScalarOp::kDiv, {scaled, emit_index(w, all)}, DType::kI64);
+}
+
+}  // namespace
+
+IndexExpr items_of_phase(const CpuWriter& w, const std::vector<Nest>& nests) {
+  const bool list = is_list(w, nests);
+  IndexExpr all = open_grid_items(w, *nests.front().node);
+  for (size_t n = 1; n < nests.size(); ++n) {
+    const IndexExpr items = open_grid_items(w, *nests[n].node);
+    all = list ? all + items : max(all, items);
+  }
+  return all;
+}
+
 Status emit_phase(CpuWriter& w, const std::vector<Nest>& nests) {
-  IndexExpr items = 0;
-  for (const Nest& nest : nests) items = items + open_grid_items(w, *nest.node);
-  const auto [begin, end] = w.builder.begin_phase(items.is_const() ? items.constant() : 1);
+  const bool list = is_list(w, nests);
+  const IndexExpr all = items_of_phase(w, nests);
+  const auto [begin, end] = w.builder.begin_phase(all.is_const() ? all.constant() : 1);
   for (int32_t a = 0; a < w.vars.arguments; ++a) w.builder.argument(a);
   IndexExpr first = 0;
   for (const Nest& nest : nests) {
     const IndexExpr count = open_grid_items(w, *nest.node);
     Reg lo = begin, hi = end;
-    if (nests.size() > 1) {
+    if (!list) {
+      lo = in_proportion(w, begin, count, all);
+      hi = in_proportion(w, end, count, all);
+    } else if (nests.size() > 1) {
       const Reg base = emit_index(w, first);
       lo = w.builder.apply(
           ScalarOp::kMax,

@@ -11,7 +11,12 @@ IndexExpr open_items_below(const CpuWriter& w, const TileLoop& loop, size_t dim)
 /// Items of a nest.
 IndexExpr open_grid_items(const CpuWriter& w, const TileNode& nest);
 
-/// One phase: the items of the nests one after another in one list.
+/// Items of a phase that threads share out: of a pack the sum of its members', else as many as the
+/// largest of the nests has.
+IndexExpr items_of_phase(const CpuWriter& w, const std::vector<Nest>& nests);
+
+/// One phase: each nest is shared out to the threads in equal parts; the items of a pack's members
+/// are one list.
 Status emit_phase(CpuWriter& w, const std::vector<Nest>& nests);
 
 /// The pieces of a nest with barriers inside, in their order.

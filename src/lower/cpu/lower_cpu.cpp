@@ -34,8 +34,7 @@ Result<KernelFunction> outline_for_cpu(const TileProgram& program, const ScopeAn
   WEFT_RETURN_IF_ERROR(declare(w));
   for (const std::vector<Nest>& nests : phases(w)) {
     KernelPhase& phase = w.kernel.phases.emplace_back();
-    phase.work_items = 0;
-    for (const Nest& nest : nests) phase.work_items += grid_items(w, *nest.node);
+    phase.work_items = items_of_phase(w, nests).constant();
   }
   return std::move(w.kernel);
 }

@@ -9,6 +9,7 @@
 #include "plan/kernels_by_key.h"
 #include "plan/order_kernels.h"
 #include "plan/planners/planners.h"
+#include "plan/share_cpu_launches.h"
 
 namespace weft {
 
@@ -45,7 +46,8 @@ Joins joins_of(const Planner& planner, CompositionKinds kinds) {
 /// Lets kernels share launches, one after another and side by side. Of a plan with barriers and one
 /// without the quicker one stays.
 Status share_launches(const TensorProgram& program, const Target& target, Joins joins,
-                      FusionPlan& plan) {
+                      KnownGroups& known, FusionPlan& plan) {
+  if (!target.is_gpu()) return share_cpu_launches(program, target, joins, known.keys(), plan);
   constexpr size_t kMostKernels = 2000;  // beyond that a second plan takes too much memory
   if (joins == Joins::kNo || (joins == Joins::kWhereQuicker && plan.kernels.size() > kMostKernels))
     return pack_independent(program, target, plan);
@@ -80,7 +82,8 @@ Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target&
     plan.kernels.push_back(std::move(kernel));
   }
   WEFT_RETURN_IF_ERROR(kernels.schedule(program, known, parts.composed, plan));
-  if (planner.packs_launches) WEFT_RETURN_IF_ERROR(share_launches(program, target, joins, plan));
+  if (planner.packs_launches)
+    WEFT_RETURN_IF_ERROR(share_launches(program, target, joins, known, plan));
   note_copies(program, plan);
   kernels.estimate(known.keys(), plan);
   return plan;

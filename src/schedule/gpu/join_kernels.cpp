@@ -1,14 +1,13 @@
 #include "schedule/gpu/join_kernels.h"
 
 #include <algorithm>
-#include <map>
 
 #include "fmt/format.h"
 #include "schedule/gpu/pack_kernels.h"
+#include "schedule/writer/launch_members.h"
 #include "support/rounding.h"
 #include "tile/analysis/derive_scopes.h"
 #include "tile/check/fits.h"
-#include "tile/rewrite/join_programs.h"
 
 namespace weft {
 
@@ -37,13 +36,6 @@ int64_t most_items(const ScheduledKernel& kernel) {
     most = std::max(most, items);
   }
   return most;
-}
-
-bool has_constant_shapes(const TileProgram& program) {
-  return std::ranges::all_of(program.parameters, [&](TileSymbolId id) {
-    return std::ranges::all_of(program.symbols[static_cast<size_t>(id)].shape,
-                               [](const IndexExpr& e) { return e.is_const(); });
-  });
 }
 
 /// Turns that blocks take, as a part of those that full ones would.
@@ -145,25 +137,10 @@ Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
                                      const std::vector<std::vector<TensorId>>& outputs,
                                      const JoinEstimate& estimate, const std::string& name,
                                      const Target& target) {
-  ScheduledKernel out;
-  std::vector<const TileProgram*> programs;
-  std::vector<std::vector<int32_t>> parameter_of;
-  std::vector<const TileSymbol*> symbols;  // by parameter
-  std::map<TensorId, int32_t> stored;      // its parameter
-  out.composition.kind = Composition::Kind::kGrid;
-  for (size_t m = 0; m < members.size(); ++m) {
-    const ScheduledKernel& member = *members[m].kernel;
-    programs.push_back(&member.program);
-    const std::vector<int32_t>& numbers =
-        parameter_of.emplace_back(take_member(member, stored, &symbols, &out));
-    for (size_t i = 0; i < member.parameters.size(); ++i) {
-      if (std::ranges::find(outputs[m], member.parameters[i]) != outputs[m].end())
-        stored.emplace(member.parameters[i], numbers[i]);
-    }
-    out.schedule_template += (m == 0 ? "one after another: " : " | ") + member.schedule_template;
-  }
+  std::vector<const ScheduledKernel*> kernels;
+  for (const JoinMember& member : members) kernels.push_back(member.kernel);
+  ScheduledKernel out = members_in_turn(kernels, outputs, name, estimate.blocks);
   out.estimate.microseconds = estimate.microseconds;
-  out.program = join_programs(name, programs, parameter_of, estimate.blocks);
   out.program.per_sm = estimate.per_sm;
   WEFT_ASSIGN_OR_RETURN(out.scopes, derive_scopes(out.program));
   if (Decision fit = fits(out.program, out.scopes, target); !fit) return unsupported(fit.reason());

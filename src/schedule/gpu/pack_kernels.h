@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -11,9 +10,6 @@ namespace weft {
 /// What a kernel takes beyond its launch, in microseconds.
 double work_us(const ScheduledKernel& kernel, const Target& target);
 
-/// Iterations of the grid loops of a nest; 0 where their number is not known.
-int64_t grid_items(const TileNode& node);
-
 /// The part of the device that blocks of so many warps keep busy, by the threads that its bandwidth
 /// asks for; above 1 where there are more.
 double busy_share(int64_t blocks, int64_t warps, const Target& target);
@@ -21,15 +17,6 @@ double busy_share(int64_t blocks, int64_t warps, const Target& target);
 /// Registers of a thread beside those of a program's values: operands of products, on their way to
 /// the arithmetic.
 inline constexpr int64_t kOperandRegisters = 48;
-
-/// Takes what a kernel composes, reads and counts into that of its launch: compositions, flops,
-/// bytes, and those of its parameters that the launch has not yet. One that members see in
-/// different shapes is a parameter for each. `symbols` are those of the launch's parameters;
-/// `known` the parameters of tensors that are one whatever their shape. Returns the numbers of its
-/// parameters in the launch.
-std::vector<int32_t> take_member(const ScheduledKernel& member,
-                                 const std::map<TensorId, int32_t>& known,
-                                 std::vector<const TileSymbol*>* symbols, ScheduledKernel* launch);
 
 /// Whether a kernel's blocks may share a launch with others': one nest of an item for each, and
 /// nothing that blocks wait for together (a barrier of the grid, a cluster, a library). Blocks that

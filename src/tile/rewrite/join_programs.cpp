@@ -11,7 +11,7 @@ TileProgram join_programs(std::string name, std::span<const TileProgram* const> 
                           const std::vector<std::vector<int32_t>>& parameter_of, int64_t blocks) {
   TileProgram out;
   out.name = std::move(name);
-  out.cpu = false;
+  out.cpu = programs[0]->cpu;
   out.blocks = blocks;
   ProgramTaker taker(&out);
   for (size_t p = 0; p < programs.size(); ++p) {
@@ -33,6 +33,7 @@ TileProgram join_programs(std::string name, std::span<const TileProgram* const> 
       parameters.push_back(taker.add_symbol(std::move(view)));
     }
     TileBody body = taker.take(program, &parameters);
+    if (out.cpu) out.blocks = taker.renumbered(program.blocks);
     std::ranges::move(body, std::back_inserter(out.body));
     for (size_t i = 0; i < parameters.size(); ++i) {
       TileSymbolId& known = out.parameters[static_cast<size_t>(numbers[i])];

@@ -7,16 +7,17 @@
 namespace weft {
 
 TileProgram pack_programs(std::string name, std::span<const TileProgram* const> programs,
-                          const std::vector<std::vector<int32_t>>& parameter_of) {
+                          const std::vector<std::vector<int32_t>>& parameter_of,
+                          std::span<const int64_t> shares) {
   TileProgram out;
   out.name = std::move(name);
-  out.cpu = false;
+  out.cpu = programs[0]->cpu;
   ProgramTaker taker(&out);
   TilePack pack;
   int64_t blocks = 0;
   for (size_t p = 0; p < programs.size(); ++p) {
     TilePack::Member member;
-    member.share = programs[p]->blocks.constant();
+    member.share = shares[p];
     std::vector<TileSymbolId> parameters;
     for (const int32_t number : parameter_of[p]) {
       const auto at = static_cast<size_t>(number);
@@ -24,13 +25,14 @@ TileProgram pack_programs(std::string name, std::span<const TileProgram* const> 
       parameters.push_back(out.parameters[at]);
     }
     member.body = taker.take(*programs[p], &parameters);
+    if (out.cpu) out.blocks = taker.renumbered(programs[p]->blocks);
     for (size_t i = 0; i < parameters.size(); ++i)
       out.parameters[static_cast<size_t>(parameter_of[p][i])] = parameters[i];
+    blocks += member.share;
     pack.members.push_back(std::move(member));
-    blocks += programs[p]->blocks.constant();
     out.warps = std::max(out.warps, programs[p]->warps);
   }
-  out.blocks = blocks;
+  if (!out.cpu) out.blocks = blocks;
   out.body.push_back(TileNode::of(std::move(pack)));
   return out;
 }

@@ -23,10 +23,11 @@ class ProgramTaker {
   /// Requires: no pack.
   TileBody take(const TileProgram& from, std::vector<TileSymbolId>* parameters,
                 const std::vector<TileVarId>& sizes = {});
+  /// An index of the program that was taken last.
+  IndexExpr renumbered(const IndexExpr& e) const;
 
  private:
   TileVarId take_var(const TileVar& var);
-  IndexExpr renumbered(const IndexExpr& e) const;
   ScalarRef renumbered(const ScalarRef& s) const;
   void renumber(TileVarId& id) const;
   void renumber(TileRef& ref) const;
