@@ -49,9 +49,12 @@ class GpuWriter final : public KernelWriter {
   std::map<const TileStatement*, Place> statement_places;  ///< as derived
   std::map<TileSymbolId, int64_t> read_counts;             ///< reads of a value in the program
   std::map<ReductionKey, int32_t> exchange_buffers;        ///< of reductions over warps
-  std::vector<int32_t> path;                               ///< of the body at hand, for barriers
-  std::vector<ClusterDim> cluster_dims;                    ///< around what is emitted
-  std::vector<ClusterDim> shared_dims;                     ///< of the loops `by cluster` so far
+  /// By origin of a loop over blocks: those of other nests that have its value in every block.
+  std::map<TileVarId, std::vector<TileVarId>> same_origins;
+  std::set<size_t> keeping;   ///< nests that make or read what a block keeps from nest to nest
+  std::vector<int32_t> path;  ///< of the body at hand, for barriers
+  std::vector<ClusterDim> cluster_dims;  ///< around what is emitted
+  std::vector<ClusterDim> shared_dims;   ///< of the loops `by cluster` so far
 };
 
 }  // namespace weft::lowering

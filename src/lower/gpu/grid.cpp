@@ -1,10 +1,13 @@
 #include "lower/gpu/grid.h"
 
 #include "tile/analysis/executions.h"
+#include "tile/analysis/same_blocks.h"
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <span>
+#include <utility>
 
 #include "lower/core/index_emission.h"
 #include "lower/core/loops.h"
@@ -46,7 +49,14 @@ void bind_grid_dims(GpuWriter& w, const TileLoop& loop, size_t dim, size_t last,
   const Reg t = own == 1 ? w.builder.int_constant(0) : op(ScalarOp::kDiv, item, inner);
   const Reg below = own == 1 ? item : op(ScalarOp::kRem, item, inner);
   const IndexExpr iteration = own == 1 ? IndexExpr(0) : add_kernel_var(w, t, {0, own - 1});
+  const auto others = w.same_origins.find(d.origin);
+  const auto bind_others = [&](const std::optional<IndexExpr>& origin) {
+    if (others == w.same_origins.end()) return;
+    for (const TileVarId other : others->second)
+      w.bindings.bound[static_cast<size_t>(other)] = origin;
+  };
   w.bindings.bound[static_cast<size_t>(d.origin)] = iteration * d.step + begin;
+  bind_others(w.bindings.bound[static_cast<size_t>(d.origin)]);
   const bool of_cluster = loop.kind == TileLoop::Kind::kCluster || loop.by_cluster;
   if (of_cluster) {
     w.cluster_dims.push_back(
@@ -71,6 +81,7 @@ void bind_grid_dims(GpuWriter& w, const TileLoop& loop, size_t dim, size_t last,
   }
   if (of_cluster) w.cluster_dims.pop_back();
   w.bindings.bound[static_cast<size_t>(d.origin)].reset();
+  bind_others(std::nullopt);
 }
 
 /// The block's own iteration of a loop `by cluster`; what it makes lies in its arena, where the
@@ -335,7 +346,74 @@ void emit_recurrence(GpuWriter& w, const TileLoop& loop, const std::vector<Nest>
 
 }  // namespace
 
+namespace {
+
+/// Nests that run side by side, and whether all blocks meet before them.
+struct KeptPhase {
+  std::vector<Nest> nests;
+  bool meets = true;
+};
+
+/// The phases of a program whose blocks keep values from nest to nest: nests that do begin at the
+/// first block, and no block has more than one of their iterations.
+std::vector<KeptPhase> kept_phases(const GpuWriter& w) {
+  std::vector<KeptPhase> out;
+  for (const std::vector<Nest>& nests : phases(w)) {
+    out.push_back({});
+    int64_t items = 0;
+    bool keeps = false;
+    for (const Nest& nest : nests) {
+      const bool own = w.keeping.count(static_cast<size_t>(nest.path[0])) != 0;
+      const int64_t more = grid_items(w, *nest.node);
+      const bool apart = own || (keeps && items + more > w.kernel.blocks);
+      if (apart && !out.back().nests.empty()) {
+        out.push_back({{}, false});
+        items = 0;
+        keeps = false;
+      }
+      out.back().nests.push_back(nest);
+      items += more;
+      keeps |= own;
+    }
+  }
+  return out;
+}
+
+/// One phase of the kernel, in which shared memory stays as it is from nest to nest.
+void emit_kept_phases(GpuWriter& w) {
+  w.builder.begin_phase(w.kernel.blocks);
+  bool first = true;
+  for (const KeptPhase& phase : kept_phases(w)) {
+    if (!std::exchange(first, false) && phase.meets)
+      w.builder.barrier(w.kernel.blocks > 1 ? KernelBarrier::kGrid : KernelBarrier::kBlock);
+    const int64_t items = items_of(w, phase.nests);
+    const auto [begin, end] = block_share(w, items);
+    emit_items(w, phase.nests, items, begin, end);
+  }
+  w.builder.end_phase();
+}
+
+/// By origin: those of other nests with the same value in all blocks.
+std::map<TileVarId, std::vector<TileVarId>> same_origins_of(const TileStructure& structure,
+                                                            const std::set<size_t>& nests) {
+  std::map<TileVarId, std::vector<TileVarId>> out;
+  for (auto earlier = nests.begin(); earlier != nests.end(); ++earlier) {
+    for (auto later = std::next(earlier); later != nests.end(); ++later) {
+      const auto same = same_blocks(structure, *earlier, *later);
+      if (!same) continue;
+      for (const auto& [read, made] : *same) out[read].push_back(made);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 void emit_gpu_phases(GpuWriter& w) {
+  const TileStructure structure = structure_of(w.program);
+  w.keeping = nests_of_kept(structure, w.scopes);
+  w.same_origins = same_origins_of(structure, w.keeping);
+  if (!w.keeping.empty()) return emit_kept_phases(w);
   const std::vector<std::vector<Nest>> all = phases(w);
   const auto top = [&](const std::vector<Nest>& nests) {
     return &w.program.body[static_cast<size_t>(nests[0].path[0])];

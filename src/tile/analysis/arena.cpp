@@ -30,9 +30,15 @@ std::vector<int32_t> accesses(const Derivation& d, TileSymbolId symbol) {
 
 std::vector<const TileLoop*> lifetime_loops(const Derivation& d, TileSymbolId symbol) {
   const int32_t definition = d.structure.definition[static_cast<size_t>(symbol)];
-  std::vector<const TileLoop*> loops = d.structure.sites[static_cast<size_t>(definition)].loops;
+  const Site& maker = d.structure.sites[static_cast<size_t>(definition)];
+  std::vector<const TileLoop*> loops = maker.loops;
   for (const int32_t site : accesses(d, symbol)) {
-    loops = TileStructure::common(loops, d.structure.sites[static_cast<size_t>(site)].loops);
+    const Site& other = d.structure.sites[static_cast<size_t>(site)];
+    const bool kept = d.out.symbols[static_cast<size_t>(symbol)].scope == Scope::kBlock &&
+                      !d.program.cpu && nest_of(other) != nest_of(maker);
+    // The loop over blocks of the nest that made it stands for that of a later nest.
+    loops = kept ? std::vector<const TileLoop*>{loops.front()}
+                 : TileStructure::common(loops, other.loops);
   }
   return loops;
 }

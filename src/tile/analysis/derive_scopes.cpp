@@ -192,6 +192,8 @@ Scope join_read(Derivation& d, const ReadSite& read, const ReadRelation& relatio
   if (relation.reach != Reach::kHere) {
     return join(scope, Scope::kBlock, fmt::format("{}: elements known at run time (1b)", by));
   }
+  if (relation.from_nest)
+    return join(scope, Scope::kBlock, fmt::format("{}: kept for a later nest (1e)", by));
   const auto by_cluster =
       std::ranges::find_if(relation.kept, [](const TileLoop* loop) { return loop->by_cluster; });
   if (by_cluster != relation.kept.end()) {

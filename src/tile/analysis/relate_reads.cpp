@@ -4,6 +4,7 @@
 #include <set>
 
 #include "fmt/format.h"
+#include "tile/analysis/same_blocks.h"
 
 namespace weft {
 
@@ -58,12 +59,13 @@ class Relation {
       out_.why = "made in another member of the pack";
       return std::move(out_);
     }
-    if (nest_of(producer) != nest_of(reader_)) {
+    wanted_ = read_.read->indices;
+    out_.common = TileStructure::common(out_.producer_loops, reader_.loops);
+    if (nest_of(producer) != nest_of(reader_) && !is_kept(producer)) {
       out_.reach = Reach::kGrid;
       out_.why = "read in another nest";
       return std::move(out_);
     }
-    out_.common = TileStructure::common(out_.producer_loops, reader_.loops);
     for (size_t i = out_.common.size(); i < out_.producer_loops.size(); ++i) {
       const TileLoop* loop = out_.producer_loops[i];
       if (loop->kind != TileLoop::Kind::kSeq) {
@@ -78,11 +80,37 @@ class Relation {
         out_.picked.push_back(reader_.loops[i]);
       }
     }
-    find_reach();
+    if (!out_.from_nest) find_reach();
     return std::move(out_);
   }
 
  private:
+  /// Whether the block that reads has run the iteration of an earlier nest that made all of it:
+  /// then that nest's loop stands for the reader's.
+  bool is_kept(const Site& producer) {
+    const size_t made = static_cast<size_t>(producer.path[0]),
+                 here = static_cast<size_t>(reader_.path[0]);
+    const bool plain = producer.kind == Site::Kind::kStatement && producer.guards.empty() &&
+                       producer.path.size() > 1 && reader_.path.size() > 1 &&
+                       producer.pack_member < 0 && read_.read->operands.empty();
+    const auto same = plain ? same_blocks(structure_, made, here) : std::nullopt;
+    if (!same) return false;
+    for (IndexExpr& e : wanted_) {
+      e = substitute(e, [&](int id) {
+        const auto origin = same->find(id);
+        return IndexExpr::var(origin == same->end() ? id : origin->second);
+      });
+    }
+    out_.common = {out_.producer_loops.front()};
+    const Cover cover =
+        covered([&](TileVarId var) { return is_common(var, {TileLoop::Kind::kGrid}); });
+    out_.from_nest = cover == Cover::kYes;
+    if (out_.from_nest) return true;
+    out_.common.clear();
+    wanted_ = read_.read->indices;
+    return false;
+  }
+
   void find_producer() {
     const size_t symbol = static_cast<size_t>(read_.read->symbol);
     out_.producer = structure_.definition[symbol];
@@ -114,7 +142,7 @@ class Relation {
   enum class Cover : uint8_t { kYes, kNo, kUnknown };
   Cover covered(const std::function<bool(TileVarId)>& fixed) {
     Cover result = Cover::kYes;
-    const std::vector<IndexExpr>& read = read_.read->indices;
+    const std::vector<IndexExpr>& read = wanted_;
     for (size_t a = 0; a < out_.made->size() && a < read.size(); ++a) {
       const Coordinate made = coordinate_of((*out_.made)[a], structure_, fixed, {});
       const Coordinate wanted = coordinate_of(read[a], structure_, fixed, constraints_);
@@ -218,6 +246,7 @@ class Relation {
   const Site& reader_;
   std::vector<Constraint> constraints_;
   ReadRelation out_;
+  std::vector<IndexExpr> wanted_;  ///< the read's indices
   std::string why_;
 };
 

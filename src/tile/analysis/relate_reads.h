@@ -9,7 +9,7 @@ namespace weft {
 
 /// Where, seen from a reader, the elements are made that it reads.
 enum class Reach : uint8_t {
-  kHere,      ///< in this iteration of all loops around both
+  kHere,      ///< in this iteration of all loops around both, or of nests that the same blocks run
   kCluster,   ///< in another iteration of a cluster loop alone, on a GPU
   kGrid,      ///< in another nest, or another iteration of a grid or cluster loop
   kSeq,       ///< in another iteration of a seq loop, and the value is not carried
@@ -26,7 +26,8 @@ struct ReadRelation {
   const std::vector<IndexExpr>* made = nullptr;
   std::vector<const TileLoop*> producer_loops;
   std::vector<const TileLoop*> common;
-  bool carried = false;  ///< the value of the iteration before
+  bool carried = false;    ///< the value of the iteration before
+  bool from_nest = false;  ///< kHere: of an earlier nest, which the same block ran
   std::vector<const TileLoop*>
       kept;  ///< loops around the producer only, whose iterations the coordinates tell apart
   std::vector<const TileLoop*> lost;  ///< … do not tell apart
@@ -44,7 +45,7 @@ ReadRelation relate_read(const TileStructure& structure, const ReadSite& read);
 std::string loop_name(const TileProgram& program, const TileLoop& loop);
 
 /// Number of the top-level piece in which a site stands, in a recurrence with that of the piece of
-/// its body; values cross from one to another through memory only.
+/// its body; values cross from one to another through memory, unless the same block runs both.
 std::vector<int32_t> nest_of(const Site& site);
 
 }  // namespace weft

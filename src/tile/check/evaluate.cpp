@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "tile/analysis/derive_scopes.h"
 #include "tile/analysis/executions.h"
+#include "tile/analysis/same_blocks.h"
 #include "tile/analysis/scope_derivation.h"
 #include "tile/check/evaluated_tile.h"
 #include "tile/rewrite/bind_tile_sizes.h"
@@ -17,16 +18,6 @@ namespace {
 
 constexpr int64_t kMostIterations = int64_t{1} << 22;
 
-/// One iteration of the grid loops entered so far; what is made before an inner grid loop belongs
-/// to the outer context.
-struct Context {
-  const Context* outer = nullptr;
-  const TileLoop* loop = nullptr;  ///< whose iteration it is
-  std::vector<int64_t> env;        ///< by variable
-  std::map<TileSymbolId, Tile> tiles, next;
-};
-using Contexts = std::vector<Context*>;
-
 class Evaluator {
  public:
   Evaluator(const TileProgram& program, const std::map<std::string, HostTensor>& inputs)
@@ -36,6 +27,7 @@ class Evaluator {
     WEFT_ASSIGN_OR_RETURN(scopes_, derive_scopes(program_));
     places_ = resolve_places(structure_);
     used_ = grid_dependences(structure_, scopes_);
+    kept_ = kept_for_later_nests(structure_, scopes_);
     WEFT_RETURN_IF_ERROR(bind_parameters());
     prepare_tiles();
     if (error_) return *error_;
@@ -77,7 +69,7 @@ class Evaluator {
         return invalid_input(
             fmt::format("{}: the shape of {} is impossible", program_.name, symbol.name));
       }
-      Parameter parameter;
+      EvaluatedParameter parameter;
       if (symbol.kind == TileSymbol::Kind::kOutput) {
         parameter.tensor = HostTensor(symbol.type, shape);
       } else {
@@ -276,10 +268,32 @@ class Evaluator {
       enumerate(0);
     }
     begin_iteration(loop, inner);
+    take_kept(loop, inner);
     const int32_t first = site_;
     body(loop.body, inner);
+    leave_kept(loop, inner);
     site_ = first;
     skip_to_end(loop.body);
+  }
+
+  size_t nest_number(const TileLoop& loop) const {
+    return static_cast<size_t>(structure_.loop_path.at(&loop)[0]);
+  }
+
+  /// What blocks keep of a nest is there in those that they run alike later on.
+  void leave_kept(const TileLoop& loop, const Contexts& contexts) {
+    for (const TileSymbolId id : made_in_[&loop]) {
+      if (kept_.count(id) == 0) continue;
+      for (const Context* context : contexts) kept_tiles_[id].push_back(context->tiles.at(id));
+    }
+  }
+  void take_kept(const TileLoop& loop, const Contexts& contexts) {
+    for (const auto& [id, tiles] : kept_tiles_) {
+      const Site& maker =
+          structure_.sites[static_cast<size_t>(structure_.definition[static_cast<size_t>(id)])];
+      if (!same_blocks(structure_, static_cast<size_t>(maker.path[0]), nest_number(loop))) continue;
+      for (size_t i = 0; i < contexts.size(); ++i) contexts[i]->tiles[id] = tiles[i];
+    }
   }
 
   void seq_loop(const TileLoop& loop, const Contexts& contexts) {
@@ -452,13 +466,6 @@ class Evaluator {
   }
 
   // Reads and writes, with their traffic.
-  struct Parameter {
-    HostTensor tensor;
-    std::vector<uint8_t> touched;
-    bool is_input = false, is_workspace = false;
-    bool by_views = false;  ///< an input's is read, an output's stored through them
-  };
-
   void begin_site(int32_t site, Context& context) {
     current_ = site;
     ++execution_;
@@ -559,7 +566,7 @@ class Evaluator {
       }));
     }
     if (parameter == parameters_.end()) return read_value(s, at, context);
-    Parameter& p = parameter->second;
+    EvaluatedParameter& p = parameter->second;
     if (symbol.kind == TileSymbol::Kind::kOutput) {
       fail(fmt::format("{} is an output and cannot be read", symbol.name));
       return float_value(DType::kF32, 0);
@@ -629,7 +636,7 @@ class Evaluator {
       }
       return;
     }
-    Parameter& p = parameter->second;
+    EvaluatedParameter& p = parameter->second;
     const Shape& shape = shapes_.at(target.symbol);
     int64_t offset = 0;
     for (size_t a = 0; a < at.size(); ++a) {
@@ -756,12 +763,14 @@ class Evaluator {
   ScopeAnalysis scopes_;
   PlaceTable places_;
   std::vector<std::set<TileVarId>> used_;
-  std::map<TileSymbolId, Parameter> parameters_;
+  std::map<TileSymbolId, EvaluatedParameter> parameters_;
   std::map<TileSymbolId, Shape> shapes_;            ///< of parameters and views
   std::map<TileSymbolId, std::set<int64_t>> seen_;  ///< elements read or stored through a view
   std::map<TileSymbolId, SymbolScope> buffers_;
   std::set<TileSymbolId> shared_;
   std::map<TileSymbolId, Tile> shared_tiles_, shared_next_;
+  std::set<TileSymbolId> kept_;                           ///< for later nests
+  std::map<TileSymbolId, std::vector<Tile>> kept_tiles_;  ///< by iteration of the nest
   std::map<TileSymbolId, std::vector<uint8_t>> unique_;
   std::map<const TileLoop*, std::vector<TileSymbolId>> made_in_;
   std::map<TileSymbolId, const TileLoop*> home_;  ///< of cluster scope: the loop around its cluster

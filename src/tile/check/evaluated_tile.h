@@ -2,10 +2,12 @@
 
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "graph/scalar_op.h"
 #include "support/tensor.h"
+#include "tile/tile_program.h"
 
 namespace weft {
 
@@ -48,5 +50,23 @@ inline int64_t to_bits(const ScalarValue& v) {
 inline ScalarValue from_bits(DType type, int64_t bits) {
   return is_float(type) ? float_value(type, std::bit_cast<double>(bits)) : int_value(type, bits);
 }
+
+/// One iteration of the grid loops entered so far; what is made before an inner grid loop belongs
+/// to the outer context.
+struct Context {
+  const Context* outer = nullptr;
+  const TileLoop* loop = nullptr;  ///< whose iteration it is
+  std::vector<int64_t> env;        ///< by variable
+  std::map<TileSymbolId, Tile> tiles, next;
+};
+using Contexts = std::vector<Context*>;
+
+/// A parameter, or a workspace.
+struct EvaluatedParameter {
+  HostTensor tensor;
+  std::vector<uint8_t> touched;
+  bool is_input = false, is_workspace = false;
+  bool by_views = false;  ///< an input's is read, an output's stored through them
+};
 
 }  // namespace weft
