@@ -36,6 +36,9 @@ struct PlannedKernel {
   /// own.
   std::vector<Group> members;
   std::string packed_because;  ///< empty unless it has members
+  /// Of members one after another: what a block has on chip is read from memory again all the same.
+  /// Else outputs of members that `group` lacks stay there, and are not stored.
+  bool rereads = false;
   /// It runs all iterations of the region whose only kernel it is; its inputs and outputs are those
   /// of the whole loop.
   std::optional<RegionLoop> loop;
@@ -43,6 +46,9 @@ struct PlannedKernel {
   /// or, where none does, holds them before.
   std::vector<ExprId> copies;
 };
+
+/// What members of a launch hand each other on chip, and do not store.
+std::vector<TensorId> kept_outputs(const PlannedKernel& kernel);
 
 /// The tile program of a kernel: of its group, or of its members in one launch. Errors
 /// (kInvalidInput) say why they cannot share a launch.
@@ -71,10 +77,12 @@ enum class Joins : uint8_t { kNo, kWhereQuicker, kFewest };
 /// barriers of the grid between (Souffle §5.3: subprograms; AStitch §4.2: global stitching): those
 /// that a kernel reads from and those beside it, breadth-first, as long as that is predicted to
 /// save time and all tiles of each product are on the device at once. What they hand each other
-/// still goes through memory, and stays in the second-level cache where that holds it.
+/// goes through memory, and stays in the second-level cache where that holds it. With `keeps` it
+/// stays on chip where the block that has it reads it (Souffle §6.5); rows of kernels are cut into
+/// equal boxes where that is predicted to save more than it costs.
 ///
 /// Requires: scheduled kernels. Establishes: an order that respects the dependences.
-Status join_dependent(const TensorProgram& program, const Target& target, Joins joins,
+Status join_dependent(const TensorProgram& program, const Target& target, Joins joins, bool keeps,
                       FusionPlan& plan);
 
 /// Puts the kernels of a scan's body into one that runs all its iterations, with a barrier of the
@@ -149,10 +157,13 @@ Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 ///       kernel k1_u memory "side by side: rows | elementwise" by pack { leaf(…); leaf(…) }
 ///         because "…": t, u | v -> u, v
 ///       kernel k3_r memory rows by leaf(…): m, r copies m -> r
+///       kernel k4_v memory "one after another: …" by grid { leaf(…); leaf(…) } because "…": w | v
+///         -> v keeping w
 ///       edge 0 -> 1 m: fused "saves a round trip through memory"
 ///     }
-/// Where a measurement decided, `measured "row …"` follows the composition: the row of the
-/// performance library.
+/// Behind `keeping` stands what members hand each other on chip and do not store; `rereading` in
+/// front of `because` says that nothing stays there. Where a measurement decided, `measured "row
+/// …"` follows the composition: the row of the performance library.
 std::string print(const FusionPlan& plan, const TensorProgram& program);
 /// The plan that prints as `text`, of the same program. Kernels are built as they were composed;
 /// where a text leaves the composition out, or names templates that the target does not have, it is

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -19,6 +21,9 @@ constexpr size_t kMostMembers = 96;
 /// Warps of blocks that kernels are put on where those that they have leave others no room: any
 /// number, then so few that an SM holds several blocks of many registers.
 constexpr std::array<int64_t, 3> kMostWarps = {32, 8, 4};
+/// Of a tensor for whose sake kernels change their boxes.
+constexpr int64_t kWorthKeeping = 4096;
+constexpr double kAnyLoss = -1e9;  ///< of time that a launch saves
 /// Of the second level: what one launch may make, all of which lives as long as it runs.
 constexpr int64_t kShareOfCache = 4;
 
@@ -29,18 +34,33 @@ struct Subprogram {
   size_t width = 0;  ///< of kMostWarps: rows have no more, so that an SM holds more blocks
   JoinEstimate estimate;
   int64_t made_bytes = 0;
+  /// By step: kernels whose blocks have the boxes of others in the launch.
+  std::map<size_t, ScheduledKernel> agreed;
+  std::map<size_t, int64_t> kept_bytes;  ///< by step: that its blocks then have on chip
 };
 
 class Joining {
  public:
-  Joining(const TensorProgram& program, const Target& target, Joins joins, FusionPlan* plan)
+  Joining(const TensorProgram& program, const Target& target, Joins joins, bool keeps,
+          FusionPlan* plan)
       : program_(program),
         target_(target),
         fewest_(joins == Joins::kFewest),
+        keeps_(keeps),
         plan_(*plan),
         order_(program, *plan),
         gone_(plan->order.size(), false),
-        facts_(plan->kernels.size()) {}
+        facts_(plan->kernels.size()),
+        readers_(program.tensors.size()),
+        leaves_(program.tensors.size(), false) {
+    for (size_t s = 0; s < plan->order.size(); ++s) {
+      const FusionPlan::Step& step = plan->order[s];
+      const auto& reads = step.opaque ? program.opaques[static_cast<size_t>(step.index)].operands
+                                      : planned(s).schedule.parameters;
+      for (const TensorId t : reads) readers_[static_cast<size_t>(t)].push_back(s);
+    }
+    for (const TensorId t : program.outputs) leaves_[static_cast<size_t>(t)] = true;
+  }
 
   Status run() {
     return replace_kernels(plan_, gone_, [&](size_t s) { return kernel_at(s); });
@@ -103,10 +123,93 @@ class Joining {
   std::vector<JoinMember> members_of(const Subprogram& sub, size_t width) {
     std::vector<JoinMember> members;
     for (size_t m = 0; m < sub.steps.size(); ++m) {
-      members.push_back(member_at(sub.steps[m], width));
+      const auto agreed = sub.agreed.find(sub.steps[m]);
+      members.push_back(agreed == sub.agreed.end()
+                            ? member_at(sub.steps[m], width)
+                            : member_of(planned(sub.steps[m]), agreed->second));
       members.back().level = sub.levels[m];
+      const auto kept = sub.kept_bytes.find(sub.steps[m]);
+      if (kept != sub.kept_bytes.end()) members.back().kept_bytes = kept->second;
     }
     return members;
+  }
+
+  // What stays on chip.
+
+  int64_t bytes_of(TensorId t) const {
+    const TensorType& type = program_.tensors[static_cast<size_t>(t)].type;
+    return checked_byte_size(type.dtype, type.shape).value_or(0);
+  }
+  static bool has(const ScheduledKernel& kernel, TensorId t) {
+    return std::ranges::find(kernel.parameters, t) != kernel.parameters.end();
+  }
+
+  /// Kernels that load or store a tensor are cut into equal boxes, the later one as the earlier one
+  /// or the other way round, where that saves more than it costs.
+  void agree(Subprogram* sub) {
+    for (size_t later = 1; later < sub->steps.size(); ++later) {
+      const std::vector<TensorId> tensors = planned(sub->steps[later]).schedule.parameters;
+      for (const TensorId t : tensors) {
+        if (bytes_of(t) < kWorthKeeping || stores(sub->steps[later], t)) continue;
+        for (size_t earlier = 0; earlier < sub->steps.size(); ++earlier) {
+          const bool before = sub->levels[earlier] < sub->levels[later];
+          if (before && has(planned(sub->steps[earlier]).schedule, t) &&
+              agree_on(sub, earlier, later, t)) {
+            break;
+          }
+        }
+      }
+    }
+  }
+  bool stores(size_t step, TensorId t) {
+    const std::vector<TensorId>& outputs = planned(step).group.outputs;
+    return std::ranges::find(outputs, t) != outputs.end();
+  }
+
+  bool agree_on(Subprogram* sub, size_t earlier, size_t later, TensorId t) {
+    const std::vector<JoinMember> members = members_of(*sub, sub->width);
+    const size_t first = sub->steps[earlier], second = sub->steps[later];
+    BlocksOfLaunch launch{.blocks = sub->estimate.blocks, .warps = 1};
+    for (const JoinMember& member : members)
+      launch.warps = std::max(launch.warps, member.kernel->program.warps);
+    std::optional<Subprogram> best;
+    for (AgreeingKernels& like :
+         in_equal_boxes(program_, {planned(first).group, *members[earlier].kernel},
+                        {planned(second).group, *members[later].kernel}, t, launch, target_)) {
+      Subprogram with = *sub;
+      with.agreed.insert_or_assign(first, std::move(like.first));
+      with.agreed.insert_or_assign(second, std::move(like.second));
+      with.kept_bytes[second] += bytes_of(t);
+      const auto estimate = estimate_if_fits(members_of(with, with.width), kAnyLoss);
+      const double most = best ? best->estimate.microseconds : most_us(*sub);
+      if (!estimate || estimate->microseconds > most) continue;
+      with.estimate = *estimate;
+      best = std::move(with);
+    }
+    if (!best) return false;
+    *sub = std::move(*best);
+    return true;
+  }
+
+  /// What a launch may take whose blocks keep more.
+  double most_us(const Subprogram& sub) const {
+    constexpr double kHardlyMore = 1.01;
+    return sub.estimate.microseconds * (fewest_ ? kHardlyMore : 1);
+  }
+
+  /// What the launch stores and nothing else reads.
+  std::set<TensorId> own_outputs(const Subprogram& sub) {
+    std::set<TensorId> out;
+    for (const size_t step : sub.steps) {
+      for (const TensorId t : planned(step).group.outputs) {
+        const auto& readers = readers_[static_cast<size_t>(t)];
+        const bool inside = std::ranges::all_of(readers, [&](size_t reader) {
+          return std::ranges::find(sub.steps, reader) != sub.steps.end();
+        });
+        if (inside && !leaves_[static_cast<size_t>(t)]) out.insert(t);
+      }
+    }
+    return out;
   }
 
   /// Barriers before a kernel that joins; nothing where it reads what is not made by then.
@@ -139,6 +242,7 @@ class Joining {
       const auto at = level(j, s, sub);
       if (at) try_join(j, *at, &sub);
     }
+    if (keeps_) agree(&sub);
     while (sub.steps.size() > 1 && is_worth_it(sub)) {
       auto joined = together(sub);
       if (joined.ok()) {
@@ -149,8 +253,13 @@ class Joining {
         return joined;
       }
       if (joined.error().code != ErrorCode::kUnsupported) return joined;
-      sub.steps.pop_back();
-      sub.levels.pop_back();
+      // Without the boxes that were agreed on, then without the last kernel.
+      if (sub.agreed.empty()) {
+        sub.steps.pop_back();
+        sub.levels.pop_back();
+      }
+      sub.agreed.clear();
+      sub.kept_bytes.clear();
       auto estimate = estimate_join(members_of(sub, sub.width), target_);
       if (!estimate.ok()) break;
       sub.estimate = *estimate;
@@ -161,8 +270,8 @@ class Joining {
   /// Kernels that wait for each other hold the device: a launch that is hardly quicker is left.
   bool is_worth_it(const Subprogram& sub) const {
     constexpr double kWorthWaiting = 0.05;
-    const double together = sub.estimate.microseconds;
-    return fewest_ || sub.estimate.saved_us >= kWorthWaiting * (together + sub.estimate.saved_us);
+    const double apart = sub.estimate.microseconds + sub.estimate.saved_us;
+    return fewest_ || sub.estimate.saved_us >= kWorthWaiting * apart;
   }
 
   void try_join(size_t step, int64_t level, Subprogram* sub) {
@@ -208,30 +317,38 @@ class Joining {
       outputs.push_back(planned(sub.steps[m]).group.outputs);
     }
     PlannedKernel out = united(plan_.kernels, numbers);
+    out.rereads = !keeps_;
     WEFT_ASSIGN_OR_RETURN(out.schedule,
-                          join_kernels(members, outputs, sub.estimate, out.name, target_));
+                          join_kernels(members, outputs, sub.estimate, out.name, target_,
+                                       {.keeps = keeps_, .own = own_outputs(sub)}));
+    const std::set<TensorId> stored(out.schedule.parameters.begin(), out.schedule.parameters.end());
+    std::erase_if(out.group.outputs, [&](TensorId t) { return stored.count(t) == 0; });
+    const double kept_us = sub.estimate.microseconds - out.schedule.estimate.microseconds;
     out.packed_because =
         fmt::format("{} kernels in {} phases, {} blocks of which an SM holds {}, saves {:.1f} us",
                     members.size(), sub.estimate.phases, sub.estimate.blocks, sub.estimate.per_sm,
-                    sub.estimate.saved_us);
+                    sub.estimate.saved_us + kept_us);
     return out;
   }
 
   const TensorProgram& program_;
   const Target& target_;
   const bool fewest_;
+  const bool keeps_;
   FusionPlan& plan_;
   StepOrder order_;
-  std::vector<bool> gone_;    ///< by step: runs with an earlier one
-  std::vector<Facts> facts_;  ///< by kernel
+  std::vector<bool> gone_;                    ///< by step: runs with an earlier one
+  std::vector<Facts> facts_;                  ///< by kernel
+  std::vector<std::vector<size_t>> readers_;  ///< by tensor: steps, those that store it, too
+  std::vector<bool> leaves_;                  ///< by tensor: an output of the program
 };
 
 }  // namespace
 
-Status join_dependent(const TensorProgram& program, const Target& target, Joins joins,
+Status join_dependent(const TensorProgram& program, const Target& target, Joins joins, bool keeps,
                       FusionPlan& plan) {
   if (joins == Joins::kNo || !target.is_gpu() || !target.grid_barriers) return {};
-  return Joining(program, target, joins, &plan).run();
+  return Joining(program, target, joins, keeps, &plan).run();
 }
 
 }  // namespace weft

@@ -107,6 +107,7 @@ class PlanReader {
       if (cursor_.peek() != '"') return cursor_.error("expected what was measured in quotes");
       WEFT_ASSIGN_OR_RETURN(measured, cursor_.name());
     }
+    kernel.rereads = cursor_.take("rereading");
     if (cursor_.take("because")) {
       if (cursor_.peek() != '"') return cursor_.error("expected the reason in quotes");
       WEFT_ASSIGN_OR_RETURN(kernel.packed_because, cursor_.name());
@@ -143,6 +144,7 @@ class PlanReader {
         }
       } while (cursor_.take(","));
     }
+    if (cursor_.take("keeping")) WEFT_RETURN_IF_ERROR(kept(program, names, kernel));
     const bool as_composed = composition && is_for(*composition, target_);
     // Building stages asks all there is to ask.
     const bool has_stages = as_composed && composition->has_stages();
@@ -197,6 +199,21 @@ class PlanReader {
       plan.order.push_back({false, static_cast<int32_t>(plan.kernels.size())});
       plan.kernels.push_back(std::move(member));
     }
+    return {};
+  }
+
+  /// What members hand each other on chip.
+  Status kept(const TensorProgram& program, const Names& names, PlannedKernel& kernel) {
+    do {
+      WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
+      const auto maker = std::ranges::find_if(
+          kernel.members, [&](const Group& member) { return makes(program, member, t); });
+      if (kernel.members.size() < 2 || maker == kernel.members.end())
+        return cursor_.error("no member of this kernel makes what it is said to keep");
+      if (std::ranges::find(maker->outputs, t) != maker->outputs.end())
+        return cursor_.error("this kernel stores what it is said to keep, or keeps it twice");
+      maker->outputs.push_back(t);
+    } while (cursor_.take(","));
     return {};
   }
 

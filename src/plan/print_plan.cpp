@@ -62,6 +62,7 @@ class PlanPrinter {
         print_name(kernel.schedule.schedule_template) + " by " + print(kernel.schedule.composition);
     if (!kernel.schedule.measured.empty())
       out_ += " measured \"" + escape(kernel.schedule.measured) + '"';
+    if (kernel.rereads) out_ += " rereading";
     if (!kernel.members.empty()) out_ += " because \"" + escape(kernel.packed_because) + '"';
     out_ += ":";
     const std::vector<Group> alone{kernel.group};
@@ -80,6 +81,11 @@ class PlanPrinter {
     }
     separator = " -> ";
     for (const TensorId t : kernel.group.outputs) {
+      out_ += separator + name(program, t);
+      separator = ", ";
+    }
+    separator = " keeping ";
+    for (const TensorId t : kept_outputs(kernel)) {
       out_ += separator + name(program, t);
       separator = ", ";
     }

@@ -75,6 +75,61 @@ std::optional<ScheduledKernel> on_fewer_warps(const TensorProgram& program, cons
   return out;
 }
 
+namespace {
+
+const RowsChoice* rows_of(const ScheduledKernel& kernel) {
+  if (kernel.composition.kind != Composition::Kind::kLeaf) return nullptr;
+  return std::get_if<RowsChoice>(&kernel.composition.choice);
+}
+
+/// The same group by another choice, for what its template says that this takes longer.
+std::optional<ScheduledKernel> by_rows(const TensorProgram& program, const MemberKernel& member,
+                                       const RowsChoice& rows, const Target& target) {
+  Composition composition = member.kernel.composition;
+  composition.choice = rows;
+  auto built =
+      build_composition(program, member.group, composition, target, member.kernel.program.name);
+  if (!built.ok() || !can_join(*built)) return std::nullopt;
+  ScheduledKernel out = std::move(*built);
+  const double layout_us = out.layout_us;
+  out.estimate = member.kernel.estimate;
+  out.predicted_us = member.kernel.predicted_us;
+  // Only some layouts have a prediction.
+  if (member.kernel.layout_us > 0 && layout_us > 0) price_beside(member.kernel, out);
+  return out;
+}
+
+}  // namespace
+
+std::vector<AgreeingKernels> in_equal_boxes(const TensorProgram& program, const MemberKernel& first,
+                                            const MemberKernel& second, TensorId tensor,
+                                            const BlocksOfLaunch& launch, const Target& target) {
+  const RowsChoice *rows = rows_of(first.kernel), *others = rows_of(second.kernel);
+  if (rows == nullptr || others == nullptr) return {};
+  const auto space = GroupSpace::of(program, first.group, target);
+  const auto other = GroupSpace::of(program, second.group, target);
+  if (!space.ok() || !other.ok()) return {};
+  std::vector<AgreeingKernels> out;
+  for (const AgreeingRows& like :
+       agreeing_rows({*space, *rows}, {*other, *others}, tensor, launch)) {
+    auto a = by_rows(program, first, like.first, target);
+    auto b = by_rows(program, second, like.second, target);
+    if (a && b) out.push_back({std::move(*a), std::move(*b)});
+  }
+  return out;
+}
+
+std::vector<TensorId> kept_outputs(const PlannedKernel& kernel) {
+  std::vector<TensorId> out;
+  for (const Group& member : kernel.members) {
+    for (const TensorId t : member.outputs) {
+      if (std::ranges::find(kernel.group.outputs, t) == kernel.group.outputs.end())
+        out.push_back(t);
+    }
+  }
+  return out;
+}
+
 PlannedKernel united(const std::vector<PlannedKernel>& kernels,
                      const std::vector<int32_t>& members) {
   PlannedKernel out;
@@ -239,8 +294,9 @@ bool depend_on_each_other(const TensorProgram& program, const PlannedKernel& ker
     for (const ExprId e : member.exprs) {
       bool depends = false;
       visit(program.exprs[static_cast<size_t>(e)].body, [&](const Scalar& s) {
-        if (s.kind == Scalar::Kind::kRead)
-          depends |= makes(kernel.group, s.symbol) && !makes(member, s.symbol);
+        if (s.kind != Scalar::Kind::kRead || makes(member, s.symbol)) return;
+        depends |= std::ranges::any_of(kernel.members,
+                                       [&](const Group& other) { return makes(other, s.symbol); });
       });
       if (depends) return true;
     }
@@ -263,10 +319,19 @@ Result<ScheduledKernel> one_after_another(const TensorProgram& program, const Pl
     }
     std::vector<std::vector<TensorId>> outputs;
     for (const Group& member : kernel.members) outputs.push_back(member.outputs);
-    return join_kernels(members, outputs, estimate, kernel.name, target);
+    const std::vector<TensorId> kept = kept_outputs(kernel);
+    return join_kernels(members, outputs, estimate, kernel.name, target,
+                        {.keeps = !kernel.rereads, .own = {kept.begin(), kept.end()}});
   }();
   if (!joined.ok() && joined.error().code == ErrorCode::kUnsupported)
     return invalid_input(kernel.name + ": its members share no launch: " + joined.error().message);
+  if (!joined.ok()) return joined;
+  for (const TensorId t : kept_outputs(kernel)) {
+    if (std::ranges::find(joined->parameters, t) == joined->parameters.end()) continue;
+    return invalid_input(kernel.name + ": not every block that reads " +
+                         program.tensors[static_cast<size_t>(t)].name +
+                         " has made it, so that it has to be stored");
+  }
   return joined;
 }
 

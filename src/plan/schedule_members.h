@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/fusion_plan.h"
+#include "schedule/gpu/agree_rows.h"
 #include "schedule/gpu/join_kernels.h"
 
 namespace weft {
@@ -30,6 +31,19 @@ Result<ScheduledKernel> joinable(const TensorProgram& program, const Group& grou
 std::optional<ScheduledKernel> on_fewer_warps(const TensorProgram& program, const Group& group,
                                               const Target& target, const ScheduledKernel& kernel,
                                               int64_t warps);
+
+/// Two kernels of one launch that load or store the tensor, cut into equal boxes of it
+/// (schedule/gpu/agree_rows.h); none where that cannot be.
+struct MemberKernel {
+  const Group& group;
+  const ScheduledKernel& kernel;
+};
+struct AgreeingKernels {
+  ScheduledKernel first, second;
+};
+std::vector<AgreeingKernels> in_equal_boxes(const TensorProgram& program, const MemberKernel& first,
+                                            const MemberKernel& second, TensorId tensor,
+                                            const BlocksOfLaunch& launch, const Target& target);
 
 /// Members of a launch one after another: each with the barriers before it, those of `groups` whose
 /// results it reads; `schedules[m]` of `groups[m]`. Error (kInvalidInput): why one cannot join.

@@ -124,14 +124,34 @@ TEST_F(GeneratedBarriers, OfTheGpuPrograms) {
 }
 
 /// The kernels that the planner makes of a graph.
-void take_away_from_graph(const std::string& text, const Target& target, Losses* losses) {
+void take_away_from_graph(const std::string& text, const Target& target, Losses* losses,
+                          CompileOptions options = {}) {
   auto graph = parse_graph(text);
   ASSERT_TRUE(graph.ok()) << graph.error().message;
-  CompileOptions options;
   options.device = target;
   auto compiled = compile_graph(*graph, options);
   ASSERT_TRUE(compiled.ok()) << compiled.error().message;
   for (const KernelFunction* kernel : functions_of(**compiled)) take_away(*kernel, losses);
+}
+
+/// Kernels of one launch whose blocks keep what they have: no barrier of the grid orders that, and
+/// each that is left orders something else.
+TEST_F(GeneratedBarriers, OfWhatBlocksKeep) {
+  Losses losses;
+  CompileOptions options;
+  options.planner = "subprogram";
+  options.compositions = "leaf,grid";
+  take_away_from_graph(
+      "(x: f32[33,49], w: f32[33,5], v: f32[5,33]) {\n"
+      " p = reduce x, axes={1}, combiner=sum : f32[33]\n m = reshape p : f32[1,33]\n"
+      " a = dot_general m, w, lhs_contract={1}, rhs_contract={0} : f32[1,5]\n"
+      " b = tanh a : f32[1,5]\n"
+      " d = dot_general b, v, lhs_contract={1}, rhs_contract={0} : f32[1,33]\n"
+      " e = reshape d : f32[33]\n g = broadcast e, dims={0} : f32[33,49]\n"
+      " y = mul x, g : f32[33,49]\n} -> (y)",
+      *find_target("a100-40gb"), &losses, options);
+  EXPECT_GE(losses.total, 3);
+  EXPECT_THAT(losses.unreported, testing::IsEmpty());
 }
 
 TEST_F(GeneratedBarriers, OfEveryTemplate) {

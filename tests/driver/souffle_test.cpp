@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tests/driver/gpu_pipeline.h"
+#include "tile/rewrite/reuse_boxes.h"
 #include "tile/scope_analysis.h"
 
 namespace weft::testing {
@@ -69,8 +70,10 @@ class Souffle : public GpuPipeline {
     }
     return most;
   }
-  static std::unique_ptr<Compilation> planned(const std::string& text, const char* planner) {
+  static std::unique_ptr<Compilation> planned(const std::string& text, const char* planner,
+                                              const char* compositions = "") {
     CompileOptions options;
+    options.compositions = compositions;
     options.device = *find_target("a100-40gb");
     options.planner = planner;
     options.stop_after = "plan";
@@ -151,6 +154,20 @@ TEST_F(Souffle, SqueezesAreOneLaunchWithABarrierADependence) {
               parts ? 4 : 3)
         << plan;
     EXPECT_LE(totals_of(*reusing).predicted_us, totals_of(*global).predicted_us);
+    const auto hits = [](const Compilation& c) {
+      int64_t sum = 0;
+      for (const PlannedKernel& k : c.plan.kernels)
+        sum += reuse_of(k.schedule.program, k.schedule.scopes).hits;
+      return sum;
+    };
+    EXPECT_EQ(hits(*global), 0);
+    // Of leaves in one launch each keeps its map.
+    const auto kept = planned(text, "subprogram", "leaf,grid");
+    ASSERT_NE(kept, nullptr);
+    ASSERT_EQ(kept->plan.kernels.size(), 1U);
+    EXPECT_EQ(hits(*kept), 1) << *print_level(*kept, "plan");
+    const ScheduledKernel& own = kept->plan.kernels[0].schedule;
+    EXPECT_EQ(reuse_of(own.program, own.scopes).saved_bytes, int64_t{channels} * size * size * 4);
   }
   CompileOptions options;
   options.planner = "souffle-v3";

@@ -42,6 +42,12 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   if (!kernel.schedule.measured.empty()) j["measured"] = kernel.schedule.measured;
   if (kernel.schedule.library) j["library_call"] = print(*kernel.schedule.library);
   if (!kernel.packed_because.empty()) j["packed_because"] = kernel.packed_because;
+  if (const auto kept = reuse_summary(program, kernel))
+    j["kept_on_chip"] = {{"hits", kept->reuse.hits},
+                         {"evictions", kept->reuse.evictions},
+                         {"bytes_saved", kept->reuse.saved_bytes},
+                         {"bytes_of_a_block", kept->reuse.kept_bytes},
+                         {"never_stored", kept->never_stored}};
   if (!kernel.copies.empty()) j["copies"] = copied_names(program, kernel);
   j["scopes"] = scope_summary(kernel);
   const RoundedTensors rounded = rounded_tensors(program, kernel, target);

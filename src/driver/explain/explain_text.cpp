@@ -129,6 +129,7 @@ class PlanText {
     if (!kernel.packed_because.empty())
       entry.lines.push_back((kernel.loop ? "all steps: " : "side by side: ") +
                             kernel.packed_because);
+    if (const auto kept = reuse_summary(program, kernel)) entry.lines.push_back(reuse_text(*kept));
     if (!kernel.copies.empty())
       entry.lines.push_back("makes again: " + join_paths(copied_names(program, kernel), 8));
     if (!kernel.schedule.measured.empty())
@@ -177,6 +178,15 @@ class PlanText {
   }
 
   /// Empty where the kernel makes nothing of 16 bits.
+  static std::string reuse_text(const ReuseSummary& kept) {
+    std::string out = fmt::format(
+        "kept on chip: {} reads find it there, {} are given up, {} not read again, {} of a block",
+        kept.reuse.hits, kept.reuse.evictions, bytes_text(kept.reuse.saved_bytes),
+        bytes_text(kept.reuse.kept_bytes));
+    if (!kept.never_stored.empty()) out += "; never stored: " + join_paths(kept.never_stored, 8);
+    return out;
+  }
+
   static std::string rounding_text(const RoundedTensors& rounded) {
     std::string out;
     const auto add = [&](const std::vector<std::string>& names, const char* what) {

@@ -143,6 +143,17 @@ std::vector<std::string> postponed_factors(const TensorProgram& program,
   return postponed_factors(program, kernel.group, how.carried, target);
 }
 
+std::optional<ReuseSummary> reuse_summary(const TensorProgram& program,
+                                          const PlannedKernel& kernel) {
+  const bool in_turns = kernel.schedule.composition.kind == Composition::Kind::kGrid;
+  if (!in_turns || kernel.rereads) return std::nullopt;
+  ReuseSummary out{reuse_of(kernel.schedule.program, kernel.schedule.scopes), {}};
+  for (const TensorId t : kept_outputs(kernel))
+    out.never_stored.push_back(program.tensors[static_cast<size_t>(t)].name);
+  if (out.reuse.hits == 0 && out.reuse.evictions == 0) return std::nullopt;
+  return out;
+}
+
 std::string residency_proof(const PlannedKernel& kernel, const Target& target) {
   const TileProgram& tile = kernel.schedule.program;
   const ScopeAnalysis& scopes = kernel.schedule.scopes;

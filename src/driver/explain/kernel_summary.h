@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "plan/fusion_plan.h"
+#include "tile/rewrite/reuse_boxes.h"
 
 namespace weft {
 
@@ -39,6 +41,15 @@ RoundedTensors rounded_tensors(const TensorProgram& program, const PlannedKernel
 /// their terms, "y by l": they may overflow where the terms would not. Empty for other kernels.
 std::vector<std::string> postponed_factors(const TensorProgram& program,
                                            const PlannedKernel& kernel, const Target& target);
+
+/// What blocks of a launch keep on chip from kernel to kernel (tile/rewrite/reuse_boxes.h), with
+/// the names of the tensors that are never stored; nothing where each of them reads memory.
+struct ReuseSummary {
+  BoxReuse reuse;
+  std::vector<std::string> never_stored;
+};
+std::optional<ReuseSummary> reuse_summary(const TensorProgram& program,
+                                          const PlannedKernel& kernel);
 
 /// Why all blocks of a kernel with a barrier of the grid are on the device at once, or why they are
 /// not; empty for a kernel without.

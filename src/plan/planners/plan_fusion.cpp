@@ -43,17 +43,29 @@ Joins joins_of(const Planner& planner, CompositionKinds kinds) {
   return compares && !planner.joins_launches ? Joins::kWhereQuicker : Joins::kFewest;
 }
 
+/// Whether kernels that read each other share launches, and keep on chip what they hand each other.
+struct Sharing {
+  Joins joins = Joins::kNo;
+  bool keeps = true;
+};
+
+Sharing sharing_of(const Request& request, CompositionKinds kinds) {
+  return {.joins = joins_of(request.planner, kinds),
+          .keeps = request.planner.keeps_on_chip && request.parameters.reuse != 0};
+}
+
 /// Lets kernels share launches, one after another and side by side. Of a plan with barriers and one
 /// without the quicker one stays.
-Status share_launches(const TensorProgram& program, const Target& target, Joins joins,
+Status share_launches(const TensorProgram& program, const Target& target, const Sharing& sharing,
                       KnownGroups& known, FusionPlan& plan) {
+  const Joins joins = sharing.joins;
   if (!target.is_gpu()) return share_cpu_launches(program, target, joins, known.keys(), plan);
   constexpr size_t kMostKernels = 2000;  // beyond that a second plan takes too much memory
   if (joins == Joins::kNo || (joins == Joins::kWhereQuicker && plan.kernels.size() > kMostKernels))
     return pack_independent(program, target, plan);
   std::optional<FusionPlan> apart;
   if (joins == Joins::kWhereQuicker) apart = plan;
-  WEFT_RETURN_IF_ERROR(join_dependent(program, target, joins, plan));
+  WEFT_RETURN_IF_ERROR(join_dependent(program, target, joins, sharing.keeps, plan));
   WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
   if (!apart) return {};
   WEFT_RETURN_IF_ERROR(pack_independent(program, target, *apart));
@@ -63,9 +75,9 @@ Status share_launches(const TensorProgram& program, const Target& target, Joins 
 
 /// The kernels of one program by one planner, without the regions.
 Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target& target,
-                                     const Planner& planner, Partition parts, Joins joins,
-                                     const std::string& prefix, KnownGroups& known,
-                                     KernelsByKey& kernels) {
+                                     const Planner& planner, Partition parts,
+                                     const Sharing& sharing, const std::string& prefix,
+                                     KnownGroups& known, KernelsByKey& kernels) {
   FusionPlan plan;
   plan.edges = std::move(parts.edges);
   plan.optimality = parts.optimality;
@@ -83,7 +95,7 @@ Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target&
   }
   WEFT_RETURN_IF_ERROR(kernels.schedule(program, known, parts.composed, plan));
   if (planner.packs_launches)
-    WEFT_RETURN_IF_ERROR(share_launches(program, target, joins, known, plan));
+    WEFT_RETURN_IF_ERROR(share_launches(program, target, sharing, known, plan));
   note_copies(program, plan);
   kernels.estimate(known.keys(), plan);
   return plan;
@@ -112,9 +124,8 @@ class Comparison {
     if (best_ && apart_us > (planner->packs_launches ? kFarUnpacked : kFar) * best_apart_us_)
       return {};
     WEFT_ASSIGN_OR_RETURN(
-        FusionPlan plan,
-        plan_of_partition(program_, target_, *planner, std::move(parts),
-                          joins_of(request_.planner, kinds), prefix_, known_, kernels_));
+        FusionPlan plan, plan_of_partition(program_, target_, *planner, std::move(parts),
+                                           sharing_of(request_, kinds), prefix_, known_, kernels_));
     const double us = predicted_us(plan);
     if (best_ && us >= best_us_) return {};
     best_us_ = us;
@@ -167,8 +178,8 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
     WEFT_ASSIGN_OR_RETURN(
         Partition parts,
         planner.partition({program, target, allowed, known, request.parameters, request.measured}));
-    return plan_of_partition(program, target, planner, std::move(parts), joins_of(planner, allowed),
-                             prefix, known, kernels);
+    return plan_of_partition(program, target, planner, std::move(parts),
+                             sharing_of(request, allowed), prefix, known, kernels);
   }
   Comparison comparison(program, target, prefix, kernels, request);
   std::set<std::tuple<std::string_view, bool, bool>> added;

@@ -59,6 +59,11 @@ constexpr Parameter kParameters[] = {
     parameter<&P::recompute>("recompute", kComposing,
                              "times that a composed expression is computed at most; 0: none is", 0,
                              kMostRecompute),
+    parameter<&P::reuse>(
+        "reuse", "subprogram best auto souffle-v4",
+        "1: what a block of a launch has on chip stays there for later kernels; 0: "
+        "they read memory",
+        0, 1),
     parameter<&P::flat>("flat", "chain subprogram auto",
                         "1: flat tiling expressions of chains, too; 0: deep ones alone", 0, 1),
     parameter<&P::gain>("gain", "greedy span dp ilp chain auto",

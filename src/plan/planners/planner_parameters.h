@@ -31,6 +31,9 @@ struct PlannerParameters {
   /// Times that the operations of a composed expression are done at most, of those of the
   /// expression alone (expr/movement/compose_arithmetic.h); 0: none is composed.
   double recompute = 2;
+  /// 1: what a block of a launch has on chip stays there for the launch's later kernels (Souffle
+  /// §6.5); 0: they read it from memory.
+  int64_t reuse = 1;
   int64_t flat = 1;  ///< of a chain: flat tiling expressions, too (MCFuser §III-A); 0: deep ones
   /// What blocks of stages save of the time of their kernels apart at least, as a share: a CPU's
   /// predictions that are closer do not tell them apart.

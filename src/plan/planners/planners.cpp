@@ -117,7 +117,8 @@ constexpr Planner kPlanners[] = {
 };
 
 /// Souffle's ablation (§8.2): each step adds a transformation to the one before. One reduction a
-/// kernel is what V0 has of its baseline, TVM; several of them meet on chip in V4 alone.
+/// kernel is what V0 has of its baseline, TVM; several of them meet on chip in V4 alone, and what a
+/// block has on chip stays there for the rest of its launch (§6.5).
 constexpr Planner kSouffle[] = {
     {.name = "souffle-v0",
      .help = "one reduction a kernel, with element-wise expressions around it",
@@ -143,9 +144,12 @@ constexpr Planner kSouffle[] = {
      .merges_products = true,
      .composes_arithmetic = true,
      .packs_launches = true,
-     .joins_launches = true},
+     .joins_launches = true,
+     .keeps_on_chip = false},
     {.name = "souffle-v4",
-     .help = "and reuse: reductions meet on chip, in the rows of a kernel or the stages of a block",
+     .help = "and reuse: reductions meet on chip, in the rows of a kernel or the stages of a "
+             "block, and "
+             "kernels of one launch hand each other there what a block has",
      .partition = partition_auto,
      .alternatives_of_gpus = kWithAndWithoutBlocks,
      .compositions_of_gpus = kAllKinds,

@@ -43,6 +43,8 @@ struct Planner {
   bool packs_launches = false;
   /// Of the plans that it compares those with grids are taken, also where they are hardly quicker.
   bool joins_launches = false;
+  /// What a block of a launch of several kernels has on chip stays there for later ones.
+  bool keeps_on_chip = true;
 };
 
 /// Those that exist.

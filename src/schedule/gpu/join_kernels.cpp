@@ -8,6 +8,8 @@
 #include "support/rounding.h"
 #include "tile/analysis/derive_scopes.h"
 #include "tile/check/fits.h"
+#include "tile/rewrite/prune_symbols.h"
+#include "tile/rewrite/reuse_boxes.h"
 
 namespace weft {
 
@@ -55,12 +57,28 @@ double slowdown(const JoinMember& member, int64_t blocks, const Target& target) 
   return fewer * std::max(1.0, turns(member.items, blocks) / turns(member.items, resident));
 }
 
+/// What a member asks memory for, reads and writes.
+int64_t asked_bytes(const JoinMember& member) {
+  const Estimate& e = member.kernel->estimate;
+  return std::max<int64_t>(e.bytes_read + e.bytes_written - member.kept_bytes, 0);
+}
+
+/// What it takes beyond its launch: less memory is asked, in the same pattern.
+double own_work_us(const JoinMember& member, const Target& target) {
+  const double all = work_us(*member.kernel, target);
+  const Estimate& e = member.kernel->estimate;
+  const int64_t bytes = e.bytes_read + e.bytes_written;
+  if (member.kept_bytes == 0 || bytes == 0) return all;
+  const double share = static_cast<double>(asked_bytes(member)) / static_cast<double>(bytes);
+  return std::max(all * share, std::min(all, e.arithmetic_us));
+}
+
 /// The part of the device that it keeps from those beside it: threads, or what its arithmetic and
 /// its bytes ask for in the time that it takes.
 double part_of_device(const JoinMember& member, int64_t blocks, double alone_us,
                       const Target& target) {
   const Estimate& e = member.kernel->estimate;
-  const double least = roofline_us(e.bytes_read + e.bytes_written, e.arithmetic_us, target);
+  const double least = roofline_us(asked_bytes(member), e.arithmetic_us, target);
   const double threads =
       busy_share(std::min(member.items, blocks), member.kernel->program.warps, target);
   return std::min(1.0, std::max(threads, alone_us > 0 ? least / alone_us : 0));
@@ -117,14 +135,14 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
   std::vector<double> longest(items.size(), 0), shared(items.size(), 0);
   double apart = 0, start = 0;  // what a launch takes beyond its work
   for (const JoinMember& member : members) {
-    const double alone = work_us(*member.kernel, target);
+    const double alone = own_work_us(member, target);
     const double work = alone * slowdown(member, out.blocks, target);
     const auto level = static_cast<size_t>(member.level);
     longest[level] = std::max(longest[level], work);
     shared[level] += work * part_of_device(member, out.blocks, alone, target);
     const double microseconds = member.kernel->estimate.microseconds;
     apart += member.apart_us;
-    start = std::max(start, microseconds - alone);
+    start = std::max(start, microseconds - work_us(*member.kernel, target));
   }
   out.start_us = start;
   out.microseconds = start + static_cast<double>(out.phases - 1) * target.barrier_us;
@@ -133,10 +151,72 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
   return out;
 }
 
+namespace {
+
+/// Bytes of a block's arena, in all, with which an SM still holds as many blocks as it has to.
+int64_t room_for_arena(const ScheduledKernel& kernel, const Target& target) {
+  constexpr int64_t kStep = 256;
+  const Residency block = residency(kernel.program, kernel.scopes, target);
+  const int64_t wanted = std::max<int64_t>(kernel.program.per_sm, 1);
+  int64_t most = target.shared_bytes_per_block;
+  while (most > 0 && resident_blocks_per_sm(target, block.threads, block.registers, most) < wanted)
+    most -= kStep;
+  return most - (block.shared_bytes - kernel.scopes.block_bytes);
+}
+
+/// Keeps on chip what fits: buffers that live at other times leave gaps, so that less may.
+Status keep_boxes(ScheduledKernel& kernel, const Target& target) {
+  for (int64_t room = room_for_arena(kernel, target); room > 0; room = room * 3 / 4) {
+    TileProgram program = kernel.program;
+    WEFT_ASSIGN_OR_RETURN(const bool changed, reuse_boxes(program, room));
+    if (!changed) return {};
+    WEFT_ASSIGN_OR_RETURN(ScopeAnalysis scopes, derive_scopes(program));
+    if (!fits(program, scopes, target)) continue;
+    kernel.program = std::move(program);
+    kernel.scopes = std::move(scopes);
+    return {};
+  }
+  return {};
+}
+
+/// The members with what each finds on chip; their nests stand in their order.
+std::vector<JoinMember> note_kept_bytes(std::span<const JoinMember> members,
+                                        const ScheduledKernel& launch) {
+  const BoxReuse reuse = reuse_of(launch.program, launch.scopes);
+  std::vector<JoinMember> out(members.begin(), members.end());
+  size_t nest = 0;
+  for (JoinMember& member : out) {
+    member.kept_bytes = 0;
+    for (size_t n = 0; n < member.kernel->program.body.size(); ++n, ++nest) {
+      if (nest < reuse.saved_by_nest.size()) member.kept_bytes += reuse.saved_by_nest[nest];
+    }
+  }
+  return out;
+}
+
+/// Outputs that nothing reads any more are no parameters.
+Status drop_own_outputs(const std::set<TensorId>& own, ScheduledKernel& kernel) {
+  std::set<size_t> parameters;
+  for (size_t p = 0; p < kernel.parameters.size(); ++p) {
+    if (own.count(kernel.parameters[p]) != 0) parameters.insert(p);
+  }
+  const std::set<size_t> gone = drop_outputs(kernel.program, parameters);
+  if (gone.empty()) return {};
+  std::vector<TensorId> left;
+  for (size_t p = 0; p < kernel.parameters.size(); ++p) {
+    if (gone.count(p) == 0) left.push_back(kernel.parameters[p]);
+  }
+  kernel.parameters = std::move(left);
+  WEFT_ASSIGN_OR_RETURN(kernel.scopes, derive_scopes(kernel.program));
+  return {};
+}
+
+}  // namespace
+
 Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
                                      const std::vector<std::vector<TensorId>>& outputs,
                                      const JoinEstimate& estimate, const std::string& name,
-                                     const Target& target) {
+                                     const Target& target, const OnChip& on_chip) {
   std::vector<const ScheduledKernel*> kernels;
   for (const JoinMember& member : members) kernels.push_back(member.kernel);
   ScheduledKernel out = members_in_turn(kernels, outputs, name, estimate.blocks);
@@ -144,6 +224,12 @@ Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
   out.program.per_sm = estimate.per_sm;
   WEFT_ASSIGN_OR_RETURN(out.scopes, derive_scopes(out.program));
   if (Decision fit = fits(out.program, out.scopes, target); !fit) return unsupported(fit.reason());
+  if (!on_chip.keeps) return out;
+  WEFT_RETURN_IF_ERROR(keep_boxes(out, target));
+  WEFT_RETURN_IF_ERROR(drop_own_outputs(on_chip.own, out));
+  std::vector<JoinMember> keeping = note_kept_bytes(members, out);
+  WEFT_ASSIGN_OR_RETURN(const JoinEstimate kept, estimate_join(keeping, target));
+  out.estimate.microseconds = kept.microseconds;
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,11 +17,12 @@ Decision can_join(const ScheduledKernel& kernel);
 /// A kernel on its way into a larger one.
 struct JoinMember {
   const ScheduledKernel* kernel = nullptr;
-  Residency own;          ///< of its blocks, alone
-  int64_t items = 0;      ///< that its blocks go through, in its largest phase
-  int64_t level = 0;      ///< of barriers before it
-  bool computes = false;  ///< a product or convolution of the model
-  double apart_us = 0;    ///< of its kernel in a launch of its own, where it may be another
+  Residency own;           ///< of its blocks, alone
+  int64_t items = 0;       ///< that its blocks go through, in its largest phase
+  int64_t level = 0;       ///< of barriers before it
+  bool computes = false;   ///< a product or convolution of the model
+  int64_t kept_bytes = 0;  ///< that its blocks have on chip, and do not ask memory for
+  double apart_us = 0;     ///< of its kernel in a launch of its own, where it may be another
 };
 /// Requires: can_join.
 JoinMember join_member(const ScheduledKernel& kernel, const Target& target);
@@ -39,12 +41,22 @@ struct JoinEstimate {
 /// Error (kUnsupported): why they cannot share a launch.
 Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Target& target);
 
+/// What blocks of one launch do with what they have on chip.
+struct OnChip {
+  /// Boxes that a later kernel of the launch reads in the same block stay there, as far as its
+  /// memory holds them (tile/rewrite/reuse_boxes.h); else all is read again.
+  bool keeps = true;
+  /// Outputs of members that nothing but the launch reads: not stored where all readers find them.
+  std::set<TensorId> own;
+};
+
 /// The kernels one after another in one launch, by ascending levels, with a barrier of the grid
 /// before what reads what an earlier one stores. `outputs[m]` are the tensors that member m stores.
+/// Outputs that are no longer stored are none of the result's parameters.
 /// Error (kUnsupported): the blocks do not all fit on the device, by how much.
 Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
                                      const std::vector<std::vector<TensorId>>& outputs,
                                      const JoinEstimate& estimate, const std::string& name,
-                                     const Target& target);
+                                     const Target& target, const OnChip& on_chip);
 
 }  // namespace weft

@@ -43,8 +43,13 @@ class RowsCheck {
 
   Status check_lists() const {
     std::vector<int> free, row;
+    // Rows may also be of what nothing reduces: blocks then have boxes as those of a kernel that
+    // does.
+    const bool reduces = !axes_.reductions.empty();
     for (size_t a = 0; a < axes_.axes.size(); ++a) {
-      (axes_.axes[a].reduced ? row : free).push_back(static_cast<int>(a));
+      const int axis = static_cast<int>(a);
+      const bool in_row = axes_.axes[a].reduced || (!reduces && contains(c_.row, axis));
+      (in_row ? row : free).push_back(axis);
     }
     WEFT_RETURN_IF_ERROR(check_axes(axes_, free, c_.free));
     WEFT_RETURN_IF_ERROR(check_axes(axes_, row, c_.row));
@@ -87,6 +92,7 @@ class RowsCheck {
       if (c_.parts <= target_.cluster_blocks) return {};
       return invalid_input(fmt::format("clusters of {} blocks", c_.parts));
     }
+    if (axes_.reductions.empty()) return {};
     // A barrier of the grid: all blocks are on the device at once.
     const bool resident = target_.grid_barriers && c_.per_sm >= 1 && c_.per_sm <= kMostPerSm &&
                           c_.per_sm * c_.warps * 32 <= target_.threads_per_sm &&
