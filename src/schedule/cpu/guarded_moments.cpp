@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "schedule/cpu/stitch_builder.h"
 #include "schedule/writer/statements.h"
 
@@ -28,8 +30,7 @@ void Stitch::find_moments() {
   for (int level = 1; level < axes_.levels && !chunked_; ++level) {
     const std::set<int> needed = needed_in(level);
     const auto is_made_for_moments = [&](int p) {
-      if (is_output(p)) return false;
-      if (!reduces(p)) return !kept_[static_cast<size_t>(p)];
+      if (!reduces(p)) return !is_output(p) && !kept_[static_cast<size_t>(p)];
       const auto pair = by_second.find(p);
       return pair != by_second.end() && by_second.count(pair->second.sum) == 0;
     };
@@ -44,6 +45,10 @@ bool Stitch::is_guarded(int level) const {
   return std::any_of(moments_.begin(), moments_.end(), [&](const CentralMoment& m) {
     return axes_.level[static_cast<size_t>(m.second)] == level;
   });
+}
+
+bool Stitch::is_second_moment(int p) const {
+  return std::ranges::find(moments_, p, &CentralMoment::second) != moments_.end();
 }
 
 /// Second moments from Σ x and Σ x². Where a row of the tile has a mean that is large beside its
@@ -117,6 +122,7 @@ void Stitch::emit_guarded_sweep(int level, const std::set<int>& needed, TileBody
     body->push_back(TileNode::of(
         assign(scalars_[p], carry.target.indices,
                scalar_apply(ScalarOp::kSelect, {near, quick[i], exact}, carry.type), place(p))));
+    if (is_output(p)) body->push_back(TileNode::of(b_.store(p, read_local(p), place(p))));
   }
 }
 

@@ -61,6 +61,7 @@ class Stitch {
   void emit_sweep(int level, const std::set<int>& needed, TileBody* body);
   void find_moments();
   bool is_guarded(int level) const;
+  bool is_second_moment(int p) const;
   void emit_guarded_sweep(int level, const std::set<int>& needed, TileBody* body);
   std::set<int> needed_in(int level) const;
   void emit_member(int p, TileBody* body);

@@ -171,7 +171,9 @@ void Stitch::emit_carry(int p, TileLoop* loop, TileBody* update, TileBody* after
   const auto local = [&](int producer, const Scalar&) { return read_local(producer); };
   const ScalarRef term = scalar_convert(b_.translate(p, local), b_.expr(p).accumulator);
   scalars_[p] = emit_reduction(p, "", term, loop, update, after);
-  if (is_output(p)) after->push_back(TileNode::of(b_.store(p, read_local(p), place(p))));
+  // A guarded moment is stored behind its guard.
+  if (is_output(p) && !is_second_moment(p))
+    after->push_back(TileNode::of(b_.store(p, read_local(p), place(p))));
   const bool guarded = std::any_of(moments_.begin(), moments_.end(),
                                    [&](const CentralMoment& m) { return m.sum == p; });
   if (guarded) {
