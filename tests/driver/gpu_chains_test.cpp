@@ -1,6 +1,8 @@
 // Chains of products in one kernel of a GPU, from the graph to the emulator: what is reduced along
 // the axis that they share is carried from step to step.
 
+#include <cmath>
+
 #include "tests/driver/gpu_pipeline.h"
 
 namespace weft::testing {
@@ -104,6 +106,102 @@ TEST_F(GpuChains, PartsJoinWhereRowsAreMasked) {
     t = select left, ws, ib : f32[1,19,521]
 )");
   expect_chain(masked, 4e-3, "a100-40gb", " splits ", 2);
+}
+
+/// Scores of which `kept` sees a band, in the place of those with a mask from memory: others are
+/// `low`, or have it added.
+std::string banded(const std::string& kept, const std::string& sizes, const std::string& type,
+                   const std::string& low = "-inf", bool is_added = false) {
+  std::string text = replaced(kAttention, "    zb = broadcast z, dims={1,2} : f32[$B,$M,$N]\n",
+                              "    i = iota axis=1 : i64[$B,$M,$N]\n"
+                              "    j = iota axis=2 : i64[$B,$M,$N]\n" +
+                                  kept);
+  text = replaced(text, ", z: f32[$M,$N]", "");
+  return sized(replaced(text, "t = add ws, zb",
+                        "low = constant " + low +
+                            " : f32[]\n"
+                            "    lows = broadcast low, dims={} : f32[$B,$M,$N]\n" +
+                            (is_added ? "    zero = constant 0 : f32[]\n"
+                                        "    zeros = broadcast zero, dims={} : f32[$B,$M,$N]\n"
+                                        "    z = select keep, zeros, lows : f32[$B,$M,$N]\n"
+                                        "    t = add ws, z"
+                                      : "    t = select keep, ws, lows")),
+               sizes, type);
+}
+
+const std::string kCausal = "    keep = le j, i : bool[$B,$M,$N]\n";
+const std::string kWindow = R"(    f = constant 40 : i64[]
+    fb = broadcast f, dims={} : i64[$B,$M,$N]
+    h = sub i, fb : i64[$B,$M,$N]
+    c1 = le j, i : bool[$B,$M,$N]
+    c2 = gt j, h : bool[$B,$M,$N]
+    keep = and c1, c2 : bool[$B,$M,$N]
+)";
+/// The first forty rows see nothing at all.
+const std::string kShifted = R"(    f = constant 40 : i64[]
+    fb = broadcast f, dims={} : i64[$B,$M,$N]
+    h = sub i, fb : i64[$B,$M,$N]
+    keep = le j, h : bool[$B,$M,$N]
+)";
+
+/// Loops over the steps go as far as masks let any row of a block reach, also in parts of the axis.
+TEST_F(GpuChains, MasksAreBounds) {
+  for (const auto& [kept, sizes, device] : {std::tuple(&kCausal, "1 151 151 40 24", "h100-sxm"),
+                                            std::tuple(&kShifted, "1 133 133 32 40", "a100-40gb"),
+                                            std::tuple(&kWindow, "1 19 1030 40 24", "rtx3080")})
+    expect_chain(banded(*kept, sizes, "f16"), 4e-3, device);
+  expect_chain(banded(kWindow, "1 133 133 32 40", "f16", "-3.4e38", true), 4e-3, "a100-40gb");
+}
+
+/// What is no number beyond a mask makes what is no number, though no step goes there: zero times
+/// it is added.
+TEST_F(GpuChains, ValuesBeyondMasksAreStillNoNumbers) {
+  std::string text = banded(kWindow, "1 133 133 32 40", "f16");
+  text = replaced(text, "    y = dot_general p, v,", R"(    n = iota axis=1 : i64[1,133,40]
+    far = constant 70 : i64[]
+    fars = broadcast far, dims={} : i64[1,133,40]
+    is = eq n, fars : bool[1,133,40]
+    none = constant nan : f16[]
+    nones = broadcast none, dims={} : f16[1,133,40]
+    vn = select is, nones, v : f16[1,133,40]
+    y = dot_general p, vn,)");
+  CompileOptions options;
+  options.planner = "chain";
+  const EmulatedRun run = run_and_compare(text, *find_target("a100-40gb"), 4e-3, false, options);
+  ASSERT_NE(run.compilation, nullptr);
+  EXPECT_THAT(*print_level(*run.compilation, "tile-program"), ::testing::HasSubstr("_unreached"));
+  EXPECT_TRUE(std::isnan(run.outputs[0].at_double(0)));
+}
+
+/// A causal mask leaves half of the steps: of the keys half is asked for, and less time is
+/// predicted. Of the values all is, since NaN beyond the mask is NaN.
+TEST_F(GpuChains, CausalMasksLeaveHalfOfTheSteps) {
+  const auto run = [](const std::string& kept) {
+    CompileOptions options;
+    options.planner = "chain";
+    return run_and_compare(banded(kept, "2 512 512 64 64", "f16"), *find_target("a100-40gb"), 4e-3,
+                           false, options);
+  };
+  const EmulatedRun whole = run("    keep = ge j, j : bool[$B,$M,$N]\n"), half = run(kCausal);
+  ASSERT_TRUE(whole.launches.size() == 1 && half.launches.size() == 1);
+  const auto asked = [](const EmulatedRun& r, const std::string& name) {
+    for (const simt::BufferTraffic& b : r.launches[0].report.traffic.buffers) {
+      if (b.name == name) return static_cast<double>(b.loads.bytes);
+    }
+    return 0.0;
+  };
+  EXPECT_GT(asked(whole, "k"), 0);
+  EXPECT_LT(asked(half, "k"), 0.65 * asked(whole, "k"));
+  const auto predicted = [](const std::string& kept) {
+    CompileOptions options;
+    options.device = *find_target("a100-40gb");
+    auto graph = parse_graph(banded(kept, "32 2048 2048 64 64", "f16"));
+    EXPECT_TRUE(graph.ok());
+    const auto compiled = compile_graph(std::move(*graph), options);
+    EXPECT_TRUE(compiled.ok() && (*compiled)->plan.kernels.size() == 1);
+    return (*compiled)->plan.kernels[0].schedule.estimate.microseconds;
+  };
+  EXPECT_LT(predicted(kCausal), 0.7 * predicted("    keep = ge j, j : bool[$B,$M,$N]\n"));
 }
 
 constexpr const char* kProducts = R"(

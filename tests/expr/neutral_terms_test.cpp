@@ -48,7 +48,7 @@ std::string reaches(const std::string& mask, const std::string& last = "p[d0, r0
                                 {[](int v) { return "d" + std::to_string(v); },
                                  [&](int t) { return p.tensors[static_cast<size_t>(t)].name; }});
     }
-    out += "; ";
+    out += carry.reach.assumed ? " if masked; " : "; ";
   }
   return out;
 }
@@ -67,10 +67,25 @@ TEST(NeutralTerms, AreNoneWhereDataOrTheOtherBranchDecides) {
   EXPECT_EQ(reaches("x[d0, d1] <= b[d0] ? a[d0, d1] : -inf"), none);
   EXPECT_EQ(reaches("i64(d1) <= i64(d0) ? a[d0, d1] : -1000.0"), none);
   EXPECT_EQ(reaches("i64(d1) <= i64(d0) || x[d0, d1] > 0.0 ? a[d0, d1] : -inf"), none);
-  // What is added to data may be no -inf: the data may be infinite.
-  EXPECT_EQ(reaches("a[d0, d1] + (i64(d1) <= i64(d0) ? 0.0 : -inf)"), none);
   // An eighth of the keys is no bound by itself.
   EXPECT_EQ(reaches("i64(d1 * 8) <= i64(d0) ? a[d0, d1] : -inf"), none);
+}
+
+/// What is added to data may be no -inf, since the data may be infinite, and a finite number no
+/// bound of it. Masks are meant so: that is assumed, and told.
+TEST(NeutralTerms, AreAssumedOfMasksThatAreAddedOrFinite) {
+  const std::string assumed =
+      "n <= d0 if masked; n <= d0 if masked; n <= d0 beyond v[d2, d1] if masked; ";
+  for (const std::string low : {"-inf", "-3.4e38", "-65504.0", "-1e9"}) {
+    EXPECT_EQ(reaches("a[d0, d1] + (i64(d1) <= i64(d0) ? 0.0 : " + low + ")"), assumed) << low;
+    EXPECT_EQ(reaches("a[d0, d1] - (i64(d1) > i64(d0) ? -1.0*" + low + " : 0.0)"), assumed) << low;
+  }
+  EXPECT_EQ(reaches("i64(d1) <= i64(d0) ? a[d0, d1] : -1e9"), assumed);
+  EXPECT_EQ(reaches("a[d0, d1] + (i64(d1) <= i64(d0) ? 0.0 : -1e4)"), "n; n; n; ");
+  // The first three rows are masked as a whole: of finite numbers these are weighted like others.
+  EXPECT_EQ(reaches("i64(d1) <= i64(d0 - 3) ? a[d0, d1] : -1e9"), "n; n; n; ");
+  EXPECT_EQ(reaches("i64(d1) <= i64(d0 - 3) ? a[d0, d1] : -inf"),
+            "n <= d0 - 3; n <= d0 - 3; n <= d0 - 3 beyond v[d2, d1]; ");
 }
 
 TEST(NeutralTerms, SayWhatFactorsThatAreNoNumbersStillAdd) {
@@ -110,6 +125,38 @@ TEST(IndexMasks, AreComparisonsOfIndices) {
   // No band: one element more.
   EXPECT_EQ(shown(choice, [](int64_t r, int64_t c) { return c <= r || (r == 1 && c == 9); }),
             choice);
+}
+
+TEST(IndexMasks, OfTwoNumbersChooseOne) {
+  TensorProgram p = program_of(R"(program {
+  input k: f32[12,16]
+  input x: f32[12,16]
+  y: f32[12,16] = x[d0, d1] + k[d0, d1]
+  output y as y
+})");
+  Tensor& mask = p.tensors[0];
+  mask.kind = Tensor::Kind::kConstant;
+  mask.value = HostTensor(DType::kF32, {12, 16});
+  for (int64_t i = 0; i < mask.value.size(); ++i)
+    mask.value.set_double(i, i % 16 <= i / 16 ? 0 : -1e9);
+  p.inputs.erase(p.inputs.begin());
+  TensorProgram third = p;
+  EXPECT_TRUE(index_masks(p));
+  EXPECT_NE(print(p).find("x[d0, d1] + (i32(d1) <= i32(d0) ? 0.0 : -1e+09)"), std::string::npos)
+      << print(p);
+  third.tensors[0].value.set_double(7, -3);
+  EXPECT_FALSE(index_masks(third));
+  // A factor of a product is read.
+  TensorProgram product = program_of(R"(program {
+  input k: f32[12,16]
+  input x: f32[16,4]
+  y: f32[12,4] = contraction sum[16]:f32 k[d0, r0] * x[r0, d1]
+  output y as y
+})");
+  product.tensors[0].kind = Tensor::Kind::kConstant;
+  product.tensors[0].value = p.tensors[0].value;
+  product.inputs.erase(product.inputs.begin());
+  EXPECT_FALSE(index_masks(product));
 }
 
 TEST(IndexMasks, GoIntoWhatReadsThem) {

@@ -56,6 +56,8 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
         {"stored", rounded.stored}, {"multiplied", rounded.multiplied}, {"kept", rounded.kept}};
   if (auto later = postponed_factors(program, kernel, target); !later.empty())
     j["scaled_behind"] = std::move(later);
+  if (auto masked = assumed_masks(program, kernel, target); !masked.empty())
+    j["masks_are_bounds"] = std::move(masked);
   j["shared_bytes"] = kernel.schedule.scopes.block_bytes;
   j["registers"] = nullptr;
   if (const auto at = registers.find(&kernel); at != registers.end()) j["registers"] = at->second;

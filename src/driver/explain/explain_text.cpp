@@ -139,6 +139,8 @@ class PlanText {
     if (!rounding.empty()) entry.lines.push_back(rounding);
     if (const auto later = postponed_factors(program, kernel, target_); !later.empty())
       entry.lines.push_back("sums before they are scaled: " + join_paths(later, 8));
+    if (const auto masked = assumed_masks(program, kernel, target_); !masked.empty())
+      entry.lines.push_back("masked terms left out, whatever they are: " + join_paths(masked, 8));
     const std::string proof = residency_proof(kernel, target_);
     if (!proof.empty()) entry.lines.push_back(proof);
     if (kernel.schedule.library) entry.lines.push_back("call: " + print(*kernel.schedule.library));

@@ -154,6 +154,13 @@ std::optional<ReuseSummary> reuse_summary(const TensorProgram& program,
   return out;
 }
 
+std::vector<std::string> assumed_masks(const TensorProgram& program, const PlannedKernel& kernel,
+                                       const Target& target) {
+  const Composition& how = kernel.schedule.composition;
+  if (how.kind != Composition::Kind::kChain) return {};
+  return assumed_masks(program, kernel.group, how.carried, target);
+}
+
 std::string residency_proof(const PlannedKernel& kernel, const Target& target) {
   const TileProgram& tile = kernel.schedule.program;
   const ScopeAnalysis& scopes = kernel.schedule.scopes;

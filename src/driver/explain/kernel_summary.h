@@ -51,6 +51,11 @@ struct ReuseSummary {
 std::optional<ReuseSummary> reuse_summary(const TensorProgram& program,
                                           const PlannedKernel& kernel);
 
+/// Reductions of a chain that take masks of finite numbers, or which are added, for bounds: what a
+/// mask hides is left out, also where it is infinite, NaN or above the mask. Empty for others.
+std::vector<std::string> assumed_masks(const TensorProgram& program, const PlannedKernel& kernel,
+                                       const Target& target);
+
 /// Why all blocks of a kernel with a barrier of the grid are on the device at once, or why they are
 /// not; empty for a kernel without.
 std::string residency_proof(const PlannedKernel& kernel, const Target& target);

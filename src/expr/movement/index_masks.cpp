@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <tuple>
 
 namespace weft {
 
@@ -22,6 +23,8 @@ struct Band {
   int rows = -1, columns = -1;  ///< axes
   std::optional<int64_t> low, high;
   bool inside = true;
+  /// Of a mask of numbers: the one where it holds, and where it does not.
+  ScalarRef where, elsewhere;
 };
 
 /// The axes along which a tensor of bools changes.
@@ -82,15 +85,41 @@ bool fits(const Plane& p, Band* band) {
   return band->low || band->high;
 }
 
+/// Of a tensor of two numbers: which elements are the first of them; empty: it has others.
+HostTensor first_of_two(const HostTensor& numbers, int64_t* other) {
+  const auto width = static_cast<size_t>(byte_size(numbers.dtype()));
+  const std::byte* bytes = numbers.raw();
+  const auto at = [&](int64_t i) { return bytes + static_cast<size_t>(i) * width; };
+  const auto same = [&](int64_t a, int64_t b) { return std::memcmp(at(a), at(b), width) == 0; };
+  *other = -1;
+  for (int64_t i = 1; i < numbers.size(); ++i) {
+    if (same(i, 0)) continue;
+    if (*other < 0) *other = i;
+    if (!same(i, *other)) return {};
+  }
+  if (*other < 0) return {};
+  HostTensor out(DType::kBool, numbers.shape());
+  for (int64_t i = 0; i < out.size(); ++i) out.mutable_data<bool>()[i] = same(i, 0);
+  return out;
+}
+
 std::optional<Band> band_of(const Tensor& tensor) {
-  if (tensor.kind != Tensor::Kind::kConstant || tensor.type.dtype != DType::kBool ||
+  const bool is_number = is_float(tensor.type.dtype);
+  if (tensor.kind != Tensor::Kind::kConstant || (tensor.type.dtype != DType::kBool && !is_number) ||
       tensor.value.size() < kLeastElements)
     return std::nullopt;
-  const std::vector<int> axes = changing_axes(tensor.value);
+  int64_t other = -1;
+  const HostTensor mask = is_number ? first_of_two(tensor.value, &other) : tensor.value;
+  const std::vector<int> axes = changing_axes(mask);
   if (axes.size() != 2) return std::nullopt;
   for (const bool inside : {true, false}) {
-    Band band{axes[0], axes[1], {}, {}, inside};
-    if (fits(plane_of(tensor.value, band.rows, band.columns), &band)) return band;
+    Band band{axes[0], axes[1], {}, {}, inside, nullptr, nullptr};
+    if (!fits(plane_of(mask, band.rows, band.columns), &band)) continue;
+    const auto number = [&](int64_t at) {
+      return scalar_constant(float_value(tensor.type.dtype, tensor.value.at_double(at)));
+    };
+    if (is_number) band.where = number(0), band.elsewhere = number(other);
+    return band;
   }
   return std::nullopt;
 }
@@ -105,6 +134,11 @@ ScalarRef compared(const Band& band, const IndexExpr& row, const IndexExpr& colu
   if (band.high) {
     const ScalarRef high = at_most(column, row + *band.high);
     out = out ? scalar_apply(ScalarOp::kAnd, {out, high}, DType::kBool) : high;
+  }
+  if (band.where) {
+    const auto& [yes, no] =
+        band.inside ? std::tie(band.where, band.elsewhere) : std::tie(band.elsewhere, band.where);
+    return scalar_apply(ScalarOp::kSelect, {out, yes, no}, yes->type);
   }
   return band.inside ? out : scalar_apply(ScalarOp::kNot, {out}, DType::kBool);
 }
@@ -140,13 +174,16 @@ bool is_plain_read(const ScalarRef& s) {
   return s->kind == Scalar::Kind::kRead && s->operands.empty() && !s->fill;
 }
 
-/// Whether an expression is a condition, or an integer, of few operations on indices alone.
+/// Whether an expression is a condition, an integer, or a choice of numbers, of few operations on
+/// indices alone.
 bool is_of_indices(const TensorExpr& e) {
-  if (!e.reduce_extents.empty() || is_float(e.body->type)) return false;
+  if (!e.reduce_extents.empty()) return false;
   int nodes = 0;
   bool reads = false;
   visit(e.body, [&](const Scalar& s) {
-    reads |= s.kind == Scalar::Kind::kRead || is_float(s.type);
+    const bool chooses = s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kSelect;
+    reads |= s.kind == Scalar::Kind::kRead ||
+             (is_float(s.type) && s.kind != Scalar::Kind::kConstant && !chooses);
     ++nodes;
   });
   return !reads && nodes <= kMostNodes && e.body->kind == Scalar::Kind::kApply;
@@ -165,6 +202,8 @@ class MaskIndexer {
   bool run() {
     bool changed = false;
     for (TensorExpr& e : program_.exprs) {
+      // A factor of a product is better read than chosen.
+      numbers_ = e.reduce_extents.empty();
       ScalarRef body = indexed(e.body);
       changed |= body != e.body;
       e.body = std::move(body);
@@ -176,7 +215,8 @@ class MaskIndexer {
  private:
   ScalarRef indexed(const ScalarRef& s) const {
     if (is_plain_read(s)) {
-      if (const auto band = bands_.find(s->symbol); band != bands_.end())
+      if (const auto band = bands_.find(s->symbol);
+          band != bands_.end() && (numbers_ || !band->second.where))
         return compared(band->second, s->indices[static_cast<size_t>(band->second.rows)],
                         s->indices[static_cast<size_t>(band->second.columns)]);
       if (const auto body = written_.find(s->symbol); body != written_.end())
@@ -207,6 +247,7 @@ class MaskIndexer {
 
   TensorProgram& program_;
   std::map<TensorId, Band> bands_;
+  bool numbers_ = true;  ///< masks of numbers become choices, too
   std::map<TensorId, Count> counts_;
   std::map<TensorId, ScalarRef> written_;  ///< bodies that go into readers
 };

@@ -197,7 +197,9 @@ SplitQuestion Carrier::question(ExprId e) const {
 
 Status Carrier::split_all() {
   for (ExprId e = 0; e < count(); ++e) {
-    if (held(e).carried && held(e).waits) WEFT_RETURN_IF_ERROR(split(e));
+    if (!held(e).carried || !held(e).waits) continue;
+    WEFT_RETURN_IF_ERROR(split(e));
+    out_.depends = true;
   }
   return {};
 }
@@ -623,6 +625,9 @@ void Carrier::find_reaches() {
     question.along = out_.along[part->second];
     question.axes = e.output_rank();
     question.combiner = e.combiner;
+    question.range = [&e](int var) {
+      return var >= 0 && var < e.axis_count() ? e.range(var) : kUnbounded;
+    };
     question.is_reference = [&](const Scalar& read) {
       return std::ranges::any_of(held_, [&](const Held& h) { return h.running == read.symbol; });
     };

@@ -32,8 +32,9 @@ struct CarriedProgram {
   /// are made of: sums before they are divided, say, which may overflow where what is divided does
   /// not.
   std::vector<std::pair<ExprId, ExprId>> postponed;
-  int64_t extent = 0;  ///< of the axis
-  int64_t splits = 1;  ///< parts of the axis, with a loop of steps each
+  bool depends = false;  ///< the terms of a carried reduction depend on another one
+  int64_t extent = 0;    ///< of the axis
+  int64_t splits = 1;    ///< parts of the axis, with a loop of steps each
 };
 
 /// Carries all reductions along the axis that reduction `root` has as its variable `axis` through

@@ -66,11 +66,24 @@ struct Known {
   Kind kind = Kind::kUnknown;
   double number = 0;
   ScalarRef rest;
+  bool assumed = false;  ///< of a mask that is added to something, or finite
+  bool is_low = false;   ///< of a finite one
 
   bool is(double value) const { return kind == Kind::kNumber && number == value; }
   bool is_zero() const { return kind == Kind::kNothing || is(0); }
   static Known of(double value) { return {Kind::kNumber, value, nullptr}; }
+  /// The same, by what was assumed of others, too.
+  Known as(const Known& other) const {
+    Known out = *this;
+    out.assumed |= other.assumed;
+    out.is_low |= other.is_low;
+    return out;
+  }
+  Known as(const Known& a, const Known& b) const { return as(a).as(b); }
 };
+
+/// Finite numbers from here on stand for infinite ones, as masks: the lowest of float16.
+constexpr double kLowest = 65504;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
@@ -108,13 +121,15 @@ class Knowledge {
         return s->type == DType::kBool && a.kind == Known::Kind::kNumber ? Known::of(1 - a.number)
                                                                          : Known{};
       case ScalarOp::kNeg:
-        return a.kind == Known::Kind::kNumber ? Known::of(-a.number) : Known{};
+        return a.kind == Known::Kind::kNumber ? Known::of(-a.number).as(a) : Known{};
       case ScalarOp::kConvert:
-        return is_float(s->type) && is_float(s->operands[0]->type) && !is_finite_number(a)
+        return is_float(s->type) && is_float(s->operands[0]->type) &&
+                       (!is_finite_number(a) ||
+                        byte_size(s->type) >= byte_size(s->operands[0]->type))
                    ? a
                    : Known{};
       case ScalarOp::kExp:
-        return a.is(-kInfinite) ? Known{Known::Kind::kNothing, 0, nullptr} : Known{};
+        return a.is(-kInfinite) ? nothing().as(a) : Known{};
       case ScalarOp::kAdd:
       case ScalarOp::kSub:
         return of_sum(s->op, a, of(s->operands[1]));
@@ -134,8 +149,10 @@ class Knowledge {
   static Known of_choice(const Known& condition, const Known& yes, const Known& no) {
     if (condition.kind == Known::Kind::kNumber) return condition.number != 0 ? yes : no;
     if (yes.kind == Known::Kind::kNumber && no.is(yes.number)) return yes;
-    return yes.is_zero() && no.is_zero() ? Known{Known::Kind::kNothing, 0, nullptr} : Known{};
+    return yes.is_zero() && no.is_zero() ? nothing().as(yes, no) : Known{};
   }
+
+  static Known nothing() { return {Known::Kind::kNothing, 0, nullptr}; }
 
   Known of_junction(const ScalarRef& s, const Known& a) const {
     const double decides = s->op == ScalarOp::kOr ? 1 : 0;
@@ -146,17 +163,23 @@ class Knowledge {
   }
 
   /// An infinity stays what it is beside numbers, and beside a reference: one that is infinite has
-  /// the sign of its terms' extremum, which these are on the other side of.
+  /// the sign of its terms' extremum, which these are on the other side of. Beside anything else it
+  /// does where that is a number, and so does the lowest of numbers where that is far above it.
   static Known of_sum(ScalarOp op, const Known& a, const Known& b) {
     const auto infinite = [](const Known& k) {
       return k.kind == Known::Kind::kNumber && std::isinf(k.number);
     };
-    const auto calm = [](const Known& k) {
-      return k.kind == Known::Kind::kReference ||
-             (k.kind == Known::Kind::kNumber && std::isfinite(k.number));
-    };
-    if (infinite(a) && calm(b)) return a;
-    if (infinite(b) && calm(a)) return Known::of(op == ScalarOp::kSub ? -b.number : b.number);
+    for (const auto& [mask, other, sign] :
+         {std::tuple(&a, &b, 1), std::tuple(&b, &a, op == ScalarOp::kSub ? -1 : 1)}) {
+      if (mask->kind != Known::Kind::kNumber || !(std::abs(mask->number) >= kLowest)) continue;
+      Known out = Known::of(std::copysign(kInfinite, mask->number) * sign).as(*mask, *other);
+      const bool is_number = other->kind == Known::Kind::kNumber && std::isfinite(other->number);
+      if (infinite(*mask) && (is_number || other->kind == Known::Kind::kReference)) return out;
+      if (other->kind != Known::Kind::kUnknown && other->kind != Known::Kind::kReference) continue;
+      out.assumed = true;
+      out.is_low |= !infinite(*mask);
+      return out;
+    }
     return {};
   }
 
@@ -166,10 +189,9 @@ class Knowledge {
       const bool number = other->kind == Known::Kind::kNumber && std::isfinite(other->number);
       if (one->kind == Known::Kind::kNumber && std::isinf(one->number) && number &&
           other->number != 0)
-        return Known::of(one->number * (other->number < 0 ? -1 : 1));
-      if (one->is_zero() && (number || other->is_zero()))
-        return {Known::Kind::kNothing, 0, nullptr};
-      if (one->is_zero() && from_outside(rest)) return {Known::Kind::kTimes, 0, rest};
+        return Known::of(one->number * (other->number < 0 ? -1 : 1)).as(*one);
+      if (one->is_zero() && (number || other->is_zero())) return nothing().as(*one, *other);
+      if (one->is_zero() && from_outside(rest)) return Known{Known::Kind::kTimes, 0, rest}.as(*one);
     }
     return {};
   }
@@ -177,15 +199,15 @@ class Knowledge {
   static Known of_quotient(const Known& a, const Known& b) {
     if (b.kind != Known::Kind::kNumber || !std::isfinite(b.number) || b.number == 0) return {};
     if (a.kind == Known::Kind::kNumber && std::isinf(a.number))
-      return Known::of(a.number * (b.number < 0 ? -1 : 1));
-    return a.is_zero() ? Known{Known::Kind::kNothing, 0, nullptr} : Known{};
+      return Known::of(a.number * (b.number < 0 ? -1 : 1)).as(a);
+    return a.is_zero() ? nothing().as(a) : Known{};
   }
 
   bool from_outside(const ScalarRef& s) const {
     bool all = s->type == DType::kF32;
     visit(s, [&](const Scalar& node) {
       if (node.kind == Scalar::Kind::kRead)
-        all &= node.operands.empty() && !node.fill && node.type == DType::kF32 &&
+        all &= node.operands.empty() && !node.fill && is_float(node.type) &&
                question_.is_outside(node);
     });
     return all;
@@ -196,15 +218,22 @@ class Knowledge {
   const bool holds_;
 };
 
-/// Whether such a term leaves what was reduced as it was; of a sum, but for what it still adds.
-bool is_neutral(const Known& term, Combiner combiner) {
+/// Whether such a term leaves what was reduced as it was; of a sum, but for what it still adds. An
+/// extremum that has other terms is none of the lowest numbers.
+bool is_neutral(Known* term, Combiner combiner) {
+  const auto is_far = [&](double sign) {
+    if (term->kind != Known::Kind::kNumber || !(term->number * sign >= kLowest)) return false;
+    if (std::isinf(term->number)) return true;
+    term->assumed = term->is_low = true;
+    return true;
+  };
   switch (combiner) {
     case Combiner::kMax:
-      return term.is(-kInfinite);
+      return is_far(-1);
     case Combiner::kMin:
-      return term.is(kInfinite);
+      return is_far(1);
     case Combiner::kSum:
-      return term.is_zero() || term.kind == Known::Kind::kTimes;
+      return term->is_zero() || term->kind == Known::Kind::kTimes;
     default:
       return false;
   }
@@ -217,6 +246,7 @@ class ReachFinder {
 
   TermReach run() {
     search(term_);
+    if (has_low_ && !reaches_all_rows()) return {};
     return std::move(out_);
   }
 
@@ -241,14 +271,31 @@ class ReachFinder {
     for (const auto& [var, factor] : form.terms) {
       if (var != question_.along) others = others + IndexExpr::var(var) * factor;
     }
-    const Known beyond = Knowledge(question_, comparison, !holds).of(term_);
-    if (!is_neutral(beyond, question_.combiner) || uses_more_than_axes(others)) return;
+    Known beyond = Knowledge(question_, comparison, !holds).of(term_);
+    if (!is_neutral(&beyond, question_.combiner) || uses_more_than_axes(others)) return;
     const ScalarRef rest = beyond.kind == Known::Kind::kTimes ? beyond.rest : nullptr;
     if (!adds_alike(rest)) return;
     out_.beyond = rest;
+    out_.assumed |= beyond.assumed;
+    has_low_ |= beyond.is_low;
     std::vector<IndexExpr>& side = k == 1 ? out_.first : out_.last;
     const IndexExpr at = k == 1 ? others * -1 : others;
     if (std::ranges::find(side, at) == side.end()) side.push_back(at);
+  }
+
+  /// Whether every row has a term within reach.
+  bool reaches_all_rows() const {
+    if (!question_.range) return false;
+    std::vector<IndexExpr> first = out_.first, last = out_.last;
+    const Interval whole = question_.range(question_.along);
+    first.emplace_back(whole.lo);
+    last.emplace_back(whole.hi);
+    for (const IndexExpr& f : first) {
+      for (const IndexExpr& l : last) {
+        if (range_of(simplify(l - f, question_.range), question_.range).lo < 0) return false;
+      }
+    }
+    return true;
   }
 
   /// Whether terms out of reach add what is known of others, and that can be said.
@@ -273,6 +320,7 @@ class ReachFinder {
   const ScalarRef& term_;
   const TermQuestion& question_;
   TermReach out_;
+  bool has_low_ = false;  ///< some bound is of a finite mask
 };
 
 }  // namespace

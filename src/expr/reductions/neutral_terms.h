@@ -5,6 +5,7 @@
 
 #include "expr/scalar_expr.h"
 #include "graph/scalar_op.h"
+#include "index/index_expr.h"
 
 namespace weft {
 
@@ -17,6 +18,9 @@ struct TermReach {
   /// What terms out of reach still add to a sum, over these axes and the variable along the axis:
   /// 0 * x, which is NaN where x, this, is not finite. Null: nothing.
   ScalarRef beyond;
+  /// Whether that holds of what masks are meant for alone: they are added to numbers, or are the
+  /// lowest ones themselves, and each row keeps terms from which those are far.
+  bool assumed = false;
 
   bool bounded() const { return !first.empty() || !last.empty(); }
 };
@@ -29,6 +33,8 @@ struct TermQuestion {
   /// Whether a read is of a number from which exponents are taken: finite, or infinite as the
   /// terms that it is the extremum of, or NaN where the whole row is.
   std::function<bool(const Scalar& read)> is_reference;
+  /// What a variable goes through.
+  RangeOf range;
   /// Whether a read is of memory that is there before the loop.
   std::function<bool(const Scalar& read)> is_outside;
 };
@@ -39,6 +45,10 @@ struct TermQuestion {
 /// finite.
 ///     max: j > i ? -inf : s[i, j]     j <= i
 ///     sum: exp((j > i ? -inf : s[i, j]) - m[i]) * v[j, e]     j <= i, beyond 0 * v[j, e]
+/// Masks that are added, or of finite numbers from -65504 on (the lowest of float16), are taken as
+/// they are meant: a score beside one is a number far above it. Of finite ones this asks for a term
+/// within reach in every row. `assumed` tells.
+///     max: s[i, j] + (j > i ? -3.4e38 : 0)     j <= i, assumed
 TermReach reach_of(const ScalarRef& term, const TermQuestion& question);
 
 }  // namespace weft

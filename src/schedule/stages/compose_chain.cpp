@@ -101,9 +101,10 @@ class ChainComposer {
   }
 
   /// Those whose carries are not written out at too great a length; all of them where no loop cuts
-  /// the rows.
+  /// the rows. Rows that come from memory are walked one by one, as the prefetcher follows them.
   std::vector<int64_t> row_tiles(const ContractionChain& chain) const {
     if (axes_.row_loop < 0) return {axes_.rows};
+    if (!multiplies()) return {1};
     std::vector<int64_t> out;
     const int64_t most = kMostCarried * target_.lanes(4) / chain.extents[kMadeLoop];
     for (const int64_t tile : kRowTiles) {
@@ -114,6 +115,10 @@ class ChainComposer {
       out.push_back(axes_.rows);
     if (out.empty()) out.push_back(std::min<int64_t>(axes_.rows, kRowTiles.front()));
     return out;
+  }
+
+  bool multiplies() const {
+    return std::ranges::any_of(shared_.carried.program.exprs, &TensorExpr::is_contraction);
   }
 
   /// From the candidate of the search along one of four ways as long as it gets quicker, then along
@@ -232,6 +237,9 @@ Result<ScheduledKernel> along(const BlockSpace& space, const SharedAxis& shared,
                               std::vector<Considered>* considered, bool deep_only) {
   const BlockSpace steps(space, shared.carried, target);
   WEFT_ASSIGN_OR_RETURN(const ChainAxes axes, chain_axes(space, shared, steps));
+  const bool multiplies =
+      std::ranges::any_of(shared.carried.program.exprs, &TensorExpr::is_contraction);
+  if (target.is_gpu() && !multiplies) return unsupported("fragments are those of contractions");
   if (target.is_gpu())
     return compose_fragments(space, steps, shared, axes, target, name, considered);
   return ChainComposer(space, steps, shared, axes, target, name, deep_only, considered).run();
@@ -281,6 +289,19 @@ std::vector<std::string> postponed_factors(const TensorProgram& program, const G
   if (!along.ok()) return out;
   for (const auto& [reduction, factor] : along->postponed)
     out.push_back(space.name_of(reduction) + " by " + space.name_of(factor));
+  return out;
+}
+
+std::vector<std::string> assumed_masks(const TensorProgram& program, const Group& group,
+                                       const CarriedAxis& carried, const Target& target) {
+  const BlockSpace space(program, group, target);
+  const auto along = carried_along(space, carried);
+  std::vector<std::string> out;
+  // The only step of a block on fragments has the whole axis.
+  if (!along.ok() || (target.is_gpu() && carried.step >= along->extent)) return out;
+  for (const CarriedProgram::Carry& carry : along->carries) {
+    if (carry.reach.assumed) out.push_back(space.name_of(carry.reduction));
+  }
   return out;
 }
 

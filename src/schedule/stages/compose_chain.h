@@ -34,4 +34,9 @@ Result<ScheduledKernel> build_composed_chain(const BlockSpace& space,
 std::vector<std::string> postponed_factors(const TensorProgram& program, const Group& group,
                                            const CarriedAxis& carried, const Target& target);
 
+/// Reductions of a composed chain whose steps end where a mask begins that is added to its terms,
+/// or is finite (TermReach::assumed).
+std::vector<std::string> assumed_masks(const TensorProgram& program, const Group& group,
+                                       const CarriedAxis& carried, const Target& target);
+
 }  // namespace weft

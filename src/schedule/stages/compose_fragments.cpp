@@ -1,6 +1,7 @@
 #include "schedule/stages/compose_fragments.h"
 
 #include <algorithm>
+#include <map>
 #include <ranges>
 #include <utility>
 
@@ -123,6 +124,7 @@ class FragmentComposer {
       if (axes_.made_axis >= 0 && loop.axes[0] == axes_.made_axis) tiles.made = loop.step;
     }
     tiles.choice = std::get<FragmentsChoice>(c.members[0].choice);
+    tiles.reached = reached(tiles);
     return fragment_us(problem_, tiles, target_);
   }
 
@@ -150,8 +152,8 @@ class FragmentComposer {
         for (const int64_t step : {16, 32, 64, 128}) {
           if (step > 16 && step >= 2 * extents[kSharedLoop]) continue;
           for (const int64_t made : made_tiles()) {
-            for (const int64_t splits : parts({rows, step, made, 1, {}})) {
-              consider_loads({rows, step, made, splits, {.warps = warps}});
+            for (const int64_t splits : parts({rows, step, made, 1, {}, {}})) {
+              consider_loads({rows, step, made, splits, {.warps = warps}, {}});
             }
           }
         }
@@ -211,8 +213,20 @@ class FragmentComposer {
     // The step is no longer than the axis: that is one step.
     FragmentTiles t = tiles;
     t.step = std::min(t.step, shared_.carried.extent);
+    t.reached = reached(t);
     if (const auto us = fragment_us(problem_, t, target_))
       priced_.push_back({t, *us, priced_.size()});
+  }
+
+  /// What blocks of so many rows go over of the axis, in such steps.
+  ReachedShare reached(const FragmentTiles& t) const {
+    if (!problem_.bounded) return {};
+    const auto [known, is_new] = reached_.try_emplace({t.rows, t.step});
+    if (!is_new) return known->second;
+    const auto demand = demand_boxes(steps_.program(), steps_.group(), partition_of(axes_, t),
+                                     steps_.carrying(shared_.carried, t.step));
+    if (demand.ok()) known->second = reached_share(*demand);
+    return known->second;
   }
 
   void note(std::vector<Considered>* considered, size_t chosen) const {
@@ -246,6 +260,7 @@ class FragmentComposer {
   const Estimate estimate_;
   const FragmentProblem problem_;
   std::vector<Priced> priced_;
+  mutable std::map<std::pair<int64_t, int64_t>, ReachedShare> reached_;  ///< by rows and step
   std::vector<std::string> why_not_;  ///< of the first, by their order
 };
 

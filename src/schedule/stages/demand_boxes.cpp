@@ -371,6 +371,37 @@ Result<DemandBoxes> demand_boxes(const TensorProgram& program, const Group& grou
   return Demands(program, group, partition, loop).run();
 }
 
+ReachedShare reached_share(const DemandBoxes& demand) {
+  constexpr int64_t kMostBlocks = 64;  // that are looked at, all loops from end to end
+  if (demand.carrying < 0 || demand.carried_extent < 1) return {};
+  const int64_t step = demand.loops[static_cast<size_t>(demand.carrying)].step;
+  const auto steps_to = [&](int64_t end) { return ceil_div(std::max<int64_t>(end, 0), step); };
+  int64_t blocks = 1;
+  for (const IndexExpr& bound : {demand.carried_begin, demand.carried_end}) {
+    for (const int l : variables(bound)) {
+      const CutLoop& loop = demand.loops[static_cast<size_t>(l)];
+      blocks = std::max(blocks, loop.origins.hi / loop.step + 1);
+    }
+  }
+  const int64_t looked_at = std::min(blocks, kMostBlocks);
+  int64_t sum = 0, most = 0;
+  for (int64_t b = 0; b < looked_at; ++b) {
+    const auto origin = [&](int l) {
+      const CutLoop& loop = demand.loops[static_cast<size_t>(l)];
+      const int64_t trips = loop.origins.hi / loop.step;
+      return looked_at < 2 ? 0 : (trips * b / (looked_at - 1)) * loop.step;
+    };
+    const int64_t begin = evaluate(demand.carried_begin, origin),
+                  end = evaluate(demand.carried_end, origin),
+                  steps = end > begin ? steps_to(end) - begin / step : 0;
+    sum += steps;
+    most = std::max(most, steps);
+  }
+  const auto all = static_cast<double>(steps_to(demand.carried_extent));
+  return {static_cast<double>(sum) / static_cast<double>(looked_at) / all,
+          static_cast<double>(most) / all};
+}
+
 std::string print(const DemandBoxes& demand) {
   std::string out;
   for (size_t l = 0; l < demand.loops.size(); ++l) {

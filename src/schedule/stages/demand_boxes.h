@@ -63,6 +63,14 @@ Result<DemandBoxes> demand_boxes(const TensorProgram& program, const Group& grou
 Result<DemandBoxes> demand_boxes(const TensorProgram& program, const Group& group,
                                  const BlockPartition& partition, const CarryingLoop& loop);
 
+/// Of the steps of a loop that carries, the share that blocks go over, as masks bound them: on
+/// average, and of the block that goes furthest.
+struct ReachedShare {
+  double mean = 1, most = 1;
+  friend bool operator==(const ReachedShare&, const ReachedShare&) = default;
+};
+ReachedShare reached_share(const DemandBoxes& demand);
+
 /// One line for each loop and each member:
 ///     i0 in 0..8; i1 in 0..512 step 64
 ///     v0: [0] [i0] [i1, +64) [0, +512) made 1.00 times

@@ -58,10 +58,37 @@ void FragmentBoxes::make_loops() {
     steps.end = steps.begin + length;
     if (whole % length != 0) steps.end = min(steps.end, IndexExpr(whole));
   }
+  bound_steps();
   const TileLoop::Dim& rows = loops_[static_cast<size_t>(row_loop_)];
   rows_ = {program_.index_of(rows), rows.offset, rows.step, rows.end.constant()};
   // A block may have all of them, and what its warps have beyond.
   if (rows_.extent >= rows_.full) whole_.emplace(std::pair(rows_.full, 0), rows_);
+}
+
+/// The steps go as far as masks let any row of the block reach: whole ones, so that only the end of
+/// the axis is a tail. What a part of the axis has out of reach lies before and behind.
+void FragmentBoxes::bound_steps() {
+  TileLoop::Dim& steps = loops_[static_cast<size_t>(demand_.carrying)];
+  const int64_t whole = demand_.carried_extent;
+  const IndexExpr first = steps.begin, last = steps.end;
+  before_.begin = before_.end = first;
+  behind_steps_.begin = behind_steps_.end = last;
+  if (whole <= steps.step) return;
+  const auto in_loops = [&](const IndexExpr& e) {
+    return substitute(e,
+                      [&](int l) { return IndexExpr::var(loops_[static_cast<size_t>(l)].origin); });
+  };
+  const auto within = [&](const IndexExpr& e) {
+    return first.is_const(0) ? min(e, last) : max(min(e, last), first);
+  };
+  if (!demand_.carried_begin.is_const(0))
+    steps.begin = before_.end = within(in_loops(demand_.carried_begin));
+  if (!demand_.carried_end.is_const(whole)) {
+    const IndexExpr up = in_loops(demand_.carried_end) + (steps.step - 1),
+                    end = floor_div(up, steps.step) * steps.step;
+    const bool ends_with_a_step = whole % steps.step == 0 && space_.splits() == 1;
+    steps.end = behind_steps_.begin = ends_with_a_step ? end : within(end);
+  }
 }
 
 /// An axis that no loop cuts. Members that have axes of one length call them alike, the first, the

@@ -46,6 +46,9 @@ class FragmentBoxes {
   std::vector<TileLoop::Dim> over_blocks() const;
   const TileLoop::Dim& loop(int l) const { return loops_[static_cast<size_t>(l)]; }
   const TileLoop::Dim& steps() const { return loops_[static_cast<size_t>(demand_.carrying)]; }
+  /// What of the axis, or of its part, lies before and behind the steps: masks leave nothing of it.
+  /// Dimensions without a variable; empty where begin and end are the same.
+  std::vector<TileLoop::Dim> out_of_reach() const { return {before_, behind_steps_}; }
   /// Those of the nest behind; `move_behind` made them.
   const std::vector<TileLoop::Dim>& behind() const { return behind_; }
   /// Of the axis, the part at hand; -1: it is not split.
@@ -62,6 +65,7 @@ class FragmentBoxes {
   using Part = CarriedProgram::Part;
 
   void make_loops();
+  void bound_steps();
   TileLoop::Dim add_loop(const std::string& name, int64_t step, int64_t end);
   int64_t length_of(size_t l) const;
   BoxVar whole_axis(int64_t extent, int ordinal);
@@ -76,7 +80,8 @@ class FragmentBoxes {
   const DemandBoxes& demand_;
   TileProgram& program_;
   std::vector<TileLoop::Dim> loops_, behind_;
-  std::vector<TileLoop::Dim> once_;  ///< of one iteration: axes with what lies beyond them
+  TileLoop::Dim before_, behind_steps_;  ///< out of the steps' reach
+  std::vector<TileLoop::Dim> once_;      ///< of one iteration: axes with what lies beyond them
   std::map<std::pair<int64_t, int>, BoxVar> whole_;
   std::vector<std::vector<BoxVar>> boxes_;  ///< by member and variable
   BoxVar rows_, rows_behind_, parts_;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "expr/body_uses.h"
 #include "expr/products/widen_halves.h"
 #include "fmt/format.h"
 #include "schedule/gpu/matrix_tile.h"
@@ -27,7 +29,8 @@ namespace weft {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
-constexpr int64_t kWholeUnits = 16;  ///< of what no axis' length has to be a multiple
+constexpr int64_t kJoinedElements = 4;  ///< of float32, in one access
+constexpr int64_t kWholeUnits = 16;     ///< of what no axis' length has to be a multiple
 
 /// One factor of a product: `across` is the rows of the left one, the columns of the right one.
 struct Factor {
@@ -74,6 +77,7 @@ class FragmentWriter {
 
   Status check_choice() const;
   void make_carries();
+  void add_unreached(const BlockSpace::Carry& c, TileCarry* carry);
   Status write(int p);
   Status write_product(int p, TileBody* body);
   Result<ScalarRef> reduced(int p, TileBody* body);
@@ -84,6 +88,7 @@ class FragmentWriter {
     return demand_.members[static_cast<size_t>(p)].level - demand_.over_blocks;
   }
   ScalarRef translated(int p, const ScalarRef& s);
+  ScalarRef translated_at(const ScalarRef& s, const std::function<IndexExpr(int var)>& index_of);
   TileSymbolId carry_of(TensorId tensor) const;
   TileSymbolId parameter(TensorId tensor, TileSymbol::Kind kind);
   TileSymbolId value(const std::string& base, DType type,
@@ -96,6 +101,7 @@ class FragmentWriter {
   void multiply_tiles(const Product& of, const ScalarRef& before, TileBody* body);
   void multiply_in_steps(Product of, TileBody* body);
   std::vector<IndexExpr> tile_indices(const Factor& f, const IndexExpr& k) const;
+  bool on_units() const;
   Place fragments(const BoxVar& rows, const BoxVar& columns, bool units) const;
   Status check_parts() const;
   Status leave_parts();
@@ -162,6 +168,74 @@ void FragmentWriter::make_carries() {
     const DType type = space_.program().tensors[static_cast<size_t>(tensor)].type.dtype;
     carries_.push_back(carried(value(space_.name_of(c.after), type, TileSymbol::Kind::kCarry),
                                indices_of(c.after), scalar_constant(c.first), {}));
+    if (c.beyond) add_unreached(c, &carries_.back());
+  }
+}
+
+/// A sum begins with what its terms add that no step goes over: nothing, or NaN. Threads share what
+/// is out of reach as an access of each takes it, and add up what they found.
+///     seq n in … carry g[.n,e] = 0 { g'[.n,e] = g[.n,e] + 0 * x[n,e] };  y = sum[nn] g[nn,e]
+void FragmentWriter::add_unreached(const BlockSpace::Carry& c, TileCarry* carry) {
+  for (const TileLoop::Dim& dim : boxes_.out_of_reach()) {
+    if (dim.begin == dim.end) continue;
+    TileLoop loop;
+    loop.dims.push_back(dim);
+    TileLoop::Dim& n = loop.dims.back();
+    const std::string name = names_.unique("n");
+    n.origin = program_.add_var(name, TileVar::Kind::kOrigin, 0);
+    n.step = boxes_.steps().step;
+    n.offset = program_.add_var(name, TileVar::Kind::kOffset, n.step);
+    const int axes = space_.expr(c.after).output_rank();
+    const ScalarRef own = translated_at(c.beyond, [&](int v) {
+      return v < axes ? box_var(c.after, v).index : program_.index_of(n);
+    });
+    const ScalarRef zero = scalar_constant(float_value(carry->type, 0));
+    // Along what lies together in memory first.
+    ThreadTile threads(choice_.warps);
+    std::vector<IndexExpr> box{IndexExpr::var(n.offset)}, columns;
+    Place place, behind;
+    for (int v = axes - 1; v >= 0; --v) {
+      const BoxVar& axis = box_var(c.after, v);
+      if (axis.var < 0 || !body_uses(own, axis.var)) continue;
+      const int64_t width = columns.empty() ? std::gcd(axis.full, kJoinedElements) : 1;
+      place.axes.push_back({axis.var, threads.add(axis.extent, width, 32, choice_.warps, 0)});
+      columns.insert(columns.begin(), axis.index);
+    }
+    box.insert(box.end(), columns.begin(), columns.end());
+    behind = place;
+    const TileVarId all = program_.add_var(names_.unique("nn"), TileVar::Kind::kAxis, n.step);
+    const std::vector<Place::Digit> down = threads.add(n.step, 1, 32, choice_.warps, 0);
+    if (!down.empty()) {
+      place.axes.push_back({n.offset, down});
+      behind.axes.push_back({all, down});
+    }
+    const std::string of = space_.name_of(c.after) + "_unreached";
+    const TileSymbolId sum = value(of, carry->type, TileSymbol::Kind::kCarry);
+    loop.carries.push_back(carried(sum, box, zero, place));
+    const ScalarRef term = scalar_apply(ScalarOp::kMul, {zero, own}, carry->type);
+    loop.body.push_back(TileNode::of(assign_next(
+        sum, box,
+        scalar_apply(ScalarOp::kAdd, {scalar_read(sum, carry->type, box), term}, carry->type),
+        place)));
+    TileBody& body = bodies_[kBefore];
+    body.push_back(TileNode::of(std::move(loop)));
+    box[0] = IndexExpr::var(all);
+    const TileSymbolId total = value(of, carry->type);
+    body.push_back(TileNode::of(assign_reduced(total, columns, Combiner::kSum, {all},
+                                               scalar_read(sum, carry->type, box), behind)));
+    // Threads take it where the products add to it.
+    for (int v = 0; v < axes; ++v) {
+      const BoxVar& axis = box_var(c.after, v);
+      if (axis.var >= 0 && axis.var != boxes_.rows().var)
+        carry->place = fragments(boxes_.rows(), axis, on_units());
+    }
+    const TileSymbolId taken = value(of, carry->type);
+    body.push_back(TileNode::of(
+        assign(taken, columns, scalar_read(total, carry->type, columns), carry->place)));
+    const ScalarRef found = scalar_read(taken, carry->type, columns);
+    const bool is_first = carry->initial->kind == Scalar::Kind::kConstant;
+    carry->initial =
+        is_first ? found : scalar_apply(ScalarOp::kAdd, {carry->initial, found}, carry->type);
   }
 }
 
@@ -176,11 +250,13 @@ TileSymbolId FragmentWriter::carry_of(TensorId tensor) const {
 
 /// What member `p` computes with, in terms of the program.
 ScalarRef FragmentWriter::translated(int p, const ScalarRef& s) {
+  return translated_at(s, [&](int var) { return box_var(p, var).index; });
+}
+
+ScalarRef FragmentWriter::translated_at(const ScalarRef& s,
+                                        const std::function<IndexExpr(int var)>& index_of) {
   return rewrite(
-      s,
-      [&](int var) {
-        return var < kRuntimeIndexBase ? box_var(p, var).index : IndexExpr::var(var);
-      },
+      s, [&](int var) { return var < kRuntimeIndexBase ? index_of(var) : IndexExpr::var(var); },
       [&](const ScalarRef& read) -> ScalarRef {
         auto copy = std::make_shared<Scalar>(*read);
         const auto tensor = static_cast<TensorId>(read->symbol);
@@ -277,6 +353,16 @@ Place FragmentWriter::fragments(const BoxVar& rows, const BoxVar& columns, bool 
   const int64_t width = units || columns.extent % kCoreColumns != 0 ? 2 : 4;
   return {{{rows.var, {warps, reg(rows.extent / choice_.warps / down), lanes(down)}},
            {columns.var, {reg(columns.extent / (across * width)), lanes(across), vec(width)}}}};
+}
+
+/// Whether all products are those of units.
+bool FragmentWriter::on_units() const {
+  if (target_.reduced_float32) return true;
+  for (int p = 0; p < space_.size(); ++p) {
+    if (!space_.expr(p).is_contraction || space_.expr(p).body->op != ScalarOp::kMul) continue;
+    return byte_size(in_narrowest_type(space_.expr(p).body->operands[0])->type) == 2;
+  }
+  return false;
 }
 
 Result<Factor> FragmentWriter::factor(int p, const ScalarRef& s, int across, int depth) {
@@ -434,19 +520,11 @@ Result<Product> FragmentWriter::product_of(int p) {
     return unsupported(name + " is no product of two matrices");
   std::array<ScalarRef, 2> factors = {in_narrowest_type(e.body->operands[0]),
                                       in_narrowest_type(e.body->operands[1])};
-  const auto depends = [](const ScalarRef& s, int v) {
-    bool used = false;
-    visit(s, [&](const Scalar& node) {
-      used |= node.kind == Scalar::Kind::kIndex && uses_var(node.index, v);
-      for (const IndexExpr& i : node.indices) used |= uses_var(i, v);
-    });
-    return used;
-  };
   std::array<int, 2> across = {-1, -1};
   int depth = -1, depths = 0;
   for (int v = 0; v < e.axis_count(); ++v) {
     if (box_var(p, v).var < 0) continue;
-    const bool first = depends(factors[0], v), second = depends(factors[1], v);
+    const bool first = body_uses(factors[0], v), second = body_uses(factors[1], v);
     if (v >= e.output_rank()) {
       if (!first || !second) return unsupported(name + " has a factor of the whole sum");
       depth = v, ++depths;
@@ -560,7 +638,6 @@ Status FragmentWriter::leave_parts() {
         TileNode::of(assign(left, indices, scalar_read(carries_[c].target.symbol, type, own), {})));
   }
   WEFT_ASSIGN_OR_RETURN(const BoxVar columns, boxes_.columns_behind());
-  constexpr int64_t kJoinedElements = 4;  // of a part, in one access
   ThreadTile threads(choice_.warps);
   const auto across = threads.add(columns.full, std::gcd(columns.full, kJoinedElements), 32, 1, 1);
   const auto down = threads.add(boxes_.rows().full, 1, 32, choice_.warps, 1);

@@ -49,10 +49,15 @@ class Pricing {
     const int64_t each = ceil_div(blocks, target_.sm_count);
     const int64_t together = std::min(resident, each);
     const double steps = d(length_of_part(extents[kSharedLoop], t_.step, t_.splits) / t_.step);
-    const double throughput = d(each) * (steps * cycles_of_step(together) + other_cycles(together));
+    const ReachedShare& reached = t_.reached;
+    const double throughput =
+        d(each) * (steps * reached.mean * cycles_of_step(together) + other_cycles(together) +
+                   steps * (1 - reached.mean) * unreached_cycles());
     const double waits = d(std::ssize(p_.others)) * (kLoadLatency + kStepLatency);
-    const double latency = d(ceil_div(each, together)) *
-                           (2 * kLoadLatency + steps * step_latency() + waits + other_cycles(1));
+    // Of the waves the last one waits for the block that goes furthest.
+    const double waves = d(ceil_div(each, together));
+    const double latency = waves * (2 * kLoadLatency + waits + other_cycles(1)) +
+                           ((waves - 1) * reached.mean + reached.most) * steps * step_latency();
     const double us = std::max(throughput, latency) / d(target_.clock_mhz);
     return std::max(us, memory_us()) + target_.launch_us + joining_us();
   }
@@ -127,6 +132,8 @@ class Pricing {
     if (t_.choice.left_in_block || deep()) read += d(t_.rows) * d(depth_);
     return (read * d(p_.bytes) + loaded_bytes()) / kBanksBytes;
   }
+  /// Of a step that masks leave out: what is added up of it is read.
+  double unreached_cycles() const { return d(t_.step) * d(t_.made) * d(p_.bytes) / cached_bytes_; }
   double step_latency() const {
     const double ahead = std::max<double>(d(t_.choice.stages) - 1, 0.5);
     const double turns = deep() ? d(ceil_div(depth_, t_.choice.depth)) : 1;
@@ -242,6 +249,8 @@ FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& 
   out.on_units = is_half(type) || target.reduced_float32;
   out.gflops = unit_gflops(type, target);
   const double made = d(axes.loops.batch) * d(axes.rows) * d(carried.extent);
+  out.bounded =
+      std::ranges::any_of(carried.carries, [](const auto& c) { return c.reach.bounded(); });
   for (int p = 0; p < steps.size(); ++p) {
     const auto at = static_cast<size_t>(p);
     const TensorExpr& e = steps.expr(p);

@@ -5,6 +5,7 @@
 
 #include "schedule/stages/block_space.h"
 #include "schedule/stages/chain_axes.h"
+#include "schedule/stages/demand_boxes.h"
 
 namespace weft {
 
@@ -15,6 +16,7 @@ struct FragmentTiles {
   int64_t made = 0;    ///< of a block, of what is made
   int64_t splits = 1;  ///< parts of the shared axis, over blocks
   FragmentsChoice choice;
+  ReachedShare reached;  ///< of the steps, as masks bound them
   friend bool operator==(const FragmentTiles&, const FragmentTiles&) = default;
 };
 
@@ -37,6 +39,7 @@ struct FragmentProblem {
   int64_t beside = 0;       ///< inputs of which a step has an element for each that it makes
   double memory_bytes = 0;  ///< that the kernel moves at least
   bool of_inputs = true;    ///< the product that makes a step's elements
+  bool bounded = false;     ///< masks bound the steps
   std::vector<ProductBeside> others;
 
   /// Of products of inputs, the deepest.
