@@ -390,7 +390,7 @@ constexpr WholeCase kWholes[] = {
     mb = broadcast m, dims={0} : f32[21,24]
     y = mul mb, o : f32[21,24]
   } -> (y, i))"},
-    {"logarithm_of_a_sum", false, R"(
+    {"logarithm_of_a_sum", true, R"(
   (x: f32[21,16], g: f32[16,75]) {
     t = dot_general x, g, lhs_contract={1}, rhs_contract={0} : f32[21,75]
     m = reduce t, axes={1}, combiner=max : f32[21]
@@ -458,18 +458,20 @@ TEST_P(OnlineGraphs, AreRightAsChainsWhereTheyAre) {
 INSTANTIATE_TEST_SUITE_P(All, OnlineGraphs, ::testing::ValuesIn(kWholes),
                          [](const auto& test) { return std::string(test.param.name); });
 
-/// Queries see keys from `low` before them up to themselves.
-std::string masked(const std::string& condition) {
+/// Attention of queries to keys. `condition` makes `c`, and `choice` of it and of scores `a` what
+/// is weighted, `t`.
+std::string masked(const std::string& condition, const std::string& choice = R"(
+    low = constant -inf : f32[]
+    lows = broadcast low, dims={} : f32[2,150,150]
+    t = select c, a, lows : f32[2,150,150]
+)") {
   return R"(
   (q: f32[2,150,16], k: f32[2,150,16], v: f32[2,150,24]) {
     a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[2,150,150]
     i = iota axis=1 : i64[2,150,150]
     j = iota axis=2 : i64[2,150,150]
 )" + condition +
-         R"(
-    low = constant -inf : f32[]
-    lows = broadcast low, dims={} : f32[2,150,150]
-    t = select c, a, lows : f32[2,150,150]
+         choice + R"(
     m = reduce t, axes={2}, combiner=max : f32[2,150]
     mb = broadcast m, dims={0,1} : f32[2,150,150]
     d = sub t, mb : f32[2,150,150]
@@ -479,6 +481,19 @@ std::string masked(const std::string& condition) {
     p = div e, sb : f32[2,150,150]
     y = dot_general p, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[2,150,24]
   } -> (y))";
+}
+
+/// A mask of 0 and `low`, added to the scores.
+std::string added(const std::string& low) {
+  return R"(
+    zero = constant 0 : f32[]
+    zeros = broadcast zero, dims={} : f32[2,150,150]
+    low = constant )" +
+         low + R"( : f32[]
+    lows = broadcast low, dims={} : f32[2,150,150]
+    z = select c, zeros, lows : f32[2,150,150]
+    t = add a, z : f32[2,150,150]
+)";
 }
 
 const std::string kCausal = masked("    c = le j, i : bool[2,150,150]");
@@ -523,6 +538,52 @@ TEST(MaskedChains, GoAsFarAsTheirRowsReach) {
   }
 }
 
+/// Masks that are added to the scores, or finite, are bounds, too, and the plan says so: what they
+/// hide is left out, whatever it is. What is no number where none is masked comes out as ever.
+TEST(MaskedChains, GoAsFarAsAddedAndFiniteMasksLetThem) {
+  const std::string causal = "    c = le j, i : bool[2,150,150]";
+  std::vector<std::string> choices = {R"(
+    low = constant -1e9 : f32[]
+    lows = broadcast low, dims={} : f32[2,150,150]
+    t = select c, a, lows : f32[2,150,150]
+)"};
+  for (const char* low : {"-inf", "-3.4e38", "-65504", "-1e9"}) choices.push_back(added(low));
+  for (const std::string& choice : choices) {
+    SCOPED_TRACE(choice);
+    Compared compared(masked(causal, choice), as_chains());
+    ASSERT_TRUE(compared.ready());
+    EXPECT_EQ(compared.compilation().plan.kernels.size(), 1U) << compared.plan();
+    EXPECT_THAT(*print_level(compared.compilation(), "tile-program"),
+                HasSubstr("carry y_after_unreached[b0,"));
+    EXPECT_THAT(explain_text(explained(compared.compilation())),
+                HasSubstr("masked terms left out, whatever they are: m, s, y"));
+    EXPECT_THAT(explain_json(explained(compared.compilation())), HasSubstr("masks_are_bounds"));
+    compared.run("random", [](const auto&) {});
+    for (const float special : {kInf, -kInf, kNan}) {
+      for (const int64_t at : {7, 80, 149}) {
+        compared.run("a value", [&](std::vector<HostTensor>& inputs) {
+          inputs[2].set_double(24 * at + 3, special);
+        });
+      }
+      // Of a row whose scores are all -inf a finite mask is no bound.
+      if (!std::isnan(special) && choice != choices[1]) continue;
+      compared.run("a key that all see",
+                   [&](std::vector<HostTensor>& inputs) { inputs[1].set_double(3, special); });
+    }
+  }
+  // What a mask of zeros at the first keys leaves nothing of is all there is in the first rows.
+  Compared compared(masked("    f = constant 40 : i64[]\n"
+                           "    fb = broadcast f, dims={} : i64[2,150,150]\n"
+                           "    h = sub i, fb : i64[2,150,150]\n"
+                           "    c = le j, h : bool[2,150,150]",
+                           added("-1e9")),
+                    as_chains());
+  ASSERT_TRUE(compared.ready());
+  EXPECT_THAT(*print_level(compared.compilation(), "tile-program"),
+              ::testing::Not(HasSubstr("_unreached")));
+  compared.run("rows without a key", [](const auto&) {});
+}
+
 /// A plan's text says nothing of masks: the loop's bounds follow from the program again.
 TEST(MaskedChains, AreBuiltFromAPlanAsTheyWereComposed) {
   const Compared first(kWindow, as_chains());
@@ -535,6 +596,41 @@ TEST(MaskedChains, AreBuiltFromAPlanAsTheyWereComposed) {
   ASSERT_TRUE(second.ready());
   EXPECT_EQ(*print_level(second.compilation(), "tile-program"),
             *print_level(first.compilation(), "tile-program"));
+}
+
+/// Rows that no cache of a core holds are walked once: a maximum and what depends on it are
+/// carried.
+TEST(OnlineRows, AreWalkedOnce) {
+  CompileOptions options;
+  options.device = *find_target("x86-64-v3");
+  options.device->l2_bytes = 16 << 10;
+  options.device->l3_bytes = 64 << 10;
+  options.verify = true;
+  const std::string text = R"(
+  (x: f32[21,9001]) {
+    m = reduce x, axes={1}, combiner=max : f32[21]
+    mb = broadcast m, dims={0} : f32[21,9001]
+    d = sub x, mb : f32[21,9001]
+    e = exp d : f32[21,9001]
+    s = reduce e, axes={1}, combiner=sum : f32[21]
+    l = log s : f32[21]
+    y = add l, m : f32[21]
+  } -> (y))";
+  Compared compared(text, options);
+  ASSERT_TRUE(compared.ready());
+  EXPECT_EQ(compared.compilation().plan.kernels.size(), 1U);
+  EXPECT_THAT(compared.plan(), HasSubstr("by chain("));
+  EXPECT_THAT(*print_level(compared.compilation(), "tile-program"),
+              ::testing::ContainsRegex("carry m_after.*, s_after"));
+  compared.run("random", [](const auto&) {});
+  for (const float special : {kInf, -kInf, kNan, 1e30F}) {
+    compared.run("one of " + std::to_string(special), [&](std::vector<HostTensor>& inputs) {
+      inputs[0].set_double(9001 * 3 + 4000, special);
+    });
+    compared.run("all of " + std::to_string(special), [&](std::vector<HostTensor>& inputs) {
+      for (int64_t i = 0; i < 9001; ++i) inputs[0].set_double(9001 * 3 + i, special);
+    });
+  }
 }
 
 TEST(MaskedChains, AreRightOnGpus) {
@@ -560,12 +656,17 @@ TEST(OnlineReductionsInPlans, SayWhatIsScaledBehindTheLoop) {
 /// The same derivation gives a GPU's kernels what they carry.
 TEST(OnlineReductionsOnGpus, AreCarriedInOneLoop) {
   if (!can_emulate()) GTEST_SKIP() << "no compiler for the emulator";
-  for (const char* name : {"quotient_behind", "of_logarithms", "finite_maximum"}) {
-    const auto* c = std::ranges::find(kCases, std::string_view(name), &OnlineCase::name);
+  std::vector<std::pair<std::string, std::string>> graphs;
+  for (const char* name : {"quotient_behind", "of_logarithms", "finite_maximum"})
+    graphs.emplace_back(
+        name, graph_of(*std::ranges::find(kCases, std::string_view(name), &OnlineCase::name)));
+  graphs.emplace_back(
+      "logarithm_of_a_sum",
+      std::ranges::find(kWholes, std::string_view("logarithm_of_a_sum"), &WholeCase::name)->text);
+  for (const auto& [name, text] : graphs) {
     CompileOptions options;
     options.planner = "chain";
-    const EmulatedRun run =
-        run_and_compare(graph_of(*c), *find_target("a100-40gb"), 1e-4, false, options);
+    const EmulatedRun run = run_and_compare(text, *find_target("a100-40gb"), 1e-4, false, options);
     ASSERT_NE(run.compilation, nullptr);
     EXPECT_THAT(*print_level(*run.compilation, "plan"), HasSubstr("by chain(")) << name;
     EXPECT_EQ(run.launches.size(), 1U) << name;

@@ -42,7 +42,8 @@ TEST(Chains, HoldWhatLiesBetweenContractions) {
     }
     found.push_back(names);
   }
-  EXPECT_THAT(found, ElementsAre("qs", "qsmdelpcy", "qsmdelpc", "smdelpcy", "smdelpc"));
+  // A sum that depends on a maximum of what a contraction makes ends one, too.
+  EXPECT_THAT(found, ElementsAre("qs", "smdel", "qsmdelpcy", "qsmdelpc", "smdelpcy", "smdelpc"));
 }
 
 TEST(Chains, BecomeKernelsWhereTheyAreQuicker) {

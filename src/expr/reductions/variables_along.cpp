@@ -17,6 +17,7 @@ class AlongAxis {
   }
 
   Result<std::vector<int>> run(ExprId root, int axis) {
+    of_rows_ = !program_.exprs[static_cast<size_t>(root)].is_contraction;
     WEFT_RETURN_IF_ERROR(meet(root, axis));
     while (is_new_) {
       is_new_ = false;
@@ -46,8 +47,38 @@ class AlongAxis {
     visit(program_.exprs[static_cast<size_t>(reader)].body, [&](const Scalar& s) {
       const auto from = s.kind == Scalar::Kind::kRead ? producer_.find(s.symbol) : producer_.end();
       if (status.ok() && from != producer_.end()) status = spread(reader, s, from->second);
+      if (status.ok() && from != producer_.end()) status = take_along(reader, from->second);
     });
     return status;
+  }
+
+  /// A reduction of what its reader has the elements of, from outside, runs along the same axis:
+  /// m = max[n] x[n] beside x[n] - m.
+  Status take_along(ExprId reader, ExprId reduction) {
+    const int own = along_[static_cast<size_t>(reader)];
+    const TensorExpr& e = program_.exprs[static_cast<size_t>(reduction)];
+    if (!of_rows_ || own < 0 || along_[static_cast<size_t>(reduction)] >= 0 ||
+        e.reduce_extents.empty())
+      return {};
+    const TensorExpr& by = program_.exprs[static_cast<size_t>(reader)];
+    int variable = -1;
+    const auto is_outside = [&](const Scalar& s) {
+      return s.kind == Scalar::Kind::kRead && producer_.count(s.symbol) == 0;
+    };
+    visit(by.body, [&](const Scalar& mine) {
+      if (!is_outside(mine)) return;
+      visit(e.body, [&](const Scalar& theirs) {
+        if (!is_outside(theirs) || theirs.symbol != mine.symbol) return;
+        for (size_t d = 0; d < mine.indices.size(); ++d) {
+          const IndexExpr& at = theirs.indices[d];
+          if (mine.indices[d].is_var() && mine.indices[d].var_id() == own && at.is_var() &&
+              at.var_id() >= e.output_rank() && at.var_id() < kRuntimeIndexBase &&
+              e.range(at.var_id()).hi == by.range(own).hi)
+            variable = at.var_id();
+        }
+      });
+    });
+    return variable < 0 ? Status{} : meet(reduction, variable);
   }
 
   Status spread(ExprId reader, const Scalar& read, ExprId from) {
@@ -74,6 +105,7 @@ class AlongAxis {
   std::map<TensorId, ExprId> producer_;
   std::vector<int> along_;
   bool is_new_ = false;
+  bool of_rows_ = false;  ///< no contraction's axis: there what is reduced apart comes before
 };
 
 }  // namespace

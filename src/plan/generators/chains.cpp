@@ -19,11 +19,13 @@ class ChainFinder {
   std::vector<std::vector<int>> run() const {
     std::vector<std::vector<int>> out;
     for (int s = 0; s < graph_.size(); ++s) {
-      if (!is_contraction(s)) continue;
-      for (const int first : firsts_of(s)) {
+      const bool reduces = expr(s) != nullptr && !expr(s)->reduce_extents.empty();
+      if (!reduces) continue;
+      for (const int first : is_contraction(s) ? firsts_of(s) : contractions_before(s)) {
         std::vector<int> between = between_of(first, s);
         if (between.size() > kMostSteps || contractions_in(between) > kMostContractions ||
-            has_opaque(between) || !graph_.is_convex(between))
+            has_opaque(between) || !graph_.is_convex(between) ||
+            (!is_contraction(s) && !depends_on_a_reduction(between)))
           continue;
         std::vector<int> whole = with_readers(between);
         if (whole != between) out.push_back(std::move(whole));
@@ -45,6 +47,14 @@ class ChainFinder {
 
   int contractions_in(const std::vector<int>& steps) const {
     return static_cast<int>(std::ranges::count_if(steps, [&](int s) { return is_contraction(s); }));
+  }
+
+  /// Whether the last step depends on a reduction between, which it has as many terms as.
+  bool depends_on_a_reduction(const std::vector<int>& steps) const {
+    return std::ranges::any_of(steps, [&](int s) {
+      return s != steps.back() && !is_contraction(s) &&
+             expr(s)->reduce_extents == expr(steps.back())->reduce_extents;
+    });
   }
 
   /// Where chains that end at a contraction may begin: what is met first is furthest.

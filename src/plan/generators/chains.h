@@ -10,7 +10,8 @@ namespace weft {
 /// lies on paths between the first and the last, and the element-wise readers of what comes out as
 /// far as they join without a cycle, with what these need besides of what the first one made
 /// (MCFuser §V-B, the partitioner; anything bound by memory may lie between). The longest first,
-/// then fewer contractions; each is convex and a group of steps of `graph`, ascending.
+/// then fewer contractions. So are those of one contraction, and reductions of its results of which
+/// one depends on another: log-sum-exp. Each is convex and a group of steps of `graph`, ascending.
 std::vector<std::vector<int>> chains_of(const TensorProgram& program, const FusionGraph& graph);
 
 }  // namespace weft

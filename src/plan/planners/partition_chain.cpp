@@ -60,10 +60,10 @@ class ChainSelection {
       if (!one.composition) continue;
       const double taken = taken_from_greedy(group), gain = taken - one.microseconds;
       const std::string bound = chain_rule_.memory_bound ? memory_bound(group) : "";
-      const double alike = bytes < chain_rule_.alike_bytes ? 0 : kAlike;
-      if (gain > -alike * taken || !bound.empty())
+      if (gain > least_share(group, bytes) * taken || !bound.empty())
         gaining.push_back({std::move(chain), group, *one.composition, gain, bytes, bound});
     }
+    add_rows(apart, &gaining);
     if (gaining.empty()) return apart;
     std::ranges::sort(gaining, [](const Gaining& a, const Gaining& b) {
       return a.gain_us != b.gain_us ? a.gain_us > b.gain_us : a.steps < b.steps;
@@ -115,6 +115,43 @@ class ChainSelection {
     if (!least) return "";
     return fmt::format("φ of {:.1f} operations a byte, where {} does {:.1f}", least->flops_per_byte,
                        task_.target.name, least->ridge);
+  }
+
+  /// Of what greedy's kernels take, what a chain gains at least. On a CPU one of a single
+  /// contraction is a block of stages like others (stitching_rule).
+  double least_share(const Group& group, int64_t bytes) const {
+    const auto contractions = std::ranges::count_if(group.exprs, [&](ExprId e) {
+      return task_.program.exprs[static_cast<size_t>(e)].is_contraction;
+    });
+    if (contractions < 2) return task_.target.is_gpu() ? 0 : task_.parameters.gain;
+    return bytes < chain_rule_.alike_bytes ? 0 : -kAlike;
+  }
+
+  /// Greedy's kernels of rows that no cache of a core holds, of which a later reduction depends on
+  /// an earlier one: carried in one loop they are walked once.
+  void add_rows(const Partition& apart, std::vector<Gaining>* gaining) {
+    if (task_.target.is_gpu()) return;
+    for (const Group& g : apart.groups) {
+      int64_t row_bytes = 0, reductions = 0;
+      for (const ExprId e : g.exprs) {
+        const TensorExpr& own = task_.program.exprs[static_cast<size_t>(e)];
+        if (own.is_contraction) row_bytes = -1;
+        if (own.is_contraction || own.reduce_extents.empty()) continue;
+        int64_t elements = byte_size(own.accumulator);
+        for (const int64_t extent : own.reduce_extents) elements *= extent;
+        if (row_bytes >= 0) row_bytes = std::max(row_bytes, elements);
+        ++reductions;
+      }
+      if (reductions < 2 || row_bytes <= task_.target.l2_bytes / 2) continue;
+      const Known& one = known(g);
+      if (!one.composition) continue;
+      const double gain = built_us(g) - one.microseconds;
+      if (gain <= 0) continue;
+      std::vector<int> steps;
+      for (const ExprId e : g.exprs) steps.push_back(step_of(e));
+      std::ranges::sort(steps);
+      gaining->push_back({std::move(steps), g, *one.composition, gain, 0, ""});
+    }
   }
 
   /// Bytes between greedy's kernels of a chain's expressions that do not leave the chain.

@@ -40,11 +40,12 @@ bool multiplies_behind(const CarriedProgram& carried) {
 }
 
 /// By output axis of member `p`: batch where both operands move with it, a row where only what the
-/// steps make does.
+/// steps make does. What is no contraction has rows alone.
 std::vector<AxisRole> axis_roles(const TensorProgram& program, const CarriedProgram& carried,
                                  int p) {
   const TensorExpr& e = program.exprs[static_cast<size_t>(p)];
   std::vector<AxisRole> out;
+  if (!e.is_contraction) return {static_cast<size_t>(e.output_rank()), AxisRole::kRow};
   for (int d = 0; d < e.output_rank(); ++d) {
     bool in_chain = false, outside = false;
     visit(e.body, [&](const Scalar& s) {
@@ -192,16 +193,20 @@ Result<CarriedProgram> carried_along(const BlockSpace& space, const CarriedAxis&
 Result<std::vector<SharedAxis>> shared_axes(const BlockSpace& space) {
   std::string reason = "no contraction consumes what another one makes";
   std::vector<SharedAxis> out;
-  for (int p = space.size() - 1; p >= 0; --p) {
-    const TensorExpr& e = space.expr(p);
-    if (!e.is_contraction) continue;
-    for (int r = 0; r < static_cast<int>(e.reduce_extents.size()); ++r) {
-      const CarriedAxis axis{p, r, 1};
-      auto carried = carried_along(space, axis);
-      if (!carried.ok()) {
-        reason = carried.error().message;
-      } else if (joins_contractions(*carried)) {
-        out.push_back({axis, std::move(*carried)});
+  // Axes of contractions; where there is none, the one of the last reduction that depends on
+  // others.
+  for (const bool of_contractions : {true, false}) {
+    for (int p = space.size() - 1; p >= 0 && (of_contractions || out.empty()); --p) {
+      const TensorExpr& e = space.expr(p);
+      if (e.is_contraction != of_contractions) continue;
+      for (int r = 0; r < static_cast<int>(e.reduce_extents.size()); ++r) {
+        const CarriedAxis axis{p, r, 1};
+        auto carried = carried_along(space, axis);
+        if (!carried.ok()) {
+          reason = carried.error().message;
+        } else if (of_contractions ? joins_contractions(*carried) : carried->depends) {
+          out.push_back({axis, std::move(*carried)});
+        }
       }
     }
   }

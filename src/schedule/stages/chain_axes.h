@@ -14,9 +14,11 @@ struct SharedAxis {
   CarriedProgram carried;
 };
 
-/// Axes that contractions share: one makes of it in each step what another one reduces. The longest
-/// first, since of all others blocks have the whole; of those as long that of the last contraction.
-/// Error (kUnsupported): why there is none.
+/// Axes that contractions share: one makes of it in each step what another one reduces. Where there
+/// is none, the axis of reductions of which one depends on another, as a log-sum-exp's on its
+/// maximum: of rows from memory, or of what one contraction makes. The longest first, since of all
+/// others blocks have the whole; of those as long that of the last contraction. Error
+/// (kUnsupported): why there is none.
 Result<std::vector<SharedAxis>> shared_axes(const BlockSpace& space);
 
 /// The program of the steps along an axis that a composition names.

@@ -54,6 +54,10 @@ void finish(const BlockSpace& space, const Estimate& estimate, const CarriedAxis
   for (TensorId& t : kernel->parameters) t = space.original()[static_cast<size_t>(t)];
 }
 
+bool multiplies(const SharedAxis& shared) {
+  return std::ranges::any_of(shared.carried.program.exprs, &TensorExpr::is_contraction);
+}
+
 class ChainComposer {
  public:
   ChainComposer(const BlockSpace& whole, const BlockSpace& steps, const SharedAxis& shared,
@@ -104,7 +108,7 @@ class ChainComposer {
   /// the rows. Rows that come from memory are walked one by one, as the prefetcher follows them.
   std::vector<int64_t> row_tiles(const ContractionChain& chain) const {
     if (axes_.row_loop < 0) return {axes_.rows};
-    if (!multiplies()) return {1};
+    if (!multiplies(shared_)) return {1};
     std::vector<int64_t> out;
     const int64_t most = kMostCarried * target_.lanes(4) / chain.extents[kMadeLoop];
     for (const int64_t tile : kRowTiles) {
@@ -115,10 +119,6 @@ class ChainComposer {
       out.push_back(axes_.rows);
     if (out.empty()) out.push_back(std::min<int64_t>(axes_.rows, kRowTiles.front()));
     return out;
-  }
-
-  bool multiplies() const {
-    return std::ranges::any_of(shared_.carried.program.exprs, &TensorExpr::is_contraction);
   }
 
   /// From the candidate of the search along one of four ways as long as it gets quicker, then along
@@ -237,9 +237,8 @@ Result<ScheduledKernel> along(const BlockSpace& space, const SharedAxis& shared,
                               std::vector<Considered>* considered, bool deep_only) {
   const BlockSpace steps(space, shared.carried, target);
   WEFT_ASSIGN_OR_RETURN(const ChainAxes axes, chain_axes(space, shared, steps));
-  const bool multiplies =
-      std::ranges::any_of(shared.carried.program.exprs, &TensorExpr::is_contraction);
-  if (target.is_gpu() && !multiplies) return unsupported("fragments are those of contractions");
+  if (target.is_gpu() && !multiplies(shared))
+    return unsupported("fragments are those of contractions");
   if (target.is_gpu())
     return compose_fragments(space, steps, shared, axes, target, name, considered);
   return ChainComposer(space, steps, shared, axes, target, name, deep_only, considered).run();
@@ -271,7 +270,7 @@ std::vector<Composition> chains_to_measure(const BlockSpace& space, const Target
   for (const SharedAxis& shared : *shared_by_two) {
     const BlockSpace steps(space, shared.carried, target);
     const auto axes = chain_axes(space, shared, steps);
-    if (!axes.ok()) continue;
+    if (!axes.ok() || (target.is_gpu() && !multiplies(shared))) continue;
     out = target.is_gpu()
               ? fragments_to_measure(space, steps, shared, *axes, target, name, most)
               : ChainComposer(space, steps, shared, *axes, target, name, false, nullptr).built();
