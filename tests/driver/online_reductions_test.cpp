@@ -381,7 +381,7 @@ constexpr WholeCase kWholes[] = {
     r = mul bb, o : f32[21,2,24]
     y = reduce r, axes={1}, combiner=sum : f32[21,24]
   } -> (y))"},
-    {"the_best_and_what_it_brings", false, R"(
+    {"the_best_and_what_it_brings", true, R"(
   (x: f32[21,16], g: f32[16,40], w: f32[40,24]) {
     t = dot_general x, g, lhs_contract={1}, rhs_contract={0} : f32[21,40]
     m = reduce t, axes={1}, combiner=max : f32[21]
@@ -390,6 +390,12 @@ constexpr WholeCase kWholes[] = {
     mb = broadcast m, dims={0} : f32[21,24]
     y = mul mb, o : f32[21,24]
   } -> (y, i))"},
+    // Of two keys alike the last one.
+    {"the_last_of_the_least", true, R"(
+  (x: f32[21,16], g: f32[16,75]) {
+    t = dot_general x, g, lhs_contract={1}, rhs_contract={0} : f32[21,75]
+    i = arg_reduce t, axis=1, combiner=arg_min, last_on_ties=true : i64[21]
+  } -> (i))"},
     {"logarithm_of_a_sum", true, R"(
   (x: f32[21,16], g: f32[16,75]) {
     t = dot_general x, g, lhs_contract={1}, rhs_contract={0} : f32[21,75]
@@ -447,6 +453,9 @@ TEST_P(OnlineGraphs, AreRightAsChainsWhereTheyAre) {
   EXPECT_EQ(compared.plan().find("by chain(") != std::string::npos, GetParam().is_chain)
       << compared.plan();
   compared.run("random", [](const auto&) {});
+  compared.run("equal terms", [](std::vector<HostTensor>& inputs) {
+    for (int64_t i = 0; i < inputs[0].size(); ++i) inputs[0].set_double(i, 0);
+  });
   for (const float special : {kInf, -kInf, kNan}) {
     compared.run("an input of " + std::to_string(special), [&](std::vector<HostTensor>& inputs) {
       inputs[0].set_double(16 * 7 + 3, special);

@@ -117,6 +117,8 @@ class Carrier {
 
   Status write(ExprId e);
   void write_carried(ExprId e);
+  void write_position(ExprId e);
+  CarriedProgram::Carry add_carry(ExprId e, const std::string& suffix, ScalarValue first);
   TensorId write_factor(ExprId state, double coefficient, Factor kind);
   ScalarRef finite_of(ExprId state, TensorId of) const;
   ScalarRef in_step(const ScalarRef& body) const;
@@ -161,6 +163,8 @@ Status Carrier::classify() {
     if (!own.carried) continue;
     const Combiner c = expr(e).combiner;
     const bool combines = c == Combiner::kSum || c == Combiner::kMax || c == Combiner::kMin;
+    if (combiner_is_arg(c) && !own.waits && out_.splits == 1 && is_float(expr(e).body->type))
+      continue;
     if (!combines || !is_float(expr(e).accumulator))
       return unsupported(name(e) + " reduces in a way that is not carried");
   }
@@ -492,6 +496,61 @@ void Carrier::write_carried(ExprId e) {
   write_behind(e);
 }
 
+CarriedProgram::Carry Carrier::add_carry(ExprId e, const std::string& suffix, ScalarValue first) {
+  CarriedProgram::Carry carry;
+  carry.reduction = e;
+  carry.before = add_tensor(e, suffix + "_before", first.type);
+  out_.program.tensors[static_cast<size_t>(carry.before)].kind = Tensor::Kind::kInput;
+  carry.after = add_tensor(e, suffix + "_after", first.type);
+  carry.first = first;
+  return carry;
+}
+
+/// A position is carried beside the best value so far, which NaN is. Steps ascend: of equals the
+/// first is that of an earlier step, the last that of a later one.
+///     i' = b == none || max t > b ? argmax t : i;  b' = max(b, max t)
+void Carrier::write_position(ExprId e) {
+  Held& own = held(e);
+  const bool is_max = expr(e).combiner == Combiner::kArgMax, last = expr(e).last_on_ties;
+  const DType type = expr(e).body->type;
+  const DType position = program_.tensors[static_cast<size_t>(expr(e).output)].type.dtype;
+  TensorExpr best = expr(e), part = expr(e);
+  best.combiner = is_max ? Combiner::kMax : Combiner::kMin;
+  best.accumulator = type;
+  best.output = add_tensor(e, "_best_part", type);
+  part.output = own.part = add_tensor(e, "_part", position);
+  const TensorId best_part = best.output;
+  const auto before = add_carry(e, "_best", combiner_identity(best.combiner, type)),
+             where = add_carry(e, "", int_value(position, -1));
+  own.after = own.whole = where.after;
+  const ScalarRef value = read_own(e, best_part), old = read_own(e, before.before),
+                  place = read_own(e, where.before);
+  const auto truth = [](ScalarOp op, std::vector<ScalarRef> operands) {
+    return scalar_apply(op, std::move(operands), DType::kBool);
+  };
+  const ScalarOp compare =
+      is_max ? (last ? ScalarOp::kGe : ScalarOp::kGt) : (last ? ScalarOp::kLe : ScalarOp::kLt);
+  const ScalarRef none = truth(ScalarOp::kEq, {place, scalar_constant(int_value(position, -1))}),
+                  not_yet = truth(ScalarOp::kNot, {truth(ScalarOp::kIsNan, {old})});
+  ScalarRef nan = truth(ScalarOp::kIsNan, {value});
+  if (!last) nan = truth(ScalarOp::kAnd, {nan, not_yet});
+  const ScalarRef better =
+      truth(ScalarOp::kOr, {truth(ScalarOp::kOr, {truth(compare, {value, old}), none}), nan});
+  const Combiner combiner = best.combiner;
+  for (TensorExpr* made : {&best, &part})
+    put(std::move(*made), Part::kStep, along_[static_cast<size_t>(e)]);
+  put(elementwise(
+          e, where.after,
+          scalar_apply(ScalarOp::kSelect, {better, read_own(e, own.part), place}, position)),
+      Part::kStep, -1);
+  put(elementwise(e, before.after, scalar_apply(*combiner_op(combiner), {old, value}, type)),
+      Part::kStep, -1);
+  out_.carries.push_back(before);
+  out_.carries.push_back(where);
+  out_.positions = true;
+  put(elementwise(e, expr(e).output, read_own(e, where.after)), Part::kBehind, -1);
+}
+
 /// What the loops over all parts left together.
 void Carrier::write_whole(ExprId e, CarriedProgram::Carry* carry) {
   Held& own = held(e);
@@ -540,7 +599,7 @@ void Carrier::write_behind(ExprId e) {
 Status Carrier::write(ExprId e) {
   Held& own = held(e);
   if (own.carried) {
-    write_carried(e);
+    combiner_is_arg(expr(e).combiner) ? write_position(e) : write_carried(e);
   } else if (is_inside(e)) {
     TensorExpr step = expr(e);
     if (own.waits) step.body = in_step(step.body);

@@ -32,9 +32,10 @@ struct CarriedProgram {
   /// are made of: sums before they are divided, say, which may overflow where what is divided does
   /// not.
   std::vector<std::pair<ExprId, ExprId>> postponed;
-  bool depends = false;  ///< the terms of a carried reduction depend on another one
-  int64_t extent = 0;    ///< of the axis
-  int64_t splits = 1;    ///< parts of the axis, with a loop of steps each
+  bool depends = false;    ///< the terms of a carried reduction depend on another one
+  bool positions = false;  ///< a position is carried beside the best value
+  int64_t extent = 0;      ///< of the axis
+  int64_t splits = 1;      ///< parts of the axis, with a loop of steps each
 };
 
 /// Carries all reductions along the axis that reduction `root` has as its variable `axis` through
@@ -52,6 +53,8 @@ struct CarriedProgram {
 /// behind the loop makes of them what the reductions one after another make: NaN. All else is
 /// postponed behind the loop. Where comparisons of indices mask terms, steps out of `reach` of all
 /// carries may be left out.
+///
+/// A position of the best term is carried beside that term; its axis is not split.
 ///
 /// With `splits` the axis falls into so many parts, each of which has such a loop (flash-decoding).
 /// What stands behind begins with putting them together, by the same quotients: what a part left is

@@ -23,9 +23,12 @@ class ChainFinder {
       if (!reduces) continue;
       for (const int first : is_contraction(s) ? firsts_of(s) : contractions_before(s)) {
         std::vector<int> between = between_of(first, s);
+        if (combiner_is_arg(expr(s)->combiner))
+          between = with_reductions_beside(std::move(between));
         if (between.size() > kMostSteps || contractions_in(between) > kMostContractions ||
             has_opaque(between) || !graph_.is_convex(between) ||
-            (!is_contraction(s) && !depends_on_a_reduction(between)))
+            (!is_contraction(s) && !combiner_is_arg(expr(s)->combiner) &&
+             !depends_on_a_reduction(between, s)))
           continue;
         std::vector<int> whole = with_readers(between);
         if (whole != between) out.push_back(std::move(whole));
@@ -49,11 +52,33 @@ class ChainFinder {
     return static_cast<int>(std::ranges::count_if(steps, [&](int s) { return is_contraction(s); }));
   }
 
-  /// Whether the last step depends on a reduction between, which it has as many terms as.
-  bool depends_on_a_reduction(const std::vector<int>& steps) const {
+  /// With what else reduces, in the same way, what the last step reduces: the best beside its
+  /// position.
+  std::vector<int> with_reductions_beside(std::vector<int> steps) const {
+    const int last = steps.back();
+    std::vector<int> beside;
+    for (const FusionGraph::Edge& edge : graph_.edges_into(last)) {
+      const TensorExpr* of = expr(edge.producer);
+      if (of == nullptr || std::ranges::find(steps, edge.producer) == steps.end()) continue;
+      for (const int r : uses_.consumers[static_cast<size_t>(of->output)]) {
+        const TensorExpr* e = expr(r);
+        if (e != nullptr && !e->is_contraction && !e->reduce_extents.empty() &&
+            e->reduce_extents == expr(last)->reduce_extents &&
+            std::ranges::find(steps, r) == steps.end())
+          beside.push_back(r);
+      }
+    }
+    steps.insert(steps.end(), beside.begin(), beside.end());
+    std::ranges::sort(steps);
+    steps.erase(std::ranges::unique(steps).begin(), steps.end());
+    return steps;
+  }
+
+  /// Whether a step depends on a reduction of `steps` that has as many terms.
+  bool depends_on_a_reduction(const std::vector<int>& steps, int reader) const {
     return std::ranges::any_of(steps, [&](int s) {
-      return s != steps.back() && !is_contraction(s) &&
-             expr(s)->reduce_extents == expr(steps.back())->reduce_extents;
+      return s < reader && !is_contraction(s) &&
+             expr(s)->reduce_extents == expr(reader)->reduce_extents;
     });
   }
 

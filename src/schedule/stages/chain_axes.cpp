@@ -18,15 +18,25 @@ TensorProgram program_of(const BlockSpace& space) {
   return out;
 }
 
-/// Whether one contraction makes in each step what another one reduces.
-bool joins_contractions(const CarriedProgram& carried) {
-  bool makes = false, consumes = false;
+/// Whether a contraction makes in each step of the axis, or reduces along it.
+bool has_contraction(const CarriedProgram& carried, bool makes) {
   for (size_t p = 0; p < carried.program.exprs.size(); ++p) {
     const TensorExpr& e = carried.program.exprs[p];
-    if (!e.is_contraction || carried.along[p] < 0) continue;
-    (carried.along[p] < e.output_rank() ? makes : consumes) = true;
+    if (e.is_contraction && carried.along[p] >= 0 && (carried.along[p] < e.output_rank()) == makes)
+      return true;
   }
-  return makes && consumes;
+  return false;
+}
+
+/// Whether one contraction makes in each step what another one reduces.
+bool joins_contractions(const CarriedProgram& carried) {
+  return has_contraction(carried, true) && has_contraction(carried, false);
+}
+
+/// Whether a loop keeps something from memory where no contraction reduces: what is read for a
+/// reduction is there for one that depends on it, or a contraction makes what a position is of.
+bool joins_reductions(const CarriedProgram& carried) {
+  return carried.depends || (carried.positions && has_contraction(carried, true));
 }
 
 /// Whether a contraction stands behind the loop: blocks have all columns that it makes.
@@ -204,7 +214,7 @@ Result<std::vector<SharedAxis>> shared_axes(const BlockSpace& space) {
         auto carried = carried_along(space, axis);
         if (!carried.ok()) {
           reason = carried.error().message;
-        } else if (of_contractions ? joins_contractions(*carried) : carried->depends) {
+        } else if (of_contractions ? joins_contractions(*carried) : joins_reductions(*carried)) {
           out.push_back({axis, std::move(*carried)});
         }
       }
