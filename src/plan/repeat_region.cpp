@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -85,7 +86,7 @@ Result<JoinEstimate> on_best_warps(const TensorProgram& body, const std::string&
       [&](const std::vector<ScheduledKernel>& schedules) -> Result<JoinEstimate> {
     WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
                           members_in_turns(apart->groups, schedules, name, target));
-    return estimate_join(members, target);
+    return estimate_iteration(body, members, target);
   };
   Result<JoinEstimate> best = estimated(apart->schedules);
   for (const int64_t warps : {8, 4}) {
@@ -118,18 +119,9 @@ Result<PlannedKernel> repeated(const TensorProgram& body, const RegionLoop& loop
     return unsupported(fmt::format("one launch is predicted to take {:.1f} us, launches {:.1f}",
                                    together, in_turns));
   }
-  PlannedKernel out;
-  out.name = plan.kernels[0].name;
+  PlannedKernel out = united(plan.kernels[0].name, apart.groups);
   out.loop = loop;
   for (const PlannedKernel& kernel : plan.kernels) out.is_compute |= kernel.is_compute;
-  out.members = apart.groups;
-  for (const Group& member : apart.groups) {
-    out.group.exprs.insert(out.group.exprs.end(), member.exprs.begin(), member.exprs.end());
-    for (const TensorId t : member.outputs) out.group.outputs.push_back(t);
-  }
-  std::ranges::sort(out.group.exprs);
-  const auto again = std::ranges::unique(out.group.exprs);
-  out.group.exprs.erase(again.begin(), again.end());
   WEFT_ASSIGN_OR_RETURN(out.schedule, in_all_iterations(body, loop, apart.groups, members, estimate,
                                                         out.name, target));
   estimate_traffic(out.schedule);
@@ -140,10 +132,25 @@ Result<PlannedKernel> repeated(const TensorProgram& body, const RegionLoop& loop
   return out;
 }
 
+/// What the kernels take in each of many iterations: what the second-level cache does not hold
+/// until the next one comes from memory again.
+void price_iterations(const TensorProgram& body, const Target& target, FusionPlan& plan) {
+  std::set<TensorId> parameters;
+  for (const PlannedKernel& kernel : plan.kernels)
+    parameters.insert(kernel.schedule.parameters.begin(), kernel.schedule.parameters.end());
+  const double gb_per_s = target.bandwidth_gb_per_s(touched_bytes(body, parameters));
+  for (PlannedKernel& kernel : plan.kernels) {
+    Estimate& e = kernel.schedule.estimate;
+    const auto bytes = static_cast<double>(e.bytes_read + e.bytes_written);
+    e.microseconds = std::max(e.microseconds, target.launch_us + bytes / (gb_per_s * 1e3));
+  }
+}
+
 }  // namespace
 
 Status repeat_region(const TensorProgram& body, const RegionLoop& loop, const Target& target,
                      Joins joins, FusionPlan& plan) {
+  if (target.is_gpu()) price_iterations(body, target, plan);
   if (joins == Joins::kNo || !target.is_gpu() || !target.grid_barriers || plan.kernels.empty() ||
       !body.opaques.empty()) {
     return {};

@@ -130,21 +130,47 @@ std::vector<TensorId> kept_outputs(const PlannedKernel& kernel) {
   return out;
 }
 
-PlannedKernel united(const std::vector<PlannedKernel>& kernels,
-                     const std::vector<int32_t>& members) {
+PlannedKernel united(std::string name, std::vector<Group> members) {
   PlannedKernel out;
-  out.name = kernels[static_cast<size_t>(members[0])].name;
-  for (const int32_t k : members) {
-    const PlannedKernel& member = kernels[static_cast<size_t>(k)];
-    out.is_compute |= member.is_compute;
-    for (const ExprId e : member.group.exprs) out.group.exprs.push_back(e);
-    for (const TensorId t : member.group.outputs) out.group.outputs.push_back(t);
-    out.members.push_back(member.group);
+  out.name = std::move(name);
+  for (const Group& member : members) {
+    out.group.exprs.insert(out.group.exprs.end(), member.exprs.begin(), member.exprs.end());
+    out.group.outputs.insert(out.group.outputs.end(), member.outputs.begin(), member.outputs.end());
   }
   std::ranges::sort(out.group.exprs);
   const auto again = std::ranges::unique(out.group.exprs);
   out.group.exprs.erase(again.begin(), again.end());
+  out.members = std::move(members);
   return out;
+}
+
+PlannedKernel united(const std::vector<PlannedKernel>& kernels,
+                     const std::vector<int32_t>& members) {
+  const auto kernel = [&](int32_t k) -> const PlannedKernel& {
+    return kernels[static_cast<size_t>(k)];
+  };
+  std::vector<Group> groups;
+  for (const int32_t k : members) groups.push_back(kernel(k).group);
+  PlannedKernel out = united(kernel(members[0]).name, std::move(groups));
+  for (const int32_t k : members) out.is_compute |= kernel(k).is_compute;
+  return out;
+}
+
+int64_t touched_bytes(const TensorProgram& program, const std::set<TensorId>& parameters) {
+  int64_t bytes = 0;
+  for (const TensorId t : parameters) {
+    const TensorType& type = program.tensors[static_cast<size_t>(t)].type;
+    bytes += element_count(type.shape).value_or(0) * byte_size(type.dtype);
+  }
+  return bytes;
+}
+
+Result<JoinEstimate> estimate_iteration(const TensorProgram& body,
+                                        std::span<const JoinMember> members, const Target& target) {
+  std::set<TensorId> parameters;
+  for (const JoinMember& member : members)
+    parameters.insert(member.kernel->parameters.begin(), member.kernel->parameters.end());
+  return estimate_join(members, target, touched_bytes(body, parameters));
 }
 
 namespace {
@@ -312,7 +338,9 @@ Result<ScheduledKernel> one_after_another(const TensorProgram& program, const Pl
   WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
                         members_in_turns(kernel.members, schedules, kernel.name, target));
   auto joined = [&]() -> Result<ScheduledKernel> {
-    WEFT_ASSIGN_OR_RETURN(const JoinEstimate estimate, estimate_join(members, target));
+    WEFT_ASSIGN_OR_RETURN(const JoinEstimate estimate,
+                          kernel.loop ? estimate_iteration(program, members, target)
+                                      : estimate_join(members, target));
     if (kernel.loop) {
       return in_all_iterations(program, *kernel.loop, kernel.members, members, estimate,
                                kernel.name, target);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +53,10 @@ Result<std::vector<JoinMember>> members_in_turns(const std::vector<Group>& group
                                                  const std::vector<ScheduledKernel>& schedules,
                                                  const std::string& name, const Target& target);
 
+/// What one of many iterations of the members takes in a launch of all of them.
+Result<JoinEstimate> estimate_iteration(const TensorProgram& body,
+                                        std::span<const JoinMember> members, const Target& target);
+
 /// The members, by ascending levels one after another in each iteration of the loop, in one launch.
 /// Error (kUnsupported): why they cannot share one.
 Result<ScheduledKernel> in_all_iterations(const TensorProgram& body, const RegionLoop& loop,
@@ -59,7 +65,12 @@ Result<ScheduledKernel> in_all_iterations(const TensorProgram& body, const Regio
                                           const JoinEstimate& estimate, const std::string& name,
                                           const Target& target);
 
-/// The union of kernels that share a launch, not scheduled yet.
+/// Bytes of the tensors that kernels touch (their parameters), each once.
+int64_t touched_bytes(const TensorProgram& program, const std::set<TensorId>& parameters);
+
+/// The kernel that groups share, not scheduled yet.
+PlannedKernel united(std::string name, std::vector<Group> members);
+/// The same of kernels of a plan, under the name of the first.
 PlannedKernel united(const std::vector<PlannedKernel>& kernels,
                      const std::vector<int32_t>& members);
 

@@ -63,6 +63,33 @@ TEST_F(JoinKernels, IdleThreadsAndTurnsCost) {
   EXPECT_LT(beside.saved_us, apart.saved_us - 1);
 }
 
+/// Kernels between the same two barriers wait for memory at the same time, and share its bandwidth
+/// only as far as it is less than all of them ask for.
+TEST_F(JoinKernels, SmallKernelsBesideEachOtherWaitTogether) {
+  const ScheduledKernel kernel = kernel_of(kSmall);
+  std::vector<JoinMember> members(10, join_member(kernel, target_));
+  const auto one = estimate_join({members.data(), 1}, target_);
+  const auto ten = estimate_join(members, target_);
+  ASSERT_TRUE(one.ok() && ten.ok());
+  EXPECT_EQ(ten->phases, 1);
+  EXPECT_LT(ten->microseconds - ten->start_us, 2.5 * (one->microseconds - one->start_us));
+}
+
+/// What iterations read again comes out of the second-level cache where that holds all of it.
+TEST_F(JoinKernels, IterationsReadWhatTheCacheHolds) {
+  const ScheduledKernel kernel = kernel_of(R"(
+(w: f32[2048,1024], h: f32[1024]) {
+  y = dot_general w, h, lhs_contract={1}, rhs_contract={0} : f32[2048]
+} -> (y))");
+  const std::vector<JoinMember> members(1, join_member(kernel, target_));
+  const auto held = estimate_join(members, target_, target_.l2_bytes / 2);
+  const auto lost = estimate_join(members, target_, 4 * target_.l2_bytes);
+  ASSERT_TRUE(held.ok() && lost.ok());
+  const double from_memory = 8.4e6 / (target_.bandwidth_gb_per_s(4 * target_.l2_bytes) * 1e3);
+  EXPECT_GT(lost->microseconds - lost->start_us, from_memory);
+  EXPECT_LT(held->microseconds - held->start_us, from_memory);
+}
+
 TEST_F(JoinKernels, RefusesWhatABlockKeepsAcrossABarrier) {
   const ScheduledKernel rows = kernel_of(R"(
 (x: f32[8,60000]) {

@@ -55,11 +55,22 @@ TEST(NarrowRows, ThatWarpsShareHaveMoreElementsForAThread) {
   EXPECT_EQ(swept->digits.at(1)[0].extent, 8);
 }
 
-TEST(NarrowRows, StayWhereBlocksShareWhatTheyLoad) {
-  EXPECT_FALSE(narrow_rows(rows_beside_each_other(), 8).has_value());
+/// What a block kept of its rows each box loads again.
+TEST(NarrowRows, KeepNothing) {
   RowsChoice keeps = rows_beside_each_other();
   keeps.keeps = true;
-  EXPECT_FALSE(narrow_rows(keeps, 4).has_value());
+  keeps.blocks = keeps.per_sm = 3;
+  const auto four = narrow_rows(keeps, 4);
+  ASSERT_TRUE(four.has_value());
+  EXPECT_EQ(*four, *narrow_rows(rows_beside_each_other(), 4));
+}
+
+TEST(NarrowRows, StayWhereBlocksShareWhatTheyLoad) {
+  EXPECT_FALSE(narrow_rows(rows_beside_each_other(), 8).has_value());
+  RowsChoice together = rows_beside_each_other();
+  together.keeps = true;
+  together.together = 2;
+  EXPECT_FALSE(narrow_rows(together, 4).has_value());
   RowsChoice parts = rows_beside_each_other();
   parts.parts = 2;
   EXPECT_FALSE(narrow_rows(parts, 4).has_value());

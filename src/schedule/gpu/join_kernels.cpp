@@ -74,11 +74,12 @@ double own_work_us(const JoinMember& member, const Target& target) {
 }
 
 /// The part of the device that it keeps from those beside it: threads, or what its arithmetic and
-/// its bytes ask for in the time that it takes.
-double part_of_device(const JoinMember& member, int64_t blocks, double alone_us,
+/// its bytes, at the rate at which all of them come, ask for in the time that it takes alone.
+double part_of_device(const JoinMember& member, int64_t blocks, double alone_us, double gb_per_s,
                       const Target& target) {
-  const Estimate& e = member.kernel->estimate;
-  const double least = roofline_us(asked_bytes(member), e.arithmetic_us, target);
+  const double least =
+      std::max(member.kernel->estimate.arithmetic_us,
+               static_cast<double>(asked_bytes(member)) / (gb_per_s * 1e3));
   const double threads =
       busy_share(std::min(member.items, blocks), member.kernel->program.warps, target);
   return std::min(1.0, std::max(threads, alone_us > 0 ? least / alone_us : 0));
@@ -110,17 +111,22 @@ JoinMember join_member(const ScheduledKernel& kernel, const Target& target) {
   return out;
 }
 
-Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Target& target) {
+Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Target& target,
+                                   int64_t working_set) {
   Residency most;
   int64_t most_warps = 0;
-  std::vector<int64_t> items;  // by level
+  std::vector<int64_t> items, bytes;  // by level
   for (const JoinMember& member : members) {
     most.registers = std::max(most.registers, member.own.registers);
     most.shared_bytes = std::max(most.shared_bytes, member.own.shared_bytes);
     most_warps = std::max(most_warps, member.kernel->program.warps);
     const auto level = static_cast<size_t>(member.level);
-    if (items.size() <= level) items.resize(level + 1, 0);
+    if (items.size() <= level) {
+      items.resize(level + 1, 0);
+      bytes.resize(level + 1, 0);
+    }
     items[level] += member.items;
+    bytes[level] += asked_bytes(member);
   }
   JoinEstimate out;
   out.phases = static_cast<int64_t>(items.size());
@@ -135,14 +141,17 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
   std::vector<double> longest(items.size(), 0), shared(items.size(), 0);
   double apart = 0, start = 0;  // what a launch takes beyond its work
   for (const JoinMember& member : members) {
-    const double alone = own_work_us(member, target);
-    const double work = alone * slowdown(member, out.blocks, target);
     const auto level = static_cast<size_t>(member.level);
+    const double gb_per_s = target.bandwidth_gb_per_s(std::max(bytes[level], working_set));
+    double alone = own_work_us(member, target);
+    if (working_set > 0)
+      alone = std::max(alone, static_cast<double>(asked_bytes(member)) / (gb_per_s * 1e3));
+    const double work = alone * slowdown(member, out.blocks, target);
     longest[level] = std::max(longest[level], work);
-    shared[level] += work * part_of_device(member, out.blocks, alone, target);
-    const double microseconds = member.kernel->estimate.microseconds;
+    shared[level] += work * part_of_device(member, out.blocks, alone, gb_per_s, target);
+    const double launch = member.kernel->estimate.microseconds - work_us(*member.kernel, target);
     apart += member.apart_us;
-    start = std::max(start, microseconds - work_us(*member.kernel, target));
+    start = std::max(start, launch);
   }
   out.start_us = start;
   out.microseconds = start + static_cast<double>(out.phases - 1) * target.barrier_us;

@@ -38,8 +38,11 @@ struct JoinEstimate {
   double saved_us = 0;  ///< launches, less barriers, idle threads and turns that are not full
 };
 
-/// Error (kUnsupported): why they cannot share a launch.
-Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Target& target);
+/// Of kernels that run again and again, `working_set` is the bytes that each iteration touches:
+/// what does not change stays in the second-level cache where that holds all of it, and comes from
+/// memory each time where it does not. Error (kUnsupported): why they cannot share a launch.
+Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Target& target,
+                                   int64_t working_set = 0);
 
 /// What blocks of one launch do with what they have on chip.
 struct OnChip {
