@@ -36,6 +36,7 @@ class Simplifier {
   Rewrite simplify_transpose(const CandidateNode& c);
   Rewrite simplify_slice(const CandidateNode& c);
   Rewrite slice_of_concat(const CandidateNode& c, const Node& concat);
+  Rewrite slice_of_scan(const CandidateNode& c, const Node& scan);
   Rewrite slice_of_pad(const CandidateNode& c, const Node& pad);
   Rewrite simplify_pad(const CandidateNode& c);
   Rewrite simplify_concat(const CandidateNode& c);

@@ -126,6 +126,7 @@ Simplifier::Rewrite Simplifier::simplify_slice(const CandidateNode& c) {
   }
   if (const Node* concat = made_by(x, GraphOp::kConcat)) return slice_of_concat(c, *concat);
   if (const Node* pad = made_by(x, GraphOp::kPad)) return slice_of_pad(c, *pad);
+  if (const Node* scan = made_by(x, GraphOp::kScan)) return slice_of_scan(c, *scan);
   if (const auto scalar = broadcast_scalar(x)) {
     return make({GraphOp::kBroadcast, BroadcastAttrs{}, {*scalar}, c.type, c.origin});
   }
@@ -148,6 +149,27 @@ Simplifier::Rewrite Simplifier::slice_of_concat(const CandidateNode& c, const No
     begin = end;
   }
   return std::nullopt;
+}
+
+/// The last of what a scan stacks is what it carries in the end, where it is the same in each step.
+Simplifier::Rewrite Simplifier::slice_of_scan(const CandidateNode& c, const Node& scan) {
+  const auto& attrs = std::get<ScanAttrs>(scan.attrs);
+  const std::vector<ValueId>& outputs = scan.regions[0]->outputs;
+  const ValueId x = c.operands[0];
+  const auto stacked = std::ranges::find(scan.results, x) - scan.results.begin();
+  if (stacked < attrs.carry_count || c.type.shape[0] != 1) return std::nullopt;
+  SliceAttrs slice = std::get<SliceAttrs>(c.attrs);
+  const bool reversed = attrs.y_reverse[static_cast<size_t>(stacked - attrs.carry_count)];
+  if (slice.start[0] != (reversed ? 0 : shape(x)[0] - 1)) return std::nullopt;
+  const auto carries = outputs.begin() + attrs.carry_count;
+  const auto carry = std::find(outputs.begin(), carries, outputs[static_cast<size_t>(stacked)]);
+  if (carry == carries) return std::nullopt;
+  TensorType step = type(x);
+  step.shape[0] = 1;
+  const ValueId last = scan.results[static_cast<size_t>(carry - outputs.begin())];
+  const ValueId whole = make({GraphOp::kReshape, ReshapeAttrs{}, {last}, step, c.origin});
+  slice.start[0] = 0;
+  return make({GraphOp::kSlice, slice, {whole}, c.type, c.origin});
 }
 
 Simplifier::Rewrite Simplifier::slice_of_pad(const CandidateNode& c, const Node& pad) {

@@ -1,6 +1,8 @@
 #include "rewrite/simplify_graph.h"
 
+#include "interp/interpreter.h"
 #include "rewrite/remove_dead_nodes.h"
+#include "tests/graph/random_graph.h"
 #include "tests/rewrite/expect_rewrite.h"
 
 namespace weft {
@@ -213,6 +215,35 @@ TEST(SimplifyGraph, JoinsSlicesThatFollowEachOther) {
   v9 = slice y, start={3,0}, step={-1,1} : f32[4,2]
   v10 = concat v8, c, v9, axis=0 : f32[10,2]
 } -> (z=v10))");
+}
+
+/// Of a stack the element of the last step is what the scan carries in the end, where a step stacks
+/// what it carries; another element, and one of what is not carried, is left.
+TEST(SimplifyGraph, TheLastOfAStackIsWhatIsCarried) {
+  const auto sliced = [](const std::string& reversed, const std::string& at,
+                         const std::string& stacked) {
+    return "(h: f32[2], x: f32[5,2]) {\n"
+           "  l, s = scan h, x, carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={" +
+           reversed +
+           "} : f32[2], f32[5,2]\n    region (h: f32[2], x: f32[2]) {\n"
+           "      n = sub x, h : f32[2]\n      m = neg n : f32[2]\n    } -> (n, y=" +
+           stacked + ")\n  e = slice s, start={" + at +
+           ",1}, step={1,1} : f32[1,1]\n  y = tanh e : f32[1,1]\n} -> (y)";
+  };
+  for (const auto& [reversed, at] : {std::pair("false", "4"), std::pair("true", "0")}) {
+    Graph graph = parsed(sliced(reversed, at, "n"));
+    EXPECT_TRUE(simplify_graph(graph));
+    const std::string text = print(graph);
+    EXPECT_NE(text.find("reshape l"), std::string::npos) << text;
+    EXPECT_NE(text.find("start={0,1}"), std::string::npos) << text;
+    const std::vector<HostTensor> inputs = random_inputs(graph, 3);
+    EXPECT_EQ(difference(*interpret(graph, inputs),
+                         *interpret(parsed(sliced(reversed, at, "n")), inputs)),
+              "");
+  }
+  expect_unchanged(simplify_graph, sliced("false", "0", "n"));
+  expect_unchanged(simplify_graph, sliced("true", "4", "n"));
+  expect_unchanged(simplify_graph, sliced("false", "4", "m"));
 }
 
 }  // namespace
