@@ -21,13 +21,16 @@ bool any(const std::vector<bool>& flags) { return std::ranges::find(flags, true)
 /// A layer: a scan, and how it reads the one below it.
 struct Layer {
   int32_t node = -1;
-  int32_t linked = -1;           ///< the operand that the layer below makes; -1: none
+  std::vector<int32_t> linked;   ///< operands that the layer below makes; none of the first layer
   ValueId below = kNoValue;      ///< what that stacks
-  std::vector<int32_t> between;  ///< nodes from there to the operand, in order
+  std::vector<int32_t> between;  ///< nodes from there to the operands, in order
   /// Of the values that these make step by step, and of `below`: the axis along which steps lie.
   std::map<ValueId, int64_t> axes;
 
   bool is_stepped(ValueId v) const { return axes.contains(v); }
+  bool is_linked(size_t operand) const {
+    return std::ranges::find(linked, static_cast<int32_t>(operand)) != linked.end();
+  }
 };
 
 /// Scans of one graph above each other.
@@ -42,7 +45,7 @@ class Layers {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const auto number = static_cast<int32_t>(n);
       if (!is_candidate(graph_.nodes[n])) continue;
-      std::vector<Layer> chain{{number, -1, kNoValue, {}, {}}};
+      std::vector<Layer> chain{{number, {}, kNoValue, {}, {}}};
       if (auto linked = linked_to(number, ends)) chain = std::move(*linked);
       if (chain.size() > std::max<size_t>(best.size(), 1)) best = chain;
       ends[number] = std::move(chain);
@@ -62,30 +65,44 @@ class Layers {
     return graph_.type(scan.operands[at]).shape[0];
   }
 
-  /// The chain of a layer below with this scan as the next.
+  /// The chain of a layer below with this scan as the next: through the first operand that leads
+  /// there, and all others that read what the same layer stacks.
   std::optional<std::vector<Layer>> linked_to(int32_t number,
                                               const std::map<int32_t, std::vector<Layer>>& ends) {
-    const Node& scan = graph_.nodes[static_cast<size_t>(number)];
-    const ScanAttrs& attrs = scan_attrs(scan);
+    const ScanAttrs& attrs = scan_attrs(graph_.nodes[static_cast<size_t>(number)]);
     for (int64_t i = 0; i < attrs.scanned_count; ++i) {
       const auto operand = static_cast<int32_t>(attrs.carry_count + i);
-      Layer layer{number, operand, kNoValue, {}, {}};
-      const ValueId v = scan.operands[static_cast<size_t>(operand)];
-      const auto at = stepped(v, trips(scan), &layer);
-      if (!at || *at != 0) continue;
-      const int32_t below = uses_.def[static_cast<size_t>(layer.below)];
-      const auto chain = ends.find(below);
-      if (chain == ends.end() || chain->second.size() >= kMostLayers ||
-          trips(graph_.nodes[static_cast<size_t>(below)]) != trips(scan) ||
-          trips(scan) < kFewestSteps * static_cast<int64_t>(chain->second.size() + 1)) {
-        continue;
-      }
+      Layer layer{number, {}, kNoValue, {}, {}};
+      if (!links(operand, &layer) || !is_next(layer, ends)) continue;
+      for (int64_t j = i + 1; j < attrs.scanned_count; ++j)
+        links(static_cast<int32_t>(attrs.carry_count + j), &layer);
       std::ranges::sort(layer.between);
-      std::vector<Layer> out = chain->second;
+      std::vector<Layer> out = ends.at(uses_.def[static_cast<size_t>(layer.below)]);
       out.push_back(std::move(layer));
       if (depends_only_by_links(out)) return out;
     }
     return std::nullopt;
+  }
+
+  /// Whether a slice is made step by step of what the layer below stacks; notes how.
+  bool links(int32_t operand, Layer* layer) {
+    const Node& scan = graph_.nodes[static_cast<size_t>(layer->node)];
+    Layer with = *layer;
+    const auto at = stepped(scan.operands[static_cast<size_t>(operand)], trips(scan), &with);
+    if (!at || *at != 0) return false;
+    with.linked.push_back(operand);
+    *layer = std::move(with);
+    return true;
+  }
+
+  /// Whether a layer may stand above the one that it is linked to.
+  bool is_next(const Layer& layer, const std::map<int32_t, std::vector<Layer>>& ends) const {
+    const int64_t steps = trips(graph_.nodes[static_cast<size_t>(layer.node)]);
+    const int32_t below = uses_.def[static_cast<size_t>(layer.below)];
+    const auto chain = ends.find(below);
+    return chain != ends.end() && chain->second.size() < kMostLayers &&
+           trips(graph_.nodes[static_cast<size_t>(below)]) == steps &&
+           steps >= kFewestSteps * static_cast<int64_t>(chain->second.size() + 1);
   }
 
   /// The axis of the steps, where the value is made step by step of what one scan stacks.
@@ -205,8 +222,7 @@ class Layers {
       const auto layer = by_node.find(static_cast<int32_t>(n));
       if (layer != by_node.end()) {
         for (size_t i = 0; i < node.operands.size(); ++i) {
-          if (static_cast<int32_t>(i) != layer->second->linked && marked(node.operands[i]))
-            return false;
+          if (!layer->second->is_linked(i) && marked(node.operands[i])) return false;
         }
       } else if (std::ranges::none_of(node.operands, marked)) {
         continue;
@@ -315,7 +331,7 @@ class Wavefront {
       for (int64_t i = 0; i < attrs.scanned_count; ++i) {
         const auto at = static_cast<size_t>(attrs.carry_count + i);
         slices[l].emplace_back();
-        if (static_cast<int32_t>(at) == layers_[l].linked) continue;
+        if (layers_[l].is_linked(at)) continue;
         const ValueId v = scan(l).operands[at];
         slices[l].back() = add(padded(v, static_cast<int64_t>(l)), step_type(before_.type(v)));
       }
@@ -402,8 +418,16 @@ class Wavefront {
     for (size_t l = 0; l < layers_.size(); ++l) {
       std::vector<ValueId> arguments;
       for (const Port& p : carries[l]) arguments.push_back(p.inside);
-      for (const Port& p : slices[l]) {
-        arguments.push_back(p.inside == kNoValue ? between(inside, l, links[l].inside) : p.inside);
+      const std::map<ValueId, ValueId> made_between =
+          l > 0 ? between(inside, l, links[l].inside) : std::map<ValueId, ValueId>();
+      for (size_t i = 0; i < slices[l].size(); ++i) {
+        ValueId v = slices[l][i].inside;
+        if (v == kNoValue) {
+          const ValueId operand = scan(l).operands[carries[l].size() + i];
+          v = inside.add(GraphOp::kReshape, ReshapeAttrs{}, {made_between.at(operand)}, origin_,
+                         step_type(before_.type(operand)));
+        }
+        arguments.push_back(v);
       }
       for (const Port& p : captures[l]) arguments.push_back(p.inside);
       const std::vector<ValueId> made =
@@ -438,8 +462,9 @@ class Wavefront {
     return inside.add(GraphOp::kElementwise, attrs, {all, made, kept}, origin_);
   }
 
-  /// What lies between a layer and the one below it, of one step: the steps' axis has one element.
-  ValueId between(GraphRebuilder& inside, size_t l, ValueId link) {
+  /// What lies between a layer and the one below it, by value outside, of one step: the steps' axis
+  /// has one element.
+  std::map<ValueId, ValueId> between(GraphRebuilder& inside, size_t l, ValueId link) {
     std::map<ValueId, ValueId> made;
     const auto of_step = [&](ValueId v) {
       TensorType type = before_.type(v);
@@ -448,10 +473,9 @@ class Wavefront {
     };
     const ValueId below = layers_[l].below;
     made[below] = inside.add(GraphOp::kReshape, ReshapeAttrs{}, {link}, origin_, of_step(below));
-    ValueId last = below;
     for (const int32_t n : layers_[l].between) {
       const Node& node = before_.nodes[static_cast<size_t>(n)];
-      last = node.results[0];
+      const ValueId last = node.results[0];
       std::vector<ValueId> operands;
       for (const ValueId v : node.operands) {
         if (layers_[l].is_stepped(v)) {
@@ -469,8 +493,7 @@ class Wavefront {
       }
       made[last] = inside.add(node.op, node.attrs, std::move(operands), node.origin, of_step(last));
     }
-    return inside.add(GraphOp::kReshape, ReshapeAttrs{}, {made.at(last)}, origin_,
-                      step_type(before_.type(last)));
+    return made;
   }
 
   void replace_results(const std::vector<ValueId>& results, size_t carried) {

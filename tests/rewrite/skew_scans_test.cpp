@@ -1,45 +1,11 @@
 #include "rewrite/skew_scans.h"
 
-#include <cstring>
-
-#include "interp/interpreter.h"
-#include "tests/graph/random_graph.h"
-#include "tests/rewrite/expect_rewrite.h"
+#include "tests/rewrite/expect_scans.h"
 
 namespace weft {
 namespace {
 
-HostTensor random_tensor(const TensorType& type, TestRandom& random) {
-  HostTensor out(type.dtype, type.shape);
-  for (int64_t i = 0; i < out.size(); ++i)
-    out.set_double(i, static_cast<double>(random.between(-1000, 1000)) / 997);
-  return out;
-}
-
-/// The pass leaves as many scans, and every bit of the outputs.
-void expect_skewed(const std::string& text, int scans) {
-  SCOPED_TRACE(text);
-  Graph graph = parsed(text);
-  TestRandom random(7);
-  std::vector<HostTensor> inputs;
-  for (const ValueId v : graph.inputs) inputs.push_back(random_tensor(graph.type(v), random));
-  const auto expected = interpret(graph, inputs);
-  ASSERT_TRUE(expected.ok()) << expected.error().message;
-  EXPECT_TRUE(skew_scans(graph));
-  const Status status = verify_graph(graph);
-  ASSERT_TRUE(status.ok()) << status.error().message << print(graph);
-  EXPECT_EQ(std::ranges::count(graph.nodes, GraphOp::kScan, &Node::op), scans) << print(graph);
-  EXPECT_FALSE(skew_scans(graph));
-  const auto actual = interpret(graph, inputs);
-  ASSERT_TRUE(actual.ok()) << actual.error().message << print(graph);
-  for (size_t o = 0; o < expected->size(); ++o) {
-    ASSERT_EQ((*actual)[o].shape(), (*expected)[o].shape());
-    EXPECT_EQ(std::memcmp((*actual)[o].raw(), (*expected)[o].raw(),
-                          static_cast<size_t>((*expected)[o].bytes())),
-              0)
-        << "output " << o << print(graph);
-  }
-}
+void expect_skewed(const std::string& text, int scans) { expect_scans(skew_scans, text, scans); }
 
 constexpr const char* kRegion = R"(
     region (h: f32[2,3], x: f32[2,3], w: f32[3,3]) {
@@ -86,6 +52,25 @@ TEST(SkewScans, SlicesOfTheirOwn) {
     region (h: f32[2,3], z: f32[2,3], x: f32[2,3]) {
       s = mul h, x : f32[2,3]
       n = sub s, z : f32[2,3]
+    } -> (n, y=s)
+} -> (a1, l1))",
+      1);
+}
+
+/// A layer reads what the one below stacks through several products.
+TEST(SkewScans, SeveralSlicesOfOneStack) {
+  expect_skewed(
+      std::string("(h: f32[2,3], x: f32[12,2,3], w: f32[3,3], u: f32[3,3], v: f32[3,3]) {\n"
+                  "  l0, a0 = scan h, x, w") +
+          kScan + kRegion +
+          R"(  p = dot_general a0, u, lhs_contract={2}, rhs_contract={0} : f32[12,2,3]
+  q = dot_general a0, v, lhs_contract={2}, rhs_contract={0} : f32[12,2,3]
+  l1, a1 = scan h, p, a0, x, q, carry_count=1, scanned_count=4, x_reverse={false,false,false,false}, y_reverse={false} : f32[2,3], f32[12,2,3]
+    region (h: f32[2,3], p: f32[2,3], a: f32[2,3], x: f32[2,3], q: f32[2,3]) {
+      s = mul h, p : f32[2,3]
+      t = sub s, q : f32[2,3]
+      r = add t, a : f32[2,3]
+      n = sub r, x : f32[2,3]
     } -> (n, y=s)
 } -> (a1, l1))",
       1);
