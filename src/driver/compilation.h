@@ -54,8 +54,9 @@ struct Compilation {
   const Planner* planner = nullptr;
   /// Whether products of one input become one before the model is planned, as the planner has it.
   bool merges_products = false;
-  /// Whether scans above each other become one before the model is planned (rewrite/skew_scans.h).
-  bool skews = false;
+  /// Whether what repeats becomes a scan on a GPU, too, and scans above or beside each other one
+  /// (rewrite/roll_loops.h, skew_scans.h, unite_scans.h), before the model is planned.
+  bool rolls = false, skews = false, unites = false;
   /// How often element-wise expressions may be computed to go into their readers; 0: none does.
   double recompute = 0;
   ImportedModel imported;

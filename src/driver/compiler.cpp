@@ -34,7 +34,6 @@ Result<std::unique_ptr<Compilation>> begin(const ModelSource& source,
     if (!header.ok()) return of_plan_file(c->options, header.take_error());
     c->options.planner = header->planner;
     unmerged = header->unmerged;
-    c->skews = header->skewed;
     recompute = header->recompute;
   }
   WEFT_ASSIGN_OR_RETURN(c->planner, find_planner(c->options.planner));

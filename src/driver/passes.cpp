@@ -14,6 +14,7 @@
 #include "driver/explain/explain_json.h"
 #include "driver/explain/explain_text.h"
 #include "driver/generate_kernels.h"
+#include "driver/loop_forms.h"
 #include "driver/lower_kernels.h"
 #include "driver/measured_rows.h"
 #include "expr/express/express.h"
@@ -52,6 +53,7 @@
 #include "rewrite/roll_loops.h"
 #include "rewrite/simplify_graph.h"
 #include "rewrite/skew_scans.h"
+#include "rewrite/unite_scans.h"
 #include "rewrite/unroll_scans.h"
 #include "runtime/thread_pool.h"
 #include "support/for_each_in_parallel.h"
@@ -80,12 +82,15 @@ Result<bool> run_narrow_regions(Compilation& c) { return narrow_regions(c.graph,
 Result<bool> run_unroll(Compilation& c) {
   return c.options.unroll && unroll_scans(c.graph, kUnrollTrips);
 }
-/// On a GPU steps of several layers or directions that are written out share launches, which scans
-/// do not yet.
-bool keeps_loops(const Compilation& c) { return !c.options.unroll && !c.target.is_gpu(); }
+/// On a GPU steps that are written out share launches: loops are planned beside them
+/// (plan_loop_forms).
+bool keeps_loops(const Compilation& c) {
+  return !c.options.unroll && (c.rolls || !c.target.is_gpu());
+}
 Result<bool> run_roll(Compilation& c) { return keeps_loops(c) && roll_loops(c.graph); }
 Result<bool> run_hoist(Compilation& c) { return keeps_loops(c) && hoist_from_scans(c.graph); }
 Result<bool> run_skew(Compilation& c) { return c.skews && skew_scans(c.graph); }
+Result<bool> run_unite(Compilation& c) { return c.unites && unite_scans(c.graph); }
 Result<bool> run_simplify(Compilation& c) { return simplify_graph(c.graph); }
 Result<bool> run_merge_equal(Compilation& c) { return merge_equal_nodes(c.graph); }
 Result<bool> run_remove_dead(Compilation& c) { return remove_dead_nodes(c.graph); }
@@ -228,13 +233,8 @@ bool has_grids(const FusionPlan& plan) {
 /// the other binding, which is then without them, too.
 Result<Compilation> planned_unmerged(Compilation& c) {
   const std::span<const Pass> express = passes_between(kFirstExpressing, kLastExpressing);
-  Compilation apart;
-  apart.options = c.options;
-  apart.options.dump_dir.clear();
-  apart.target = c.target;
-  apart.planner = c.planner;
-  apart.recompute = c.recompute;
-  apart.graph = c.graph;
+  Compilation apart = begun_again(c);
+  apart.merges_products = false;
   apart.unfused_arena_bytes = c.unfused_arena_bytes;
   apart.other = std::exchange(c.other, {});
   WEFT_RETURN_IF_ERROR(run_passes(apart, express));
@@ -292,49 +292,14 @@ Result<bool> run_planner(Compilation& c) {
   return true;
 }
 
-bool runs_loops(const FusionPlan& plan) {
-  return std::ranges::any_of(plan.regions, [](const RegionPlans& regions) {
-    return runs_whole_loop(regions) ||
-           std::ranges::any_of(regions, [](const auto& inner) { return runs_loops(*inner); });
-  });
-}
-
-/// Where loops run in one launch each, those above each other in one, should that be predicted to
-/// take 5% less.
-Status plan_skewed(Compilation& c) {
-  constexpr double kWorthIt = 0.95;
-  if (c.skews || !c.target.is_gpu() || c.other.valid() || !runs_loops(c.plan)) return {};
-  Compilation apart;
-  apart.graph = c.graph;
-  if (!skew_scans(apart.graph)) return {};
-  apart.options = c.options;
-  apart.options.dump_dir.clear();
-  apart.target = c.target;
-  apart.planner = c.planner;
-  apart.merges_products = c.merges_products;
-  apart.recompute = c.recompute;
-  apart.skews = true;
-  WEFT_RETURN_IF_ERROR(run_passes(apart, passes_between("fold-constants", "plan")));
-  const auto predicted = [](const Compilation& planned) {
-    return plan_totals(planned.plan, planned.tensors, 0).predicted_us;
-  };
-  if (predicted(apart) > kWorthIt * predicted(c)) return {};
-  c.graph = std::move(apart.graph);
-  c.tensors = std::move(apart.tensors);
-  c.plan = std::move(apart.plan);
-  c.substitutions = std::move(apart.substitutions);
-  c.merges_products = apart.merges_products;
-  c.planned_arena_bytes = apart.planned_arena_bytes;
-  c.unfused_arena_bytes = apart.unfused_arena_bytes;
-  c.plan.skewed = true;
-  return {};
-}
-
 Result<bool> run_plan(Compilation& c) {
   c.measured = measured_on(c.options, c.target);
-  if (!c.options.plan_text.empty()) return run_given_plan(c);
+  if (!c.options.plan_text.empty()) {
+    WEFT_RETURN_IF_ERROR(take_given_forms(c));
+    return run_given_plan(c);
+  }
   WEFT_ASSIGN_OR_RETURN(const bool planned, run_planner(c));
-  WEFT_RETURN_IF_ERROR(plan_skewed(c));
+  WEFT_RETURN_IF_ERROR(plan_loop_forms(c));
   const bool is_given =
       c.planner->composes_arithmetic && c.recompute != PlannerParameters().recompute;
   if (is_given) c.plan.recompute = c.recompute;
@@ -469,6 +434,7 @@ constexpr Pass kPasses[] = {
     {"roll-loops", "graph", run_roll},
     {"hoist-from-scans", "graph", run_hoist},
     {"skew-scans", "graph", run_skew},
+    {"unite-scans", "graph", run_unite},
     {"express", "tensor-program", run_express},
     {"sink-constants", "tensor-program", run_sink_constants},
     {"fold-movement", "tensor-program", run_fold_movement},

@@ -114,8 +114,9 @@ struct FusionPlan {
   std::string planner;
   /// Products of one input stay apart, though the planner merges them.
   bool unmerged = false;
-  /// Scans above each other became one (rewrite/skew_scans.h).
-  bool skewed = false;
+  /// Pieces that repeat became loops (rewrite/roll_loops.h), scans above each other one
+  /// (rewrite/skew_scans.h), scans beside each other one (rewrite/unite_scans.h).
+  bool rolled = false, skewed = false, united = false;
   /// The planner's parameter of that name, where it was given: the text's expressions depend on it.
   std::optional<double> recompute;
   std::vector<PlannedKernel> kernels;

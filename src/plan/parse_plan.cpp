@@ -29,7 +29,9 @@ Result<FusionPlan> plan_header(TextCursor& cursor) {
   WEFT_RETURN_IF_ERROR(cursor.expect("plan"));
   WEFT_ASSIGN_OR_RETURN(plan.planner, cursor.name());
   plan.unmerged = cursor.take("unmerged");
+  plan.rolled = cursor.take("rolled");
   plan.skewed = cursor.take("skewed");
+  plan.united = cursor.take("united");
   if (cursor.take("recompute")) {
     WEFT_ASSIGN_OR_RETURN(plan.recompute, recompute_factor(cursor));
   }

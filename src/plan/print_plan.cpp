@@ -23,7 +23,8 @@ class PlanPrinter {
   void plan(const FusionPlan& plan, const TensorProgram& program, int depth) {
     const std::string indent(static_cast<size_t>(2 * depth), ' ');
     out_ += "plan " + print_name(plan.planner) + (plan.unmerged ? " unmerged" : "") +
-            (plan.skewed ? " skewed" : "");
+            (plan.rolled ? " rolled" : "") + (plan.skewed ? " skewed" : "") +
+            (plan.united ? " united" : "");
     if (plan.recompute) out_ += fmt::format(" recompute {}", *plan.recompute);
     out_ += " {\n";
     for (const FusionPlan::Step& step : plan.order) {
