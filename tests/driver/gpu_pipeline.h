@@ -29,6 +29,15 @@ inline std::unique_ptr<Compilation> expect_same(const std::string& text, double 
   return run_and_compare(text, *find_target("h100-sxm"), tolerance, fast_math).compilation;
 }
 
+/// The same plan from its text, which is returned.
+inline std::string expect_plan_from_text(const Compilation& c) {
+  const std::string plan = *print_level(c, "plan");
+  const auto again = parse_plan(plan, c.tensors, c.target);
+  EXPECT_TRUE(again.ok()) << again.error().message << plan;
+  if (again.ok()) EXPECT_EQ(print(*again, c.tensors), plan);
+  return plan;
+}
+
 class GpuPipeline : public ::testing::Test {
  protected:
   void SetUp() override {
