@@ -102,6 +102,7 @@ class Narrower {
  private:
   bool narrow(Narrowing n) {
     turn_constant_carries(n);
+    turn_stacked_slices(n);
     drop_unread_results(n);
     merge_equal_captures(n);
     narrow_captures(n);
@@ -135,6 +136,37 @@ class Narrower {
       --n.captures_begin;
       n.changed = true;
     }
+  }
+
+  /// A stack of what each step is given, at most reshaped, is what the slices are of.
+  void turn_stacked_slices(Narrowing& n) {
+    auto* scan = std::get_if<ScanAttrs>(&n.node.attrs);
+    if (scan == nullptr) return;
+    Graph& body = n.regions[0].graph;
+    const auto carries = static_cast<size_t>(scan->carry_count);
+    for (size_t i = n.node.results.size(); i-- > carries && n.node.results.size() > 1;) {
+      const auto slice = std::ranges::find(body.inputs, before_reshapes(body, body.outputs[i]));
+      const auto at = static_cast<size_t>(slice - body.inputs.begin());
+      if (at < carries || at >= n.captures_begin) continue;
+      if (scan->x_reverse[at - carries] != scan->y_reverse[i - carries]) continue;
+      ValueId whole = n.node.operands[at];
+      const TensorType type = rebuild_.type(n.node.results[i]);
+      if (rebuild_.type(whole) != type)
+        whole = rebuild_.add(GraphOp::kReshape, ReshapeAttrs{}, {whole}, n.node.origin, type);
+      rebuild_.replace_result(n.node.results[i], whole);
+      erase_at(n.node.results, i);
+      erase_at(scan->y_reverse, i - carries);
+      erase_at(body.outputs, i);
+      erase_at(body.output_names, i);
+      n.changed = true;
+    }
+  }
+
+  static ValueId before_reshapes(const Graph& graph, ValueId v) {
+    for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+      if (node->op == GraphOp::kReshape && node->results[0] == v) v = node->operands[0];
+    }
+    return v;
   }
 
   static void move_to_end(std::vector<ValueId>& values, size_t i) {

@@ -11,6 +11,8 @@ namespace weft {
 ///   - a capture that is a constant of at most `max_constant_bytes`, or a broadcast of one, is made
 ///   inside instead;
 ///   - a carry that each trip hands on unchanged becomes a capture;
+///   - a stack of the slices that a scan is given, at most reshaped, becomes what they are slices
+///   of;
 ///   - captures that are the same value become one, captures that the region does not read go;
 ///   - results of `if` and stacked results of `scan` that nothing reads go.
 ///

@@ -117,5 +117,27 @@ TEST(RemoveDeadNodes, KeepsWhatTheOutputsNeed) {
 } -> (i))");
 }
 
+/// What a step is given, reshaped, and stacks: the tensor that the steps walk, but where it is
+/// stacked the other way round.
+TEST(NarrowRegions, StacksOfSlicesAreWhatIsWalked) {
+  expect_rewrite(narrow, R"((h: f32[3], x: f32[5,1,3]) {
+  l, r, s = scan h, x, carry_count=1, scanned_count=1, x_reverse={true}, y_reverse={true,false} : f32[3], f32[5,3], f32[5,3]
+    region (a: f32[3], b: f32[1,3]) {
+      c = reshape b : f32[3]
+      n = sub a, c : f32[3]
+    } -> (n, p=c, q=c)
+  y = sub r, s : f32[5,3]
+} -> (y, l))",
+                 R"((h: f32[3], x: f32[5,1,3]) {
+  v6 = reshape x : f32[5,3]
+  l, s = scan h, x, carry_count=1, scanned_count=1, x_reverse={true}, y_reverse={false} : f32[3], f32[5,3]
+    region (a: f32[3], b: f32[1,3]) {
+      c = reshape b : f32[3]
+      n = sub a, c : f32[3]
+    } -> (n, q=c)
+  y = sub v6, s : f32[5,3]
+} -> (y, l))");
+}
+
 }  // namespace
 }  // namespace weft
