@@ -139,6 +139,47 @@ TEST_F(GpuRecurrence, LayersAreAWavefront) {
   EXPECT_TRUE(runs_whole_loop(run.compilation->plan.regions[0])) << plan;
 }
 
+/// Layers whose steps are written out: loops, then one of all layers. A plan's text is built in the
+/// forms that it is of.
+TEST_F(GpuRecurrence, WrittenOutLayersAreAWavefront) {
+  constexpr int kSteps = 40;
+  std::string text =
+      "(h: f32[1,160], x: f32[40,160], wa: f32[160,160], wb: f32[160,160]) {\n"
+      "  c = constant 0.0625 : f32[]\n  k = broadcast c, dims={} : f32[1,160]\n";
+  std::string below = "h", beside = "h";
+  for (int t = 0; t < kSteps; ++t) {
+    const std::string n = std::to_string(t);
+    const auto layer = [&](const std::string& l, const std::string& carried,
+                           const std::string& input) {
+      text += "  p" + l + n + " = dot_general " + carried + ", w" + l +
+              ", lhs_contract={1}, rhs_contract={0} : f32[1,160]\n  q" + l + n + " = mul p" + l +
+              n + ", k : f32[1,160]\n  a" + l + n + " = add q" + l + n + ", " + input +
+              " : f32[1,160]\n  n" + l + n + " = tanh a" + l + n + " : f32[1,160]\n";
+      return "n" + l + n;
+    };
+    text += "  x" + n + " = slice x, start={" + n + ",0}, step={1,1} : f32[1,160]\n";
+    below = layer("a", below, "x" + n);
+    beside = layer("b", beside, below);
+  }
+  text += "} -> (" + below + ", " + beside + ")";
+  const Target target = *find_target("a100-40gb");
+  CompileOptions options;
+  options.planner = "subprogram";
+  options.compositions = "leaf,recur";
+  const EmulatedRun run = run_and_compare(text, target, 1e-4, false, options);
+  ASSERT_NE(run.compilation, nullptr);
+  const std::string plan = *print_level(*run.compilation, "plan");
+  EXPECT_TRUE(run.compilation->plan.rolled) << plan;
+  EXPECT_TRUE(run.compilation->plan.skewed) << plan;
+  ASSERT_EQ(run.compilation->plan.regions.size(), 1U) << plan;
+  EXPECT_TRUE(runs_whole_loop(run.compilation->plan.regions[0])) << plan;
+  options.plan_text = plan;
+  const EmulatedRun again = run_and_compare(text, target, 1e-4, false, options);
+  ASSERT_NE(again.compilation, nullptr);
+  EXPECT_EQ(*print_level(*again.compilation, "plan"), plan);
+  EXPECT_EQ(again.code(), run.code());
+}
+
 /// A random body over what is carried, a slice of each step and weights.
 class RandomBody {
  public:

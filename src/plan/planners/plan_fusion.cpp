@@ -36,6 +36,12 @@ double predicted_us(const FusionPlan& plan) {
   return us;
 }
 
+CompositionKinds kinds_of(const Request& request, const Target& target) {
+  const Planner& planner = request.planner;
+  return request.kinds.value_or(target.is_gpu() ? planner.compositions_of_gpus
+                                                : planner.compositions);
+}
+
 /// `planner` is the one that was asked for: the plans that it compares are of others.
 Joins joins_of(const Planner& planner, CompositionKinds kinds) {
   if (!kinds.grid) return Joins::kNo;
@@ -169,8 +175,7 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
                                 const Request& request, const std::string& prefix,
                                 KernelsByKey& kernels) {
   const Planner& planner = request.planner;
-  const CompositionKinds allowed =
-      request.kinds.value_or(target.is_gpu() ? planner.compositions_of_gpus : planner.compositions);
+  const CompositionKinds allowed = kinds_of(request, target);
   const std::span<const Alternative> alternatives =
       target.is_gpu() ? planner.alternatives_of_gpus : planner.alternatives;
   if (alternatives.empty()) {
@@ -197,11 +202,38 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
 
 /// Whether a loop's iterations share a launch.
 Joins repeats(const Request& request, const Target& target) {
-  const Planner& planner = request.planner;
-  CompositionKinds kinds =
-      request.kinds.value_or(target.is_gpu() ? planner.compositions_of_gpus : planner.compositions);
+  CompositionKinds kinds = kinds_of(request, target);
   kinds.grid = kinds.recur;
-  return joins_of(planner, kinds);
+  return joins_of(request.planner, kinds);
+}
+
+Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
+                                const Request& request, const std::string& prefix,
+                                KnownKernels& known);
+
+/// The body of a loop. Where its iterations may share a launch, what saves launches apart may be
+/// slow behind barriers: the body is also planned without blocks of stages.
+Result<FusionPlan> plan_body(const TensorProgram& body, const RegionLoop& loop,
+                             const Target& target, const Request& request,
+                             const std::string& prefix, KnownKernels& known) {
+  const Joins joins = repeats(request, target);
+  const auto planned = [&](const Request& asked) -> Result<FusionPlan> {
+    WEFT_ASSIGN_OR_RETURN(FusionPlan plan, plan_program(body, target, asked, prefix, known));
+    WEFT_RETURN_IF_ERROR(repeat_region(body, loop, target, joins, plan));
+    return plan;
+  };
+  const auto of_all = [&](const FusionPlan& plan) {
+    const bool whole = plan.kernels.size() == 1 && plan.kernels[0].loop;
+    return predicted_us(plan) * (whole ? 1.0 : static_cast<double>(loop.trips));
+  };
+  WEFT_ASSIGN_OR_RETURN(FusionPlan best, planned(request));
+  Request leaves = request;
+  leaves.kinds = kinds_of(request, target);
+  if (joins == Joins::kNo || !target.is_gpu() || !leaves.kinds->block || !body.opaques.empty())
+    return best;
+  leaves.kinds->block = false;
+  WEFT_ASSIGN_OR_RETURN(FusionPlan other, planned(leaves));
+  return of_all(other) < of_all(best) ? std::move(other) : std::move(best);
 }
 
 /// `prefix` tells the kernels of a region from those around it.
@@ -217,13 +249,11 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
       std::string inside =
           prefix + std::string(graph_op_name(program.opaques[o].node.op)) + std::to_string(o) + ".";
       if (program.opaques[o].regions.size() > 1) inside += std::to_string(regions.size()) + ".";
-      WEFT_ASSIGN_OR_RETURN(FusionPlan inner,
-                            plan_program(*region, of_region(target), request, inside, known));
       const auto loop = loop_around(program, program.opaques[o]);
-      if (loop) {
-        WEFT_RETURN_IF_ERROR(
-            repeat_region(*region, *loop, of_region(target), repeats(request, target), inner));
-      }
+      const Target within = of_region(target);
+      WEFT_ASSIGN_OR_RETURN(FusionPlan inner,
+                            loop ? plan_body(*region, *loop, within, request, inside, known)
+                                 : plan_program(*region, within, request, inside, known));
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
     plan.regions.push_back(std::move(regions));
