@@ -413,6 +413,7 @@ class Wavefront {
                   std::vector<std::vector<Port>>& slices,
                   const std::vector<std::vector<Port>>& captures, const std::vector<Port>& links,
                   const std::vector<Port>& active) {
+    body_->origins = before_.origins;  // what nodes made here name
     GraphRebuilder inside(*body_);
     std::vector<ValueId> next, passed, stacked;
     for (size_t l = 0; l < layers_.size(); ++l) {

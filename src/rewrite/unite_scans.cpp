@@ -114,6 +114,7 @@ class Union {
   }
 
   void write_body(const std::vector<std::vector<ValueId>>& arguments) {
+    body_->origins = before_.origins;  // what nodes made here name
     GraphRebuilder inside(*body_);
     std::vector<ValueId> next, stacked;
     for (size_t s = 0; s < count(); ++s) {

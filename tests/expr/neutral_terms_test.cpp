@@ -21,9 +21,11 @@ TensorProgram program_of(const std::string& text) {
 std::string reaches(const std::string& mask, const std::string& last = "p[d0, r0] * v[r0, d1]") {
   const TensorProgram p = program_of(R"(program {
   input x: f32[40,64]
+  input q: f32[40,8]
+  input k: f32[64,8]
   input v: f32[64,4]
   input b: f32[40]
-  a: f32[40,64] = x[d0, d1] * 2.0
+  a: f32[40,64] = contraction sum[8]:f32 q[d0, r0] * k[d1, r0]
   t: f32[40,64] = )" + mask + R"(
   m: f32[40] = max[64]:f32 t[d0, r0]
   p: f32[40,64] = exp(t[d0, d1] - m[d0])
@@ -82,6 +84,9 @@ TEST(NeutralTerms, AreAssumedOfMasksThatAreAddedOrFinite) {
   }
   EXPECT_EQ(reaches("i64(d1) <= i64(d0) ? a[d0, d1] : -1e9"), assumed);
   EXPECT_EQ(reaches("a[d0, d1] + (i64(d1) <= i64(d0) ? 0.0 : -1e4)"), "n; n; n; ");
+  // What is added from memory may be another mask, as low in all of a row.
+  EXPECT_EQ(reaches("a[d0, d1] + x[d0, d1] + (i64(d1) <= i64(d0) ? 0.0 : -1e9)"), "n; n; n; ");
+  EXPECT_EQ(reaches("(i64(d1) <= i64(d0) ? a[d0, d1] : -3.4e38) + x[d0, d1]"), "n; n; n; ");
   // The first three rows are masked as a whole: of finite numbers these are weighted like others.
   EXPECT_EQ(reaches("i64(d1) <= i64(d0 - 3) ? a[d0, d1] : -1e9"), "n; n; n; ");
   EXPECT_EQ(reaches("i64(d1) <= i64(d0 - 3) ? a[d0, d1] : -inf"),

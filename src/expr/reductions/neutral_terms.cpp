@@ -246,7 +246,7 @@ class ReachFinder {
 
   TermReach run() {
     search(term_);
-    if (has_low_ && !reaches_all_rows()) return {};
+    if (has_low_ && (adds_from_outside(term_) || !reaches_all_rows())) return {};
     return std::move(out_);
   }
 
@@ -281,6 +281,26 @@ class ReachFinder {
     std::vector<IndexExpr>& side = k == 1 ? out_.first : out_.last;
     const IndexExpr at = k == 1 ? others * -1 : others;
     if (std::ranges::find(side, at) == side.end()) side.push_back(at);
+  }
+
+  /// Whether something is added to what is read from memory alone: to another mask, say, that may
+  /// be as low in all of a row as this one is beyond its reach.
+  bool adds_from_outside(const ScalarRef& s) const {
+    if (s->kind != Scalar::Kind::kApply) return false;
+    const bool adds = s->op == ScalarOp::kAdd || s->op == ScalarOp::kSub;
+    return std::ranges::any_of(s->operands, [&](const ScalarRef& o) {
+      return (adds && is_from_memory(o)) || adds_from_outside(o);
+    });
+  }
+  bool is_from_memory(const ScalarRef& s) const {
+    if (s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kSelect)
+      return is_from_memory(s->operands[1]) || is_from_memory(s->operands[2]);
+    bool outside = false, inside = false;
+    visit(s, [&](const Scalar& node) {
+      if (node.kind != Scalar::Kind::kRead) return;
+      (question_.is_outside(node) && !question_.is_reference(node) ? outside : inside) = true;
+    });
+    return outside && !inside;
   }
 
   /// Whether every row has a term within reach.

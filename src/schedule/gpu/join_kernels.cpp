@@ -77,9 +77,8 @@ double own_work_us(const JoinMember& member, const Target& target) {
 /// its bytes, at the rate at which all of them come, ask for in the time that it takes alone.
 double part_of_device(const JoinMember& member, int64_t blocks, double alone_us, double gb_per_s,
                       const Target& target) {
-  const double least =
-      std::max(member.kernel->estimate.arithmetic_us,
-               static_cast<double>(asked_bytes(member)) / (gb_per_s * 1e3));
+  const double least = std::max(member.kernel->estimate.arithmetic_us,
+                                static_cast<double>(asked_bytes(member)) / (gb_per_s * 1e3));
   const double threads =
       busy_share(std::min(member.items, blocks), member.kernel->program.warps, target);
   return std::min(1.0, std::max(threads, alone_us > 0 ? least / alone_us : 0));

@@ -23,7 +23,7 @@ std::vector<int32_t> take_member(const ScheduledKernel& member,
     size_t at = 0;
     while (at < symbols->size() &&
            !(launch->parameters[at] == t && (*symbols)[at]->shape == symbol->shape &&
-             (*symbols)[at]->layout == symbol->layout)) {
+             (*symbols)[at]->layout == symbol->layout && (*symbols)[at]->type == symbol->type)) {
       ++at;
     }
     numbers.push_back(static_cast<int32_t>(at));
