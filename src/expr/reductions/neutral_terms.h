@@ -47,7 +47,8 @@ struct TermQuestion {
 ///     sum: exp((j > i ? -inf : s[i, j]) - m[i]) * v[j, e]     j <= i, beyond 0 * v[j, e]
 /// Masks that are added, or of finite numbers from -65504 on (the lowest of float16), are taken as
 /// they are meant: a score beside one is a number far above it. Of finite ones this asks for a term
-/// within reach in every row. `assumed` tells.
+/// within reach in every row, and that nothing else from memory is added: it may be another mask.
+/// `assumed` tells.
 ///     max: s[i, j] + (j > i ? -3.4e38 : 0)     j <= i, assumed
 TermReach reach_of(const ScalarRef& term, const TermQuestion& question);
 
