@@ -1,6 +1,5 @@
 #include "schedule/cpu/clip_bounds.h"
 
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -8,26 +7,24 @@ namespace weft {
 
 namespace {
 
-/// Conjuncts of a boolean.
-void conjuncts(const ScalarRef& s, std::vector<ScalarRef>* out) {
-  if (s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kAnd) {
-    conjuncts(s->operands[0], out);
-    conjuncts(s->operands[1], out);
-  } else {
-    out->push_back(s);
-  }
-}
-
 IndexExpr quotient(const IndexExpr& e, int64_t divisor) {
   return divisor == 1 ? e : simplify(floor_div(e, divisor), [](int) { return kUnbounded; });
 }
 
 }  // namespace
 
+void add_conjuncts(const ScalarRef& s, std::vector<ScalarRef>* out) {
+  if (s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kAnd) {
+    add_conjuncts(s->operands[0], out);
+    add_conjuncts(s->operands[1], out);
+  } else {
+    out->push_back(s);
+  }
+}
+
 void clip_bounds(const TileBuilder& builder, const TensorExpr& e, TileLoop* loop, ScalarRef* body) {
   const TileProgram& program = builder.program();
   const ScalarValue identity = combiner_identity(e.combiner, (*body)->type);
-  std::set<int> single;  // variables without offsets: loop origins of step 1
   const auto clip = [&](const ScalarRef& select, const ScalarValue& excluded) -> ScalarRef {
     if (select->kind != Scalar::Kind::kApply || select->op != ScalarOp::kSelect) return select;
     const ScalarRef& other = select->operands[2];
@@ -35,7 +32,7 @@ void clip_bounds(const TileBuilder& builder, const TensorExpr& e, TileLoop* loop
         other->value.i != excluded.i)
       return select;
     std::vector<ScalarRef> parts, rest;
-    conjuncts(select->operands[0], &parts);
+    add_conjuncts(select->operands[0], &parts);
     for (const ScalarRef& part : parts) {
       bool bound = false;
       if (part->kind == Scalar::Kind::kApply && scalar_op_is_comparison(part->op) &&

@@ -4,11 +4,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 
-#include "support/rounding.h"
+#include "schedule/cpu/clip_bounds.h"
 
 namespace weft {
 
@@ -25,12 +24,10 @@ void conditions_of(const ScalarRef& term, std::vector<ScalarRef>* out) {
   if (term->op == ScalarOp::kMul) {
     for (const ScalarRef& factor : term->operands) conditions_of(factor, out);
   } else if (term->op == ScalarOp::kSelect && is_zero(term->operands[2])) {
-    out->push_back(term->operands[0]);
+    add_conjuncts(term->operands[0], out);
     conditions_of(term->operands[1], out);
   }
 }
-
-int64_t modulo(int64_t a, int64_t m) { return ((a % m) + m) % m; }
 
 /// `(axis + tap + c) % step == k`, by variables of the expression.
 struct Congruence {
@@ -49,15 +46,7 @@ std::optional<Congruence> congruence_of(const ScalarRef& s) {
     return std::nullopt;
   const int64_t step = index.rhs().constant();
   return Congruence{form.terms[0].first, form.terms[1].first, step,
-                    modulo(s->operands[1]->value.i - form.constant, step)};
-}
-
-void for_each_conjunct(const ScalarRef& s, const std::function<void(const ScalarRef&)>& f) {
-  if (s->kind == Scalar::Kind::kApply && s->op == ScalarOp::kAnd) {
-    for (const ScalarRef& part : s->operands) for_each_conjunct(part, f);
-  } else {
-    f(s);
-  }
+                    mod(IndexExpr(s->operands[1]->value.i - form.constant), step).constant()};
 }
 
 }  // namespace
@@ -87,7 +76,7 @@ std::vector<Residue> residues_of(const GroupSpace& space, int root, int vec_axis
       return;
     out.push_back(r);
   };
-  for (const ScalarRef& condition : conditions) for_each_conjunct(condition, consider);
+  for (const ScalarRef& condition : conditions) consider(condition);
   return out;
 }
 
