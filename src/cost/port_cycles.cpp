@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <numeric>
 #include <unordered_map>
 
 #include "cost/operation_cost.h"
@@ -376,22 +378,37 @@ StatementPorts::Cost StatementPorts::reduce(const TileStatement& statement,
   return cost;
 }
 
+/// Of a store of one lane, where the lanes of an axis lie `apart` bytes from each other: lines that
+/// share a set of the first cache push each other out before the next row comes back to them.
+double StatementPorts::cycles_across(double apart, const Axis& axis) const {
+  constexpr int64_t kWays = 8;
+  constexpr double kLeast = 2, kOfALine = 0.17;  // fitted on a Zen 4
+  if (!(std::abs(apart) < 1e12)) return kLeast;
+  const auto way = std::max<int64_t>(target_.l1_bytes / kWays, 64);
+  const auto step = std::max<int64_t>(std::llabs(static_cast<int64_t>(apart)), 64);
+  const double sets = static_cast<double>(way / std::gcd(step, way));
+  const double lines = static_cast<double>(axis.lanes) * axis.registers;
+  return std::max(kLeast, kOfALine * lines / sets);
+}
+
 void StatementPorts::store(const TileStatement& statement, const std::vector<Axis>& axes,
                            Cost* cost) const {
   for (const TileRef& target : statement.targets) {
     if (target.symbol < 0 || !in_memory(target.symbol)) continue;
     const DType type = program_.symbols[static_cast<size_t>(target.symbol)].type;
-    double n = 1, lanes_apart = 1;
+    double n = 1, lanes_apart = 1, cycles = 1;
     for (const Axis& a : axes) {
       const bool indexed = std::ranges::any_of(
           target.indices, [&](const IndexExpr& e) { return uses_var(e, a.var); });
       if (!indexed) continue;
       const double bytes = static_cast<double>(a.lanes * byte_size(type));
       n *= a.registers * std::max(1.0, std::ceil(bytes / target_.vector_bytes));
-      if (a.lanes > 1 && stride(target.symbol, target.indices, a.var) != 1)
-        lanes_apart = static_cast<double>(a.lanes);
+      const double apart = a.lanes > 1 ? stride(target.symbol, target.indices, a.var) : 1;
+      if (apart == 1) continue;
+      lanes_apart = static_cast<double>(a.lanes);
+      cycles = cycles_across(apart * static_cast<double>(byte_size(type)), a);
     }
-    PortWork each{.stores = lanes_apart, .instructions = lanes_apart};
+    PortWork each{.stores = lanes_apart * cycles, .instructions = lanes_apart};
     if (lanes_apart > 1) each.arithmetic = lanes_apart, each.instructions *= 2;
     if (statement.assign != AssignOp::kAssign) each.loads += lanes_apart;
     cost->work += each * n;

@@ -59,6 +59,7 @@ class StatementPorts {
   double vectors_of(const Place& place, DType type) const;
   void note_products();
   Cost reduce(const TileStatement& statement, const std::vector<Axis>& axes) const;
+  double cycles_across(double apart, const Axis& axis) const;
   void store(const TileStatement& statement, const std::vector<Axis>& axes, Cost* cost) const;
 
   const TileProgram& program_;

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace weft {
 
 namespace {
 
 int64_t moved(const Estimate& e) { return e.bytes_read + e.bytes_written; }
+
+/// The axis whose elements lie beside each other.
+size_t innermost_axis(const Tensor& tensor) {
+  if (tensor.layout.is_row_major()) return tensor.type.shape.size() - 1;
+  return static_cast<size_t>(tensor.layout.axes.back().axis);
+}
 
 }  // namespace
 
@@ -16,8 +23,10 @@ KernelTimes::Saving KernelTimes::saved(std::span<const Group> parts, const Group
   // call of a library any more for a kernel that may be slower than the library's.
   const bool by_products = target_.is_gpu() && (reduces_behind_product(program_, merged) ||
                                                 is_choice_of_library(parts, merged));
+  const bool across = !target_.is_gpu() && stores_across(merged);
   const auto taken = [&](const Group& group) {
     Estimate out = estimate(group);
+    if (across) out.microseconds = latency(group);
     if (!by_products) return out;
     if (const auto us = of_product(group)) out.microseconds = *us;
     return out;
@@ -61,6 +70,34 @@ double KernelTimes::latency(const Group& group) {
 bool KernelTimes::holds_product(const Group& group) const {
   return std::ranges::any_of(
       group.exprs, [&](ExprId e) { return program_.exprs[static_cast<size_t>(e)].is_contraction; });
+}
+
+/// Whether a member's values lie in another order than a member's that it reads, behind something
+/// that is reduced or multiplied: what lanes hold beside each other is then stored far apart.
+bool KernelTimes::stores_across(const Group& group) const {
+  const auto expr = [&](ExprId e) -> const TensorExpr& {
+    return program_.exprs[static_cast<size_t>(e)];
+  };
+  std::set<TensorId> made;
+  bool reduces = false;
+  for (const ExprId e : group.exprs) {
+    made.insert(expr(e).output);
+    reduces |= !expr(e).reduce_extents.empty();
+  }
+  if (!reduces) return false;
+  bool across = false;
+  for (const ExprId e : group.exprs) {
+    const Tensor& stored = program_.tensors[static_cast<size_t>(expr(e).output)];
+    if (stored.type.shape.empty() || !expr(e).reduce_extents.empty()) continue;
+    const auto lanes = static_cast<int>(innermost_axis(stored));
+    visit(expr(e).body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead || s.indices.empty() || !made.contains(s.symbol)) return;
+      const size_t beside = innermost_axis(program_.tensors[static_cast<size_t>(s.symbol)]);
+      for (size_t d = 0; d < s.indices.size(); ++d)
+        across |= d != beside && uses_var(s.indices[d], lanes);
+    });
+  }
+  return across;
 }
 
 /// As a library call; nothing where it is none.

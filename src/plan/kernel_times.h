@@ -20,7 +20,8 @@ class KernelTimes {
     int64_t bytes = 0;  ///< of memory traffic
   };
   /// One kernel over several. Where results of a product are reduced, or a library could take one
-  /// of the groups, by the models of products.
+  /// of the groups, by the models of products. On a CPU by the built kernels where results are
+  /// stored in another order than what is reduced lies in.
   Saving saved(std::span<const Group> parts, const Group& merged);
 
   /// What blocks of stages in the place of the groups may save; infinite where that is not known
@@ -34,6 +35,7 @@ class KernelTimes {
  private:
   Estimate estimate(const Group& group) const { return cost_.estimate(group.exprs, group.outputs); }
   bool holds_product(const Group& group) const;
+  bool stores_across(const Group& group) const;
   std::optional<double> of_library(const Group& group);
   bool is_choice_of_library(std::span<const Group> parts, const Group& merged);
   std::optional<double> of_product(const Group& group);

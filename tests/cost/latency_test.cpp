@@ -221,6 +221,22 @@ TEST(Latency, LanesApartAreGatheredOrTurned) {
   EXPECT_GT(gathered, 2.5 * turned);
 }
 
+/// Lanes stored 4096 bytes from each other lie in one set of a first cache of 32 KB, 64 lines in
+/// eight ways; a line more between them leaves each a set of its own.
+TEST(Latency, StoresThatShareASetOfTheCacheTakeLonger) {
+  Target target = slow();
+  target.l1_bytes = 32768;
+  const auto stored = [&](const std::string& n) {
+    return of("kernel k(x: f32[1024,64], out y: f32[64," + n +
+                  "]) blocks P warps 1 {\n"
+                  "  grid i in 1024, j in 64 step 64 {\n    y[j,i] = x[i,j] @[j=REG_8-VEC_8];\n  "
+                  "}\n}",
+              target)
+        .compute_us;
+  };
+  EXPECT_NEAR(stored("1024") / stored("1040"), 64 * 0.17 / 2, 1e-9);
+}
+
 /// Rows that one core takes in its cache and reads again, and rows that it loads twice.
 TEST(Latency, WhatACacheHoldsIsLoadedOnce) {
   const auto twice = [](int n) {

@@ -45,6 +45,17 @@ TEST(CpuBlocks, AreMadeWhereTheySave) {
       << "what does not stay in the caches is kept whatever it saves";
 }
 
+/// What lanes hold beside each other would be stored 16 KB apart: the result is turned behind it.
+TEST(CpuBlocks, ProductsAreNotStoredAcross) {
+  const TensorProgram p = expressed(R"((x: f32[4096,64], w: f32[64,64]) {
+  y = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[4096,64]
+  t = transpose y, permutation={1,0} : f32[64,4096]
+  z = tanh t : f32[64,4096]
+} -> (z))");
+  const FusionPlan plan = plan_of(p, target(), "greedy");
+  EXPECT_EQ(plan.kernels.size(), 2U) << print(plan, p);
+}
+
 /// The product takes a hundred times as long as its rows and all that moves between them.
 TEST(CpuBlocks, AreNotBuiltWhereTheyCannotSave) {
   const TensorProgram p = expressed(R"((x: f32[256,768], w: f32[768,3072]) {

@@ -1,10 +1,17 @@
 #include "expr/movement/assign_layouts.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+
+#include "expr/movement/copy_tensor.h"
+#include "expr/new_tensors.h"
 
 namespace weft {
 namespace {
+
+/// Of inputs that are copied: fewer are read quickly as they lie.
+constexpr int64_t kLeastChannels = 16;
 
 bool is_var(const IndexExpr& e, int id) { return e.is_var() && e.var_id() == id; }
 
@@ -42,8 +49,9 @@ class LayoutChoice {
     for (size_t t = 0; t < movable_.size(); ++t) {
       const Tensor& x = program.tensors[t];
       const size_t rank = x.type.shape.size();
-      movable_[t] = x.kind == Tensor::Kind::kIntermediate && !x.is_output && rank >= 3 &&
-                    rank <= 5 && x.type.shape[1] > 1;
+      const int64_t least = x.kind == Tensor::Kind::kInput ? kLeastChannels : 2;
+      movable_[t] =
+          x.kind != Tensor::Kind::kConstant && rank >= 3 && rank <= 5 && x.type.shape[1] >= least;
     }
     for (const OpaqueExpr& o : program.opaques) {
       for (const TensorId t : o.operands) movable_[static_cast<size_t>(t)] = false;
@@ -52,17 +60,25 @@ class LayoutChoice {
   }
 
   bool run() {
-    for (const TensorExpr& e : program_.exprs) {
-      visit(e.body, [&](const Scalar& s) {
+    for (size_t e = 0; e < program_.exprs.size(); ++e) {
+      visit(program_.exprs[e].body, [&](const Scalar& s) {
         if (s.kind == Scalar::Kind::kRead) consider(e, s);
       });
     }
     std::vector<int64_t> total(votes_.size(), 0);
-    for (size_t t = 0; t < votes_.size(); ++t) total[static_cast<size_t>(find(t))] += votes_[t];
+    std::vector<bool> free(votes_.size(), false);  // classes with a tensor that kernels alone see
+    for (size_t t = 0; t < votes_.size(); ++t) {
+      total[find(t)] += votes_[t];
+      if (movable_[t] && !is_fixed(t)) free[find(t)] = true;
+    }
+    NewTensors tensors(program_);
     bool changed = false;
     for (size_t t = 0; t < votes_.size(); ++t) {
-      Tensor& x = program_.tensors[t];
-      if (!movable_[t] || total[static_cast<size_t>(find(t))] <= 0) continue;
+      if (!movable_[t] || total[find(t)] <= 0) continue;
+      if (is_fixed(t) && !free[find(t)]) continue;
+      if (program_.tensors[t].kind == Tensor::Kind::kInput && !followers_.contains(t)) continue;
+      const size_t moved = is_fixed(t) ? twin_of(static_cast<TensorId>(t), tensors) : t;
+      Tensor& x = program_.tensors[moved];
       std::vector<int64_t> order = {0};
       for (size_t a = 2; a < x.type.shape.size(); ++a) order.push_back(static_cast<int64_t>(a));
       order.push_back(1);
@@ -82,8 +98,42 @@ class LayoutChoice {
   }
   void vote(TensorId t, int64_t sign) { votes_[static_cast<size_t>(t)] += sign * size(t); }
 
+  /// Inputs and outputs of the model lie as the model says.
+  bool is_fixed(size_t t) const {
+    return program_.tensors[t].is_output || program_.tensors[t].kind == Tensor::Kind::kInput;
+  }
+
+  /// The elements of a fixed tensor in an order of their own, for the expressions that follow it: a
+  /// copy of an input, or what an output is a copy of.
+  size_t twin_of(TensorId t, NewTensors& tensors) {
+    const Tensor fixed = program_.tensors[static_cast<size_t>(t)];
+    const TensorId twin =
+        tensors.add(fixed.name + "_values", fixed.type, Tensor::Kind::kIntermediate);
+    for (const size_t e : followers_[t]) {
+      program_.exprs[e].body = rewrite(program_.exprs[e].body, {}, [&](const ScalarRef& read) {
+        if (read->symbol != t) return read;
+        Scalar other = *read;
+        other.symbol = twin;
+        return ScalarRef(std::make_shared<const Scalar>(std::move(other)));
+      });
+    }
+    for (TensorExpr& e : program_.exprs) {
+      if (e.output == t) e.output = twin;
+    }
+    const bool read_in = fixed.kind == Tensor::Kind::kInput;
+    TensorExpr copy = read_in ? copy_of(program_, t, twin) : copy_of(program_, twin, t);
+    const TensorProgram::Step step{false, static_cast<int32_t>(program_.exprs.size())};
+    program_.exprs.push_back(std::move(copy));
+    const auto maker = std::ranges::find_if(program_.steps, [&](const TensorProgram::Step& s) {
+      return !s.opaque && program_.exprs[static_cast<size_t>(s.index)].output == twin;
+    });
+    program_.steps.insert(maker == program_.steps.end() ? program_.steps.begin() : maker + 1, step);
+    return static_cast<size_t>(twin);
+  }
+
   /// One read: does it slide, does it carry the channel axis over, does it want the last axis?
-  void consider(const TensorExpr& e, const Scalar& read) {
+  void consider(size_t expr, const Scalar& read) {
+    const TensorExpr& e = program_.exprs[expr];
     const size_t rank = read.indices.size();
     const bool same_rank = rank == static_cast<size_t>(e.output_rank()) && rank >= 3;
     bool slides = false, spatial_follows = same_rank;
@@ -98,9 +148,13 @@ class LayoutChoice {
         same_rank && (is_var(read.indices[1], 1) || read.indices[1].is_const());
     const bool conv = e.is_contraction && same_batch && spatial_follows && !channels_follow;
     const bool follows = same_batch && spatial_follows && (channels_follow || conv);
-    if (follows) join(read.symbol, e.output);
+    const bool as_it_lies = follows && reads_quickly_as_it_lies(e, read.symbol, slides);
+    if (follows && !as_it_lies) {
+      join(read.symbol, e.output);
+      followers_[read.symbol].push_back(expr);
+    }
     if (follows && slides && e.is_contraction) {
-      vote(read.symbol, 1);
+      if (!as_it_lies) vote(read.symbol, 1);
       vote(e.output, 1);
     } else if (!follows && !e.reduce_extents.empty() && rank >= 1) {
       wants_last_axis(e, read);
@@ -110,6 +164,12 @@ class LayoutChoice {
     const bool in_groups = is_integer(read.type) || read.type == DType::kBF16;
     if (conv && !slides && in_groups && byte_size(read.type) < 4 && sums_along(e, read.indices[1]))
       vote(read.symbol, 1);
+  }
+
+  /// Products without windows, and those of few results, need no copy of an input.
+  bool reads_quickly_as_it_lies(const TensorExpr& e, TensorId read, bool slides) const {
+    return program_.tensors[static_cast<size_t>(read)].kind == Tensor::Kind::kInput &&
+           e.is_contraction && (!slides || e.extents[1] < kLeastChannels);
   }
 
   static bool sums_along(const TensorExpr& e, const IndexExpr& index) {
@@ -140,6 +200,7 @@ class LayoutChoice {
   std::vector<size_t> parent_;
   std::vector<bool> movable_;
   std::vector<int64_t> votes_;
+  std::map<TensorId, std::vector<size_t>> followers_;  ///< expressions that read it where they are
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "expr/movement/copy_tensor.h"
 #include "expr/new_tensors.h"
 
 namespace weft {
@@ -13,21 +14,7 @@ TensorId copied(TensorProgram& program, TensorId from, NewTensors& tensors) {
   const Tensor like = program.tensors[static_cast<size_t>(from)];
   const TensorId to = tensors.add(like.name, like.type, Tensor::Kind::kIntermediate);
   program.tensors[static_cast<size_t>(to)].declared = like.declared;
-  TensorExpr copy;
-  copy.output = to;
-  copy.extents = like.type.shape;
-  copy.accumulator = like.type.dtype;
-  std::vector<IndexExpr> indices;
-  for (size_t d = 0; d < copy.extents.size(); ++d)
-    indices.push_back(IndexExpr::var(static_cast<int>(d)));
-  copy.body = scalar_read(from, like.type.dtype, std::move(indices));
-  const auto maker = tensor_uses(program).producer[static_cast<size_t>(from)];
-  if (maker >= 0 && !program.steps[static_cast<size_t>(maker)].opaque) {
-    const auto e = static_cast<size_t>(program.steps[static_cast<size_t>(maker)].index);
-    copy.origins = program.exprs[e].origins;
-    copy.open = program.exprs[e].open;
-    copy.open.resize(copy.open.empty() ? 0 : copy.extents.size());
-  }
+  TensorExpr copy = copy_of(program, from, to);
   program.steps.push_back({false, static_cast<int32_t>(program.exprs.size())});
   program.exprs.push_back(std::move(copy));
   return to;
