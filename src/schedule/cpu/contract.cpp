@@ -301,6 +301,7 @@ TileLoop Contract::reduction_loop() {
     if (innermost && permuted && extent(a) <= lanes_) dim.unroll = 0;
     // Which part of a byte is read is decided where the axis is written out.
     if (innermost && !predicated_ && counts(a)) dim.unroll = 0;
+    if (!loops_.takes_as_many_taps(a)) dim.unroll = 1;
     loop.dims.push_back(dim);
   }
   return loop;

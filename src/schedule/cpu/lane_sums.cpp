@@ -298,6 +298,7 @@ class LaneSums {
       if (along) dim.unroll = product_.extent(a) <= kShort * choice_.lanes ? 0 : 2;
       // A condition on a window's axis is decided where the axis is written out.
       if (!along && conditional && product_.extent(a) <= kShortWindow) dim.unroll = 0;
+      if (!loops_.takes_as_many_taps(a)) dim.unroll = 1;
       loop.dims.push_back(dim);
     }
     const bool rows = choice_.row_axis >= 0, columns = column_axis_ >= 0;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "schedule/cpu/clip_bounds.h"
+#include "support/rounding.h"
 
 namespace weft {
 
@@ -49,6 +51,10 @@ std::optional<Congruence> congruence_of(const ScalarRef& s) {
                     mod(IndexExpr(s->operands[1]->value.i - form.constant), step).constant()};
 }
 
+/// Equal runs of residues in each of which the first tap falls by one from residue to residue:
+///     step 8, offset 3: residues 0..3 begin at taps 3..0, residues 4..7 at taps 7..4
+int64_t halves_of(const Residue& r) { return r.step / std::gcd(r.offset + 1, r.step); }
+
 }  // namespace
 
 std::vector<Residue> residues_of(const GroupSpace& space, int root, int vec_axis) {
@@ -67,12 +73,13 @@ std::vector<Residue> residues_of(const GroupSpace& space, int root, int vec_axis
     const Residue r{own[static_cast<size_t>(c->first)], own[static_cast<size_t>(c->second)],
                     c->step, c->offset};
     const auto& axis = axes[static_cast<size_t>(r.axis)];
+    const auto& taps = axes[static_cast<size_t>(r.tap)];
     const bool is_used = std::ranges::any_of(
         out, [&](const Residue& o) { return o.axis == r.axis || o.tap == r.tap; });
-    const bool first_is_affine = r.step == 2 || r.offset == r.step - 1;
+    const bool first_is_affine = halves_of(r) <= 2;
     if (is_used || r.axis == vec_axis || r.tap == vec_axis || axis.open || r.step < 2 ||
-        !first_is_affine || axis.extent % r.step != 0 || axis.extent == r.step ||
-        axes[static_cast<size_t>(r.tap)].extent % r.step != 0)
+        !first_is_affine || axis.extent % r.step != 0 || axis.extent == r.step || taps.open ||
+        taps.extent < r.step || (r.step > 2 && taps.extent % r.step != 0))
       return;
     out.push_back(r);
   };
@@ -97,12 +104,21 @@ TileVarId ResidueLoops::add_axis(TileLoop* loop, int axis, int64_t step) {
     return loop->dims.back().offset;
   }
   const int64_t extent = b_.space().axes().axes[static_cast<size_t>(axis)].extent;
-  loop->dims.push_back(b_.plain_dim("p" + std::to_string(axis), r->step, 1));
-  const IndexExpr part = b_.index_of(loop->dims.back());
+  // Of the residue h * run + p, with h below 2, the first tap is h * run + run - 1 - p.
+  const int64_t halves = halves_of(*r), run = r->step / halves;
+  IndexExpr part = 0, first = run - 1;
+  const auto add_part = [&](const char* name, int64_t count, int64_t each, int64_t sign) {
+    if (count == 1) return;
+    loop->dims.push_back(b_.plain_dim(name + std::to_string(axis), count, 1));
+    part = part + b_.index_of(loop->dims.back()) * each;
+    first = first + b_.index_of(loop->dims.back()) * (sign * each);
+  };
+  add_part("h", halves, run, 1);
+  add_part("p", run, 1, -1);
   loop->dims.push_back(b_.plain_dim("a" + std::to_string(axis), extent / r->step, step));
   const IndexExpr coordinate = b_.index_of(loop->dims.back());
   b_.bind(axis, coordinate * r->step + part);
-  part_.insert_or_assign(axis, part);
+  first_tap_.insert_or_assign(axis, first);
   coordinate_.insert_or_assign(axis, coordinate);
   return loop->dims.back().offset;
 }
@@ -111,12 +127,18 @@ TileLoop::Dim ResidueLoops::tap(int axis, int64_t step) {
   const auto r = std::ranges::find(residues_, axis, &Residue::tap);
   if (r == residues_.end()) return b_.loop_dim(axis, step);
   const int64_t extent = b_.space().axes().axes[static_cast<size_t>(axis)].extent;
-  const IndexExpr& part = part_.at(r->axis);
-  // The first tap is the offset without the part, modulo the step.
-  const IndexExpr first = r->offset == 0 ? part : IndexExpr(r->offset) - part;
-  TileLoop::Dim dim = b_.plain_dim("a" + std::to_string(axis), extent / r->step, 1);
+  const IndexExpr& first = first_tap_.at(r->axis);
+  TileLoop::Dim dim = b_.plain_dim("a" + std::to_string(axis), ceil_div(extent, r->step), 1);
+  // Of an odd number, two apart, the residue that begins at the second has one less.
+  if (extent % r->step != 0) dim.end = dim.end - first;
   b_.bind(axis, b_.index_of(dim) * r->step + first);
   return dim;
+}
+
+bool ResidueLoops::takes_as_many_taps(int axis) const {
+  const auto r = std::ranges::find(residues_, axis, &Residue::tap);
+  return r == residues_.end() ||
+         b_.space().axes().axes[static_cast<size_t>(axis)].extent % r->step == 0;
 }
 
 IndexExpr ResidueLoops::coordinate(int axis) const {

@@ -16,8 +16,9 @@ struct Residue {
 };
 
 /// Those of the reduction at position `root`, no axis or tap twice, whose taps can be written down
-/// as a sum of loops' positions: of a step of 2, or of an offset just below the step. `vec_axis` is
-/// left whole, and so are axes and taps whose length is open or no multiple of the step.
+/// as a sum of loops' positions: those of an offset just below the step or the half of it, as any
+/// of a step of 2 is. `vec_axis` is left whole, and so are axes and taps whose length is open or,
+/// but for an odd number of taps two apart, no multiple of the step.
 std::vector<Residue> residues_of(const GroupSpace& space, int root, int vec_axis);
 
 /// Elements of the axis that have the same residue, those that a tile's loop goes over.
@@ -37,6 +38,8 @@ class ResidueLoops {
   TileVarId add_axis(TileLoop* loop, int axis, int64_t step);
   /// The loop over a tap, or any other axis that is summed up, to be added to a loop inside.
   TileLoop::Dim tap(int axis, int64_t step);
+  /// Whether all residues have equally many taps.
+  bool takes_as_many_taps(int axis) const;
   /// Where an element lies among those of the tiles, which stands for the axis in boxes.
   IndexExpr coordinate(int axis) const;
   /// A sum's term at the present indices, its conditions decided where the loops decide them.
@@ -45,7 +48,7 @@ class ResidueLoops {
  private:
   TileBuilder& b_;
   std::vector<Residue> residues_;
-  std::map<int, IndexExpr> part_;        ///< by axis: its residue
+  std::map<int, IndexExpr> first_tap_;   ///< by axis: of the residue
   std::map<int, IndexExpr> coordinate_;  ///< by axis
 };
 
