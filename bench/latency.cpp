@@ -3,13 +3,17 @@
 //     latency kernels [--threads N] [--rounds R] [--json FILE] MODEL...
 //     latency groups  [--rounds R] [--json FILE] [--only TEXT]
 //     latency chains  [--rounds R] [--json FILE] [--only TEXT]
+//     latency merges  [--threads N] [--rounds R] [--json FILE] MODEL...
 //
 // `kernels` times each kernel of the models in its place; figures are minima of the runs, and equal
 // kernels count once. `groups` builds one group in many ways: leaves of other tiles, rows and kept
 // values than the chooser's, and blocks of stages by each partition. Their runs, on one thread,
 // alternate, and figures are minima of its processor time over the rounds. `chains` does the same
 // with the chains of MCFuser (SC'24, tables II and III) as one kernel each: tiles of rows, lengths
-// of steps and register tiles, about 220 of a chain. All print Spearman's correlation of ranks.
+// of steps and register tiles, about 220 of a chain. `merges` compares what planners expect of a
+// kernel in the place of several (KernelTimes::saved) with what it saves: of each kernel that
+// `greedy` makes of several expressions, the times of these as kernels of their own less its own.
+// All print Spearman's correlation of ranks.
 
 #include <fmt/format.h>
 
@@ -31,6 +35,8 @@
 #include "driver/models/prepare_model.h"
 #include "driver/report/time_runs.h"
 #include "driver/session.h"
+#include "plan/kernel_times.h"
+#include "plan/planners/plan_fusion.h"
 #include "row_graphs.h"
 #include "schedule/stages/build_block.h"
 #include "schedule/stages/partitions.h"
@@ -193,6 +199,78 @@ Json measure_kernels(const Options& o) {
   fmt::print("| kernels | latency | traffic |\n|---|---|---|\n| {} | {:.3f} | {:.3f} |\n",
              points.size(), own, traffic);
   return {{"threads", o.threads}, {"spearman", own}, {"of_traffic", traffic}, {"models", models}};
+}
+
+/// A session of the model by a plan of its expressions.
+std::map<std::string, double> least_us_by(const FusionPlan& plan, const Compilation& planned,
+                                          const std::string& model, const Options& o) {
+  ModelRequest request;
+  request.model = model;
+  request.options = options_for(o);
+  request.options.plan_text = print(plan, planned.tensors);
+  auto ready = prepare_model(request);
+  if (!ready.ok()) fail(model + ": " + ready.error().message);
+  return least_us(*ready->session, ready->inputs, o.rounds);
+}
+
+struct Merge {
+  std::string name;
+  double saved_us = 0, predicted_us = 0;
+};
+
+void add_merges(const std::string& model, const Options& o, std::set<Hash128>* seen,
+                std::vector<Merge>* merges) {
+  ModelRequest request;
+  request.model = model;
+  request.options = options_for(o);
+  request.options.planner = "greedy";
+  auto ready = prepare_model(request);
+  if (!ready.ok()) fail(model + ": " + ready.error().message);
+  const Compilation& c = *ready->compilation;
+  PlanOptions apart;
+  apart.planner = "none";
+  auto parts = plan_fusion(c.tensors, c.target, apart);
+  if (!parts.ok()) fail(model + ": " + parts.error().message);
+  parts->planner = "greedy";  // the same passes before it
+  const auto together = least_us_by(c.plan, c, model, o), alone = least_us_by(*parts, c, model, o);
+  KnownGroups known(c.tensors, c.target);
+  KernelTimes times(c.tensors, c.target, known);
+  for (const PlannedKernel& kernel : c.plan.kernels) {
+    const auto time = together.find(kernel.name);
+    if (kernel.group.exprs.size() < 2 || time == together.end() ||
+        !seen->insert(known.keys().of(kernel.group).hash).second)
+      continue;
+    Merge merge{kernel.name, -time->second, 0};
+    std::vector<Group> groups;
+    for (const PlannedKernel& part : parts->kernels) {
+      if (std::ranges::find(kernel.group.exprs, part.group.exprs[0]) == kernel.group.exprs.end())
+        continue;
+      groups.push_back(part.group);
+      merge.saved_us += alone.at(part.name);
+    }
+    merge.predicted_us = times.saved(groups, kernel.group).microseconds;
+    merges->push_back(std::move(merge));
+  }
+}
+
+Json measure_merges(const Options& o) {
+  std::set<Hash128> seen;
+  std::vector<Merge> merges;
+  for (const std::string& model : o.models) {
+    const size_t before = merges.size();
+    add_merges(model, o, &seen, &merges);
+    fmt::print(stderr, "{}: {} merges\n", model, merges.size() - before);
+  }
+  std::vector<double> saved, predicted;
+  Json list = Json::array();
+  for (const Merge& m : merges) {
+    saved.push_back(m.saved_us);
+    predicted.push_back(m.predicted_us);
+    list.push_back({{"name", m.name}, {"saved_us", m.saved_us}, {"predicted_us", m.predicted_us}});
+  }
+  const double rank = spearman(saved, predicted);
+  fmt::print("| merges | Spearman |\n|---|---|\n| {} | {:.3f} |\n", merges.size(), rank);
+  return {{"threads", o.threads}, {"spearman", rank}, {"merges", list}};
 }
 
 /// A graph of one group.
@@ -562,10 +640,13 @@ Options parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const Options o = parse(argc, argv);
-  if (o.mode != "kernels" && o.mode != "groups" && o.mode != "chains")
+  if (o.mode != "kernels" && o.mode != "groups" && o.mode != "chains" && o.mode != "merges")
     fail(
-        "usage: latency kernels|groups|chains [--threads N] [--rounds R] [--json FILE] [MODEL...]");
-  const Json results = o.mode == "kernels" ? measure_kernels(o) : measure_groups(o);
+        "usage: latency kernels|groups|chains|merges [--threads N] [--rounds R] [--json FILE] "
+        "[MODEL...]");
+  const Json results = o.mode == "kernels"  ? measure_kernels(o)
+                       : o.mode == "merges" ? measure_merges(o)
+                                            : measure_groups(o);
   if (!o.json.empty()) {
     std::ofstream file(o.json);
     file << results.dump(1) << "\n";
