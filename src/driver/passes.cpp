@@ -207,7 +207,9 @@ Result<bool> run_separate_outputs(Compilation& c) {
   return true;
 }
 Result<bool> run_assign_layouts(Compilation& c) {
-  for_each_program(c.tensors, [](TensorProgram& p) { assign_layouts(p); });
+  // A GPU's threads read and store maps as they lie about as quickly.
+  const bool twins = !c.target.is_gpu();
+  for_each_program(c.tensors, [&](TensorProgram& p) { assign_layouts(p, twins); });
   return true;
 }
 /// What depends on the dimensions that the model leaves open. Where the model at the other binding

@@ -314,7 +314,7 @@ TEST(AssignLayouts, ConvolutionsLieChannelsLast) {
     y = convolution r, v, strides={2,2}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,5,3,3]
   } -> (y))");
   TensorProgram program = expressed(graph);
-  EXPECT_TRUE(assign_layouts(program));
+  EXPECT_TRUE(assign_layouts(program, true));
   for (const Tensor& t : program.tensors) {
     const bool moved = t.name == "a" || t.name == "r";
     if (t.name == "y_values") {
@@ -343,7 +343,7 @@ TEST(AssignLayouts, FixedTensorsHaveTwins) {
     z = convolution t, v, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,5,4,4]
   } -> (y, z))");
     TensorProgram program = expressed(graph);
-    EXPECT_TRUE(assign_layouts(program));
+    EXPECT_TRUE(assign_layouts(program, true));
     const std::vector<HostTensor> inputs = random_inputs(graph, 7, false);
     expect_computes(program, inputs, *interpret(graph, inputs));
     return print(program);
@@ -368,7 +368,7 @@ TEST(AssignLayouts, GatheredPixelsFollowTheConvolutionsAroundThem) {
     y = convolution t, v, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,5,12,6]
   } -> (y))");
   TensorProgram program = expressed(graph);
-  EXPECT_TRUE(assign_layouts(program));
+  EXPECT_TRUE(assign_layouts(program, true));
   for (const Tensor& t : program.tensors) {
     if (t.name == "a") EXPECT_EQ(print(t.layout), "{0,1,1}{2,1,6}{3,1,6}{1,1,4}");
     if (t.name == "t") EXPECT_EQ(print(t.layout), "{0,1,1}{2,1,12}{3,1,6}{1,1,4}");
@@ -384,7 +384,7 @@ TEST(AssignLayouts, ChannelsLieBesideEachOtherInGroups) {
     y = convolution n, w, strides={1,1}, low={0,0}, high={0,0}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : )" +
                      type + "[1,4,6,6]\n} -> (y)");
     TensorProgram program = expressed(graph);
-    return assign_layouts(program);
+    return assign_layouts(program, true);
   };
   EXPECT_TRUE(moved("bf16"));
   EXPECT_FALSE(moved("f32"));
@@ -397,7 +397,7 @@ TEST(AssignLayouts, MatrixProductsStayRowMajor) {
     y = dot_general t, v, lhs_batch={}, rhs_batch={}, lhs_contract={2}, rhs_contract={0} : f32[2,3,4]
   } -> (y))");
   TensorProgram program = expressed(graph);
-  EXPECT_FALSE(assign_layouts(program));
+  EXPECT_FALSE(assign_layouts(program, true));
 }
 
 }  // namespace

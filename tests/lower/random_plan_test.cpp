@@ -52,7 +52,7 @@ void check_plan(uint64_t seed, const RandomGraphOptions& options) {
   merge_products(program);
   part_products(program, 1);
   remove_dead_expressions(program);
-  assign_layouts(program);
+  assign_layouts(program, true);
   const Target target = test_target(static_cast<int>(16 << random.between(0, 2)));
   PlanOptions plan_options;
   plan_options.planner = random.pick(std::vector<std::string>{"none", "xla", "auto", "dp"});

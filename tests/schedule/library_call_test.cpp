@@ -188,7 +188,7 @@ TEST(LibraryCalls, WeightsLieAsImagesDo) {
   p = convolution r, v, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f16[8,128,40,40]
   y = tanh p : f16[8,128,40,40]
 } -> (y))");
-  ASSERT_TRUE(assign_layouts(program));
+  ASSERT_TRUE(assign_layouts(program, false));
   Tensor& weights = program.tensors[static_cast<size_t>(program.inputs[1])];
   weights.kind = Tensor::Kind::kConstant;
   weights.value = HostTensor(DType::kF16, weights.type.shape);

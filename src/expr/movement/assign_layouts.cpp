@@ -40,7 +40,7 @@ bool goes_along(const Scalar& read, const IndexExpr& index, int axis) {
 
 class LayoutChoice {
  public:
-  explicit LayoutChoice(TensorProgram& program)
+  LayoutChoice(TensorProgram& program, bool twins)
       : program_(program),
         parent_(program.tensors.size()),
         movable_(program.tensors.size(), false),
@@ -50,8 +50,8 @@ class LayoutChoice {
       const Tensor& x = program.tensors[t];
       const size_t rank = x.type.shape.size();
       const int64_t least = x.kind == Tensor::Kind::kInput ? kLeastChannels : 2;
-      movable_[t] =
-          x.kind != Tensor::Kind::kConstant && rank >= 3 && rank <= 5 && x.type.shape[1] >= least;
+      movable_[t] = x.kind != Tensor::Kind::kConstant && (twins || !is_fixed(t)) && rank >= 3 &&
+                    rank <= 5 && x.type.shape[1] >= least;
     }
     for (const OpaqueExpr& o : program.opaques) {
       for (const TensorId t : o.operands) movable_[static_cast<size_t>(t)] = false;
@@ -205,6 +205,8 @@ class LayoutChoice {
 
 }  // namespace
 
-bool assign_layouts(TensorProgram& program) { return LayoutChoice(program).run(); }
+bool assign_layouts(TensorProgram& program, bool twins) {
+  return LayoutChoice(program, twins).run();
+}
 
 }  // namespace weft
