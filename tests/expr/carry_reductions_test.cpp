@@ -118,7 +118,9 @@ class Loop {
     for (const CarriedProgram::Carry& carry : c_.carries) {
       const TensorType& type = c_.program.tensors[static_cast<size_t>(carry.before)].type;
       HostTensor first(type.dtype, type.shape);
-      for (int64_t i = 0; i < first.size(); ++i) first.set_double(i, carry.first.f);
+      const double value =
+          is_float(type.dtype) ? carry.first.f : static_cast<double>(carry.first.i);
+      for (int64_t i = 0; i < first.size(); ++i) first.set_double(i, value);
       values[carry.before] = values[carry.after] = first;
     }
     for (int64_t n = begin; n < end; n += step) {
@@ -137,7 +139,7 @@ class Loop {
   void run_part(Part part, Values* values, int64_t begin, int64_t length) {
     TensorProgram p;
     p.tensors = c_.program.tensors;
-    std::set<TensorId> made, read;
+    std::set<TensorId> made, read, positions;
     for (size_t e = 0; e < c_.program.exprs.size(); ++e) {
       if (c_.parts[e] != part) continue;
       TensorExpr expr = c_.program.exprs[e];
@@ -150,6 +152,13 @@ class Loop {
         if (s.kind == Scalar::Kind::kRead && made.count(s.symbol) == 0) read.insert(s.symbol);
       });
       made.insert(expr.output);
+      // Of a slice they count from its begin.
+      expr.body = rewrite(expr.body, nullptr, [&](const ScalarRef& of) -> ScalarRef {
+        if (positions.count(of->symbol) == 0) return of;
+        return scalar_apply(ScalarOp::kAdd, {of, scalar_constant(int_value(of->type, begin))},
+                            of->type);
+      });
+      if (combiner_is_arg(expr.combiner)) positions.insert(expr.output);
       p.steps.push_back({false, static_cast<int32_t>(p.exprs.size())});
       p.exprs.push_back(std::move(expr));
     }
@@ -318,6 +327,29 @@ TEST(CarryReductions, HoldsLogSumExp) {
               "l", [](size_t input, int64_t element) {
                 return element < 10 ? -kInf : random_value(input, element) * 40;
               });
+}
+
+/// Of equals the first, or the last, over all parts; NaN is the best.
+TEST(CarryReductions, HoldsPositions) {
+  for (const char* how : {"arg_max[11]:f32", "arg_min[11]:f32", "arg_max[11]:f32 last_on_ties",
+                          "arg_min[11]:f32 last_on_ties"}) {
+    SCOPED_TRACE(how);
+    const std::string text = std::string(R"(program {
+  input x: f32[5,11]
+  t: f32[5,11] = x[d0, d1] * 2.0
+  i: i64[5] = )") + how + R"( t[d0, r0]
+  output i as i
+})";
+    // Row 0: few values; 1: all alike; 2: infinities of both kinds; 3: NaN, twice; 4: random.
+    expect_same(text, "i", [](size_t input, int64_t element) {
+      const int64_t row = element / 11, column = element % 11;
+      if (row == 0) return static_cast<float>(column * 7 % 3);
+      if (row == 1) return -kInf;
+      if (row == 2 && column % 3 == 0) return column % 2 == 0 ? kInf : -kInf;
+      if (row == 3 && column % 5 == 3) return std::numeric_limits<float>::quiet_NaN();
+      return random_value(input, element);
+    });
+  }
 }
 
 TEST(CarryReductions, HoldsASumWhoseQuotientComesBehindIt) {

@@ -118,6 +118,7 @@ class Carrier {
   Status write(ExprId e);
   void write_carried(ExprId e);
   void write_position(ExprId e);
+  void write_whole_position(ExprId e, CarriedProgram::Carry* best, CarriedProgram::Carry* where);
   CarriedProgram::Carry add_carry(ExprId e, const std::string& suffix, ScalarValue first);
   TensorId write_factor(ExprId state, double coefficient, Factor kind);
   ScalarRef finite_of(ExprId state, TensorId of) const;
@@ -163,8 +164,7 @@ Status Carrier::classify() {
     if (!own.carried) continue;
     const Combiner c = expr(e).combiner;
     const bool combines = c == Combiner::kSum || c == Combiner::kMax || c == Combiner::kMin;
-    if (combiner_is_arg(c) && !own.waits && out_.splits == 1 && is_float(expr(e).body->type))
-      continue;
+    if (combiner_is_arg(c) && !own.waits && is_float(expr(e).body->type)) continue;
     if (!combines || !is_float(expr(e).accumulator))
       return unsupported(name(e) + " reduces in a way that is not carried");
   }
@@ -520,8 +520,8 @@ void Carrier::write_position(ExprId e) {
   best.output = add_tensor(e, "_best_part", type);
   part.output = own.part = add_tensor(e, "_part", position);
   const TensorId best_part = best.output;
-  const auto before = add_carry(e, "_best", combiner_identity(best.combiner, type)),
-             where = add_carry(e, "", int_value(position, -1));
+  auto before = add_carry(e, "_best", combiner_identity(best.combiner, type)),
+       where = add_carry(e, "", int_value(position, -1));
   own.after = own.whole = where.after;
   const ScalarRef value = read_own(e, best_part), old = read_own(e, before.before),
                   place = read_own(e, where.before);
@@ -545,10 +545,50 @@ void Carrier::write_position(ExprId e) {
       Part::kStep, -1);
   put(elementwise(e, before.after, scalar_apply(*combiner_op(combiner), {old, value}, type)),
       Part::kStep, -1);
+  if (out_.splits > 1) write_whole_position(e, &before, &where);
   out_.carries.push_back(before);
   out_.carries.push_back(where);
   out_.positions = true;
-  put(elementwise(e, expr(e).output, read_own(e, where.after)), Part::kBehind, -1);
+  put(elementwise(e, expr(e).output, read_own(e, own.whole)), Part::kBehind, -1);
+}
+
+/// Of the parts that left the best value, and have met a term, the position of the first, or of the
+/// last: positions ascend with the parts.
+///     b = max[p] b_p;  i = min[p] (b_p == b && i_p >= 0 ? i_p : none)
+void Carrier::write_whole_position(ExprId e, CarriedProgram::Carry* best,
+                                   CarriedProgram::Carry* where) {
+  const auto parts_of = [&](CarriedProgram::Carry* carry, const std::string& suffix) {
+    carry->parts = add_parts(e, suffix, carry->first.type);
+    out_.program.tensors[static_cast<size_t>(carry->parts)].kind = Tensor::Kind::kInput;
+    return read_part(e, carry->parts, expr(e).output_rank(), 0);
+  };
+  const ScalarRef value = parts_of(best, "_best_parts"), place = parts_of(where, "_parts");
+  const auto put_whole = [&](const std::string& suffix, Combiner combiner, const ScalarRef& of) {
+    TensorExpr whole = elementwise(e, add_tensor(e, suffix, of->type), of);
+    whole.reduce_extents = {out_.splits};
+    whole.combiner = combiner;
+    whole.accumulator = of->type;
+    if (!whole.open.empty()) whole.open.push_back(false);
+    const TensorId made = whole.output;
+    put(std::move(whole), Part::kBehind, -1, expr(e).output_rank());
+    return made;
+  };
+  const bool last = expr(e).last_on_ties;
+  const ScalarRef total = read_own(
+      e, put_whole("_best_whole",
+                   expr(e).combiner == Combiner::kArgMax ? Combiner::kMax : Combiner::kMin, value));
+  const auto truth = [](ScalarOp op, std::vector<ScalarRef> operands) {
+    return scalar_apply(op, std::move(operands), DType::kBool);
+  };
+  const ScalarRef both_nan =
+      truth(ScalarOp::kAnd, {truth(ScalarOp::kIsNan, {value}), truth(ScalarOp::kIsNan, {total})});
+  const ScalarRef same = truth(ScalarOp::kOr, {truth(ScalarOp::kEq, {value, total}), both_nan});
+  const ScalarRef met = truth(ScalarOp::kGe, {place, scalar_constant(int_value(place->type, 0))});
+  const Combiner pick = last ? Combiner::kMax : Combiner::kMin;
+  const ScalarRef none = scalar_constant(combiner_identity(pick, place->type));
+  const ScalarRef has_it = truth(ScalarOp::kAnd, {same, met});
+  held(e).whole = put_whole("_whole", pick,
+                            scalar_apply(ScalarOp::kSelect, {has_it, place, none}, place->type));
 }
 
 /// What the loops over all parts left together.

@@ -54,7 +54,8 @@ struct CarriedProgram {
 /// postponed behind the loop. Where comparisons of indices mask terms, steps out of `reach` of all
 /// carries may be left out.
 ///
-/// A position of the best term is carried beside that term; its axis is not split.
+/// A position of the best term is carried beside that term. Of parts of the axis that have the best
+/// alike it is that of the first, or of the last.
 ///
 /// With `splits` the axis falls into so many parts, each of which has such a loop (flash-decoding).
 /// What stands behind begins with putting them together, by the same quotients: what a part left is
