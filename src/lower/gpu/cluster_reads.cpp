@@ -61,7 +61,7 @@ ClusterAddress cluster_address(const GpuWriter& w, TileSymbolId id,
                             }),
                "one coordinate tells two loops of a cluster apart, in " + w.program.name);
     out.offset = out.offset + local[a] * stride;
-    stride *= scope.extents[a];
+    stride *= scope.extents[a] + (a + 1 == indices.size() ? scope.pad : 0);
   }
   if (const auto carried = w.memory.carried.find(id); carried != w.memory.carried.end()) {
     out.offset = out.offset + (next ? 1 - carried->second : carried->second) * stride;

@@ -79,6 +79,8 @@ std::vector<int64_t> strides_of(const std::vector<int64_t>& extents, int64_t pad
   for (size_t a = extents.size() - 1; a-- > 0;) {
     strides[a] = strides[a + 1] * extents[a + 1] + (a + 2 == extents.size() ? pad : 0);
   }
+  // A coordinate of one element may tell the blocks of a cluster apart: no place in this one.
+  for (size_t a = 0; a < extents.size(); ++a) strides[a] *= extents[a] > 1 ? 1 : 0;
   return strides;
 }
 
@@ -90,14 +92,21 @@ class RowPads {
     for (size_t i = 0; i < d_.program.symbols.size(); ++i) {
       SymbolScope& scope = d_.out.symbols[i];
       const TileSymbol& symbol = d_.program.symbols[i];
-      const bool own = symbol.kind == TileSymbol::Kind::kValue;
-      if (!own || scope.scope != Scope::kBlock || scope.swizzle) continue;
+      const bool is_value = symbol.kind == TileSymbol::Kind::kValue;
+      if (!is_value || scope.swizzle || !lies_in_block(scope)) continue;
       if (scope.extents.size() < 2 || scope.extents.back() < 2) continue;
       pad(static_cast<TileSymbolId>(i), &scope);
     }
   }
 
  private:
+  /// In shared memory, of a cluster where one coordinate tells its blocks apart and nothing else.
+  static bool lies_in_block(const SymbolScope& scope) {
+    const bool is_part =
+        scope.scope == Scope::kCluster && scope.extents.size() > 2 && scope.extents.front() == 1;
+    return scope.scope == Scope::kBlock || is_part;
+  }
+
   /// Every access of the symbol; nothing where one is not understood.
   std::vector<WarpAccess> accesses(TileSymbolId id) const {
     std::vector<WarpAccess> out;
@@ -142,9 +151,10 @@ class RowPads {
       }
       return sum;
     };
-    // Copies behind the threads' backs take 16 bytes at a time: their rows stay at multiples of
-    // that.
-    const int64_t step = scope->staged ? std::max<int64_t>(1, 16 / element) : 1;
+    // Copies behind the threads' backs, and accesses to other blocks, take 16 bytes at a time:
+    // their rows stay at multiples of that.
+    const bool is_wide = scope->staged || scope->scope == Scope::kCluster;
+    const int64_t step = is_wide ? std::max<int64_t>(1, 16 / element) : 1;
     Passes fewest = passes(0);
     for (int64_t p = step; fewest.extra > 0 && p * element <= kMostPadBytes; p += step) {
       const Passes n = passes(p);

@@ -710,22 +710,22 @@ class Verifier {
     }
   }
 
-  /// begin <= index < end, term by term of the max and min that windows at a border have. Bounds
-  /// that are constant are in the variables' ranges.
+  /// begin <= index < end, term by term of the max and min that windows at a border have. A bound
+  /// that is constant as a whole is in the variables' ranges.
   void add_loop_bounds(const TileLoop::Dim& dim, std::vector<Constraint>* constraints) const {
     const IndexExpr index = program_.index_of(dim);
     const auto add = [&](const auto& self, const IndexExpr& bound, IndexOp op) -> void {
       if (bound.op() == op) {
         self(self, bound.lhs(), op);
         self(self, bound.rhs(), op);
-      } else if (!bound.is_const()) {
-        const Interval range =
-            op == IndexOp::kMax ? Interval{0, kUnbounded.hi} : Interval{kUnbounded.lo, -1};
-        constraints->push_back({index - bound, range});
+        return;
       }
+      const Interval range =
+          op == IndexOp::kMax ? Interval{0, kUnbounded.hi} : Interval{kUnbounded.lo, -1};
+      constraints->push_back({index - bound, range});
     };
-    add(add, dim.begin, IndexOp::kMax);
-    add(add, dim.end, IndexOp::kMin);
+    if (!dim.begin.is_const()) add(add, dim.begin, IndexOp::kMax);
+    if (!dim.end.is_const()) add(add, dim.end, IndexOp::kMin);
   }
 
   /// A parameter's element lies within it, where bounds decide that.
