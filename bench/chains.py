@@ -2,8 +2,9 @@
 
     bench/chains [CASE...] [--targets T,…] [--type f16|f32] [--weft PATH] [--out FILE] [--graphs FOLDER]
 
-G1 to G12 are two products, S1 to S9 two with a softmax between. For each target: kernels of the
-planner `chain`, its tiles, predicted time beside those of `greedy` and `auto`, unique bytes beside
+G1 to G12 are two products, S1 to S9 two with a softmax between; beside the paper's, L1 to L3 are one
+product whose rows' exponentials are summed, B1 to B3 one whose rows' best is found (heads of a
+vocabulary). For each target: kernels of the planner `chain`, its tiles, predicted time beside those of `greedy` and `auto`, unique bytes beside
 the compulsory ones (inputs and outputs once), what parts of a split axis leave in the workspace,
 seconds of the whole planning command, and what the assembler says of registers, shared memory and
 spills. Exits 1 where a case is more than one kernel, moves more than the compulsory bytes (and
@@ -35,6 +36,9 @@ ATTENTION = {
     "S4": (12, 256, 256, 64, 64), "S5": (16, 256, 256, 64, 64), "S6": (16, 256, 256, 80, 80),
     "S7": (1, 512, 256, 64, 64), "S8": (1, 768, 384, 64, 64), "S9": (1, 1024, 512, 64, 64),
 }  # fmt: skip
+LOG_SUMS = {"L1": (1, 64, 50257, 768, 1), "L2": (1, 512, 50257, 768, 1), "L3": (1, 2048, 32000, 1024, 1)}
+BESTS = {"B1": (1, 16, 50257, 768, 1), "B2": (1, 64, 50257, 768, 1), "B3": (1, 512, 32000, 1024, 1)}
+SIZES = PRODUCTS | ATTENTION | LOG_SUMS | BESTS
 BATCHED = "lhs_batch={0}, rhs_batch={0}"
 
 
@@ -67,21 +71,50 @@ def attention_text(b, m, n, k, h, t):
 """
 
 
+def log_sum_text(b, m, n, k, h, t):
+    whole = f"f32[{m},{n}]"
+    return f"""(x: {t}[{m},{k}], w: {t}[{n},{k}]) {{
+  a = dot_general x, w, lhs_contract={{1}}, rhs_contract={{1}} : {t}[{m},{n}]
+  t = convert a : {whole}
+  m = reduce t, axes={{1}}, combiner=max : f32[{m}]
+  mb = broadcast m, dims={{0}} : {whole}
+  d = sub t, mb : {whole}
+  e = exp d : {whole}
+  s = reduce e, axes={{1}}, combiner=sum : f32[{m}]
+  l = log s : f32[{m}]
+  y = add l, m : f32[{m}]
+}} -> (y)
+"""
+
+
+def best_text(b, m, n, k, h, t):
+    return f"""(x: {t}[{m},{k}], w: {t}[{n},{k}]) {{
+  a = dot_general x, w, lhs_contract={{1}}, rhs_contract={{1}} : {t}[{m},{n}]
+  t = convert a : f32[{m},{n}]
+  i = arg_reduce t, axis=1, combiner=arg_max : i64[{m}]
+}} -> (i)
+"""
+
+
 def text_of(case, element_type):
-    sizes = PRODUCTS.get(case) or ATTENTION[case]
-    return (product_text if case in PRODUCTS else attention_text)(*sizes, element_type)
+    made = {"G": product_text, "S": attention_text, "L": log_sum_text, "B": best_text}
+    return made[case[0]](*SIZES[case], element_type)
 
 
 def compulsory_bytes(case, element_type):
-    b, m, n, k, h = PRODUCTS.get(case) or ATTENTION[case]
-    return b * (m * k + n * k + n * h + m * h) * (2 if element_type == "f16" else 4)
+    b, m, n, k, h = SIZES[case]
+    size = 2 if element_type == "f16" else 4
+    if case[0] in "LB":
+        return (m * k + n * k) * size + m * (4 if case[0] == "L" else 8)
+    return b * (m * k + n * k + n * h + m * h) * size
 
 
 def left_by_parts(case, template):
-    """Bytes of the workspace: what is carried, float32, of each part."""
-    b, m, _, _, h = PRODUCTS.get(case) or ATTENTION[case]
-    parts = re.search(r"(\d+) parts of the steps", template)
-    return 4 * int(parts[1]) * b * m * (h if case in PRODUCTS else h + 2) if parts else 0
+    """Bytes of the workspace: what is carried, float32, of each part. Clusters have none."""
+    b, m, _, _, h = SIZES[case]
+    parts = re.search(r"(\d+) parts of the steps(?! in a cluster)", template)
+    each = {"G": 4 * h, "S": 4 * (h + 2), "L": 8, "B": 12}[case[0]]
+    return int(parts[1]) * b * m * each if parts else 0
 
 
 def explain(weft, model, *words):
@@ -154,7 +187,7 @@ def main():
     parser.add_argument("--out", default="")
     parser.add_argument("--graphs", default="", help="only writes the chains as CASE.graph into this folder")
     options = parser.parse_args()
-    cases = options.cases or [*PRODUCTS, *ATTENTION]
+    cases = options.cases or [*SIZES]
     if options.graphs:
         for case in cases:
             (Path(options.graphs) / f"{case}.graph").write_text(text_of(case, options.type))

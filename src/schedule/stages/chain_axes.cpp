@@ -193,7 +193,7 @@ ContractionChain AxesFinder::loops() const {
 Result<CarriedProgram> carried_along(const BlockSpace& space, const CarriedAxis& axis) {
   const bool is_member = axis.member >= 0 && axis.member < space.size();
   if (!is_member) return unsupported("a chain along an axis of no member");
-  constexpr int64_t kMostSplits = 64;
+  constexpr int64_t kMostSplits = 256;
   if (axis.splits > kMostSplits)
     return unsupported(fmt::format("an axis is split into {} parts at most", kMostSplits));
   return carry_reductions(program_of(space), axis.member,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "schedule/gpu/matrix_tile.h"
 #include "schedule/stages/block_time.h"
 #include "schedule/stages/fragment_boxes.h"
 #include "schedule/stages/fragment_chain.h"
@@ -144,13 +145,13 @@ class FragmentComposer {
   /// Those that may do, the one predicted quickest first.
   void enumerate() {
     const auto& extents = axes_.loops.extents;
-    const int64_t least = problem_.on_units ? 16 : 4;
+    const int64_t least = problem_.on_units ? kUnitRows : kCoreRows;
     for (const int64_t warps : {1, 2, 4, 8}) {
-      for (const int64_t each : {1, 2, 4}) {
-        const int64_t rows = warps * each * least;
+      for (const int64_t rows : row_tiles(warps, least)) {
         if (rows > least && rows >= 2 * extents[kRowLoop]) continue;
+        const int64_t unit = WarpGrid(warps, rows, problem_.on_units).unit();
         for (const int64_t step : {16, 32, 64, 128}) {
-          if (step > 16 && step >= 2 * extents[kSharedLoop]) continue;
+          if (step % unit != 0 || (step > unit && step >= 2 * extents[kSharedLoop])) continue;
           for (const int64_t made : made_tiles()) {
             for (const int64_t splits : parts({rows, step, made, 1, {}, {}})) {
               consider_loads({rows, step, made, splits, {.warps = warps}, {}});
@@ -161,6 +162,16 @@ class FragmentComposer {
     }
     std::ranges::sort(priced_, {},
                       [](const Priced& p) { return std::pair(p.microseconds, p.number); });
+  }
+
+  /// Each warp has rows of its own, or several beside each other have them.
+  static std::vector<int64_t> row_tiles(int64_t warps, int64_t least) {
+    constexpr int64_t kMostAcross = 4;
+    std::vector<int64_t> out;
+    for (const int64_t each : {1, 2, 4}) out.push_back(warps * each * least);
+    for (int64_t across = 2; across <= std::min(warps, kMostAcross); across *= 2)
+      out.push_back(warps / across * least);
+    return out;
   }
 
   void consider_loads(FragmentTiles tiles) {
@@ -182,10 +193,13 @@ class FragmentComposer {
     std::vector<int64_t> out{1};
     // What is reduced to a value a row would be left by all blocks that have the row.
     if (problem_.reductions > 0 && tiles.made < extents[kMadeLoop]) return out;
-    for (const int64_t splits : {2, 4, 8, 16}) {
+    // Of rows alone a part leaves next to nothing.
+    const int64_t most = problem_.multiplies ? 16 : 256;
+    for (int64_t splits = 2; splits <= most; splits *= 2) {
       const int64_t length = length_of_part(extents[kSharedLoop], tiles.step, splits);
-      const bool has_steps = ceil_div(extents[kSharedLoop], length) == splits;
-      if (has_steps && blocks * splits < 2 * target_.sm_count) out.push_back(splits);
+      const int64_t own = ceil_div(extents[kSharedLoop], length);
+      const bool is_new = problem_.multiplies ? own == splits : own > out.back();
+      if (is_new && blocks * own < 2 * target_.sm_count) out.push_back(own);
     }
     return out;
   }

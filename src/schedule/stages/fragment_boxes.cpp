@@ -1,27 +1,44 @@
 #include "schedule/stages/fragment_boxes.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "schedule/gpu/matrix_tile.h"
 #include "support/rounding.h"
 
 namespace weft {
 
-namespace {
+WarpGrid::WarpGrid(int64_t warps, int64_t rows, bool units) : on_units(units) {
+  const int64_t least = units ? kUnitRows : kCoreRows;
+  down = std::gcd(warps, std::max<int64_t>(rows / least, 1));
+  across = warps / down;
+}
 
-constexpr int64_t kWholeUnits = 16;  ///< of what no axis' length has to be a multiple
-
-}  // namespace
+int64_t WarpGrid::unit() const {
+  constexpr int64_t kLeastDepth = 16;
+  return std::max(kLeastDepth, across * (on_units ? kUnitColumns : kLeastDepth));
+}
 
 int64_t length_of_part(int64_t extent, int64_t step, int64_t splits) {
   return ceil_div(ceil_div(extent, splits), step) * step;
 }
 
+bool parts_form_cluster(int64_t splits, int64_t rows, const Target& target) {
+  constexpr int64_t kLeastRows = 2;  // that a block joins
+  return splits > 1 && splits <= target.cluster_blocks && rows % splits == 0 &&
+         rows / splits >= kLeastRows;
+}
+
 FragmentBoxes::FragmentBoxes(const BlockSpace& space, const BlockPartition& partition, int row_loop,
-                             const DemandBoxes& demand, TileProgram* program)
+                             const DemandBoxes& demand, int64_t unit, bool in_cluster,
+                             TileProgram* program)
     : space_(space),
       partition_(partition),
       row_loop_(row_loop),
       demand_(demand),
+      unit_(unit),
+      in_cluster_(in_cluster),
       program_(*program) {}
 
 int64_t FragmentBoxes::length_of(size_t l) const {
@@ -100,7 +117,7 @@ BoxVar FragmentBoxes::whole_axis(int64_t extent, int ordinal) {
   if (!is_new) return out;
   const std::string name = "c" + std::to_string(whole_.size());
   out.full = extent;
-  out.extent = round_up(extent, kWholeUnits);
+  out.extent = round_up(extent, unit_);
   if (extent == out.extent) {
     out.var = program_.add_var(name, TileVar::Kind::kAxis, extent);
     out.index = IndexExpr::var(out.var);
@@ -159,23 +176,43 @@ Result<BoxVar> FragmentBoxes::columns_behind() const {
   return out;
 }
 
+/// A loop in steps over `length` elements of an axis from `first` on, and what one has of it.
+BoxVar FragmentBoxes::add_behind(const std::string& name, const BoxVar& of, IndexExpr first,
+                                 int64_t length, int64_t step) {
+  TileLoop::Dim dim = add_loop(name, step, of.full);
+  const RangeOf unknown = [](int) { return kUnbounded; };
+  dim.begin = simplify(first, unknown);
+  const bool is_whole = dim.begin.is_const(0) && length >= of.full;
+  if (!is_whole) {
+    dim.end = dim.begin + length;
+    if (of.full % of.extent != 0) dim.end = min(dim.end, IndexExpr(of.full));
+  }
+  behind_.push_back(dim);
+  return {program_.index_of(dim), dim.offset, step, of.full};
+}
+
 Status FragmentBoxes::move_behind(const Tile& tile) {
   WEFT_ASSIGN_OR_RETURN(const BoxVar columns, columns_behind());
   std::map<TileVarId, TileVarId> origins;
-  for (int l = 0; l < demand_.over_blocks; ++l) {
+  for (int l = 0; l < demand_.over_blocks && !in_cluster_; ++l) {
     const TileLoop::Dim& loop = loops_[static_cast<size_t>(l)];
     const bool is_single = loop.step == 1;
     if (!is_single) continue;
     behind_.push_back(add_loop("d" + std::to_string(l), 1, loop.end.constant()));
     origins[loop.origin] = behind_.back().origin;
   }
-  const auto tiled = [&](const std::string& name, const BoxVar& of, int64_t step) {
-    behind_.push_back(add_loop(name, step, of.full));
-    return BoxVar{program_.index_of(behind_.back()), behind_.back().offset, step, of.full};
-  };
-  rows_behind_ = tiled("dm", rows_, tile.rows);
   BoxVar columns_here;
-  if (columns.var >= 0) columns_here = tiled("dn", columns, tile.columns);
+  if (in_cluster_) {
+    const auto first_of = [](const BoxVar& of) { return of.index - IndexExpr::var(of.var); };
+    const int64_t share = rows_.extent / space_.splits();
+    rows_behind_ =
+        add_behind("dm", rows_, first_of(rows_) + IndexExpr::var(part_) * share, share, tile.rows);
+    if (columns.var >= 0)
+      columns_here = add_behind("dn", columns, first_of(columns), columns.extent, tile.columns);
+  } else {
+    rows_behind_ = add_behind("dm", rows_, 0, rows_.full, tile.rows);
+    if (columns.var >= 0) columns_here = add_behind("dn", columns, 0, columns.full, tile.columns);
+  }
   for (int p = 0; p < space_.size(); ++p) {
     if (!is_behind(p)) continue;
     for (BoxVar& own : boxes_[static_cast<size_t>(p)]) {
@@ -201,15 +238,17 @@ std::vector<IndexExpr> FragmentBoxes::indices_of(int p) const {
   return out;
 }
 
+TileLoop::Dim FragmentBoxes::over_parts() const {
+  TileLoop::Dim parts;
+  parts.origin = part_;
+  parts.begin = 0;
+  parts.end = space_.splits();
+  return parts;
+}
+
 std::vector<TileLoop::Dim> FragmentBoxes::over_blocks() const {
   std::vector<TileLoop::Dim> out;
-  if (part_ >= 0) {
-    TileLoop::Dim parts;
-    parts.origin = part_;
-    parts.begin = 0;
-    parts.end = space_.splits();
-    out.push_back(parts);
-  }
+  if (part_ >= 0 && !in_cluster_) out.push_back(over_parts());
   out.insert(out.end(), loops_.begin(), loops_.begin() + demand_.over_blocks);
   out.insert(out.end(), once_.begin(), once_.end());
   return out;

@@ -20,15 +20,17 @@ struct BoxVar {
 /// The loops of a chain on fragments, and the boxes of its members in them.
 class FragmentBoxes {
  public:
-  /// `row_loop`: the partition's loop over rows.
+  /// `row_loop`: the partition's loop over rows. `unit`: of what no axis' length has to be a
+  /// multiple. `in_cluster`: blocks that have the parts of the axis are a cluster.
   FragmentBoxes(const BlockSpace& space, const BlockPartition& partition, int row_loop,
-                const DemandBoxes& demand, TileProgram* program);
+                const DemandBoxes& demand, int64_t unit, bool in_cluster, TileProgram* program);
 
   /// Makes the loops and the boxes. Error (kUnsupported): a box that no loop walks.
   Status find();
   /// Gives what stands behind the steps, in a nest of its own, boxes of other rows and columns:
-  /// tiles of theirs of so many elements, over the whole tensors. Error (kUnsupported): members
-  /// that have more than rows and columns.
+  /// tiles of theirs of so many elements, over the whole tensors. In a cluster each block goes over
+  /// its share of the rows that all have. Error (kUnsupported): members that have more than rows
+  /// and columns.
   struct Tile {
     int64_t rows = 2, columns = 2;
   };
@@ -42,8 +44,10 @@ class FragmentBoxes {
   /// What members make, in the coordinates of their tensors.
   std::vector<IndexExpr> indices_of(int p) const;
 
-  /// Loops of the blocks' nest: over the parts of the axis, of the partition, of one iteration.
+  /// Loops of the blocks' nest: over the parts of the axis (but of a cluster), of the partition, of
+  /// one iteration.
   std::vector<TileLoop::Dim> over_blocks() const;
+  TileLoop::Dim over_parts() const;
   const TileLoop::Dim& loop(int l) const { return loops_[static_cast<size_t>(l)]; }
   const TileLoop::Dim& steps() const { return loops_[static_cast<size_t>(demand_.carrying)]; }
   /// What of the axis, or of its part, lies before and behind the steps: masks leave nothing of it.
@@ -67,6 +71,8 @@ class FragmentBoxes {
   void make_loops();
   void bound_steps();
   TileLoop::Dim add_loop(const std::string& name, int64_t step, int64_t end);
+  BoxVar add_behind(const std::string& name, const BoxVar& of, IndexExpr first, int64_t length,
+                    int64_t step);
   int64_t length_of(size_t l) const;
   BoxVar whole_axis(int64_t extent, int ordinal);
   bool is_behind(int p) const {
@@ -78,6 +84,8 @@ class FragmentBoxes {
   const BlockPartition& partition_;
   const int row_loop_;
   const DemandBoxes& demand_;
+  const int64_t unit_;
+  const bool in_cluster_;
   TileProgram& program_;
   std::vector<TileLoop::Dim> loops_, behind_;
   TileLoop::Dim before_, behind_steps_;  ///< out of the steps' reach
@@ -87,6 +95,22 @@ class FragmentBoxes {
   BoxVar rows_, rows_behind_, parts_;
   TileVarId part_ = -1;
 };
+
+/// How the warps of a block share what they make: one below another along the rows, as far as each
+/// has rows of its own; where these are few, several side by side along the columns.
+struct WarpGrid {
+  int64_t down = 1, across = 1;
+  bool on_units = true;
+
+  WarpGrid() = default;
+  WarpGrid(int64_t warps, int64_t rows, bool on_units);
+  /// Columns that they share evenly, in whole steps of the units through a depth.
+  int64_t unit() const;
+};
+
+/// Whether blocks that have parts of an axis form a cluster, so that they join what these left out
+/// of each other's memory: each takes as many of their rows.
+bool parts_form_cluster(int64_t splits, int64_t rows, const Target& target);
 
 /// What one of the parts goes through, in whole steps; the last may have less.
 int64_t length_of_part(int64_t extent, int64_t step, int64_t splits);

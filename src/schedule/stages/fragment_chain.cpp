@@ -1,12 +1,9 @@
 #include "schedule/stages/fragment_chain.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <functional>
-#include <map>
+#include <limits>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "expr/body_uses.h"
@@ -14,9 +11,8 @@
 #include "fmt/format.h"
 #include "schedule/gpu/matrix_tile.h"
 #include "schedule/gpu/product_factor.h"
-#include "schedule/stages/fragment_boxes.h"
+#include "schedule/stages/fragment_writer.h"
 #include "schedule/writer/best_positions.h"
-#include "schedule/writer/kernel_names.h"
 #include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
 #include "support/rounding.h"
@@ -29,106 +25,9 @@ namespace weft {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
-constexpr int64_t kJoinedElements = 4;  ///< of float32, in one access
-constexpr int64_t kWholeUnits = 16;     ///< of what no axis' length has to be a multiple
+constexpr int64_t kWholeUnits = 16;  ///< of a depth, and of columns on plain cores
 
-/// One factor of a product: `across` is the rows of the left one, the columns of the right one.
-struct Factor {
-  ScalarRef value;         ///< in the units' type
-  BoxVar across, depth;    ///< as the product reads it
-  bool of_step = false;    ///< changes from step to step
-  bool of_inputs = false;  ///< of what comes from outside alone
-  bool is_value = false;   ///< what a member made, element by element
-  TileSymbolId tile = -1;
-  bool depth_last = true;  ///< in the tile's coordinates
-};
-
-/// sum[indices] = left x right
-struct Product {
-  Factor left, right;
-  bool units = true;  ///< else plain cores
-  std::vector<IndexExpr> indices;
-  TileSymbolId sum = -1;
-};
-
-class FragmentWriter {
- public:
-  FragmentWriter(const BlockSpace& space, const BlockPartition& partition, int row_loop,
-                 const DemandBoxes& demand, const FragmentsChoice& choice, const Target& target,
-                 const std::string& name)
-      : space_(space),
-        partition_(partition),
-        demand_(demand),
-        choice_(choice),
-        target_(target),
-        boxes_(space, partition, row_loop, demand, &program_) {
-    program_.cpu = false;
-    program_.name = KernelNames::identifier(name);
-    program_.warps = choice.warps;
-  }
-
-  Result<ScheduledKernel> run();
-
- private:
-  using Part = CarriedProgram::Part;
-  static constexpr int kBefore = static_cast<int>(Part::kBefore),
-                       kStep = static_cast<int>(Part::kStep),
-                       kBehind = static_cast<int>(Part::kBehind);
-
-  Status check_choice() const;
-  void make_carries();
-  void add_unreached(const BlockSpace::Carry& c, TileCarry* carry);
-  Status write(int p);
-  Status write_product(int p, TileBody* body);
-  Result<ScalarRef> reduced(int p, TileBody* body);
-  void keep(int p, const ScalarRef& value, TileBody* body);
-  std::vector<IndexExpr> indices_of(int p) const { return boxes_.indices_of(p); }
-  const BoxVar& box_var(int p, int var) const { return boxes_.of(p, var); }
-  int part_of(int p) const {
-    return demand_.members[static_cast<size_t>(p)].level - demand_.over_blocks;
-  }
-  ScalarRef translated(int p, const ScalarRef& s);
-  ScalarRef translated_at(const ScalarRef& s, const std::function<IndexExpr(int var)>& index_of);
-  TileSymbolId carry_of(TensorId tensor) const;
-  TileSymbolId parameter(TensorId tensor, TileSymbol::Kind kind);
-  TileSymbolId value(const std::string& base, DType type,
-                     TileSymbol::Kind kind = TileSymbol::Kind::kValue);
-  bool changes_with_steps(int p, const ScalarRef& s) const;
-  Result<Factor> factor(int p, const ScalarRef& s, int across, int depth);
-  Result<Product> product_of(int p);
-  void load(const std::string& base, bool in_block, bool units, bool left, Factor* f,
-            TileBody* body);
-  void multiply_tiles(const Product& of, const ScalarRef& before, TileBody* body);
-  void multiply_in_steps(Product of, TileBody* body);
-  std::vector<IndexExpr> tile_indices(const Factor& f, const IndexExpr& k) const;
-  bool on_units() const;
-  Place fragments(const BoxVar& rows, const BoxVar& columns, bool units) const;
-  Status check_parts() const;
-  Status leave_parts();
-  Place joined_place(int p) const;
-  TileLoop blocks_nest();
-
-  const BlockSpace& space_;
-  const BlockPartition& partition_;
-  const DemandBoxes& demand_;
-  const FragmentsChoice& choice_;
-  const Target& target_;
-
-  TileProgram program_;
-  KernelNames names_;
-  std::vector<TensorId> parameters_;
-  std::map<TensorId, TileSymbolId> symbols_;
-  FragmentBoxes boxes_;
-  std::map<int, TileSymbolId> values_;
-  std::vector<TileCarry> carries_;
-  std::array<TileBody, 3> bodies_;
-  /// Where the axis is split: what the parts leave, by tensor, and how a block joins them.
-  std::map<TensorId, TileSymbolId> parts_;
-  TileBody left_;
-  Place joining_;
-  int writing_ = kBefore;
-  TileVarId depth_loop_ = -1;  ///< of products that go through their depth in steps
-};
+}  // namespace
 
 TileSymbolId FragmentWriter::value(const std::string& base, DType type, TileSymbol::Kind kind) {
   TileSymbol symbol;
@@ -197,7 +96,7 @@ void FragmentWriter::add_unreached(const BlockSpace::Carry& c, TileCarry* carry)
     for (int v = axes - 1; v >= 0; --v) {
       const BoxVar& axis = box_var(c.after, v);
       if (axis.var < 0 || !body_uses(own, axis.var)) continue;
-      const int64_t width = columns.empty() ? std::gcd(axis.full, kJoinedElements) : 1;
+      const int64_t width = columns.empty() ? std::gcd(axis.full, kAccessElements) : 1;
       place.axes.push_back({axis.var, threads.add(axis.extent, width, 32, choice_.warps, 0)});
       columns.insert(columns.begin(), axis.index);
     }
@@ -311,18 +210,55 @@ Status FragmentWriter::write(int p) {
 
 Result<ScalarRef> FragmentWriter::reduced(int p, TileBody* body) {
   const TensorExpr& e = space_.expr(p);
-  if (keeps_position(e) || tile_combiner(e.combiner) == TileCombiner::kNone)
+  if (!keeps_position(e) && tile_combiner(e.combiner) == TileCombiner::kNone)
     return unsupported(space_.name_of(p) + " has no form for the threads of a block");
   std::vector<TileVarId> over;
   for (int v = e.output_rank(); v < e.axis_count(); ++v) {
     if (box_var(p, v).var >= 0) over.push_back(box_var(p, v).var);
   }
+  if (keeps_position(e)) return position_of(p, over, body);
   const ScalarRef terms = scalar_convert(translated(p, e.body), e.accumulator);
   if (over.empty()) return terms;
   const TileSymbolId made = value(space_.name_of(p) + "_r", e.accumulator);
   body->push_back(TileNode::of(
       assign_reduced(made, indices_of(p), e.combiner, std::move(over), terms, joined_place(p))));
   return scalar_read(made, e.accumulator, indices_of(p));
+}
+
+/// The best value of a position's terms: the member that is carried beside it has it already.
+ScalarRef FragmentWriter::best_value(int p, const std::vector<TileVarId>& over, TileBody* body) {
+  const TensorExpr& e = space_.expr(p);
+  for (int q = 0; q < p; ++q) {
+    const TensorExpr& other = space_.expr(q);
+    const bool alike = !other.is_contraction && other.combiner == best_of(e) &&
+                       other.extents == e.extents && other.reduce_extents == e.reduce_extents &&
+                       part_of(q) == part_of(p) && equal(other.body, e.body);
+    const auto made = values_.find(q);
+    if (!alike || made == values_.end()) continue;
+    const DType type = program_.symbols[static_cast<size_t>(made->second)].type;
+    if (type == e.body->type) return scalar_read(made->second, type, indices_of(p));
+  }
+  const TileSymbolId made = value(space_.name_of(p) + "_m", e.body->type);
+  body->push_back(TileNode::of(assign_reduced(made, indices_of(p), best_of(e), over,
+                                              translated(p, e.body), joined_place(p))));
+  return scalar_read(made, e.body->type, indices_of(p));
+}
+
+/// The position of the best of a row: of those that hold it the first, or the last.
+///     i[m] = min[n] (t[m,n] == b[m] ? n : none)
+ScalarRef FragmentWriter::position_of(int p, const std::vector<TileVarId>& over, TileBody* body) {
+  const TensorExpr& e = space_.expr(p);
+  const BoxVar& along = box_var(p, e.output_rank());
+  const DType type = along.full <= std::numeric_limits<int32_t>::max() ? DType::kI32 : DType::kI64;
+  const ScalarRef here = scalar_index(along.index, type);
+  if (over.empty()) return here;
+  const ScalarRef same = same_value(translated(p, e.body), best_value(p, over, body)),
+                  none = scalar_constant(combiner_identity(pick_of(e), type));
+  const TileSymbolId made = value(space_.name_of(p) + "_r", type);
+  body->push_back(TileNode::of(
+      assign_reduced(made, indices_of(p), pick_of(e), over,
+                     scalar_apply(ScalarOp::kSelect, {same, here, none}, type), joined_place(p))));
+  return scalar_read(made, type, indices_of(p));
 }
 
 /// What member `p` makes: a value for others, the next value of a carry, an output.
@@ -342,17 +278,21 @@ void FragmentWriter::keep(int p, const ScalarRef& made, TileBody* body) {
                                       scalar_read(kept, type, indices_of(p)), {})));
 }
 
-/// How rows and columns lie on a block whose warps stand one below another.
+/// How rows and columns lie on a block.
 Place FragmentWriter::fragments(const BoxVar& rows, const BoxVar& columns, bool units) const {
   using Digit = Place::Digit;
   const auto reg = [](int64_t n) { return Digit{PlaceLevel::kReg, n}; };
   const auto lanes = [](int64_t n) { return Digit{PlaceLevel::kLane, n}; };
   const auto vec = [](int64_t n) { return Digit{PlaceLevel::kVec, n}; };
-  const Digit warps{PlaceLevel::kWarp, choice_.warps};
+  const Digit warps_down{PlaceLevel::kWarp, warps_.down},
+      warps_across{PlaceLevel::kWarp, warps_.across};
   const int64_t down = units ? kUnitColumns : kCoreRows, across = 32 / down;
-  const int64_t width = units || columns.extent % kCoreColumns != 0 ? 2 : 4;
-  return {{{rows.var, {warps, reg(rows.extent / choice_.warps / down), lanes(down)}},
-           {columns.var, {reg(columns.extent / (across * width)), lanes(across), vec(width)}}}};
+  const int64_t columns_each = columns.extent / warps_.across;
+  const int64_t width = units || columns_each % kCoreColumns != 0 ? 2 : 4;
+  Place out{{{rows.var, {warps_down, reg(rows.extent / warps_.down / down), lanes(down)}},
+             {columns.var, {reg(columns_each / (across * width)), lanes(across), vec(width)}}}};
+  if (warps_.across > 1) out.axes[1].digits.insert(out.axes[1].digits.begin(), warps_across);
+  return out;
 }
 
 /// Whether all products are those of units.
@@ -365,8 +305,8 @@ bool FragmentWriter::on_units() const {
   return false;
 }
 
-Result<Factor> FragmentWriter::factor(int p, const ScalarRef& s, int across, int depth) {
-  Factor out;
+Result<FragmentFactor> FragmentWriter::factor(int p, const ScalarRef& s, int across, int depth) {
+  FragmentFactor out;
   out.across = box_var(p, across);
   out.depth = box_var(p, depth);
   out.of_step = changes_with_steps(p, s);
@@ -388,7 +328,8 @@ Result<Factor> FragmentWriter::factor(int p, const ScalarRef& s, int across, int
 }
 
 /// The coordinates of a factor's tile, as they lie in shared memory.
-std::vector<IndexExpr> FragmentWriter::tile_indices(const Factor& f, const IndexExpr& k) const {
+std::vector<IndexExpr> FragmentWriter::tile_indices(const FragmentFactor& f,
+                                                    const IndexExpr& k) const {
   if (f.is_value) return f.value->indices;
   return f.depth_last ? std::vector<IndexExpr>{f.across.index, k}
                       : std::vector<IndexExpr>{k, f.across.index};
@@ -396,8 +337,8 @@ std::vector<IndexExpr> FragmentWriter::tile_indices(const Factor& f, const Index
 
 /// A tile of a factor in shared memory, or in the registers that multiply it. Rows of the tile run
 /// along what lies together in memory, where the units take them so.
-void FragmentWriter::load(const std::string& base, bool in_block, bool units, bool left, Factor* f,
-                          TileBody* body) {
+void FragmentWriter::load(const std::string& base, bool in_block, bool units, bool left,
+                          FragmentFactor* f, TileBody* body) {
   const DType type = f->value->type;
   const int64_t most = kAccessBytes / byte_size(type);
   const auto width = [&](const BoxVar& along) {
@@ -430,10 +371,11 @@ void FragmentWriter::load(const std::string& base, bool in_block, bool units, bo
 }
 
 /// sum[rows, columns] = left x right, added to `before`, of tiles that are there.
-void FragmentWriter::multiply_tiles(const Product& of, const ScalarRef& before, TileBody* body) {
-  const Factor &left = of.left, &right = of.right;
+void FragmentWriter::multiply_tiles(const FragmentProduct& of, const ScalarRef& before,
+                                    TileBody* body) {
+  const FragmentFactor &left = of.left, &right = of.right;
   const DType type = left.value->type;
-  const auto read = [&](const Factor& f, const IndexExpr& k) {
+  const auto read = [&](const FragmentFactor& f, const IndexExpr& k) {
     return scalar_convert(scalar_read(f.tile, type, tile_indices(f, k)), DType::kF32);
   };
   const Place place = fragments(left.across, right.across, of.units);
@@ -471,7 +413,7 @@ void FragmentWriter::multiply_tiles(const Product& of, const ScalarRef& before, 
 }
 
 /// seq k step depth carry s[rows, columns] { tiles of both factors; s' = s + left x right }
-void FragmentWriter::multiply_in_steps(Product of, TileBody* body) {
+void FragmentWriter::multiply_in_steps(FragmentProduct of, TileBody* body) {
   const int64_t full = of.left.depth.full;
   const BoxVar whole = of.left.depth;
   TileLoop loop;
@@ -486,13 +428,13 @@ void FragmentWriter::multiply_in_steps(Product of, TileBody* body) {
   depth_loop_ = k.origin;
   loop.dims.push_back(k);
   const BoxVar step{program_.index_of(k), k.offset, k.step, full};
-  const auto in_step = [&](Factor* f) {
+  const auto in_step = [&](FragmentFactor* f) {
     f->value = rewrite(f->value,
                        [&](int id) { return id == whole.var ? step.index : IndexExpr::var(id); });
     f->depth = step;
   };
   const bool kept = of.left.tile >= 0;
-  for (Factor* f : {&of.left, &of.right}) in_step(f);
+  for (FragmentFactor* f : {&of.left, &of.right}) in_step(f);
   if (!kept) load("A", true, of.units, true, &of.left, &loop.body);
   load("B", true, of.units, false, &of.right, &loop.body);
   const Place place = fragments(of.left.across, of.right.across, of.units);
@@ -500,7 +442,7 @@ void FragmentWriter::multiply_in_steps(Product of, TileBody* body) {
   const ScalarRef before = scalar_read(total, DType::kF32, of.indices);
   loop.carries.push_back(
       carried(total, of.indices, scalar_constant(float_value(DType::kF32, 0)), place));
-  Product step_of = of;
+  FragmentProduct step_of = of;
   step_of.sum = value("part", DType::kF32);
   multiply_tiles(step_of, before, &loop.body);
   const ScalarRef made = scalar_read(step_of.sum, DType::kF32, of.indices);
@@ -511,7 +453,7 @@ void FragmentWriter::multiply_in_steps(Product of, TileBody* body) {
   body->push_back(TileNode::of(assign(of.sum, of.indices, before, place)));
 }
 
-Result<Product> FragmentWriter::product_of(int p) {
+Result<FragmentProduct> FragmentWriter::product_of(int p) {
   const TensorExpr& e = space_.expr(p);
   const std::string& name = space_.name_of(p);
   if (e.combiner != Combiner::kSum || e.accumulator != DType::kF32 ||
@@ -546,28 +488,31 @@ Result<Product> FragmentWriter::product_of(int p) {
   const DType type = factors[0]->type;
   if (factors[1]->type != type || !(is_half(type) || type == DType::kF32))
     return unsupported("no matrix unit takes the operands of " + name);
-  Product out;
+  FragmentProduct out;
   out.units = byte_size(type) == 2 || target_.reduced_float32;
   WEFT_ASSIGN_OR_RETURN(out.left, factor(p, factors[0], across[0], depth));
   WEFT_ASSIGN_OR_RETURN(out.right, factor(p, factors[1], across[1], depth));
   out.indices = indices_of(p);
-  const int64_t least = (out.units ? kUnitRows : kCoreRows) * choice_.warps;
-  if (out.left.across.extent % least != 0)
-    return invalid_input(
-        fmt::format("{} rows are not shared by {} warps", out.left.across.extent, choice_.warps));
+  const int64_t least = (out.units ? kUnitRows : kCoreRows) * warps_.down;
+  const int64_t least_across = warps_.across * (out.units ? kUnitColumns : kWholeUnits);
+  if (out.left.across.extent % least != 0 || out.right.across.extent % least_across != 0)
+    return invalid_input(fmt::format("{} rows and {} columns are not shared by {} warps",
+                                     out.left.across.extent, out.right.across.extent,
+                                     choice_.warps));
   return out;
 }
 
 Status FragmentWriter::write_product(int p, TileBody* body) {
-  WEFT_ASSIGN_OR_RETURN(Product product, product_of(p));
-  Factor &left = product.left, &right = product.right;
+  WEFT_ASSIGN_OR_RETURN(FragmentProduct product, product_of(p));
+  FragmentFactor &left = product.left, &right = product.right;
   // What does not change is loaded before the steps, of a product beside them where that stands.
-  const auto loads = [&](const Factor& f) {
+  const auto loads = [&](const FragmentFactor& f) {
     return f.of_step || part_of(p) != kStep ? body : &bodies_[kBefore];
   };
   const bool in_steps = choice_.depth > 0 && choice_.depth < left.depth.extent && left.of_inputs &&
                         right.of_inputs && !left.of_step;
-  if (left.is_value && product.units) {
+  // Beside each other warps lack what the others have of a row.
+  if (left.is_value && product.units && warps_.across == 1) {
     left.tile = left.value->symbol;
   } else if (!in_steps || choice_.left_in_block) {
     left.is_value = false;
@@ -592,91 +537,6 @@ Status FragmentWriter::write_product(int p, TileBody* body) {
   return {};
 }
 
-/// Whether blocks with a part of the axis each, and others behind a barrier, can make the members.
-Status FragmentWriter::check_parts() const {
-  for (const BlockSpace::Carry& carry : space_.carries()) {
-    const std::vector<IndexExpr> box = indices_of(carry.after);
-    for (int l = 0; l < demand_.over_blocks; ++l) {
-      const TileLoop::Dim& loop = boxes_.loop(l);
-      const bool walks = std::ranges::any_of(
-          box, [&](const IndexExpr& index) { return uses_var(index, loop.origin); });
-      if (carry.parts >= 0 && !walks && loop.step < loop.end.constant())
-        return unsupported("several blocks would leave " + space_.name_of(carry.after));
-    }
-  }
-  for (int p = 0; p < space_.size(); ++p) {
-    if (part_of(p) == kBefore && space_.is_output(p))
-      return unsupported("each part of the axis would store " + space_.name_of(p));
-    if (part_of(p) != kBehind) continue;
-    const TensorExpr& e = space_.expr(p);
-    if (!e.reduce_extents.empty() && space_.over_parts(p) < 0)
-      return unsupported(space_.name_of(p) + " reduces what parts of the axis make together");
-    std::string apart;
-    visit(e.body, [&](const Scalar& s) {
-      const int producer =
-          s.kind == Scalar::Kind::kRead ? space_.producer(static_cast<TensorId>(s.symbol)) : -1;
-      if (producer >= 0 && part_of(producer) != kBehind) apart = space_.name_of(producer);
-    });
-    if (!apart.empty())
-      return unsupported(space_.name_of(p) + " reads " + apart + ", which parts of the axis make");
-  }
-  return {};
-}
-
-/// The carries behind a part's steps go to a workspace. Behind a barrier of the grid a block takes
-/// rows and columns of all parts, a part a register, and joins them in their order.
-Status FragmentWriter::leave_parts() {
-  for (size_t c = 0; c < carries_.size(); ++c) {
-    const BlockSpace::Carry& carry = space_.carries()[c];
-    if (carry.parts < 0) continue;
-    const DType type = carries_[c].type;
-    const std::vector<IndexExpr> own = indices_of(carry.after);
-    std::vector<IndexExpr> indices{IndexExpr::var(boxes_.part())};
-    indices.insert(indices.end(), own.begin(), own.end());
-    const TileSymbolId left = parts_[carry.parts] = value(space_.name_of(carry.after) + "_p", type);
-    left_.push_back(
-        TileNode::of(assign(left, indices, scalar_read(carries_[c].target.symbol, type, own), {})));
-  }
-  WEFT_ASSIGN_OR_RETURN(const BoxVar columns, boxes_.columns_behind());
-  ThreadTile threads(choice_.warps);
-  const auto across = threads.add(columns.full, std::gcd(columns.full, kJoinedElements), 32, 1, 1);
-  const auto down = threads.add(boxes_.rows().full, 1, 32, choice_.warps, 1);
-  const FragmentBoxes::Tile tile{std::max<int64_t>(digits_extent(down), 2),
-                                 std::max<int64_t>(digits_extent(across), 2)};
-  WEFT_RETURN_IF_ERROR(boxes_.move_behind(tile));
-  const std::vector<TileLoop::Dim>& loops = boxes_.behind();
-  const auto lies = [&](TileVarId var, std::vector<Place::Digit> digits) {
-    if (digits.empty()) digits.push_back({PlaceLevel::kReg, 2});
-    joining_.axes.push_back({var, std::move(digits)});
-  };
-  lies(boxes_.rows_behind().var, down);
-  if (columns.var >= 0) lies(loops.back().offset, across);
-  return {};
-}
-
-/// Of a member behind the barrier; none where nothing is joined.
-Place FragmentWriter::joined_place(int p) const {
-  Place out = joining_;
-  if (!out.axes.empty() && space_.over_parts(p) >= 0)
-    out.axes.push_back({boxes_.parts_var(), {{PlaceLevel::kReg, space_.splits()}}});
-  return out;
-}
-
-TileLoop FragmentWriter::blocks_nest() {
-  TileLoop steps;
-  steps.dims.push_back(boxes_.steps());
-  steps.stages = choice_.stages;
-  steps.carries = std::move(carries_);
-  steps.body = std::move(bodies_[kStep]);
-  TileLoop grid;
-  grid.kind = TileLoop::Kind::kGrid;
-  grid.dims = boxes_.over_blocks();
-  grid.body = std::move(bodies_[kBefore]);
-  grid.body.push_back(TileNode::of(std::move(steps)));
-  for (TileNode& node : left_) grid.body.push_back(std::move(node));
-  return grid;
-}
-
 Result<ScheduledKernel> FragmentWriter::run() {
   WEFT_RETURN_IF_ERROR(check_choice());
   WEFT_RETURN_IF_ERROR(boxes_.find());
@@ -689,18 +549,10 @@ Result<ScheduledKernel> FragmentWriter::run() {
     if (joins) WEFT_RETURN_IF_ERROR(leave_parts());
     WEFT_RETURN_IF_ERROR(write(p));
   }
-  TileLoop blocks = blocks_nest(), joining;
-  TileBody& behind = is_split ? joining.body : blocks.body;
-  for (TileNode& node : bodies_[kBehind]) behind.push_back(std::move(node));
-  program_.body.push_back(TileNode::of(std::move(blocks)));
-  if (is_split) {
-    joining.kind = TileLoop::Kind::kGrid;
-    joining.dims = boxes_.behind();
-    program_.body.push_back(TileNode::of(std::move(joining)));
-  }
+  put_nests();
   const int64_t items = static_cast<int64_t>(demand_.blocks) * splits;
   program_.blocks = items;
-  if (is_split) program_.per_sm = ceil_div(items, target_.sm_count);
+  if (is_split && !in_cluster_) program_.per_sm = ceil_div(items, target_.sm_count);
   if (Status status = verify_tile_program(program_); !status.ok())
     return unsupported("a chain on fragments: " + status.error().message);
   ScheduledKernel out;
@@ -714,12 +566,11 @@ Result<ScheduledKernel> FragmentWriter::run() {
   for (int p = 0; p < space_.size(); ++p) out.composition.stages[0].push_back(p);
   out.schedule_template = fmt::format("fragments of {} warps", choice_.warps);
   if (is_split) out.schedule_template += fmt::format(", {} parts of the steps", splits);
+  if (in_cluster_) out.schedule_template += " in a cluster";
   out.parameters = std::move(parameters_);
   out.program = std::move(program_);
   return out;
 }
-
-}  // namespace
 
 Result<ScheduledKernel> build_fragment_chain(const BlockSpace& space,
                                              const BlockPartition& partition, int row_loop,
@@ -727,7 +578,9 @@ Result<ScheduledKernel> build_fragment_chain(const BlockSpace& space,
                                              const FragmentsChoice& choice, const Target& target,
                                              const std::string& name) {
   if (row_loop < 0) return unsupported("blocks of one row have no fragments");
-  if (space.splits() > 1 && !target.grid_barriers)
+  const int64_t rows = partition.loops[static_cast<size_t>(row_loop)].step;
+  if (space.splits() > 1 && !parts_form_cluster(space.splits(), rows, target) &&
+      !target.grid_barriers)
     return unsupported("parts of an axis are joined behind a barrier of the grid");
   return FragmentWriter(space, partition, row_loop, demand, choice, target, name).run();
 }

@@ -21,6 +21,9 @@ namespace weft {
 ///         y'[m,e] = y[m,e]*c[m] + part[m,e]; }
 ///       out[m,e] = y[m,e]/l[m] }
 ///
+/// Where a block has fewer rows than its warps would have below one another, some stand beside each
+/// other: rows are reduced over them, and what one product makes passes through shared memory.
+///
 /// Operands of 16 bits are multiplied on matrix units, those of float32 on plain cores (on units
 /// where the target may round them), which read what one product hands to the next out of shared
 /// memory.

@@ -39,7 +39,9 @@ struct FragmentProblem {
   int64_t beside = 0;       ///< inputs of which a step has an element for each that it makes
   double memory_bytes = 0;  ///< that the kernel moves at least
   bool of_inputs = true;    ///< the product that makes a step's elements
+  bool multiplies = false;  ///< a product reduces these; else rows are reduced alone
   bool bounded = false;     ///< masks bound the steps
+  bool on_the_way = false;  ///< what a step loads passes through registers: no 4 bytes lie together
   std::vector<ProductBeside> others;
 
   /// Of products of inputs, the deepest.
@@ -55,8 +57,9 @@ int64_t fragment_bytes(const FragmentProblem& problem, const FragmentTiles& tile
 
 /// Microseconds by what limits a step (units or cores, shared memory, loads, its latency) over the
 /// waves of blocks, in the manner of schedule/gpu/matrix_tile; MCFuser's Eq. 2 to 5 know neither.
-/// Parts of the axis cost a barrier, and what each leaves is written and read again. None where a
-/// block, or where they wait for each other all blocks, do not fit the target.
+/// Parts of the axis cost a barrier, and what each leaves is written and read again, in a cluster
+/// on chip. None where a block, or where they wait for each other all blocks, do not fit the
+/// target.
 std::optional<double> fragment_us(const FragmentProblem& problem, const FragmentTiles& tiles,
                                   const Target& target);
 
