@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "schedule/stages/chain_tiling.h"
 #include "tests/driver/gpu_pipeline.h"
 
 namespace weft::testing {
@@ -341,6 +342,49 @@ TEST_F(GpuChains, LoadsAndStoresStandOutsideOfTheStepsThatDoNotChangeThem) {
     const std::string program = *print_level(*run.compilation, "tile-program");
     if (depth == 0) whole = program;
     EXPECT_EQ(program == whole, times == 1);
+  }
+}
+
+/// The tiling expression that a composition stands for is read off the loops that it was built to,
+/// and names the loops that are bound to blocks.
+TEST_F(GpuChains, TilingExpressionsAreReadOffTheLoops) {
+  struct Case {
+    const char *partition, *choice, *tiling;
+    std::vector<int> bound;
+  };
+  for (const auto& [partition, choice, tiling, bound] :
+       {Case{"d0 16, d1 32", " depth 16", "mhnk", {0, 3}}, Case{"d0 16", " depth 16", "mnk", {0}},
+        Case{"d0 16, d1 32", "", "mhn", {0, 3}}, Case{"d0 16", "", "mn", {0}},
+        Case{"d0 48", " depth 16", "nk", {}}}) {
+    SCOPED_TRACE(tiling);
+    CompileOptions options;
+    options.device = *find_target("a100-40gb");
+    options.stop_after = "plan";
+    options.plan_text =
+        std::string(
+            "plan chain {\n  kernel k compute \"chain on fragments of 1 warps\" by chain(v5: ") +
+        partition + " carrying v2 r0 32) { leaf(fragments warps 1" + choice +
+        ") v0 v1 v2 v3 v4 v5 }: a, r, c, y -> y\n}\n";
+    options.plan_source = "chain.plan";
+    auto graph = parse_graph(sized(kProducts, "1 48 256 32 64", "f16"));
+    ASSERT_TRUE(graph.ok());
+    const auto compiled = compile_graph(*graph, options);
+    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    const PlannedKernel& kernel = (*compiled)->plan.kernels[0];
+    const auto read =
+        tiling_of((*compiled)->tensors, kernel.group, kernel.schedule, (*compiled)->target);
+    ASSERT_TRUE(read.has_value());
+    EXPECT_EQ(print(*read), tiling);
+    // With the loops of one iteration, which stand anywhere, inside.
+    std::string whole = tiling;
+    for (const char loop : std::string("mknh")) {
+      if (whole.find(loop) == std::string::npos) whole += loop;
+    }
+    const ContractionChain chain{{48, 32, 256, 64}, 1, 2};
+    const auto expression = parse_tiling(whole, chain);
+    ASSERT_TRUE(expression.ok()) << expression.error().message;
+    for (const int loop : bound)
+      EXPECT_THAT(block_loops(*expression, chain).bound, ::testing::Contains(loop));
   }
 }
 

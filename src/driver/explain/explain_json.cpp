@@ -54,6 +54,8 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   if (!rounded.stored.empty() || !rounded.multiplied.empty() || !rounded.kept.empty())
     j["rounding"] = {
         {"stored", rounded.stored}, {"multiplied", rounded.multiplied}, {"kept", rounded.kept}};
+  if (std::string tiling = tiling_text(program, kernel, target); !tiling.empty())
+    j["tiling"] = std::move(tiling);
   if (auto later = postponed_factors(program, kernel, target); !later.empty())
     j["scaled_behind"] = std::move(later);
   if (auto masked = assumed_masks(program, kernel, target); !masked.empty())

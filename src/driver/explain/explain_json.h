@@ -21,10 +21,11 @@ namespace weft {
 ///                   "library_call" where a library does it, "copies" where it makes again what
 ///                   another kernel makes: names of tensors; "rounding" where it makes tensors of
 ///                   16-bit floats: {"stored", "multiplied" (rounded for a contraction), "kept"
-///                   (float32 inside): names of tensors}; "scaled_behind" where a chain multiplies
-///                   or divides sums that the model makes of scaled terms: ["y by l"];
-///                   "masks_are_bounds" where it leaves out what masks hide though these are
-///                   finite, or added: names of reductions}],
+///                   (float32 inside): names of tensors}; "tiling" of a chain, how its loops over
+///                   tiles stand: "mnk"; "scaled_behind" where a chain multiplies or divides
+///                   sums that the model makes of scaled terms: ["y by l"]; "masks_are_bounds"
+///                   where it leaves out what masks hide though these are finite, or added: names
+///                   of reductions}],
 ///      "nodes": [{"names": [names of the model's nodes], "tensor" (first that it makes), "kernel":
 ///                 position, null for what is none, "depth" (of regions around it)}], as they run,
 ///      "edges": [{"from", "to", "verdict", "reason", "producer", "consumer" (positions in

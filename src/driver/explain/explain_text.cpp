@@ -137,6 +137,8 @@ class PlanText {
     if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
     const std::string rounding = rounding_text(rounded_tensors(program, kernel, target_));
     if (!rounding.empty()) entry.lines.push_back(rounding);
+    if (const std::string tiling = tiling_text(program, kernel, target_); !tiling.empty())
+      entry.lines.push_back("loops over tiles: " + tiling);
     if (const auto later = postponed_factors(program, kernel, target_); !later.empty())
       entry.lines.push_back("sums before they are scaled: " + join_paths(later, 8));
     if (const auto masked = assumed_masks(program, kernel, target_); !masked.empty())

@@ -9,6 +9,7 @@
 #include "expr/products/widen_halves.h"
 #include "group/cut_group.h"
 #include "group/widen_halves.h"
+#include "schedule/stages/chain_tiling.h"
 #include "schedule/stages/compose_chain.h"
 #include "tile/text/template_form.h"
 
@@ -141,6 +142,12 @@ std::vector<std::string> postponed_factors(const TensorProgram& program,
   const Composition& how = kernel.schedule.composition;
   if (how.kind != Composition::Kind::kChain) return {};
   return postponed_factors(program, kernel.group, how.carried, target);
+}
+
+std::string tiling_text(const TensorProgram& program, const PlannedKernel& kernel,
+                        const Target& target) {
+  const auto tiling = tiling_of(program, kernel.group, kernel.schedule, target);
+  return tiling ? print(*tiling) : "";
 }
 
 std::optional<ReuseSummary> reuse_summary(const TensorProgram& program,

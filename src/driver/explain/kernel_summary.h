@@ -42,6 +42,11 @@ RoundedTensors rounded_tensors(const TensorProgram& program, const PlannedKernel
 std::vector<std::string> postponed_factors(const TensorProgram& program,
                                            const PlannedKernel& kernel, const Target& target);
 
+/// How a chain's loops over tiles stand, MCFuser's tiling expression "mnk"
+/// (schedule/stages/chain_tiling.h); empty for other kernels.
+std::string tiling_text(const TensorProgram& program, const PlannedKernel& kernel,
+                        const Target& target);
+
 /// What blocks of a launch keep on chip from kernel to kernel (tile/rewrite/reuse_boxes.h), with
 /// the names of the tensors that are never stored; nothing where each of them reads memory.
 struct ReuseSummary {
