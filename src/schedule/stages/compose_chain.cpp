@@ -14,6 +14,7 @@
 #include "schedule/stages/compose_block.h"
 #include "schedule/stages/compose_fragments.h"
 #include "schedule/stages/form_stages.h"
+#include "schedule/stages/scratch_bytes.h"
 #include "support/rounding.h"
 #include "tile/check/fits.h"
 #include "tiling/tile_candidates.h"
@@ -26,6 +27,9 @@ namespace {
 constexpr double kMostMade = 2;
 /// Vectors of a carry at most: its first value is written out.
 constexpr int64_t kMostCarried = 512;
+/// Of the cache that scratch may fill, what an estimate may ask for: more is not built (MCFuser,
+/// R4).
+constexpr double kMostScratch = 1.2;
 /// Candidates that are built, to be weighed.
 constexpr size_t kMostBuilt = 12;
 /// Rows of a block: between these, in steps of a third to a half.
@@ -190,6 +194,11 @@ class ChainComposer {
         block_time(space_, estimate_, demand, handed_on(space_, stages), target_);
     if (time.flops_made > kMostMade * static_cast<double>(time.estimate.flops))
       return unsupported("blocks compute most of it several times");
+    const int64_t room = target_.l2_bytes / 2,
+                  scratch = scratch_bytes(space_, demand, stages, target_);
+    if (static_cast<double>(scratch) > kMostScratch * static_cast<double>(room))
+      return unsupported(
+          fmt::format("about {} B of scratch, {} has {} for it", scratch, target_.name, room));
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, build_block(space_, c.partition, demand, stages,
                                                               nullptr, target_, name_));
     WEFT_RETURN_IF_ERROR(verify_block(kernel));
