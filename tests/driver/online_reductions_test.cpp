@@ -660,6 +660,9 @@ TEST(OnlineReductionsInPlans, SayWhatIsScaledBehindTheLoop) {
   EXPECT_THAT(explain_text(explained(compared.compilation())),
               HasSubstr("sums before they are scaled: y by s"));
   EXPECT_THAT(explain_json(explained(compared.compilation())), HasSubstr("scaled_behind"));
+  // How the loops of the built program stand: rows over blocks, steps in them, the depth inside.
+  EXPECT_THAT(explain_text(explained(compared.compilation())), HasSubstr("loops over tiles: mnk"));
+  EXPECT_THAT(explain_json(explained(compared.compilation())), HasSubstr("\"tiling\": \"mnk\""));
 }
 
 /// The same derivation gives a GPU's kernels what they carry.
