@@ -33,6 +33,8 @@ void price_beside(const ScheduledKernel& best, ScheduledKernel& kernel) {
 Result<ScheduledKernel> not_waiting(const TensorProgram& program, const Group& group,
                                     const std::string& name, const Target& target,
                                     const ScheduledKernel& best) {
+  // What a leaf of the same takes is not known from what the chain does.
+  if (best.composition.kind == Composition::Kind::kChain) return best;
   auto without = schedule_leaf(program, group, without_waiting(target), name);
   if (!without.ok() && without.error().code == ErrorCode::kUnsupported) return best;
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, std::move(without));
