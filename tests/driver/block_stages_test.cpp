@@ -143,13 +143,13 @@ std::string one_kernel_by(const char* foreign) {
 
 TEST(BlockStages, MakeAgainWhatTheyHaveNoRoomForOnACpu) {
   CompileOptions options = with_blocks();
-  options.device->l2_bytes = 16000;
+  options.device->l2_bytes = 12000;
   options.plan_text = one_kernel_by("rows vec_axis 0 free [0] warps 1");
   options.plan_source = "p.plan";
   const auto c = run_here(kLongRows, options);
   ASSERT_NE(c, nullptr);
   const ScheduledKernel& kernel = c->plan.kernels[0].schedule;
-  EXPECT_LE(kernel.scopes.block_bytes, 8000);
+  EXPECT_LE(kernel.scopes.block_bytes, 6000);
   EXPECT_THAT(print(kernel.composition), ::testing::Not(HasSubstr(" v3")));
   options.plan_text = *print_level(*c, "plan");
   const auto again = run_here(kLongRows, options);

@@ -95,8 +95,8 @@ TEST(Scopes, ShareTheArenaByLiveness) {
 kernel k(x: f32[64], out y: f32[64], out z: f32[64]) blocks P warps 1 {
   grid g in 1 {
     seq i in 64 step 16 { A[i] = exp(x[i]) @[i=VEC_16]; }
-    seq i in 64 step 16 { B[i] = A[i] + 1 @[i=VEC_16]; }
-    seq i in 64 step 16 { C[i] = B[i] + 1 @[i=VEC_16]; }
+    seq i in 64 step 16 { B[i] = A[63-i] + 1 @[i=VEC_16]; }
+    seq i in 64 step 16 { C[i] = B[63-i] + 1 @[i=VEC_16]; }
     seq i in 64 step 16 { y[i] = C[i] @[i=VEC_16]; z[i] = C[63-i] @[i=VEC_16]; }
   }
 })");

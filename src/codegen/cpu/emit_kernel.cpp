@@ -51,6 +51,15 @@ class KernelEmitter {
     return kernel_.buffers[static_cast<size_t>(number)];
   }
 
+  /// Scratch is shared by values that do not live at once, or that are made in the place of others.
+  static bool share_bytes(const KernelBuffer& a, const KernelBuffer& b) {
+    const auto end = [](const KernelBuffer& k) {
+      return k.scratch_offset + k.elements * byte_size(k.dtype);
+    };
+    const bool in_scratch = a.kind == KernelBuffer::Kind::kScratch && b.kind == a.kind;
+    return &a == &b || (in_scratch && a.scratch_offset < end(b) && b.scratch_offset < end(a));
+  }
+
   void make_alias_scopes() {
     llvm::MDBuilder metadata(context_);
     llvm::MDNode* domain = metadata.createAnonymousAliasScopeDomain("buffers");
@@ -59,8 +68,10 @@ class KernelEmitter {
       scopes.push_back(metadata.createAnonymousAliasScope(domain, buffer.name));
     }
     for (size_t i = 0; i < scopes.size(); ++i) {
-      std::vector<llvm::Metadata*> others = scopes;
-      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      std::vector<llvm::Metadata*> others;
+      for (size_t o = 0; o < scopes.size(); ++o) {
+        if (!share_bytes(kernel_.buffers[i], kernel_.buffers[o])) others.push_back(scopes[o]);
+      }
       own_scope_.push_back(llvm::MDNode::get(context_, {scopes[i]}));
       other_scopes_.push_back(llvm::MDNode::get(context_, others));
     }

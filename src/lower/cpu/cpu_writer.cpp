@@ -25,6 +25,9 @@ constexpr Interval kOpenSize{1, int64_t{1} << 31};
 
 CpuWriter::CpuWriter(const TileProgram& p, const ScopeAnalysis& s) : KernelWriter(p, s) {
   values_in_outputs = find_values_in_outputs(p, s);
+  for (const SymbolScope& symbol : s.symbols) {
+    if (symbol.scope == Scope::kBlock) arena_offsets_.insert(symbol.offset);
+  }
   for (size_t v = 0; v < p.vars.size(); ++v) {
     if (!is_open_size(p, static_cast<TileVarId>(v))) continue;
     bindings.bound[v] = add_kernel_var(*this, kNoReg, kOpenSize);
@@ -92,14 +95,19 @@ Place CpuWriter::place_of(const TileStatement& statement) const {
   return place;
 }
 
-void CpuWriter::place_buffer(const SymbolScope& /*scope*/, bool workspace, KernelBuffer* buffer) {
+/// Where the arena has it, farther by what may be touched behind each of those that begin before
+/// it.
+void CpuWriter::place_buffer(const SymbolScope& scope, bool workspace, KernelBuffer* buffer) {
   buffer->kind = workspace ? KernelBuffer::Kind::kWorkspace : KernelBuffer::Kind::kScratch;
   buffer->elements += kScratchSlackBytes / byte_size(buffer->dtype);
   buffer->alignment = kScratchAlignment;
   if (workspace) return;
-  buffer->scratch_offset = kernel.scratch_bytes;
-  const int64_t bytes = buffer->elements * byte_size(buffer->dtype);
-  kernel.scratch_bytes += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  const auto before = arena_offsets_.lower_bound(scope.offset);
+  buffer->scratch_offset =
+      scope.offset + std::distance(arena_offsets_.begin(), before) * kScratchSlackBytes;
+  const int64_t behind = buffer->scratch_offset + buffer->elements * byte_size(buffer->dtype);
+  kernel.scratch_bytes = std::max(kernel.scratch_bytes, (behind + kScratchAlignment - 1) /
+                                                            kScratchAlignment * kScratchAlignment);
 }
 
 size_t CpuWriter::emit_together(const TileBody& body, size_t first) {

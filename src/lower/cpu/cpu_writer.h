@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "lower/core/kernel_writer.h"
 #include "lower/cpu/distribute_grid.h"
@@ -22,6 +23,9 @@ class CpuWriter final : public KernelWriter {
   /// Of loops around barriers, what stands in them; and the thread's items of their nest.
   std::map<const TileLoop*, const std::vector<GridPiece>*> distributed;
   Reg begin = kNoReg, end = kNoReg;
+
+ private:
+  std::set<int64_t> arena_offsets_;  ///< at which buffers of the arena begin
 };
 
 }  // namespace weft::lowering

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
 
 #include "fmt/format.h"
 #include "tile/analysis/scope_derivation.h"
@@ -205,6 +208,34 @@ bool is_added_to_carry(const Derivation& d, TileSymbolId symbol) {
          lie_alike(d.places.of_site[at + 1], unit_product(d.program, *product.statement)->result());
 }
 
+/// The most registers that live at once.
+int64_t most_registers(const Derivation& d) {
+  const size_t n = d.program.symbols.size();
+  std::vector<SiteRange> live(n), gaps(n);
+  std::vector<TileSymbolId> in_registers;
+  for (size_t i = 0; i < n; ++i) {
+    const auto id = static_cast<TileSymbolId>(i);
+    if (d.structure.definition[i] < 0) continue;
+    live[i] = live_range(d, id);
+    gaps[i] = replaced_range(d, id);
+    if (d.out.symbols[i].scope < Scope::kBlock && !is_added_to_carry(d, id))
+      in_registers.push_back(id);
+  }
+  int64_t most = 0;
+  for (size_t at = 0; at < d.structure.sites.size(); ++at) {
+    int64_t registers = 0;
+    for (const TileSymbolId id : in_registers) {
+      const size_t i = static_cast<size_t>(id);
+      const int32_t site = static_cast<int32_t>(at);
+      if (gaps[i].first <= site && site <= gaps[i].last) continue;
+      // Where a value is made, it takes the registers of what it is made from.
+      if (live[i].first < site && site <= live[i].last) registers += registers_of(d, id);
+    }
+    most = std::max(most, registers);
+  }
+  return most;
+}
+
 /// First offset at which `bytes` do not meet what is alive at the same time.
 int64_t first_fit(int64_t bytes, const std::vector<std::pair<int64_t, int64_t>>& occupied) {
   std::vector<std::pair<int64_t, int64_t>> sorted = occupied;
@@ -217,73 +248,132 @@ int64_t first_fit(int64_t bytes, const std::vector<std::pair<int64_t, int64_t>>&
   return offset;
 }
 
+/// Offsets of slots that are placed in an order, each as low as it fits, and where the last ends.
+struct Placed {
+  std::vector<int64_t> offsets;  ///< by slot
+  int64_t bytes = 0;
+};
+
+Placed place_in_order(const std::vector<ArenaSlot>& slots, const std::vector<size_t>& order) {
+  Placed out{std::vector<int64_t>(slots.size(), 0), 0};
+  std::vector<size_t> placed;
+  for (const size_t i : order) {
+    const ArenaSlot& slot = slots[i];
+    std::vector<std::pair<int64_t, int64_t>> occupied;
+    for (const size_t o : placed) {
+      if (slots[o].live.last < slot.live.first || slot.live.last < slots[o].live.first) continue;
+      occupied.emplace_back(out.offsets[o], out.offsets[o] + slots[o].bytes);
+    }
+    out.offsets[i] = first_fit(slot.bytes, occupied);
+    out.bytes = std::max(out.bytes, out.offsets[i] + slot.bytes);
+    placed.push_back(i);
+  }
+  return out;
+}
+
+/// Large slots first, so that small ones fill the gaps. Where that leaves gaps, in the order in
+/// which they begin to live, or by how long they do: the first of these that takes fewer bytes.
+Placed place_slots(const std::vector<ArenaSlot>& slots) {
+  std::vector<size_t> order(slots.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto by = [&](const auto& key) {
+    std::ranges::sort(order, {}, [&](size_t i) { return std::pair(key(slots[i]), i); });
+    return place_in_order(slots, order);
+  };
+  Placed best = by([](const ArenaSlot& s) { return -s.bytes; });
+  const int64_t least = live_at_once(slots);
+  const auto consider = [&](const auto& key) {
+    if (best.bytes == least) return;
+    if (Placed other = by(key); other.bytes < best.bytes) best = std::move(other);
+  };
+  consider([](const ArenaSlot& s) { return static_cast<int64_t>(s.live.first); });
+  consider([](const ArenaSlot& s) { return static_cast<int64_t>(s.live.first - s.live.last); });
+  consider([](const ArenaSlot& s) { return -static_cast<int64_t>(s.live.last); });
+  return best;
+}
+
 }  // namespace
+
+std::vector<ArenaSlot> arena_slots(const Derivation& d) {
+  const std::vector<TileSymbolId> sources = in_place_sources(d);
+  std::vector<ArenaSlot> slots;
+  std::map<TileSymbolId, size_t> slot_of;
+  // What is made in the place of a value is made behind it, and has a later number or not.
+  const std::function<size_t(TileSymbolId)> add = [&](TileSymbolId id) -> size_t {
+    const auto known = slot_of.find(id);
+    if (known != slot_of.end()) return known->second;
+    const auto i = static_cast<size_t>(id);
+    SiteRange live = live_range(d, id);
+    // What other blocks read has bytes of its own: to use them again would cost a barrier of the
+    // cluster.
+    if (d.out.symbols[i].scope == Scope::kCluster)
+      live = {0, static_cast<int32_t>(d.structure.sites.size())};
+    size_t at = slots.size();
+    if (sources[i] >= 0) {
+      at = add(sources[i]);
+      slots[at].live.last = std::max(slots[at].live.last, live.last);
+    } else {
+      slots.push_back({{}, live, aligned(d.out.symbols[i].bytes)});
+    }
+    slots[at].held.push_back(id);
+    slot_of.emplace(id, at);
+    return at;
+  };
+  for (size_t i = 0; i < d.program.symbols.size(); ++i) {
+    const Scope scope = d.out.symbols[i].scope;
+    if (d.structure.definition[i] >= 0 && (scope == Scope::kBlock || scope == Scope::kCluster))
+      add(static_cast<TileSymbolId>(i));
+  }
+  return slots;
+}
+
+int64_t live_at_once(const std::vector<ArenaSlot>& slots) {
+  int64_t most = 0;
+  for (const ArenaSlot& at : slots) {
+    int64_t bytes = 0;
+    for (const ArenaSlot& slot : slots) {
+      const bool alive = slot.live.first <= at.live.first && at.live.first <= slot.live.last;
+      bytes += alive ? slot.bytes : 0;
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
+}
 
 Status place_buffers(Derivation& d) {
   const size_t n = d.program.symbols.size();
-  std::vector<SiteRange> live(n);
-  std::vector<TileSymbolId> order;
-  for (size_t i = 0; i < n; ++i) {
-    if (d.structure.definition[i] < 0) continue;
-    live[i] = live_range(d, static_cast<TileSymbolId>(i));
-    // What other blocks read has bytes of its own: to use them again would cost a barrier of the
-    // cluster.
-    if (d.out.symbols[i].scope == Scope::kCluster) {
-      live[i] = {0, static_cast<int32_t>(d.structure.sites.size())};
-    }
-    order.push_back(static_cast<TileSymbolId>(i));
-  }
-  // Large buffers first: small ones then fill the gaps.
-  std::sort(order.begin(), order.end(), [&](TileSymbolId a, TileSymbolId b) {
-    const int64_t x = d.out.symbols[static_cast<size_t>(a)].bytes;
-    const int64_t y = d.out.symbols[static_cast<size_t>(b)].bytes;
-    return x != y ? x > y : a < b;
-  });
   for (const TileSymbol& symbol : d.program.symbols) {
     if (!symbol.is_workspace) continue;
     d.out.workspace_bytes += aligned(elements_of(symbol).value_or(0) * byte_size(symbol.type));
   }
-  std::vector<TileSymbolId> placed;
-  for (const TileSymbolId id : order) {
-    const size_t i = static_cast<size_t>(id);
-    SymbolScope& scope = d.out.symbols[i];
-    if (scope.scope == Scope::kGrid) {
-      scope.offset = d.out.workspace_bytes;
-      d.out.workspace_bytes += aligned(scope.bytes);
-      continue;
-    }
-    if (scope.scope < Scope::kBlock) continue;
-    std::vector<std::pair<int64_t, int64_t>> occupied;
-    for (const TileSymbolId other : placed) {
-      const size_t o = static_cast<size_t>(other);
-      if (live[o].last < live[i].first || live[i].last < live[o].first) continue;
-      const SymbolScope& there = d.out.symbols[o];
-      occupied.emplace_back(there.offset, there.offset + aligned(there.bytes));
-    }
-    scope.offset = first_fit(aligned(scope.bytes), occupied);
-    d.out.block_bytes = std::max(d.out.block_bytes, scope.offset + aligned(scope.bytes));
-    placed.push_back(id);
-  }
-  std::vector<SiteRange> gaps(n);
-  std::vector<TileSymbolId> in_registers;
+  // Large buffers first.
+  std::vector<TileSymbolId> in_workspace;
   for (size_t i = 0; i < n; ++i) {
-    const auto id = static_cast<TileSymbolId>(i);
-    if (d.structure.definition[i] < 0) continue;
-    gaps[i] = replaced_range(d, id);
-    if (d.out.symbols[i].scope < Scope::kBlock && !is_added_to_carry(d, id))
-      in_registers.push_back(id);
+    if (d.structure.definition[i] >= 0 && d.out.symbols[i].scope == Scope::kGrid)
+      in_workspace.push_back(static_cast<TileSymbolId>(i));
   }
-  for (size_t at = 0; at < d.structure.sites.size(); ++at) {
-    int64_t registers = 0;
-    for (const TileSymbolId id : in_registers) {
-      const size_t i = static_cast<size_t>(id);
-      const int32_t site = static_cast<int32_t>(at);
-      if (gaps[i].first <= site && site <= gaps[i].last) continue;
-      // Where a value is made, it takes the registers of what it is made from.
-      if (live[i].first < site && site <= live[i].last) registers += registers_of(d, id);
+  std::ranges::sort(in_workspace, {}, [&](TileSymbolId id) {
+    return std::pair(-d.out.symbols[static_cast<size_t>(id)].bytes, id);
+  });
+  for (const TileSymbolId id : in_workspace) {
+    SymbolScope& scope = d.out.symbols[static_cast<size_t>(id)];
+    scope.offset = d.out.workspace_bytes;
+    d.out.workspace_bytes += aligned(scope.bytes);
+  }
+  const std::vector<ArenaSlot> slots = arena_slots(d);
+  const Placed placed = place_slots(slots);
+  d.out.block_bytes = placed.bytes;
+  for (size_t s = 0; s < slots.size(); ++s) {
+    const std::vector<TileSymbolId>& held = slots[s].held;
+    for (size_t h = 0; h < held.size(); ++h) {
+      SymbolScope& scope = d.out.symbols[static_cast<size_t>(held[h])];
+      scope.offset = placed.offsets[s];
+      if (h > 0)
+        scope.reason +=
+            "; in the place of " + d.program.symbols[static_cast<size_t>(held[h - 1])].name;
     }
-    d.out.registers = std::max(d.out.registers, registers);
   }
+  d.out.registers = most_registers(d);
   return {};
 }
 

@@ -33,6 +33,32 @@ void derive_swizzles(Derivation& d);
 /// begin at whole vectors are accessed element by element.
 void pad_rows(Derivation& d);
 
+/// Sites first to last during which a symbol is alive: a loop around some of its accesses but not
+/// all counts whole.
+struct SiteRange {
+  int32_t first = 0, last = -1;
+};
+SiteRange live_range(const Derivation& d, TileSymbolId symbol);
+
+/// By symbol: the value in whose bytes it is made though that is alive, or -1 (FusionStitching 2018
+/// §5.1.3: Divide.1 takes the space of Exponential.1). On a CPU, of buffers that lie alike, where
+/// nothing reads an element behind the one that takes its place. On a GPU other threads may read an
+/// element before it is made anew; there statements read into registers first, so that lifetimes
+/// end.
+std::vector<TileSymbolId> in_place_sources(const Derivation& d);
+
+/// Values that have the same bytes one after another, in their order.
+struct ArenaSlot {
+  std::vector<TileSymbolId> held;
+  SiteRange live;     ///< from the first of them to the last
+  int64_t bytes = 0;  ///< a multiple of the arena's alignment
+};
+/// Of what lies in the block's arena. Requires the buffers' bytes.
+std::vector<ArenaSlot> arena_slots(const Derivation& d);
+
+/// The most bytes of slots that are alive at one site: no placing takes less.
+int64_t live_at_once(const std::vector<ArenaSlot>& slots);
+
 /// Offsets in the block's arena, shared by liveness, and the totals.
 Status place_buffers(Derivation& d);
 
@@ -50,13 +76,6 @@ int64_t carry_copies(const Derivation& d, TileSymbolId carry);
 /// Whether a statement fills block memory from inputs alone, in a loop that does so ahead of its
 /// iterations: its buffers are in use all the time.
 bool is_staged_load(const Derivation& d, const Site& site);
-
-/// Sites first to last during which a symbol is alive: a loop around some of its accesses but not
-/// all counts whole.
-struct SiteRange {
-  int32_t first = 0, last = -1;
-};
-SiteRange live_range(const Derivation& d, TileSymbolId symbol);
 
 /// Loops around every access of a symbol, those of its carry's own loop aside.
 std::vector<const TileLoop*> lifetime_loops(const Derivation& d, TileSymbolId symbol);
