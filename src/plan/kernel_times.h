@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <span>
 
 #include "cost/estimate.h"
@@ -32,6 +33,10 @@ class KernelTimes {
   /// As the kernel that the group is scheduled as: comparable whether that is a leaf or blocks.
   double latency(const Group& group);
 
+  /// The same, of a leaf that is built by its tile program: cost/latency on CPUs, cost/gpu_latency
+  /// on GPUs. Products and library calls of a GPU have models of their own.
+  double built_latency(const Group& group);
+
  private:
   Estimate estimate(const Group& group) const { return cost_.estimate(group.exprs, group.outputs); }
   bool holds_product(const Group& group) const;
@@ -44,6 +49,7 @@ class KernelTimes {
   const Target& target_;
   CostModel cost_;
   KnownGroups& known_;
+  std::map<Hash128, double> built_us_;  ///< by key
 };
 
 }  // namespace weft

@@ -45,7 +45,7 @@ class Dp {
          beam_search(reduce_patterns(graph, patterns_, top_), beam_)) {
       Partition partition = partition_of(patterns, graph);
       double us = 0;
-      for (const Group& group : partition.groups) us += times_.latency(group);
+      for (const Group& group : partition.groups) us += times_.built_latency(group);
       if (best && us >= best_us) continue;
       best_us = us;
       best = std::move(partition);
@@ -96,8 +96,8 @@ class Dp {
 
 /// Approximate dynamic programming over patterns (FusionStitching 2021 §5): the candidates of each
 /// expression by the reduction of patterns and `delta`, sets of them by a beam, what is left along
-/// edges and by remote fusion; of the beam's sets the one whose kernels are predicted to take
-/// least.
+/// edges and by remote fusion; of the beam's sets the one whose kernels, as they are built, have
+/// the least latency.
 Result<Partition> partition_dp(const PlanningTask& task) { return Dp(task).run(); }
 
 }  // namespace weft

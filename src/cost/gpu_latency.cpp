@@ -1,0 +1,316 @@
+#include "cost/gpu_latency.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "cost/estimate.h"
+#include "cost/first_iteration.h"
+#include "tile/analysis/executions.h"
+#include "tile/check/fits.h"
+
+namespace weft {
+
+namespace {
+
+/// Cycles until a dependent instruction of a warp may follow, a shuffle's result is there, and what
+/// lies in shared and in device memory ("Dissecting the NVIDIA Volta GPU Architecture via
+/// Microbenchmarking", Jia et al. 2018).
+constexpr double kDependentCycles = 4, kShuffleCycles = 23, kSharedCycles = 19, kMemoryCycles = 400;
+/// Of a barrier of the block.
+constexpr double kBarrierCycles = 30;
+/// Threads of an SM that keep its share of the memory bandwidth busy.
+constexpr double kBusyThreads = 512;
+/// Of an iteration of a loop: an addition, a comparison, a branch.
+constexpr double kLoopInstructions = 3;
+
+std::string_view class_of(ScalarOp op, DType type) {
+  if (!is_float(type)) return "int";
+  const bool special = (op >= ScalarOp::kExp && op <= ScalarOp::kErf) || op == ScalarOp::kDiv ||
+                       op == ScalarOp::kPow || op == ScalarOp::kSqrt || op == ScalarOp::kRsqrt;
+  if (special) return "special";
+  if (type == DType::kF64) return "f64";
+  return byte_size(type) == 2 ? "f16" : "f32";
+}
+
+/// Instructions of an operation: what is no instruction of the device is a few of them.
+double instructions_of(std::string_view op_class, ScalarOp op) {
+  if (op_class == "int") return op == ScalarOp::kDiv || op == ScalarOp::kRem ? 8 : 1;
+  if (op_class != "special") return 1;
+  switch (op) {
+    case ScalarOp::kExp:
+    case ScalarOp::kLog:
+    case ScalarOp::kSqrt:
+    case ScalarOp::kRsqrt:
+      return 2;
+    case ScalarOp::kDiv:
+      return 4;
+    case ScalarOp::kPow:
+      return 20;
+    default:
+      return 8;
+  }
+}
+
+bool is_product(const Scalar& s) {
+  return s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kMul && is_float(s.type);
+}
+
+/// One instruction with the product that it adds.
+bool adds_product(const Scalar& s) {
+  return (s.op == ScalarOp::kAdd || s.op == ScalarOp::kSub) && is_float(s.type) &&
+         std::ranges::any_of(s.operands, [](const ScalarRef& o) { return is_product(*o); });
+}
+
+class Evaluation {
+ public:
+  Evaluation(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target)
+      : program_(program),
+        scopes_(scopes),
+        target_(target),
+        numbers_(program),
+        block_(residency(program, scopes, target)) {
+    blocks_ = blocks_of(program.body);
+    if (program.blocks.is_const())
+      blocks_ = std::min(blocks_, static_cast<double>(program.blocks.constant()));
+    blocks_ = std::max(blocks_, 1.0);
+    const double of_sm = std::clamp(static_cast<double>(block_.blocks_per_sm), 1.0,
+                                    std::ceil(blocks_ / target.sm_count));
+    at_once_ = of_sm * static_cast<double>(program.warps);
+    waves_ = std::ceil(blocks_ / (of_sm * target.sm_count));
+    for (const auto& [statement, depth] : kept_statements(structure_of(program), scopes))
+      kept_.insert(statement);
+  }
+
+  GpuLatency run(int64_t bytes) {
+    GpuLatency out;
+    out.warp_cycles = of_body(program_.body, {});
+    out.waves = waves_;
+    out.warps_of_sm = static_cast<int64_t>(at_once_);
+    out.registers = block_.registers;
+    out.shared_bytes = block_.shared_bytes;
+    out.memory_us = memory_us(static_cast<double>(bytes), busy_part(), target_);
+    const double computing = waves_ * out.warp_cycles / static_cast<double>(target_.clock_mhz);
+    out.bound =
+        computing > out.memory_us ? GpuLatency::Bound::kInstructions : GpuLatency::Bound::kMemory;
+    out.microseconds = target_.launch_us + (1 + grid_barriers_) * target_.barrier_us +
+                       std::max(computing, out.memory_us);
+    return out;
+  }
+
+ private:
+  /// Of the memory bandwidth: few blocks do not ask for all of it.
+  double busy_part() const {
+    const double sms = target_.sm_count;
+    const double threads = blocks_ * static_cast<double>(block_.threads);
+    return std::min({1.0, threads / (sms * kBusyThreads), blocks_ / sms});
+  }
+
+  /// Items of the grid loops: of the nest with the most.
+  double blocks_of(const TileBody& body) const {
+    double most = 1, side_by_side = 0;
+    for (const TileNode& node : body) {
+      if (node.kind == TileNode::Kind::kPack) {
+        for (const TilePack::Member& m : node.pack->members) side_by_side += blocks_of(m.body);
+      }
+      if (node.kind != TileNode::Kind::kLoop) continue;
+      const double trips = node.loop->kind == TileLoop::Kind::kSeq ? 1 : numbers_.trips(*node.loop);
+      most = std::max(most, trips * blocks_of(node.loop->body));
+    }
+    return std::max(most, side_by_side);
+  }
+
+  /// All warps of the SM share its pipes.
+  double cycles(std::string_view op_class) const {
+    return std::max(kDependentCycles, at_once_ * target_.cycles_per_instruction(op_class));
+  }
+
+  using Path = std::vector<int32_t>;
+
+  /// Loads that stand side by side are asked for together: a body waits for memory once.
+  double of_body(const TileBody& body, const Path& at) {
+    double sum = 0;
+    const bool outer = std::exchange(waits_, false);
+    for (size_t n = 0; n < body.size(); ++n) {
+      Path path = at;
+      path.push_back(static_cast<int32_t>(n));
+      sum += barriers_before(path) + of_node(body[n], path);
+    }
+    return sum + (std::exchange(waits_, outer) ? kMemoryCycles : 0);
+  }
+
+  double barriers_before(const Path& path) {
+    double sum = 0;
+    for (const BarrierPoint& b : scopes_.barriers) {
+      if (b.before != path) continue;
+      if (b.scope == Scope::kGrid) grid_barriers_ += 1;
+      if (b.scope == Scope::kBlock) sum += kBarrierCycles;
+      if (b.scope == Scope::kCluster)
+        sum += target_.cluster_barrier_us * static_cast<double>(target_.clock_mhz);
+    }
+    return sum;
+  }
+
+  double of_node(const TileNode& node, const Path& path) {
+    switch (node.kind) {
+      case TileNode::Kind::kStatement:
+        return of_statement(node.statement);
+      case TileNode::Kind::kCondition:
+        return of_body(node.condition->body, path);
+      case TileNode::Kind::kPack: {
+        double most = 0;  // blocks of their own
+        for (size_t m = 0; m < node.pack->members.size(); ++m) {
+          Path inside = path;
+          inside.push_back(static_cast<int32_t>(m));
+          most = std::max(most, of_body(node.pack->members[m].body, inside));
+        }
+        return most;
+      }
+      case TileNode::Kind::kLoop:
+        break;
+    }
+    const TileLoop& loop = *node.loop;
+    double kept = kept_cycles_;
+    kept_cycles_ = 0;
+    const double once = of_body(loop.body, path);
+    std::swap(kept, kept_cycles_);
+    if (loop.kind != TileLoop::Kind::kSeq) {
+      // A block goes through several items one after another, and keeps what they share.
+      const double turns = std::ceil(numbers_.trips(loop) / blocks_);
+      return kept + once * std::max(turns, 1.0);
+    }
+    return kept + numbers_.trips(loop) * (once + kLoopInstructions * cycles("int"));
+  }
+
+  /// Digits of the statement's place over its box that one thread goes through.
+  double of_thread(const Place& place, const std::vector<TileVarId>& box, bool vectors) const {
+    double n = 1;
+    for (const Place::Axis& axis : place.axes) {
+      if (std::ranges::find(box, axis.var) == box.end()) continue;
+      for (const Place::Digit& d : axis.digits) {
+        const bool counts = d.level == PlaceLevel::kReg || (vectors && d.level == PlaceLevel::kVec);
+        if (counts) n *= static_cast<double>(d.extent);
+      }
+    }
+    return n;
+  }
+
+  bool is_outside(TileSymbolId id) const {
+    const TileSymbol::Kind kind = program_.symbols[static_cast<size_t>(id)].kind;
+    return kind == TileSymbol::Kind::kInput || kind == TileSymbol::Kind::kOutput ||
+           scopes_.symbols[static_cast<size_t>(id)].scope == Scope::kGrid;
+  }
+  bool is_shared(TileSymbolId id) const {
+    const Scope scope = scopes_.symbols[static_cast<size_t>(id)].scope;
+    return scope == Scope::kBlock || scope == Scope::kCluster;
+  }
+
+  double of_statement(const TileStatement& s) {
+    const Place& place = scopes_.statement_places[number_++];
+    const std::vector<TileVarId> box = box_of(program_, s);
+    const double elements = of_thread(place, box, true), accesses = of_thread(place, box, false);
+    double sum = 0, waits = 0;
+    bool loads = false;
+    const auto access = [&](TileSymbolId id) {
+      if (is_outside(id)) {
+        sum += accesses * cycles("shared");
+        loads = true;
+      } else if (is_shared(id)) {
+        sum += accesses * cycles("shared");
+        waits = std::max(waits, kSharedCycles);
+      } else if (scopes_.symbols[static_cast<size_t>(id)].scope == Scope::kWarp) {
+        sum += elements * cycles("shared");
+        waits = std::max(waits, kShuffleCycles);
+      }
+    };
+    if (const auto product = unit_product(program_, s)) {
+      sum += unit_cycles(*product);
+    } else {
+      visit(s.value, [&](const Scalar& node) {
+        if (node.kind == Scalar::Kind::kRead) access(node.symbol);
+        if (node.kind != Scalar::Kind::kApply) return;
+        const std::string_view op_class = class_of(node.op, node.type);
+        const double instructions =
+            instructions_of(op_class, node.op) - (adds_product(node) ? 1 : 0);
+        sum += elements * instructions * cycles(op_class);
+      });
+      if (s.combiner != TileCombiner::kNone) {
+        const bool fused = s.combiner == TileCombiner::kSum && is_product(*s.value);
+        sum += (fused ? 0 : elements * cycles("f32")) + combining(s, place);
+      }
+    }
+    for (const TileRef& target : s.targets) {
+      // Nothing waits for what is stored.
+      if (is_outside(target.symbol) || is_shared(target.symbol)) sum += accesses * cycles("shared");
+    }
+    if (!kept_.contains(&s)) {
+      waits_ |= loads;
+      return sum + waits;
+    }
+    kept_cycles_ += sum + waits + (loads ? kMemoryCycles : 0);
+    return 0;
+  }
+
+  /// Of a product of the block on its units, by their peak.
+  double unit_cycles(const UnitProduct& product) const {
+    const bool halves = byte_size(product.a->type) == 2;
+    const double peak = halves ? product.a->type == DType::kBF16 ? target_.peak_bf16_gflops
+                                                                 : target_.peak_f16_gflops
+                               : target_.peak_tf32_gflops;
+    const double of_sm = std::max(peak, target_.peak_gflops) * 1e3 /
+                         (target_.sm_count * static_cast<double>(target_.clock_mhz));  // a cycle
+    const double depth = 4.0 * static_cast<double>(product.lane_k * product.halves_k);
+    const double flops =
+        2 * 16.0 * 8.0 * depth * static_cast<double>(product.tiles_m * product.tiles_n);
+    return std::max(kSharedCycles, at_once_ * flops / of_sm);
+  }
+
+  /// Over the lanes of a row by shuffles, then over its warps through shared memory.
+  double combining(const TileStatement& s, const Place& place) const {
+    double lanes = 1, warps = 1;
+    for (const Place::Axis& axis : place.axes) {
+      if (std::ranges::find(s.reduce_axes, axis.var) == s.reduce_axes.end()) continue;
+      for (const Place::Digit& d : axis.digits) {
+        if (d.level == PlaceLevel::kLane) lanes *= static_cast<double>(d.extent);
+        if (d.level == PlaceLevel::kWarp) warps *= static_cast<double>(d.extent);
+      }
+    }
+    std::vector<TileVarId> results;
+    for (const TileVarId v : box_of(program_, s)) {
+      if (std::ranges::find(s.reduce_axes, v) == s.reduce_axes.end()) results.push_back(v);
+    }
+    const double each = of_thread(place, results, true);
+    double sum = std::log2(lanes) * (kShuffleCycles + each * (cycles("shared") + cycles("f32")));
+    if (warps > 1) {
+      sum += kBarrierCycles + kSharedCycles +
+             each * (2 * cycles("shared") + (warps - 1) * cycles("f32"));
+    }
+    return sum;
+  }
+
+  const TileProgram& program_;
+  const ScopeAnalysis& scopes_;
+  const Target& target_;
+  FirstIteration numbers_;
+  Residency block_;
+  double blocks_ = 1, at_once_ = 1, waves_ = 1, grid_barriers_ = 0;
+  std::set<const TileStatement*> kept_;
+  bool waits_ = false;      ///< whether the body at hand loads from memory
+  double kept_cycles_ = 0;  ///< of what the loop at hand makes once for all of its items
+  size_t number_ = 0;       ///< of the statement at hand in the text
+};
+
+}  // namespace
+
+std::string_view bound_name(GpuLatency::Bound bound) {
+  return bound == GpuLatency::Bound::kInstructions ? "instructions" : "memory";
+}
+
+GpuLatency gpu_latency(const TileProgram& program, const ScopeAnalysis& scopes, int64_t bytes,
+                       const Target& target) {
+  return Evaluation(program, scopes, target).run(bytes);
+}
+
+}  // namespace weft

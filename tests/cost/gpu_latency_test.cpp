@@ -1,0 +1,123 @@
+// The evaluator `latency` of GPUs beside numbers worked out by hand.
+
+#include "cost/gpu_latency.h"
+
+#include <gtest/gtest.h>
+
+#include "tile/analysis/derive_scopes.h"
+#include "tile/text/tile_text.h"
+
+namespace weft {
+namespace {
+
+/// Four SMs of 1 GHz: 1000 cycles a microsecond. Launches cost nothing, memory hardly anything.
+Target small() {
+  Target t;
+  t.kind = Target::Kind::kGpu;
+  t.name = "test";
+  t.sm_count = 4;
+  t.clock_mhz = 1000;
+  t.threads_per_sm = 2048;
+  t.blocks_per_sm = 32;
+  t.registers_per_sm = 65536;
+  t.registers_per_thread = 255;
+  t.shared_bytes_per_block = 4096;
+  t.shared_bytes_per_sm = 8192;
+  t.cpi = {{"f32", 0.5}, {"special", 2}, {"shared", 1}, {"int", 0.5}};
+  t.bandwidth = {{1, 1e9}};
+  t.launch_us = 0;
+  t.barrier_us = 0;
+  return t;
+}
+
+GpuLatency of(std::string_view text, const Target& target, int64_t bytes = 0) {
+  auto program = parse_tile_program(text);
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  auto scopes = derive_scopes(*program);
+  EXPECT_TRUE(scopes.ok()) << scopes.error().message;
+  return gpu_latency(*program, *scopes, bytes, target);
+}
+
+std::string elementwise(int blocks, const std::string& scope = "") {
+  return "kernel k(x: f32[16384], out y: f32[16384]) blocks " + std::to_string(blocks) +
+         R"( warps 8 gpu {
+  grid i in 16384 step 256 {
+    t[i] = exp(x[i]) )" +
+         scope + R"( @[i=WARP_8-LANE_32];
+    y[i] = t[i] @[i=WARP_8-LANE_32];
+  }
+})";
+}
+
+/// An SM holds 8 of 64 blocks, 64 warps: two waves. Of a warp: a load, for which it waits 400
+/// cycles, an exp of two instructions, a store. 64 warps share pipes of one cycle, and of two.
+TEST(GpuLatency, IsWavesOfWarpsThatTakeTheirInstructions) {
+  const GpuLatency l = of(elementwise(64), small());
+  EXPECT_EQ(l.warps_of_sm, 64);
+  EXPECT_EQ(l.waves, 2);
+  EXPECT_DOUBLE_EQ(l.warp_cycles, 64 + 400 + 2 * 128 + 64);
+  EXPECT_DOUBLE_EQ(l.microseconds, 2 * l.warp_cycles / 1000);
+  EXPECT_EQ(l.bound, GpuLatency::Bound::kInstructions);
+}
+
+/// Few warps wait for their own results. Blocks that stay go through several items.
+TEST(GpuLatency, FewWarpsWaitForDependentInstructions) {
+  const GpuLatency l = of(elementwise(4), small());
+  EXPECT_EQ(l.warps_of_sm, 8);
+  EXPECT_EQ(l.waves, 1);
+  EXPECT_DOUBLE_EQ(l.warp_cycles, 16 * (8 + 400 + 2 * 16 + 8));
+}
+
+/// A block that keeps 1 KB, beside the 1 KB that each takes, leaves an SM of 8 KB room for four:
+/// waves double. What lies in shared memory is stored and loaded.
+TEST(GpuLatency, OccupancyFollowsFromWhatLives) {
+  const GpuLatency l = of(elementwise(64, "at block"), small());
+  EXPECT_EQ(l.shared_bytes, 1024);
+  EXPECT_EQ(l.warps_of_sm, 32);
+  EXPECT_EQ(l.waves, 4);
+  EXPECT_DOUBLE_EQ(l.warp_cycles, (32 + 400 + 2 * 64 + 32) + (32 + 19 + 32));
+}
+
+/// Rows of 32 on the lanes of a warp take five shuffles, on the warps of a block a barrier and what
+/// is left by each.
+TEST(GpuLatency, ReductionsPassOverLanesOrWarps) {
+  const auto rows = [](const std::string& place) {
+    return of(
+        "kernel k(x: f32[64,32], out y: f32[64]) blocks 64 warps 32 gpu {\n  j: 32;\n"
+        "  grid i in 64 { s[i] = sum[j] x[i,j] @[j=" +
+            place + "]; y[i] = s[i]; }\n}",
+        small());
+  };
+  const double load = 64 + 400 + 32, store = 64;  // with the first addition
+  EXPECT_DOUBLE_EQ(rows("LANE_32").warp_cycles, load + 5 * (23 + 64 + 32) + store);
+  EXPECT_DOUBLE_EQ(rows("WARP_32").warp_cycles, load + 30 + 19 + 2 * 64 + 31 * 32 + store);
+}
+
+/// Never below what its bytes take, and few blocks ask for a part of the bandwidth.
+TEST(GpuLatency, IsNoLessThanItsTraffic) {
+  Target target = small();
+  target.bandwidth = {{1, 10}};
+  const GpuLatency all = of(elementwise(64), target, 131072);
+  EXPECT_EQ(all.bound, GpuLatency::Bound::kMemory);
+  EXPECT_NEAR(all.microseconds, 131072 / 10e3, 1e-3);
+  const GpuLatency few = of(elementwise(2), target, 131072);
+  EXPECT_NEAR(few.memory_us, 4 * 131072 / 10e3, 1e-2);
+}
+
+/// A barrier of the grid is the target's.
+TEST(GpuLatency, CountsBarriersOfTheGrid) {
+  Target target = small();
+  target.launch_us = 3;
+  target.barrier_us = 10;
+  const GpuLatency l = of(R"(
+kernel k(x: f32[1024], out y: f32[1024], out z: f32[1024]) blocks 4 warps 8 per_sm 1 gpu {
+  view w: f32[1024] of y;
+  grid i in 1024 step 256 { y[i] = x[i] @[i=WARP_8-LANE_32]; }
+  grid j in 1024 step 256 { z[j] = w[j] @[j=WARP_8-LANE_32]; }
+})",
+                          target);
+  EXPECT_DOUBLE_EQ(l.microseconds, 3 + 2 * 10 + l.warp_cycles / 1000);
+}
+
+}  // namespace
+}  // namespace weft
