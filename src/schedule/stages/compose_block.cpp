@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cost/latency.h"
+#include "cost/operation_cost.h"
 #include "fmt/format.h"
 #include "schedule/stages/block_time.h"
 #include "schedule/stages/build_block.h"
@@ -50,6 +51,8 @@ constexpr int kMostBuilt = 6;
 constexpr int kMostWeighed = 3;
 /// Partitions whose blocks are shrunk where they keep too much, and how often each.
 constexpr int kMostShrunk = 2, kMostTurns = 3;
+/// Values that are priced both ways, kept and made again.
+constexpr int kMostAsked = 6;
 
 struct PricedPartition {
   size_t number = 0;  ///< in the order in which they are listed
@@ -195,6 +198,7 @@ class Composer {
       weigh(i);
     }
     weigh_shrunk();
+    weigh_made_again();
     return !weighed_.empty();
   }
 
@@ -230,6 +234,92 @@ class Composer {
       auto kernel = build_shrunk(o);
       if (kernel.ok()) keep(o.number, std::move(kernel));
     }
+  }
+
+  /// What is handed on element by element is kept for other stages, or made again by each of them
+  /// (FusionStitching 2021 §4.2: expensive operations as sub-roots or not): of the quickest of the
+  /// weighed each value is priced both ways, cheap ones first. Those that cost less so are built
+  /// so.
+  void weigh_made_again() {
+    if (weighed_.empty() || both_ways_) return;
+    both_ways_ = true;
+    const size_t best = std::ranges::min_element(weighed_, {}, [](const Weighed& w) {
+                          return w.second.estimate.microseconds;
+                        })->first;
+    const auto stages = form_stages(space_, priced_[best].demand, target_);
+    if (!stages.ok()) return;
+    const std::vector<bool> handed = handed_on(space_, *stages);
+    const double kept_us =
+        block_time(space_, estimate_, priced_[best].demand, handed, target_).microseconds;
+    std::vector<int> again;
+    double us = kept_us;
+    int asked = 0;
+    for (const bool costly : {false, true}) {
+      for (int p = 0; p < space_.size() && asked < kMostAsked; ++p) {
+        const bool may = handed[static_cast<size_t>(p)] && space_.may_be_made_again(p) &&
+                         std::ranges::count(priced_[best].partition.roots, p) == 0;
+        if (!may || is_costly(space_.expr(p).body) != costly) continue;
+        ++asked;
+        std::vector<int> with = again;
+        with.insert(std::ranges::lower_bound(with, p), p);
+        const auto priced = price_without(best, *stages, with, us);
+        if (!priced) continue;
+        again = std::move(with);
+        us = *priced;
+      }
+    }
+    if (!again.empty()) weigh_without(best, again, kept_us);
+  }
+
+  /// What a block takes whose readers make these again, in the same stages; nothing where that is
+  /// no block, or takes no less than `most_us`.
+  std::optional<double> price_without(size_t i, const Stages& stages, const std::vector<int>& again,
+                                      double most_us) {
+    const auto block = without(space_, priced_[i].partition, again);
+    if (!block) return std::nullopt;
+    auto demand = demand_boxes(block->space.program(), block->space.group(), block->partition);
+    if (!demand.ok()) return std::nullopt;
+    Stages left;
+    left.levels = stages.levels;
+    for (const std::vector<int>& members : stages.members) {
+      std::vector<int>& own = left.members.emplace_back();
+      for (int p = 0; p < block->space.size(); ++p) {
+        if (std::ranges::binary_search(members, block->space.position(p))) own.push_back(p);
+      }
+    }
+    const BlockTime time =
+        block_time(block->space, estimate_, *demand, handed_on(block->space, left), target_);
+    if (time.microseconds < most_us) return time.microseconds;
+    tried_[add_made_again(i, again, std::move(*demand), time)] =
+        fmt::format("kept they take {:.2f} us", most_us);
+    return std::nullopt;
+  }
+
+  /// A way to build a partition that is listed by itself.
+  size_t add_made_again(size_t i, const std::vector<int>& again, DemandBoxes demand,
+                        const BlockTime& time) {
+    const size_t number = std::ranges::max(priced_, {}, &PricedPartition::number).number + 1;
+    note_made_again(number, again);
+    priced_.push_back({number, priced_[i].partition, std::move(demand), time});
+    return priced_.size() - 1;
+  }
+
+  void weigh_without(size_t i, const std::vector<int>& again, double kept_us) {
+    const auto block = without(space_, priced_[i].partition, again);
+    auto demand = demand_boxes(block->space.program(), block->space.group(), block->partition);
+    const auto stages = form_stages(block->space, *demand, target_);
+    if (!stages.ok()) return;
+    const BlockTime time =
+        block_time(block->space, estimate_, *demand, handed_on(block->space, *stages), target_);
+    const size_t own = add_made_again(i, again, std::move(*demand), time);
+    if (time.microseconds >= kept_us || time.least_us >= bound_us_) {
+      tried_[own] = fmt::format("kept they take {:.2f} us", kept_us);
+      return;
+    }
+    double over = 0;
+    auto kernel = build(block->space, block->partition, priced_[own].demand, *stages, &over);
+    if (kernel.ok()) return keep(own, std::move(kernel));
+    tried_[own] = kernel.error().message;
   }
 
   /// Whether one of the weighed is taken: the quickest that verifies. On a CPU verifying takes
@@ -297,10 +387,14 @@ class Composer {
       kernel = build(block->space, block->partition, demand, stages, &over);
     }
     if (!kernel.ok()) return kernel;
-    std::string& list = made_again_[p.number];
+    note_made_again(p.number, again);
+    return kernel;
+  }
+
+  void note_made_again(size_t number, const std::vector<int>& again) {
+    std::string& list = made_again_[number];
     for (const int member : again)
       list += fmt::format("{}v{}", list.empty() ? " readers make " : ", ", member);
-    return kernel;
   }
 
   void reject(const BlockPartition& partition, std::optional<double> us, const std::string& why) {
@@ -363,6 +457,7 @@ class Composer {
   std::optional<ScheduledKernel> best_;
   std::string reason_;
   bool refused_ = false;
+  bool both_ways_ = false;  ///< asked of what is handed on
 };
 
 }  // namespace
