@@ -20,7 +20,8 @@ namespace {
 constexpr size_t kMostMembers = 16;
 constexpr size_t kReach = 64;  ///< steps of the order between two kernels of a pack
 /// The part of what kernels take apart that a launch saves at least. They stay what they are, so
-/// that small differences count; what is closer is not worth longer functions.
+/// that small differences count; what is closer is not worth code of its own. Where there is no
+/// more code and starts are what is saved, any saving is certain.
 constexpr double kWorthIt = 0.01;
 /// The part of the second-level cache that the arena may grow by for a launch: all that its kernels
 /// touch lives as long as the launch.
@@ -61,7 +62,10 @@ class Sharing {
       if (!plan_.order[s].opaque) alone_us += planned(s).schedule.estimate.microseconds;
     }
     if (!fewest_ && alone_us * std::max(target_.threads, 1) < kSerialRunUs) return {};
-    for (size_t s = 0; s < plan_.order.size(); ++s) members_[s] = member_at(s);
+    for (size_t s = 0; s < plan_.order.size(); ++s) {
+      members_[s] = member_at(s);
+      if (members_[s]) ++alike_[keys_.of(planned(s).group).hash];
+    }
     for (size_t s = 0; s < plan_.order.size(); ++s) WEFT_RETURN_IF_ERROR(begin_grid_at(s));
     for (size_t s = 0; s < plan_.order.size(); ++s) WEFT_RETURN_IF_ERROR(begin_pack_at(s));
     return replace_kernels(plan_, gone_, [&](size_t s) -> Result<PlannedKernel> {
@@ -154,8 +158,15 @@ class Sharing {
     return all - *std::ranges::max_element(alive);
   }
 
-  bool is_worth_it(double saved_us, double apart_us) const {
-    return saved_us > (fewest_ ? 0 : kWorthIt * apart_us);
+  bool is_worth_it(double saved_us, double apart_us, bool certain) const {
+    return saved_us > (fewest_ || certain ? 0 : kWorthIt * apart_us);
+  }
+
+  /// Whether the plan has no other kernels like these, whose code they would share as kernels of
+  /// their own.
+  bool are_unlike_others(const std::vector<size_t>& steps) {
+    return std::ranges::all_of(
+        steps, [&](size_t s) { return alike_.at(keys_.of(planned(s).group).hash) == 1; });
   }
 
   /// What a launch saves before it is built: starts, and barriers between kernels side by side.
@@ -177,7 +188,8 @@ class Sharing {
       with.levels.push_back(level_behind(launch, j));
       with.steps.push_back(j);
       with.apart_us += planned(j).schedule.estimate.microseconds;
-      if (j > s && !is_worth_it(saved_us(with), with.apart_us)) break;
+      if (j > s && !is_worth_it(saved_us(with), with.apart_us, are_unlike_others(with.steps)))
+        break;
       if (!fewest_ && kept_longer(with) * kShareOfCache > target_.l2_bytes) break;
       launch = std::move(with);
     }
@@ -190,7 +202,7 @@ class Sharing {
     const int64_t phases = 1 + launch.levels[by_level.back()];
     const std::string because =
         fmt::format("{} kernels in {} {}", steps.size(), phases, phases == 1 ? "phase" : "phases");
-    return share(steps, s, launch.apart_us, because, [&](const auto& members) {
+    return share(steps, s, launch.apart_us, saved_us(launch), because, [&](const auto& members) {
       std::vector<std::vector<TensorId>> outputs;
       for (const size_t step : steps) outputs.push_back(planned(step).group.outputs);
       return join_on_cpu(members, outputs, planned(s).name, target_);
@@ -232,15 +244,16 @@ class Sharing {
     }
     if (steps.size() < 2) return {};
     const std::string because = fmt::format("{} independent kernels", steps.size());
-    return share(steps, place, apart_us, because, [&](const auto& members) {
+    return share(steps, place, apart_us, {}, because, [&](const auto& members) {
       return pack_on_cpu(members, planned(s).name, target_);
     });
   }
 
   /// Builds the launch of the kernels at these steps, and takes it where that is worth it.
+  /// `starts_us`: what their starts save, where that is all that the launch is for.
   template <typename Build>
   Status share(const std::vector<size_t>& steps, size_t place, double apart_us,
-               const std::string& because, const Build& build) {
+               std::optional<double> starts_us, const std::string& because, const Build& build) {
     std::vector<const ScheduledKernel*> members;
     std::vector<int32_t> numbers;
     for (const size_t step : steps) {
@@ -253,7 +266,10 @@ class Sharing {
       return schedule.error();
     }
     const double saved = apart_us - schedule->estimate.microseconds;
-    if (!is_worth_it(saved, apart_us)) return {};
+    constexpr double kRounding = 1e-6;
+    const bool certain =
+        starts_us && saved >= *starts_us * (1 - kRounding) && are_unlike_others(steps);
+    if (!is_worth_it(saved, apart_us, certain)) return {};
     PlannedKernel out = united(plan_.kernels, numbers);
     out.packed_because = fmt::format("{} on {} threads, saves {:.1f} us", because,
                                      std::max(target_.threads, 1), saved);
@@ -277,6 +293,7 @@ class Sharing {
   std::vector<std::optional<Member>> members_;  ///< by step
   std::map<size_t, PlannedKernel> launches_;    ///< by place
   std::map<Hash128, Member> known_;             ///< by key
+  std::map<Hash128, int> alike_;                ///< by key: kernels that may share a launch
 };
 
 }  // namespace

@@ -153,17 +153,50 @@ TEST(CpuLaunches, RowsAndColumnsInOne) {
   }
 }
 
+/// One start less is a hundredth of what the two take, and certain.
 TEST(CpuLaunches, RowsThenAProductInOne) {
-  CompileOptions options = options_of("subprogram");
-  options.compositions = "leaf,grid";
-  const auto c = run_here(kRowsThenProduct, options);
-  ASSERT_NE(c, nullptr);
-  ASSERT_EQ(c->plan.kernels.size(), 1U) << *print_level(*c, "plan");
-  const ScheduledKernel& kernel = c->plan.kernels[0].schedule;
-  EXPECT_EQ(kernel.composition.kind, Composition::Kind::kGrid);
-  EXPECT_EQ(barriers(kernel), 1);
-  EXPECT_EQ(c->program.steps[0].launch.work_items.size(), 2U);
-  expect_same_from_text(kRowsThenProduct, *c, options_of("subprogram"));
+  for (const char* planner : {"auto", "subprogram"}) {
+    CompileOptions options = options_of(planner);
+    options.compositions = "leaf,grid";
+    const auto c = run_here(kRowsThenProduct, options);
+    ASSERT_NE(c, nullptr);
+    ASSERT_EQ(c->plan.kernels.size(), 1U) << *print_level(*c, "plan");
+    const ScheduledKernel& kernel = c->plan.kernels[0].schedule;
+    EXPECT_EQ(kernel.composition.kind, Composition::Kind::kGrid);
+    EXPECT_EQ(barriers(kernel), 1);
+    EXPECT_EQ(c->program.steps[0].launch.work_items.size(), 2U);
+    expect_same_from_text(kRowsThenProduct, *c, options_of(planner));
+  }
+}
+
+/// Kernels that the plan has twice are compiled once as they are: a launch of their own code has to
+/// save more.
+TEST(CpuLaunches, KernelsOfOneCodeStayApart) {
+  const std::string layer = R"(
+  m$ = reduce x$, axes={1}, combiner=max : f32[512]
+  mb$ = broadcast m$, dims={0} : f32[512,4096]
+  d$ = sub x$, mb$ : f32[512,4096]
+  n$ = reduce d$, axes={0}, combiner=sum : f32[4096]
+  nb$ = broadcast n$, dims={1} : f32[512,4096]
+  y$ = mul d$, nb$ : f32[512,4096])";
+  const auto layers = [&](int count) {
+    std::string text = "(x0: f32[512,4096]) {";
+    for (int l = 0; l < count; ++l) {
+      std::string own = layer;
+      for (size_t at; (at = own.find('$')) != std::string::npos;)
+        own.replace(at, 1, std::to_string(l));
+      text += own + "\n  x" + std::to_string(l + 1) + " = tanh y" + std::to_string(l) +
+              " : f32[512,4096]";
+    }
+    return text + "\n} -> (x" + std::to_string(count) + ")";
+  };
+  const auto kernels = [&](int count) {
+    auto compiled = compile_graph(*parse_graph(layers(count)), options_of("auto"));
+    EXPECT_TRUE(compiled.ok()) << compiled.error().message;
+    return compiled.ok() ? (*compiled)->plan.kernels.size() : 0;
+  };
+  EXPECT_EQ(kernels(1), 1U);
+  EXPECT_GE(kernels(3), 6U);
 }
 
 TEST(CpuLaunches, SmallKernelsSideBySide) {

@@ -37,6 +37,14 @@ inline FusionPlan plan_of(const TensorProgram& program, const Target& target,
   return std::move(*plan);
 }
 
+/// Groups that are scheduled apart, though their kernels may share a launch.
+inline size_t groups_of(const FusionPlan& plan) {
+  size_t groups = 0;
+  for (const PlannedKernel& kernel : plan.kernels)
+    groups += std::max<size_t>(kernel.members.size(), 1);
+  return groups;
+}
+
 /// "m, d | e: memory rows" with what the kernel makes, its members apart, and why they share it.
 inline std::string summary(const PlannedKernel& kernel, const TensorProgram& program) {
   std::string text;
