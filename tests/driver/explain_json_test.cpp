@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "driver/compiler.h"
@@ -42,6 +43,43 @@ TEST(ExplainJson, ListsKernelsAndEdges) {
   EXPECT_EQ(j["edges"][0]["verdict"], "fused");
   EXPECT_EQ(j["edges"][1]["verdict"], "illegal");
   EXPECT_FALSE(j["edges"][1]["reason"].get<std::string>().empty());
+}
+
+/// FusionStitching 2019 §6.4: a product wins over what is reduced, and that over the rest.
+TEST(ExplainJson, CountsPatterns) {
+  const auto c = compile(R"(
+(x: f32[16,32], w: f32[32,8], v: f32[64]) {
+  p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[16,8]
+  t = tanh p : f32[16,8]
+  y = reduce t, axes={1}, combiner=sum : f32[16]
+  z = exp v : f32[64]
+} -> (y, z))");
+  const auto j = nlohmann::json::parse(explain_json(explained(*c)));
+  EXPECT_EQ(j["patterns"]["gemm"], 1);
+  EXPECT_EQ(j["patterns"]["reduction"], 1);
+  EXPECT_EQ(j["patterns"]["elementwise"], 1);
+  std::map<std::string, std::string> pattern_of;
+  for (const auto& kernel : j["kernels"]) pattern_of[kernel["name"]] = kernel["pattern"];
+  EXPECT_EQ(pattern_of.size(), 3U);
+  EXPECT_EQ(pattern_of["k0_t"], "gemm");
+}
+
+/// What a block's memory is asked for and has, and what lives at once.
+TEST(ExplainJson, TellsHowWellArenasAreShared) {
+  const auto c = compile(R"(
+(x: f32[64,4096]) {
+  e = exp x : f32[64,4096]
+  s = reduce e, axes={1}, combiner=sum : f32[64]
+  b = broadcast s, dims={0} : f32[64,4096]
+  y = div e, b : f32[64,4096]
+} -> (y))");
+  const auto j = nlohmann::json::parse(explain_json(explained(*c)));
+  const auto& kernel = j["kernels"][0];
+  EXPECT_GT(kernel["shared_bytes"], 0);
+  EXPECT_GE(kernel["shared_bytes_requested"], kernel["shared_bytes"]);
+  EXPECT_LE(kernel["shared_bytes_least"], kernel["shared_bytes"]);
+  EXPECT_EQ(j["shared_memory"]["kernels"], 1);
+  EXPECT_EQ(j["shared_memory"]["most_bytes"], kernel["shared_bytes"]);
 }
 
 TEST(ExplainJson, CountsProductsAsCalls) {

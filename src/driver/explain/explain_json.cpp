@@ -37,6 +37,7 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   j["name"] = kernel.name;
   j["number"] = number;
   j["kind"] = kernel.is_call ? "library" : kernel.is_compute ? "compute" : "memory";
+  j["pattern"] = pattern_name(program, kernel);
   j["ops"] = origin_names(program, kernel.group);
   j["template"] = kernel.schedule.schedule_template;
   if (!kernel.schedule.measured.empty()) j["measured"] = kernel.schedule.measured;
@@ -61,9 +62,23 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   if (auto masked = assumed_masks(program, kernel, target); !masked.empty())
     j["masks_are_bounds"] = std::move(masked);
   j["shared_bytes"] = kernel.schedule.scopes.block_bytes;
+  const ArenaUse arena = arena_summary(kernel).value_or(ArenaUse{});
+  j["shared_bytes_requested"] = arena.requested;
+  j["shared_bytes_least"] = arena.least;
+  if (auto splits = split_summary(kernel); !splits.empty()) j["splits"] = std::move(splits);
+  if (auto written = emission_of(program, kernel))
+    j["emission"] = {{"stitched", written->stitched}, {"inlined", written->inlined}};
   j["registers"] = nullptr;
   if (const auto at = registers.find(&kernel); at != registers.end()) j["registers"] = at->second;
   j["predicted_us"] = e.microseconds;
+  if (const auto l = latency_of(program, kernel, target))
+    j["latency"] = {{"us", l->microseconds},
+                    {"waves", l->waves},
+                    {"cycles_of_a_warp", l->warp_cycles},
+                    {"warps_of_an_sm", l->warps_of_sm},
+                    {"registers", l->registers},
+                    {"shared_bytes", l->shared_bytes},
+                    {"bound", bound_name(l->bound)}};
   j["roofline_us"] = roofline_us(e.bytes_read + e.bytes_written, e.arithmetic_us, target);
   j["bytes_read"] = e.bytes_read;
   j["bytes_written"] = e.bytes_written;
@@ -178,6 +193,15 @@ std::string explain_json(const Explained& c) {
   j["predicted_us"] = totals.predicted_us;
   j["arena_bytes"] = c.planned_arena_bytes;
   j["unfused_arena_bytes"] = c.unfused_arena_bytes;
+  const PatternTotals patterns = pattern_totals(c.plan, c.tensors);
+  j["patterns"] = {{"gemm", patterns.gemm},
+                   {"reduction", patterns.reduction},
+                   {"elementwise", patterns.elementwise}};
+  const ArenaTotals arena = arena_totals(c.plan, c.tensors);
+  j["shared_memory"] = {{"kernels", arena.kernels},
+                        {"bytes", arena.bytes},
+                        {"bytes_requested", arena.requested},
+                        {"most_bytes", arena.most}};
   for (const char* list : {"kernels", "nodes", "edges"}) j[list] = Json::array();
   int number = 0;
   PlanJson(c, &j).plan(c.plan, c.tensors, 1, 0, "", &number);

@@ -135,6 +135,18 @@ class PlanText {
     if (!kernel.schedule.measured.empty())
       entry.lines.push_back("chosen by " + kernel.schedule.measured);
     if (!scopes.empty()) entry.lines.push_back("scopes: " + scopes);
+    if (const auto arena = arena_summary(kernel); arena && arena->values > 1)
+      entry.lines.push_back(arena_text(*arena, target_));
+    if (const auto l = latency_of(program, kernel, target_))
+      entry.lines.push_back(latency_text(*l));
+    if (const auto written = emission_of(program, kernel))
+      entry.lines.push_back(
+          "stitched: " + join_paths(written->stitched, 8) +
+          (written->inlined.empty() ? "" : "; inlined: " + join_paths(written->inlined, 8)));
+    if (const auto splits = split_summary(kernel); !splits.empty())
+      entry.lines.push_back("blocks: " + (splits.size() == 1
+                                              ? splits[0].substr(0, splits[0].find(')') + 1)
+                                              : join(splits, 4)));
     const std::string rounding = rounding_text(rounded_tensors(program, kernel, target_));
     if (!rounding.empty()) entry.lines.push_back(rounding);
     if (const std::string tiling = tiling_text(program, kernel, target_); !tiling.empty())
@@ -189,6 +201,22 @@ class PlanText {
         bytes_text(kept.reuse.kept_bytes));
     if (!kept.never_stored.empty()) out += "; never stored: " + join_paths(kept.never_stored, 8);
     return out;
+  }
+
+  static std::string arena_text(const ArenaUse& arena, const Target& target) {
+    return fmt::format(
+        "{}: {} for {} values of {} ({:.2f}){}", target.is_gpu() ? "shared memory" : "scratch",
+        bytes_text(arena.allocated), arena.values, bytes_text(arena.requested),
+        static_cast<double>(arena.allocated) / static_cast<double>(arena.requested),
+        arena.allocated == arena.least ? ""
+                                       : ", of which " + bytes_text(arena.least) + " live at once");
+  }
+
+  static std::string latency_text(const GpuLatency& l) {
+    return fmt::format(
+        "latency: {:.1f} us, {:.0f} {} of {:.0f} cycles, {} warps an SM, {}", l.microseconds,
+        l.waves, l.waves == 1 ? "wave" : "waves", l.warp_cycles, l.warps_of_sm,
+        l.bound == GpuLatency::Bound::kMemory ? "bound by memory" : "bound by instructions");
   }
 
   static std::string rounding_text(const RoundedTensors& rounded) {
@@ -274,6 +302,20 @@ std::string device_text(const Explained& c) {
          out;
 }
 
+/// What the kernels are, and how well their blocks share memory.
+std::string kinds_text(const Explained& c) {
+  const PatternTotals patterns = pattern_totals(c.plan, c.tensors);
+  std::string out = fmt::format("patterns: {} gemm, {} reduction, {} elementwise\n", patterns.gemm,
+                                patterns.reduction, patterns.elementwise);
+  const ArenaTotals arena = arena_totals(c.plan, c.tensors);
+  if (arena.kernels == 0) return out;
+  return out +
+         fmt::format("{}: {} kernels, {} on average, {} at most, {:.2f} of what is requested\n",
+                     c.target.is_gpu() ? "shared memory" : "scratch", arena.kernels,
+                     bytes_text(arena.bytes / arena.kernels), bytes_text(arena.most),
+                     static_cast<double>(arena.bytes) / static_cast<double>(arena.requested));
+}
+
 }  // namespace
 
 std::string explain_text(const Explained& c) {
@@ -291,6 +333,7 @@ std::string explain_text(const Explained& c) {
       c.planned_arena_bytes > c.unfused_arena_bytes
           ? "; the plan raises it: what fused kernels read lives longer"
           : "");
+  out += kinds_text(c);
   if (const Optimality& found = c.plan.optimality; found.bound_us > 0) {
     out += fmt::format(
         "patterns gain {:.1f} us by their own count, no others more than {:.1f} us: gap {:.2f}%\n",

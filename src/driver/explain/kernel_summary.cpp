@@ -11,6 +11,7 @@
 #include "group/widen_halves.h"
 #include "schedule/stages/chain_tiling.h"
 #include "schedule/stages/compose_chain.h"
+#include "tile/text/split_form.h"
 #include "tile/text/template_form.h"
 
 namespace weft {
@@ -114,6 +115,87 @@ std::vector<std::string> template_summary(const PlannedKernel& kernel) {
     }
   }
   return out;
+}
+
+std::vector<std::string> split_summary(const PlannedKernel& kernel) {
+  const TileProgram& tile = kernel.schedule.program;
+  std::vector<std::string> out;
+  std::map<std::string, size_t> known;
+  for (const auto& [symbol, form] : split_forms(tile)) {
+    const std::string& name = tile.symbols[static_cast<size_t>(symbol)].name;
+    const auto [it, fresh] = known.emplace(print(form), out.size());
+    if (fresh) {
+      out.push_back(it->first + " " + name);
+    } else {
+      out[it->second] += ", " + name;
+    }
+  }
+  return out;
+}
+
+std::string_view pattern_name(const TensorProgram& program, const PlannedKernel& kernel) {
+  std::string_view name = "elementwise";
+  for (const ExprId e : kernel.group.exprs) {
+    const TensorExpr& expr = program.exprs[static_cast<size_t>(e)];
+    if (expr.is_contraction) return "gemm";
+    if (!expr.reduce_extents.empty()) name = "reduction";
+  }
+  return name;
+}
+
+std::optional<Emission> emission_of(const TensorProgram& program, const PlannedKernel& kernel) {
+  const Composition& how = kernel.schedule.composition;
+  if (how.kind != Composition::Kind::kBlock) return std::nullopt;
+  const std::vector<ExprId>& exprs = kernel.group.exprs;
+  constexpr size_t kNone = SIZE_MAX;
+  std::vector<size_t> stage_of(exprs.size(), kNone);
+  for (size_t s = 0; s < how.stages.size(); ++s) {
+    for (const int member : how.stages[s]) stage_of[static_cast<size_t>(member)] = s;
+  }
+  const auto expr = [&](size_t p) -> const TensorExpr& {
+    return program.exprs[static_cast<size_t>(exprs[p])];
+  };
+  std::map<TensorId, std::set<size_t>> read_by;  // stages
+  for (size_t p = exprs.size(); p-- > 0;) {
+    // What no stage makes is made again by those that read it: they read what it reads.
+    std::set<size_t> readers{stage_of[p]};
+    if (stage_of[p] == kNone) readers = read_by[expr(p).output];
+    visit(expr(p).body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead) read_by[s.symbol].insert(readers.begin(), readers.end());
+    });
+  }
+  std::vector<bool> kept_in_stage(exprs.size(), false);
+  for (size_t s = 0; s < how.stages.size(); ++s) {
+    const auto* sweep = std::get_if<SweepChoice>(&how.members[s].choice);
+    for (size_t m = 0; sweep != nullptr && m < sweep->kept.size(); ++m)
+      kept_in_stage[static_cast<size_t>(how.stages[s][m])] = sweep->kept[m];
+  }
+  Emission out;
+  for (size_t p = 0; p < exprs.size(); ++p) {
+    const TensorId t = expr(p).output;
+    const bool is_stored = std::ranges::find(kernel.group.outputs, t) != kernel.group.outputs.end();
+    const bool is_kept = kept_in_stage[p] || std::ranges::any_of(read_by[t], [&](size_t s) {
+                           return s != stage_of[p];
+                         });
+    const bool stitched =
+        stage_of[p] != kNone && (is_stored || is_kept || !expr(p).reduce_extents.empty());
+    (stitched ? out.stitched : out.inlined).push_back(program.tensors[static_cast<size_t>(t)].name);
+  }
+  return out;
+}
+
+std::optional<ArenaUse> arena_summary(const PlannedKernel& kernel) {
+  if (kernel.schedule.library || kernel.schedule.scopes.block_bytes == 0) return std::nullopt;
+  return arena_use(kernel.schedule.program, kernel.schedule.scopes);
+}
+
+std::optional<GpuLatency> latency_of(const TensorProgram& program, const PlannedKernel& kernel,
+                                     const Target& target) {
+  const ScheduledKernel& own = kernel.schedule;
+  const bool multiplies = pattern_name(program, kernel) == "gemm";
+  if (own.library || multiplies || !target.is_gpu()) return std::nullopt;
+  return gpu_latency(own.program, own.scopes, own.estimate.bytes_read + own.estimate.bytes_written,
+                     target);
 }
 
 RoundedTensors rounded_tensors(const TensorProgram& program, const PlannedKernel& kernel,

@@ -2,9 +2,12 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cost/gpu_latency.h"
 #include "plan/fusion_plan.h"
+#include "tile/analysis/arena_use.h"
 #include "tile/rewrite/reuse_boxes.h"
 
 namespace weft {
@@ -25,6 +28,31 @@ std::string scope_summary(const PlannedKernel& kernel);
 /// How a GPU's kernel lies on its blocks: each template form of FusionStitching with the statements
 /// that have it, "[GRID_4,CTA_32-THREAD_4] x_v, y". Empty for a CPU's.
 std::vector<std::string> template_summary(const PlannedKernel& kernel);
+
+/// How blocks cut what a kernel stores: FusionStitching's schedules of 2018
+/// (tile/text/split_form.h) with the outputs that have them, "Row(split_dim 0, sword 64) y, s".
+std::vector<std::string> split_summary(const PlannedKernel& kernel);
+
+/// What a kernel is by its expressions (FusionStitching 2019 §6.4): "gemm" where it multiplies,
+/// else "reduction" where it reduces, else "elementwise".
+std::string_view pattern_name(const TensorProgram& program, const PlannedKernel& kernel);
+
+/// How a block of stages writes its expressions (FusionStitching 2018, Algorithm 2): those with
+/// loops and memory of their own, which reduce, reach memory or are kept for other stages; and
+/// those in the loops of their readers. By the names of what they make. Nothing for other
+/// compositions.
+struct Emission {
+  std::vector<std::string> stitched, inlined;
+};
+std::optional<Emission> emission_of(const TensorProgram& program, const PlannedKernel& kernel);
+
+/// Of a kernel's shared memory, or scratch; nothing for one without, and for a library's call.
+std::optional<ArenaUse> arena_summary(const PlannedKernel& kernel);
+
+/// What the evaluator `latency` of GPUs says of a kernel's tile program; nothing on CPUs, whose
+/// estimate it is, and of products, which have models of their own.
+std::optional<GpuLatency> latency_of(const TensorProgram& program, const PlannedKernel& kernel,
+                                     const Target& target);
 
 /// What a kernel does with the tensors of 16-bit floats that it makes (group/widen_halves.h): their
 /// names.

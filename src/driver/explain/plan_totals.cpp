@@ -1,21 +1,23 @@
 #include "driver/explain/plan_totals.h"
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
 #include "cost/estimate.h"
+#include "driver/explain/kernel_summary.h"
 
 namespace weft {
 
 namespace {
 
 struct Visitor {
-  std::function<void(const PlannedKernel&, int64_t times)> kernel;
+  std::function<void(const TensorProgram&, const PlannedKernel&, int64_t times)> kernel;
   std::function<void(int64_t times)> opaque;  ///< a step without regions
 };
 
 void walk(const FusionPlan& plan, const TensorProgram& program, int64_t times, const Visitor& f) {
-  for (const PlannedKernel& kernel : plan.kernels) f.kernel(kernel, times);
+  for (const PlannedKernel& kernel : plan.kernels) f.kernel(program, kernel, times);
   for (size_t o = 0; o < plan.regions.size(); ++o) {
     const OpaqueExpr& opaque = program.opaques[o];
     if (opaque.regions.empty()) f.opaque(times);
@@ -60,7 +62,7 @@ int64_t compulsory_bytes(const TensorProgram& program, const Target& target) {
 PlanTotals plan_totals(const FusionPlan& plan, const TensorProgram& program, int64_t ops) {
   PlanTotals t;
   t.ops = ops;
-  const auto add = [&](const PlannedKernel& kernel, int64_t times) {
+  const auto add = [&](const TensorProgram&, const PlannedKernel& kernel, int64_t times) {
     const bool is_call = kernel.schedule.library || kernel.is_call;
     (is_call ? t.library_calls : kernel.is_compute ? t.compute_kernels : t.memory_kernels) += 1;
     t.launches += times;
@@ -76,6 +78,30 @@ PlanTotals plan_totals(const FusionPlan& plan, const TensorProgram& program, int
     t.launches += times;
   };
   walk(plan, program, 1, {add, add_opaque});
+  return t;
+}
+
+PatternTotals pattern_totals(const FusionPlan& plan, const TensorProgram& program) {
+  PatternTotals t;
+  const auto add = [&](const TensorProgram& of, const PlannedKernel& kernel, int64_t) {
+    const std::string_view pattern = pattern_name(of, kernel);
+    ++(pattern == "gemm" ? t.gemm : pattern == "reduction" ? t.reduction : t.elementwise);
+  };
+  walk(plan, program, 1, {add, [](int64_t) {}});
+  return t;
+}
+
+ArenaTotals arena_totals(const FusionPlan& plan, const TensorProgram& program) {
+  ArenaTotals t;
+  const auto add = [&](const TensorProgram&, const PlannedKernel& kernel, int64_t) {
+    const auto arena = arena_summary(kernel);
+    if (!arena) return;
+    ++t.kernels;
+    t.bytes += arena->allocated;
+    t.requested += arena->requested;
+    t.most = std::max(t.most, arena->allocated);
+  };
+  walk(plan, program, 1, {add, [](int64_t) {}});
   return t;
 }
 

@@ -24,6 +24,20 @@ struct PlanTotals {
 /// model.
 PlanTotals plan_totals(const FusionPlan& plan, const TensorProgram& program, int64_t ops);
 
+/// Kernels of a plan and its regions, each once, by what they are (pattern_name).
+struct PatternTotals {
+  int64_t gemm = 0, reduction = 0, elementwise = 0;
+};
+PatternTotals pattern_totals(const FusionPlan& plan, const TensorProgram& program);
+
+/// Of a plan's kernels with shared memory or scratch: how many, and bytes of a block of each, added
+/// up (FusionStitching 2018, table 3; 2019, table 4).
+struct ArenaTotals {
+  int64_t kernels = 0, bytes = 0, requested = 0;
+  int64_t most = 0;  ///< of one kernel
+};
+ArenaTotals arena_totals(const FusionPlan& plan, const TensorProgram& program);
+
 /// What one kernel of all expressions would read and write: inputs, constants as far as they are
 /// read, and outputs, each once, and what opaque steps take and give. A bound from below: what
 /// happens in opaque steps is left out.
