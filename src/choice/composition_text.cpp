@@ -185,8 +185,11 @@ Result<Composition> parse_composition(TextCursor& cursor) {
   WEFT_RETURN_IF_ERROR(cursor.expect("{"));
   do {
     const std::string_view kind = cursor.peek_bare_name();
-    if (kind != "leaf" && kind != "block" && kind != "chain")
-      return cursor.error("the members of a pack, grid or recur are leaves, blocks and chains");
+    const bool is_loop = kind == "recur" && out.kind == Composition::Kind::kGrid;
+    if (kind != "leaf" && kind != "block" && kind != "chain" && !is_loop)
+      return cursor.error(
+          "the members of a pack, grid or recur are leaves, blocks and chains, of a grid recurs, "
+          "too");
     WEFT_ASSIGN_OR_RETURN(Composition member, parse_composition(cursor));
     out.members.push_back(std::move(member));
   } while (cursor.take(";"));

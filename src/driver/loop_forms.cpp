@@ -30,6 +30,8 @@ Compilation begun_again(const Compilation& c) {
 namespace {
 
 bool runs_loops(const FusionPlan& plan) {
+  const auto has_loops = [](const PlannedKernel& kernel) { return !kernel.loops.empty(); };
+  if (std::ranges::any_of(plan.kernels, has_loops)) return true;
   return std::ranges::any_of(plan.regions, [](const RegionPlans& regions) {
     return runs_whole_loop(regions) ||
            std::ranges::any_of(regions, [](const auto& inner) { return runs_loops(*inner); });

@@ -22,6 +22,7 @@
 #include "expr/movement/compose_arithmetic.h"
 #include "expr/movement/fold_movement.h"
 #include "expr/movement/index_masks.h"
+#include "expr/movement/lend_constants.h"
 #include "expr/movement/open_axes.h"
 #include "expr/movement/remove_dead_expressions.h"
 #include "expr/movement/separate_outputs.h"
@@ -211,6 +212,9 @@ Result<bool> run_assign_layouts(Compilation& c) {
   const bool twins = !c.target.is_gpu();
   for_each_program(c.tensors, [&](TensorProgram& p) { assign_layouts(p, twins); });
   return true;
+}
+Result<bool> run_lend_constants(Compilation& c) {
+  return c.target.is_gpu() && lend_constants(c.tensors);
 }
 /// What depends on the dimensions that the model leaves open. Where the model at the other binding
 /// is another program, nothing is known of it.
@@ -455,6 +459,7 @@ constexpr Pass kPasses[] = {
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
     {"separate-outputs", "tensor-program", run_separate_outputs},
     {"assign-layouts", "tensor-program", run_assign_layouts},
+    {"lend-constants", "tensor-program", run_lend_constants},
     {"mark-open-axes", "tensor-program", run_mark_open},
     {"plan", "plan", run_plan},
     {"lower", "kernel", run_lower},

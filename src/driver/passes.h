@@ -22,6 +22,6 @@ std::string last_pass_of(const std::vector<std::string>& levels);
 /// The first pass that makes a tensor program of the graph, and the last before it is compared with
 /// the one at another binding.
 inline constexpr std::string_view kFirstExpressing = "express";
-inline constexpr std::string_view kLastExpressing = "assign-layouts";
+inline constexpr std::string_view kLastExpressing = "lend-constants";
 
 }  // namespace weft

@@ -24,6 +24,13 @@ struct RegionLoop {
 /// None where the step is no scan, or has no iterations.
 std::optional<RegionLoop> loop_around(const TensorProgram& program, const OpaqueExpr& opaque);
 
+/// A member of a launch that runs all iterations of a scan: the only kernel of its body's plan.
+struct LoopMember {
+  size_t member = 0;    ///< its number among the members; its group has the scan's results alone
+  int32_t opaque = -1;  ///< into TensorProgram::opaques
+  std::shared_ptr<FusionPlan> body;
+};
+
 /// One kernel of the plan: its expressions and the tile program chosen for them; what was costed is
 /// what is emitted.
 struct PlannedKernel {
@@ -42,6 +49,8 @@ struct PlannedKernel {
   /// It runs all iterations of the region whose only kernel it is; its inputs and outputs are those
   /// of the whole loop.
   std::optional<RegionLoop> loop;
+  /// Those of its members that are loops, in their order.
+  std::vector<LoopMember> loops;
   /// Of its expressions, those that it makes again for itself: another kernel stores what they make
   /// or, where none does, holds them before.
   std::vector<ExprId> copies;
@@ -79,9 +88,11 @@ enum class Joins : uint8_t { kNo, kWhereQuicker, kFewest };
 /// save time and all tiles of each product are on the device at once. What they hand each other
 /// goes through memory, and stays in the second-level cache where that holds it. With `keeps` it
 /// stays on chip where the block that has it reads it (Souffle §6.5); rows of kernels are cut into
-/// equal boxes where that is predicted to save more than it costs.
+/// equal boxes where that is predicted to save more than it costs. A scan whose iterations are one
+/// kernel joins like others, and is no opaque step of the order any more.
 ///
-/// Requires: scheduled kernels. Establishes: an order that respects the dependences.
+/// Requires: scheduled kernels, planned regions. Establishes: an order that respects the
+/// dependences.
 Status join_dependent(const TensorProgram& program, const Target& target, Joins joins, bool keeps,
                       FusionPlan& plan);
 
@@ -129,7 +140,8 @@ struct FusionPlan {
   /// Of a loop's body on a GPU: why its steps are launches of their own; empty where they are not.
   std::string steps_apart_because;
   Optimality optimality;
-  /// By opaque expression, by region: the plan of the region's program.
+  /// By opaque expression, by region: the plan of the region's program. None of what is a member
+  /// of a launch, which has it.
   std::vector<std::vector<std::shared_ptr<FusionPlan>>> regions;
 };
 
@@ -147,8 +159,8 @@ std::vector<std::vector<ExprId>> copies_of(const TensorProgram& program, const F
 void note_copies(const TensorProgram& program, FusionPlan& plan);
 
 /// Every expression in a kernel, and in further ones as their copy; every kernel and opaque step
-/// once in an order that respects the dependences, every output and opaque operand stored, none
-/// twice, every tile program verified; regions likewise.
+/// once in an order that respects the dependences, a loop in the order or in a launch, every output
+/// and opaque operand stored, none twice, every tile program verified; regions likewise.
 Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 
 /// Kernels and opaque steps in the order in which they run, then the edges. A kernel names its
@@ -160,6 +172,9 @@ Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 ///       kernel k3_r memory rows by leaf(…): m, r copies m -> r
 ///       kernel k4_v memory "one after another: …" by grid { leaf(…); leaf(…) } because "…": w | v
 ///         -> v keeping w
+///       kernel k5_p compute "…" by grid { leaf(…); recur { leaf(…) } } because "…": p | opaque 0
+///         scan -> p, h
+///         region plan auto { … }
 ///       edge 0 -> 1 m: fused "saves a round trip through memory"
 ///     }
 /// Behind `keeping` stands what members hand each other on chip and do not store; `rereading` in

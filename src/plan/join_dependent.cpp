@@ -4,10 +4,13 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
 #include "plan/fusion_plan.h"
+#include "plan/loop_member.h"
 #include "plan/schedule_members.h"
 #include "plan/step_order.h"
 #include "schedule/gpu/join_kernels.h"
@@ -50,7 +53,7 @@ class Joining {
         plan_(*plan),
         order_(program, *plan),
         gone_(plan->order.size(), false),
-        facts_(plan->kernels.size()),
+        facts_(plan->order.size()),
         readers_(program.tensors.size()),
         leaves_(program.tensors.size(), false) {
     for (size_t s = 0; s < plan->order.size(); ++s) {
@@ -63,7 +66,11 @@ class Joining {
   }
 
   Status run() {
-    return replace_kernels(plan_, gone_, [&](size_t s) { return kernel_at(s); });
+    const auto kernel_at = [&](size_t s) -> Result<PlannedKernel> {
+      WEFT_ASSIGN_OR_RETURN(std::optional<PlannedKernel> launch, launch_at(s));
+      return launch ? std::move(*launch) : std::move(planned(s));
+    };
+    return replace_kernels(plan_, gone_, kernel_at, [&](size_t s) { return launch_at(s); });
   }
 
  private:
@@ -71,11 +78,23 @@ class Joining {
     return plan_.kernels[static_cast<size_t>(plan_.order[step].index)];
   }
 
-  /// A kernel on its way into launches.
+  RegionPlans& regions_at(size_t step) {
+    return plan_.regions[static_cast<size_t>(plan_.order[step].index)];
+  }
+  /// What a step that may join makes.
+  const Group& group_at(size_t step) {
+    return facts(step).loop ? facts(step).loop->group : planned(step).group;
+  }
+  const ScheduledKernel& schedule_at(size_t step) {
+    return facts(step).loop ? facts(step).loop->kernel : planned(step).schedule;
+  }
+
+  /// A kernel, or a loop of one, on its way into launches.
   struct Facts {
     bool asked = false;
     std::optional<JoinMember> member;      ///< as it joins them
     std::optional<ScheduledKernel> other;  ///< what that refers to, where it is not the plan's
+    std::optional<WholeLoop> loop;         ///< an opaque step's
     struct Narrow {
       bool asked = false;
       std::optional<ScheduledKernel> kernel;
@@ -84,11 +103,15 @@ class Joining {
     std::array<Narrow, kMostWarps.size()> narrow;  ///< by width; empty: as the member is
   };
 
-  /// What is known of a kernel once it was asked for; no member where it cannot join.
+  /// What is known of a step once it was asked for; no member where it cannot join.
   Facts& facts(size_t step) {
-    Facts& of = facts_[static_cast<size_t>(plan_.order[step].index)];
+    Facts& of = facts_[step];
     if (of.asked) return of;
     of.asked = true;
+    if (plan_.order[step].opaque) {
+      if (fewest_ && runs_whole_loop(regions_at(step))) note_loop(step, of);
+      return of;
+    }
     const PlannedKernel& kernel = planned(step);
     const ScheduledKernel& best = kernel.schedule;
     if (kernel.is_call || !kernel.members.empty() || best.library || !best.orders.empty())
@@ -101,10 +124,16 @@ class Joining {
     of.member = member_of(kernel, of.other ? *of.other : best);
     return of;
   }
+  void note_loop(size_t step, Facts& of) {
+    auto loop = whole_loop(program_, plan_.order[step].index, *regions_at(step)[0]);
+    if (!loop.ok() || !can_join(loop->kernel)) return;
+    of.loop = std::move(*loop);
+    of.member = join_member(of.loop->kernel, target_);
+  }
   const JoinMember& member_at(size_t step, size_t width) {
     Facts& of = facts(step);
     Facts::Narrow& narrow = of.narrow[width];
-    if (!narrow.asked && width > 0) {
+    if (!narrow.asked && width > 0 && !of.loop) {
       narrow.asked = true;
       const PlannedKernel& kernel = planned(step);
       narrow.kernel =
@@ -148,12 +177,12 @@ class Joining {
   /// or the other way round, where that saves more than it costs.
   void agree(Subprogram* sub) {
     for (size_t later = 1; later < sub->steps.size(); ++later) {
-      const std::vector<TensorId> tensors = planned(sub->steps[later]).schedule.parameters;
+      const std::vector<TensorId> tensors = schedule_at(sub->steps[later]).parameters;
       for (const TensorId t : tensors) {
         if (bytes_of(t) < kWorthKeeping || stores(sub->steps[later], t)) continue;
         for (size_t earlier = 0; earlier < sub->steps.size(); ++earlier) {
           const bool before = sub->levels[earlier] < sub->levels[later];
-          if (before && has(planned(sub->steps[earlier]).schedule, t) &&
+          if (before && has(schedule_at(sub->steps[earlier]), t) &&
               agree_on(sub, earlier, later, t)) {
             break;
           }
@@ -162,7 +191,7 @@ class Joining {
     }
   }
   bool stores(size_t step, TensorId t) {
-    const std::vector<TensorId>& outputs = planned(step).group.outputs;
+    const std::vector<TensorId>& outputs = group_at(step).outputs;
     return std::ranges::find(outputs, t) != outputs.end();
   }
 
@@ -174,8 +203,8 @@ class Joining {
       launch.warps = std::max(launch.warps, member.kernel->program.warps);
     std::optional<Subprogram> best;
     for (AgreeingKernels& like :
-         in_equal_boxes(program_, {planned(first).group, *members[earlier].kernel},
-                        {planned(second).group, *members[later].kernel}, t, launch, target_)) {
+         in_equal_boxes(program_, {group_at(first), *members[earlier].kernel},
+                        {group_at(second), *members[later].kernel}, t, launch, target_)) {
       Subprogram with = *sub;
       with.agreed.insert_or_assign(first, std::move(like.first));
       with.agreed.insert_or_assign(second, std::move(like.second));
@@ -197,10 +226,11 @@ class Joining {
     return sub.estimate.microseconds * (fewest_ ? kHardlyMore : 1);
   }
 
-  /// What the launch stores and nothing else reads.
+  /// What the launch stores and nothing else reads. Loops store all that they give.
   std::set<TensorId> own_outputs(const Subprogram& sub) {
     std::set<TensorId> out;
     for (const size_t step : sub.steps) {
+      if (facts(step).loop) continue;
       for (const TensorId t : planned(step).group.outputs) {
         const auto& readers = readers_[static_cast<size_t>(t)];
         const bool inside = std::ranges::all_of(readers, [&](size_t reader) {
@@ -214,10 +244,9 @@ class Joining {
 
   /// Barriers before a kernel that joins; nothing where it reads what is not made by then.
   std::optional<int64_t> level(size_t step, size_t first, const Subprogram& sub) {
-    const PlannedKernel& kernel = planned(step);
     int64_t level = 0;
-    for (const TensorId t : kernel.schedule.parameters) {
-      if (std::ranges::find(kernel.group.outputs, t) != kernel.group.outputs.end()) continue;
+    for (const TensorId t : schedule_at(step).parameters) {
+      if (stores(step, t)) continue;
       const int64_t made = order_.made_at(t);
       if (made < static_cast<int64_t>(first)) continue;
       const auto maker = std::ranges::find(sub.steps, static_cast<size_t>(made));
@@ -228,17 +257,17 @@ class Joining {
     return level;
   }
 
-  /// The kernel of a step, with those that join it: breadth-first, as long as it saves time and
-  /// each product's tiles are on the device at once.
-  Result<PlannedKernel> kernel_at(size_t s) {
+  /// The kernel of a step with those that join it: breadth-first, as long as it saves time and
+  /// each product's tiles are on the device at once. Nothing where none does.
+  Result<std::optional<PlannedKernel>> launch_at(size_t s) {
     Subprogram sub;
-    if (!facts(s).member) return std::move(planned(s));
+    if (!facts(s).member) return std::optional<PlannedKernel>();
     sub.steps.push_back(s);
     sub.levels.push_back(0);
-    sub.made_bytes = planned(s).schedule.estimate.bytes_written;
+    sub.made_bytes = schedule_at(s).estimate.bytes_written;
     for (size_t j = s + 1; j < plan_.order.size() && j <= s + kReach; ++j) {
       if (sub.steps.size() == kMostMembers) break;
-      if (gone_[j] || plan_.order[j].opaque || !facts(j).member) continue;
+      if (gone_[j] || !facts(j).member) continue;
       const auto at = level(j, s, sub);
       if (at) try_join(j, *at, &sub);
     }
@@ -249,10 +278,11 @@ class Joining {
         for (const size_t j : sub.steps) {
           gone_[j] = true;
           order_.move(j, s);
+          if (facts(j).loop) regions_at(j).clear();
         }
-        return joined;
+        return std::optional(std::move(*joined));
       }
-      if (joined.error().code != ErrorCode::kUnsupported) return joined;
+      if (joined.error().code != ErrorCode::kUnsupported) return joined.take_error();
       // Without the boxes that were agreed on, then without the last kernel.
       if (sub.agreed.empty()) {
         sub.steps.pop_back();
@@ -264,7 +294,7 @@ class Joining {
       if (!estimate.ok()) break;
       sub.estimate = *estimate;
     }
-    return std::move(planned(s));
+    return std::optional<PlannedKernel>();
   }
 
   /// Kernels that wait for each other hold the device: a launch that is hardly quicker is left.
@@ -275,7 +305,7 @@ class Joining {
   }
 
   void try_join(size_t step, int64_t level, Subprogram* sub) {
-    const int64_t bytes = sub->made_bytes + planned(step).schedule.estimate.bytes_written;
+    const int64_t bytes = sub->made_bytes + schedule_at(step).estimate.bytes_written;
     if (bytes * kShareOfCache > target_.l2_bytes) return;
     sub->steps.push_back(step);
     sub->levels.push_back(level);
@@ -298,8 +328,10 @@ class Joining {
                                                double saved_us) const {
     const auto estimate = estimate_join(members, target_);
     if (!estimate.ok() || estimate->saved_us <= (fewest_ ? 0 : saved_us)) return std::nullopt;
-    const bool at_once = std::ranges::all_of(
-        members, [&](const JoinMember& m) { return !m.computes || m.items <= estimate->blocks; });
+    const bool loops = std::ranges::any_of(members, &JoinMember::is_loop);
+    const bool at_once = std::ranges::all_of(members, [&](const JoinMember& m) {
+      return loops || !m.computes || m.items <= estimate->blocks;
+    });
     return at_once ? std::optional(*estimate) : std::nullopt;
   }
 
@@ -307,27 +339,54 @@ class Joining {
     const std::vector<JoinMember> joined = members_of(sub, sub.width);
     std::vector<size_t> by_level(joined.size());
     std::iota(by_level.begin(), by_level.end(), 0);
-    std::ranges::sort(by_level, {}, [&](size_t m) { return std::pair(joined[m].level, m); });
-    std::vector<int32_t> numbers;
+    // Those beside a loop in front of it: its first barrier is the one behind them.
+    std::ranges::sort(by_level, {},
+                      [&](size_t m) { return std::tuple(joined[m].level, joined[m].is_loop, m); });
     std::vector<JoinMember> members;
     std::vector<std::vector<TensorId>> outputs;
     for (const size_t m : by_level) {
-      numbers.push_back(plan_.order[sub.steps[m]].index);
       members.push_back(joined[m]);
-      outputs.push_back(planned(sub.steps[m]).group.outputs);
+      outputs.push_back(group_at(sub.steps[m]).outputs);
     }
-    PlannedKernel out = united(plan_.kernels, numbers);
-    out.rereads = !keeps_;
+    PlannedKernel out = united_steps(sub, by_level);
     WEFT_ASSIGN_OR_RETURN(out.schedule,
                           join_kernels(members, outputs, sub.estimate, out.name, target_,
                                        {.keeps = keeps_, .own = own_outputs(sub)}));
     const std::set<TensorId> stored(out.schedule.parameters.begin(), out.schedule.parameters.end());
     std::erase_if(out.group.outputs, [&](TensorId t) { return stored.count(t) == 0; });
     const double kept_us = sub.estimate.microseconds - out.schedule.estimate.microseconds;
+    const double saved_us = sub.estimate.saved_us + kept_us;
+    if (!out.loops.empty() && saved_us <= 0)
+      return unsupported("its barriers take longer than launches");
+    const std::string loops =
+        out.loops.empty() ? "" : fmt::format(", {} of them all steps of a loop", out.loops.size());
     out.packed_because =
-        fmt::format("{} kernels in {} phases, {} blocks of which an SM holds {}, saves {:.1f} us",
-                    members.size(), sub.estimate.phases, sub.estimate.blocks, sub.estimate.per_sm,
-                    sub.estimate.saved_us + kept_us);
+        fmt::format("{} kernels in {} phases{}, {} blocks of which an SM holds {}, saves {:.1f} us",
+                    members.size(), sub.estimate.phases, loops, sub.estimate.blocks,
+                    sub.estimate.per_sm, saved_us);
+    return out;
+  }
+
+  /// The kernel that the steps share, not scheduled yet; `order`: of the subprogram's steps.
+  PlannedKernel united_steps(const Subprogram& sub, const std::vector<size_t>& order) {
+    std::vector<Group> groups;
+    std::vector<LoopMember> loops;
+    std::string name;
+    bool computes = false;
+    for (const size_t m : order) {
+      const size_t step = sub.steps[m];
+      const bool loops_here = facts(step).loop.has_value();
+      const PlannedKernel& kernel = loops_here ? regions_at(step)[0]->kernels[0] : planned(step);
+      if (loops_here)
+        loops.push_back({groups.size(), plan_.order[step].index, regions_at(step)[0]});
+      groups.push_back(group_at(step));
+      if (name.empty()) name = kernel.name;
+      computes |= kernel.is_compute;
+    }
+    PlannedKernel out = united(std::move(name), std::move(groups));
+    out.loops = std::move(loops);
+    out.is_compute = computes;
+    out.rereads = !keeps_;
     return out;
   }
 
@@ -338,7 +397,7 @@ class Joining {
   FusionPlan& plan_;
   StepOrder order_;
   std::vector<bool> gone_;                    ///< by step: runs with an earlier one
-  std::vector<Facts> facts_;                  ///< by kernel
+  std::vector<Facts> facts_;                  ///< by step
   std::vector<std::vector<size_t>> readers_;  ///< by tensor: steps, those that store it, too
   std::vector<bool> leaves_;                  ///< by tensor: an output of the program
 };

@@ -208,7 +208,7 @@ class Packing {
 
   Result<bool> join(Pack* pack, size_t step) {
     PlannedKernel& kernel = planned(step);
-    if (kernel.is_call) return false;
+    if (kernel.is_call || !kernel.loops.empty()) return false;
     std::optional<PackMember>& member = members_[static_cast<size_t>(plan_.order[step].index)];
     if (!member) {
       member.emplace();

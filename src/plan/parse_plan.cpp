@@ -116,16 +116,7 @@ class PlanReader {
     }
     WEFT_RETURN_IF_ERROR(cursor_.expect(":"));
     do {
-      Group member;
-      do {
-        WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
-        const auto expr = names.expr_of.find(t);
-        if (expr == names.expr_of.end()) return cursor_.error("no expression makes this tensor");
-        if (!member.exprs.empty() && expr->second <= member.exprs.back())
-          return cursor_.error("a kernel's expressions stand in program order, each once");
-        member.exprs.push_back(expr->second);
-      } while (cursor_.take(","));
-      kernel.members.push_back(std::move(member));
+      WEFT_RETURN_IF_ERROR(member(program, names, kernel));
     } while (cursor_.take("|"));
     for (const Group& member : kernel.members) {
       kernel.group.exprs.insert(kernel.group.exprs.end(), member.exprs.begin(), member.exprs.end());
@@ -138,7 +129,7 @@ class PlanReader {
     if (cursor_.take("->")) {
       do {
         WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
-        if (!makes(program, kernel.group, t))
+        if (!makes(program, kernel.group, t) && !given_by_loop(kernel, t))
           return cursor_.error("this kernel does not make what it stores");
         kernel.group.outputs.push_back(t);
         for (Group& member : kernel.members) {
@@ -147,11 +138,13 @@ class PlanReader {
       } while (cursor_.take(","));
     }
     if (cursor_.take("keeping")) WEFT_RETURN_IF_ERROR(kept(program, names, kernel));
+    WEFT_RETURN_IF_ERROR(loop_bodies(program, kernel));
     const bool as_composed = composition && is_for(*composition, target_);
     // Building stages asks all there is to ask.
     const bool has_stages = as_composed && composition->has_stages();
     for (const Group& member : kernel.members) {
       if (has_stages) break;
+      if (member.exprs.empty()) continue;  // a loop
       if (Decision legal = can_schedule(program, member, target_); !legal)
         return cursor_.error("no template holds this kernel: " + legal.reason());
     }
@@ -173,6 +166,55 @@ class PlanReader {
     return {};
   }
 
+  /// The tensors of a member, or the opaque step that it is.
+  Status member(const TensorProgram& program, const Names& names, PlannedKernel& kernel) {
+    Group member;
+    const size_t begin = cursor_.position();
+    if (cursor_.take("opaque") && cursor_.peek() >= '0' && cursor_.peek() <= '9') {
+      WEFT_ASSIGN_OR_RETURN(const int32_t index, opaque_index(program));
+      member.outputs = program.opaques[static_cast<size_t>(index)].results;
+      kernel.loops.push_back({kernel.members.size(), index, nullptr});
+      kernel.members.push_back(std::move(member));
+      return {};
+    }
+    cursor_.move_to(begin);
+    do {
+      WEFT_ASSIGN_OR_RETURN(const TensorId t, tensor(names));
+      const auto expr = names.expr_of.find(t);
+      if (expr == names.expr_of.end()) return cursor_.error("no expression makes this tensor");
+      if (!member.exprs.empty() && expr->second <= member.exprs.back())
+        return cursor_.error("a kernel's expressions stand in program order, each once");
+      member.exprs.push_back(expr->second);
+    } while (cursor_.take(","));
+    kernel.members.push_back(std::move(member));
+    return {};
+  }
+
+  static bool given_by_loop(const PlannedKernel& kernel, TensorId t) {
+    return std::ranges::any_of(kernel.loops, [&](const LoopMember& loop) {
+      const std::vector<TensorId>& given = kernel.members[loop.member].outputs;
+      return std::ranges::find(given, t) != given.end();
+    });
+  }
+
+  /// The plans of the bodies of its loops, which stand behind the kernel.
+  Status loop_bodies(const TensorProgram& program, PlannedKernel& kernel) {
+    if (kernel.loops.empty()) return {};
+    if (kernel.members.size() == 1)
+      return cursor_.error("a loop that shares its launch with nothing is a step of its own");
+    for (LoopMember& loop : kernel.loops) {
+      for (const TensorId t : kernel.members[loop.member].outputs) {
+        if (std::ranges::find(kernel.group.outputs, t) == kernel.group.outputs.end())
+          return cursor_.error("what a loop gives is stored, which this kernel does not do");
+      }
+      RegionPlans regions;
+      WEFT_RETURN_IF_ERROR(this->regions(program, loop.opaque, regions));
+      if (regions.size() != 1) return cursor_.error("only a loop shares a launch");
+      loop.body = regions[0];
+    }
+    return {};
+  }
+
   /// What runs a whole loop has members, also where it is one.
   Status place_in_loop(const std::optional<Composition>& composition, PlannedKernel& kernel) {
     const bool recurs = composition && composition->kind == Composition::Kind::kRecur;
@@ -190,6 +232,14 @@ class PlanReader {
   Status members_apart(const TensorProgram& program, const PlannedKernel& kernel,
                        FusionPlan& plan) {
     for (size_t m = 0; m < kernel.members.size(); ++m) {
+      const auto loop = std::ranges::find(kernel.loops, m, &LoopMember::member);
+      if (loop != kernel.loops.end()) {
+        auto& regions = plan.regions[static_cast<size_t>(loop->opaque)];
+        if (!regions.empty()) return cursor_.error("this opaque step is planned twice");
+        regions.push_back(loop->body);
+        plan.order.push_back({true, loop->opaque});
+        continue;
+      }
       PlannedKernel member;
       member.name = kernel.name + "_" + std::to_string(m);
       member.group = kernel.members[m];
@@ -248,23 +298,35 @@ class PlanReader {
     return false;
   }
 
-  Status opaque(const TensorProgram& program, FusionPlan& plan) {
+  /// `0 scan`
+  Result<int32_t> opaque_index(const TensorProgram& program) {
     WEFT_ASSIGN_OR_RETURN(const int64_t index, cursor_.integer());
     if (index < 0 || index >= static_cast<int64_t>(program.opaques.size()))
       return cursor_.error("the program has no such opaque step");
     const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(index)];
     WEFT_RETURN_IF_ERROR(cursor_.expect(graph_op_name(opaque.node.op)));
+    return static_cast<int32_t>(index);
+  }
+
+  Status opaque(const TensorProgram& program, FusionPlan& plan) {
+    WEFT_ASSIGN_OR_RETURN(const int32_t index, opaque_index(program));
     auto& regions = plan.regions[static_cast<size_t>(index)];
     if (!regions.empty()) return cursor_.error("this opaque step is planned twice");
+    WEFT_RETURN_IF_ERROR(this->regions(program, index, regions));
+    plan.order.push_back({true, index});
+    return {};
+  }
+
+  Status regions(const TensorProgram& program, int32_t index, RegionPlans& out) {
+    const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(index)];
     for (const auto& region : opaque.regions) {
       WEFT_RETURN_IF_ERROR(cursor_.expect("region"));
       PlanReader reader(cursor_, of_region(target_));
       reader.loop_ = loop_around(program, opaque);
       WEFT_ASSIGN_OR_RETURN(FusionPlan inner, reader.plan(*region));
       cursor_.move_to(reader.cursor_.position());
-      regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
+      out.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
-    plan.order.push_back({true, static_cast<int32_t>(index)});
     return {};
   }
 

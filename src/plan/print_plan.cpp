@@ -32,7 +32,7 @@ class PlanPrinter {
       if (step.opaque) {
         opaque(plan, program, step.index, depth);
       } else {
-        kernel(plan.kernels[static_cast<size_t>(step.index)], program);
+        kernel(plan.kernels[static_cast<size_t>(step.index)], program, depth);
       }
     }
     for (const EdgeDecision& e : plan.edges) {
@@ -57,7 +57,7 @@ class PlanPrinter {
     return quoted.substr(1, quoted.size() - 3);
   }
 
-  void kernel(const PlannedKernel& kernel, const TensorProgram& program) {
+  void kernel(const PlannedKernel& kernel, const TensorProgram& program, int depth) {
     out_ +=
         "kernel " + print_name(kernel.name) + ' ' + (kernel.is_compute ? "compute " : "memory ") +
         print_name(kernel.schedule.schedule_template) + " by " + print(kernel.schedule.composition);
@@ -68,7 +68,11 @@ class PlanPrinter {
     out_ += ":";
     const std::vector<Group> alone{kernel.group};
     const char* separator = " ";
+    auto loop = kernel.loops.begin();
+    size_t number = 0;
     for (const Group& member : kernel.members.empty() ? alone : kernel.members) {
+      const bool is_loop = loop != kernel.loops.end() && loop->member == number++;
+      if (is_loop) out_ += separator + opaque_name(program, (loop++)->opaque);
       for (const ExprId e : member.exprs) {
         out_ += separator + name(program, program.exprs[static_cast<size_t>(e)].output);
         separator = ", ";
@@ -90,19 +94,28 @@ class PlanPrinter {
       out_ += separator + name(program, t);
       separator = ", ";
     }
+    for (const LoopMember& own : kernel.loops)
+      region(*own.body, *program.opaques[static_cast<size_t>(own.opaque)].regions.back(), depth);
     out_ += '\n';
+  }
+
+  static std::string opaque_name(const TensorProgram& program, int32_t index) {
+    return "opaque " + std::to_string(index) + ' ' +
+           std::string(graph_op_name(program.opaques[static_cast<size_t>(index)].node.op));
   }
 
   void opaque(const FusionPlan& plan, const TensorProgram& program, int32_t index, int depth) {
     const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(index)];
-    out_ += "opaque " + std::to_string(index) + ' ' + std::string(graph_op_name(opaque.node.op));
+    out_ += opaque_name(program, index);
     const auto& regions = plan.regions[static_cast<size_t>(index)];
-    for (size_t r = 0; r < regions.size(); ++r) {
-      out_ += "\n" + std::string(static_cast<size_t>(2 * depth + 4), ' ') + "region ";
-      this->plan(*regions[r], *opaque.regions[r], depth + 2);
-      out_.pop_back();
-    }
+    for (size_t r = 0; r < regions.size(); ++r) region(*regions[r], *opaque.regions[r], depth);
     out_ += '\n';
+  }
+
+  void region(const FusionPlan& plan, const TensorProgram& program, int depth) {
+    out_ += "\n" + std::string(static_cast<size_t>(2 * depth + 4), ' ') + "region ";
+    this->plan(plan, program, depth + 2);
+    out_.pop_back();
   }
 
   std::string out_;

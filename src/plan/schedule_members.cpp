@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "plan/loop_member.h"
 #include "schedule/cpu/share_launch.h"
 #include "schedule/gpu/join_kernels.h"
 #include "schedule/gpu/narrow_rows.h"
@@ -365,12 +366,32 @@ Result<ScheduledKernel> one_after_another(const TensorProgram& program, const Pl
   return joined;
 }
 
+/// The loop that member `m` of a kernel is; null.
+const LoopMember* loop_at(const PlannedKernel& kernel, size_t m) {
+  const auto at = std::ranges::find(kernel.loops, m, &LoopMember::member);
+  return at == kernel.loops.end() ? nullptr : &*at;
+}
+
+/// A loop as its body's plan has it. Error (kInvalidInput): why it is none.
+Result<ScheduledKernel> loop_kernel(const TensorProgram& program, const PlannedKernel& kernel,
+                                    const LoopMember& loop) {
+  auto whole = whole_loop(program, loop.opaque, *loop.body);
+  if (!whole.ok()) return invalid_input(kernel.name + ": " + whole.error().message);
+  return std::move(whole->kernel);
+}
+
 /// The members in one launch, each as it is best.
 Result<ScheduledKernel> schedule_members(const TensorProgram& program, const PlannedKernel& kernel,
                                          const Target& target) {
-  const bool in_turns = kernel.loop || depend_on_each_other(program, kernel);
+  const bool in_turns =
+      kernel.loop || !kernel.loops.empty() || depend_on_each_other(program, kernel);
   std::vector<ScheduledKernel> schedules;
-  for (const Group& member : kernel.members) {
+  for (size_t m = 0; m < kernel.members.size(); ++m) {
+    const Group& member = kernel.members[m];
+    if (const LoopMember* loop = loop_at(kernel, m)) {
+      WEFT_ASSIGN_OR_RETURN(schedules.emplace_back(), loop_kernel(program, kernel, *loop));
+      continue;
+    }
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel schedule,
                           schedule_group(program, member, target, kernel.name));
     const auto shares = in_turns ? joinable : packable;
@@ -392,10 +413,15 @@ Result<ScheduledKernel> build_members(const TensorProgram& program, const Planne
   const Target apart = in_turns ? target : without_waiting(target);
   std::vector<ScheduledKernel> schedules;
   for (size_t m = 0; m < kernel.members.size(); ++m) {
-    WEFT_ASSIGN_OR_RETURN(
-        ScheduledKernel schedule,
-        build_composition(program, kernel.members[m], composition.members[m], apart, kernel.name));
-    schedules.push_back(std::move(schedule));
+    ScheduledKernel& schedule = schedules.emplace_back();
+    if (const LoopMember* loop = loop_at(kernel, m)) {
+      WEFT_ASSIGN_OR_RETURN(schedule, loop_kernel(program, kernel, *loop));
+      if (schedule.composition == composition.members[m]) continue;
+      return invalid_input(kernel.name + ": a loop among its members is composed as " +
+                           print(schedule.composition) + " in the plan of its region");
+    }
+    WEFT_ASSIGN_OR_RETURN(schedule, build_composition(program, kernel.members[m],
+                                                      composition.members[m], apart, kernel.name));
   }
   if (in_turns) return one_after_another(program, kernel, schedules, target);
   return beside_each_other(program, kernel, std::move(schedules), target);

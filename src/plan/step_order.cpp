@@ -71,16 +71,22 @@ void StepOrder::move(size_t step, size_t place) {
 }
 
 Status replace_kernels(FusionPlan& plan, const std::vector<bool>& gone,
-                       const std::function<Result<PlannedKernel>(size_t step)>& kernel_at) {
+                       const std::function<Result<PlannedKernel>(size_t step)>& kernel_at,
+                       const LaunchAt& launch_at) {
   std::vector<FusionPlan::Step> steps;
   std::vector<PlannedKernel> kernels;
   for (size_t s = 0; s < plan.order.size(); ++s) {
     if (gone[s]) continue;
     steps.push_back(plan.order[s]);
-    if (steps.back().opaque) continue;
-    WEFT_ASSIGN_OR_RETURN(PlannedKernel kernel, kernel_at(s));
-    steps.back().index = static_cast<int32_t>(kernels.size());
-    kernels.push_back(std::move(kernel));
+    std::optional<PlannedKernel> kernel;
+    if (!steps.back().opaque) {
+      WEFT_ASSIGN_OR_RETURN(kernel, kernel_at(s));
+    } else if (launch_at) {
+      WEFT_ASSIGN_OR_RETURN(kernel, launch_at(s));
+    }
+    if (!kernel) continue;
+    steps.back() = {false, static_cast<int32_t>(kernels.size())};
+    kernels.push_back(std::move(*kernel));
   }
   plan.kernels = std::move(kernels);
   plan.order = std::move(steps);

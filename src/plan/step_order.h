@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "plan/fusion_plan.h"
@@ -46,8 +47,11 @@ class StepOrder {
 };
 
 /// Puts what `kernel_at` gives in the place of the kernel of each step, in their order; steps that
-/// are `gone` by then run with an earlier one, and are left out.
+/// are `gone` by then run with an earlier one, and are left out. `launch_at`, where it is given,
+/// may put a kernel in the place of an opaque step.
+using LaunchAt = std::function<Result<std::optional<PlannedKernel>>(size_t step)>;
 Status replace_kernels(FusionPlan& plan, const std::vector<bool>& gone,
-                       const std::function<Result<PlannedKernel>(size_t step)>& kernel_at);
+                       const std::function<Result<PlannedKernel>(size_t step)>& kernel_at,
+                       const LaunchAt& launch_at = {});
 
 }  // namespace weft

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "plan/fusion_plan.h"
@@ -40,6 +41,13 @@ Status verify_order(const TensorProgram& program, const FusionPlan& plan) {
     if (step.index < 0 || static_cast<size_t>(step.index) >= seen.size())
       return broken("the order names a step that is not there");
     ++seen[static_cast<size_t>(step.index)];
+  }
+  for (const PlannedKernel& kernel : plan.kernels) {
+    for (const LoopMember& loop : kernel.loops) {
+      if (loop.opaque < 0 || static_cast<size_t>(loop.opaque) >= opaques.size())
+        return broken(kernel.name + " runs a loop that is not there");
+      ++opaques[static_cast<size_t>(loop.opaque)];
+    }
   }
   for (const std::vector<int>* seen : {&kernels, &opaques}) {
     for (size_t i = 0; i < seen->size(); ++i) {
@@ -102,6 +110,28 @@ Status verify_loops(const TensorProgram& program, const FusionPlan& plan,
   return {};
 }
 
+/// A loop in a launch is a member of its own, all of whose iterations one kernel runs; what it
+/// gives is stored.
+Status verify_loop_members(const TensorProgram& program, const PlannedKernel& kernel) {
+  for (const LoopMember& loop : kernel.loops) {
+    const OpaqueExpr& scan = program.opaques[static_cast<size_t>(loop.opaque)];
+    const bool is_member = kernel.members.size() > 1 && loop.member < kernel.members.size() &&
+                           kernel.members[loop.member].exprs.empty() &&
+                           kernel.members[loop.member].outputs == scan.results;
+    if (!is_member || loop.body == nullptr || !runs_whole_loop({loop.body}))
+      return broken(kernel.name + " has a loop that is no member of it");
+    for (const TensorId t : scan.results) {
+      if (std::ranges::find(kernel.group.outputs, t) == kernel.group.outputs.end())
+        return broken(kernel.name + " does not store what its loop gives");
+    }
+    const size_t at = loop.member;
+    const std::vector<Composition>& composed = kernel.schedule.composition.members;
+    if (at >= composed.size() || composed[at] != loop.body->kernels[0].schedule.composition)
+      return broken(kernel.name + " composes a loop otherwise than the plan of its body");
+  }
+  return {};
+}
+
 /// Layers that repeat have one program but for names.
 Status verify_tile_programs(const FusionPlan& plan) {
   std::set<uint64_t> verified;
@@ -128,13 +158,19 @@ Status verify_plan_of(const TensorProgram& program, const FusionPlan& plan,
   WEFT_RETURN_IF_ERROR(verify_tile_programs(plan));
   if (plan.regions.size() != program.opaques.size())
     return broken("the opaque steps' regions are not all planned");
-  for (size_t o = 0; o < plan.regions.size(); ++o) {
+  std::vector<RegionPlans> all = plan.regions;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    WEFT_RETURN_IF_ERROR(verify_loop_members(program, kernel));
+    for (const LoopMember& own : kernel.loops)
+      all[static_cast<size_t>(own.opaque)].push_back(own.body);
+  }
+  for (size_t o = 0; o < all.size(); ++o) {
     const auto& regions = program.opaques[o].regions;
-    if (plan.regions[o].size() != regions.size())
+    if (all[o].size() != regions.size())
       return broken("opaque step " + std::to_string(o) + " has another number of regions");
     const auto inside = loop_around(program, program.opaques[o]);
     for (size_t r = 0; r < regions.size(); ++r)
-      WEFT_RETURN_IF_ERROR(verify_plan_of(*regions[r], *plan.regions[o][r], inside));
+      WEFT_RETURN_IF_ERROR(verify_plan_of(*regions[r], *all[o][r], inside));
   }
   return {};
 }

@@ -154,6 +154,30 @@ TEST_F(GeneratedBarriers, OfWhatBlocksKeep) {
   EXPECT_THAT(losses.unreported, testing::IsEmpty());
 }
 
+/// A loop between kernels in one launch: those of its steps, and those around it.
+TEST_F(GeneratedBarriers, OfALoopAmongKernels) {
+  Losses losses;
+  CompileOptions options;
+  options.planner = "subprogram";
+  options.compositions = "leaf,grid,recur";
+  take_away_from_graph(
+      R"((h0: f32[3,33], xs: f32[4,3,33], w: f32[33,33], v: f32[33,33]) {
+  p = dot_general xs, v, lhs_contract={2}, rhs_contract={0} : f32[4,3,33]
+  last, all = scan h0, p, w, carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={true} : f32[3,33], f32[4,3]
+    region (h: f32[3,33], x: f32[3,33], w: f32[33,33]) {
+      p = dot_general h, w, lhs_contract={1}, rhs_contract={0} : f32[3,33]
+      a = add p, x : f32[3,33]
+      n = tanh a : f32[3,33]
+      m = reduce n, axes={1}, combiner=max : f32[3]
+    } -> (n, m)
+  s = reduce all, axes={0}, combiner=sum : f32[3]
+  t = dot_general last, v, lhs_contract={1}, rhs_contract={0} : f32[3,33]
+} -> (t, s))",
+      *find_target("a100-40gb"), &losses, options);
+  EXPECT_GE(losses.total, 4);
+  EXPECT_THAT(losses.unreported, testing::IsEmpty());
+}
+
 TEST_F(GeneratedBarriers, OfEveryTemplate) {
   const Target h100 = *find_target("h100-sxm");
   Losses losses;

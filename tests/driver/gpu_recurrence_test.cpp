@@ -45,6 +45,47 @@ class GpuRecurrence : public GpuPipeline {
     }
   }
 
+  /// The kernels of a plan that run whole loops, alone or among others.
+  static std::vector<const PlannedKernel*> whole_loops(const FusionPlan& plan) {
+    std::vector<const PlannedKernel*> out;
+    for (const auto& regions : plan.regions) {
+      if (runs_whole_loop(regions)) out.push_back(&regions[0]->kernels[0]);
+    }
+    for (const PlannedKernel& kernel : plan.kernels) {
+      for (const LoopMember& loop : kernel.loops) out.push_back(&loop.body->kernels[0]);
+    }
+    return out;
+  }
+
+  /// Equal to the interpreter without races, in one launch that holds so many loops among so many
+  /// members; and the same from the plan's text, and lowered without spills.
+  static void expect_loops_join(const std::string& text, size_t members, size_t loops) {
+    for (const char* device : {"a100-40gb", "h100-sxm"}) {
+      SCOPED_TRACE(std::string(device) + text);
+      CompileOptions options;
+      options.planner = "subprogram";
+      options.compositions = "leaf,grid,recur";
+      const EmulatedRun run = run_and_compare(text, *find_target(device), 1e-4, false, options);
+      ASSERT_NE(run.compilation, nullptr);
+      const std::string plan = expect_plan_from_text(*run.compilation);
+      EXPECT_EQ(run.launches.size(), 1U) << plan;
+      ASSERT_EQ(run.compilation->plan.kernels.size(), 1U) << plan;
+      const PlannedKernel& kernel = run.compilation->plan.kernels[0];
+      EXPECT_EQ(kernel.schedule.composition.kind, Composition::Kind::kGrid);
+      EXPECT_EQ(kernel.members.size(), members) << plan;
+      EXPECT_EQ(kernel.loops.size(), loops) << plan;
+      const auto in_loop = [](const BarrierPoint& b) {
+        return b.scope == Scope::kGrid && b.before.size() == 2;
+      };
+      EXPECT_GE(std::ranges::count_if(kernel.schedule.scopes.barriers, in_loop), loops) << plan;
+      expect_no_spills(run);
+      options.plan_text = plan;
+      const EmulatedRun again = run_and_compare(text, *find_target(device), 1e-4, false, options);
+      ASSERT_NE(again.compilation, nullptr);
+      EXPECT_EQ(again.code(), run.code());
+    }
+  }
+
   static std::string sized(std::string text, const std::string& steps, const std::string& rows,
                            const std::string& hidden) {
     text = replaced(std::move(text), "$T", steps);
@@ -136,7 +177,7 @@ TEST_F(GpuRecurrence, LayersAreAWavefront) {
   const std::string plan = expect_plan_from_text(*run.compilation);
   EXPECT_TRUE(run.compilation->plan.skewed) << plan;
   ASSERT_EQ(run.compilation->plan.regions.size(), 1U) << plan;
-  EXPECT_TRUE(runs_whole_loop(run.compilation->plan.regions[0])) << plan;
+  EXPECT_EQ(whole_loops(run.compilation->plan).size(), 1U) << plan;
 }
 
 /// Layers whose steps are written out: loops, then one of all layers. A plan's text is built in the
@@ -178,6 +219,78 @@ TEST_F(GpuRecurrence, WrittenOutLayersAreAWavefront) {
   ASSERT_NE(again.compilation, nullptr);
   EXPECT_EQ(*print_level(*again.compilation, "plan"), plan);
   EXPECT_EQ(again.code(), run.code());
+}
+
+/// Weights of the program, which are constants of a loop's body.
+constexpr const char* kConstantWeights = R"(
+  i0 = iota axis=0 : f32[$H,$H]
+  i1 = iota axis=1 : f32[$H,$H]
+  i2 = mul i0, i1 : f32[$H,$H]
+  i3 = add i2, i1 : f32[$H,$H]
+  w = sin i3 : f32[$H,$H]
+)";
+
+/// A loop with what its steps share in front of it and what reads its steps behind it: all of it is
+/// one launch.
+TEST_F(GpuRecurrence, ALoopBetweenKernels) {
+  for (const auto& [steps, rows, hidden] : {std::tuple("5", "1", "33"), {"7", "3", "64"}}) {
+    expect_loops_join(
+        sized(std::string("(h0: f32[$B,$H], xs: f32[$T,$B,$H], v: f32[$H,$H]) {\n") +
+                  kConstantWeights +
+                  "p = dot_general xs, v, lhs_contract={2}, rhs_contract={0} : f32[$T,$B,$H]\n"
+                  "last, all = scan h0, p, w, carry_count=1, scanned_count=1, x_reverse={false}, "
+                  "y_reverse={true} : f32[$B,$H], f32[$T,$B]" +
+                  kStep +
+                  "s = reduce all, axes={0}, combiner=sum : f32[$B]\nt = tanh s : f32[$B]\n"
+                  "} -> (last, t)",
+              steps, rows, hidden),
+        3, 1);
+  }
+}
+
+/// Loops that read each other's results, with kernels between them. The second begins where a
+/// kernel ends that reads all steps of the first, and goes from its last step to its first.
+TEST_F(GpuRecurrence, LoopsOneAfterAnotherInOneLaunch) {
+  for (const auto& [steps, rows, hidden] : {std::tuple("6", "3", "40")}) {
+    const std::string scan =
+        "carry_count=1, scanned_count=1, x_reverse={$R}, y_reverse={$R} : f32[$B,$H], "
+        "f32[$T,$B,$H]\n"
+        "  region (h: f32[$B,$H], x: f32[$B,$H], w: f32[$H,$H]) {\n"
+        "    p = dot_general h, w, lhs_contract={1}, rhs_contract={0} : f32[$B,$H]\n"
+        "    a = add p, x : f32[$B,$H]\n    n = tanh a : f32[$B,$H]\n  } -> (n, y=n)\n";
+    expect_loops_join(
+        sized(std::string("(h0: f32[$B,$H], xs: f32[$T,$B,$H]) {\n") + kConstantWeights +
+                  "l0, a0 = scan h0, xs, w, " + replaced(scan, "$R", "false") +
+                  "m = reduce a0, axes={0}, combiner=max : f32[$B,$H]\n"
+                  "l1, a1 = scan m, a0, w, " +
+                  replaced(scan, "$R", "true") +
+                  "s = reduce a1, axes={2}, combiner=max : f32[$T,$B]\n"
+                  "} -> (l0, l1, s)",
+              steps, rows, hidden),
+        4, 2);
+  }
+}
+
+/// What a loop reads by steps and as a whole, and what stands beside it and reads the same.
+TEST_F(GpuRecurrence, LoopsReadTensorsInSeveralWays) {
+  for (const auto& [steps, hidden] : {std::tuple("5", "37"), {"8", "24"}}) {
+    expect_loops_join(sized(R"((h0: f32[$H], xs: f32[$T,$H]) {
+  e = tanh xs : f32[$T,$H]
+  last, all = scan h0, e, xs, e, carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={false} : f32[$H], f32[$T,$H]
+    region (h: f32[$H], x: f32[$H], g: f32[$T,$H], f: f32[$T,$H]) {
+      b = mul g, f : f32[$T,$H]
+      r = reduce b, axes={0}, combiner=max : f32[$H]
+      c = reduce h, axes={0}, combiner=max : f32[]
+      d = broadcast c, dims={} : f32[$H]
+      n = sub x, d : f32[$H]
+      o = mul n, r : f32[$H]
+      q = tanh o : f32[$H]
+    } -> (q, y=q)
+  u = sub xs, all : f32[$T,$H]
+} -> (last, u))",
+                            steps, "1", hidden),
+                      3, 1);
+  }
 }
 
 /// A random body over what is carried, a slice of each step and weights.
@@ -245,9 +358,42 @@ class RandomBody {
   std::vector<Value> values_;
 };
 
+/// Random kernels in front of a loop and behind it.
+class Around {
+ public:
+  Around(TestRandom& random, const std::string& steps, const std::string& shape,
+         const std::string& stacked) {
+    const std::string all = " : f32[" + steps + "," + shape + "]\n";
+    before_ =
+        "  xs = " +
+        random.pick(std::vector<std::string>{
+            "tanh x0", "mul x0, x0", "dot_general x0, w, lhs_contract={2}, rhs_contract={0}"}) +
+        all;
+    if (random.chance(50)) {
+      before_ += "  h1 = reduce xs, axes={0}, combiner=max : f32[" + shape + "]\n";
+      first_ = "h1";
+    }
+    behind_ = "  e = " + random.pick(std::vector<std::string>{"tanh all", "mul all, all"}) + " : " +
+              stacked + "\n  s = sub h, g : f32[" + shape + "]\n";
+    std::string results = "(g, e, s";
+    if (random.chance(50)) {
+      behind_ += "  q = reduce xs, axes={0}, combiner=sum : f32[" + shape +
+                 "]\n  d = mul q, s : f32[" + shape + "]\n";
+      results += ", d";
+    }
+    behind_ += "} -> " + results + ")";
+  }
+  const std::string& before() const { return before_; }
+  const std::string& first() const { return first_; }  ///< what the first step gets
+  const std::string& behind() const { return behind_; }
+
+ private:
+  std::string before_, first_ = "h0", behind_;
+};
+
 TEST_F(GpuRecurrence, RandomBodies) {
-  int recurred = 0;
-  for (uint64_t seed = 0; seed < 10; ++seed) {
+  int recurred = 0, joined = 0;
+  for (uint64_t seed = 0; seed < 16; ++seed) {
     TestRandom random(seed + 100);
     const std::string steps = std::to_string(random.between(1, 6));
     const std::string rows = std::to_string(random.between(1, 9));
@@ -256,23 +402,28 @@ TEST_F(GpuRecurrence, RandomBodies) {
     const std::string region = body.text();
     const std::string shape = rows + "," + hidden;
     const std::string reversed = random.chance(50) ? "true" : "false";
-    const std::string text = "(h0: f32[" + shape + "], g0: f32[" + shape + "], xs: f32[" + steps +
-                             "," + shape + "], w: f32[" + hidden + "," + hidden +
-                             "]) {\n  h, g, all = scan h0, g0, xs, w, " +
-                             "carry_count=2, scanned_count=1, x_reverse={" + reversed +
-                             "}, y_reverse={false} : f32[" + shape + "], f32[" + shape + "], f32[" +
-                             steps + "," + body.stacked() + "]\n" + region + "} -> (h, g, all)";
+    const std::string stacked = "f32[" + steps + "," + body.stacked() + "]";
+    const Around around(random, steps, shape, stacked);
+    const std::string text = "(h0: f32[" + shape + "], g0: f32[" + shape + "], x0: f32[" + steps +
+                             "," + shape + "], w: f32[" + hidden + "," + hidden + "]) {\n" +
+                             around.before() + "  h, g, all = scan " + around.first() +
+                             ", g0, xs, w, carry_count=2, scanned_count=1, x_reverse={" + reversed +
+                             "}, y_reverse={false} : f32[" + shape + "], f32[" + shape + "], " +
+                             stacked + "\n" + region + around.behind();
     SCOPED_TRACE(text);
     CompileOptions options;
-    options.planner = random.chance(50) ? "subprogram" : "none";
-    options.compositions = random.chance(50) ? "leaf,recur" : "leaf,block,grid,recur";
+    options.planner = random.chance(70) ? "subprogram" : "none";
+    options.compositions = random.chance(30) ? "leaf,recur" : "leaf,block,grid,recur";
     const char* device = random.pick(std::vector<const char*>{"a100-40gb", "rtx3080", "h100-sxm"});
     const EmulatedRun run = run_and_compare(text, *find_target(device), 2e-3, false, options);
     ASSERT_NE(run.compilation, nullptr);
-    for (const auto& regions : run.compilation->plan.regions)
-      recurred += runs_whole_loop(regions) ? 1 : 0;
+    expect_plan_from_text(*run.compilation);
+    recurred += static_cast<int>(whole_loops(run.compilation->plan).size());
+    for (const PlannedKernel& kernel : run.compilation->plan.kernels)
+      joined += static_cast<int>(kernel.loops.size());
   }
-  EXPECT_GE(recurred, 4);
+  EXPECT_GE(recurred, 8);
+  EXPECT_GE(joined, 2);
 }
 
 }  // namespace

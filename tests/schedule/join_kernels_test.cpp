@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "schedule/gpu/repeat_kernels.h"
 #include "tests/schedule/expressed.h"
 
 namespace weft {
@@ -88,6 +89,40 @@ TEST_F(JoinKernels, IterationsReadWhatTheCacheHolds) {
   const double from_memory = 8.4e6 / (target_.bandwidth_gb_per_s(4 * target_.l2_bytes) * 1e3);
   EXPECT_GT(lost->microseconds - lost->start_us, from_memory);
   EXPECT_LT(held->microseconds - held->start_us, from_memory);
+}
+
+/// A loop's work is its own, as its barriers are: the first is the one behind what stands before
+/// it, the last the one in front of what stands behind. Where it had a block of its own, steps
+/// begin to wait for the grid.
+TEST_F(JoinKernels, LoopsBringTheirBarriers) {
+  const ScheduledKernel small = kernel_of(kSmall);
+  const auto loop_of = [&](const ScheduledKernel& once, int64_t trips) {
+    std::vector<JoinMember> members(1, join_member(once, target_));
+    const auto estimate = estimate_join(members, target_);
+    EXPECT_TRUE(estimate.ok());
+    using Kind = RepeatedParameter::Kind;
+    auto loop = repeat_kernels(members, {{once.parameters[1]}}, *estimate, "loop",
+                               {{once.parameters[0], {.kind = Kind::kCarried, .carry = 0}},
+                                {once.parameters[1], {.kind = Kind::kNext, .carry = 0}}},
+                               trips, target_);
+    EXPECT_TRUE(loop.ok()) << loop.error().message;
+    return loop.ok() ? std::move(*loop) : ScheduledKernel{};
+  };
+  const ScheduledKernel loop = loop_of(small, 10);
+  ASSERT_GT(loop.program.blocks.constant(), 1);
+  const JoinEstimate alone = together({&loop});
+  EXPECT_EQ(alone.barriers, 11);
+  EXPECT_NEAR(alone.microseconds, loop.estimate.microseconds, target_.barrier_us + 1e-9);
+  const JoinEstimate three = together({&small, &loop, &small});
+  EXPECT_EQ(three.phases, 3);
+  EXPECT_EQ(three.barriers, 11);  // none beside those of the loop
+  EXPECT_GT(three.saved_us, 2 * target_.launch_us - 1e-9);
+  // On one block its steps waited for their own threads alone.
+  const ScheduledKernel tiny =
+      loop_of(kernel_of("(x: f32[8,8]) { y = tanh x : f32[8,8] } -> (y)"), 10);
+  ASSERT_EQ(tiny.program.blocks.constant(), 1);
+  const double apart = together({&tiny}).microseconds;
+  EXPECT_GT(together({&tiny, &small}).microseconds, apart + 9 * target_.barrier_us);
 }
 
 TEST_F(JoinKernels, RefusesWhatABlockKeepsAcrossABarrier) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace weft::tile_test {
@@ -192,6 +193,49 @@ Tensors recurrence(const Tensors& in) {
   return {{"y", tensor(x.shape, y)}, {"last", tensor(h0.shape, h)}};
 }
 
+/// `h = tanh(u h + x[t])` from `h` on: all of its values, one step behind another.
+Values steps(const Array& u, const std::function<double(int64_t t, int64_t n)>& x, int64_t time,
+             Values h) {
+  Values all;
+  for (int64_t t = 0; t < time; ++t) {
+    Values next;
+    for (int64_t m = 0; m < static_cast<int64_t>(h.size()); ++m) {
+      double a = x(t, m);
+      for (int64_t j = 0; j < static_cast<int64_t>(h.size()); ++j)
+        a += u({m, j}) * h[static_cast<size_t>(j)];
+      next.push_back(std::tanh(a));
+    }
+    all.insert(all.end(), next.begin(), next.end());
+    h = next;
+  }
+  return all;
+}
+
+Tensors loops(const Tensors& in) {
+  const Array x = array(in, "x"), u = array(in, "U"), h0 = array(in, "h0");
+  const int64_t time = x.shape[0], size = x.shape[1];
+  Values h, p, sums(static_cast<size_t>(size), 0), o;
+  for (int64_t n = 0; n < size; ++n) h.push_back(h0({n}));
+  for (int64_t t = 0; t < time; ++t) {
+    for (int64_t n = 0; n < size; ++n) p.push_back(std::tanh(x({t, n})));
+  }
+  const auto at = [&](const Values& of, int64_t t, int64_t n) {
+    return of[static_cast<size_t>(t * size + n)];
+  };
+  const Values y = steps(u, [&](int64_t t, int64_t n) { return at(p, t, n) * x({t, n}); }, time, h);
+  for (int64_t t = 0; t < time; ++t) {
+    for (int64_t n = 0; n < size; ++n) sums[static_cast<size_t>(n)] += 0.25 * at(y, t, n);
+  }
+  const Values z = steps(u, [&](int64_t t, int64_t n) { return at(y, t, n); }, time, sums);
+  for (int64_t t = 0; t < time; ++t) {
+    for (int64_t n = 0; n < size; ++n) o.push_back(x({t, n}) * at(z, time - 1, n));
+  }
+  return {{"p", tensor(x.shape, p)},
+          {"y", tensor(x.shape, y)},
+          {"z", tensor(x.shape, z)},
+          {"o", tensor(x.shape, o)}};
+}
+
 Tensors weights(const Tensors& in) {
   const Array x = array(in, "x"), w = array(in, "w");
   Values y;
@@ -352,20 +396,15 @@ Tensors handed(const Tensors& in) {
 }
 
 Reference reference_of(const std::string& program) {
-  const std::vector<std::pair<std::string, Reference>> all = {{"softmax", softmax},
-                                                              {"attention", attention},
-                                                              {"norm_mlp", norm_mlp},
-                                                              {"lstm", lstm},
-                                                              {"conv", conv},
-                                                              {"sums", sums},
-                                                              {"packing", packing},
-                                                              {"squeeze", squeeze},
-                                                              {"depthwise", depthwise},
-                                                              {"recurrence", recurrence},
-                                                              {"recurrent", recurrent},
-                                                              {"weights", weights},
-                                                              {"feed_forward", feed_forward},
-                                                              {"handed", handed}};
+  const std::vector<std::pair<std::string, Reference>> all = {
+      {"softmax", softmax},     {"attention", attention},
+      {"norm_mlp", norm_mlp},   {"lstm", lstm},
+      {"conv", conv},           {"sums", sums},
+      {"packing", packing},     {"squeeze", squeeze},
+      {"depthwise", depthwise}, {"recurrence", recurrence},
+      {"loops", loops},         {"recurrent", recurrent},
+      {"weights", weights},     {"feed_forward", feed_forward},
+      {"handed", handed}};
   for (const auto& [name, function] : all) {
     if (program.starts_with(name)) return function;
   }

@@ -26,6 +26,11 @@ Found find_kernel(const FusionPlan& plan, const TensorProgram& program, const st
     const PlannedKernel& kernel = plan.kernels[static_cast<size_t>(step.index)];
     if (kernel.name == name || (!in_region && std::to_string(s + 1) == name))
       return {&kernel, &program, in_region};
+    for (const LoopMember& loop : kernel.loops) {
+      const OpaqueExpr& scan = program.opaques[static_cast<size_t>(loop.opaque)];
+      const Found inside = find_kernel(*loop.body, *scan.regions.back(), name, true);
+      if (inside.kernel != nullptr) return inside;
+    }
   }
   for (size_t o = 0; o < plan.regions.size(); ++o) {
     for (size_t r = 0; r < plan.regions[o].size(); ++r) {
@@ -57,6 +62,7 @@ Result<std::string> candidates_text(const Explained& c, const std::string& kerne
   GroupKeys keys(*found.program);
   const std::vector<Group> alone{found.kernel->group};
   for (const Group& group : found.kernel->members.empty() ? alone : found.kernel->members) {
+    if (group.exprs.empty()) continue;  // a loop, whose body has a kernel of its own
     WEFT_ASSIGN_OR_RETURN(
         const std::vector<Considered> considered,
         considered_candidates(*found.program, group, found.kernel->schedule.composition.kind,

@@ -64,7 +64,18 @@ class KernelReader {
     for (const std::string& copy : copied_names(program, kernel))
       out.shown.built += ", makes " + copy + " again";
     // Regions have names of their own: what they belong to stands before them.
-    const std::string place = prefix.empty() ? "" : "in a region: ";
+    members(kernel, program, prefix.empty() ? "" : kInside, out);
+    for (const LoopMember& loop : kernel.loops) {
+      const OpaqueExpr& scan = program.opaques[static_cast<size_t>(loop.opaque)];
+      for (const PlannedKernel& inner : loop.body->kernels)
+        members(inner, *scan.regions.back(), kInside, out);
+    }
+    kernels_.push_back(std::move(out));
+  }
+
+  static constexpr const char* kInside = "in a region: ";
+  static void members(const PlannedKernel& kernel, const TensorProgram& program,
+                      const std::string& place, Kernel& out) {
     for (const ExprId id : kernel.group.exprs) {
       if (std::ranges::find(kernel.copies, id) != kernel.copies.end()) continue;
       const TensorExpr& expr = program.exprs[static_cast<size_t>(id)];
@@ -73,7 +84,6 @@ class KernelReader {
         member.nodes.push_back("node " + node);
       out.members.push_back(std::move(member));
     }
-    kernels_.push_back(std::move(out));
   }
 
   std::vector<Kernel> kernels_;

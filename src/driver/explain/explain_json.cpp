@@ -115,11 +115,26 @@ class PlanJson {
           kernel_json(program, kernel, shown, times, e_.target, e_.registers));
       for (const int32_t s : own_steps(kernel, step_of_expr))
         add_node(program, s, position, depth, &node_of_step);
+      for (const LoopMember& loop : kernel.loops) {
+        add_node(program, step_of_opaque[static_cast<size_t>(loop.opaque)], position, depth,
+                 &node_of_step);
+        loop_nodes(*loop.body, *program.opaques[static_cast<size_t>(loop.opaque)].regions.back(),
+                   position, depth + 1);
+      }
     }
     for (const EdgeDecision& edge : plan.edges) add_edge(program, edge, node_of_step);
   }
 
  private:
+  /// What a loop computes that is a member of the kernel at `position`.
+  void loop_nodes(const FusionPlan& plan, const TensorProgram& program, const Json& position,
+                  int depth) {
+    std::vector<int64_t> node_of_step(program.steps.size(), -1);
+    for (size_t s = 0; s < program.steps.size(); ++s)
+      add_node(program, static_cast<int32_t>(s), position, depth, &node_of_step);
+    for (const EdgeDecision& edge : plan.edges) add_edge(program, edge, node_of_step);
+  }
+
   void regions(const FusionPlan& plan, const TensorProgram& program, int32_t index, int64_t times,
                int depth, const std::string& prefix) {
     const OpaqueExpr& opaque = program.opaques[static_cast<size_t>(index)];

@@ -160,11 +160,32 @@ class PlanText {
     if (kernel.schedule.library) entry.lines.push_back("call: " + print(*kernel.schedule.library));
     const std::string templates = form_summary(kernel);
     if (!templates.empty()) entry.lines.push_back("templates: " + templates);
+    for (const LoopMember& loop : kernel.loops) loop_lines(kernel, loop, program, &entry);
     entry.microseconds = e.microseconds;
     entry.likeness =
         fmt::format("{} {} {} {} {} {}", kernel.schedule.schedule_template,
                     without_numbers(origins), e.flops, e.bytes_read, e.bytes_written, scopes);
     return entry;
+  }
+
+  /// A loop among the members, as it is alone.
+  void loop_lines(const PlannedKernel& kernel, const LoopMember& loop, const TensorProgram& program,
+                  Entry* entry) const {
+    const OpaqueExpr& scan = program.opaques[static_cast<size_t>(loop.opaque)];
+    entry->lines.push_back(fmt::format("member {} of {}: {} of {} steps", loop.member + 1,
+                                       kernel.members.size(), graph_op_name(scan.node.op),
+                                       trip_count(program, scan)));
+    std::string inner;
+    PlanText(target_, &inner).plan(*loop.body, *scan.regions.back(), "");
+    add_lines(inner, entry);
+  }
+
+  static void add_lines(const std::string& text, Entry* entry) {
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = text.find('\n', begin);
+      entry->lines.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
   }
 
   Entry opaque(const FusionPlan& plan, const TensorProgram& program, int32_t index) const {
@@ -184,11 +205,7 @@ class PlanText {
         entry.microseconds += static_cast<double>(region_runs(program, o, regions, 1)) *
                               kernel.schedule.estimate.microseconds;
     }
-    for (size_t begin = 0; begin < inner.size();) {
-      const size_t end = inner.find('\n', begin);
-      entry.lines.push_back(inner.substr(begin, end - begin));
-      begin = end + 1;
-    }
+    add_lines(inner, &entry);
     for (const std::string& line : entry.lines) entry.likeness += without_numbers(line) + "\n";
     return entry;
   }

@@ -202,7 +202,17 @@ RoundedTensors rounded_tensors(const TensorProgram& program, const PlannedKernel
                                const Target& target) {
   RoundedTensors out;
   const std::vector<Group> alone{kernel.group};
+  for (const LoopMember& loop : kernel.loops) {
+    const TensorProgram& body = *program.opaques[static_cast<size_t>(loop.opaque)].regions.back();
+    for (const PlannedKernel& inner : loop.body->kernels) {
+      const RoundedTensors own = rounded_tensors(body, inner, target);
+      for (const auto list :
+           {&RoundedTensors::stored, &RoundedTensors::multiplied, &RoundedTensors::kept})
+        (out.*list).insert((out.*list).end(), (own.*list).begin(), (own.*list).end());
+    }
+  }
   for (const Group& group : kernel.members.empty() ? alone : kernel.members) {
+    if (group.exprs.empty()) continue;  // a loop
     GroupView view = cut_group(program, group);
     if (!holds_halves(view.program)) continue;
     const GroupView declared = view;

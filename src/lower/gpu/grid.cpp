@@ -314,17 +314,17 @@ std::pair<Reg, Reg> block_share(GpuWriter& w, int64_t items) {
   return {first(block), first(op(ScalarOp::kAdd, block, w.builder.int_constant(1)))};
 }
 
-/// `before`: the nests in front of the loop, whose first barrier serves them, too.
-void emit_recurrence(GpuWriter& w, const TileLoop& loop, const std::vector<Nest>& before,
-                     std::span<const std::vector<Nest>> steps) {
+/// The recurrence whose step a phase is part of; null of nests that run once.
+const TileLoop* recurrence_of(const GpuWriter& w, const std::vector<Nest>& nests) {
+  const TileNode& top = w.program.body[static_cast<size_t>(nests[0].path[0])];
+  const bool recurs = top.kind == TileNode::Kind::kLoop && is_recurrence(*top.loop);
+  return recurs ? top.loop.get() : nullptr;
+}
+
+/// The phases of each step, one step after another, within a phase of the kernel.
+void emit_steps(GpuWriter& w, const TileLoop& loop, std::span<const std::vector<Nest>> steps) {
   const TileLoop::Dim& dim = loop.dims[0];
   const int64_t trips = dim.end.constant();
-  w.builder.begin_phase(w.kernel.blocks);
-  if (!before.empty()) {
-    const int64_t items = items_of(w, before);
-    const auto [begin, end] = block_share(w, items);
-    emit_items(w, before, items, begin, end);
-  }
   ++w.bindings.repetitions;
   w.builder.for_loop(
       w.builder.int_constant(0), w.builder.int_constant(trips), 1, {},
@@ -341,12 +341,20 @@ void emit_recurrence(GpuWriter& w, const TileLoop& loop, const std::vector<Nest>
         return std::vector<Reg>{};
       });
   --w.bindings.repetitions;
-  w.builder.end_phase();
 }
 
-}  // namespace
-
-namespace {
+/// `before`: the nests in front of the loop, whose first barrier serves them, too.
+void emit_recurrence(GpuWriter& w, const TileLoop& loop, const std::vector<Nest>& before,
+                     std::span<const std::vector<Nest>> steps) {
+  w.builder.begin_phase(w.kernel.blocks);
+  if (!before.empty()) {
+    const int64_t items = items_of(w, before);
+    const auto [begin, end] = block_share(w, items);
+    emit_items(w, before, items, begin, end);
+  }
+  emit_steps(w, loop, steps);
+  w.builder.end_phase();
+}
 
 /// Nests that run side by side, and whether all blocks meet before them.
 struct KeptPhase {
@@ -382,13 +390,21 @@ std::vector<KeptPhase> kept_phases(const GpuWriter& w) {
 /// One phase of the kernel, in which shared memory stays as it is from nest to nest.
 void emit_kept_phases(GpuWriter& w) {
   w.builder.begin_phase(w.kernel.blocks);
-  bool first = true;
-  for (const KeptPhase& phase : kept_phases(w)) {
-    if (!std::exchange(first, false) && phase.meets)
+  const std::vector<KeptPhase> all = kept_phases(w);
+  for (size_t p = 0; p < all.size();) {
+    if (const TileLoop* loop = recurrence_of(w, all[p].nests)) {
+      std::vector<std::vector<Nest>> steps;
+      for (; p < all.size() && recurrence_of(w, all[p].nests) == loop; ++p)
+        steps.push_back(all[p].nests);
+      emit_steps(w, *loop, steps);
+      continue;
+    }
+    if (p > 0 && all[p].meets)
       w.builder.barrier(w.kernel.blocks > 1 ? KernelBarrier::kGrid : KernelBarrier::kBlock);
-    const int64_t items = items_of(w, phase.nests);
+    const int64_t items = items_of(w, all[p].nests);
     const auto [begin, end] = block_share(w, items);
-    emit_items(w, phase.nests, items, begin, end);
+    emit_items(w, all[p].nests, items, begin, end);
+    ++p;
   }
   w.builder.end_phase();
 }
@@ -415,21 +431,16 @@ void emit_gpu_phases(GpuWriter& w) {
   w.same_origins = same_origins_of(structure, w.keeping);
   if (!w.keeping.empty()) return emit_kept_phases(w);
   const std::vector<std::vector<Nest>> all = phases(w);
-  const auto top = [&](const std::vector<Nest>& nests) {
-    return &w.program.body[static_cast<size_t>(nests[0].path[0])];
-  };
-  const auto recurrence = [&](size_t p) -> const TileNode* {
-    const TileNode* node = p < all.size() ? top(all[p]) : nullptr;
-    const bool is_one = node != nullptr && node->kind == TileNode::Kind::kLoop;
-    return is_one && is_recurrence(*node->loop) ? node : nullptr;
+  const auto recurrence = [&](size_t p) {
+    return p < all.size() ? recurrence_of(w, all[p]) : nullptr;
   };
   for (size_t p = 0; p < all.size();) {
     const bool in_front = recurrence(p) == nullptr;
-    if (const TileNode* node = recurrence(in_front ? p + 1 : p)) {
+    if (const TileLoop* loop = recurrence(in_front ? p + 1 : p)) {
       const size_t first = in_front ? p + 1 : p;
       size_t end = first;
-      while (end < all.size() && top(all[end]) == node) ++end;
-      emit_recurrence(w, *node->loop, in_front ? all[p] : std::vector<Nest>{},
+      while (end < all.size() && recurrence(end) == loop) ++end;
+      emit_recurrence(w, *loop, in_front ? all[p] : std::vector<Nest>{},
                       std::span(all).subspan(first, end - first));
       p = end;
       continue;

@@ -30,9 +30,13 @@ struct Request {
   const MeasuredCompositions* measured = nullptr;
 };
 
+/// Of its kernels, those that run whole loops included; the other steps of regions are left out.
 double predicted_us(const FusionPlan& plan) {
   double us = 0;
   for (const PlannedKernel& kernel : plan.kernels) us += kernel.schedule.estimate.microseconds;
+  for (const RegionPlans& regions : plan.regions) {
+    if (runs_whole_loop(regions)) us += regions[0]->kernels[0].schedule.estimate.microseconds;
+  }
   return us;
 }
 
@@ -79,12 +83,20 @@ Status share_launches(const TensorProgram& program, const Target& target, const 
   return {};
 }
 
-/// The kernels of one program by one planner, without the regions.
+/// What is known of a program before its kernels are: how names begin, and the plans of its
+/// regions.
+struct ProgramFacts {
+  const std::string& prefix;
+  const std::vector<RegionPlans>& regions;
+};
+
+/// The kernels of one program by one planner.
 Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target& target,
                                      const Planner& planner, Partition parts,
-                                     const Sharing& sharing, const std::string& prefix,
+                                     const Sharing& sharing, const ProgramFacts& facts,
                                      KnownGroups& known, KernelsByKey& kernels) {
   FusionPlan plan;
+  plan.regions = facts.regions;
   plan.edges = std::move(parts.edges);
   plan.optimality = parts.optimality;
   WEFT_ASSIGN_OR_RETURN(plan.order, order_kernels(program, parts.groups));
@@ -92,7 +104,7 @@ Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target&
     PlannedKernel kernel;
     kernel.group = std::move(parts.groups[g]);
     const TensorExpr& last = program.exprs[static_cast<size_t>(kernel.group.exprs.back())];
-    kernel.name = prefix + "k" + std::to_string(g) + "_" +
+    kernel.name = facts.prefix + "k" + std::to_string(g) + "_" +
                   program.tensors[static_cast<size_t>(last.output)].name;
     for (const ExprId e : kernel.group.exprs)
       kernel.is_compute |= program.exprs[static_cast<size_t>(e)].is_contraction;
@@ -111,11 +123,11 @@ Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target&
 /// name, and what traffic and launches alone put far behind.
 class Comparison {
  public:
-  Comparison(const TensorProgram& program, const Target& target, const std::string& prefix,
+  Comparison(const TensorProgram& program, const Target& target, const ProgramFacts& facts,
              KernelsByKey& kernels, const Request& request)
       : program_(program),
         target_(target),
-        prefix_(prefix),
+        facts_(facts),
         kernels_(kernels),
         request_(request),
         known_(program, target, request.cancel, request.compute_as_calls),
@@ -129,9 +141,9 @@ class Comparison {
     const double apart_us = by_cost(parts);
     if (best_ && apart_us > (planner->packs_launches ? kFarUnpacked : kFar) * best_apart_us_)
       return {};
-    WEFT_ASSIGN_OR_RETURN(
-        FusionPlan plan, plan_of_partition(program_, target_, *planner, std::move(parts),
-                                           sharing_of(request_, kinds), prefix_, known_, kernels_));
+    WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
+                          plan_of_partition(program_, target_, *planner, std::move(parts),
+                                            sharing_of(request_, kinds), facts_, known_, kernels_));
     const double us = predicted_us(plan);
     if (best_ && us >= best_us_) return {};
     best_us_ = us;
@@ -160,7 +172,7 @@ class Comparison {
 
   const TensorProgram& program_;
   const Target& target_;
-  const std::string& prefix_;
+  const ProgramFacts facts_;
   KernelsByKey& kernels_;
   const Request& request_;
   KnownGroups known_;
@@ -170,9 +182,9 @@ class Comparison {
   double best_us_ = 0, best_apart_us_ = 0;
 };
 
-/// The kernels of one program, without the regions.
+/// The kernels of one program whose regions are planned.
 Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& target,
-                                const Request& request, const std::string& prefix,
+                                const Request& request, const ProgramFacts& facts,
                                 KernelsByKey& kernels) {
   const Planner& planner = request.planner;
   const CompositionKinds allowed = kinds_of(request, target);
@@ -184,9 +196,9 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
         Partition parts,
         planner.partition({program, target, allowed, known, request.parameters, request.measured}));
     return plan_of_partition(program, target, planner, std::move(parts),
-                             sharing_of(request, allowed), prefix, known, kernels);
+                             sharing_of(request, allowed), facts, known, kernels);
   }
-  Comparison comparison(program, target, prefix, kernels, request);
+  Comparison comparison(program, target, facts, kernels, request);
   std::set<std::tuple<std::string_view, bool, bool>> added;
   for (const Alternative& a : alternatives) {
     const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,
@@ -240,11 +252,9 @@ Result<FusionPlan> plan_body(const TensorProgram& body, const RegionLoop& loop,
 Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
                                 const Request& request, const std::string& prefix,
                                 KnownKernels& known) {
-  KernelsByKey& kernels = prefix.empty() ? known.outside : known.inside;
-  WEFT_ASSIGN_OR_RETURN(FusionPlan plan, plan_kernels(program, target, request, prefix, kernels));
-  plan.planner = request.planner.name;
+  std::vector<RegionPlans> all;
   for (size_t o = 0; o < program.opaques.size(); ++o) {
-    std::vector<std::shared_ptr<FusionPlan>> regions;
+    RegionPlans& regions = all.emplace_back();
     for (const auto& region : program.opaques[o].regions) {
       std::string inside =
           prefix + std::string(graph_op_name(program.opaques[o].node.op)) + std::to_string(o) + ".";
@@ -256,8 +266,11 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
                                  : plan_program(*region, within, request, inside, known));
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
-    plan.regions.push_back(std::move(regions));
   }
+  KernelsByKey& kernels = prefix.empty() ? known.outside : known.inside;
+  WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
+                        plan_kernels(program, target, request, {prefix, all}, kernels));
+  plan.planner = request.planner.name;
   return plan;
 }
 

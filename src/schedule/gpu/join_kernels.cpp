@@ -23,21 +23,53 @@ bool has_cluster_or_pack(const TileBody& body) {
   });
 }
 
+/// The recurrence that a node of a program's body is; null.
+const TileLoop* recurrence_at(const TileProgram& program, int32_t n) {
+  if (static_cast<size_t>(n) >= program.body.size()) return nullptr;
+  const TileNode& node = program.body[static_cast<size_t>(n)];
+  const bool recurs = node.kind == TileNode::Kind::kLoop && is_recurrence(*node.loop);
+  return recurs ? node.loop.get() : nullptr;
+}
+
 /// Items of the largest phase; 0 where a number is not known.
 int64_t most_items(const ScheduledKernel& kernel) {
   int64_t most = 0, items = 0;
-  for (size_t n = 0; n < kernel.program.body.size(); ++n) {
+  bool known = true;
+  const auto add = [&](const TileNode& nest, const std::vector<int32_t>& path) {
     const bool barrier = std::ranges::any_of(kernel.scopes.barriers, [&](const BarrierPoint& b) {
-      return b.scope == Scope::kGrid && b.before.size() == 1 &&
-             static_cast<size_t>(b.before[0]) == n;
+      return b.scope == Scope::kGrid && b.before == path;
     });
-    if (barrier) items = 0;
-    const int64_t own = grid_items(kernel.program.body[n]);
-    if (own == 0) return 0;
-    items += own;
+    const int64_t own = grid_items(nest);
+    known &= own > 0;
+    items = (barrier ? 0 : items) + own;
     most = std::max(most, items);
+  };
+  for (int32_t n = 0; n < static_cast<int32_t>(kernel.program.body.size()); ++n) {
+    const TileLoop* loop = recurrence_at(kernel.program, n);
+    if (loop == nullptr) add(kernel.program.body[static_cast<size_t>(n)], {n});
+    for (int32_t i = 0; loop != nullptr && i < static_cast<int32_t>(loop->body.size()); ++i)
+      add(loop->body[static_cast<size_t>(i)], {n, i});
   }
-  return most;
+  return known ? most : 0;
+}
+
+/// Barriers of the grid that its blocks meet at as it runs, those of each step of a recurrence.
+int64_t barriers_met(const TileProgram& program, const ScopeAnalysis& scopes) {
+  int64_t met = 0;
+  for (const BarrierPoint& barrier : scopes.barriers) {
+    if (barrier.scope != Scope::kGrid) continue;
+    const TileLoop* loop =
+        barrier.before.size() > 1 ? recurrence_at(program, barrier.before[0]) : nullptr;
+    met += loop == nullptr ? 1 : loop->dims[0].end.constant() - loop->dims[0].begin.constant();
+  }
+  return met;
+}
+
+/// What a loop in a launch of its own takes beside launch and barriers.
+double steps_us(const JoinMember& loop, const Target& target) {
+  const int64_t own = loop.kernel->program.blocks.is_const(1) ? 0 : loop.barriers;
+  return std::max(0.0, loop.kernel->estimate.microseconds - target.launch_us -
+                           static_cast<double>(own) * target.barrier_us);
 }
 
 /// Turns that blocks take, as a part of those that full ones would.
@@ -94,8 +126,9 @@ Decision can_join(const ScheduledKernel& kernel) {
     return Decision::forbid("its blocks are not counted");
   if (has_cluster_or_pack(program.body))
     return Decision::forbid("it is packed, or runs on clusters");
-  const bool inside = std::ranges::any_of(kernel.scopes.barriers, [](const BarrierPoint& b) {
-    return b.scope == Scope::kGrid && b.before.size() > 1;
+  const bool inside = std::ranges::any_of(kernel.scopes.barriers, [&](const BarrierPoint& b) {
+    const size_t nests = recurrence_at(program, b.before[0]) != nullptr ? 2 : 1;
+    return b.scope == Scope::kGrid && b.before.size() > nests;
   });
   if (inside) return Decision::forbid("a block keeps values across a barrier of its own");
   return Decision::allow();
@@ -107,6 +140,9 @@ JoinMember join_member(const ScheduledKernel& kernel, const Target& target) {
   out.own = residency(kernel.program, kernel.scopes, target);
   out.items = most_items(kernel);
   out.apart_us = kernel.estimate.microseconds;
+  for (int32_t n = 0; n < static_cast<int32_t>(kernel.program.body.size()); ++n)
+    out.is_loop |= recurrence_at(kernel.program, n) != nullptr;
+  if (out.is_loop) out.barriers = barriers_met(kernel.program, kernel.scopes);
   return out;
 }
 
@@ -125,7 +161,7 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
       bytes.resize(level + 1, 0);
     }
     items[level] += member.items;
-    bytes[level] += asked_bytes(member);
+    if (!member.is_loop) bytes[level] += asked_bytes(member);
   }
   JoinEstimate out;
   out.phases = static_cast<int64_t>(items.size());
@@ -139,8 +175,18 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
   out.blocks = std::min(most_items, out.per_sm * target.sm_count);
   std::vector<double> longest(items.size(), 0), shared(items.size(), 0);
   double apart = 0, start = 0;  // what a launch takes beyond its work
+  double steps = 0;             // of loops
+  out.barriers = out.phases - 1;
   for (const JoinMember& member : members) {
     const auto level = static_cast<size_t>(member.level);
+    if (member.is_loop) {
+      // Its first barrier and the one behind it are those between the phases around it.
+      out.barriers += member.barriers - (level > 0 ? 1 : 0) - (level + 1 < items.size() ? 1 : 0);
+      steps += steps_us(member, target) * slowdown(member, out.blocks, target);
+      apart += member.apart_us;
+      start = std::max(start, target.launch_us);
+      continue;
+    }
     const double gb_per_s = target.bandwidth_gb_per_s(std::max(bytes[level], working_set));
     double alone = own_work_us(member, target);
     if (working_set > 0)
@@ -153,7 +199,10 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
     start = std::max(start, launch);
   }
   out.start_us = start;
-  out.microseconds = start + static_cast<double>(out.phases - 1) * target.barrier_us;
+  const bool loops = std::ranges::any_of(members, &JoinMember::is_loop);
+  const bool waits = !loops || out.blocks > 1;
+  out.microseconds =
+      start + steps + (waits ? static_cast<double>(out.barriers) * target.barrier_us : 0);
   for (size_t l = 0; l < items.size(); ++l) out.microseconds += std::max(longest[l], shared[l]);
   out.saved_us = apart - out.microseconds;
   return out;
@@ -202,6 +251,15 @@ std::vector<JoinMember> note_kept_bytes(std::span<const JoinMember> members,
   return out;
 }
 
+/// Of a launch with loops, what its barriers take beyond those that were counted before there was
+/// its program.
+double other_barriers_us(std::span<const JoinMember> members, const JoinEstimate& estimate,
+                         const ScheduledKernel& launch, const Target& target) {
+  if (std::ranges::none_of(members, &JoinMember::is_loop) || estimate.blocks == 1) return 0;
+  const int64_t met = barriers_met(launch.program, launch.scopes);
+  return static_cast<double>(met - estimate.barriers) * target.barrier_us;
+}
+
 /// Outputs that nothing reads any more are no parameters.
 Status drop_own_outputs(const std::set<TensorId>& own, ScheduledKernel& kernel) {
   std::set<size_t> parameters;
@@ -232,12 +290,13 @@ Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
   out.program.per_sm = estimate.per_sm;
   WEFT_ASSIGN_OR_RETURN(out.scopes, derive_scopes(out.program));
   if (Decision fit = fits(out.program, out.scopes, target); !fit) return unsupported(fit.reason());
+  out.estimate.microseconds += other_barriers_us(members, estimate, out, target);
   if (!on_chip.keeps) return out;
   WEFT_RETURN_IF_ERROR(keep_boxes(out, target));
   WEFT_RETURN_IF_ERROR(drop_own_outputs(on_chip.own, out));
   std::vector<JoinMember> keeping = note_kept_bytes(members, out);
   WEFT_ASSIGN_OR_RETURN(const JoinEstimate kept, estimate_join(keeping, target));
-  out.estimate.microseconds = kept.microseconds;
+  out.estimate.microseconds = kept.microseconds + other_barriers_us(members, kept, out, target);
   return out;
 }
 

@@ -23,6 +23,8 @@ struct JoinMember {
   bool computes = false;   ///< a product or convolution of the model
   int64_t kept_bytes = 0;  ///< that its blocks have on chip, and do not ask memory for
   double apart_us = 0;     ///< of its kernel in a launch of its own, where it may be another
+  bool is_loop = false;    ///< it runs all iterations of a loop, between the others of its level
+  int64_t barriers = 0;    ///< of a loop: of the grid, that its blocks meet at in all
 };
 /// Requires: can_join.
 JoinMember join_member(const ScheduledKernel& kernel, const Target& target);
@@ -30,9 +32,10 @@ JoinMember join_member(const ScheduledKernel& kernel, const Target& target);
 /// What is known of kernels one after another on the same blocks before there is their program
 /// (Souffle §5.3, AStitch §4.3).
 struct JoinEstimate {
-  int64_t blocks = 0;  ///< all on the device at once
-  int64_t per_sm = 0;  ///< of them on an SM
-  int64_t phases = 1;  ///< between barriers
+  int64_t blocks = 0;    ///< all on the device at once
+  int64_t per_sm = 0;    ///< of them on an SM
+  int64_t phases = 1;    ///< between barriers
+  int64_t barriers = 0;  ///< between phases, and in the iterations of loops
   double microseconds = 0;
   double start_us = 0;  ///< of these, what the launch takes beyond work and barriers
   double saved_us = 0;  ///< launches, less barriers, idle threads and turns that are not full
@@ -54,7 +57,9 @@ struct OnChip {
 };
 
 /// The kernels one after another in one launch, by ascending levels, with a barrier of the grid
-/// before what reads what an earlier one stores. `outputs[m]` are the tensors that member m stores.
+/// before what reads what an earlier one stores. Loops (repeat_kernels) may be among them.
+///     p = x W   barrier   each step { h = f(p[t], h) barrier }   y = rows of all h `outputs[m]`
+///     are the tensors that member m stores.
 /// Outputs that are no longer stored are none of the result's parameters.
 /// Error (kUnsupported): the blocks do not all fit on the device, by how much.
 Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,

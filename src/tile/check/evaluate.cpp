@@ -589,15 +589,12 @@ class Evaluator {
       return float_value(DType::kF32, 0);
     }
     count_read(s, context);
-    if (symbol.view_of < 0 || p.is_input) {
+    if (symbol.view_of < 0) {
       p.touched[static_cast<size_t>(offset)] = 1;
-    } else if (p.touched[static_cast<size_t>(offset)] == 0) {
+    } else if (!p.is_input && p.touched[static_cast<size_t>(offset)] == 0) {
       fail(fmt::format("{} is read and nothing has stored it", shown(s, at)));
     }
-    if (symbol.view_of >= 0) {
-      seen_[s.symbol].insert(offset);
-      p.by_views |= p.is_input;
-    }
+    if (symbol.view_of >= 0) seen_[s.symbol].insert(offset);
     return element(p.tensor, offset);
   }
 
@@ -718,7 +715,7 @@ class Evaluator {
         continue;
       }
       if (p.is_input) {
-        if (!p.by_views) out_.unique_read += touched * byte_size(symbol.type);
+        out_.unique_read += touched * byte_size(symbol.type);
         continue;
       }
       if (touched != p.tensor.size()) {

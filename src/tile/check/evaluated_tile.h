@@ -66,7 +66,7 @@ struct EvaluatedParameter {
   HostTensor tensor;
   std::vector<uint8_t> touched;
   bool is_input = false, is_workspace = false;
-  bool by_views = false;  ///< an input's is read, an output's stored through them
+  bool by_views = false;  ///< an output's is stored through them
 };
 
 }  // namespace weft

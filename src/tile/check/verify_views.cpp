@@ -108,7 +108,8 @@ class Views {
       return broken(fmt::format("{} is used outside of {}", used.name,
                                 loop_name(program_, *structure_.dim_of.at(var).first)));
     }
-    if (used.view_of >= 0) return {};
+    // Of what nothing stores both say the same.
+    if (used.view_of >= 0 || used.kind == TileSymbol::Kind::kInput) return {};
     const auto shows = [&](const TileSymbol& s) {
       return s.view_of == use.symbol && s.kind == used.kind;
     };
@@ -117,8 +118,11 @@ class Views {
   }
 
   /// Barriers tell places of a recurrence's iteration apart, not a moving one from a fixed one.
+  /// What no iteration stores needs none.
   Status check_one_place() const {
     std::map<std::pair<const TileLoop*, TileSymbolId>, std::set<TileSymbolId>> used;
+    std::set<std::pair<const TileLoop*, TileSymbolId>> stored;
+    for (const Use& store : stores_) stored.emplace(recurrence(*store.site), whole(store.symbol));
     for (const auto* uses : {&reads_, &stores_}) {
       for (const Use& use : *uses) {
         if (recurrence(*use.site) != nullptr)
@@ -126,6 +130,7 @@ class Views {
       }
     }
     for (const auto& [where, views] : used) {
+      if (stored.count(where) == 0) continue;
       const auto moves = [&](TileSymbolId id) { return !variables(symbol(id).at).empty(); };
       const auto moving = std::ranges::count_if(views, moves);
       if (moving == 0 || moving == static_cast<int64_t>(views.size())) continue;

@@ -21,14 +21,17 @@ TileProgram join_programs(std::string name, std::span<const TileProgram* const> 
     for (size_t i = 0; i < numbers.size(); ++i) {
       const auto at = static_cast<size_t>(numbers[i]);
       if (out.parameters.size() <= at) out.parameters.resize(at + 1, -1);
-      const TileSymbolId known = out.parameters[at];
+      TileSymbolId& known = out.parameters[at];
+      const TileSymbol& own = program.symbols[static_cast<size_t>(program.parameters[i])];
+      // Two of the program's parameters may be one.
+      if (known < 0 && std::ranges::count(numbers, numbers[i]) > 1) known = taker.add_symbol(own);
       const bool stored =
           known >= 0 && out.symbols[static_cast<size_t>(known)].kind == TileSymbol::Kind::kOutput;
       if (!stored) {
         parameters.push_back(known);
         continue;
       }
-      TileSymbol view = program.symbols[static_cast<size_t>(program.parameters[i])];
+      TileSymbol view = own;
       view.view_of = known;
       parameters.push_back(taker.add_symbol(std::move(view)));
     }

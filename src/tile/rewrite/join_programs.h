@@ -17,6 +17,8 @@ namespace weft {
 /// ones compute has copies in the warps left over. A CPU's programs, of any number of threads, are
 /// one of as many; `blocks` is of a GPU's.
 ///
+/// Recurrences may be among them: their steps see views of what earlier programs store.
+///
 /// Requires: programs of one kind of target without packs and cluster loops, extents of the tensors
 /// that are handed on constant and row-major; sizes of one name are one size.
 TileProgram join_programs(std::string name, std::span<const TileProgram* const> programs,

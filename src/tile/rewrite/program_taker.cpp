@@ -26,16 +26,27 @@ TileBody ProgramTaker::take(const TileProgram& from, std::vector<TileSymbolId>* 
   std::map<TileSymbolId, size_t> number;
   for (size_t i = 0; i < from.parameters.size(); ++i) number[from.parameters[i]] = i;
   symbols_.clear();
+  std::vector<TileSymbolId> views;
   for (size_t s = 0; s < from.symbols.size(); ++s) {
     const auto parameter = number.find(static_cast<TileSymbolId>(s));
     TileSymbolId known = parameter == number.end() ? -1 : (*parameters)[parameter->second];
     if (known < 0) known = add_symbol(from.symbols[s]);
     if (parameter != number.end()) (*parameters)[parameter->second] = known;
     symbols_.push_back(known);
+    if (from.symbols[s].view_of >= 0) views.push_back(known);
   }
+  for (const TileSymbolId view : views) show(view);
   TileBody body = cloned(from.body);
   renumber(body);
   return body;
+}
+
+void ProgramTaker::show(TileSymbolId id) {
+  TileSymbol& view = out_.symbols[static_cast<size_t>(id)];
+  const TileSymbolId of = symbols_[static_cast<size_t>(view.view_of)];
+  const TileSymbol& shown = out_.symbols[static_cast<size_t>(of)];
+  view.at = renumbered(view.at) + shown.at;
+  view.view_of = shown.view_of >= 0 ? shown.view_of : of;
 }
 
 TileVarId ProgramTaker::take_var(const TileVar& var) {

@@ -28,6 +28,8 @@ class ProgramTaker {
 
  private:
   TileVarId take_var(const TileVar& var);
+  /// What a view of the program at hand shows, in the result; of a view, what that shows.
+  void show(TileSymbolId id);
   ScalarRef renumbered(const ScalarRef& s) const;
   void renumber(TileVarId& id) const;
   void renumber(TileRef& ref) const;
