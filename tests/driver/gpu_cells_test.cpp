@@ -22,8 +22,10 @@ class GpuCells : public GpuPipeline {
     const FusionPlan& plan = run.compilation->plan;
     const std::string printed = expect_plan_from_text(*run.compilation);
     EXPECT_EQ(plan.regions.size(), loops) << printed;
-    for (const RegionPlans& regions : plan.regions)
-      EXPECT_TRUE(runs_whole_loop(regions)) << printed;
+    size_t whole = 0;  // alone, or beside what stands around them
+    for (const PlannedKernel& kernel : plan.kernels) whole += kernel.loops.size();
+    for (const RegionPlans& regions : plan.regions) whole += runs_whole_loop(regions) ? 1 : 0;
+    EXPECT_EQ(whole, loops) << printed;
     expect_no_spills(run);
     return run;
   }
