@@ -56,6 +56,7 @@ TEST(SplitForm, NamesNothingElse) {
   EXPECT_EQ(form_of("i in 6 step 4", "6,8", "seq k in 8 { y[i,k] = x[i,k] @[i=REG_4]; }"), "");
   EXPECT_EQ(form_of("i in 4 step 2, k in 8 step 2", "4,8", "y[i,k] = x[i,k] @[i=REG_2, k=REG_2];"),
             "");
+  EXPECT_EQ(form_of("i in 4", "4,0", "seq k in 0 { y[i,k] = x[i,k]; }"), "") << "nothing is stored";
 }
 
 }  // namespace

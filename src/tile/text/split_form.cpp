@@ -16,7 +16,7 @@ struct Share {
   bool moves = false;  ///< from block to block
 };
 
-/// Of a store; nothing where a length or a box is not known.
+/// Of a store; nothing where a length or a box is not known, or nothing is stored.
 std::optional<std::vector<Share>> shares_of(const TileStructure& structure, const Site& site,
                                             const TileRef& target) {
   const TileProgram& program = *structure.program;
@@ -29,7 +29,7 @@ std::optional<std::vector<Share>> shares_of(const TileStructure& structure, cons
   std::vector<Share> out;
   for (size_t d = 0; d < target.indices.size(); ++d) {
     const Interval length = range_of(symbol.shape[d], structure.range());
-    if (length.lo != length.hi) return std::nullopt;
+    if (length.lo != length.hi || length.lo < 1) return std::nullopt;
     const Coordinate c = coordinate_of(target.indices[d], structure, over_blocks, {});
     if (!c.separable || c.dynamic || c.inner.empty()) return std::nullopt;
     const auto vars = variables(c.outer);
