@@ -123,9 +123,14 @@ void name_cpu(CpuIdentity& identity) {
       identity.fma_units = k.fma_units;
     }
   };
-  constexpr uint32_t kAuth = 0x68747541, kGenu = 0x756e6547;  // the vendor's first four letters
-  if (vendor.b == kAuth) find(kAmd);
-  if (vendor.b == kGenu) find(kIntel);
+  for (const uint32_t letters : {vendor.b, vendor.d, vendor.c}) {
+    for (int i = 0; i < 4; ++i) identity.vendor += static_cast<char>(letters >> 8 * i);
+  }
+  if (identity.vendor == "AuthenticAMD") find(kAmd);
+  if (identity.vendor != "GenuineIntel") return;
+  // Hypervisors give away another model's number, and the features of what is there.
+  if (has(identity.features, "avx512fp16")) identity.cpu = "sapphirerapids";
+  find(kIntel);
 }
 
 #endif

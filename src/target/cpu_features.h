@@ -10,6 +10,7 @@ namespace weft {
 struct CpuIdentity {
   std::vector<std::string> features;  ///< LLVM's names, sorted
   std::string cpu = "generic";        ///< LLVM's name of the microarchitecture
+  std::string vendor;                 ///< as cpuid spells it: "GenuineIntel"
   int vector_bytes = 16;
   /// Units that retire a fused multiply-add of full width each cycle.
   int fma_units = 1;

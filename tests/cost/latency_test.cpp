@@ -1,5 +1,6 @@
 #include "cost/latency.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tile/analysis/derive_scopes.h"
@@ -171,16 +172,20 @@ TEST(Latency, StepsEndWhereTheirAxisDoes) {
 
 /// A fifth of the time in which caches move 2048 bytes is awaited.
 TEST(Latency, CachesAreAwaitedInPart) {
-  const Latency l = of(R"(kernel k(x: f32[256], out y: f32[256]) blocks P warps 1 {
-  grid i in 256 step 8 {
-    y[i] = exp(exp(exp(x[i]))) @[i=VEC_8];
-  }
-})",
-                       slow());
-  EXPECT_GT(l.compute_us, 32 * 33 / 1e3);
-  EXPECT_NEAR(l.second_cache_us, 2048 / 16e3, 1e-9);
-  EXPECT_NEAR(l.third_cache_us, 2048 / 4e3, 1e-9);
+  const auto of_elements = [](const char* n) {
+    return of(fmt::format("kernel k(x: f32[{0}], out y: f32[{0}]) blocks P warps 1 {{\n"
+                          "  grid i in {0} step 8 {{ y[i] = exp(exp(exp(x[i]))) @[i=VEC_8]; }}\n}}",
+                          n),
+              slow());
+  };
+  const Latency l = of_elements("2048");
+  EXPECT_GT(l.compute_us, 256 * 33 / 1e3);
+  EXPECT_NEAR(l.second_cache_us, 16384 / 16e3, 1e-9);
+  EXPECT_NEAR(l.third_cache_us, 16384 / 4e3, 1e-9);
   EXPECT_NEAR(l.microseconds, l.compute_us + (l.second_cache_us + l.third_cache_us) / 5, 1e-9);
+  // What the second cache holds is there.
+  EXPECT_NEAR(of_elements("256").second_cache_us, 2048 / 16e3, 1e-9);
+  EXPECT_EQ(of_elements("256").third_cache_us, 0);
 }
 
 /// A launch wakes threads and waits for them; what one thread runs is a call.

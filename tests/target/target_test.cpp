@@ -1,4 +1,5 @@
 #include "target/target.h"
+#include "target/model_cpu.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -75,6 +76,24 @@ TEST(HostCpuTarget, DescribesThisMachineTheSameWayTwice) {
     EXPECT_GT(target.bandwidth[i].bytes, target.bandwidth[i - 1].bytes);
     EXPECT_LE(target.bandwidth[i].gb_per_s, target.bandwidth[i - 1].gb_per_s);
   }
+}
+
+/// Of a socket's last cache a virtual machine of two cores has a part; what Intel's second cache
+/// and mesh deliver is less than AMD's caches do.
+TEST(ModelCpu, LastCachesAreSharedAndSlowerByVendor) {
+  CpuIdentity identity;
+  identity.vector_bytes = 64;
+  identity.vendor = "GenuineIntel";
+  const CacheSizes caches{.l1 = 48 << 10, .l2 = 2 << 20, .l3 = int64_t{480} << 20};
+  const Target mesh = model_cpu(identity, caches, 3.5, 2);
+  EXPECT_EQ(mesh.l3_bytes, 64 << 20);
+  EXPECT_NEAR(mesh.bandwidth_gb_per_s(1 << 20), 2 * 28 * 3.5, 1e-9);
+  EXPECT_NEAR(mesh.bandwidth_gb_per_s(32 << 20), 2 * 8 * 3.5, 1e-9);
+  identity.vendor = "AuthenticAMD";
+  const Target complex = model_cpu(identity, {.l1 = 32 << 10, .l2 = 1 << 20, .l3 = 32 << 20}, 0, 2);
+  EXPECT_EQ(complex.l3_bytes, 32 << 20);
+  EXPECT_NEAR(complex.bandwidth_gb_per_s(1 << 20), 2 * 64 * 3.5, 1e-9);
+  EXPECT_NEAR(complex.bandwidth_gb_per_s(16 << 20), 2 * 25.6 * 3.5, 1e-9);
 }
 
 TEST(HostCpuTarget, CappedIsANarrowerMachine) {
