@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kMaxProducts = int64_t{1} << 30;
 constexpr int64_t kMaxIterations = 4096;
+/// Broadcasts, reshapes and transposes one after another that are looked through.
+constexpr int kMostMoves = 8;
 
 int64_t bytes_of(const TensorType& type) { return *checked_byte_size(type.dtype, type.shape); }
 
@@ -246,14 +248,43 @@ class Folder {
     rebuild_.replace(node, values);
   }
 
+  /// The node that moves the elements of what is known to a value too large to be kept; null for
+  /// other values.
+  const Node* mover(ValueId v) {
+    const Node* node = rebuild_.definition(v);
+    const bool moves = node != nullptr &&
+                       (node->op == GraphOp::kBroadcast || node->op == GraphOp::kReshape ||
+                        node->op == GraphOp::kTranspose);
+    return moves ? node : nullptr;
+  }
+
+  /// Of a known value; of a broadcast, what it repeats.
+  std::optional<int64_t> stored_bytes(ValueId v, int moves = 0) {
+    if (const Node* node = mover(v); node != nullptr && moves < kMostMoves) {
+      if (const auto bytes = stored_bytes(node->operands[0], moves + 1)) return bytes;
+    }
+    if (known(v).whole) return known(v).whole->bytes();
+    return std::nullopt;
+  }
+
+  std::optional<HostTensor> value_of(ValueId v, int moves = 0) {
+    if (known(v).whole) return known(v).whole;
+    const Node* node = mover(v);
+    if (node == nullptr || moves == kMostMoves) return std::nullopt;
+    std::optional<HostTensor> moved = value_of(node->operands[0], moves + 1);
+    if (!moved) return std::nullopt;
+    auto results = interpret_node(graph_, *node, std::vector{std::move(*moved)}, kMaxIterations);
+    if (!results.ok()) return std::nullopt;
+    return std::move((*results)[0]);
+  }
+
   /// The node's results, when its operands are known and it is worth it.
   std::optional<std::vector<HostTensor>> evaluate(const Node& node) {
     int64_t operand_bytes = 0;
-    std::vector<HostTensor> operands;
     for (ValueId v : node.operands) {
-      if (!known(v).whole) return std::nullopt;
-      operands.push_back(*known(v).whole);
-      operand_bytes += operands.back().bytes();
+      const std::optional<int64_t> bytes = stored_bytes(v);
+      if (!bytes) return std::nullopt;
+      operand_bytes += *bytes;
     }
     int64_t result_bytes = 0;
     for (ValueId v : node.results) {
@@ -263,6 +294,12 @@ class Folder {
     }
     if (result_bytes > max_bytes_ && result_bytes > operand_bytes) return std::nullopt;
     if (!is_short(node)) return std::nullopt;
+    std::vector<HostTensor> operands;
+    for (ValueId v : node.operands) {
+      std::optional<HostTensor> value = value_of(v);
+      if (!value) return std::nullopt;
+      operands.push_back(std::move(*value));
+    }
     Result<std::vector<HostTensor>> results =
         interpret_node(graph_, node, operands, kMaxIterations);
     if (!results.ok()) return std::nullopt;

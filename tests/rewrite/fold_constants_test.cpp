@@ -39,6 +39,36 @@ TEST(FoldConstants, LeavesBroadcastsThatGrow) {
 } -> (i))");
 }
 
+/// Weights that are normed: what is repeated is no constant of its own, but what reads it is. What
+/// would be larger than all that it is made of stays.
+TEST(FoldConstants, FoldsWhatReadsBroadcastsThatGrow) {
+  Graph graph = parsed(R"((x: f32[2,3]) {
+  w = constant {1, 2, 3, 4, 5, 6} : f32[2,3]
+  s = constant {10, 20} : f32[2]
+  t = constant {7, 8, 9} : f32[3]
+  b = broadcast s, dims={0} : f32[2,3]
+  normed = mul w, b : f32[2,3]
+  y = mul x, normed : f32[2,3]
+  c = broadcast t, dims={1} : f32[2,3]
+  sums = add b, c : f32[2,3]
+  z = mul x, sums : f32[2,3]
+} -> (y, z))");
+  EXPECT_TRUE(fold_constants(graph, 8));
+  const auto factor = [&](size_t output) -> const Node& {
+    const Node* product = nullptr;
+    for (const Node& node : graph.nodes) {
+      if (node.results[0] == graph.outputs[output]) product = &node;
+    }
+    for (const Node& node : graph.nodes) {
+      if (node.results[0] == product->operands[1]) return node;
+    }
+    return *product;
+  };
+  ASSERT_EQ(factor(0).op, GraphOp::kConstant);
+  EXPECT_EQ(std::get<ConstantAttrs>(factor(0).attrs).value.at_double(5), 120);
+  EXPECT_EQ(factor(1).op, GraphOp::kElementwise);
+}
+
 TEST(FoldConstants, ComputesOnOneElementOfBroadcasts) {
   expect_rewrite(fold_constants_up_to(16), R"((x: f32[4096]) {
   a = constant 2 : f32[]
