@@ -376,6 +376,25 @@ TEST(AssignLayouts, GatheredPixelsFollowTheConvolutionsAroundThem) {
 }
 
 /// A sum over channels alone lies channels last where its factors are multiplied in groups.
+/// Tokens of a product as pixels: the convolution's results lie as what it reads.
+TEST(AssignLayouts, WindowsOverTokensLeaveChannelsInnermost) {
+  const Graph graph = parsed_graph(R"((x: f32[1,36,8], w: f32[8,1,3,3]) {
+    c = transpose x, permutation={0,2,1} : f32[1,8,36]
+    p = reshape c : f32[1,8,6,6]
+    a = convolution p, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=8 : f32[1,8,6,6]
+    f = reshape a : f32[1,8,36]
+    t = transpose f, permutation={0,2,1} : f32[1,36,8]
+    y = tanh t : f32[1,36,8]
+  } -> (y))");
+  TensorProgram program = expressed(graph);
+  fold_movement(program);
+  EXPECT_TRUE(assign_layouts(program, true));
+  const std::vector<HostTensor> inputs = random_inputs(graph, 7, false);
+  expect_computes(program, inputs, *interpret(graph, inputs));
+  EXPECT_THAT(print(program),
+              HasSubstr("a: f32[1,8,6,6] layout {0,1,1}{2,1,6}{3,1,6}{1,1,8} = contraction"));
+}
+
 TEST(AssignLayouts, ChannelsLieBesideEachOtherInGroups) {
   const auto moved = [](const std::string& type) {
     const std::string x = type + "[1,8,6,6]";

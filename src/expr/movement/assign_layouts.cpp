@@ -157,6 +157,7 @@ class LayoutChoice {
       if (!as_it_lies) vote(read.symbol, 1);
       vote(e.output, 1);
     } else if (!follows && !e.reduce_extents.empty() && rank >= 1) {
+      if (slides_over_folded_axes(e, read)) vote(e.output, 1);
       wants_last_axis(e, read);
     }
     if (channels_follow && !e.reduce_extents.empty()) wants_last_axis(e, read);
@@ -164,6 +165,13 @@ class LayoutChoice {
     const bool in_groups = is_integer(read.type) || read.type == DType::kBF16;
     if (conv && !slides && in_groups && byte_size(read.type) < 4 && sums_along(e, read.indices[1]))
       vote(read.symbol, 1);
+  }
+
+  /// A window over rows and columns that lie in one axis, behind which the channels lie: as a
+  /// convolution reads the results of a product.
+  bool slides_over_folded_axes(const TensorExpr& e, const Scalar& read) const {
+    if (!e.is_contraction || e.output_rank() < 3 || !is_var(read.indices.back(), 1)) return false;
+    return std::ranges::any_of(read.indices, [&](const IndexExpr& i) { return is_window(e, i); });
   }
 
   /// Products without windows, and those of few results, need no copy of an input.
