@@ -388,12 +388,11 @@ StatementPorts::Cost StatementPorts::reduce(const TileStatement& statement,
 /// Of a store of one lane, where the lanes of an axis lie `apart` bytes from each other: lines that
 /// share a set of the first cache push each other out before the next row comes back to them.
 double StatementPorts::cycles_across(double apart, const Axis& axis) const {
-  constexpr int64_t kWays = 8;
+  constexpr int64_t kWay = 4096;  // sets are found by the bits of an address within its page
   constexpr double kLeast = 2, kOfALine = 0.17;  // fitted on a Zen 4
   if (!(std::abs(apart) < 1e12)) return kLeast;
-  const auto way = std::max<int64_t>(target_.l1_bytes / kWays, 64);
   const auto step = std::max<int64_t>(std::llabs(static_cast<int64_t>(apart)), 64);
-  const double sets = static_cast<double>(way / std::gcd(step, way));
+  const double sets = static_cast<double>(kWay / std::gcd(step, kWay));
   const double lines = static_cast<double>(axis.lanes) * axis.registers;
   return std::max(kLeast, kOfALine * lines / sets);
 }

@@ -87,19 +87,14 @@ bool KernelTimes::holds_product(const Group& group) const {
       group.exprs, [&](ExprId e) { return program_.exprs[static_cast<size_t>(e)].is_contraction; });
 }
 
-/// Whether a member's values lie in another order than a member's that it reads, behind something
-/// that is reduced or multiplied: what lanes hold beside each other is then stored far apart.
+/// Whether a member's values lie in another order than a member's that it reads: what lanes hold
+/// beside each other may then be stored far apart.
 bool KernelTimes::stores_across(const Group& group) const {
   const auto expr = [&](ExprId e) -> const TensorExpr& {
     return program_.exprs[static_cast<size_t>(e)];
   };
   std::set<TensorId> made;
-  bool reduces = false;
-  for (const ExprId e : group.exprs) {
-    made.insert(expr(e).output);
-    reduces |= !expr(e).reduce_extents.empty();
-  }
-  if (!reduces) return false;
+  for (const ExprId e : group.exprs) made.insert(expr(e).output);
   bool across = false;
   for (const ExprId e : group.exprs) {
     const Tensor& stored = program_.tensors[static_cast<size_t>(expr(e).output)];

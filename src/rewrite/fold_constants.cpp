@@ -252,9 +252,9 @@ class Folder {
   /// other values.
   const Node* mover(ValueId v) {
     const Node* node = rebuild_.definition(v);
-    const bool moves = node != nullptr &&
-                       (node->op == GraphOp::kBroadcast || node->op == GraphOp::kReshape ||
-                        node->op == GraphOp::kTranspose);
+    const bool moves =
+        node != nullptr && (node->op == GraphOp::kBroadcast || node->op == GraphOp::kReshape ||
+                            node->op == GraphOp::kTranspose);
     return moves ? node : nullptr;
   }
 

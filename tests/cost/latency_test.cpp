@@ -226,11 +226,11 @@ TEST(Latency, LanesApartAreGatheredOrTurned) {
   EXPECT_GT(gathered, 2.5 * turned);
 }
 
-/// Lanes stored 4096 bytes from each other lie in one set of a first cache of 32 KB, 64 lines in
-/// eight ways; a line more between them leaves each a set of its own.
+/// Lanes stored 4096 bytes from each other lie in one set of the first cache, however many ways it
+/// has; a line more between them leaves each a set of its own.
 TEST(Latency, StoresThatShareASetOfTheCacheTakeLonger) {
   Target target = slow();
-  target.l1_bytes = 32768;
+  target.l1_bytes = 48 << 10;
   const auto stored = [&](const std::string& n) {
     return of("kernel k(x: f32[1024,64], out y: f32[64," + n +
                   "]) blocks P warps 1 {\n"

@@ -49,5 +49,32 @@ TEST(KernelTimes, OthersHaveModelsOfTheirOwn) {
   EXPECT_DOUBLE_EQ(of_product.built_latency(group), of_product.latency(group));
 }
 
+/// Pixels that a table picks lie with their channels innermost, the output without: rows of it are
+/// 64 KB apart. One kernel would save a tensor's way to memory, and store lane by lane to lines
+/// that push each other out.
+TEST(KernelTimes, ResultsStoredFarApartDoNotJoinACopy) {
+  TensorProgram program = expressed(R"((x: f32[1,32,128,64], i: i64[128]) {
+  g = gather x, i, axis=3, batch_dims=0 : f32[1,32,128,128]
+  h = mul g, g : f32[1,32,128,128]
+  y = tanh h : f32[1,32,128,128]
+} -> (y))");
+  const Target cpu = *find_target("x86-64-v4");
+  for (Tensor& t : program.tensors) {
+    if (t.kind != Tensor::Kind::kIntermediate || t.is_output || t.type.shape.size() != 4) continue;
+    t.layout = permuted_layout(t.type.shape, {0, 2, 3, 1});
+  }
+  KnownGroups known(program, cpu);
+  KernelTimes times(program, cpu, known);
+  const auto group_of = [&](std::vector<ExprId> exprs) {
+    Group group;
+    group.outputs = {program.exprs[static_cast<size_t>(exprs.back())].output};
+    group.exprs = std::move(exprs);
+    return group;
+  };
+  ASSERT_EQ(program.exprs.size(), 2u);
+  const Group parts[] = {group_of({0}), group_of({1})};
+  EXPECT_LT(times.saved(parts, whole_group(program)).microseconds, 0);
+}
+
 }  // namespace
 }  // namespace weft
