@@ -42,8 +42,18 @@ V all_lanes(const LaneBuilder& k) {
   return llvm::ConstantInt::getAllOnesValue(k.b.getIntNTy(bits));
 }
 
-V scale_by_power(const LaneBuilder& k, const Scalef& scalef, V p, V n) {
-  std::vector<V> operands{p, n, k.f32(0), all_lanes(k)};
+/// A mask register of what was compared.
+V lanes_where(const LaneBuilder& k, V compared) {
+  if (k.lanes() == 4) {
+    V none = llvm::ConstantInt::getFalse(compared->getType());
+    compared = k.b.CreateShuffleVector(compared, none, {0, 1, 2, 3, 4, 5, 6, 7});
+  }
+  return k.b.CreateBitCast(compared, all_lanes(k)->getType());
+}
+
+/// Zero where the lane of `mask` is not set.
+V scale_by_power(const LaneBuilder& k, const Scalef& scalef, V p, V n, V mask) {
+  std::vector<V> operands{p, n, k.f32(0), mask};
   if (scalef.has_rounding) operands.push_back(k.b.getInt32(4));
   return k.b.CreateIntrinsic(scalef.id, {}, operands);
 }
@@ -79,7 +89,7 @@ V exp_f32(const LaneBuilder& k, V x) {
   r = k.mul_add(n, k.f32(-kLn2Low), r);
   V p = exp_series(k, r);
   if (const Scalef scalef = scalef_for(k); scalef.id != llvm::Intrinsic::not_intrinsic) {
-    return scale_by_power(k, scalef, p, n);
+    return scale_by_power(k, scalef, p, n, all_lanes(k));
   }
   V whole = k.b.CreateSub(k.bits(shifted), k.bits(k.f32(kWholeF32)));
   return scale_in_steps(k, p, whole);
@@ -91,7 +101,7 @@ V exp_nonpositive(const LaneBuilder& k, V x) {
   if (const Scalef scalef = scalef_for(k); scalef.id != llvm::Intrinsic::not_intrinsic) {
     V p = k.polynomial(fraction(k, scalef, t), {0.00187757591, 0.0089893425, 0.0558263153,
                                                 0.240153618, 0.693153073, 0.999999925});
-    return scale_by_power(k, scalef, p, t);
+    return scale_by_power(k, scalef, p, t, lanes_where(k, k.b.CreateFCmpUGE(t, k.f32(-126))));
   }
   V inside = k.at_least(t, k.f32(-126));
   V shifted = k.add(inside, k.f32(kWholeF32));
