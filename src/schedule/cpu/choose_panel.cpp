@@ -183,6 +183,8 @@ class PanelChooser {
   void collect_reads();
   void choose_axes();
   int choose_vector_axis(const std::vector<int>& outputs) const;
+  int64_t lanes_within_groups(int64_t most) const;
+  bool is_one_element(const Read& read, int64_t lanes) const;
   void choose_depth();
   void choose_apart();
   void choose_tile();
@@ -343,6 +345,7 @@ void PanelChooser::choose_axes() {
   c_.lanes = target_.lanes(4);
   if (c_.vec_axis >= 0) {
     while (c_.lanes > 4 && c_.lanes / 2 >= extent(c_.vec_axis)) c_.lanes /= 2;
+    c_.lanes = lanes_within_groups(c_.lanes);
   }
   choose_row_axis(outputs);
   order_reduction();
@@ -388,6 +391,41 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
     }
   }
   return chosen;
+}
+
+/// Lanes of which each vector stays within a group of channels, whose other operand all of them read
+/// alike; `most` where that would be less than four, or there are no groups.
+int64_t PanelChooser::lanes_within_groups(int64_t most) const {
+  constexpr int64_t kFewest = 4;
+  std::vector<const Read*> grouped;
+  for (const Read& r : reads_) {
+    if (!r.constant && stride(r, c_.vec_axis) < 0) grouped.push_back(&r);
+  }
+  if (grouped.empty()) return most;
+  for (int64_t lanes = most; lanes >= kFewest; lanes /= 2) {
+    if (std::ranges::all_of(grouped, [&](const Read* r) { return is_one_element(*r, lanes); }))
+      return lanes;
+  }
+  return most;
+}
+
+/// Whether a vector's lanes read the same element.
+bool PanelChooser::is_one_element(const Read& read, int64_t lanes) const {
+  const TensorExpr& e = space_.expr(read.root);
+  const auto& own = axes_.axis_of[static_cast<size_t>(read.root)];
+  const int vector = e.axis_count(), lane = vector + 1;
+  const auto range = [&](int id) -> Interval {
+    if (id == vector) return {0, ceil_div(extent(c_.vec_axis), lanes) - 1};
+    return id == lane ? Interval{0, lanes - 1} : e.range(id);
+  };
+  return std::ranges::none_of(read.scalar->indices, [&](const IndexExpr& index) {
+    const IndexExpr in_vectors = substitute(index, [&](int id) {
+      if (id >= e.axis_count() || own[static_cast<size_t>(id)] != c_.vec_axis)
+        return IndexExpr::var(id);
+      return IndexExpr::var(vector) * IndexExpr(lanes) + IndexExpr::var(lane);
+    });
+    return uses_var(simplify(in_vectors, range), lane);
+  });
 }
 
 /// Whether the right factor of a packed product, which varies, lies as panels do: the steps that an

@@ -1,0 +1,39 @@
+#include "expr/layout.h"
+#include "tests/schedule/expressed.h"
+#include "tile/text/tile_text.h"
+
+namespace weft {
+namespace {
+
+/// The lanes of the vectors in which a convolution of two groups of channels is summed up, results
+/// channels-last.
+std::string vectors_of_groups_of(int width) {
+  const std::string w = std::to_string(width), c = std::to_string(2 * width);
+  TensorProgram program = expressed(
+      "(x: f32[1," + c + ",9,9], w: f32[" + c + "," + w + ",3,3]) {\n  y = convolution x, w, " +
+      "strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=2 : "
+      "f32[1," +
+      c + ",9,9]\n} -> (y)");
+  for (Tensor& t : program.tensors) {
+    if (t.name == "w") t.kind = Tensor::Kind::kConstant;
+    if (t.name == "x" || t.name == "y") t.layout = permuted_layout(t.type.shape, {0, 2, 3, 1});
+  }
+  const auto kernel = schedule_leaf(program, whole_group(program), *find_target("x86-64-v4"), "k");
+  EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+  const std::string text = print(kernel->program);
+  const size_t at = text.find("VEC_");
+  return text.substr(at, text.find_first_of(",]", at) - at);
+}
+
+/// A vector of which some lanes read another group's channels gathers its other operand lane by
+/// lane: it ends where the group does.
+TEST(GroupedChannels, VectorsStayWithinAGroup) {
+  EXPECT_EQ(vectors_of_groups_of(32), "VEC_16");
+  EXPECT_EQ(vectors_of_groups_of(24), "VEC_8");
+  EXPECT_EQ(vectors_of_groups_of(8), "VEC_8");
+  EXPECT_EQ(vectors_of_groups_of(12), "VEC_4");
+  EXPECT_EQ(vectors_of_groups_of(9), "VEC_16");
+}
+
+}  // namespace
+}  // namespace weft
