@@ -88,7 +88,9 @@ Result<bool> run_unroll(Compilation& c) {
 bool keeps_loops(const Compilation& c) {
   return !c.options.unroll && (c.rolls || !c.target.is_gpu());
 }
-Result<bool> run_roll(Compilation& c) { return keeps_loops(c) && roll_loops(c.graph); }
+Result<bool> run_roll(Compilation& c) {
+  return keeps_loops(c) && (c.target.is_gpu() ? roll_loops(c.graph) : roll_steps(c.graph));
+}
 Result<bool> run_hoist(Compilation& c) { return keeps_loops(c) && hoist_from_scans(c.graph); }
 Result<bool> run_skew(Compilation& c) { return c.skews && skew_scans(c.graph); }
 Result<bool> run_unite(Compilation& c) { return c.unites && unite_scans(c.graph); }

@@ -342,10 +342,26 @@ std::optional<RepeatedPieces> pieces_of_chain(const Graph& graph, AnchorChain an
   return std::nullopt;
 }
 
-}  // namespace
+/// Whether the pieces multiply by constants of their own, as layers do and steps do not.
+bool have_weights_of_their_own(const Graph& graph, const RepeatedPieces& pieces) {
+  std::vector<bool> constant(graph.values.size());
+  for (const Node& node : graph.nodes) {
+    if (node.op == GraphOp::kConstant) constant[static_cast<size_t>(node.results[0])] = true;
+  }
+  for (size_t p = 0; p < pieces.nodes.size(); ++p) {
+    const GraphOp op = graph.node(pieces.nodes[p][0]).op;
+    if (op != GraphOp::kDotGeneral && op != GraphOp::kConvolution) continue;
+    for (const PieceSource& source : pieces.sources[p]) {
+      if (source.kind != PieceSource::Kind::kScanned) continue;
+      const ValueId weight = pieces.scanned[static_cast<size_t>(source.index)][0];
+      if (constant[static_cast<size_t>(weight)]) return true;
+    }
+  }
+  return false;
+}
 
-bool roll_loops(Graph& graph) {
-  bool changed = rewrite_regions(graph, roll_loops);
+bool roll(Graph& graph, bool layers) {
+  bool changed = rewrite_regions(graph, [&](Graph& region) { return roll(region, layers); });
   std::set<std::string> refused;  // by the first anchor's result
   for (bool rolled = true; rolled;) {
     rolled = false;
@@ -354,7 +370,7 @@ bool roll_loops(Graph& graph) {
       const std::string& name = graph.values[static_cast<size_t>(first)].name;
       if (refused.contains(name)) continue;
       const std::optional<RepeatedPieces> pieces = pieces_of_chain(graph, anchors);
-      if (!pieces) {
+      if (!pieces || (!layers && have_weights_of_their_own(graph, *pieces))) {
         refused.insert(name);
         continue;
       }
@@ -365,5 +381,11 @@ bool roll_loops(Graph& graph) {
   }
   return changed;
 }
+
+}  // namespace
+
+bool roll_loops(Graph& graph) { return roll(graph, true); }
+
+bool roll_steps(Graph& graph) { return roll(graph, false); }
 
 }  // namespace weft

@@ -16,4 +16,8 @@ namespace weft {
 /// Returns whether the graph changed.
 bool roll_loops(Graph& graph);
 
+/// The same but for layers: pieces that multiply by constants of their own, which in a loop would
+/// be parts of one tensor, and no longer constants that a kernel may lay out.
+bool roll_steps(Graph& graph);
+
 }  // namespace weft

@@ -74,6 +74,26 @@ TEST(RollLoops, MakesAScanOfEqualSteps) {
   expect_same_results(graph, before, 0);
 }
 
+/// Layers with a weight in common and one of their own, which a CPU lays out in panels.
+TEST(RollLoops, LeavesLayersWhereStepsAreAskedFor) {
+  std::string text = "(u: f32[2,2], h0: f32[2,2]) {\n";
+  for (int t = 0; t < 5; ++t) {
+    text += fmt::format(
+        "  w{0} = constant {{{0}, 2, 3, 4}} : f32[2,2]\n"
+        "  p{0} = dot_general h{0}, u, lhs_batch={{}}, rhs_batch={{}}, lhs_contract={{1}}, "
+        "rhs_contract={{0}} : f32[2,2]\n"
+        "  q{0} = dot_general p{0}, w{0}, lhs_batch={{}}, rhs_batch={{}}, lhs_contract={{1}}, "
+        "rhs_contract={{0}} : f32[2,2]\n"
+        "  h{1} = tanh q{0} : f32[2,2]\n",
+        t, t + 1);
+  }
+  text += "} -> (h5)";
+  Graph layers = parsed(text), loop = layers;
+  EXPECT_FALSE(roll_steps(layers));
+  EXPECT_TRUE(roll_loops(loop));
+  expect_same_results(loop, layers, 3);
+}
+
 TEST(RollLoops, StacksWhatOthersRead) {
   Graph graph = parsed(five_steps("", "h2, h4, h5"));
   const Graph before = graph;

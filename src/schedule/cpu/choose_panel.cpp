@@ -393,8 +393,8 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
   return chosen;
 }
 
-/// Lanes of which each vector stays within a group of channels, whose other operand all of them read
-/// alike; `most` where that would be less than four, or there are no groups.
+/// Lanes of which each vector stays within a group of channels, whose other operand all of them
+/// read alike; `most` where that would be less than four, or there are no groups.
 int64_t PanelChooser::lanes_within_groups(int64_t most) const {
   constexpr int64_t kFewest = 4;
   std::vector<const Read*> grouped;
