@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "import/builder/power.h"
 #include "import/hlo/total_order.h"
 #include "import/hlo/translator.h"
 
@@ -18,6 +19,11 @@ template <ScalarOp kOp>
 void translate_binary(InstructionContext& n) {
   n.expect_operands(2);
   n.set_result(n.b.binary(kOp, n.operand(0), n.operand(1)));
+}
+
+void translate_power(InstructionContext& n) {
+  n.expect_operands(2);
+  n.set_result(onnx::power(n.b, n.operand(0), n.operand(1)));
 }
 
 /// Arithmetic of which a logical operation is the form on truth values.
@@ -163,7 +169,7 @@ const Translator kRows[] = {
     {"multiply", translate_arithmetic<ScalarOp::kMul, ScalarOp::kAnd>, true},
     {"divide", translate_binary<ScalarOp::kDiv>, true},
     {"remainder", translate_binary<ScalarOp::kRem>, true},
-    {"power", translate_binary<ScalarOp::kPow>, true},
+    {"power", translate_power, true},
     {"maximum", translate_arithmetic<ScalarOp::kMax, ScalarOp::kOr>, true},
     {"minimum", translate_arithmetic<ScalarOp::kMin, ScalarOp::kAnd>, true},
     {"atan2", translate_binary<ScalarOp::kAtan2>, true},

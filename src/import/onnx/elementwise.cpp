@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "import/builder/power.h"
 #include "import/onnx/graph_importer.h"
 #include "import/onnx/translator.h"
 
@@ -68,7 +69,7 @@ void translate_pow(OpContext& n) {
     n.set_output(0, power_of_integer(n.b, base, exponent));
     return;
   }
-  n.set_output(0, n.b.binary(ScalarOp::kPow, base, n.b.convert(exponent, type)));
+  n.set_output(0, power(n.b, base, n.b.convert(exponent, type)));
 }
 
 /// fmod = 0 is Python's %: the sign of the divisor.

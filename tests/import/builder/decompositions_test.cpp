@@ -10,6 +10,7 @@
 #include "import/builder/heads.h"
 #include "import/builder/normalization.h"
 #include "import/builder/numpy_matmul.h"
+#include "import/builder/power.h"
 #include "import/builder/quantize.h"
 #include "import/builder/softmax.h"
 #include "import/builder/taps.h"
@@ -40,6 +41,23 @@ MATCHER(IsNear, "") { return std::abs(std::get<0>(arg) - std::get<1>(arg)) < 1e-
 
 void expect_values(GraphBuilder& b, ValueId v, const std::vector<double>& expected) {
   EXPECT_THAT(values_of(b, v), Pointwise(IsNear(), expected));
+}
+
+/// The cube is products unless the exponent has axes of its own; other powers are powers.
+TEST(Decompositions, CubesAreProducts) {
+  GraphBuilder b;
+  const ValueId x = b.input({DType::kF32, {2, 3}});
+  const auto op_of = [&](ValueId v) { return std::get<ElementwiseAttrs>(b.maker(v)->attrs).op; };
+  const auto cube = [&](const Shape& shape) {
+    const ValueId three = b.scalar(DType::kF32, 3);
+    return power(b, x, shape.empty() ? three : b.broadcast_to(three, shape));
+  };
+  EXPECT_EQ(op_of(cube({})), ScalarOp::kMul);
+  EXPECT_EQ(op_of(cube({2, 3})), ScalarOp::kMul);
+  EXPECT_EQ(op_of(cube({1, 1, 3})), ScalarOp::kPow);
+  EXPECT_EQ(op_of(power(b, x, b.scalar(DType::kF32, 2.5))), ScalarOp::kPow);
+  GraphBuilder c;
+  expect_values(c, power(c, numbers(c, {-2, 0.5}, {2}), c.scalar(DType::kF32, 3)), {-8, 0.125});
 }
 
 TEST(Decompositions, SoftmaxAndItsLogarithm) {
