@@ -198,6 +198,7 @@ class PanelChooser {
   bool in_bounds(const Scalar& read) const;
   bool along_vectors(const SumApart& sum) const;
   bool rows_outermost() const;
+  bool lies_in_few_sets(const Read& read) const;
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
   bool is_open(int axis) const { return axes_.axes[static_cast<size_t>(axis)].open; }
   int64_t stride(const Read& read, int axis) const {
@@ -606,6 +607,24 @@ bool PanelChooser::in_bounds(const Scalar& read) const {
   return true;
 }
 
+/// Whether the steps of a sum, one behind the other, lie so far apart that their lines share few
+/// sets of the second-level cache, and many tiles of rows read them again: all but the first would
+/// find them thrown out. A panel that is staged belongs to one thread.
+bool PanelChooser::lies_in_few_sets(const Read& read) const {
+  constexpr int64_t kWays = 8, kFewestTiles = 4;
+  const bool tiled =
+      c_.row_axis >= 0 && (is_open(c_.row_axis) || extent(c_.row_axis) >= kFewestTiles * c_.rows);
+  if (read.constant || !tiled || c_.inner.empty()) return false;
+  const int64_t width = c_.vectors * c_.lanes * byte_size(read.scalar->type);
+  const int64_t step = stride(read, c_.inner.back()) * byte_size(read.scalar->type);
+  int64_t panels = ceil_div(extent(c_.vec_axis), c_.vectors * c_.lanes);
+  for (const int a : c_.grid) panels *= extent(a);
+  if (step < width || panels < 2 * target_.threads) return false;
+  const int64_t way = target_.l2_bytes / kWays;
+  const int64_t places = way / std::gcd(step, way);
+  return extent(c_.inner.back()) > places * kWays / 2;
+}
+
 void PanelChooser::choose_staging() {
   if (c_.vec_axis < 0) return;
   for (Read& r : reads_) {
@@ -618,7 +637,8 @@ void PanelChooser::choose_staging() {
     r.in_panels = r.constant && alone && panel_layout(space_, c_, r.root, *r.scalar).has_value();
     if (r.in_panels || products_ > 1) continue;
     const bool same_for_all_rows = c_.row_axis < 0 || !depends(r, c_.row_axis);
-    if (r.vec_stride != 1 && same_for_all_rows && staged_read_ == nullptr && c_.apart == 0 &&
+    const bool scattered = r.vec_stride != 1 || lies_in_few_sets(r);
+    if (scattered && same_for_all_rows && staged_read_ == nullptr && c_.apart == 0 &&
         r.scalar->operands.empty() && in_bounds(*r.scalar) &&
         reduction_depth() * c_.vectors * c_.lanes * byte_size(r.scalar->type) <=
             panel_budget(target_)) {
