@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/generators/chains.h"
+#include "target/model_cpu.h"
 #include "tests/graph_texts.h"
 #include "tests/plan/planned.h"
 
@@ -63,14 +64,42 @@ TEST(Chains, BecomeKernelsWhereTheyAreQuicker) {
 TEST(Chains, AreMadeByDefaultOfWhatDoesNotStayInCaches) {
   const TensorProgram p = expressed(kLongRows);
   Target target = *find_target("x86-64-v3");
-  // Scores and weights are 16 MB each.
-  target.l3_bytes = 66 << 20;
+  // Scores and weights are 16 MB each, and what the second product makes less than one.
+  target.l3_bytes = 72 << 20;
   EXPECT_EQ(groups_of(plan_of(p, target, "auto")), 4U);
   target.l3_bytes = 32 << 20;
   const FusionPlan plan = plan_of(p, target, "auto");
   ASSERT_EQ(groups_of(plan), 2U) << print(plan, p);
   EXPECT_THAT(summary(plan.kernels[0], p),
               AllOf(StartsWith("q | s, m, d, e, l, p, c, y: compute"), HasSubstr("| chain of")));
+}
+
+/// Rows of 1,500 scores fit the second cache of a core, where a block of stages keeps a strip of
+/// them; in steps of a chain they stay in the first one.
+TEST(Chains, AreWeighedAgainstBlocksOfStages) {
+  const TensorProgram p = expressed(R"((q: f32[1500,4,64], k: f32[1500,4,64], v: f32[1500,4,64]) {
+  s = dot_general q, k, lhs_batch={1}, rhs_batch={1}, lhs_contract={2}, rhs_contract={2} : f32[4,1500,1500]
+  m = reduce s, axes={2}, combiner=max : f32[4,1500]
+  mb = broadcast m, dims={0,1} : f32[4,1500,1500]
+  d = sub s, mb : f32[4,1500,1500]
+  e = exp d : f32[4,1500,1500]
+  l = reduce e, axes={2}, combiner=sum : f32[4,1500]
+  lb = broadcast l, dims={0,1} : f32[4,1500,1500]
+  p = div e, lb : f32[4,1500,1500]
+  y = dot_general p, v, lhs_batch={0}, rhs_batch={1}, lhs_contract={2}, rhs_contract={0} : f32[4,1500,64]
+} -> (y))");
+  CpuIdentity identity;
+  identity.vector_bytes = 64;
+  identity.fma_units = 2;
+  identity.vendor = "GenuineIntel";
+  identity.features = find_target("x86-64-v4")->features;
+  const Target target =
+      model_cpu(identity, {.l1 = 48 << 10, .l2 = 2 << 20, .l3 = int64_t{480} << 20}, 3.5, 2);
+  PlanOptions without_chains;
+  without_chains.compositions = "leaf,block";
+  const FusionPlan blocks = *plan_fusion(p, target, without_chains), plan = plan_of(p, target);
+  EXPECT_THAT(summary(blocks.kernels[0], p), HasSubstr("compute stages"));
+  EXPECT_THAT(summary(plan.kernels[0], p), HasSubstr("compute chain of"));
 }
 
 TEST(Chains, AreLeftWhereACarryHasNoPlaceInRegisters) {

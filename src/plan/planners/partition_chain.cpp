@@ -54,8 +54,8 @@ class ChainSelection {
     std::vector<Gaining> gaining;
     for (std::vector<int>& chain : chains_of(task_.program, graph_)) {
       const Group group = graph_.merged(chain);
-      const int64_t bytes = handed_on(group);
-      if (bytes < chain_rule_.least_bytes) continue;
+      const int64_t bytes = handed_on(group, false);
+      if (handed_on(group, true) < chain_rule_.least_bytes) continue;
       const Known& one = known(group);
       if (!one.composition) continue;
       const double taken = taken_from_greedy(group), gain = taken - one.microseconds;
@@ -154,17 +154,22 @@ class ChainSelection {
     }
   }
 
-  /// Bytes between greedy's kernels of a chain's expressions that do not leave the chain.
-  int64_t handed_on(const Group& chain) const {
+  /// Bytes between greedy's kernels of a chain's expressions that do not leave the chain; with
+  /// `within`, also what contractions of one kernel make and read.
+  int64_t handed_on(const Group& chain, bool within) const {
+    const auto expr = [&](ExprId e) -> const TensorExpr& {
+      return task_.program.exprs[static_cast<size_t>(e)];
+    };
     std::set<TensorId> between;
     for (const ExprId e : chain.exprs) {
-      visit(task_.program.exprs[static_cast<size_t>(e)].body, [&](const Scalar& s) {
+      visit(expr(e).body, [&](const Scalar& s) {
         if (s.kind != Scalar::Kind::kRead) return;
-        const auto maker = std::ranges::find_if(chain.exprs, [&](ExprId m) {
-          return task_.program.exprs[static_cast<size_t>(m)].output == s.symbol;
-        });
-        if (maker != chain.exprs.end() && group_of_.at(*maker) != group_of_.at(e) &&
-            std::ranges::find(chain.outputs, s.symbol) == chain.outputs.end())
+        const auto maker =
+            std::ranges::find_if(chain.exprs, [&](ExprId m) { return expr(m).output == s.symbol; });
+        if (maker == chain.exprs.end()) return;
+        if (std::ranges::find(chain.outputs, s.symbol) != chain.outputs.end()) return;
+        const bool contracted = expr(e).is_contraction || expr(*maker).is_contraction;
+        if (group_of_.at(*maker) != group_of_.at(e) || (within && contracted))
           between.insert(s.symbol);
       });
     }
@@ -330,8 +335,9 @@ Result<Partition> partition_chain(const PlanningTask& task) {
 }
 
 /// Chains are weighed on GPUs, and on CPUs where what lies between contractions takes half of the
-/// last cache, beside what goes in and out: they save nothing else there, and each is built to be
-/// weighed. Where it does not stay in that cache a chain need not be predicted to be quicker.
+/// last cache, beside what goes in and out: shorter rows stay in a core's first caches, and each
+/// chain is built to be weighed. Where kernels hand on what does not stay in that cache a chain
+/// need not be predicted to be quicker.
 Result<Partition> partition_auto(const PlanningTask& task) {
   const TensorProgram& program = task.program;
   const int64_t cache = task.target.is_gpu() ? 0 : task.target.l3_bytes, least_bytes = cache / 2;
