@@ -89,8 +89,8 @@ void name_next(TileSymbolId carry, TileBody& body) {
   }
 }
 
-Status verified(const TileProgram& program) {
-  const Status status = verify_tile_program(program);
+Status verified(const TileProgram& program, const ScopeAnalysis& scopes) {
+  const Status status = verify_tile_program(program, scopes);
   return status.ok() ? status : unsupported("a block of stages: " + status.error().message);
 }
 
@@ -118,12 +118,12 @@ class BlockBuilder {
       WEFT_RETURN_IF_ERROR(add_stage(s, how == nullptr ? nullptr : &(*how)[s]));
     program_.body = nested();
     if (target_.is_gpu()) program_.blocks = static_cast<int64_t>(demand_.blocks);
-    if (how != nullptr) WEFT_RETURN_IF_ERROR(verified(program_));
     out_.composition.kind =
         demand_.carrying < 0 ? Composition::Kind::kBlock : Composition::Kind::kChain;
     out_.composition.partition = partition_;
     out_.composition.stages = stages_.members;
     WEFT_ASSIGN_OR_RETURN(out_.scopes, derive_scopes(program_));
+    if (how != nullptr) WEFT_RETURN_IF_ERROR(verified(program_, out_.scopes));
     WEFT_RETURN_IF_ERROR(check_kept());
     out_.program = std::move(program_);
     return std::move(out_);
@@ -514,7 +514,9 @@ TileBody BlockBuilder::in_grid(TileBody body) {
 
 }  // namespace
 
-Status verify_block(const ScheduledKernel& kernel) { return verified(kernel.program); }
+Status verify_block(const ScheduledKernel& kernel) {
+  return verified(kernel.program, kernel.scopes);
+}
 
 Result<ScheduledKernel> build_block(const BlockSpace& space, const BlockPartition& partition,
                                     const DemandBoxes& demand, const Stages& stages,

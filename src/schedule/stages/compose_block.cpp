@@ -168,7 +168,7 @@ class Composer {
   void price_what_is_kept() {
     sort();
     for (const PricedPartition& first : priced_) {
-      const auto stages = form_stages(space_, first.demand, target_);
+      const Result<Stages>& stages = stages_of(first);
       if (!stages.ok()) continue;
       handed_on_ = handed_on(space_, *stages);
       break;
@@ -202,11 +202,19 @@ class Composer {
     return !weighed_.empty();
   }
 
+  /// Of the whole group, in this partition.
+  const Result<Stages>& stages_of(const PricedPartition& p) {
+    auto known = stages_.find(p.number);
+    if (known == stages_.end())
+      known = stages_.emplace(p.number, form_stages(space_, p.demand, target_)).first;
+    return known->second;
+  }
+
   /// Keeps it where it fits.
   void weigh(size_t i) {
     const PricedPartition& p = priced_[i];
     double over = 0;
-    const auto stages = form_stages(space_, p.demand, target_);
+    const Result<Stages>& stages = stages_of(p);
     auto kernel = stages.ok() ? build(space_, p.partition, p.demand, *stages, &over)
                               : Result<ScheduledKernel>(stages.error());
     if (over > 0) overflowing_.push_back({i, over, *stages});
@@ -246,7 +254,7 @@ class Composer {
     const size_t best = std::ranges::min_element(weighed_, {}, [](const Weighed& w) {
                           return w.second.estimate.microseconds;
                         })->first;
-    const auto stages = form_stages(space_, priced_[best].demand, target_);
+    const Result<Stages>& stages = stages_of(priced_[best]);
     if (!stages.ok()) return;
     const std::vector<bool> handed = handed_on(space_, *stages);
     const double kept_us =
@@ -448,7 +456,8 @@ class Composer {
   int built_ = 0, shrunk_ = 0;
   std::vector<bool> handed_on_;
   std::vector<PricedPartition> priced_;
-  std::map<size_t, std::string> tried_;  ///< of these, and why not
+  std::map<size_t, Result<Stages>> stages_;  ///< by number
+  std::map<size_t, std::string> tried_;      ///< of these, and why not
   using Weighed = std::pair<size_t, ScheduledKernel>;
   std::vector<Weighed> weighed_;
   std::map<size_t, std::string> made_again_;  ///< by number: where blocks were shrunk

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
 
 #include "tile/analysis/scope_derivation.h"
 
@@ -53,22 +51,26 @@ Passes count_passes(const WarpAccess& access, const std::vector<int64_t>& stride
   const int64_t bytes = width * element_bytes;
   const int64_t together = std::min(kWarpLanes, kBanks * kWordBytes / std::max(bytes, kWordBytes));
   Passes out;
+  std::array<int64_t, kBanks> words{};  // no more of the lanes that go together
   for (int64_t first = 0; first < kWarpLanes; first += together) {
-    std::map<int64_t, std::set<int64_t>> words;  // by bank
+    size_t count = 0;
     for (int64_t l = first; l < first + together; ++l) {
       int64_t element = start;
       for (size_t a = 0; a < strides.size(); ++a) {
         element += strides[a] * access.lanes[static_cast<size_t>(l)][a];
       }
-      for (int64_t b = 0; b < bytes; b += kWordBytes) {
-        const int64_t word = (element * element_bytes + b) / kWordBytes;
-        words[word & (kBanks - 1)].insert(word);
-      }
+      for (int64_t b = 0; b < bytes; b += kWordBytes)
+        words[count++] = (element * element_bytes + b) / kWordBytes;
     }
-    size_t most = 1;
-    for (const auto& [bank, list] : words) most = std::max(most, list.size());
-    out.all += static_cast<int64_t>(most);
-    out.extra += static_cast<int64_t>(most) - 1;
+    std::sort(words.begin(), words.begin() + count);
+    std::array<int64_t, kBanks> of_bank{};
+    int64_t most = 1;
+    for (size_t w = 0; w < count; ++w) {
+      if (w > 0 && words[w] == words[w - 1]) continue;
+      most = std::max(most, ++of_bank[static_cast<size_t>(words[w] & (kBanks - 1))]);
+    }
+    out.all += most;
+    out.extra += most - 1;
   }
   const int64_t times = access.width / width;
   return {out.extra * times, out.all * times};

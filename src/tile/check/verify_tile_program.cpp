@@ -26,7 +26,9 @@ constexpr int kDeepestNest = 64;
 
 class Verifier {
  public:
-  explicit Verifier(const TileProgram& program) : program_(program) {}
+  /// `known`: its scopes, or null.
+  explicit Verifier(const TileProgram& program, const ScopeAnalysis* known = nullptr)
+      : program_(program), known_(known) {}
 
   Status run() {
     check_tables();
@@ -44,9 +46,12 @@ class Verifier {
     }
     if (error_) return *error_;
     WEFT_RETURN_IF_ERROR(verify_views(program_, structure_));
-    auto scopes = derive_scopes(program_);
-    if (!scopes.ok()) return scopes.take_error();
-    check_fills(*scopes);
+    if (known_ != nullptr) {
+      check_fills(*known_);
+    } else {
+      WEFT_ASSIGN_OR_RETURN(const ScopeAnalysis scopes, derive_scopes(program_));
+      check_fills(scopes);
+    }
     if (error_) return *error_;
     return verify_stores(program_, structure_);
   }
@@ -761,6 +766,7 @@ class Verifier {
   }
 
   const TileProgram& program_;
+  const ScopeAnalysis* known_;
   TileStructure structure_;
   std::optional<TilePrinter> printer_;
   std::set<TileVarId> loop_vars_;
@@ -771,5 +777,9 @@ class Verifier {
 }  // namespace
 
 Status verify_tile_program(const TileProgram& program) { return Verifier(program).run(); }
+
+Status verify_tile_program(const TileProgram& program, const ScopeAnalysis& scopes) {
+  return Verifier(program, &scopes).run();
+}
 
 }  // namespace weft
