@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "assemble/arena.h"
+#include "assemble/lifetimes.h"
 #include "expr/products/widen_halves.h"
 
 namespace weft {
@@ -12,8 +13,7 @@ namespace {
 
 /// What one step reads and writes, and the bytes that it needs for itself.
 struct StepUse {
-  std::vector<TensorId> tensors;
-  std::vector<TensorId> made;
+  StepTensors tensors;
   std::vector<int64_t> inner;
 };
 
@@ -24,18 +24,17 @@ int64_t bytes_of(const Tensor& t, bool in_float32 = false) {
 
 int64_t place(const TensorProgram& program, const std::vector<StepUse>& steps,
               bool in_float32 = false) {
-  const auto count = static_cast<int32_t>(steps.size());
-  std::vector<ArenaBlock> life(program.tensors.size());
+  std::vector<StepTensors> tensors;
   std::vector<bool> in_arena(program.tensors.size(), false);
+  for (const StepUse& step : steps) {
+    tensors.push_back(step.tensors);
+    for (const TensorId t : step.tensors.makes) in_arena[static_cast<size_t>(t)] = true;
+  }
+  Lifetimes lives = lifetimes_of(program.tensors.size(), tensors);
   std::vector<ArenaBlock> blocks;
-  for (int32_t s = 0; s < count; ++s) {
-    const StepUse& step = steps[static_cast<size_t>(s)];
-    for (const TensorId t : step.tensors) life[static_cast<size_t>(t)].last = s;
-    for (const TensorId t : step.made) {
-      life[static_cast<size_t>(t)].first = life[static_cast<size_t>(t)].last = s;
-      in_arena[static_cast<size_t>(t)] = true;
-    }
-    for (const int64_t bytes : step.inner) blocks.push_back({bytes, s, s});
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const auto [first, last] = lives.steps[s];
+    for (const int64_t bytes : steps[s].inner) blocks.push_back({bytes, first, last});
   }
   // Outputs are written in place where they can be, else copied at the end.
   std::vector<bool> written(program.tensors.size(), false);
@@ -46,13 +45,13 @@ int64_t place(const TensorProgram& program, const std::vector<StepUse>& steps,
       in_arena[t] = false;
       written[t] = true;
     } else if (!written[t]) {
-      life[t].last = count;
+      lives.tensors[t].second = lives.end;
     }
   }
-  for (size_t t = 0; t < life.size(); ++t) {
+  for (size_t t = 0; t < in_arena.size(); ++t) {
     if (!in_arena[t]) continue;
-    life[t].bytes = bytes_of(program.tensors[t], in_float32);
-    blocks.push_back(life[t]);
+    const auto [first, last] = lives.tensors[t];
+    blocks.push_back({bytes_of(program.tensors[t], in_float32), first, last});
   }
   return place_arena(blocks).bytes;
 }
@@ -60,8 +59,7 @@ int64_t place(const TensorProgram& program, const std::vector<StepUse>& steps,
 /// Of a branch or loop: its carries, twice each, a while's condition, and its regions' arenas.
 template <typename RegionPeak>
 StepUse use_of(const OpaqueExpr& o, const RegionPeak& region_peak) {
-  StepUse use{o.operands, o.results, {}};
-  use.tensors.insert(use.tensors.end(), o.results.begin(), o.results.end());
+  StepUse use{tensors_of(o), {}};
   int64_t carries = 0;
   if (const auto* scan = std::get_if<ScanAttrs>(&o.node.attrs)) carries = scan->carry_count;
   if (const auto* loop = std::get_if<WhileAttrs>(&o.node.attrs)) {
@@ -88,8 +86,7 @@ int64_t arena_peak(const TensorProgram& program, const FusionPlan& plan) {
       steps.push_back(
           use_of(o, [&](size_t r) { return arena_peak(*o.regions[r], *plan.regions[index][r]); }));
     } else {
-      const PlannedKernel& kernel = plan.kernels[index];
-      steps.push_back({kernel.schedule.parameters, kernel.group.outputs, {}});
+      steps.push_back({tensors_of(plan.kernels[index]), {}});
     }
   }
   return place(program, steps);
@@ -106,11 +103,11 @@ int64_t unfused_arena_peak(const TensorProgram& program, bool in_float32) {
       continue;
     }
     const TensorExpr& e = program.exprs[index];
-    StepUse use{{e.output}, {e.output}, {}};
+    StepTensors use{{}, {e.output}, 1, {}};
     visit(e.body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead) use.tensors.push_back(s.symbol);
+      if (s.kind == Scalar::Kind::kRead) use.reads.push_back(s.symbol);
     });
-    steps.push_back(std::move(use));
+    steps.push_back({std::move(use), {}});
   }
   return place(program, steps, in_float32);
 }

@@ -9,6 +9,7 @@
 #include "assemble/barriers.h"
 #include "assemble/constant_table.h"
 #include "assemble/host_operation.h"
+#include "assemble/lifetimes.h"
 #include "expr/analysis/dependence.h"
 
 namespace weft {
@@ -79,14 +80,14 @@ class Builder {
     const TensorProgram& tensors;
     const FusionPlan& plan;
     std::vector<int32_t> buffer_of;  ///< by tensor
-    std::vector<int32_t> first, last;
+    Lifetimes lives;
     ArenaScope arena;
-    int32_t position = 0;
+    std::pair<int32_t, int32_t> position;  ///< first and last, of the step that is built
   };
 
   int32_t add_buffer(const Tensor& t, ProgramBuffer::Kind kind, int32_t index);
   int32_t add_arena(Frame& frame, const std::string& name, DType type, Shape shape, int64_t bytes,
-                    int32_t first, int32_t last);
+                    std::pair<int32_t, int32_t> life);
   int32_t constant_buffer(const Tensor& tensor, DType type, const Layout& layout,
                           const Shape& shape);
   Status build_region(const TensorProgram& tensors, const FusionPlan& plan,
@@ -139,7 +140,7 @@ int32_t Builder::add_buffer(const Tensor& t, ProgramBuffer::Kind kind, int32_t i
 }
 
 int32_t Builder::add_arena(Frame& frame, const std::string& name, DType type, Shape shape,
-                           int64_t bytes, int32_t first, int32_t last) {
+                           int64_t bytes, std::pair<int32_t, int32_t> life) {
   ProgramBuffer b;
   b.name = name;
   b.kind = ProgramBuffer::Kind::kArena;
@@ -148,7 +149,7 @@ int32_t Builder::add_arena(Frame& frame, const std::string& name, DType type, Sh
   b.bytes = bytes;
   program_.buffers.push_back(std::move(b));
   const auto id = static_cast<int32_t>(program_.buffers.size()) - 1;
-  frame.arena.blocks.push_back({bytes, first, last});
+  frame.arena.blocks.push_back({bytes, life.first, life.second});
   frame.arena.buffers.push_back({id});
   return id;
 }
@@ -187,32 +188,21 @@ int32_t Builder::buffer_of(Frame& frame, TensorId t) {
   if (tensor.kind == Tensor::Kind::kConstant)
     return b = constant_buffer(tensor, tensor.type.dtype, tensor.layout, tensor.type.shape);
   return b = add_arena(frame, tensor.name, tensor.type.dtype, tensor.type.shape, bytes_of(tensor),
-                       frame.first[static_cast<size_t>(t)], frame.last[static_cast<size_t>(t)]);
+                       frame.lives.tensors[static_cast<size_t>(t)]);
 }
 
 Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& plan,
                              const std::vector<int32_t>& inputs,
                              const std::vector<int32_t>& outputs, Region* out) {
-  Frame frame{tensors, plan, std::vector<int32_t>(tensors.tensors.size(), -1), {}, {}, {}, 0};
+  Frame frame{tensors, plan, std::vector<int32_t>(tensors.tensors.size(), -1), {}, {}, {}};
   const auto steps = static_cast<int32_t>(plan.order.size());
-  frame.first.assign(tensors.tensors.size(), 0);
-  frame.last.assign(tensors.tensors.size(), 0);
-  for (int32_t s = 0; s < steps; ++s) {
-    const FusionPlan::Step& step = plan.order[static_cast<size_t>(s)];
-    const auto touch = [&](TensorId t, bool writes) {
-      if (writes) frame.first[static_cast<size_t>(t)] = s;
-      frame.last[static_cast<size_t>(t)] = std::max(frame.last[static_cast<size_t>(t)], s);
-    };
-    if (step.opaque) {
-      const OpaqueExpr& o = tensors.opaques[static_cast<size_t>(step.index)];
-      for (const TensorId t : o.operands) touch(t, false);
-      for (const TensorId t : o.results) touch(t, true);
-      continue;
-    }
-    const PlannedKernel& kernel = plan.kernels[static_cast<size_t>(step.index)];
-    const std::set<TensorId> made(kernel.group.outputs.begin(), kernel.group.outputs.end());
-    for (const TensorId t : kernel.schedule.parameters) touch(t, made.count(t) != 0);
+  std::vector<StepTensors> touched;
+  for (const FusionPlan::Step& step : plan.order) {
+    const auto index = static_cast<size_t>(step.index);
+    touched.push_back(step.opaque ? tensors_of(tensors.opaques[index])
+                                  : tensors_of(plan.kernels[index]));
   }
+  frame.lives = lifetimes_of(tensors.tensors.size(), touched);
   for (size_t i = 0; i < inputs.size(); ++i)
     frame.buffer_of[static_cast<size_t>(tensors.inputs[i])] = inputs[i];
   // An output is written in place by its producer; one that is also an input, a constant or written
@@ -225,12 +215,12 @@ Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& pla
     if (b < 0 && tensor.kind == Tensor::Kind::kIntermediate && tensor.layout.is_row_major()) {
       b = outputs[o];
     } else if (b != outputs[o]) {
-      frame.last[static_cast<size_t>(t)] = steps;
+      frame.lives.tensors[static_cast<size_t>(t)].second = frame.lives.end;
       copies.emplace_back(t, outputs[o]);
     }
   }
   for (int32_t s = 0; s < steps; ++s) {
-    frame.position = s;
+    frame.position = frame.lives.steps[static_cast<size_t>(s)];
     const FusionPlan::Step& step = plan.order[static_cast<size_t>(s)];
     if (step.opaque) {
       WEFT_RETURN_IF_ERROR(opaque(frame, step.index, out));
@@ -289,7 +279,7 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
     if (b.kind != KernelBuffer::Kind::kWorkspace) continue;
     step.launch.buffers.push_back(add_arena(frame, kernel.name + "." + b.name, b.dtype,
                                             {b.elements}, b.elements * byte_size(b.dtype),
-                                            frame.position, frame.position));
+                                            frame.position));
     access.writes.push_back(step.launch.buffers.back());
   }
   int64_t most = 0;
@@ -313,7 +303,8 @@ Status Builder::add_region(Frame& frame, const TensorProgram& tensors, const Fus
                            const RegionBuffers& buffers, StepAccess* access, Region* region) {
   WEFT_RETURN_IF_ERROR(build_region(tensors, plan, buffers.inputs, buffers.outputs, region));
   if (region->arena_bytes != 0 || !region->arena_buffers.empty()) {
-    frame.arena.blocks.push_back({region->arena_bytes, frame.position, frame.position});
+    frame.arena.blocks.push_back(
+        {region->arena_bytes, frame.position.first, frame.position.second});
     frame.arena.buffers.push_back(region->arena_buffers);
   }
   for (const StepAccess& a : region->access) {
@@ -421,10 +412,10 @@ void Builder::add_carries(Frame& frame, const OpaqueExpr& o, int64_t count, Loop
       loop.carries.push_back({of_body->inputs.back(), -1, buffer_of(frame, o.results[c])});
       continue;
     }
-    const int32_t a = add_arena(frame, t.name, t.type.dtype, t.type.shape, bytes_of(t),
-                                frame.position, frame.position);
-    const int32_t b = add_arena(frame, t.name + "'", t.type.dtype, t.type.shape, bytes_of(t),
-                                frame.position, frame.position);
+    const int32_t a =
+        add_arena(frame, t.name, t.type.dtype, t.type.shape, bytes_of(t), frame.position);
+    const int32_t b =
+        add_arena(frame, t.name + "'", t.type.dtype, t.type.shape, bytes_of(t), frame.position);
     of_body->inputs.push_back(add_carry(t, ProgramBuffer::Kind::kCarry, a, b, loop.loop));
     of_body->outputs.push_back(add_carry(t, ProgramBuffer::Kind::kCarryNext, a, b, loop.loop));
     loop.carries.push_back(
@@ -481,8 +472,8 @@ Status Builder::loop(Frame& frame, int32_t index, Region* out) {
   if (!is_scan) {
     const TensorProgram& condition = *o.regions[0];
     const Tensor& c = condition.tensors[static_cast<size_t>(condition.outputs[0])];
-    l.condition = add_arena(frame, "condition", c.type.dtype, c.type.shape, bytes_of(c),
-                            frame.position, frame.position);
+    l.condition =
+        add_arena(frame, "condition", c.type.dtype, c.type.shape, bytes_of(c), frame.position);
     Region region;
     WEFT_RETURN_IF_ERROR(add_region(frame, condition, *regions[0], {of_body.inputs, {l.condition}},
                                     &access, &region));

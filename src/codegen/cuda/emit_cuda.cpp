@@ -93,10 +93,11 @@ class CudaEmitter {
                  "scratch of a thread in a GPU's kernel " + kernel_.name);
       if (info.kind == KernelBuffer::Kind::kShared) continue;
       const bool input = info.kind == KernelBuffer::Kind::kInput;
-      // What crosses a barrier of the grid is read after others wrote it.
-      const bool crosses =
-          info.kind == KernelBuffer::Kind::kWorkspace ||
-          (info.kind == KernelBuffer::Kind::kOutput && loaded_.contains(static_cast<int32_t>(b)));
+      // What crosses a barrier of the grid is read after others wrote it, and what is stored behind
+      // one may lie where another output was in front of it.
+      const bool crosses = info.kind == KernelBuffer::Kind::kWorkspace ||
+                           (info.kind == KernelBuffer::Kind::kOutput &&
+                            (grid_barrier || loaded_.contains(static_cast<int32_t>(b))));
       list.push_back(fmt::format("{}{}* {}b{}", input ? "const " : "",
                                  cuda_storage_name(info.dtype), crosses ? "" : "__restrict__ ", b));
     }
