@@ -78,8 +78,8 @@ Result<ScheduledKernel> build_kernel(const TensorProgram& program, const Planned
 Status pack_independent(const TensorProgram& program, const Target& target, FusionPlan& plan);
 
 /// Whether kernels that read each other share launches: not at all; where a launch is predicted to
-/// take 5% less than its kernels apart; or also where a kernel costs no more than those that joined
-/// before it have saved.
+/// take 5% less than its kernels apart, with loops in it by 5% of what their launches cost; or also
+/// where a kernel costs no more than those that joined before it have saved.
 enum class Joins : uint8_t { kNo, kWhereQuicker, kFewest };
 
 /// Puts kernels of a GPU one after another into one launch, in the place of the first, with
@@ -98,7 +98,8 @@ Status join_dependent(const TensorProgram& program, const Target& target, Joins 
 
 /// Puts the kernels of a scan's body into one that runs all its iterations, with a barrier of the
 /// grid before each of their phases (Souffle §6.3; `recur`). Nothing changes where they cannot
-/// share one, or where it is not predicted to be quicker, for kWhereQuicker by 5%.
+/// share one, or where it is predicted to be slower; for kWhereQuicker it has to save 5% of what
+/// the launches in its place cost.
 ///
 /// Requires: the plan of the loop's body, scheduled for a GPU.
 Status repeat_region(const TensorProgram& body, const RegionLoop& loop, const Target& target,

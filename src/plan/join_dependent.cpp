@@ -109,7 +109,7 @@ class Joining {
     if (of.asked) return of;
     of.asked = true;
     if (plan_.order[step].opaque) {
-      if (fewest_ && runs_whole_loop(regions_at(step))) note_loop(step, of);
+      if (runs_whole_loop(regions_at(step))) note_loop(step, of);
       return of;
     }
     const PlannedKernel& kernel = planned(step);
@@ -272,7 +272,7 @@ class Joining {
       if (at) try_join(j, *at, &sub);
     }
     if (keeps_) agree(&sub);
-    while (sub.steps.size() > 1 && is_worth_it(sub)) {
+    while (sub.steps.size() > 1 && (fewest_ || is_worth_it(sub, sub.estimate.saved_us))) {
       auto joined = together(sub);
       if (joined.ok()) {
         for (const size_t j : sub.steps) {
@@ -298,10 +298,13 @@ class Joining {
   }
 
   /// Kernels that wait for each other hold the device: a launch that is hardly quicker is left.
-  bool is_worth_it(const Subprogram& sub) const {
+  /// Around a loop, whose blocks wait anyway, that is what launches and barriers take.
+  bool is_worth_it(const Subprogram& sub, double saved_us) {
     constexpr double kWorthWaiting = 0.05;
-    const double apart = sub.estimate.microseconds + sub.estimate.saved_us;
-    return fewest_ || sub.estimate.saved_us >= kWorthWaiting * apart;
+    if (fewest_) return saved_us > 0;
+    const bool loops = std::ranges::any_of(sub.steps, [&](size_t s) { return !!facts(s).loop; });
+    if (loops) return saved_us >= worth_waiting_us(std::ssize(sub.steps), target_);
+    return saved_us >= kWorthWaiting * (sub.estimate.microseconds + sub.estimate.saved_us);
   }
 
   void try_join(size_t step, int64_t level, Subprogram* sub) {
@@ -356,7 +359,7 @@ class Joining {
     std::erase_if(out.group.outputs, [&](TensorId t) { return stored.count(t) == 0; });
     const double kept_us = sub.estimate.microseconds - out.schedule.estimate.microseconds;
     const double saved_us = sub.estimate.saved_us + kept_us;
-    if (!out.loops.empty() && saved_us <= 0)
+    if (!out.loops.empty() && !is_worth_it(sub, saved_us))
       return unsupported("its barriers take longer than launches");
     const std::string loops =
         out.loops.empty() ? "" : fmt::format(", {} of them all steps of a loop", out.loops.size());

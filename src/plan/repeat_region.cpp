@@ -105,7 +105,6 @@ Result<JoinEstimate> on_best_warps(const TensorProgram& body, const std::string&
 
 Result<PlannedKernel> repeated(const TensorProgram& body, const RegionLoop& loop,
                                const Target& target, const FusionPlan& plan, Joins joins) {
-  constexpr double kWorthWaiting = 0.95;
   WEFT_ASSIGN_OR_RETURN(Apart apart, kernels_apart(body, target, plan));
   WEFT_RETURN_IF_ERROR(sort_by_level(plan.kernels[0].name, target, &apart));
   WEFT_ASSIGN_OR_RETURN(const JoinEstimate estimate,
@@ -115,7 +114,9 @@ Result<PlannedKernel> repeated(const TensorProgram& body, const RegionLoop& loop
       members_in_turns(apart.groups, apart.schedules, plan.kernels[0].name, target));
   const double together = estimate_repetition(estimate, loop.trips, target);
   const double in_turns = static_cast<double>(loop.trips) * apart.microseconds;
-  if (together > (joins == Joins::kFewest ? 1 : kWorthWaiting) * in_turns) {
+  const int64_t launches = loop.trips * std::ssize(plan.kernels);
+  const double least_us = joins == Joins::kFewest ? 0 : worth_waiting_us(launches, target);
+  if (together > in_turns - least_us) {
     return unsupported(fmt::format("one launch is predicted to take {:.1f} us, launches {:.1f}",
                                    together, in_turns));
   }

@@ -15,6 +15,11 @@
 
 namespace weft {
 
+double worth_waiting_us(int64_t launches, const Target& target) {
+  constexpr double kPart = 0.05;
+  return kPart * target.launch_us * static_cast<double>(launches);
+}
+
 Target without_waiting(Target target) {
   target.grid_barriers = false;
   target.cluster_blocks = 0;

@@ -12,6 +12,10 @@
 
 namespace weft {
 
+/// What one launch with loops has to save in the place of so many: a part of what these take
+/// beyond their work. Of that the prediction is sure, and blocks that wait hold the device.
+double worth_waiting_us(int64_t launches, const Target& target);
+
 /// The target for a kernel that shares its launch: no block waits for others.
 Target without_waiting(Target target);
 
