@@ -291,7 +291,15 @@ Result<bool> run_planner(Compilation& c) {
   const bool may_unmerge = c.merges_products && c.planner->unmerges_for_arena;
   if (!may_unmerge || c.planned_arena_bytes <= c.unfused_arena_bytes) return true;
   WEFT_ASSIGN_OR_RETURN(Compilation apart, planned_unmerged(c));
-  if (apart.planned_arena_bytes >= c.planned_arena_bytes) return true;
+  const int64_t spared = c.planned_arena_bytes - apart.planned_arena_bytes;
+  if (spared <= 0) return true;
+  const auto predicted = [](const Compilation& planned) {
+    return plan_totals(planned.plan, planned.tensors, 0).predicted_us;
+  };
+  // Where neither keeps below the unfused kernels, a few bytes are worth no time.
+  const bool keeps_below = apart.planned_arena_bytes <= c.unfused_arena_bytes;
+  const bool is_little = spared <= c.target.l2_bytes / kFreeOfCache;
+  if (!keeps_below && is_little && predicted(apart) > predicted(c)) return true;
   c.tensors = std::move(apart.tensors);
   c.plan = std::move(apart.plan);
   c.plan.unmerged = true;
