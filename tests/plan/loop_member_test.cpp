@@ -95,6 +95,18 @@ TEST_F(LoopMembers, ShareALaunchWithWhatIsAroundThem) {
   EXPECT_EQ(again->kernels[0].schedule.parameters, kernel.schedule.parameters);
 }
 
+/// Launches and barriers are what such a launch is about, and their cost is known: it has to save a
+/// part of that, not of all that its kernels take.
+TEST_F(LoopMembers, ShareALaunchByAutoWhereLaunchesAreSaved) {
+  const FusionPlan plan = plan_of(program_, target_, "auto");
+  ASSERT_EQ(plan.kernels.size(), 1U) << print(plan, program_);
+  EXPECT_EQ(plan.kernels[0].loops.size(), 1U);
+  Target free = target_;
+  free.launch_us = free.barrier_us / 2;
+  for (const PlannedKernel& kernel : plan_of(program_, free, "auto").kernels)
+    EXPECT_TRUE(kernel.loops.empty());
+}
+
 /// Without a constant of the program for the body's, nothing names it in a launch of the program.
 TEST_F(LoopMembers, NeedTheirConstants) {
   const TensorProgram without = around_a_loop();

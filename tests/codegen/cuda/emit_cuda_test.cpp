@@ -126,7 +126,8 @@ TEST(EmitCuda, PhasesMeetAtABarrierOfTheGrid) {
     phase 2 (%3, %4) { %5: f32 = load 1[%3] store 0[%3], %5 }
   })"));
   EXPECT_TRUE(cuda.grid_barrier);
-  EXPECT_THAT(cuda.text, HasSubstr("(float* __restrict__ b0, float* b1, u32* barrier)"));
+  // What is stored behind a barrier may lie where something else was in front of it.
+  EXPECT_THAT(cuda.text, HasSubstr("(float* b0, float* b1, u32* barrier)"));
   EXPECT_THAT(cuda.text, HasSubstr("wf_sync_grid(barrier);"));
   EXPECT_THAT(cuda.text, HasSubstr("(s32)((s64)wf_block_x() * 4 / 2)"));
 }
