@@ -119,6 +119,7 @@ bool RegionWalk::run_launch(const ExecutableStep& step) {
     for (size_t i = 0; i < launch.buffers.size(); ++i) buffers[i] = address(launch.buffers[i]);
   }
   if (launcher_ != nullptr) return run_launcher(launch);
+  if (!step.on_first_thread && threads_ > 1 && program_.loop_count > 0) fetch_carries(launch);
   buffers[launch.buffers.size()] = &phase_barrier_;
   alone_ = step.on_first_thread;
   for (size_t phase = 0; phase < step.phases.size(); ++phase) {
@@ -135,6 +136,20 @@ bool RegionWalk::run_launch(const ExecutableStep& step) {
     worked(step.on_first_thread || launch.work_items[phase] <= 1);
   }
   return true;
+}
+
+/// What a step takes over from the one before lies in the caches of the cores that made it: a short
+/// one is asked for at once, where the kernel would come to its lines one after another.
+void RegionWalk::fetch_carries(const LaunchStep& launch) const {
+  constexpr int64_t kMost = 4096, kLine = 64;
+  for (size_t i = 0; i < launch.buffers.size(); ++i) {
+    const ProgramBuffer& buffer = program_.buffers[static_cast<size_t>(launch.buffers[i])];
+    const bool carried = buffer.kind == ProgramBuffer::Kind::kCarry ||
+                         buffer.kind == ProgramBuffer::Kind::kStackedCarry;
+    if (!carried || buffer.bytes > kMost) continue;
+    const auto* data = static_cast<const std::byte*>(state_.launch_table[i]);
+    for (int64_t at = 0; at < buffer.bytes; at += kLine) __builtin_prefetch(data + at);
+  }
 }
 
 uint32_t RegionWalk::wait_inside_phase(void* walk) {

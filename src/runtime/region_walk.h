@@ -32,6 +32,7 @@ class RegionWalk {
   bool run_launch(const ExecutableStep& step);
   static uint32_t wait_inside_phase(void* walk);
   bool run_launcher(const LaunchStep& launch);
+  void fetch_carries(const LaunchStep& launch) const;
   void run_host(const HostStep& step);
   bool run_if(const ExecutableStep& step);
   bool run_loop(const ExecutableStep& step);
