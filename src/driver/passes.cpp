@@ -128,7 +128,8 @@ Result<bool> run_fold_movement(Compilation& c) {
 }
 Result<bool> run_compose_arithmetic(Compilation& c) {
   if (c.recompute <= 0) return false;
-  for_each_program(c.tensors, [&](TensorProgram& p) { compose_arithmetic(p, c.recompute); });
+  const bool parts = c.merges_products && !c.target.is_gpu();
+  for_each_program(c.tensors, [&](TensorProgram& p) { compose_arithmetic(p, c.recompute, parts); });
   return true;
 }
 Result<bool> run_split_axes(Compilation& c) {

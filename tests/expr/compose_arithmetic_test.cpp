@@ -49,6 +49,24 @@ TEST(ComposeArithmetic, WhatAGroupHoldsStays) {
   EXPECT_EQ(composed(text).exprs.size(), 3U);
 }
 
+/// The gates of a cell are parts of a product's columns, which a kernel of all parts makes.
+TEST(ComposeArithmetic, WhatReadsPartsOfAProductStaysWhereProductsArePartedLater) {
+  const std::string text = R"((x: f32[8,4], w: f32[4,32], b: f32[8,3]) {
+    p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[8,32]
+    i = slice p, start={0,0}, step={1,1} : f32[8,16]
+    o = slice p, start={0,16}, step={1,1} : f32[8,16]
+    t = tanh i : f32[8,16]
+    s = sigmoid o : f32[8,16]
+    h = mul t, s : f32[8,16]
+    y = concat b, h, axis=1 : f32[8,19]
+  } -> (y))";
+  EXPECT_EQ(expression_of(composed(text), "h"), "");
+  TensorProgram parts = expressed(parsed_graph(text));
+  fold_movement(parts);
+  compose_arithmetic(parts, 1, /*parts=*/true);
+  EXPECT_NE(expression_of(parts, "h"), "");
+}
+
 TEST(ComposeArithmetic, TheFactorBoundsWhatIsComputedAgain) {
   // Windows of 3 by steps of 2 take every second element twice: 9 of 7.
   const std::string text = R"((x: f32[9]) {

@@ -81,11 +81,29 @@ bool is_element_by_element(const TensorExpr& reader, const Scalar& read, const S
   return true;
 }
 
+/// The same, but for one axis of which the reader has a part.
+bool is_part(const TensorExpr& reader, const Scalar& read, const Shape& shape) {
+  int last = -1, parted = 0;
+  for (size_t a = 0; a < shape.size(); ++a) {
+    const IndexExpr& index = read.indices[a];
+    if (shape[a] == 1 && index.is_const(0)) continue;
+    AffineForm form;
+    if (!as_affine(index, &form) || form.terms.size() != 1 || form.terms.begin()->second != 1)
+      return false;
+    const int var = form.terms.begin()->first;
+    if (var >= reader.axis_count() || var <= last) return false;
+    last = var;
+    parted += reader.range(var).hi + 1 != shape[a] ? 1 : 0;
+  }
+  return parted == 1;
+}
+
 class Composing {
  public:
-  Composing(TensorProgram& program, double recompute)
+  Composing(TensorProgram& program, double recompute, bool parts)
       : program_(program),
         recompute_(recompute),
+        parts_(parts),
         uses_(tensor_uses(program)),
         in_reductions_(program.tensors.size(), false) {}
 
@@ -114,10 +132,12 @@ class Composing {
       const TensorExpr& e = program_.exprs[static_cast<size_t>(step.index)];
       bool found = !e.reduce_extents.empty();
       visit(e.body, [&](const Scalar& s) {
-        found = found ||
-                (s.kind == Scalar::Kind::kRead && in_reductions_[static_cast<size_t>(s.symbol)] &&
-                 uses_.consumers[static_cast<size_t>(s.symbol)].size() == 1 &&
-                 is_element_by_element(e, s, tensor(s.symbol).type.shape));
+        if (found || s.kind != Scalar::Kind::kRead ||
+            !in_reductions_[static_cast<size_t>(s.symbol)])
+          return;
+        const Shape& shape = tensor(s.symbol).type.shape;
+        const bool alone = uses_.consumers[static_cast<size_t>(s.symbol)].size() == 1;
+        found = (alone && is_element_by_element(e, s, shape)) || (parts_ && is_part(e, s, shape));
       });
       in_reductions_[static_cast<size_t>(e.output)] = found;
     }
@@ -212,14 +232,15 @@ class Composing {
 
   TensorProgram& program_;
   double recompute_;
+  bool parts_;
   TensorUses uses_;
   std::vector<bool> in_reductions_;
 };
 
 }  // namespace
 
-bool compose_arithmetic(TensorProgram& program, double recompute) {
-  return Composing(program, recompute).run();
+bool compose_arithmetic(TensorProgram& program, double recompute, bool parts) {
+  return Composing(program, recompute, parts).run();
 }
 
 }  // namespace weft

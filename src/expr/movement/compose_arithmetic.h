@@ -19,8 +19,10 @@ inline constexpr double kMostRecompute = 1e6;
 /// since groups hold what remains; where it is not made in the kernel of a reduction anyway; and
 /// where its operations are done at most `recompute` times as often as before. 1 computes nothing
 /// again, 0 composes nothing.
+/// `parts`: products may become one for each part of their columns (expr/products/part_products.h),
+/// whose kernel makes what is read of such parts, too.
 ///
 /// Requires: fold_movement ran. Origins of what was composed are those of both.
-bool compose_arithmetic(TensorProgram& program, double recompute);
+bool compose_arithmetic(TensorProgram& program, double recompute, bool parts = false);
 
 }  // namespace weft
