@@ -79,10 +79,8 @@ V exp_series(const LaneBuilder& k, V r) {
       r, {0.0013950464, 0.00836888928, 0.0416662062, 0.166665188, 0.50000001, 1.0, 1.0});
 }
 
-}  // namespace
-
-V exp_f32(const LaneBuilder& k, V x) {
-  x = k.at_most(k.at_least(x, k.f32(-104)), k.f32(89));
+/// exp(x) where -104 <= x <= 89, and of NaN.
+V exp_within(const LaneBuilder& k, V x) {
   V shifted = k.mul_add(x, k.f32(kLog2E), k.f32(kWholeF32));
   V n = k.sub(shifted, k.f32(kWholeF32));
   V r = k.mul_add(n, k.f32(-kLn2High), x);
@@ -93,6 +91,12 @@ V exp_f32(const LaneBuilder& k, V x) {
   }
   V whole = k.b.CreateSub(k.bits(shifted), k.bits(k.f32(kWholeF32)));
   return scale_in_steps(k, p, whole);
+}
+
+}  // namespace
+
+V exp_f32(const LaneBuilder& k, V x) {
+  return exp_within(k, k.at_most(k.at_least(x, k.f32(-104)), k.f32(89)));
 }
 
 // 2^t on [0, 1) and on [-1/2, 1/2]: 2^-23.7.
@@ -149,13 +153,13 @@ V tanh_f32(const LaneBuilder& k, V x) {
   V q = k.polynomial(
       z, {0.0021228751, -0.00815646791, 0.0216927058, -0.0539454014, 0.133331961, -0.333333306});
   V small = k.mul_add(k.mul(q, z), x, x);
-  V e = exp_f32(k, k.mul(k.at_most(a, k.f32(10)), k.f32(2)));
+  V e = exp_within(k, k.mul(k.at_most(a, k.f32(10)), k.f32(2)));
   V large = k.sub(k.f32(1), k.div(k.f32(2), k.add(e, k.f32(1))));
   return k.copy_sign(k.select(k.lt(a, k.f32(0.625)), small, large), x);
 }
 
 V sigmoid_f32(const LaneBuilder& k, V x) {
-  V e = exp_f32(k, k.neg(k.abs(x)));
+  V e = exp_within(k, k.at_least(k.neg(k.abs(x)), k.f32(-104)));
   V top = k.select(k.lt(x, k.f32(0)), e, k.f32(1));
   return k.div(top, k.add(e, k.f32(1)));
 }
@@ -171,7 +175,7 @@ V erf_f32(const LaneBuilder& k, V x) {
   V q = k.polynomial(a, {1.86064892e-06, -3.01969901e-05, 0.000191801883, -0.000421866944,
                          -0.00200405478, 0.0215390191, -0.10441472, -0.635978365, -0.128488988});
   V logarithm = k.mul_add(q, a, k.neg(a));
-  V large = k.copy_sign(k.sub(k.f32(1), exp_f32(k, logarithm)), x);
+  V large = k.copy_sign(k.sub(k.f32(1), exp_within(k, logarithm)), x);
   return k.select(k.lt(k.abs(x), k.f32(1)), small, large);
 }
 
