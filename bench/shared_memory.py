@@ -15,7 +15,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from plan_table import ROOT, models
+from plan_table import ROOT, Model, models
 
 HEADING = """# Memory of blocks
 
@@ -37,19 +37,19 @@ COLUMNS = ["kernels", "with memory", "average", "most", "ratio", "least"]
 
 
 def graphs():
-    found = {p.stem: p for p in sorted((ROOT / "bench/shared_memory").glob("*.graph"))}
-    found["multi-interests-256"] = ROOT / "models/hlo/multi-interests-256.hlo"
+    found = {p.stem: Model(p) for p in sorted((ROOT / "bench/shared_memory").glob("*.graph"))}
+    found["multi-interests-256"] = Model(ROOT / "models/hlo/multi-interests-256.hlo")
     return found
 
 
-def explain(options, path, target, planner):
-    command = [options.weft, "explain", str(path), "--target", target, "--plan", planner, "--json"]
+def explain(options, model, target, planner):
+    command = [options.weft, "explain", *model.arguments(), "--target", target, "--plan", planner, "--json"]
     try:
         done = subprocess.run([*command, "--no-cache"], capture_output=True, text=True, timeout=options.seconds)
     except subprocess.TimeoutExpired:
         return f"more than {options.seconds} s"
     if done.returncode != 0:
-        message = done.stderr.strip().replace(str(path), path.name)
+        message = done.stderr.strip().replace(str(model.path), model.path.name)
         return (message.splitlines() or ["failed"])[-1][:60]
     return json.loads(done.stdout)
 

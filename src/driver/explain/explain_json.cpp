@@ -5,6 +5,7 @@
 
 #include "driver/explain/kernel_summary.h"
 #include "driver/explain/plan_totals.h"
+#include "expr/analysis/memory_levels.h"
 
 namespace weft {
 
@@ -196,6 +197,7 @@ std::string explain_json(const Explained& c) {
   j["plan"] = c.planner;
   j["ops"] = totals.ops;
   j["memory_kernels"] = totals.memory_kernels;
+  j["least_memory_kernels"] = memory_levels(c.tensors).least;
   j["compute_kernels"] = totals.compute_kernels;
   j["library_calls"] = totals.library_calls;
   j["opaque_steps"] = totals.opaque_steps;

@@ -10,7 +10,8 @@ namespace weft {
 /// every edge. "times" is how often a kernel runs in one run of the model (the steps of a scan);
 /// figures that a target does not know are null.
 ///
-///     {"target", "plan", "ops", "memory_kernels", "compute_kernels", "library_calls",
+///     {"target", "plan", "ops", "memory_kernels", "least_memory_kernels" (of any plan in which
+///      products are calls: expr/analysis/memory_levels.h), "compute_kernels", "library_calls",
 ///      "opaque_steps", "launches", "memory_launches",
 ///      "bytes_read", "bytes_written", "compulsory_bytes" (that one kernel of all would move),
 ///      "flops", "predicted_us", "arena_bytes" (between kernels), "unfused_arena_bytes",

@@ -5,6 +5,7 @@
 #include "driver/compiler.h"
 #include "driver/passes.h"
 #include "driver/plan_file.h"
+#include "expr/analysis/memory_levels.h"
 
 namespace weft {
 
@@ -20,6 +21,12 @@ CompileOptions options_for_plan(const Compilation& c) {
   options.compositions.clear();
   options.planner_parameters.clear();
   return options;
+}
+
+std::string least_kernels_text(const TensorProgram& program) {
+  return fmt::format(
+      "no plan has fewer than {} memory kernels: so many follow each other with calls between\n",
+      memory_levels(program).least);
 }
 
 }  // namespace
@@ -48,6 +55,7 @@ Result<std::string> compare_planners(const Compilation& c) {
                        static_cast<double>(t.bytes_read + t.bytes_written) * 1e-6,
                        static_cast<double>(made->planned_arena_bytes) * 1e-3);
   }
+  if (c.options.compute_as_calls) out += least_kernels_text(c.tensors);
   return out;
 }
 
