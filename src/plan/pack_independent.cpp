@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "plan/fusion_plan.h"
+#include "plan/launch_order.h"
 #include "plan/schedule_members.h"
 #include "plan/step_order.h"
 #include "schedule/gpu/pack_kernels.h"
@@ -126,21 +127,40 @@ class Pack {
   double apart_us_ = 0;
 };
 
+/// By kernel of a plan, once it was asked for.
+using KnownMembers = std::vector<std::optional<PackMember>>;
+
+/// Launches of a plan whose steps stand in some order. The plan stays as it is until they are put
+/// into it.
 class Packing {
  public:
-  Packing(const TensorProgram& program, const Target& target, FusionPlan* plan)
+  Packing(const TensorProgram& program, const Target& target, KnownMembers* members,
+          FusionPlan* plan)
       : program_(program),
         target_(target),
         plan_(*plan),
         order_(program, *plan),
         taken_(plan->order.size(), false),
         gone_(plan->order.size(), false),
-        members_(plan->kernels.size()) {}
+        members_(*members) {}
 
-  Status run() {
+  Status find() {
     for (size_t s = 0; s < plan_.order.size(); ++s) {
       if (!taken_[s] && !plan_.order[s].opaque) WEFT_RETURN_IF_ERROR(begin_at(s));
     }
+    return {};
+  }
+  double saved_us() const { return saved_us_; }
+  /// All steps by the launches that they are in, in the order of these.
+  Launches launches() const {
+    Launches out;
+    for (size_t s = 0; s < plan_.order.size(); ++s) {
+      const auto shared = steps_at_.find(s);
+      if (!gone_[s]) out.push_back(shared == steps_at_.end() ? std::vector{s} : shared->second);
+    }
+    return out;
+  }
+  Status apply() {
     return replace_kernels(plan_, gone_, [&](size_t s) -> Result<PlannedKernel> {
       const auto launch = launches_.find(s);
       return std::move(launch == launches_.end() ? planned(s) : launch->second);
@@ -192,8 +212,10 @@ class Packing {
     }
     PlannedKernel out = united(plan_.kernels, numbers);
     out.packed_because = pack.reason(schedule);
+    saved_us_ += pack.saved_us(schedule);
     out.schedule = std::move(schedule);
     launches_.emplace(place, std::move(out));
+    steps_at_.emplace(place, steps);
     return {};
   }
 
@@ -241,14 +263,66 @@ class Packing {
   std::vector<bool> taken_;                         ///< by step: in a launch
   std::vector<bool> gone_;                          ///< by step: runs at that launch's place
   std::map<size_t, PlannedKernel> launches_;        ///< by place
-  std::vector<std::optional<PackMember>> members_;  ///< by kernel, once it was asked for
+  std::map<size_t, std::vector<size_t>> steps_at_;  ///< by place: its steps
+  KnownMembers& members_;
+  double saved_us_ = 0;
 };
+
+/// Puts the launches into the plan, in this order of them: as they are, each at its place.
+Status put(Packing& packing, const Launches& ordered, FusionPlan& plan) {
+  std::map<size_t, size_t> number;  // by a step of each launch as it stands
+  for (const std::vector<size_t>& steps : packing.launches())
+    number.emplace(steps[0], number.size());
+  WEFT_RETURN_IF_ERROR(packing.apply());
+  std::vector<FusionPlan::Step> order;
+  for (const std::vector<size_t>& steps : ordered) order.push_back(plan.order[number.at(steps[0])]);
+  plan.order = std::move(order);
+  return {};
+}
+
+/// The part of the second-level cache below which it does not matter what lives longer.
+constexpr int64_t kFreeOfCache = 16;
+
+/// The launches that are found where the steps stand in rounds, each as late as it may be. Whether
+/// they save more than those that were found before; only then they are in the plan.
+Result<bool> pack_in_rounds(const TensorProgram& program, const Target& target,
+                            const Packing& as_planned, KnownMembers& members, FusionPlan& plan) {
+  const std::vector<size_t> rounds = order_in_rounds(program, plan, [&](size_t s) {
+    if (plan.order[s].opaque) return false;
+    const PlannedKernel& kernel = plan.kernels[static_cast<size_t>(plan.order[s].index)];
+    const bool is_leaf = kernel.members.empty() && !kernel.is_call && !kernel.schedule.library &&
+                         kernel.schedule.program.blocks.is_const();
+    return is_leaf && (!kernel.is_compute || is_small(kernel.schedule, target));
+  });
+  if (std::ranges::is_sorted(rounds)) return false;
+  const Launches before = as_planned.launches();
+  const int64_t most = std::max(most_alive(program, plan, before), target.l2_bytes / kFreeOfCache);
+  std::vector<FusionPlan::Step> order;
+  for (const size_t s : rounds) order.push_back(plan.order[s]);
+  std::swap(plan.order, order);
+  Packing packing(program, target, &members, &plan);
+  WEFT_RETURN_IF_ERROR(packing.find());
+  if (packing.saved_us() > as_planned.saved_us()) {
+    const Launches ordered = order_as_needed(program, plan, packing.launches(), rounds);
+    if (most_alive(program, plan, ordered) <= most) {
+      WEFT_RETURN_IF_ERROR(put(packing, ordered, plan));
+      return true;
+    }
+  }
+  plan.order = std::move(order);
+  return false;
+}
 
 }  // namespace
 
 Status pack_independent(const TensorProgram& program, const Target& target, FusionPlan& plan) {
   if (!target.is_gpu()) return {};
-  return Packing(program, target, &plan).run();
+  KnownMembers members(plan.kernels.size());
+  Packing as_planned(program, target, &members, &plan);
+  WEFT_RETURN_IF_ERROR(as_planned.find());
+  WEFT_ASSIGN_OR_RETURN(const bool in_rounds,
+                        pack_in_rounds(program, target, as_planned, members, plan));
+  return in_rounds ? Status() : as_planned.apply();
 }
 
 }  // namespace weft

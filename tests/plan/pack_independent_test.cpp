@@ -35,6 +35,31 @@ TEST(PackIndependent, ReadersOfCallsMeetBehindTheLastCall) {
               ElementsAre("a", "c", "b | e", "y"));
 }
 
+/// Two layers of a recurrence over three steps, written out layer by layer: a step of the first
+/// layer and the one before it of the second wait for nothing of each other.
+TEST(PackIndependent, StepsOfAWavefrontMeet) {
+  EXPECT_THAT(launches(R"((x: f32[128,768], w: f32[768,768], u: f32[768,768]) {
+  a1 = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  h1 = tanh a1 : f32[128,768]
+  a2 = dot_general h1, w, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  h2 = tanh a2 : f32[128,768]
+  a3 = dot_general h2, w, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  h3 = tanh a3 : f32[128,768]
+  b1 = dot_general h1, u, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  g1 = tanh b1 : f32[128,768]
+  s2 = dot_general g1, w, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  b2 = dot_general h2, u, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  c2 = add b2, s2 : f32[128,768]
+  g2 = tanh c2 : f32[128,768]
+  s3 = dot_general g2, w, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  b3 = dot_general h3, u, lhs_contract={1}, rhs_contract={0} : f32[128,768]
+  c3 = add b3, s3 : f32[128,768]
+  g3 = tanh c3 : f32[128,768]
+} -> (g3))"),
+              ElementsAre("a1", "h1", "a2", "b1", "h2 | g1", "a3", "s2", "b2", "h3 | c2, g2", "s3",
+                          "b3", "c3, g3"));
+}
+
 /// What another member's result is needed for first cannot wait for that member.
 TEST(PackIndependent, NoMemberReadsWhatAnotherMakes) {
   EXPECT_THAT(launches(R"((x: f32[128,768], w: f32[768,768], u: f32[768,768]) {
