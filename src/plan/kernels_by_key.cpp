@@ -22,25 +22,28 @@ void copy_traffic(const Estimate& from, Estimate* to) {
   to->bytes_requested = from.bytes_requested;
 }
 
-/// The chain that took least, where the one at hand was measured, too, and it is another; null.
-const MeasuredComposition* quicker_chain(const Composition& present,
-                                         std::span<const MeasuredComposition> measured) {
+/// The chain that took least, or the blocks of stages that did, where the one at hand was measured,
+/// too, and it is another; null.
+const MeasuredComposition* quicker_than(const Composition& present,
+                                        std::span<const MeasuredComposition> measured) {
+  using Kind = Composition::Kind;
   const auto at = std::ranges::find(measured, present, &MeasuredComposition::composition);
-  if (present.kind != Composition::Kind::kChain || at == measured.end()) return nullptr;
+  const bool in_blocks = present.kind == Kind::kChain || present.kind == Kind::kBlock;
+  if (!in_blocks || at == measured.end()) return nullptr;
   const MeasuredComposition* quickest = &*at;
   for (const MeasuredComposition& m : measured) {
-    if (m.composition.kind == Composition::Kind::kChain && m.microseconds < quickest->microseconds)
+    if (m.composition.kind == present.kind && m.microseconds < quickest->microseconds)
       quickest = &m;
   }
   return is_clearly_quicker(quickest->microseconds, at->microseconds) ? quickest : nullptr;
 }
 
-/// As it was composed, or as a chain of the group that was measured to be quicker.
+/// As it was composed, or as a chain or blocks of the group that were measured to be quicker.
 Result<ScheduledKernel> build_composed(const TensorProgram& program, const Group& group,
                                        const Composition& composition, const Target& target,
                                        const std::string& name,
                                        std::span<const MeasuredComposition> measured) {
-  if (const MeasuredComposition* quicker = quicker_chain(composition, measured)) {
+  if (const MeasuredComposition* quicker = quicker_than(composition, measured)) {
     auto kernel = build_composition(program, group, quicker->composition, target, name);
     if (kernel.ok()) {
       kernel->measured = name_of_row(*quicker);
@@ -48,6 +51,16 @@ Result<ScheduledKernel> build_composed(const TensorProgram& program, const Group
     }
   }
   return build_composition(program, group, composition, target, name);
+}
+
+/// The kernel that is predicted to take least, or blocks of the group that were measured to be
+/// quicker.
+Result<ScheduledKernel> build_best(const TensorProgram& program, const Group& group,
+                                   const Target& target, const std::string& name,
+                                   std::span<const MeasuredComposition> measured) {
+  auto best = schedule_group(program, group, target, name, measured);
+  if (!best.ok() || quicker_than(best->composition, measured) == nullptr) return best;
+  return build_composed(program, group, best->composition, target, name, measured);
 }
 
 }  // namespace
@@ -92,8 +105,8 @@ Status KernelsByKey::schedule(const TensorProgram& program, KnownGroups& groups,
     }
     const auto given = composed.find(k);
     const Composition* as = given == composed.end() ? blocks[k] : &given->second;
-    auto schedule = as == nullptr ? schedule_group(program, kernel.group, target_, kernel.name,
-                                                   measured_of(key_of[k]))
+    auto schedule = as == nullptr ? build_best(program, kernel.group, target_, kernel.name,
+                                               measured_of(key_of[k]))
                                   : build_composed(program, kernel.group, *as, target_, kernel.name,
                                                    measured_of(key_of[k]));
     if (schedule.ok()) {

@@ -190,12 +190,15 @@ Result<std::vector<Considered>> considered_candidates(
 namespace {
 
 /// As many as MCFuser measures of a round.
-constexpr size_t kChainsToMeasure = 8;
+constexpr size_t kMostToMeasure = 8;
 
-std::vector<Composition> other_chains(const TensorProgram& program, const Group& group,
-                                      const Composition& present, const Target& target) {
-  std::vector<Composition> out =
-      chains_to_measure(BlockSpace(program, group, target), target, kChainsToMeasure);
+/// Chains of the group, or its blocks of stages.
+std::vector<Composition> others_in_blocks(const TensorProgram& program, const Group& group,
+                                          const Composition& present, const Target& target) {
+  const BlockSpace space(program, group, target);
+  std::vector<Composition> out = present.kind == Composition::Kind::kChain
+                                     ? chains_to_measure(space, target, kMostToMeasure)
+                                     : blocks_to_measure(space, target, kMostToMeasure);
   std::erase(out, present);
   return out;
 }
@@ -204,8 +207,8 @@ std::vector<Composition> other_chains(const TensorProgram& program, const Group&
 
 std::vector<Composition> others_to_measure(const TensorProgram& program, const Group& group,
                                            const Composition& present, const Target& target) {
-  if (present.kind == Composition::Kind::kChain)
-    return other_chains(program, group, present, target);
+  if (present.kind == Composition::Kind::kChain || present.kind == Composition::Kind::kBlock)
+    return others_in_blocks(program, group, present, target);
   std::vector<Composition> out;
   if (present.kind != Composition::Kind::kLeaf || !present.library.empty()) return out;
   const std::map<TensorId, Layout> orders = library_orders(program, group, target);

@@ -84,8 +84,9 @@ Result<std::vector<Considered>> considered_candidates(
     const TensorProgram& program, const Group& group, Composition::Kind composed,
     const Target& target, std::span<const MeasuredComposition> measured);
 
-/// Other leaves, or chains, of the group that may be quicker than the one it is made as, in the
-/// order in which they are worth measuring; empty where it is neither. Not each of them builds.
+/// Other leaves, chains or blocks of stages of the group that may be quicker than the one it is
+/// made as, in the order in which they are worth measuring; empty where it is none of these. Not
+/// each of them builds.
 std::vector<Composition> others_to_measure(const TensorProgram& program, const Group& group,
                                            const Composition& present, const Target& target);
 

@@ -105,5 +105,54 @@ TEST(KernelsByKey, ChainsThatWereMeasuredToBeQuickerAreTaken) {
   }
 }
 
+/// Rows of products: blocks of several of them, or of one.
+constexpr const char* kBlock = R"(
+(x: f32[256,64], w: f32[64,128], v: f32[128,32]) {
+  p = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[256,128]
+  m = reduce p, axes={1}, combiner=max : f32[256]
+  b = broadcast m, dims={0} : f32[256,128]
+  e = sub p, b : f32[256,128]
+  y = dot_general e, v, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[256,32]
+} -> (y))";
+
+TEST(KernelsByKey, PartitionsThatWereMeasuredToBeQuickerAreTaken) {
+  const TensorProgram program = expressed(kBlock);
+  const Group group = whole_group(program);
+  for (const Target& target : {two_cores(), *find_target("a100-40gb")}) {
+    KnownGroups groups(program, target);
+    const auto planned = [&](const MeasuredCompositions& measured) {
+      FusionPlan plan;
+      plan.kernels.emplace_back();
+      plan.kernels.back().name = "k";
+      plan.kernels.back().group = group;
+      KernelsByKey kernels(target, &measured);
+      EXPECT_TRUE(kernels.schedule(program, groups, {}, plan).ok());
+      return plan.kernels.back().schedule;
+    };
+    const Composition present = planned({}).composition;
+    ASSERT_EQ(present.kind, Composition::Kind::kBlock) << target.name;
+    const std::vector<Composition> others = others_to_measure(program, group, present, target);
+    ASSERT_GE(others.size(), 1u) << target.name;
+    EXPECT_LE(others.size(), 8u);
+    for (const Composition& other : others) {
+      EXPECT_EQ(other.kind, Composition::Kind::kBlock);
+      EXPECT_NE(other, present);
+      EXPECT_TRUE(build_composition(program, group, other, target, "k").ok()) << print(other);
+    }
+    const auto measured = [&](double present_us, double other_us) {
+      MeasuredCompositions rows;
+      const Hash128 key = groups.keys().of(group).hash;
+      rows.add(key, {present, present_us, 3, "present"});
+      rows.add(key, {others.back(), other_us, 3, "other"});
+      return rows;
+    };
+    const ScheduledKernel quicker = planned(measured(9, 8));
+    EXPECT_EQ(quicker.composition, others.back());
+    EXPECT_THAT(quicker.measured, HasSubstr("row other: 8.00 us, 3 samples"));
+    EXPECT_EQ(planned(measured(9, 8.9)).composition, present);
+    EXPECT_EQ(planned(measured(9, 8.9)).measured, "");
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -43,8 +43,9 @@ class Subjects {
     GroupKeys keys(program);
     for (PlannedKernel& kernel : plan.kernels) {
       const Composition& composed = kernel.schedule.composition;
-      const bool has_others =
-          composed.kind == Composition::Kind::kLeaf || composed.kind == Composition::Kind::kChain;
+      const bool has_others = composed.kind == Composition::Kind::kLeaf ||
+                              composed.kind == Composition::Kind::kChain ||
+                              composed.kind == Composition::Kind::kBlock;
       if (!has_others || kernel.schedule.library || !kernel.members.empty()) continue;
       const Hash128 key = keys.of(kernel.group).hash;
       const auto [at, is_new] =

@@ -130,8 +130,7 @@ class Composer {
 
   Result<ScheduledKernel> run() {
     WEFT_RETURN_IF_ERROR(check_members(space_));
-    for (BlockPartition& partition : partitions_of(space_)) price(std::move(partition));
-    price_what_is_kept();
+    price_all();
     while (weigh_some() && !take_quickest()) {
     }
     note_untried();
@@ -140,7 +139,34 @@ class Composer {
     return unsupported(reason_.empty() ? "no partition into blocks of stages" : reason_);
   }
 
+  /// Partitions that build, those predicted to take least first.
+  std::vector<Composition> built(size_t most) {
+    if (!check_members(space_).ok()) return {};
+    price_all();
+    std::vector<Composition> out;
+    std::vector<std::pair<double, size_t>> order;
+    for (const PricedPartition& p : priced_) {
+      if (out.size() == most) break;
+      double over = 0;
+      const auto stages = form_stages(space_, p.demand, target_);
+      if (!stages.ok()) continue;
+      auto kernel = build(space_, p.partition, p.demand, *stages, &over);
+      if (!kernel.ok() || !verify_block(*kernel).ok()) continue;
+      order.emplace_back(kernel->estimate.microseconds, out.size());
+      out.push_back(std::move(kernel->composition));
+    }
+    std::ranges::sort(order);
+    std::vector<Composition> sorted;
+    for (const auto& [us, number] : order) sorted.push_back(std::move(out[number]));
+    return sorted;
+  }
+
  private:
+  void price_all() {
+    for (BlockPartition& partition : partitions_of(space_)) price(std::move(partition));
+    price_what_is_kept();
+  }
+
   /// Those of which blocks compute little again, quickest first.
   void price(BlockPartition partition) {
     auto demand = demand_boxes(space_.program(), space_.group(), partition);
@@ -517,6 +543,13 @@ Result<ScheduledKernel> compose_block(const BlockSpace& space, const Target& tar
                                       const std::string& name, std::vector<Considered>* considered,
                                       double most_us) {
   return Composer(space, target, name, considered, most_us).run();
+}
+
+std::vector<Composition> blocks_to_measure(const BlockSpace& space, const Target& target,
+                                           size_t most) {
+  const std::string name = "k";
+  constexpr double kAnyTime = std::numeric_limits<double>::infinity();
+  return Composer(space, target, name, nullptr, kAnyTime).built(most);
 }
 
 Result<ScheduledKernel> build_as_composed(const BlockSpace& space, const Composition& composition,

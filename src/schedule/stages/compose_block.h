@@ -20,6 +20,12 @@ Result<ScheduledKernel> compose_block(const BlockSpace& space, const Target& tar
                                       const std::string& name, std::vector<Considered>* considered,
                                       double most_us = std::numeric_limits<double>::infinity());
 
+/// Partitions of the group whose blocks the target holds, in the order in which they are worth
+/// measuring: those whose blocks are predicted to take least (FusionStitching 2018 §4.3, rows of
+/// the library).
+std::vector<Composition> blocks_to_measure(const BlockSpace& space, const Target& target,
+                                           size_t most);
+
 /// Whether blocks can make the members: lengths are numbers, and what a block keeps is read where
 /// the program says, not where data do.
 Status check_members(const BlockSpace& space);
