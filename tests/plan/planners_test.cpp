@@ -87,6 +87,19 @@ TEST(Planners, AutoIsNoSlowerWithBlocksThanWithout) {
   EXPECT_LE(predicted_us(plan_of(p, a100, "auto")), predicted_us(plan_of(p, a100, "greedy")));
 }
 
+/// Where patterns are better than a walk along edges, a GPU's plan has them.
+TEST(Planners, AutoIsNoSlowerThanPatternsOnAGpu) {
+  int better = 0;
+  const Target a100 = *find_target("a100-40gb");
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const TensorProgram p = expressed(print(tangled_graph(seed, small_tangled_graphs())));
+    const double by_patterns = predicted_us(plan_of(p, a100, "dp"));
+    better += by_patterns < predicted_us(plan_of(p, a100, "greedy")) ? 1 : 0;
+    EXPECT_LE(predicted_us(plan_of(p, a100, "auto")), by_patterns * (1 + 1e-9)) << "seed " << seed;
+  }
+  EXPECT_GT(better, 0);
+}
+
 /// Two products that one launch could hold, one with the tanh behind it.
 TEST(Planners, LeaveProductsAloneThatCountAsCalls) {
   const TensorProgram p = expressed(R"((x: f32[16,32], w: f32[32,32], u: f32[32,32]) {

@@ -32,10 +32,12 @@ constexpr Alternative kAlternatives[] = {
 };
 
 /// A block that joins two independent chains is quicker than its parts, and makes one chain wait
-/// for the other: their launches are no longer shared. Only whole plans show that.
+/// for the other: their launches are no longer shared. Only whole plans show that. Patterns find
+/// what no walk along edges does: a value that several readers share, with all of them.
 constexpr Alternative kWithAndWithoutBlocks[] = {
     {.planner = "auto", .compositions = kLeavesAndBlocks, .most_steps = kMostSteps},
     {.planner = "auto", .compositions = kLeaves},
+    {.planner = "dp", .compositions = kLeaves, .most_steps = kMostSteps},
 };
 
 constexpr Planner kPlanners[] = {
