@@ -266,6 +266,8 @@ Result<bool> run_given_plan(Compilation& c) {
 
 /// The part of the second-level cache below which it does not matter what an arena takes.
 constexpr int64_t kFreeOfCache = 16;
+/// The part of an arena that launches apart have to save where it is too large either way.
+constexpr int64_t kShareOfArena = 16;
 
 Result<bool> run_planner(Compilation& c) {
   PlanOptions options;
@@ -278,13 +280,14 @@ Result<bool> run_planner(Compilation& c) {
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
   c.planned_arena_bytes = arena_peak(c.tensors, c.plan);
   const bool may_part = c.target.is_gpu() && has_grids(c.plan) && !c.planner->joins_launches;
-  if (may_part && c.options.compositions.empty() &&
-      c.planned_arena_bytes > std::max(c.unfused_arena_bytes, c.target.l2_bytes / kFreeOfCache)) {
+  const int64_t most = std::max(c.unfused_arena_bytes, c.target.l2_bytes / kFreeOfCache);
+  if (may_part && c.options.compositions.empty() && c.planned_arena_bytes > most) {
     // What kernels in one launch hand each other all lives as long as the launch.
     options.compositions = "leaf,block,chain";
     WEFT_ASSIGN_OR_RETURN(FusionPlan apart, plan_fusion(c.tensors, c.target, options));
     const int64_t bytes = arena_peak(c.tensors, apart);
-    if (bytes < c.planned_arena_bytes) {
+    const int64_t saved = c.planned_arena_bytes - bytes;
+    if (saved > 0 && (bytes <= most || saved * kShareOfArena >= c.planned_arena_bytes)) {
       c.plan = std::move(apart);
       c.planned_arena_bytes = bytes;
     }

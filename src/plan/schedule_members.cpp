@@ -48,12 +48,40 @@ Result<ScheduledKernel> not_waiting(const TensorProgram& program, const Group& g
   return kernel;
 }
 
+const RowsChoice* rows_of(const ScheduledKernel& kernel) {
+  if (kernel.composition.kind != Composition::Kind::kLeaf) return nullptr;
+  return std::get_if<RowsChoice>(&kernel.composition.choice);
+}
+
+/// The same group by another choice, for what its template says that this takes longer; nothing
+/// where it does not build.
+std::optional<ScheduledKernel> by_rows(const TensorProgram& program, const MemberKernel& member,
+                                       const RowsChoice& rows, const Target& target) {
+  Composition composition = member.kernel.composition;
+  composition.choice = rows;
+  auto built =
+      build_composition(program, member.group, composition, target, member.kernel.program.name);
+  if (!built.ok()) return std::nullopt;
+  ScheduledKernel out = std::move(*built);
+  const double layout_us = out.layout_us;
+  out.estimate = member.kernel.estimate;
+  out.predicted_us = member.kernel.predicted_us;
+  // Only some layouts have a prediction.
+  if (member.kernel.layout_us > 0 && layout_us > 0) price_beside(member.kernel, out);
+  return out;
+}
+
 }  // namespace
 
 Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
                                  const std::string& name, const Target& target,
                                  const ScheduledKernel& best) {
   if (can_pack(best)) return best;
+  if (const RowsChoice* rows = rows_of(best)) {
+    const std::optional<RowsChoice> apart = rows_for_each_box(*rows);
+    auto kernel = apart ? by_rows(program, {group, best}, *apart, target) : std::nullopt;
+    if (kernel && can_pack(*kernel)) return std::move(*kernel);
+  }
   return not_waiting(program, group, name, target, best);
 }
 
@@ -67,47 +95,12 @@ Result<ScheduledKernel> joinable(const TensorProgram& program, const Group& grou
 std::optional<ScheduledKernel> on_fewer_warps(const TensorProgram& program, const Group& group,
                                               const Target& target, const ScheduledKernel& kernel,
                                               int64_t warps) {
-  const auto* rows = std::get_if<RowsChoice>(&kernel.composition.choice);
-  if (kernel.composition.kind != Composition::Kind::kLeaf || rows == nullptr) return std::nullopt;
-  const std::optional<RowsChoice> narrow = narrow_rows(*rows, warps);
+  const RowsChoice* rows = rows_of(kernel);
+  const std::optional<RowsChoice> narrow = rows ? narrow_rows(*rows, warps) : std::nullopt;
   if (!narrow) return std::nullopt;
-  Composition composition = kernel.composition;
-  composition.choice = *narrow;
-  auto built = build_composition(program, group, composition, target, kernel.program.name);
-  if (!built.ok() || !can_join(*built)) return std::nullopt;
-  const double layout_us = built->layout_us;
-  ScheduledKernel out = std::move(*built);
-  out.estimate = kernel.estimate;
-  out.layout_us = layout_us;
-  price_beside(kernel, out);
-  return out;
+  auto out = by_rows(program, {group, kernel}, *narrow, target);
+  return out && can_join(*out) ? std::move(out) : std::nullopt;
 }
-
-namespace {
-
-const RowsChoice* rows_of(const ScheduledKernel& kernel) {
-  if (kernel.composition.kind != Composition::Kind::kLeaf) return nullptr;
-  return std::get_if<RowsChoice>(&kernel.composition.choice);
-}
-
-/// The same group by another choice, for what its template says that this takes longer.
-std::optional<ScheduledKernel> by_rows(const TensorProgram& program, const MemberKernel& member,
-                                       const RowsChoice& rows, const Target& target) {
-  Composition composition = member.kernel.composition;
-  composition.choice = rows;
-  auto built =
-      build_composition(program, member.group, composition, target, member.kernel.program.name);
-  if (!built.ok() || !can_join(*built)) return std::nullopt;
-  ScheduledKernel out = std::move(*built);
-  const double layout_us = out.layout_us;
-  out.estimate = member.kernel.estimate;
-  out.predicted_us = member.kernel.predicted_us;
-  // Only some layouts have a prediction.
-  if (member.kernel.layout_us > 0 && layout_us > 0) price_beside(member.kernel, out);
-  return out;
-}
-
-}  // namespace
 
 std::vector<AgreeingKernels> in_equal_boxes(const TensorProgram& program, const MemberKernel& first,
                                             const MemberKernel& second, TensorId tensor,
@@ -122,7 +115,7 @@ std::vector<AgreeingKernels> in_equal_boxes(const TensorProgram& program, const 
        agreeing_rows({*space, *rows}, {*other, *others}, tensor, launch)) {
     auto a = by_rows(program, first, like.first, target);
     auto b = by_rows(program, second, like.second, target);
-    if (a && b) out.push_back({std::move(*a), std::move(*b)});
+    if (a && b && can_join(*a) && can_join(*b)) out.push_back({std::move(*a), std::move(*b)});
   }
   return out;
 }

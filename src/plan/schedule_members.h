@@ -19,9 +19,9 @@ double worth_waiting_us(int64_t launches, const Target& target);
 /// The target for a kernel that shares its launch: no block waits for others.
 Target without_waiting(Target target);
 
-/// The group's kernel for a launch that it shares: one whose blocks wait for each other gives that
-/// up, for what its template says that it costs. Where no template holds the group then it stays as
-/// it is, and shares none.
+/// The group's kernel for a launch that it shares: one whose blocks wait for each other, or keep
+/// what their rows have in common, gives that up, for what its template says that it costs. Where
+/// no template holds the group then it stays as it is, and shares none.
 Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
                                  const std::string& name, const Target& target,
                                  const ScheduledKernel& best);

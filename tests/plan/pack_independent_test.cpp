@@ -7,6 +7,7 @@
 namespace weft {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -58,6 +59,22 @@ TEST(PackIndependent, StepsOfAWavefrontMeet) {
 } -> (g3))"),
               ElementsAre("a1", "h1", "a2", "b1", "h2 | g1", "a3", "s2", "b2", "h3 | c2, g2", "s3",
                           "b3", "c3, g3"));
+}
+
+/// Blocks that go through several rows each, since these have a bias in common: in a launch each
+/// has one box, and loads the bias again.
+TEST(PackIndependent, RowsThatKeepWhatTheyHaveInCommonMeet) {
+  EXPECT_THAT(
+      launches(R"((x: f32[4096,768], w: f32[768,768], u: f32[768,768], d: f32[768], e: f32[768]) {
+  a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[4096,768]
+  k = broadcast d, dims={1} : f32[4096,768]
+  b = add a, k : f32[4096,768]
+  c = dot_general x, u, lhs_contract={1}, rhs_contract={0} : f32[4096,768]
+  l = broadcast e, dims={1} : f32[4096,768]
+  f = add c, l : f32[4096,768]
+  y = dot_general b, f, lhs_contract={0}, rhs_contract={0} : f32[768,768]
+} -> (y))"),
+      Contains("b | f"));
 }
 
 /// What another member's result is needed for first cannot wait for that member.

@@ -31,16 +31,20 @@ int64_t held(const AxisDigits& digits) {
 
 }  // namespace
 
+std::optional<RowsChoice> rows_for_each_box(const RowsChoice& choice) {
+  if (!choice.keeps) return std::nullopt;
+  RowsChoice out = choice;
+  out.keeps = false;
+  out.blocks = out.kept_dims = out.per_sm = 0;
+  return out;
+}
+
 std::optional<RowsChoice> narrow_rows(const RowsChoice& choice, int64_t warps) {
   if (choice.warps <= warps || choice.parts > 1 || choice.together > 1 || choice.cross >= 0)
     return std::nullopt;
-  RowsChoice out = choice;
+  // Blocks of a shared launch go through boxes anyway.
+  RowsChoice out = rows_for_each_box(choice).value_or(choice);
   out.warps = warps;
-  if (out.keeps) {
-    // A block for each box: those of a shared launch go through boxes anyway.
-    out.keeps = false;
-    out.blocks = out.kept_dims = out.per_sm = 0;
-  }
   int64_t left = warps;
   bool shares = false;
   for (auto& [axis, digits] : out.digits) {

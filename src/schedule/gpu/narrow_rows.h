@@ -7,6 +7,10 @@
 
 namespace weft {
 
+/// A block for each box of rows, which keeps nothing for the next; nothing where blocks go through
+/// one each already.
+std::optional<RowsChoice> rows_for_each_box(const RowsChoice& choice);
+
 /// Rows on blocks of at most `warps` warps: fewer rows a block, and of a row that warps share more
 /// elements for a thread. Of kernels in one launch the widest decides how many registers all of
 /// them may use. Blocks that keep what their rows have in common no longer do. Nothing where they
