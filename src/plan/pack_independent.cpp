@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -37,7 +38,8 @@ struct PackMember {
 /// as an SM goes from one member's blocks to the next one's.
 class Pack {
  public:
-  Pack(const Target& target) : target_(target) {}
+  /// `most_waiting`: bytes that may wait for all of its members.
+  Pack(const Target& target, int64_t most_waiting) : target_(target), most_waiting_(most_waiting) {}
 
   bool takes(const PackMember& member) const {
     if (members_.size() >= kMostMembers || !can_pack(member.kernel) || !may_wait(member))
@@ -77,7 +79,7 @@ class Pack {
   }
   bool may_wait(const PackMember& member) const {
     return (cached_bytes_ + cached_bytes(member)) * kShareOfCache <= target_.l2_bytes &&
-           waiting_bytes_ + member.waiting_bytes <= target_.l2_bytes;
+           waiting_bytes_ + member.waiting_bytes <= most_waiting_;
   }
 
   /// What a block of the launch needs, with one kernel more.
@@ -121,6 +123,7 @@ class Pack {
   }
 
   const Target& target_;
+  const int64_t most_waiting_;
   std::vector<const ScheduledKernel*> members_;
   int64_t blocks_ = 0, waiting_bytes_ = 0, cached_bytes_ = 0;
   bool all_small_ = true, computes_ = false;
@@ -134,10 +137,11 @@ using KnownMembers = std::vector<std::optional<PackMember>>;
 /// into it.
 class Packing {
  public:
-  Packing(const TensorProgram& program, const Target& target, KnownMembers* members,
-          FusionPlan* plan)
+  Packing(const TensorProgram& program, const Target& target, int64_t most_waiting,
+          KnownMembers* members, FusionPlan* plan)
       : program_(program),
         target_(target),
+        most_waiting_(most_waiting),
         plan_(*plan),
         order_(program, *plan),
         taken_(plan->order.size(), false),
@@ -175,7 +179,7 @@ class Packing {
   /// The launch that the kernel of a step begins, with those that may run beside it: in the place
   /// of one of them, behind all that they read and before all that read them.
   Status begin_at(size_t s) {
-    Pack pack(target_);
+    Pack pack(target_, most_waiting_);
     std::vector<size_t> steps;
     Gap gap = order_.gap(s);
     size_t place = s;
@@ -258,6 +262,7 @@ class Packing {
 
   const TensorProgram& program_;
   const Target& target_;
+  const int64_t most_waiting_;  ///< bytes that may wait for a launch
   FusionPlan& plan_;
   StepOrder order_;
   std::vector<bool> taken_;                         ///< by step: in a launch
@@ -294,20 +299,20 @@ Result<bool> pack_in_rounds(const TensorProgram& program, const Target& target,
                          kernel.schedule.program.blocks.is_const();
     return is_leaf && (!kernel.is_compute || is_small(kernel.schedule, target));
   });
-  if (std::ranges::is_sorted(rounds)) return false;
   const Launches before = as_planned.launches();
   const int64_t most = std::max(most_alive(program, plan, before), target.l2_bytes / kFreeOfCache);
   std::vector<FusionPlan::Step> order;
   for (const size_t s : rounds) order.push_back(plan.order[s]);
   std::swap(plan.order, order);
-  Packing packing(program, target, &members, &plan);
-  WEFT_RETURN_IF_ERROR(packing.find());
-  if (packing.saved_us() > as_planned.saved_us()) {
+  // What is too large for the cache may wait as long as no more is alive at once for it.
+  for (const int64_t most_waiting : {std::numeric_limits<int64_t>::max(), target.l2_bytes}) {
+    Packing packing(program, target, most_waiting, &members, &plan);
+    WEFT_RETURN_IF_ERROR(packing.find());
+    if (packing.saved_us() <= as_planned.saved_us()) continue;
     const Launches ordered = order_as_needed(program, plan, packing.launches(), rounds);
-    if (most_alive(program, plan, ordered) <= most) {
-      WEFT_RETURN_IF_ERROR(put(packing, ordered, plan));
-      return true;
-    }
+    if (most_alive(program, plan, ordered) > most) continue;
+    WEFT_RETURN_IF_ERROR(put(packing, ordered, plan));
+    return true;
   }
   plan.order = std::move(order);
   return false;
@@ -318,7 +323,7 @@ Result<bool> pack_in_rounds(const TensorProgram& program, const Target& target,
 Status pack_independent(const TensorProgram& program, const Target& target, FusionPlan& plan) {
   if (!target.is_gpu()) return {};
   KnownMembers members(plan.kernels.size());
-  Packing as_planned(program, target, &members, &plan);
+  Packing as_planned(program, target, target.l2_bytes, &members, &plan);
   WEFT_RETURN_IF_ERROR(as_planned.find());
   WEFT_ASSIGN_OR_RETURN(const bool in_rounds,
                         pack_in_rounds(program, target, as_planned, members, plan));
