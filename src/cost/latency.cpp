@@ -166,11 +166,7 @@ class Evaluation {
       return work.missed[level] * busiest / (rate * 1e3);
     };
     out->second_cache_us += moving(0, target_.l2_bytes / 2 * threads_);
-    // What is touched once is priced by the curve below, and stayed in the second caches from a run
-    // or a step before where they hold all of it.
-    const double distinct = bytes_of_all(work.touched, all_origins());
-    if (distinct > caches_[1] * threads_ || work.missed[1] > distinct)
-      out->third_cache_us += moving(1, target_.l3_bytes / 2);
+    out->third_cache_us += moving(1, target_.l3_bytes / 2);
     const double shared = std::min(1.0, 2 * cores / threads_);
     out->memory_us += work.missed[2] / (memory_rate(work.missed[2]) * shared * 1e3);
     touched->insert(touched->end(), work.touched.begin(), work.touched.end());
