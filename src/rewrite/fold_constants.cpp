@@ -267,11 +267,13 @@ class Folder {
     return std::nullopt;
   }
 
-  std::optional<HostTensor> value_of(ValueId v, int moves = 0) {
+  /// Nothing of what would be larger than `most_bytes` on the way.
+  std::optional<HostTensor> value_of(ValueId v, int64_t most_bytes, int moves = 0) {
     if (known(v).whole) return known(v).whole;
     const Node* node = mover(v);
-    if (node == nullptr || moves == kMostMoves) return std::nullopt;
-    std::optional<HostTensor> moved = value_of(node->operands[0], moves + 1);
+    if (node == nullptr || moves == kMostMoves || bytes_of(graph_.type(v)) > most_bytes)
+      return std::nullopt;
+    std::optional<HostTensor> moved = value_of(node->operands[0], most_bytes, moves + 1);
     if (!moved) return std::nullopt;
     auto results = interpret_node(graph_, *node, std::vector{std::move(*moved)}, kMaxIterations);
     if (!results.ok()) return std::nullopt;
@@ -296,7 +298,7 @@ class Folder {
     if (!is_short(node)) return std::nullopt;
     std::vector<HostTensor> operands;
     for (ValueId v : node.operands) {
-      std::optional<HostTensor> value = value_of(v);
+      std::optional<HostTensor> value = value_of(v, std::max(max_bytes_, result_bytes));
       if (!value) return std::nullopt;
       operands.push_back(std::move(*value));
     }

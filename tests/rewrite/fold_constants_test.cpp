@@ -69,6 +69,16 @@ TEST(FoldConstants, FoldsWhatReadsBroadcastsThatGrow) {
   EXPECT_EQ(factor(1).op, GraphOp::kElementwise);
 }
 
+/// A small result of a value that no machine holds.
+TEST(FoldConstants, LeavesReductionsOfHugeBroadcasts) {
+  expect_unchanged(fold_constants_up_to(1024), R"((x: f32[2]) {
+  c = constant {2, 3} : f32[2]
+  b = broadcast c, dims={1} : f32[17179869184,2]
+  s = reduce b, axes={0}, combiner=max : f32[2]
+  y = mul x, s : f32[2]
+} -> (y))");
+}
+
 TEST(FoldConstants, ComputesOnOneElementOfBroadcasts) {
   expect_rewrite(fold_constants_up_to(16), R"((x: f32[4096]) {
   a = constant 2 : f32[]

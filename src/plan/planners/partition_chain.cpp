@@ -54,8 +54,8 @@ class ChainSelection {
     std::vector<Gaining> gaining;
     for (std::vector<int>& chain : chains_of(task_.program, graph_)) {
       const Group group = graph_.merged(chain);
-      const int64_t bytes = handed_on(group, false);
       if (handed_on(group, true) < chain_rule_.least_bytes) continue;
+      const int64_t bytes = handed_on(group, false);
       const Known& one = known(group);
       if (!one.composition) continue;
       const double taken = taken_from_greedy(group), gain = taken - one.microseconds;

@@ -51,7 +51,8 @@ Passes count_passes(const WarpAccess& access, const std::vector<int64_t>& stride
   const int64_t bytes = width * element_bytes;
   const int64_t together = std::min(kWarpLanes, kBanks * kWordBytes / std::max(bytes, kWordBytes));
   Passes out;
-  std::array<int64_t, kBanks> words{};  // no more of the lanes that go together
+  // Of the lanes that go together; elements of no whole words take up to twice as many.
+  std::array<int64_t, 2 * kBanks> words{};
   for (int64_t first = 0; first < kWarpLanes; first += together) {
     size_t count = 0;
     for (int64_t l = first; l < first + together; ++l) {
