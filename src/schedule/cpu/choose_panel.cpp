@@ -39,8 +39,11 @@ struct Multiplier {
     constexpr int64_t kOfRow = 3;  // its two halves and a sum
     if (in_words) return rows * vectors + 2 * vectors + kOfRow <= registers;
     if (apart) return 2 * rows * vectors + vectors + kOfRow <= registers;
+    const int64_t sums = rows * vectors * products;
+    // Several rows take a panel's vectors from registers, each with an element of its own.
+    const int64_t held = rows > 1 ? vectors * products + 1 : 0;
     // Operands of two steps are in flight beside them.
-    return rows * vectors * products <= registers * 3 / 4;
+    return sums <= registers * 3 / 4 && sums + held <= registers;
   }
 };
 
@@ -80,9 +83,10 @@ struct RegisterTileChoice {
   double cost = 0;
 };
 
-/// What a register tile reads besides its panel: rows that lie `row_stride` bytes apart,
-/// `row_bytes` in all.
+/// What a register tile reads besides its panel, `depth` steps long: rows that lie `row_stride`
+/// bytes apart, `row_bytes` in all.
 struct RowOperand {
+  int64_t depth = 1;  ///< steps of the reduction
   int64_t row_stride = 0;
   int64_t row_bytes = 0;
   bool per_vector = false;  ///< each vector of the tile reads elements of its own
@@ -92,8 +96,26 @@ struct RowOperand {
 /// products.
 constexpr int64_t kMostVectors = 4;
 
-/// One vector FMA a slot beside one vector load or two broadcasts. Wide tiles read the row operand
-/// less often, tall ones the panel; rows that fall into the same cache sets throw each other out.
+/// What fills the slots of a processor's FMAs, each of a vector.
+struct FmaSlots {
+  double broadcast = 0.5;  ///< of an element, in slots; a vector's load takes one
+  double chains = 6;       ///< independent sums from which on the latency of an FMA does not show
+  /// Bytes a slot of a panel that the first cache does not hold; 0: as many as are multiplied.
+  double streamed = 0;
+  double far_row =
+      0.45;  ///< part of a tile's time that a row operand outside of the second cache costs
+};
+
+/// As measured with vectors of 64 bytes (Zen 4) and of 32 (Zen 3: two FMAs a cycle, of a latency of
+/// four, beside two loads of either kind, of which tall tiles reach less, and 24 bytes of the
+/// second cache).
+FmaSlots fma_slots(const Target& target) {
+  if (target.vector_bytes >= 64) return {};
+  return {.broadcast = 1.25, .chains = 8, .streamed = 12, .far_row = 0.12};
+}
+
+/// One vector FMA a slot, beside loads. Wide tiles read the row operand less often, tall ones the
+/// panel; rows that fall into the same cache sets throw each other out.
 /// Of an open number of rows or columns the rest does not count: the tile stays the same for
 /// others. The best first; the first is there in any case.
 std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows, int64_t columns,
@@ -103,14 +125,19 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
                                                     const Target& target) {
   constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
   constexpr int64_t kWays = 8;
+  const FmaSlots slots = fma_slots(target);
   std::vector<RegisterTileChoice> tiles;
   const int64_t column_vectors = ceil_div(columns, lanes);
   int64_t distinct_sets = kSetStride;
   if (operand.row_stride > 0) distinct_sets = kSetStride / std::gcd(kSetStride, operand.row_stride);
   const double row_weight = operand.per_vector                        ? 0
-                            : operand.row_bytes > target.l2_bytes / 2 ? 0.45
+                            : operand.row_bytes > target.l2_bytes / 2 ? slots.far_row
                                                                       : 0.12;
   const int64_t products = multiplier.products;
+  const auto streams = [&](int64_t vectors) {
+    const int64_t bytes = operand.depth * vectors * products * lanes * int64_t{sizeof(float)};
+    return slots.streamed > 0 && bytes > target.l1_bytes / 2;
+  };
   const int64_t most = multiplier.apart || products > 1 ? 2 * kMostVectors : kMostVectors;
   for (int64_t v = 1; v <= std::min(most / products, max_vectors); ++v) {
     for (int64_t r = 1; r <= 14; ++r) {
@@ -119,9 +146,13 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
         const double fma = static_cast<double>(tr * tv * products);
         if (multiplier.in_words)  // a sum takes two slots of four, a row's halves two
           return fma + 0.5 * static_cast<double>(tr) + 0.25 * static_cast<double>(tv);
-        const double loads = (operand.per_vector ? fma : 0.5 * static_cast<double>(tr)) +
-                             static_cast<double>(tv * products);
-        return std::max({fma, loads, 6.0});  // fewer chains than the FMA latency leave slots empty
+        const double elements = slots.broadcast * static_cast<double>(tr);
+        const double loads =
+            (operand.per_vector ? fma : elements) + static_cast<double>(tv * products);
+        const double streamed = streams(tv) ? static_cast<double>(tv * products * lanes) *
+                                                  sizeof(float) / slots.streamed
+                                            : 0;
+        return std::max({fma, loads, slots.chains, streamed});
       };
       const int64_t full_r = rows / r, rest_r = open_rows ? 0 : rows % r;
       // A last panel is computed whole.
@@ -507,7 +538,7 @@ bool PanelChooser::along_vectors(const SumApart& sum) const {
 }
 
 void PanelChooser::choose_tile() {
-  RowOperand operand;
+  RowOperand operand{.depth = reduction_depth()};
   for (const Read& r : reads_) {
     if (c_.row_axis < 0) continue;
     if (c_.vec_axis >= 0 && depends(r, c_.vec_axis)) {

@@ -1,0 +1,64 @@
+#include "tests/schedule/expressed.h"
+#include "tile/text/tile_text.h"
+
+namespace weft {
+namespace {
+
+struct Sums {
+  int rows = 0, vectors = 0;
+};
+
+/// How the sums of a product's tile lie in the registers of a CPU of `vector_bytes`.
+Sums sums_of(int64_t rows, int64_t depth, int64_t columns, const Target& target) {
+  const std::string m = std::to_string(rows), k = std::to_string(depth),
+                    n = std::to_string(columns);
+  TensorProgram program =
+      expressed("(x: f32[" + m + "," + k + "], w: f32[" + k + "," + n + "]) {\n  y = dot_general " +
+                "x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[" + m +
+                "," + n + "]\n} -> (y)");
+  for (Tensor& t : program.tensors) {
+    if (t.name == "w") t.kind = Tensor::Kind::kConstant;
+  }
+  const auto kernel = schedule_leaf(program, whole_group(program), target, "k");
+  EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+  const std::string text = print(kernel->program);
+  const size_t carry = text.find("carry acc");
+  const std::string place = text.substr(carry, text.find('{', carry) - carry);
+  Sums out{1, 1};
+  const size_t row = place.find("=REG_"), lanes = place.find("VEC_");
+  const size_t comma = place.find(',', row);
+  if (row != std::string::npos && row < lanes && comma < lanes)
+    out.rows = std::stoi(place.substr(row + 5));
+  const size_t vectors = place.find("=REG_", comma == std::string::npos ? 0 : comma);
+  if (vectors != std::string::npos && vectors < lanes)
+    out.vectors = std::stoi(place.substr(vectors + 5));
+  return out;
+}
+
+/// With 16 registers a panel's vectors and an element of a row have to find one beside the sums:
+/// 3 x 4 sums leave four, of which compilers spill sums.
+TEST(RegisterTiles, LeaveRegistersForWhatTheyMultiply) {
+  const Target target = *find_target("x86-64-v3");
+  ASSERT_EQ(target.vector_registers, 16);
+  for (const int64_t rows : {56, 128, 196, 384}) {
+    for (const int64_t columns : {64, 768, 1536}) {
+      const Sums sums = sums_of(rows, 768, columns, target);
+      const int taken = sums.rows * sums.vectors + sums.vectors + 1;
+      EXPECT_LE(taken, target.vector_registers) << rows << " x " << columns;
+      // Two FMAs a cycle, of a latency of four, wait for fewer sums.
+      EXPECT_GE(sums.rows * sums.vectors, 8) << rows << " x " << columns;
+      EXPECT_GE(sums.rows, 4) << "a panel beyond the first cache is read too often";
+    }
+  }
+}
+
+/// What the first cache holds is read as often as it is multiplied.
+TEST(RegisterTiles, ShallowProductsMayHaveFewRows) {
+  const Target target = *find_target("x86-64-v3");
+  const Sums few = sums_of(2, 16, 64, target);
+  EXPECT_EQ(few.rows, 2);
+  EXPECT_EQ(few.vectors, 4);
+}
+
+}  // namespace
+}  // namespace weft
