@@ -172,6 +172,53 @@ TEST(LowerElementwise, ConcatIsAChainOfSelects) {
                  });
 }
 
+/// Pieces that begin where vectors do: what all lanes have in common chooses the one piece that is
+/// loaded.
+TEST(LowerElementwise, PiecesOfWholeVectorsAreChosenByBranches) {
+  const HostTensor a = sample(DType::kF32, {4, 48}, 11), b = sample(DType::kF32, {4, 16}, 12),
+                   c = sample(DType::kF32, {4, 25}, 13);
+  const auto text = [](const std::string& loop) {
+    return "kernel k(a: f32[4,48], b: f32[4,16], c: f32[4,25], out y: f32[4,89]) blocks P warps 1 "
+           "{\n  grid i in 4 { seq j in " +
+           loop +
+           " {\n    y[i,j] = j < 48 ? a[i,j] : j < 64 ? b[i,j-48] : c[i,j-64] @[j=VEC_16];\n"
+           "  } }\n}";
+  };
+  expect_lowered(text("89 step 16"), {{"a", a}, {"b", b}, {"c", c}}, "y",
+                 [&](const Coordinates& p) {
+                   if (p[1] < 48) return at(a, p);
+                   return p[1] < 64 ? at(b, {p[0], p[1] - 48}) : at(c, {p[0], p[1] - 64});
+                 });
+  const KernelFunction whole = lower_text(text("80 step 16"));
+  EXPECT_EQ(count_instructions(whole, KernelOp::kRamp), 0) << print(whole);
+  EXPECT_THAT(print(whole), Not(HasSubstr("mask")));
+}
+
+/// Signs that change within a vector, forwards and backwards.
+TEST(LowerElementwise, PiecesThatBeginWithinAVectorAreNot) {
+  const HostTensor a = sample(DType::kF32, {64}, 11), b = sample(DType::kF32, {64}, 12),
+                   c = sample(DType::kF32, {64}, 13);
+  for (const int64_t first : {15, 16, 17, 31, 32, 33}) {
+    const std::string f = std::to_string(first);
+    const auto expect = [&](const std::string& condition,
+                            const std::function<bool(int64_t)>& holds) {
+      expect_lowered(
+          "kernel k(a: f32[64], b: f32[64], c: f32[64], out y: f32[64]) blocks P warps 1 "
+          "{ seq i in 64 step 16 { y[i] = " +
+              condition + " ? a[i] : i < 48 ? b[i] : c[i] @[i=VEC_16]; } }",
+          {{"a", a}, {"b", b}, {"c", c}}, "y", [&](const Coordinates& p) {
+            return holds(p[0]) ? at(a, p) : p[0] < 48 ? at(b, p) : at(c, p);
+          });
+    };
+    expect("i < " + f, [&](int64_t i) { return i < first; });
+    expect("i <= " + f, [&](int64_t i) { return i <= first; });
+    expect("i > " + f, [&](int64_t i) { return i > first; });
+    expect("i >= " + f, [&](int64_t i) { return i >= first; });
+    expect(f + " - i > 0", [&](int64_t i) { return first - i > 0; });
+    expect(f + " - i >= 0", [&](int64_t i) { return first - i >= 0; });
+  }
+}
+
 TEST(LowerElementwise, ReshapeIsDivisionAndRemainder) {
   const HostTensor x = sample(DType::kF32, {6, 35}, 14);
   expect_lowered(R"(

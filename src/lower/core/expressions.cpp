@@ -1,6 +1,7 @@
 #include "lower/core/expressions.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "lower/core/index_emission.h"
@@ -54,7 +55,45 @@ std::optional<Reg> evaluate_accumulation(KernelWriter& w, const Scalar& s, const
   return w.builder.fma(to_lanes(w, a, lanes), to_lanes(w, b, lanes), to_lanes(w, sum, lanes));
 }
 
+/// Whether base + coefficient * lane has the same sign for all lanes, whatever the variables in the
+/// base are.
+bool is_one_sign(const PointOffset& base, int32_t lanes) {
+  int64_t step = 0;
+  for (const auto& [id, c] : base.terms) step = std::gcd(step, c);
+  if (step == 0) return false;
+  const int64_t reach = base.lane_coefficient * (lanes - 1);
+  const int64_t rest = (base.constant % step + step) % step;  // the least base that is not negative
+  return reach >= 0 ? step - rest > reach : rest >= -reach;
+}
+
+/// A comparison of indices that holds for all lanes of a vector or for none, by its first lane.
+std::optional<Reg> evaluate_for_all_lanes(KernelWriter& w, const Scalar& s, const Point& point) {
+  const bool strict = s.op == ScalarOp::kGt || s.op == ScalarOp::kLe;
+  const bool negated = s.op == ScalarOp::kLt || s.op == ScalarOp::kLe;
+  if (w.is_gpu() || w.at_hand.box.lanes == 1 || (!strict && !negated && s.op != ScalarOp::kGe))
+    return std::nullopt;
+  IndexExpr sides[2];
+  for (size_t k = 0; k < 2; ++k) {
+    const Scalar& o = *s.operands[k];
+    if (o.kind == Scalar::Kind::kIndex) {
+      sides[k] = o.index;
+    } else if (o.kind == Scalar::Kind::kConstant && !is_float(o.type)) {
+      sides[k] = o.value.i;
+    } else {
+      return std::nullopt;
+    }
+  }
+  const PreparedIndex difference = prepare(w, sides[0] - sides[1] - (strict ? 1 : 0));
+  const auto base = affine_at_point(w, difference, point);
+  if (!base || base->lane_coefficient == 0 || !is_one_sign(*base, w.at_hand.box.lanes))
+    return std::nullopt;
+  const Reg first = emit_terms(w, base->terms, base->constant);
+  return w.builder.apply(negated ? ScalarOp::kLt : ScalarOp::kGe,
+                         {first, w.builder.int_constant(0)}, DType::kBool);
+}
+
 Reg evaluate_apply(KernelWriter& w, const Scalar& s, const Point& point, Reg guard) {
+  if (const auto alike = evaluate_for_all_lanes(w, s, point)) return *alike;
   if (s.op == ScalarOp::kExp && s.type != DType::kF64 && w.shifted_exponentials.count(&s) != 0) {
     return w.builder.exp_nonpositive(evaluate(w, s.operands[0], point, guard));
   }
@@ -69,6 +108,29 @@ Reg evaluate_apply(KernelWriter& w, const Scalar& s, const Point& point, Reg gua
   return w.builder.apply(s.op, std::move(operands), s.type);
 }
 
+int reads_in(const ScalarRef& s) {
+  int reads = 0;
+  visit(s, [&](const Scalar& n) { reads += n.kind == Scalar::Kind::kRead ? 1 : 0; });
+  return reads;
+}
+
+/// A choice by what all lanes have in common between more reads than are worth making all: what is
+/// chosen is computed alone.
+Reg evaluate_branches(KernelWriter& w, const Scalar& s, Reg condition, const Point& point,
+                      Reg guard) {
+  const auto branch = [&](bool taken) {
+    return [&w, &s, &point, guard, taken]() -> std::vector<Reg> {
+      const auto made_before = w.at_hand.memo;  // what a branch makes is not seen outside of it
+      w.at_hand.decided.emplace_back(s.operands[0], taken);
+      const Reg value = evaluate(w, s.operands[taken ? 1 : 2], point, guard);
+      w.at_hand.decided.pop_back();
+      w.at_hand.memo = made_before;
+      return {to_lanes(w, value, w.at_hand.box.lanes)};
+    };
+  };
+  return w.builder.if_then_else(condition, branch(true), branch(false)).front();
+}
+
 Reg evaluate_select(KernelWriter& w, const Scalar& s, const Point& point, Reg guard) {
   if (const auto known = decide(w, s.operands[0], point)) {
     w.at_hand.decided.emplace_back(s.operands[0], *known);
@@ -77,14 +139,14 @@ Reg evaluate_select(KernelWriter& w, const Scalar& s, const Point& point, Reg gu
     return taken;
   }
   const Reg condition = evaluate(w, s.operands[0], point, guard);
-  const auto needs_guard = [](const ScalarRef& branch) {
-    bool reads = false;
-    visit(branch, [&](const Scalar& n) { reads |= n.kind == Scalar::Kind::kRead; });
-    return reads;
-  };
+  constexpr int kMostReads = 2;
+  const int then_reads = reads_in(s.operands[1]), else_reads = reads_in(s.operands[2]);
+  if (!w.is_gpu() && w.at_hand.box.lanes > 1 && w.builder.type(condition).lanes == 1 &&
+      then_reads > 0 && else_reads > 0 && then_reads + else_reads > kMostReads)
+    return evaluate_branches(w, s, condition, point, guard);
   Reg then_guard = guard, else_guard = guard;
-  if (needs_guard(s.operands[1])) then_guard = combine_guards(w, guard, condition);
-  if (needs_guard(s.operands[2])) {
+  if (then_reads > 0) then_guard = combine_guards(w, guard, condition);
+  if (else_reads > 0) {
     else_guard =
         combine_guards(w, guard, w.builder.apply(ScalarOp::kNot, {condition}, DType::kBool));
   }
