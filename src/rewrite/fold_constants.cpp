@@ -308,15 +308,27 @@ class Folder {
     return std::move(*results);
   }
 
+  /// Products that an element of a product's or a convolution's result adds up.
+  int64_t factors_of_an_element(const Node& node) const {
+    const Shape& left = graph_.type(node.operands[0]).shape;
+    const Shape& right = graph_.type(node.operands[1]).shape;
+    int64_t factors = 1;
+    if (node.op == GraphOp::kDotGeneral) {
+      for (const int64_t axis : std::get<DotAttrs>(node.attrs).lhs_contract)
+        factors *= left[static_cast<size_t>(axis)];
+      return factors;
+    }
+    for (size_t axis = 1; axis < right.size(); ++axis) factors *= right[axis];
+    return factors;
+  }
+
   bool is_short(const Node& node) const {
     if (node.op == GraphOp::kWhile) return false;
     if (node.op != GraphOp::kDotGeneral && node.op != GraphOp::kConvolution) return true;
-    // Each element of the result takes at most as many products as an operand has elements.
     const int64_t results = *element_count(graph_.type(node.results[0]).shape);
-    const int64_t factors = std::min(*element_count(graph_.type(node.operands[0]).shape),
-                                     *element_count(graph_.type(node.operands[1]).shape));
     int64_t products = 0;
-    return !__builtin_mul_overflow(results, factors, &products) && products <= kMaxProducts;
+    return !__builtin_mul_overflow(results, factors_of_an_element(node), &products) &&
+           products <= kMaxProducts;
   }
 
   Graph& graph_;

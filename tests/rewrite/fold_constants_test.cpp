@@ -99,6 +99,19 @@ TEST(FoldConstants, ComputesOnOneElementOfBroadcasts) {
 } -> (x, e=v11))");
 }
 
+/// How long a product takes is what its elements add up, not what its operands have.
+TEST(FoldConstants, ProductsThatAreShortAreComputed) {
+  const auto text = [](const std::string& depth) {
+    return "() {\n  a = iota axis=0 : f32[200," + depth + "]\n  b = iota axis=1 : f32[" + depth +
+           ",200]\n  y = dot_general a, b, lhs_batch={}, rhs_batch={}, lhs_contract={1}, "
+           "rhs_contract={0} : f32[200,200]\n} -> (y)";
+  };
+  Graph folded = parsed(text("200"));
+  EXPECT_TRUE(fold_constants(folded, 1 << 20));
+  EXPECT_EQ(folded.nodes.back().op, GraphOp::kConstant) << print(folded);
+  expect_unchanged(fold_constants_up_to(1 << 20), text("30000"));
+}
+
 TEST(FoldConstants, UniformResultsBecomeBroadcasts) {
   expect_rewrite(fold_constants_up_to(1024), R"(() {
   a = constant {1, 2, 3} : i32[3]
