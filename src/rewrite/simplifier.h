@@ -16,8 +16,8 @@ struct CandidateNode {
 };
 
 /// The state of simplify_graph: rules look at a candidate and at the nodes that make its operands,
-/// which are simple already, and return a value that stands for it. Rules in simplify_movement.cpp
-/// and simplify_elementwise.cpp.
+/// which are simple already, and return a value that stands for it. Rules in simplify_movement.cpp,
+/// simplify_scatter.cpp and simplify_elementwise.cpp.
 class Simplifier {
  public:
   explicit Simplifier(Graph& graph);
@@ -43,6 +43,9 @@ class Simplifier {
   /// Slices of one tensor that follow each other along `axis` become one.
   bool join_slices(std::vector<ValueId>& operands, size_t axis);
   Rewrite simplify_gather(const CandidateNode& c);
+  Rewrite simplify_scatter(const CandidateNode& c);
+  ValueId replace_box(ValueId data, ValueId update, const Shape& start, size_t axis,
+                      const CandidateNode& c);
   Rewrite simplify_reduce(const CandidateNode& c);
 
   Rewrite simplify_elementwise(const CandidateNode& c);

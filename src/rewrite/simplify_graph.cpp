@@ -73,6 +73,9 @@ Simplifier::Rewrite Simplifier::simplify(const CandidateNode& c) {
       return simplify_concat(c);
     case GraphOp::kGather:
       return simplify_gather(c);
+    case GraphOp::kScatterNd:
+    case GraphOp::kScatterElements:
+      return simplify_scatter(c);
     case GraphOp::kReduce:
       return simplify_reduce(c);
     default:

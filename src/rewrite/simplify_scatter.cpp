@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <numeric>
+
+#include "rewrite/simplifier.h"
+
+namespace weft {
+namespace {
+
+/// More places than that are no table for a kernel to look them up in.
+constexpr int64_t kMaxPlaces = int64_t{1} << 22;
+
+/// Where the updates go, in row-major order of the axes of `places`, which come first in the data;
+/// the axes behind them are updated whole.
+struct Targets {
+  Shape places;
+  std::vector<int64_t> of_update;  ///< the place of each
+};
+
+/// Those of constant index tuples; nullopt when one is out of range.
+std::optional<Targets> targets_of_tuples(const HostTensor& indices, const Shape& data) {
+  const auto depth = static_cast<size_t>(indices.shape().back());
+  if (depth == 0 || depth > data.size()) return std::nullopt;
+  Targets result;
+  result.places.assign(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(depth));
+  const int64_t count = indices.size() / static_cast<int64_t>(depth);
+  result.of_update.reserve(static_cast<size_t>(count));
+  for (int64_t t = 0; t < count; ++t) {
+    int64_t place = 0;
+    for (size_t k = 0; k < depth; ++k) {
+      const int64_t index =
+          indices.at_int(t * static_cast<int64_t>(depth) + static_cast<int64_t>(k));
+      if (index < 0 || index >= data[k]) return std::nullopt;
+      place = place * data[k] + index;
+    }
+    result.of_update.push_back(place);
+  }
+  return result;
+}
+
+/// Those of constant indices along an axis, one an element.
+std::optional<Targets> targets_along(const HostTensor& indices, size_t axis, const Shape& data) {
+  Targets result{data, {}};
+  result.of_update.reserve(static_cast<size_t>(indices.size()));
+  std::vector<int64_t> at(data.size(), 0);
+  for (int64_t t = 0; t < indices.size(); ++t) {
+    const int64_t index = indices.at_int(t);
+    if (index < 0 || index >= data[axis]) return std::nullopt;
+    int64_t place = 0;
+    for (size_t d = 0; d < data.size(); ++d) place = place * data[d] + (d == axis ? index : at[d]);
+    result.of_update.push_back(place);
+    for (size_t d = data.size(); d-- > 0 && ++at[d] == indices.shape()[d];) at[d] = 0;
+  }
+  return result;
+}
+
+/// A part of the places that is whole along each axis between two places.
+struct Box {
+  Shape start, extent;
+};
+
+/// The box that the updates fill in row-major order; nullopt when they do not.
+std::optional<Box> as_box(const Targets& targets) {
+  const size_t rank = targets.places.size();
+  const auto index = [&](int64_t place) {
+    Shape at(rank);
+    for (size_t k = rank; k-- > 0; place /= targets.places[k]) at[k] = place % targets.places[k];
+    return at;
+  };
+  Box box{index(targets.of_update.front()), index(targets.of_update.back())};
+  int64_t volume = 1;
+  for (size_t k = 0; k < rank; ++k) {
+    box.extent[k] += 1 - box.start[k];
+    if (box.extent[k] <= 0) return std::nullopt;
+    volume *= box.extent[k];
+  }
+  if (volume != static_cast<int64_t>(targets.of_update.size())) return std::nullopt;
+  Shape at = box.start;
+  for (const int64_t place : targets.of_update) {
+    if (index(place) != at) return std::nullopt;
+    for (size_t k = rank; k-- > 0 && ++at[k] == box.start[k] + box.extent[k];) at[k] = box.start[k];
+  }
+  return box;
+}
+
+}  // namespace
+
+/// The update, combined with what it replaces, between the parts of `data` that it leaves as they
+/// are, from axis `axis` of the box on.
+ValueId Simplifier::replace_box(ValueId data, ValueId update, const Shape& start, size_t axis,
+                                const CandidateNode& c) {
+  const auto& attrs = std::get<ScatterAttrs>(c.attrs);
+  if (axis == start.size()) {
+    if (!attrs.combines) return update;
+    return make({GraphOp::kElementwise,
+                 ElementwiseAttrs{*combiner_op(attrs.combiner)},
+                 {data, update},
+                 type(data),
+                 c.origin});
+  }
+  const Shape whole = shape(data);
+  const int64_t from = start[axis], count = shape(update)[axis], until = from + count;
+  const auto part = [&](int64_t first, int64_t extent) {
+    TensorType sliced = type(data);
+    sliced.shape[axis] = extent;
+    SliceAttrs slice{Shape(whole.size(), 0), Shape(whole.size(), 1)};
+    slice.start[axis] = first;
+    return make({GraphOp::kSlice, slice, {data}, sliced, c.origin});
+  };
+  std::vector<ValueId> pieces;
+  if (from > 0) pieces.push_back(part(0, from));
+  pieces.push_back(replace_box(part(from, count), update, start, axis + 1, c));
+  if (until < whole[axis]) pieces.push_back(part(until, whole[axis] - until));
+  if (pieces.size() == 1) return pieces.front();
+  TensorType result = type(data);
+  return make(
+      {GraphOp::kConcat, ConcatAttrs{static_cast<int64_t>(axis)}, pieces, result, c.origin});
+}
+
+/// A scatter to places that are known is an expression of the place, which fuses with what makes
+/// and reads it: pieces side by side where the updates fill a box, else a table that says which
+/// update each place takes.
+Simplifier::Rewrite Simplifier::simplify_scatter(const CandidateNode& c) {
+  const auto& attrs = std::get<ScatterAttrs>(c.attrs);
+  const ValueId data = c.operands[0];
+  const Shape whole = shape(data);
+  const HostTensor* indices = rebuild_.constant(c.operands[1]);
+  if (indices == nullptr || indices->size() == 0 || element_count(whole) == 0 ||
+      element_count(shape(c.operands[2])) == 0 ||
+      (attrs.combines && c.type.dtype == DType::kBool)) {
+    return std::nullopt;
+  }
+  const auto targets = c.op == GraphOp::kScatterNd
+                           ? targets_of_tuples(*indices, whole)
+                           : targets_along(*indices, static_cast<size_t>(attrs.axis), whole);
+  if (!targets) return std::nullopt;
+  const size_t depth = targets->places.size();
+  const Shape behind(whole.begin() + static_cast<std::ptrdiff_t>(depth), whole.end());
+  const auto with_behind = [&](Shape leading) {
+    leading.insert(leading.end(), behind.begin(), behind.end());
+    return TensorType{c.type.dtype, std::move(leading)};
+  };
+  const auto reshaped = [&](ValueId x, TensorType to) {
+    return make({GraphOp::kReshape, ReshapeAttrs{}, {x}, std::move(to), c.origin});
+  };
+  if (const auto box = as_box(*targets)) {
+    const ValueId update = reshaped(c.operands[2], with_behind(box->extent));
+    return replace_box(data, update, box->start, 0, c);
+  }
+  const auto places = static_cast<size_t>(*element_count(targets->places));
+  const auto count = static_cast<int64_t>(targets->of_update.size());
+  if (static_cast<int64_t>(places) > kMaxPlaces) return std::nullopt;
+  std::vector<int64_t> update_of(places, -1);
+  for (int64_t t = 0; t < count; ++t) {
+    int64_t& taken = update_of[static_cast<size_t>(targets->of_update[static_cast<size_t>(t)])];
+    if (attrs.combines && taken >= 0) return std::nullopt;
+    taken = t;
+  }
+  const Shape rows{static_cast<int64_t>(places)};
+  HostTensor table(DType::kI64, rows), is_updated(DType::kBool, rows);
+  for (size_t p = 0; p < places; ++p) {
+    table.set_int(static_cast<int64_t>(p), std::max<int64_t>(update_of[p], 0));
+    is_updated.set_int(static_cast<int64_t>(p), update_of[p] >= 0 ? 1 : 0);
+  }
+  const TensorType flat = with_behind(rows);
+  const ValueId before = reshaped(data, flat);
+  ValueId after = make({GraphOp::kGather,
+                        GatherAttrs{},
+                        {reshaped(c.operands[2], with_behind({count})),
+                         rebuild_.add_constant(std::move(table), c.origin)},
+                        flat,
+                        c.origin});
+  if (attrs.combines) {
+    after = make({GraphOp::kElementwise,
+                  ElementwiseAttrs{*combiner_op(attrs.combiner)},
+                  {before, after},
+                  flat,
+                  c.origin});
+  }
+  const ValueId covered = make({GraphOp::kBroadcast,
+                                BroadcastAttrs{{0}},
+                                {rebuild_.add_constant(std::move(is_updated), c.origin)},
+                                TensorType{DType::kBool, flat.shape},
+                                c.origin});
+  const ValueId chosen = make({GraphOp::kElementwise,
+                               ElementwiseAttrs{ScalarOp::kSelect},
+                               {covered, after, before},
+                               flat,
+                               c.origin});
+  return reshaped(chosen, c.type);
+}
+
+}  // namespace weft
