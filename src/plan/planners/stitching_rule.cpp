@@ -35,12 +35,14 @@ bool stays_in_one_core(const PlanningTask& task) {
 }
 
 /// What blocks have to save at least. Where predictions do not tell them from kernels apart, a
-/// CPU's blocks are made if they keep values in the cores' caches that would leave these.
+/// CPU's blocks are made if they keep values in the cores' caches that would leave these; small
+/// caches of cores hand them to each other through a part of the last one as well.
 double least_saved(const PlanningTask& task, double apart, int64_t bytes) {
   const Target& target = task.target;
   const double gain = task.parameters.gain;
-  constexpr int64_t kWrittenAndRead = 2;
-  const int64_t caches = target.l2_bytes * std::max(target.threads, 1);
+  constexpr int64_t kWrittenAndRead = 2, kPartOfLast = 16;
+  const int64_t caches =
+      std::max(target.l2_bytes * std::max(target.threads, 1), target.l3_bytes / kPartOfLast);
   if (target.is_gpu() || gain == 0 || bytes > kWrittenAndRead * caches) return 0;
   return gain * apart;
 }
