@@ -136,7 +136,9 @@ class Comparison {
   Status add(const Alternative& alternative, CompositionKinds kinds) {
     if (program_.steps.size() > alternative.most_steps) return {};
     WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(alternative.planner));
-    WEFT_ASSIGN_OR_RETURN(Partition parts, planner->partition({program_, target_, kinds, known_}));
+    WEFT_ASSIGN_OR_RETURN(Partition parts,
+                          planner->partition({program_, target_, kinds, known_, request_.parameters,
+                                              request_.measured}));
     if (!is_new(*planner, parts)) return {};
     const double apart_us = by_cost(parts);
     if (best_ && apart_us > (planner->packs_launches ? kFarUnpacked : kFar) * best_apart_us_)
