@@ -66,13 +66,14 @@ class BarrierWalk {
   }
 
   Status run() {
-    // A new barrier changes what is pending behind it: begin again until none is added.
+    // A new barrier changes what is pending behind it: begin again, from where nothing was pending
+    // in front of it, until none is added.
     do {
       added_ = false;
       pending_ = {};
       path_.clear();
-      site_ = 0;
-      walk(d_.program.body);
+      site_ = clear_.site;
+      walk(d_.program.body, clear_.node);
       if (error_) return *error_;
     } while (added_);
     return {};
@@ -111,11 +112,14 @@ class BarrierWalk {
     return {whole, other, parts_[static_cast<size_t>(symbol)]};
   }
 
-  void walk(const TileBody& body) {
-    path_.push_back(0);
-    for (const TileNode& node : body) {
+  void walk(const TileBody& body, size_t first = 0) {
+    path_.push_back(static_cast<int32_t>(first));
+    for (size_t n = first; n < body.size(); ++n) {
+      const TileNode& node = body[n];
       if (stopped()) break;
       pass_barriers();
+      const bool nothing_pending = pending_.written.empty() && pending_.read.empty();
+      if (path_.size() == 1 && nothing_pending) clear_ = {n, site_};
       switch (node.kind) {
         case TileNode::Kind::kStatement:
           reads_of(site_);
@@ -296,6 +300,11 @@ class BarrierWalk {
   std::set<TileSymbolId> viewed_;   ///< outputs that views show
   Path path_;
   int32_t site_ = 0;
+  struct Clear {
+    size_t node = 0;  ///< of the program's body
+    int32_t site = 0;
+  };
+  Clear clear_;  ///< the last node before which nothing is pending
   bool added_ = false;
   std::optional<IndexExpr> blocks_;
   std::optional<Error> error_;
