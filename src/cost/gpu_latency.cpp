@@ -95,12 +95,16 @@ class Evaluation {
     const double computing = waves_ * out.warp_cycles / static_cast<double>(target_.clock_mhz);
     out.bound =
         computing > out.memory_us ? GpuLatency::Bound::kInstructions : GpuLatency::Bound::kMemory;
-    out.microseconds = target_.launch_us + (1 + grid_barriers_) * target_.barrier_us +
+    out.microseconds = target_.launch_us + target_.barrier_us + grid_barriers_ * meeting_us() +
                        std::max(computing, out.memory_us);
     return out;
   }
 
  private:
+  double meeting_us() const {
+    return program_.one_cluster ? target_.cluster_barrier_us : target_.barrier_us;
+  }
+
   /// Of the memory bandwidth: few blocks do not ask for all of it.
   double busy_part() const {
     const double sms = target_.sm_count;

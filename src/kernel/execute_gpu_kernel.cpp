@@ -459,6 +459,11 @@ bool has_grid_barrier(const KernelFunction& kernel) {
   return kernel.phases.size() > 1 || has_inner_barrier(kernel);
 }
 
+KernelBarrier meeting_of_grid(const KernelFunction& kernel) {
+  if (kernel.blocks == 1) return KernelBarrier::kBlock;
+  return kernel.cluster == kernel.blocks ? KernelBarrier::kCluster : KernelBarrier::kGrid;
+}
+
 bool has_inner_barrier(const KernelFunction& kernel) { return contains(kernel, is_grid_barrier); }
 
 bool multiplies_by(const KernelFunction& kernel, KernelUnit unit) {

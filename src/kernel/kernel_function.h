@@ -156,6 +156,9 @@ Hash128 kernel_digest(const KernelFunction& kernel);
 
 /// Whether a barrier of the whole grid stands in the kernel, between phases or inside one.
 bool has_grid_barrier(const KernelFunction& kernel);
+/// What a barrier of the grid comes to: one of the block that all are, of the cluster that all
+/// blocks form, or of the grid.
+KernelBarrier meeting_of_grid(const KernelFunction& kernel);
 /// Whether one stands inside a phase.
 bool has_inner_barrier(const KernelFunction& kernel);
 

@@ -204,6 +204,9 @@ struct TileProgram {
   IndexExpr blocks = 1;                  ///< on a CPU the size symbol `P`: one block per thread
   int64_t warps = 1;
   int64_t per_sm = 0;  ///< 0: not stated
+  /// GPU: all blocks, whose number is known, form one cluster. Barriers of the grid are then those
+  /// of the cluster.
+  bool one_cluster = false;
   bool cpu = true;
   TileBody body;
 

@@ -361,6 +361,30 @@ TEST(Scopes, BlocksOfAClusterShareWhatTheyMakeSideBySide) {
   EXPECT_TRUE(fits(program, scopes, target));
 }
 
+/// A program whose blocks are one cluster: it has as many as a cluster has at most.
+TEST(Scopes, AllBlocksAreOneCluster) {
+  const auto text = [](const char* blocks) {
+    return std::string("kernel k(x: f32[64], out p: f32[64], out y: f32[64]) blocks ") + blocks +
+           " warps 1 gpu {\n  view q: f32[64] of p;\n  grid i in 64 step 8 { p[i] = x[i]*2; }\n" +
+           "  grid j in 64 step 8 { y[j] = q[63-j]; }\n}\n";
+  };
+  const TileProgram program = parsed(text("6 cluster"));
+  const ScopeAnalysis scopes = derived(program);
+  EXPECT_EQ(scopes.cluster_blocks, 6);
+  ASSERT_EQ(scopes.barriers.size(), 1u);
+  EXPECT_NE(print(program, scopes).find("barrier: grid, 6 blocks of one cluster"),
+            std::string::npos);
+  EXPECT_EQ(derived(parsed(text("6"))).cluster_blocks, 1);
+  Target target;
+  target.name = "small";
+  target.kind = Target::Kind::kGpu;
+  EXPECT_EQ(fits(program, scopes, target).reason(), "clusters of 6 blocks, small has none");
+  target.cluster_blocks = 5;
+  EXPECT_EQ(fits(program, scopes, target).reason(), "clusters of 6 blocks, small has up to 5");
+  target.cluster_blocks = 6;
+  EXPECT_TRUE(fits(program, scopes, target));
+}
+
 TEST(Scopes, BlocksOfAClusterHaveOneIterationEach) {
   const auto message = [](const std::string& text) {
     const auto scopes = derive_scopes(parsed(text));

@@ -78,6 +78,21 @@ kernel k(a: f32[8,20], b: f32[20], out y: f32[8]) blocks 1 warps 1 gpu {
   EXPECT_EQ(refusal(changed(changed(kProduct, " fill 0", ""), "q in 8", "q in 4")), "accepted");
 }
 
+TEST(VerifyTileProgram, OneClusterHasAKnownNumberOfBlocksAndNoOtherInIt) {
+  constexpr std::string_view kDouble = R"(
+kernel k(x: f32[64], out y: f32[64]) blocks 4 cluster warps 1 gpu {
+  grid i in 64 step 8 { y[i] = x[i]*2; }
+}
+)";
+  EXPECT_EQ(refusal(std::string(kDouble)), "accepted");
+  const std::string known = "one cluster of a CPU's blocks, or of an unknown number";
+  expect_refused(kDouble, "warps 1 gpu", "warps 1 cpu", known);
+  expect_refused(kDouble, "blocks 4", "blocks P", known);
+  expect_refused(kDouble, "grid i in 64 step 8 { y[i] = x[i]*2; }",
+                 "grid k in 1 { cluster i in 64 step 16 { y[i] = x[i]*2; } }",
+                 "its one cluster holds others");
+}
+
 TEST(VerifyTileProgram, LoopsByClustersStandInAGridLoopAndHoldStatements) {
   constexpr std::string_view kWeights = R"(
 kernel k(x: f32[100,64], w: f32[64], out y: f32[100,64]) blocks 6 warps 1 gpu {

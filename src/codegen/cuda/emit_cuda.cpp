@@ -41,16 +41,17 @@ class CudaEmitter {
     out.blocks = kernel_.blocks;
     out.threads = kernel_.threads();
     out.shared_bytes = kernel_.shared_bytes;
-    out.grid_barrier = has_grid_barrier(kernel_);
+    const bool meets = has_grid_barrier(kernel_);
+    out.grid_barrier = meets && meeting_of_grid(kernel_) == KernelBarrier::kGrid;
     out.cluster = kernel_.cluster;
     out.blocks_per_sm = std::max(kernel_.blocks_per_sm, 1);
     const std::string signature =
         fmt::format("WF_KERNEL({}, {}, {})({}) {{\n", out.name, out.threads, out.blocks_per_sm,
-                    parameters(out.grid_barrier));
+                    parameters(meets, out.grid_barrier));
     depth_ = 1;
     declare_shared();
     for (size_t p = 0; p < kernel_.phases.size(); ++p) {
-      if (p > 0) line("wf_sync_grid(barrier);");
+      if (p > 0) line(barrier_call(KernelBarrier::kGrid));
       emit_phase(kernel_.phases[p]);
     }
     out.text = "#include \"weft_cuda.h\"\n" + cuda_scalar_functions(text_) + signature + text_ +
@@ -85,7 +86,15 @@ class CudaEmitter {
     return kernel_.buffers[static_cast<size_t>(number)];
   }
 
-  std::string parameters(bool grid_barrier) const {
+  std::string barrier_call(KernelBarrier scope) const {
+    constexpr std::string_view kCalls[] = {"wf_sync_warp(WF_FULL);", "wf_sync_block();",
+                                           "wf_sync_cluster();", "wf_sync_grid(barrier);"};
+    if (scope == KernelBarrier::kGrid) scope = meeting_of_grid(kernel_);
+    return std::string(kCalls[static_cast<size_t>(scope)]);
+  }
+
+  /// `meets`: all blocks do; `grid_barrier`: at the counter of one.
+  std::string parameters(bool meets, bool grid_barrier) const {
     std::vector<std::string> list;
     for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
       const KernelBuffer& info = kernel_.buffers[b];
@@ -97,7 +106,7 @@ class CudaEmitter {
       // one may lie where another output was in front of it.
       const bool crosses = info.kind == KernelBuffer::Kind::kWorkspace ||
                            (info.kind == KernelBuffer::Kind::kOutput &&
-                            (grid_barrier || loaded_.contains(static_cast<int32_t>(b))));
+                            (meets || loaded_.contains(static_cast<int32_t>(b))));
       list.push_back(fmt::format("{}{}* {}b{}", input ? "const " : "",
                                  cuda_storage_name(info.dtype), crosses ? "" : "__restrict__ ", b));
     }
@@ -181,11 +190,8 @@ class CudaEmitter {
       case KernelOp::kStore:
       case KernelOp::kScatter:
         return emit_store(in);
-      case KernelOp::kBarrier: {
-        constexpr std::string_view kCalls[] = {"wf_sync_warp(WF_FULL);", "wf_sync_block();",
-                                               "wf_sync_cluster();", "wf_sync_grid(barrier);"};
-        return line(std::string(kCalls[static_cast<size_t>(in.as<BarrierPayload>().scope)]));
-      }
+      case KernelOp::kBarrier:
+        return line(barrier_call(in.as<BarrierPayload>().scope));
       case KernelOp::kLoadCluster:
         return emit_load_cluster(in);
       case KernelOp::kPrefetch:

@@ -14,7 +14,7 @@ struct CudaKernel {
   int32_t threads = 32;
   int32_t cluster = 1;        ///< blocks of a cluster: the launch asks for them
   int64_t shared_bytes = 0;   ///< dynamic
-  bool grid_barrier = false;  ///< cooperative launch
+  bool grid_barrier = false;  ///< of more blocks than one cluster: cooperative launch
   int32_t blocks_per_sm = 1;  ///< stated as a launch bound
 };
 

@@ -227,9 +227,9 @@ Status check_one_iteration_a_block(const GpuWriter& w) {
     int64_t items = 0;
     for (const Nest& nest : nests) items += grid_items(w, *nest.node);
     if (items == w.kernel.blocks) continue;
-    if (w.kernel.cluster > 1 && items > w.kernel.blocks && !has_cluster_loop(*nests[0].node))
-      continue;
-    if (w.kernel.cluster > 1 && items > w.kernel.blocks) {
+    const bool clusters = w.kernel.cluster > 1 && !w.program.one_cluster;
+    if (clusters && items > w.kernel.blocks && !has_cluster_loop(*nests[0].node)) continue;
+    if (clusters && items > w.kernel.blocks) {
       return unsupported(w.program.name + " has " + std::to_string(items) + " iterations on " +
                          std::to_string(w.kernel.blocks) + " blocks of clusters");
     }

@@ -100,7 +100,11 @@ class ClusterCount {
 
 Result<int64_t> cluster_blocks(const TileProgram& program) {
   if (program.cpu) return int64_t{1};
-  return ClusterCount(program).run();
+  WEFT_ASSIGN_OR_RETURN(const int64_t blocks, ClusterCount(program).run());
+  if (!program.one_cluster) return blocks;
+  if (blocks > 1)
+    return invalid_input("tile program " + program.name + ": its one cluster holds others");
+  return program.blocks.constant();
 }
 
 }  // namespace weft

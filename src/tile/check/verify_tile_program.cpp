@@ -118,6 +118,10 @@ class Verifier {
       }
     }
     check_sizes(program_.blocks);
+    if (program_.one_cluster &&
+        (program_.cpu || !program_.blocks.is_const() || program_.blocks.constant() < 1)) {
+      fail("one cluster of a CPU's blocks, or of an unknown number");
+    }
   }
 
   void check_view(TileSymbolId id, const std::set<TileSymbolId>& parameters) {
@@ -196,6 +200,7 @@ class Verifier {
           if (around.in_grid || around.in_seq || around.in_condition || around.in_pack) {
             return fail("a pack stands inside a loop, a condition or another pack");
           }
+          if (program_.one_cluster) return fail("a pack on the blocks of one cluster");
           Around inside = around;
           inside.in_pack = true;
           for (const TilePack::Member& member : node.pack->members) {

@@ -33,7 +33,8 @@ class Merger {
   bool same_frame() const {
     if (here_.vars.size() != there_.vars.size() || here_.symbols.size() != there_.symbols.size() ||
         here_.parameters != there_.parameters || here_.blocks != there_.blocks ||
-        here_.warps != there_.warps || here_.per_sm != there_.per_sm || here_.cpu != there_.cpu)
+        here_.warps != there_.warps || here_.per_sm != there_.per_sm ||
+        here_.one_cluster != there_.one_cluster || here_.cpu != there_.cpu)
       return false;
     for (size_t v = 0; v < here_.vars.size(); ++v) {
       if (here_.vars[v].kind != there_.vars[v].kind ||

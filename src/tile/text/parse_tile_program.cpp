@@ -74,8 +74,8 @@ class Parser final : public NameScope {
     symbols_[at.text] = program_.add_symbol(std::move(symbol));
   }
 
-  // kernel = "kernel" ID "(" param {"," param} ")" "blocks" expr "warps" INT ["per_sm" INT]
-  // ["cpu"|"gpu"] "{"
+  // kernel = "kernel" ID "(" param {"," param} ")" "blocks" expr ["cluster"] "warps" INT
+  // ["per_sm" INT] ["cpu"|"gpu"] "{"
   void parse_header() {
     tokens_.expect("kernel");
     program_.name = std::string(tokens_.expect_name("the kernel's name"));
@@ -88,6 +88,7 @@ class Parser final : public NameScope {
     tokens_.expect("blocks");
     program_.blocks = parse_index();
     sizes_appear_ = false;
+    program_.one_cluster = tokens_.accept("cluster");
     tokens_.expect("warps");
     program_.warps = tokens_.expect_positive("the number of warps");
     if (tokens_.accept("per_sm")) program_.per_sm = tokens_.expect_positive("blocks per SM");

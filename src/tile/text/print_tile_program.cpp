@@ -88,7 +88,8 @@ std::string TilePrinter::header() const {
       out += fmt::format(" {{{}, {}, {}}}", a.axis, a.divisor, a.extent);
     }
   }
-  out += fmt::format(") blocks {} warps {}", index(program_.blocks), program_.warps);
+  out += fmt::format(") blocks {}{} warps {}", index(program_.blocks),
+                     program_.one_cluster ? " cluster" : "", program_.warps);
   if (program_.per_sm > 0) out += fmt::format(" per_sm {}", program_.per_sm);
   return out;
 }
@@ -216,7 +217,8 @@ void barrier_comments(const TilePrinter& printer, const TileProgram& program,
     indent(depth, out);
     out += fmt::format("-- barrier: {}", scope_name(barrier.scope, program.cpu));
     if (barrier.scope > Scope::kBlock) {
-      out += fmt::format(", {} blocks", printer.index(barrier.blocks));
+      out += fmt::format(", {} blocks{}", printer.index(barrier.blocks),
+                         program.one_cluster ? " of one cluster" : "");
     }
     out += '\n';
   }
