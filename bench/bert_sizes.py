@@ -31,7 +31,7 @@ SIZES = {
     "base": (12, 768, 12, "202 s, 2.74 h"),
     "large": (24, 1024, 16, "243 s, 2.98 h"),
 }
-WITHOUT_CHAINS = ["--compositions", "leaf,block,grid,recur"]
+WITHOUT_CHAINS = ["--compositions", "leaf,block,grid,recur,cluster"]
 CHAIN = re.compile(r" by chain\(")
 
 

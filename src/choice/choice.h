@@ -149,32 +149,35 @@ struct CarriedAxis {
 /// How one kernel is composed: one iteration space, stages of its blocks that hand each other
 /// values on chip, contractions in one loop of a block that carries what is reduced along it,
 /// members side by side on disjoint blocks, or members one after another on all blocks, with
-/// barriers of the grid between.
+/// barriers of the grid between, or of the one cluster that all blocks form.
 ///     leaf(rows vec_axis 1 free [0] row [1] digits {0: WARP_8, 1: REG_2-LANE_32-VEC_4} warps 8)
 ///     block(v7: d0 1, d1 64) { leaf(panel …) v0 v1; leaf(sweep …) v2 v3 v4 v5 v6; leaf(panel …) v7
 ///     } pack { leaf(…); leaf(…) } grid { leaf(…); block(…) { … } }
 ///     chain(v12: d0 1, d1 64 carrying v7 r0 256) { leaf(panel …) v0 v1; leaf(sweep …) v2 … ;
 ///     leaf(…) v12 }
 ///     chain(v12: d0 64 carrying v7 r0 32 splits 8) { leaf(fragments …) v0 v1 … }
+///     cluster 8 { leaf(…); leaf(…) } recur cluster 4 { leaf(…) }
 struct Composition {
-  enum class Kind : uint8_t { kLeaf, kBlock, kChain, kPack, kGrid, kRecur };
+  enum class Kind : uint8_t { kLeaf, kBlock, kChain, kPack, kGrid, kCluster, kRecur };
   Kind kind = Kind::kLeaf;
   Choice choice;  ///< kLeaf
-  /// kPack, kGrid, kRecur; kBlock, kChain: its stages, leaves, in their order.
+  /// kPack, kGrid, kCluster, kRecur; kBlock, kChain: its stages, leaves, in their order.
   std::vector<Composition> members;
   /// kBlock, kChain. Positions are those in the group; of a chain, in the program that
   /// carry_reductions (expr/reductions/carry_reductions.h) makes of it.
   BlockPartition partition;
   CarriedAxis carried;  ///< kChain
+  /// kCluster, kRecur: blocks of the cluster that all of the launch is; 0: it is none.
+  int64_t cluster_blocks = 0;
   /// kBlock, kChain: by stage, positions of the expressions that it makes, ascending.
   std::vector<std::vector<int>> stages;
   bool has_stages() const { return kind == Kind::kBlock || kind == Kind::kChain; }
   /// kLeaf: the library whose call runs in its place where there is one; empty: none.
   std::string library;
   /// Members that are kernels of their own elsewhere, in one launch.
-  bool has_members() const {
-    return kind == Kind::kPack || kind == Kind::kGrid || kind == Kind::kRecur;
-  }
+  bool has_members() const { return kind == Kind::kPack || kind == Kind::kRecur || in_turns(); }
+  /// Its members are kernels one after another, with barriers between.
+  bool in_turns() const { return kind == Kind::kGrid || kind == Kind::kCluster; }
   friend bool operator==(const Composition&, const Composition&) = default;
 };
 

@@ -110,11 +110,21 @@ std::string opening(const Composition& composition) {
              ") {";
     case Composition::Kind::kGrid:
       return "grid {";
+    case Composition::Kind::kCluster:
+      return "cluster " + std::to_string(composition.cluster_blocks) + " {";
     case Composition::Kind::kRecur:
-      return "recur {";
+      if (composition.cluster_blocks == 0) return "recur {";
+      return "recur cluster " + std::to_string(composition.cluster_blocks) + " {";
     default:
       return "pack {";
   }
+}
+
+/// Behind `cluster`.
+Result<int64_t> parse_cluster_blocks(TextCursor& cursor) {
+  WEFT_ASSIGN_OR_RETURN(const int64_t blocks, cursor.integer());
+  if (blocks < 1) return cursor.error("a cluster has at least one block");
+  return blocks;
 }
 
 }  // namespace
@@ -171,25 +181,31 @@ Result<Composition> parse_composition(TextCursor& cursor) {
   Composition out;
   if (cursor.take("grid")) {
     out.kind = Composition::Kind::kGrid;
+  } else if (cursor.take("cluster")) {
+    out.kind = Composition::Kind::kCluster;
+    WEFT_ASSIGN_OR_RETURN(out.cluster_blocks, parse_cluster_blocks(cursor));
   } else if (cursor.take("recur")) {
     out.kind = Composition::Kind::kRecur;
+    if (cursor.take("cluster")) {
+      WEFT_ASSIGN_OR_RETURN(out.cluster_blocks, parse_cluster_blocks(cursor));
+    }
   } else if (cursor.take("pack")) {
     out.kind = Composition::Kind::kPack;
   } else if (cursor.peek_bare_name() == "leaf") {
     return parse_leaf(cursor);
   } else {
     return cursor.error(
-        "expected leaf(…), block(…) { … }, chain(…) { … }, pack { … }, grid { … } or "
-        "recur { … }");
+        "expected leaf(…), block(…) { … }, chain(…) { … }, pack { … }, grid { … }, "
+        "cluster 8 { … } or recur { … }");
   }
   WEFT_RETURN_IF_ERROR(cursor.expect("{"));
   do {
     const std::string_view kind = cursor.peek_bare_name();
-    const bool is_loop = kind == "recur" && out.kind == Composition::Kind::kGrid;
+    const bool is_loop = kind == "recur" && out.in_turns();
     if (kind != "leaf" && kind != "block" && kind != "chain" && !is_loop)
       return cursor.error(
-          "the members of a pack, grid or recur are leaves, blocks and chains, of a grid recurs, "
-          "too");
+          "the members of a pack, grid, cluster or recur are leaves, blocks and chains, of a grid "
+          "or cluster recurs, too");
     WEFT_ASSIGN_OR_RETURN(Composition member, parse_composition(cursor));
     out.members.push_back(std::move(member));
   } while (cursor.take(";"));

@@ -33,7 +33,8 @@ Result<Precision> parse_precision(std::string_view name);
 
 struct CompileOptions {
   std::string planner = "auto";  ///< a name of plan/planners.h
-  /// Kinds of compositions that the planner may try, `leaf,block,grid,chain,recur`; empty: its own.
+  /// Kinds of compositions that the planner may try, `leaf,block,grid,chain,recur,cluster`; empty:
+  /// its own.
   std::string compositions;
   std::string planner_parameters;  ///< `top=5,beam=8` (plan/planners/planner_parameters.h)
   /// The text of a plan that is built as it stands, in the place of what the planner would make:

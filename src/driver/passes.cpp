@@ -230,7 +230,7 @@ Result<bool> run_mark_open(Compilation& c) {
 
 bool has_grids(const FusionPlan& plan) {
   const auto is_grid = [](const PlannedKernel& kernel) {
-    return kernel.schedule.composition.kind == Composition::Kind::kGrid;
+    return kernel.schedule.composition.in_turns();
   };
   if (std::ranges::any_of(plan.kernels, is_grid)) return true;
   return std::ranges::any_of(plan.regions, [](const auto& regions) {

@@ -13,6 +13,7 @@
 namespace weft {
 
 struct FusionPlan;
+class ClusterKernels;
 
 /// The loop around a region whose iterations are counted: a scan. Its inputs are what it carries,
 /// then the slices, then what it captures; its outputs what it carries, then slices.
@@ -82,28 +83,39 @@ Status pack_independent(const TensorProgram& program, const Target& target, Fusi
 /// where a kernel costs no more than those that joined before it have saved.
 enum class Joins : uint8_t { kNo, kWhereQuicker, kFewest };
 
+/// Which launches kernels that read each other may share, and by what.
+struct LaunchSharing {
+  Joins joins = Joins::kNo;
+  bool on_grid = true;                   ///< with barriers of the grid
+  ClusterKernels* on_cluster = nullptr;  ///< on the blocks of one cluster, by these; null: none
+  bool keeps = true;  ///< what they hand each other stays on chip where one block has it
+};
+
 /// Puts kernels of a GPU one after another into one launch, in the place of the first, with
 /// barriers of the grid between (Souffle §5.3: subprograms; AStitch §4.2: global stitching): those
 /// that a kernel reads from and those beside it, breadth-first, as long as that is predicted to
-/// save time and all tiles of each product are on the device at once. What they hand each other
-/// goes through memory, and stays in the second-level cache where that holds it. With `keeps` it
-/// stays on chip where the block that has it reads it (Souffle §6.5); rows of kernels are cut into
-/// equal boxes where that is predicted to save more than it costs. A scan whose iterations are one
-/// kernel joins like others, and is no opaque step of the order any more.
+/// save time and all tiles of each product are on the device at once. Or on the blocks of one
+/// cluster, as kernels chosen for so few, with its barriers: of the two launches that begin at a
+/// kernel the one that is predicted to save more. What they hand each other goes through memory,
+/// and stays in the second-level cache where that holds it. With `keeps` it stays on chip where the
+/// block that has it reads it (Souffle §6.5); rows of kernels are cut into equal boxes where that
+/// is predicted to save more than it costs. A scan whose iterations are one kernel joins like
+/// others, and is no opaque step of the order any more.
 ///
 /// Requires: scheduled kernels, planned regions. Establishes: an order that respects the
 /// dependences.
-Status join_dependent(const TensorProgram& program, const Target& target, Joins joins, bool keeps,
-                      FusionPlan& plan);
+Status join_dependent(const TensorProgram& program, const Target& target,
+                      const LaunchSharing& sharing, FusionPlan& plan);
 
 /// Puts the kernels of a scan's body into one that runs all its iterations, with a barrier of the
-/// grid before each of their phases (Souffle §6.3; `recur`). Nothing changes where they cannot
+/// grid, or of the one cluster that its blocks form, before each of their phases (Souffle §6.3;
+/// `recur`): the one that is predicted to take less. Nothing changes where they cannot
 /// share one, or where it is predicted to be slower; for kWhereQuicker it has to save 5% of what
 /// the launches in its place cost.
 ///
 /// Requires: the plan of the loop's body, scheduled for a GPU.
 Status repeat_region(const TensorProgram& body, const RegionLoop& loop, const Target& target,
-                     Joins joins, FusionPlan& plan);
+                     const LaunchSharing& sharing, FusionPlan& plan);
 
 /// What was decided about a tensor that one expression makes and another reads, and why.
 struct EdgeDecision {
@@ -173,6 +185,7 @@ Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 ///       kernel k3_r memory rows by leaf(…): m, r copies m -> r
 ///       kernel k4_v memory "one after another: …" by grid { leaf(…); leaf(…) } because "…": w | v
 ///         -> v keeping w
+///       kernel k6_w memory "one after another: …" by cluster 8 { leaf(…); leaf(…) } because "…": …
 ///       kernel k5_p compute "…" by grid { leaf(…); recur { leaf(…) } } because "…": p | opaque 0
 ///         scan -> p, h
 ///         region plan auto { … }

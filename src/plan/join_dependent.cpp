@@ -8,7 +8,10 @@
 #include <tuple>
 #include <utility>
 
+#include "cost/estimate.h"
 #include "fmt/format.h"
+#include "group/group_key.h"
+#include "plan/cluster_kernels.h"
 #include "plan/fusion_plan.h"
 #include "plan/loop_member.h"
 #include "plan/schedule_members.h"
@@ -30,8 +33,28 @@ constexpr double kAnyLoss = -1e9;  ///< of time that a launch saves
 /// Of the second level: what one launch may make, all of which lives as long as it runs.
 constexpr int64_t kShareOfCache = 4;
 
+/// A kernel, or a loop of one, on its way into launches.
+struct Facts {
+  bool asked = false;
+  std::optional<JoinMember> member;      ///< as it joins them
+  std::optional<ScheduledKernel> other;  ///< what that refers to, where it is not the plan's
+  struct Narrow {
+    bool asked = false;
+    std::optional<ScheduledKernel> kernel;
+    std::optional<JoinMember> member;
+  };
+  std::array<Narrow, kMostWarps.size()> narrow;  ///< by width; empty: as the member is
+};
+
+/// The device, or one cluster of it, and what is known of each step there.
+struct Side {
+  const Target& target;
+  std::vector<Facts> facts;
+};
+
 /// Kernels in one launch, in the order in which they joined it.
 struct Subprogram {
+  Side* side = nullptr;
   std::vector<size_t> steps;    ///< positions in the order
   std::vector<int64_t> levels;  ///< of barriers before each
   size_t width = 0;  ///< of kMostWarps: rows have no more, so that an SM holds more blocks
@@ -44,18 +67,24 @@ struct Subprogram {
 
 class Joining {
  public:
-  Joining(const TensorProgram& program, const Target& target, Joins joins, bool keeps,
+  Joining(const TensorProgram& program, const Target& target, const LaunchSharing& sharing,
           FusionPlan* plan)
       : program_(program),
-        target_(target),
-        fewest_(joins == Joins::kFewest),
-        keeps_(keeps),
+        keys_(program),
+        fewest_(sharing.joins == Joins::kFewest),
+        keeps_(sharing.keeps),
+        on_cluster_(sharing.on_cluster),
         plan_(*plan),
         order_(program, *plan),
         gone_(plan->order.size(), false),
-        facts_(plan->order.size()),
+        loops_(plan->order.size()),
         readers_(program.tensors.size()),
         leaves_(program.tensors.size(), false) {
+    const size_t steps = plan->order.size();
+    if (sharing.on_grid && target.grid_barriers)
+      sides_.push_back({target, std::vector<Facts>(steps)});
+    if (on_cluster_ != nullptr)
+      sides_.push_back({on_cluster_->device(), std::vector<Facts>(steps)});
     for (size_t s = 0; s < plan->order.size(); ++s) {
       const FusionPlan::Step& step = plan->order[s];
       const auto& reads = step.opaque ? program.opaques[static_cast<size_t>(step.index)].operands
@@ -83,67 +112,74 @@ class Joining {
   }
   /// What a step that may join makes.
   const Group& group_at(size_t step) {
-    return facts(step).loop ? facts(step).loop->group : planned(step).group;
+    return loop_at(step) ? loop_at(step)->group : planned(step).group;
   }
   const ScheduledKernel& schedule_at(size_t step) {
-    return facts(step).loop ? facts(step).loop->kernel : planned(step).schedule;
+    return loop_at(step) ? loop_at(step)->kernel : planned(step).schedule;
   }
 
-  /// A kernel, or a loop of one, on its way into launches.
-  struct Facts {
-    bool asked = false;
-    std::optional<JoinMember> member;      ///< as it joins them
-    std::optional<ScheduledKernel> other;  ///< what that refers to, where it is not the plan's
-    std::optional<WholeLoop> loop;         ///< an opaque step's
-    struct Narrow {
-      bool asked = false;
-      std::optional<ScheduledKernel> kernel;
-      std::optional<JoinMember> member;
-    };
-    std::array<Narrow, kMostWarps.size()> narrow;  ///< by width; empty: as the member is
-  };
+  /// The loop that one kernel runs; null.
+  const WholeLoop* loop_at(size_t step) {
+    if (!plan_.order[step].opaque) return nullptr;
+    std::optional<WholeLoop>& known = loops_[step];
+    if (!known && runs_whole_loop(regions_at(step))) {
+      auto loop = whole_loop(program_, plan_.order[step].index, *regions_at(step)[0]);
+      if (loop.ok() && can_join(loop->kernel)) known = std::move(*loop);
+    }
+    return known ? &*known : nullptr;
+  }
 
   /// What is known of a step once it was asked for; no member where it cannot join.
-  Facts& facts(size_t step) {
-    Facts& of = facts_[step];
+  Facts& facts(Side& side, size_t step) {
+    Facts& of = side.facts[step];
     if (of.asked) return of;
     of.asked = true;
-    if (plan_.order[step].opaque) {
-      if (runs_whole_loop(regions_at(step))) note_loop(step, of);
-      return of;
+    if (const WholeLoop* loop = loop_at(step)) {
+      // What was cut for the whole device takes many turns on a cluster.
+      if (loop->kernel.program.one_cluster || !side.target.one_cluster)
+        of.member = join_member(loop->kernel, side.target);
+    } else if (!plan_.order[step].opaque) {
+      note_kernel(side, planned(step), of);
     }
-    const PlannedKernel& kernel = planned(step);
-    const ScheduledKernel& best = kernel.schedule;
-    if (kernel.is_call || !kernel.members.empty() || best.library || !best.orders.empty())
-      return of;
-    if (!can_join(best)) {
-      auto other = joinable(program_, kernel.group, kernel.name, target_, best);
-      if (!other.ok() || !can_join(*other)) return of;
-      of.other = std::move(*other);
-    }
-    of.member = member_of(kernel, of.other ? *of.other : best);
     return of;
   }
-  void note_loop(size_t step, Facts& of) {
-    auto loop = whole_loop(program_, plan_.order[step].index, *regions_at(step)[0]);
-    if (!loop.ok() || !can_join(loop->kernel)) return;
-    of.loop = std::move(*loop);
-    of.member = join_member(of.loop->kernel, target_);
+  void note_kernel(const Side& side, const PlannedKernel& kernel, Facts& of) {
+    const ScheduledKernel& best = kernel.schedule;
+    if (kernel.is_call || !kernel.members.empty() || best.library || !best.orders.empty()) return;
+    if (side.target.one_cluster) {
+      of.other = on_cluster(kernel);
+      if (!of.other) return;
+    } else if (!can_join(best)) {
+      auto other = joinable(program_, kernel.group, kernel.name, side.target, best);
+      if (!other.ok() || !can_join(*other)) return;
+      of.other = std::move(*other);
+    }
+    of.member = member_of(side, kernel, of.other ? *of.other : best);
   }
-  const JoinMember& member_at(size_t step, size_t width) {
-    Facts& of = facts(step);
+  /// As it is best on so few multiprocessors; nothing where their share of the rates alone takes
+  /// longer than the whole device does.
+  std::optional<ScheduledKernel> on_cluster(const PlannedKernel& kernel) {
+    const Estimate& e = kernel.schedule.estimate;
+    const double least = roofline_us(e.bytes_read + e.bytes_written, 0, on_cluster_->device());
+    if (least >= e.microseconds) return std::nullopt;
+    auto found = on_cluster_->find(program_, keys_, kernel.group, kernel.name);
+    return found && can_join(*found) ? std::move(found) : std::nullopt;
+  }
+  const JoinMember& member_at(Side& side, size_t step, size_t width) {
+    Facts& of = facts(side, step);
     Facts::Narrow& narrow = of.narrow[width];
-    if (!narrow.asked && width > 0 && !of.loop) {
+    if (!narrow.asked && width > 0 && !of.member->is_loop) {
       narrow.asked = true;
       const PlannedKernel& kernel = planned(step);
-      narrow.kernel =
-          on_fewer_warps(program_, kernel.group, target_, *of.member->kernel, kMostWarps[width]);
-      if (narrow.kernel) narrow.member = member_of(kernel, *narrow.kernel);
+      narrow.kernel = on_fewer_warps(program_, kernel.group, side.target, *of.member->kernel,
+                                     kMostWarps[width]);
+      if (narrow.kernel) narrow.member = member_of(side, kernel, *narrow.kernel);
     }
     return narrow.member ? *narrow.member : *of.member;
   }
-  JoinMember member_of(const PlannedKernel& kernel, const ScheduledKernel& schedule) const {
-    JoinMember member = join_member(schedule, target_);
+  static JoinMember member_of(const Side& side, const PlannedKernel& kernel,
+                              const ScheduledKernel& schedule) {
+    JoinMember member = join_member(schedule, side.target);
     member.computes = kernel.is_compute;
     member.apart_us = kernel.schedule.estimate.microseconds;
     return member;
@@ -154,8 +190,8 @@ class Joining {
     for (size_t m = 0; m < sub.steps.size(); ++m) {
       const auto agreed = sub.agreed.find(sub.steps[m]);
       members.push_back(agreed == sub.agreed.end()
-                            ? member_at(sub.steps[m], width)
-                            : member_of(planned(sub.steps[m]), agreed->second));
+                            ? member_at(*sub.side, sub.steps[m], width)
+                            : member_of(*sub.side, planned(sub.steps[m]), agreed->second));
       members.back().level = sub.levels[m];
       const auto kept = sub.kept_bytes.find(sub.steps[m]);
       if (kept != sub.kept_bytes.end()) members.back().kept_bytes = kept->second;
@@ -204,12 +240,12 @@ class Joining {
     std::optional<Subprogram> best;
     for (AgreeingKernels& like :
          in_equal_boxes(program_, {group_at(first), *members[earlier].kernel},
-                        {group_at(second), *members[later].kernel}, t, launch, target_)) {
+                        {group_at(second), *members[later].kernel}, t, launch, sub->side->target)) {
       Subprogram with = *sub;
       with.agreed.insert_or_assign(first, std::move(like.first));
       with.agreed.insert_or_assign(second, std::move(like.second));
       with.kept_bytes[second] += bytes_of(t);
-      const auto estimate = estimate_if_fits(members_of(with, with.width), kAnyLoss);
+      const auto estimate = estimate_if_fits(with, with.width, kAnyLoss);
       const double most = best ? best->estimate.microseconds : most_us(*sub);
       if (!estimate || estimate->microseconds > most) continue;
       with.estimate = *estimate;
@@ -230,7 +266,7 @@ class Joining {
   std::set<TensorId> own_outputs(const Subprogram& sub) {
     std::set<TensorId> out;
     for (const size_t step : sub.steps) {
-      if (facts(step).loop) continue;
+      if (loop_at(step) != nullptr) continue;
       for (const TensorId t : planned(step).group.outputs) {
         const auto& readers = readers_[static_cast<size_t>(t)];
         const bool inside = std::ranges::all_of(readers, [&](size_t reader) {
@@ -257,31 +293,51 @@ class Joining {
     return level;
   }
 
-  /// The kernel of a step with those that join it: breadth-first, as long as it saves time and
-  /// each product's tiles are on the device at once. Nothing where none does.
+  /// The kernel of a step with those that join it, on the device or on a cluster of it, where more
+  /// is saved. Nothing where none does.
   Result<std::optional<PlannedKernel>> launch_at(size_t s) {
+    std::vector<Subprogram> launches;
+    for (Side& side : sides_) {
+      if (facts(side, s).member) launches.push_back(grown(side, s));
+    }
+    const auto saved_us = [&](size_t l) { return launches[l].estimate.saved_us; };
+    if (launches.size() == 2 && saved_us(1) > saved_us(0)) std::swap(launches[0], launches[1]);
+    for (Subprogram& sub : launches) {
+      WEFT_ASSIGN_OR_RETURN(std::optional<PlannedKernel> launch, built(sub));
+      if (!launch) continue;
+      for (const size_t j : sub.steps) {
+        gone_[j] = true;
+        order_.move(j, s);
+        if (plan_.order[j].opaque) regions_at(j).clear();
+      }
+      return std::move(launch);
+    }
+    return std::optional<PlannedKernel>();
+  }
+
+  /// The kernel of a step with those that join it: breadth-first, as long as it saves time and
+  /// each product's tiles are on the device at once.
+  Subprogram grown(Side& side, size_t s) {
     Subprogram sub;
-    if (!facts(s).member) return std::optional<PlannedKernel>();
+    sub.side = &side;
     sub.steps.push_back(s);
     sub.levels.push_back(0);
     sub.made_bytes = schedule_at(s).estimate.bytes_written;
     for (size_t j = s + 1; j < plan_.order.size() && j <= s + kReach; ++j) {
       if (sub.steps.size() == kMostMembers) break;
-      if (gone_[j] || !facts(j).member) continue;
+      if (gone_[j] || !facts(side, j).member) continue;
       const auto at = level(j, s, sub);
       if (at) try_join(j, *at, &sub);
     }
     if (keeps_) agree(&sub);
+    return sub;
+  }
+
+  /// Nothing where it is not worth it, also with fewer kernels; `sub` has those that are left.
+  Result<std::optional<PlannedKernel>> built(Subprogram& sub) {
     while (sub.steps.size() > 1 && (fewest_ || is_worth_it(sub, sub.estimate.saved_us))) {
       auto joined = together(sub);
-      if (joined.ok()) {
-        for (const size_t j : sub.steps) {
-          gone_[j] = true;
-          order_.move(j, s);
-          if (facts(j).loop) regions_at(j).clear();
-        }
-        return std::optional(std::move(*joined));
-      }
+      if (joined.ok()) return std::optional(std::move(*joined));
       if (joined.error().code != ErrorCode::kUnsupported) return joined.take_error();
       // Without the boxes that were agreed on, then without the last kernel.
       if (sub.agreed.empty()) {
@@ -290,7 +346,7 @@ class Joining {
       }
       sub.agreed.clear();
       sub.kept_bytes.clear();
-      auto estimate = estimate_join(members_of(sub, sub.width), target_);
+      auto estimate = estimate_join(members_of(sub, sub.width), sub.side->target);
       if (!estimate.ok()) break;
       sub.estimate = *estimate;
     }
@@ -302,20 +358,21 @@ class Joining {
   bool is_worth_it(const Subprogram& sub, double saved_us) {
     constexpr double kWorthWaiting = 0.05;
     if (fewest_) return saved_us > 0;
-    const bool loops = std::ranges::any_of(sub.steps, [&](size_t s) { return !!facts(s).loop; });
-    if (loops) return saved_us >= worth_waiting_us(std::ssize(sub.steps), target_);
+    const bool loops =
+        std::ranges::any_of(sub.steps, [&](size_t s) { return plan_.order[s].opaque; });
+    if (loops) return saved_us >= worth_waiting_us(std::ssize(sub.steps), sub.side->target);
     return saved_us >= kWorthWaiting * (sub.estimate.microseconds + sub.estimate.saved_us);
   }
 
   void try_join(size_t step, int64_t level, Subprogram* sub) {
     const int64_t bytes = sub->made_bytes + schedule_at(step).estimate.bytes_written;
-    if (bytes * kShareOfCache > target_.l2_bytes) return;
+    if (bytes * kShareOfCache > sub->side->target.l2_bytes) return;
     sub->steps.push_back(step);
     sub->levels.push_back(level);
     // As they are, then narrower, then wider again.
     for (size_t turn = 0; turn < kMostWarps.size(); ++turn) {
       const size_t width = (sub->width + turn) % kMostWarps.size();
-      const auto estimate = estimate_if_fits(members_of(*sub, width), sub->estimate.saved_us);
+      const auto estimate = estimate_if_fits(*sub, width, sub->estimate.saved_us);
       if (!estimate) continue;
       sub->width = width;
       sub->estimate = *estimate;
@@ -326,12 +383,15 @@ class Joining {
     sub->levels.pop_back();
   }
 
-  /// Nothing where they save too little, or a product's tiles are not on the device at once.
-  std::optional<JoinEstimate> estimate_if_fits(const std::vector<JoinMember>& members,
-                                               double saved_us) const {
-    const auto estimate = estimate_join(members, target_);
+  /// Nothing where they save too little, or a product's tiles are not on the device at once; a
+  /// cluster takes them in turns, which is priced.
+  std::optional<JoinEstimate> estimate_if_fits(const Subprogram& sub, size_t width,
+                                               double saved_us) {
+    const std::vector<JoinMember> members = members_of(sub, width);
+    const Target& target = sub.side->target;
+    const auto estimate = estimate_join(members, target);
     if (!estimate.ok() || estimate->saved_us <= (fewest_ ? 0 : saved_us)) return std::nullopt;
-    const bool loops = std::ranges::any_of(members, &JoinMember::is_loop);
+    const bool loops = target.one_cluster || std::ranges::any_of(members, &JoinMember::is_loop);
     const bool at_once = std::ranges::all_of(members, [&](const JoinMember& m) {
       return loops || !m.computes || m.items <= estimate->blocks;
     });
@@ -353,7 +413,7 @@ class Joining {
     }
     PlannedKernel out = united_steps(sub, by_level);
     WEFT_ASSIGN_OR_RETURN(out.schedule,
-                          join_kernels(members, outputs, sub.estimate, out.name, target_,
+                          join_kernels(members, outputs, sub.estimate, out.name, sub.side->target,
                                        {.keeps = keeps_, .own = own_outputs(sub)}));
     const std::set<TensorId> stored(out.schedule.parameters.begin(), out.schedule.parameters.end());
     std::erase_if(out.group.outputs, [&](TensorId t) { return stored.count(t) == 0; });
@@ -363,10 +423,12 @@ class Joining {
       return unsupported("its barriers take longer than launches");
     const std::string loops =
         out.loops.empty() ? "" : fmt::format(", {} of them all steps of a loop", out.loops.size());
-    out.packed_because =
-        fmt::format("{} kernels in {} phases{}, {} blocks of which an SM holds {}, saves {:.1f} us",
-                    members.size(), sub.estimate.phases, loops, sub.estimate.blocks,
-                    sub.estimate.per_sm, saved_us);
+    const std::string blocks = sub.side->target.one_cluster
+                                   ? fmt::format("{} blocks of one cluster", sub.estimate.blocks)
+                                   : fmt::format("{} blocks of which an SM holds {}",
+                                                 sub.estimate.blocks, sub.estimate.per_sm);
+    out.packed_because = fmt::format("{} kernels in {} phases{}, {}, saves {:.1f} us",
+                                     members.size(), sub.estimate.phases, loops, blocks, saved_us);
     return out;
   }
 
@@ -378,7 +440,7 @@ class Joining {
     bool computes = false;
     for (const size_t m : order) {
       const size_t step = sub.steps[m];
-      const bool loops_here = facts(step).loop.has_value();
+      const bool loops_here = plan_.order[step].opaque;
       const PlannedKernel& kernel = loops_here ? regions_at(step)[0]->kernels[0] : planned(step);
       if (loops_here)
         loops.push_back({groups.size(), plan_.order[step].index, regions_at(step)[0]});
@@ -394,23 +456,25 @@ class Joining {
   }
 
   const TensorProgram& program_;
-  const Target& target_;
+  GroupKeys keys_;
   const bool fewest_;
   const bool keeps_;
+  ClusterKernels* const on_cluster_;  ///< null: none
+  std::vector<Side> sides_;
   FusionPlan& plan_;
   StepOrder order_;
-  std::vector<bool> gone_;                    ///< by step: runs with an earlier one
-  std::vector<Facts> facts_;                  ///< by step
-  std::vector<std::vector<size_t>> readers_;  ///< by tensor: steps, those that store it, too
-  std::vector<bool> leaves_;                  ///< by tensor: an output of the program
+  std::vector<bool> gone_;                       ///< by step: runs with an earlier one
+  std::vector<std::optional<WholeLoop>> loops_;  ///< by step
+  std::vector<std::vector<size_t>> readers_;     ///< by tensor: steps, those that store it, too
+  std::vector<bool> leaves_;                     ///< by tensor: an output of the program
 };
 
 }  // namespace
 
-Status join_dependent(const TensorProgram& program, const Target& target, Joins joins, bool keeps,
-                      FusionPlan& plan) {
-  if (joins == Joins::kNo || !target.is_gpu() || !target.grid_barriers) return {};
-  return Joining(program, target, joins, keeps, &plan).run();
+Status join_dependent(const TensorProgram& program, const Target& target,
+                      const LaunchSharing& sharing, FusionPlan& plan) {
+  if (sharing.joins == Joins::kNo || !target.is_gpu()) return {};
+  return Joining(program, target, sharing, &plan).run();
 }
 
 }  // namespace weft

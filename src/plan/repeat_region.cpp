@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "plan/cluster_kernels.h"
 #include "plan/fusion_plan.h"
 #include "plan/schedule_members.h"
 #include "schedule/gpu/repeat_kernels.h"
@@ -103,34 +104,93 @@ Result<JoinEstimate> on_best_warps(const TensorProgram& body, const std::string&
   return best;
 }
 
-Result<PlannedKernel> repeated(const TensorProgram& body, const RegionLoop& loop,
-                               const Target& target, const FusionPlan& plan, Joins joins) {
-  WEFT_ASSIGN_OR_RETURN(Apart apart, kernels_apart(body, target, plan));
-  WEFT_RETURN_IF_ERROR(sort_by_level(plan.kernels[0].name, target, &apart));
-  WEFT_ASSIGN_OR_RETURN(const JoinEstimate estimate,
-                        on_best_warps(body, plan.kernels[0].name, target, &apart));
-  WEFT_ASSIGN_OR_RETURN(
-      const std::vector<JoinMember> members,
-      members_in_turns(apart.groups, apart.schedules, plan.kernels[0].name, target));
-  const double together = estimate_repetition(estimate, loop.trips, target);
-  const double in_turns = static_cast<double>(loop.trips) * apart.microseconds;
-  const int64_t launches = loop.trips * std::ssize(plan.kernels);
-  const double least_us = joins == Joins::kFewest ? 0 : worth_waiting_us(launches, target);
-  if (together > in_turns - least_us) {
-    return unsupported(fmt::format("one launch is predicted to take {:.1f} us, launches {:.1f}",
-                                   together, in_turns));
+/// One launch of all iterations, on the device or on a cluster of it.
+struct Repetition {
+  const Target* target = nullptr;
+  Apart apart;
+  JoinEstimate estimate;  ///< of an iteration
+  double microseconds = 0;
+};
+
+Result<Repetition> repetition(const TensorProgram& body, const RegionLoop& loop,
+                              const std::string& name, const Target& target, Apart apart) {
+  Repetition out{.target = &target, .apart = std::move(apart), .estimate = {}};
+  WEFT_RETURN_IF_ERROR(sort_by_level(name, target, &out.apart));
+  WEFT_ASSIGN_OR_RETURN(out.estimate, on_best_warps(body, name, target, &out.apart));
+  out.microseconds = estimate_repetition(out.estimate, loop.trips, target);
+  return out;
+}
+
+/// The same kernels as they are best on so few multiprocessors.
+Result<Apart> on_cluster(const TensorProgram& body, const std::string& name,
+                         ClusterKernels& clusters, Apart apart) {
+  GroupKeys keys(body);
+  for (size_t m = 0; m < apart.groups.size(); ++m) {
+    auto kernel = clusters.find(body, keys, apart.groups[m], name);
+    if (!kernel) return unsupported("a member is no leaf, which a cluster's are");
+    apart.schedules[m] = std::move(*kernel);
   }
-  PlannedKernel out = united(plan.kernels[0].name, apart.groups);
+  return apart;
+}
+
+Result<PlannedKernel> in_one_launch(const TensorProgram& body, const RegionLoop& loop,
+                                    const FusionPlan& plan, const Repetition& all) {
+  const std::string& name = plan.kernels[0].name;
+  WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
+                        members_in_turns(all.apart.groups, all.apart.schedules, name, *all.target));
+  PlannedKernel out = united(name, all.apart.groups);
   out.loop = loop;
   for (const PlannedKernel& kernel : plan.kernels) out.is_compute |= kernel.is_compute;
-  WEFT_ASSIGN_OR_RETURN(out.schedule, in_all_iterations(body, loop, apart.groups, members, estimate,
-                                                        out.name, target));
+  WEFT_ASSIGN_OR_RETURN(out.schedule, in_all_iterations(body, loop, all.apart.groups, members,
+                                                        all.estimate, out.name, *all.target));
   estimate_traffic(out.schedule);
-  out.packed_because = fmt::format(
-      "{} steps of {} kernels in {} phases, {} blocks of which an SM holds {}, saves {:.1f} us",
-      loop.trips, members.size(), estimate.phases, estimate.blocks, estimate.per_sm,
-      in_turns - together);
+  const JoinEstimate& once = all.estimate;
+  const std::string blocks =
+      all.target->one_cluster
+          ? fmt::format("{} blocks of one cluster", once.blocks)
+          : fmt::format("{} blocks of which an SM holds {}", once.blocks, once.per_sm);
+  const double in_turns = static_cast<double>(loop.trips) * all.apart.microseconds;
+  out.packed_because =
+      fmt::format("{} steps of {} kernels in {} phases, {}, saves {:.1f} us", loop.trips,
+                  members.size(), once.phases, blocks, in_turns - all.microseconds);
   return out;
+}
+
+Result<PlannedKernel> repeated(const TensorProgram& body, const RegionLoop& loop,
+                               const Target& target, const FusionPlan& plan,
+                               const LaunchSharing& sharing) {
+  const std::string& name = plan.kernels[0].name;
+  WEFT_ASSIGN_OR_RETURN(const Apart apart, kernels_apart(body, target, plan));
+  std::vector<Repetition> launches;
+  std::optional<Error> error;
+  const auto add = [&](Result<Repetition> launch) {
+    if (launch.ok()) {
+      launches.push_back(std::move(*launch));
+    } else if (!error) {
+      error = launch.take_error();
+    }
+  };
+  if (sharing.on_grid && target.grid_barriers) add(repetition(body, loop, name, target, apart));
+  if (sharing.on_cluster != nullptr) {
+    auto own = on_cluster(body, name, *sharing.on_cluster, apart);
+    const Target& device = sharing.on_cluster->device();
+    add(own.ok() ? repetition(body, loop, name, device, std::move(*own)) : own.take_error());
+  }
+  if (launches.size() == 2 && launches[1].microseconds < launches[0].microseconds)
+    std::swap(launches[0], launches[1]);
+  const double in_turns = static_cast<double>(loop.trips) * apart.microseconds;
+  const int64_t count = loop.trips * std::ssize(plan.kernels);
+  const double least_us = sharing.joins == Joins::kFewest ? 0 : worth_waiting_us(count, target);
+  for (const Repetition& launch : launches) {
+    if (launch.microseconds > in_turns - least_us) {
+      return unsupported(fmt::format("one launch is predicted to take {:.1f} us, launches {:.1f}",
+                                     launch.microseconds, in_turns));
+    }
+    auto kernel = in_one_launch(body, loop, plan, launch);
+    if (kernel.ok()) return kernel;
+    if (!error) error = kernel.take_error();
+  }
+  return error ? *error : unsupported("no launch is shared");
 }
 
 /// What the kernels take in each of many iterations: what the second-level cache does not hold
@@ -150,13 +210,14 @@ void price_iterations(const TensorProgram& body, const Target& target, FusionPla
 }  // namespace
 
 Status repeat_region(const TensorProgram& body, const RegionLoop& loop, const Target& target,
-                     Joins joins, FusionPlan& plan) {
+                     const LaunchSharing& sharing, FusionPlan& plan) {
   if (target.is_gpu()) price_iterations(body, target, plan);
-  if (joins == Joins::kNo || !target.is_gpu() || !target.grid_barriers || plan.kernels.empty() ||
+  const bool meets = target.grid_barriers || sharing.on_cluster != nullptr;
+  if (sharing.joins == Joins::kNo || !target.is_gpu() || !meets || plan.kernels.empty() ||
       !body.opaques.empty()) {
     return {};
   }
-  auto kernel = repeated(body, loop, target, plan, joins);
+  auto kernel = repeated(body, loop, target, plan, sharing);
   if (!kernel.ok()) {
     const ErrorCode code = kernel.error().code;
     if (code != ErrorCode::kUnsupported && code != ErrorCode::kInvalidInput)

@@ -8,6 +8,7 @@
 
 #include "plan/loop_member.h"
 #include "schedule/cpu/share_launch.h"
+#include "schedule/gpu/cluster_device.h"
 #include "schedule/gpu/join_kernels.h"
 #include "schedule/gpu/narrow_rows.h"
 #include "schedule/gpu/pack_kernels.h"
@@ -331,17 +332,19 @@ bool depend_on_each_other(const TensorProgram& program, const PlannedKernel& ker
   return false;
 }
 
-/// The members one after another. Errors (kInvalidInput) say why they cannot share a launch.
+/// The members one after another; on a cluster on so many blocks. Errors (kInvalidInput) say why
+/// they cannot share a launch.
 Result<ScheduledKernel> one_after_another(const TensorProgram& program, const PlannedKernel& kernel,
                                           const std::vector<ScheduledKernel>& schedules,
-                                          const Target& target) {
+                                          const Target& target, int64_t cluster_blocks = 0) {
   if (!target.is_gpu()) return on_cpu(program, kernel, schedules, /*in_turns=*/true, target);
   WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
                         members_in_turns(kernel.members, schedules, kernel.name, target));
   auto joined = [&]() -> Result<ScheduledKernel> {
-    WEFT_ASSIGN_OR_RETURN(const JoinEstimate estimate,
-                          kernel.loop ? estimate_iteration(program, members, target)
-                                      : estimate_join(members, target));
+    WEFT_ASSIGN_OR_RETURN(JoinEstimate estimate, kernel.loop
+                                                     ? estimate_iteration(program, members, target)
+                                                     : estimate_join(members, target));
+    if (cluster_blocks > 0) estimate.blocks = cluster_blocks;
     if (kernel.loop) {
       return in_all_iterations(program, *kernel.loop, kernel.members, members, estimate,
                                kernel.name, target);
@@ -400,6 +403,18 @@ Result<ScheduledKernel> schedule_members(const TensorProgram& program, const Pla
   return beside_each_other(program, kernel, std::move(schedules), target);
 }
 
+/// The device, or the cluster of it, on which the members were composed.
+Result<Target> composed_for(const PlannedKernel& kernel, const Composition& composition,
+                            const Target& target) {
+  if (composition.cluster_blocks == 0) return target;
+  const std::optional<Target> device = cluster_device(target);
+  if (device && composition.cluster_blocks <= device->cluster_blocks) return *device;
+  return invalid_input(kernel.name + ": a cluster of " +
+                       std::to_string(composition.cluster_blocks) + " blocks, " + target.name +
+                       " has " +
+                       (device ? "up to " + std::to_string(device->cluster_blocks) : "none"));
+}
+
 /// The members in one launch, as they were composed.
 Result<ScheduledKernel> build_members(const TensorProgram& program, const PlannedKernel& kernel,
                                       const Composition& composition, const Target& target) {
@@ -408,7 +423,8 @@ Result<ScheduledKernel> build_members(const TensorProgram& program, const Planne
                          std::to_string(composition.members.size()) + " members, and has " +
                          std::to_string(kernel.members.size()));
   const bool in_turns = composition.kind != Composition::Kind::kPack;
-  const Target apart = in_turns ? target : without_waiting(target);
+  WEFT_ASSIGN_OR_RETURN(const Target device, composed_for(kernel, composition, target));
+  const Target apart = in_turns ? device : without_waiting(target);
   std::vector<ScheduledKernel> schedules;
   for (size_t m = 0; m < kernel.members.size(); ++m) {
     ScheduledKernel& schedule = schedules.emplace_back();
@@ -421,7 +437,8 @@ Result<ScheduledKernel> build_members(const TensorProgram& program, const Planne
     WEFT_ASSIGN_OR_RETURN(schedule, build_composition(program, kernel.members[m],
                                                       composition.members[m], apart, kernel.name));
   }
-  if (in_turns) return one_after_another(program, kernel, schedules, target);
+  if (in_turns)
+    return one_after_another(program, kernel, schedules, device, composition.cluster_blocks);
   return beside_each_other(program, kernel, std::move(schedules), target);
 }
 

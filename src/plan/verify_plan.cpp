@@ -132,6 +132,17 @@ Status verify_loop_members(const TensorProgram& program, const PlannedKernel& ke
   return {};
 }
 
+/// What was composed for the blocks of one cluster is a program of that.
+Status verify_clusters(const FusionPlan& plan) {
+  for (const PlannedKernel& kernel : plan.kernels) {
+    const int64_t composed = kernel.schedule.composition.cluster_blocks;
+    const TileProgram& program = kernel.schedule.program;
+    const bool alike = program.one_cluster ? program.blocks.is_const(composed) : composed == 0;
+    if (!alike) return broken(kernel.name + " is composed for another cluster than it runs on");
+  }
+  return {};
+}
+
 /// Layers that repeat have one program but for names.
 Status verify_tile_programs(const FusionPlan& plan) {
   std::set<uint64_t> verified;
@@ -155,6 +166,7 @@ Status verify_plan_of(const TensorProgram& program, const FusionPlan& plan,
   WEFT_RETURN_IF_ERROR(verify_order(program, plan));
   WEFT_RETURN_IF_ERROR(verify_copies(program, plan));
   WEFT_RETURN_IF_ERROR(verify_stored(program, plan));
+  WEFT_RETURN_IF_ERROR(verify_clusters(plan));
   WEFT_RETURN_IF_ERROR(verify_tile_programs(plan));
   if (plan.regions.size() != program.opaques.size())
     return broken("the opaque steps' regions are not all planned");

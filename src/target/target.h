@@ -62,6 +62,9 @@ struct Target {
   /// GPU: blocks that may form a cluster; 0 where there are none.
   int32_t cluster_blocks = 0;
   double cluster_barrier_us = 0;  ///< GPU: cost of a barrier of a cluster
+  /// GPU: it is the multiprocessors of one cluster of a device, all blocks of a launch form it
+  /// (schedule/gpu/cluster_device.h). No property of a device: not part of its text.
+  bool one_cluster = false;
 
   int lanes(int64_t element_bytes) const { return static_cast<int>(vector_bytes / element_bytes); }
   /// Log-linear interpolation of the curve.
@@ -69,6 +72,8 @@ struct Target {
   /// Cycles of a class of operations; 1 where the description does not say.
   double cycles_per_instruction(std::string_view op_class) const;
   bool is_gpu() const { return kind == Kind::kGpu; }
+  /// GPU: what it takes until all blocks of a launch have met.
+  double meeting_us() const { return one_cluster ? cluster_barrier_us : barrier_us; }
 };
 
 /// Blocks of one kernel that an SM holds at once, by threads, registers, shared memory and the

@@ -70,8 +70,11 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
       "What a planner may make of expressions that share a kernel, apart by commas: "
       "leaf (one iteration space), block (stages of a block that hand each other values "
       "on chip), grid (kernels one after another in one launch), chain (contractions in a "
-      "loop that carries), recur (all steps of a loop in one launch); default: all for auto, best "
-      "and subprogram on GPUs, all but recur for these on CPUs, else leaf and chain");
+      "loop that carries), recur (all steps of a loop in one launch), cluster (launches of grid "
+      "and "
+      "recur on the blocks of one cluster); default: all for auto, best and subprogram on GPUs, "
+      "all "
+      "but recur and cluster for these on CPUs, else leaf and chain");
   app.add_option_function<std::string>(
          "--chains",
          [&o](const std::string& which) {

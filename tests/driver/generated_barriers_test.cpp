@@ -154,6 +154,22 @@ TEST_F(GeneratedBarriers, OfWhatBlocksKeep) {
   EXPECT_THAT(losses.unreported, testing::IsEmpty());
 }
 
+/// Kernels on the blocks of one cluster: each barrier of it orders something.
+TEST_F(GeneratedBarriers, OfOneCluster) {
+  Losses losses;
+  CompileOptions options;
+  options.planner = "subprogram";
+  options.compositions = "leaf,cluster";
+  take_away_from_graph(
+      "(a: f32[37,33], w: f32[33,24], v: f32[24,33]) {\n"
+      " p = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[37,24]\n"
+      " e = tanh p : f32[37,24]\n"
+      " q = dot_general e, v, lhs_contract={1}, rhs_contract={0} : f32[37,33]\n} -> (q)",
+      *find_target("h100-sxm"), &losses, options);
+  EXPECT_GE(losses.total, 3);
+  EXPECT_THAT(losses.unreported, testing::IsEmpty());
+}
+
 /// A loop between kernels in one launch: those of its steps, and those around it.
 TEST_F(GeneratedBarriers, OfALoopAmongKernels) {
   Losses losses;

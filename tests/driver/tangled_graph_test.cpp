@@ -16,6 +16,7 @@ namespace {
 /// What scripts/fuzz-plans asks for by the environment; the suite's share without it.
 struct Wanted {
   uint64_t first = 0, last = 2000;
+  std::string target;  ///< for this device alone; empty: the seed's
   std::string folder;  ///< where failures go, and the seed that is being tried; empty: nowhere
   bool reduces = false;
 };
@@ -27,6 +28,7 @@ Wanted wanted() {
   };
   if (!text("WEFT_FUZZ_FIRST").empty()) w.first = std::stoull(text("WEFT_FUZZ_FIRST"));
   if (!text("WEFT_FUZZ_LAST").empty()) w.last = std::stoull(text("WEFT_FUZZ_LAST"));
+  w.target = text("WEFT_FUZZ_TARGET");
   w.folder = text("WEFT_FUZZ_FOLDER");
   w.reduces = !text("WEFT_FUZZ_REDUCE").empty();
   return w;
@@ -52,6 +54,7 @@ TEST(TangledGraphs, PlanScheduleAndRun) {
       std::ofstream(w.folder + "/at-" + std::to_string(w.first)) << seed << "\n";
     }
     TangledCase c = tangled_case(seed);
+    if (!w.target.empty()) c.target = *find_target(w.target);
     const auto start = std::chrono::steady_clock::now();
     const TangledRun how = run_of(c, !w.folder.empty());
     std::string text = fault(c, how);

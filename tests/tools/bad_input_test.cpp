@@ -118,8 +118,8 @@ TEST_F(BadInput, OptionsThatDoNotFit) {
   expect_message(run({"--bind", "N=4611686018427387904"}), 2, {"x"});
   expect_message(run({"--input", "x"}), 2, {"NAME=FILE"});
   EXPECT_EQ(run({"--thread", "2"}).exit_code, 2);
-  expect_message(run({"--compositions", "leaf,cluster"}), 2,
-                 {"cluster", "leaf, block, grid, chain and recur"});
+  expect_message(run({"--compositions", "leaf,team"}), 2,
+                 {"team", "leaf, block, grid, chain, recur and cluster"});
   EXPECT_EQ(run({"--plan", "dp", "--parameters", "beam=2,top=2"}).exit_code, 0);
   expect_message(run({"--plan", "dp", "--parameters", "width=2"}), 2, {"width", "top, beam"});
   expect_message(run({"--parameters", "beam=2"}), 2, {"'auto' has no parameter 'beam'"});

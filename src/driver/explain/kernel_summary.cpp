@@ -244,7 +244,7 @@ std::string tiling_text(const TensorProgram& program, const PlannedKernel& kerne
 
 std::optional<ReuseSummary> reuse_summary(const TensorProgram& program,
                                           const PlannedKernel& kernel) {
-  const bool in_turns = kernel.schedule.composition.kind == Composition::Kind::kGrid;
+  const bool in_turns = kernel.schedule.composition.in_turns();
   if (!in_turns || kernel.rereads) return std::nullopt;
   ReuseSummary out{reuse_of(kernel.schedule.program, kernel.schedule.scopes), {}};
   for (const TensorId t : kept_outputs(kernel))
@@ -274,6 +274,13 @@ std::string residency_proof(const PlannedKernel& kernel, const Target& target) {
   const int64_t per_sm = std::max<int64_t>(tile.per_sm, 1);
   const int64_t registers = registers_for_residency(target, threads, per_sm);
   const int64_t fit = resident_blocks_per_sm(target, threads, registers, scopes.block_bytes);
+  if (tile.one_cluster) {
+    return fmt::format(
+        "cluster barrier: {} blocks {} {} of a cluster of {}, {} threads, at most {} registers and "
+        "{} B shared each, of which an SM holds {}",
+        blocks, blocks <= target.cluster_blocks ? "<=" : ">", target.cluster_blocks, target.name,
+        threads, registers, scopes.block_bytes, fit);
+  }
   return fmt::format(
       "grid barrier: {} blocks {} {} SMs x {} of {} threads, at most {} registers and {} B shared "
       "each, of which an SM holds {}",

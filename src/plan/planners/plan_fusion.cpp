@@ -6,18 +6,29 @@
 #include <tuple>
 #include <utility>
 
+#include "plan/cluster_kernels.h"
 #include "plan/kernels_by_key.h"
 #include "plan/order_kernels.h"
 #include "plan/planners/planners.h"
 #include "plan/share_cpu_launches.h"
+#include "schedule/gpu/cluster_device.h"
 
 namespace weft {
 
 namespace {
 
+/// What is known of a program before its kernels are: how names begin, and the plans of its
+/// regions.
+struct ProgramFacts {
+  const std::string& prefix;
+  const std::vector<RegionPlans>& regions;
+};
+
 /// Kernels of a program, and of the regions of its loops and conditions.
 struct KnownKernels {
   KernelsByKey outside, inside;
+  KernelsByKey& of(const ProgramFacts& facts) { return facts.prefix.empty() ? outside : inside; }
+  std::optional<ClusterKernels> on_cluster;  ///< none: the target has no clusters
 };
 
 /// What the options ask for, parsed.
@@ -48,26 +59,23 @@ CompositionKinds kinds_of(const Request& request, const Target& target) {
 
 /// `planner` is the one that was asked for: the plans that it compares are of others.
 Joins joins_of(const Planner& planner, CompositionKinds kinds) {
-  if (!kinds.grid) return Joins::kNo;
+  if (!kinds.grid && !kinds.cluster) return Joins::kNo;
   const bool compares = !planner.alternatives_of_gpus.empty();
   return compares && !planner.joins_launches ? Joins::kWhereQuicker : Joins::kFewest;
 }
 
-/// Whether kernels that read each other share launches, and keep on chip what they hand each other.
-struct Sharing {
-  Joins joins = Joins::kNo;
-  bool keeps = true;
-};
-
-Sharing sharing_of(const Request& request, CompositionKinds kinds) {
+LaunchSharing sharing_of(const Request& request, CompositionKinds kinds, KnownKernels& known) {
+  const bool clusters = kinds.cluster && known.on_cluster;
   return {.joins = joins_of(request.planner, kinds),
+          .on_grid = kinds.grid,
+          .on_cluster = clusters ? &*known.on_cluster : nullptr,
           .keeps = request.planner.keeps_on_chip && request.parameters.reuse != 0};
 }
 
 /// Lets kernels share launches, one after another and side by side. Of a plan with barriers and one
 /// without the quicker one stays.
-Status share_launches(const TensorProgram& program, const Target& target, const Sharing& sharing,
-                      KnownGroups& known, FusionPlan& plan) {
+Status share_launches(const TensorProgram& program, const Target& target,
+                      const LaunchSharing& sharing, KnownGroups& known, FusionPlan& plan) {
   const Joins joins = sharing.joins;
   if (!target.is_gpu()) return share_cpu_launches(program, target, joins, known.keys(), plan);
   constexpr size_t kMostKernels = 2000;  // beyond that a second plan takes too much memory
@@ -75,7 +83,7 @@ Status share_launches(const TensorProgram& program, const Target& target, const 
     return pack_independent(program, target, plan);
   std::optional<FusionPlan> apart;
   if (joins == Joins::kWhereQuicker) apart = plan;
-  WEFT_RETURN_IF_ERROR(join_dependent(program, target, joins, sharing.keeps, plan));
+  WEFT_RETURN_IF_ERROR(join_dependent(program, target, sharing, plan));
   WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
   if (!apart) return {};
   WEFT_RETURN_IF_ERROR(pack_independent(program, target, *apart));
@@ -83,17 +91,10 @@ Status share_launches(const TensorProgram& program, const Target& target, const 
   return {};
 }
 
-/// What is known of a program before its kernels are: how names begin, and the plans of its
-/// regions.
-struct ProgramFacts {
-  const std::string& prefix;
-  const std::vector<RegionPlans>& regions;
-};
-
 /// The kernels of one program by one planner.
 Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target& target,
                                      const Planner& planner, Partition parts,
-                                     const Sharing& sharing, const ProgramFacts& facts,
+                                     const LaunchSharing& sharing, const ProgramFacts& facts,
                                      KnownGroups& known, KernelsByKey& kernels) {
   FusionPlan plan;
   plan.regions = facts.regions;
@@ -124,7 +125,7 @@ Result<FusionPlan> plan_of_partition(const TensorProgram& program, const Target&
 class Comparison {
  public:
   Comparison(const TensorProgram& program, const Target& target, const ProgramFacts& facts,
-             KernelsByKey& kernels, const Request& request)
+             KnownKernels& kernels, const Request& request)
       : program_(program),
         target_(target),
         facts_(facts),
@@ -145,7 +146,8 @@ class Comparison {
       return {};
     WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
                           plan_of_partition(program_, target_, *planner, std::move(parts),
-                                            sharing_of(request_, kinds), facts_, known_, kernels_));
+                                            sharing_of(request_, kinds, kernels_), facts_, known_,
+                                            kernels_.of(facts_)));
     const double us = predicted_us(plan);
     if (best_ && us >= best_us_) return {};
     best_us_ = us;
@@ -175,7 +177,7 @@ class Comparison {
   const TensorProgram& program_;
   const Target& target_;
   const ProgramFacts facts_;
-  KernelsByKey& kernels_;
+  KnownKernels& kernels_;
   const Request& request_;
   KnownGroups known_;
   CostModel cost_;
@@ -187,7 +189,7 @@ class Comparison {
 /// The kernels of one program whose regions are planned.
 Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& target,
                                 const Request& request, const ProgramFacts& facts,
-                                KernelsByKey& kernels) {
+                                KnownKernels& kernels) {
   const Planner& planner = request.planner;
   const CompositionKinds allowed = kinds_of(request, target);
   const std::span<const Alternative> alternatives =
@@ -198,7 +200,8 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
         Partition parts,
         planner.partition({program, target, allowed, known, request.parameters, request.measured}));
     return plan_of_partition(program, target, planner, std::move(parts),
-                             sharing_of(request, allowed), facts, known, kernels);
+                             sharing_of(request, allowed, kernels), facts, known,
+                             kernels.of(facts));
   }
   Comparison comparison(program, target, facts, kernels, request);
   std::set<std::tuple<std::string_view, bool, bool>> added;
@@ -207,7 +210,8 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
                                    .block = a.compositions.block && allowed.block,
                                    .grid = allowed.grid,
                                    .chain = a.compositions.chain && allowed.chain,
-                                   .recur = allowed.recur};
+                                   .recur = allowed.recur,
+                                   .cluster = allowed.cluster};
     if (added.emplace(a.planner, both.leaf, both.block).second)
       WEFT_RETURN_IF_ERROR(comparison.add(a, both));
   }
@@ -215,10 +219,11 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
 }
 
 /// Whether a loop's iterations share a launch.
-Joins repeats(const Request& request, const Target& target) {
+LaunchSharing repeats(const Request& request, const Target& target, KnownKernels& known) {
   CompositionKinds kinds = kinds_of(request, target);
   kinds.grid = kinds.recur;
-  return joins_of(request.planner, kinds);
+  kinds.cluster &= kinds.recur;
+  return sharing_of(request, kinds, known);
 }
 
 Result<FusionPlan> plan_program(const TensorProgram& program, const Target& target,
@@ -230,10 +235,10 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
 Result<FusionPlan> plan_body(const TensorProgram& body, const RegionLoop& loop,
                              const Target& target, const Request& request,
                              const std::string& prefix, KnownKernels& known) {
-  const Joins joins = repeats(request, target);
+  const LaunchSharing sharing = repeats(request, target, known);
   const auto planned = [&](const Request& asked) -> Result<FusionPlan> {
     WEFT_ASSIGN_OR_RETURN(FusionPlan plan, plan_program(body, target, asked, prefix, known));
-    WEFT_RETURN_IF_ERROR(repeat_region(body, loop, target, joins, plan));
+    WEFT_RETURN_IF_ERROR(repeat_region(body, loop, target, sharing, plan));
     return plan;
   };
   const auto of_all = [&](const FusionPlan& plan) {
@@ -243,7 +248,8 @@ Result<FusionPlan> plan_body(const TensorProgram& body, const RegionLoop& loop,
   WEFT_ASSIGN_OR_RETURN(FusionPlan best, planned(request));
   Request leaves = request;
   leaves.kinds = kinds_of(request, target);
-  if (joins == Joins::kNo || !target.is_gpu() || !leaves.kinds->block || !body.opaques.empty())
+  if (sharing.joins == Joins::kNo || !target.is_gpu() || !leaves.kinds->block ||
+      !body.opaques.empty())
     return best;
   leaves.kinds->block = false;
   WEFT_ASSIGN_OR_RETURN(FusionPlan other, planned(leaves));
@@ -269,9 +275,8 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
       regions.push_back(std::make_shared<FusionPlan>(std::move(inner)));
     }
   }
-  KernelsByKey& kernels = prefix.empty() ? known.outside : known.inside;
   WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
-                        plan_kernels(program, target, request, {prefix, all}, kernels));
+                        plan_kernels(program, target, request, {prefix, all}, known));
   plan.planner = request.planner.name;
   return plan;
 }
@@ -293,7 +298,9 @@ Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& targe
   WEFT_ASSIGN_OR_RETURN(request.parameters,
                         parse_planner_parameters(options.parameters, options.planner));
   KnownKernels known{KernelsByKey(target, options.measured),
-                     KernelsByKey(of_region(target), options.measured)};
+                     KernelsByKey(of_region(target), options.measured),
+                     {}};
+  if (const auto device = cluster_device(target)) known.on_cluster.emplace(*device);
   return plan_program(program, target, request, {}, known);
 }
 

@@ -16,7 +16,8 @@ constexpr CompositionKinds kLeaves = {.leaf = true, .chain = true},
                                         .block = true,
                                         .grid = true,
                                         .chain = true,
-                                        .recur = true};
+                                        .recur = true,
+                                        .cluster = true};
 
 /// Patterns of a program in which little repeats are many, and blocks of stages are asked by
 /// building them: beyond this size a second plan takes seconds.

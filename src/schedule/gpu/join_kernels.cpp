@@ -67,9 +67,11 @@ int64_t barriers_met(const TileProgram& program, const ScopeAnalysis& scopes) {
 
 /// What a loop in a launch of its own takes beside launch and barriers.
 double steps_us(const JoinMember& loop, const Target& target) {
-  const int64_t own = loop.kernel->program.blocks.is_const(1) ? 0 : loop.barriers;
+  const TileProgram& program = loop.kernel->program;
+  const int64_t own = program.blocks.is_const(1) ? 0 : loop.barriers;
+  const double barrier = program.one_cluster ? target.cluster_barrier_us : target.barrier_us;
   return std::max(0.0, loop.kernel->estimate.microseconds - target.launch_us -
-                           static_cast<double>(own) * target.barrier_us);
+                           static_cast<double>(own) * barrier);
 }
 
 /// Turns that blocks take, as a part of those that full ones would.
@@ -202,7 +204,7 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
   const bool loops = std::ranges::any_of(members, &JoinMember::is_loop);
   const bool waits = !loops || out.blocks > 1;
   out.microseconds =
-      start + steps + (waits ? static_cast<double>(out.barriers) * target.barrier_us : 0);
+      start + steps + (waits ? static_cast<double>(out.barriers) * target.meeting_us() : 0);
   for (size_t l = 0; l < items.size(); ++l) out.microseconds += std::max(longest[l], shared[l]);
   out.saved_us = apart - out.microseconds;
   return out;
@@ -257,7 +259,7 @@ double other_barriers_us(std::span<const JoinMember> members, const JoinEstimate
                          const ScheduledKernel& launch, const Target& target) {
   if (std::ranges::none_of(members, &JoinMember::is_loop) || estimate.blocks == 1) return 0;
   const int64_t met = barriers_met(launch.program, launch.scopes);
-  return static_cast<double>(met - estimate.barriers) * target.barrier_us;
+  return static_cast<double>(met - estimate.barriers) * target.meeting_us();
 }
 
 /// Outputs that nothing reads any more are no parameters.
@@ -288,6 +290,11 @@ Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
   ScheduledKernel out = members_in_turn(kernels, outputs, name, estimate.blocks);
   out.estimate.microseconds = estimate.microseconds;
   out.program.per_sm = estimate.per_sm;
+  out.program.one_cluster = target.one_cluster;
+  if (target.one_cluster) {
+    out.composition.kind = Composition::Kind::kCluster;
+    out.composition.cluster_blocks = estimate.blocks;
+  }
   WEFT_ASSIGN_OR_RETURN(out.scopes, derive_scopes(out.program));
   if (Decision fit = fits(out.program, out.scopes, target); !fit) return unsupported(fit.reason());
   out.estimate.microseconds += other_barriers_us(members, estimate, out, target);

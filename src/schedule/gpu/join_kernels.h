@@ -11,7 +11,7 @@
 namespace weft {
 
 /// Whether a kernel can be a stage of a larger one, between barriers of the grid: its blocks may be
-/// any number, and what a block keeps spans no barrier.
+/// any number, and what a block keeps spans no barrier. A loop may be one of a cluster.
 Decision can_join(const ScheduledKernel& kernel);
 
 /// A kernel on its way into a larger one.
@@ -43,7 +43,8 @@ struct JoinEstimate {
 
 /// Of kernels that run again and again, `working_set` is the bytes that each iteration touches:
 /// what does not change stays in the second-level cache where that holds all of it, and comes from
-/// memory each time where it does not. Error (kUnsupported): why they cannot share a launch.
+/// memory each time where it does not. On a cluster (schedule/gpu/cluster_device.h) its blocks wait
+/// at barriers of the cluster. Error (kUnsupported): why they cannot share a launch.
 Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Target& target,
                                    int64_t working_set = 0);
 
@@ -57,7 +58,8 @@ struct OnChip {
 };
 
 /// The kernels one after another in one launch, by ascending levels, with a barrier of the grid
-/// before what reads what an earlier one stores. Loops (repeat_kernels) may be among them.
+/// before what reads what an earlier one stores; on a cluster all blocks form it. Loops
+/// (repeat_kernels) may be among them.
 ///     p = x W   barrier   each step { h = f(p[t], h) barrier }   y = rows of all h `outputs[m]`
 ///     are the tensors that member m stores.
 /// Outputs that are no longer stored are none of the result's parameters.

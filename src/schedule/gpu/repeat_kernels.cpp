@@ -11,11 +11,11 @@ namespace weft {
 double estimate_repetition(const JoinEstimate& once, int64_t trips, const Target& target) {
   constexpr double kCopies = 2;  // of what is carried: before the first iteration, behind the last
   // One block waits for its own threads alone.
-  const double barrier = once.blocks > 1 ? target.barrier_us : 0;
+  const double barrier = once.blocks > 1 ? target.meeting_us() : 0;
   const double phases = static_cast<double>(once.phases);
   const double iteration =
-      once.microseconds - once.start_us - (phases - 1) * target.barrier_us + phases * barrier;
-  return once.start_us + kCopies * target.barrier_us + static_cast<double>(trips) * iteration;
+      once.microseconds - once.start_us - (phases - 1) * target.meeting_us() + phases * barrier;
+  return once.start_us + kCopies * target.meeting_us() + static_cast<double>(trips) * iteration;
 }
 
 Result<ScheduledKernel> repeat_kernels(std::span<const JoinMember> members,
@@ -41,7 +41,7 @@ Result<ScheduledKernel> repeat_kernels(std::span<const JoinMember> members,
   }
   out.program = std::move(repeated.program);
   out.parameters = std::move(tensor_of);
-  out.composition.kind = Composition::Kind::kRecur;
+  out.composition.kind = Composition::Kind::kRecur;  // of a cluster, whose blocks it has
   out.estimate.microseconds = estimate_repetition(estimate, trips, target);
   out.estimate.flops *= trips;
   out.estimate.arithmetic_us *= static_cast<double>(trips);
