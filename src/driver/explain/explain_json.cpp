@@ -5,6 +5,7 @@
 
 #include "driver/explain/kernel_summary.h"
 #include "driver/explain/plan_totals.h"
+#include "driver/explain/stitching.h"
 #include "expr/analysis/memory_levels.h"
 
 namespace weft {
@@ -69,6 +70,10 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
   if (auto splits = split_summary(kernel); !splits.empty()) j["splits"] = std::move(splits);
   if (auto written = emission_of(program, kernel))
     j["emission"] = {{"stitched", written->stitched}, {"inlined", written->inlined}};
+  for (const StitchedOp& op : stitching_of(program, kernel)) {
+    j["stitching"][op.name] = scheme_name(op.scheme);
+    if (op.demoted) j["demoted"].push_back(op.name);
+  }
   j["registers"] = nullptr;
   if (const auto at = registers.find(&kernel); at != registers.end()) j["registers"] = at->second;
   j["predicted_us"] = e.microseconds;

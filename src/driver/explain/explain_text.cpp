@@ -8,6 +8,7 @@
 
 #include "driver/explain/kernel_summary.h"
 #include "driver/explain/plan_totals.h"
+#include "driver/explain/stitching.h"
 
 namespace weft {
 
@@ -143,6 +144,8 @@ class PlanText {
       entry.lines.push_back(
           "stitched: " + join_paths(written->stitched, 8) +
           (written->inlined.empty() ? "" : "; inlined: " + join_paths(written->inlined, 8)));
+    if (const std::string schemes = stitching_text(stitching_of(program, kernel)); !schemes.empty())
+      entry.lines.push_back("stitching: " + schemes);
     if (const auto splits = split_summary(kernel); !splits.empty())
       entry.lines.push_back("blocks: " + (splits.size() == 1
                                               ? splits[0].substr(0, splits[0].find(')') + 1)

@@ -366,8 +366,11 @@ BoxReuse reuse_of(const TileProgram& program, const ScopeAnalysis& scopes) {
   const std::vector<BoxAccess> accesses = box_accesses(structure);
   const std::vector<int> phases = phases_of(program, scopes);
   for (size_t a = 0; a < accesses.size(); ++a) {
-    if (accesses[a].read != nullptr && earlier_access(structure, accesses, phases, a))
-      ++out.evictions;
+    if (accesses[a].read == nullptr || !earlier_access(structure, accesses, phases, a)) continue;
+    ++out.evictions;
+    const TileSymbolId read = accesses[a].read->symbol;
+    const TileSymbolId viewed = program.symbols[static_cast<size_t>(read)].view_of;
+    out.given_up.push_back(viewed >= 0 ? viewed : read);
   }
   return out;
 }

@@ -15,6 +15,7 @@ struct BoxReuse {
   int64_t kept_bytes = 0;   ///< of a block's memory, of all that is kept
   int64_t saved_bytes = 0;  ///< that hits do not ask of memory, by all blocks
   std::vector<int64_t> saved_by_nest;
+  std::vector<TileSymbolId> given_up;  ///< by eviction: the parameter, or what the view shows
 };
 
 /// A block's memory as a cache that the program manages (Souffle §6.5): where a block loads or
