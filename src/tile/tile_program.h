@@ -131,6 +131,9 @@ struct TileLoop {
   };
   std::vector<Dim> dims;
   int64_t stages = 1;
+  /// Several stages: the first copies of what no nest stores stand in front of the barrier of the
+  /// grid before the loop's nest (tile/analysis/loads_ahead.h).
+  bool ahead = false;
   /// kSeq: each iteration is made by one block of a cluster, for all of them, before a block goes
   /// through its iterations of the grid.
   bool by_cluster = false;

@@ -138,6 +138,32 @@ Tensors feed_forward(const Tensors& in) {
   return {{"y", tensor(x.shape, y)}};
 }
 
+/// Three products, tanh of what the first two make.
+Tensors products(const Tensors& in) {
+  const Array x = array(in, "x");
+  const int64_t rows = x.shape[0];
+  const DType type = in.at("x").dtype();
+  Values row, y;
+  int64_t columns = 0;
+  for (int64_t m = 0; m < rows; ++m) {
+    row.clear();
+    for (int64_t k = 0; k < x.shape[1]; ++k) row.push_back(x({m, k}));
+    for (const char* name : {"W1", "W2", "W3"}) {
+      const Array w = array(in, name);
+      columns = w.shape[1];
+      Values next;
+      for (int64_t n = 0; n < columns; ++n) {
+        double a = 0;
+        for (int64_t k = 0; k < w.shape[0]; ++k) a += row[static_cast<size_t>(k)] * w({k, n});
+        next.push_back(name[1] == '3' ? a : rounded(std::tanh(a), type));
+      }
+      row = std::move(next);
+    }
+    y.insert(y.end(), row.begin(), row.end());
+  }
+  return {{"y", tensor({rows, columns}, y)}};
+}
+
 Tensors lstm(const Tensors& in) {
   const Array w = array(in, "Wst"), b = array(in, "b"), x = array(in, "x");
   const int64_t layers = w.shape[0], size = w.shape[2], time = x.shape[0];
@@ -404,7 +430,7 @@ Reference reference_of(const std::string& program) {
       {"depthwise", depthwise}, {"recurrence", recurrence},
       {"loops", loops},         {"recurrent", recurrent},
       {"weights", weights},     {"feed_forward", feed_forward},
-      {"handed", handed}};
+      {"handed", handed},       {"ahead", products}};
   for (const auto& [name, function] : all) {
     if (program.starts_with(name)) return function;
   }

@@ -51,6 +51,9 @@ class GpuWriter final : public KernelWriter {
   std::map<ReductionKey, int32_t> exchange_buffers;        ///< of reductions over warps
   /// By origin of a loop over blocks: those of other nests that have its value in every block.
   std::map<TileVarId, std::vector<TileVarId>> same_origins;
+  /// Loads of which the first copies stand in front of the barrier before their nest.
+  std::set<const TileStatement*> went_ahead;
+  Reg later_item = kNoReg;    ///< whether the item at hand is not its block's first; kNoReg: it is
   std::set<size_t> keeping;   ///< nests that make or read what a block keeps from nest to nest
   std::vector<int32_t> path;  ///< of the body at hand, for barriers
   std::vector<ClusterDim> cluster_dims;  ///< around what is emitted

@@ -1,6 +1,7 @@
 #include "lower/gpu/grid.h"
 
 #include "tile/analysis/executions.h"
+#include "tile/analysis/loads_ahead.h"
 #include "tile/analysis/same_blocks.h"
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "lower/core/index_emission.h"
 #include "lower/core/loops.h"
 #include "lower/core/nests.h"
+#include "lower/gpu/staged_loops.h"
 
 namespace weft::lowering {
 
@@ -134,6 +136,12 @@ void emit_gpu_nest(GpuWriter& w, const TileNode& nest, Reg item) {
   w.path = outer;
 }
 
+/// What an item is to what went ahead of its nest, which was the block's first item's.
+void note_item(GpuWriter& w, Reg first, Reg item) {
+  if (w.went_ahead.empty()) return;
+  w.later_item = w.builder.apply(ScalarOp::kLt, {first, item}, DType::kBool);
+}
+
 /// One block's items of a nest, one after another. What does not change with the last dimensions of
 /// the grid is made before the loop over these.
 void emit_gpu_items(GpuWriter& w, const Nest& nest, Reg begin, Reg end) {
@@ -144,7 +152,9 @@ void emit_gpu_items(GpuWriter& w, const Nest& nest, Reg begin, Reg end) {
   if (kept.empty()) {
     w.builder.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
       w.path = nest.path;
+      note_item(w, begin, item);
       emit_gpu_nest(w, *nest.node, item);
+      w.later_item = kNoReg;
       return std::vector<Reg>{};
     });
     --w.bindings.repetitions;
@@ -250,31 +260,38 @@ Status check_one_iteration_a_block(const GpuWriter& w) {
 
 namespace {
 
+/// `emit(nest, number in it)` of that one of the nests that a phase's item belongs to.
+void emit_at_item(GpuWriter& w, const std::vector<Nest>& nests, Reg item,
+                  const std::function<void(const Nest&, Reg)>& emit) {
+  int64_t first = 0;
+  for (const Nest& nest : nests) {
+    const int64_t count = grid_items(w, *nest.node);
+    w.path = {nest.path.begin(), nest.path.end() - 1};
+    const Reg local =
+        w.builder.apply(ScalarOp::kSub, {item, w.builder.int_constant(first)}, DType::kI64);
+    const auto body = [&] {
+      emit(nest, local);
+      return std::vector<Reg>{};
+    };
+    w.path.push_back(nest.path.back());
+    if (nests.size() == 1) {
+      body();
+    } else {
+      const Reg from =
+          w.builder.apply(ScalarOp::kGe, {local, w.builder.int_constant(0)}, DType::kBool);
+      const Reg to =
+          w.builder.apply(ScalarOp::kLt, {local, w.builder.int_constant(count)}, DType::kBool);
+      w.builder.if_then_else(w.builder.apply(ScalarOp::kAnd, {from, to}, DType::kBool), body);
+    }
+    first += count;
+  }
+}
+
 /// Items [begin, end) of a phase, the block's own.
 void emit_items(GpuWriter& w, const std::vector<Nest>& nests, int64_t items, Reg begin, Reg end) {
   const auto run_item = [&](Reg item) {
-    int64_t first = 0;
-    for (const Nest& nest : nests) {
-      const int64_t count = grid_items(w, *nest.node);
-      w.path = {nest.path.begin(), nest.path.end() - 1};
-      const Reg local =
-          w.builder.apply(ScalarOp::kSub, {item, w.builder.int_constant(first)}, DType::kI64);
-      const auto body = [&] {
-        emit_gpu_nest(w, *nest.node, local);
-        return std::vector<Reg>{};
-      };
-      w.path.push_back(nest.path.back());
-      if (nests.size() == 1) {
-        body();
-      } else {
-        const Reg from =
-            w.builder.apply(ScalarOp::kGe, {local, w.builder.int_constant(0)}, DType::kBool);
-        const Reg to =
-            w.builder.apply(ScalarOp::kLt, {local, w.builder.int_constant(count)}, DType::kBool);
-        w.builder.if_then_else(w.builder.apply(ScalarOp::kAnd, {from, to}, DType::kBool), body);
-      }
-      first += count;
-    }
+    emit_at_item(w, nests, item,
+                 [&](const Nest& nest, Reg local) { emit_gpu_nest(w, *nest.node, local); });
   };
   if (nests.size() == 1 && (items > w.kernel.blocks || fills_by_cluster(*nests[0].node))) {
     emit_gpu_items(w, nests[0], begin, end);
@@ -288,7 +305,9 @@ void emit_items(GpuWriter& w, const std::vector<Nest>& nests, int64_t items, Reg
   } else {
     w.builder.for_loop(begin, end, 1, {}, [&](Reg item, const std::vector<Reg>&) {
       ++w.bindings.repetitions;
+      note_item(w, begin, item);
       run_item(item);
+      w.later_item = kNoReg;
       --w.bindings.repetitions;
       return std::vector<Reg>{};
     });
@@ -312,6 +331,46 @@ std::pair<Reg, Reg> block_share(GpuWriter& w, int64_t items) {
     return op(ScalarOp::kDiv, op(ScalarOp::kMul, b, count), blocks);
   };
   return {first(block), first(op(ScalarOp::kAdd, block, w.builder.int_constant(1)))};
+}
+
+/// The first copies of the loops `ahead` in a body of loops of the grid.
+void copy_ahead_of_body(GpuWriter& w, const TileBody& body, Reg item) {
+  for (const TileNode& node : body) {
+    if (node.kind != TileNode::Kind::kLoop) continue;
+    const TileLoop& loop = *node.loop;
+    if (loop.kind == TileLoop::Kind::kGrid) {
+      bind_grid_dims(w, loop, 0, loop.dims.size(), item,
+                     [&](Reg below) { copy_ahead_of_body(w, loop.body, below); });
+    } else if (loop.ahead) {
+      copy_ahead(w, loop);
+    }
+  }
+}
+
+/// In front of the barrier before a phase: what its blocks load ahead for their first item. Blocks
+/// without one load nothing.
+void emit_copies_ahead(GpuWriter& w, const std::vector<Nest>& nests) {
+  const bool any = std::ranges::any_of(nests, [](const Nest& nest) {
+    return nest.node->kind == TileNode::Kind::kLoop && has_loop_ahead(nest.node->loop->body);
+  });
+  if (!any) return;
+  const int64_t items = items_of(w, nests);
+  const auto [begin, end] = block_share(w, items);
+  const auto copy = [&] {
+    emit_at_item(w, nests, begin, [&](const Nest& nest, Reg local) {
+      if (nest.node->kind != TileNode::Kind::kLoop) return;
+      const TileLoop& loop = *nest.node->loop;
+      if (loop.kind != TileLoop::Kind::kGrid || !has_loop_ahead(loop.body)) return;
+      bind_grid_dims(w, loop, 0, loop.dims.size(), local,
+                     [&](Reg below) { copy_ahead_of_body(w, loop.body, below); });
+    });
+    return std::vector<Reg>{};
+  };
+  if (items >= w.kernel.blocks) {
+    copy();
+  } else {
+    w.builder.if_then_else(w.builder.apply(ScalarOp::kLt, {begin, end}, DType::kBool), copy);
+  }
 }
 
 /// The recurrence whose step a phase is part of; null of nests that run once.
@@ -387,7 +446,8 @@ std::vector<KeptPhase> kept_phases(const GpuWriter& w) {
   return out;
 }
 
-/// One phase of the kernel, in which shared memory stays as it is from nest to nest.
+/// One phase of the kernel, in which shared memory stays as it is from nest to nest, and what is
+/// loaded ahead of a barrier is there behind it.
 void emit_kept_phases(GpuWriter& w) {
   w.builder.begin_phase(w.kernel.blocks);
   const std::vector<KeptPhase> all = kept_phases(w);
@@ -399,6 +459,7 @@ void emit_kept_phases(GpuWriter& w) {
       emit_steps(w, *loop, steps);
       continue;
     }
+    if (p > 0 && all[p].meets) emit_copies_ahead(w, all[p].nests);
     if (p > 0 && all[p].meets)
       w.builder.barrier(w.kernel.blocks > 1 ? KernelBarrier::kGrid : KernelBarrier::kBlock);
     const int64_t items = items_of(w, all[p].nests);
@@ -429,7 +490,7 @@ void emit_gpu_phases(GpuWriter& w) {
   const TileStructure structure = structure_of(w.program);
   w.keeping = nests_of_kept(structure, w.scopes);
   w.same_origins = same_origins_of(structure, w.keeping);
-  if (!w.keeping.empty()) return emit_kept_phases(w);
+  if (!w.keeping.empty() || has_loop_ahead(w.program.body)) return emit_kept_phases(w);
   const std::vector<std::vector<Nest>> all = phases(w);
   const auto recurrence = [&](size_t p) {
     return p < all.size() ? recurrence_of(w, all[p]) : nullptr;

@@ -15,7 +15,7 @@ Status check_one_iteration_a_block(const GpuWriter& w);
 /// All phases of the program. The items of a phase's nests stand one after another in one list;
 /// blocks of at most one item each run it without a loop. A recurrence is one phase of the kernel,
 /// whose blocks go through its iterations together, with barriers between its own phases. So is a
-/// program whose blocks keep values from nest to nest.
+/// program whose blocks keep values from nest to nest, or load ahead of barriers.
 void emit_gpu_phases(GpuWriter& w);
 
 /// A barrier of the grid before a child of the body at hand: what registers and shared memory hold

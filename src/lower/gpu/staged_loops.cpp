@@ -12,6 +12,7 @@
 #include "lower/core/loops.h"
 #include "lower/core/statements.h"
 #include "lower/gpu/filled_rows.h"
+#include "tile/analysis/loads_ahead.h"
 
 /// Loops whose block memory is filled ahead of its iterations. With n stages:
 ///     copy 0; commit; … copy n-2; commit; registers = load 0
@@ -129,17 +130,35 @@ void copy_async(GpuWriter& w, const StagedLoad& load) {
   });
 }
 
-/// The copies of iteration t, if there is one, as one group.
-void issue_copies(GpuWriter& w, const TileLoop& loop, const StagedTrips& trips,
-                  const std::vector<StagedLoad>& loads, Reg t) {
+/// Of the first iterations, what went ahead of the barrier before the nest: a block's later items
+/// copy it here.
+void copy_unless_ahead(GpuWriter& w, const StagedLoad& load) {
+  if (w.went_ahead.count(load.statement) == 0) return copy_async(w, load);
+  if (w.later_item == kNoReg) return;
+  w.builder.if_then_else(w.later_item, [&] {
+    copy_async(w, load);
+    return std::vector<Reg>{};
+  });
+}
+
+/// The copies of iteration t, if there is one. `begins`: it is one of the first.
+void copy_iteration(GpuWriter& w, const TileLoop& loop, const StagedTrips& trips,
+                    const std::vector<StagedLoad>& loads, Reg t, bool begins) {
   w.builder.if_then_else(comes(w, trips, t), [&] {
     bind_staged(w, loop.dims[0], trips, add_kernel_var(w, t, {0, trips.count}));
     set_stage(w, loads, t);
     for (const StagedLoad& load : loads) {
-      if (load.async) copy_async(w, load);
+      if (!load.async) continue;
+      begins ? copy_unless_ahead(w, load) : copy_async(w, load);
     }
     return std::vector<Reg>{};
   });
+}
+
+/// The same as one group.
+void issue_copies(GpuWriter& w, const TileLoop& loop, const StagedTrips& trips,
+                  const std::vector<StagedLoad>& loads, Reg t, bool begins) {
+  copy_iteration(w, loop, trips, loads, t, begins);
   w.builder.commit_async();
 }
 
@@ -217,7 +236,7 @@ std::vector<Reg> emit_staged_iteration(GpuWriter& w, const TileLoop& loop, const
   }
   if (copies) w.builder.wait_async(static_cast<int32_t>(loop.stages - 2));
   w.builder.barrier(KernelBarrier::kBlock);
-  if (copies) issue_copies(w, loop, trips, loads, plus(loop.stages - 1));
+  if (copies) issue_copies(w, loop, trips, loads, plus(loop.stages - 1), false);
   if (registers) load_ahead(w, loop, trips, loads, plus(1));
   bind_staged(w, d, trips, now);
   set_stage(w, loads, t);
@@ -271,6 +290,25 @@ bool is_staged(const GpuWriter& w, const TileLoop& loop) {
   });
 }
 
+void copy_ahead(GpuWriter& w, const TileLoop& loop) {
+  const TileLoop::Dim& d = loop.dims[0];
+  const StagedTrips trips = staged_trips(w, d);
+  std::vector<StagedLoad> loads = staged_loads(w, loop);
+  bind_staged(w, d, trips, add_kernel_var(w, w.builder.int_constant(0), {0, trips.count}));
+  set_stage(w, loads, w.builder.int_constant(0));
+  for (StagedLoad& load : loads) {
+    load.async = is_loaded_ahead(w.program, loop, *load.statement) &&
+                 can_copy_async(w, *load.statement, load.box);
+  }
+  const auto behind = std::ranges::remove(loads, false, &StagedLoad::async);
+  loads.erase(behind.begin(), behind.end());
+  for (int64_t s = 0; !loads.empty() && s + 1 < loop.stages; ++s)
+    copy_iteration(w, loop, trips, loads, w.builder.int_constant(s), false);
+  for (const StagedLoad& load : loads) w.went_ahead.insert(load.statement);
+  w.bindings.bound[static_cast<size_t>(d.origin)].reset();
+  if (d.offset >= 0) w.bindings.valid[static_cast<size_t>(d.offset)].reset();
+}
+
 std::vector<Reg> emit_staged_loop(GpuWriter& w, const TileLoop& loop, std::vector<Reg> carries) {
   const TileLoop::Dim& d = loop.dims[0];
   const auto outer_bound = w.bindings.bound[static_cast<size_t>(d.origin)];
@@ -292,7 +330,7 @@ std::vector<Reg> emit_staged_loop(GpuWriter& w, const TileLoop& loop, std::vecto
   if (!w.memory.rotating.empty() && w.bindings.repetitions > 1)
     w.builder.barrier(KernelBarrier::kBlock);
   for (int64_t s = 0; copies && s + 1 < loop.stages; ++s) {
-    issue_copies(w, loop, trips, loads, w.builder.int_constant(s));
+    issue_copies(w, loop, trips, loads, w.builder.int_constant(s), true);
   }
   load_ahead(w, loop, trips, loads, w.builder.int_constant(0));
   const size_t carried = carries.size();

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "fmt/format.h"
+#include "tile/analysis/loads_ahead.h"
 #include "tile/analysis/scope_derivation.h"
 #include "tile/analysis/view_parts.h"
 
@@ -59,6 +60,12 @@ SiteRange live_range(const Derivation& d, TileSymbolId symbol) {
     if (is_staged_load(d, site)) {
       const auto [first, end] = d.structure.loop_sites.at(site.loops.back());
       range = {std::min(range.first, first), std::max(range.last, end - 1)};
+      // Copied in front of its nest, where what later nests find on chip is alive.
+      if (is_loaded_ahead(d.program, *site.loops.back(), *site.statement)) {
+        const auto nest = std::ranges::find(site.loops, TileLoop::Kind::kGrid, &TileLoop::kind);
+        if (nest != site.loops.end())
+          range.first = std::min(range.first, d.structure.loop_sites.at(*nest).first);
+      }
     }
   }
   if (d.kept.count(symbol) != 0) {

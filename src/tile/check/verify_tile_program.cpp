@@ -20,6 +20,10 @@ Status verify_stores(const TileProgram& program, const TileStructure& structure)
 /// verify_views.cpp.
 Status verify_views(const TileProgram& program, const TileStructure& structure);
 
+/// Loops `ahead` may be so, and nothing touches what they load; in verify_loads_ahead.cpp.
+Status verify_loads_ahead(const TileProgram& program, const TileStructure& structure,
+                          const ScopeAnalysis& scopes);
+
 namespace {
 
 constexpr int kDeepestNest = 64;
@@ -46,13 +50,14 @@ class Verifier {
     }
     if (error_) return *error_;
     WEFT_RETURN_IF_ERROR(verify_views(program_, structure_));
-    if (known_ != nullptr) {
-      check_fills(*known_);
-    } else {
-      WEFT_ASSIGN_OR_RETURN(const ScopeAnalysis scopes, derive_scopes(program_));
-      check_fills(scopes);
+    ScopeAnalysis derived;
+    if (known_ == nullptr) {
+      WEFT_ASSIGN_OR_RETURN(derived, derive_scopes(program_));
+      known_ = &derived;
     }
+    check_fills(*known_);
     if (error_) return *error_;
+    WEFT_RETURN_IF_ERROR(verify_loads_ahead(program_, structure_, *known_));
     return verify_stores(program_, structure_);
   }
 

@@ -235,7 +235,8 @@ class Merger {
   TileLoop merge(const TileLoop& a, const TileLoop& b) {
     TileLoop out = a;
     failed_ |= a.kind != b.kind || a.dims.size() != b.dims.size() || a.stages != b.stages ||
-               a.by_cluster != b.by_cluster || a.carries.size() != b.carries.size();
+               a.ahead != b.ahead || a.by_cluster != b.by_cluster ||
+               a.carries.size() != b.carries.size();
     for (size_t d = 0; d < a.dims.size() && !failed_; ++d) {
       const TileLoop::Dim &x = a.dims[d], &y = b.dims[d];
       failed_ |=

@@ -257,7 +257,7 @@ class Parser final : public NameScope {
     return loop;
   }
 
-  // dim = ID "in" [expr ".."] expr ["step" INT] { "unroll" [INT] | "stages" INT }
+  // dim = ID "in" [expr ".."] expr ["step" INT] { "unroll" [INT] | "stages" INT ["ahead"] }
   std::string_view parse_dim(TileLoop& loop) {
     TileLoop::Dim dim;
     const TileToken at = tokens_.peek();
@@ -279,6 +279,7 @@ class Parser final : public NameScope {
       } else {
         tokens_.take();
         loop.stages = tokens_.expect_positive("the number of stages");
+        loop.ahead |= tokens_.accept("ahead");
       }
     }
     if (failed()) return name;

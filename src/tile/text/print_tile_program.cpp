@@ -316,6 +316,7 @@ void TilePrinter::loop_header(const TileLoop& loop, int depth, const Comments& c
     out += dim(loop.dims[i]);
   }
   if (loop.stages > 1) out += fmt::format(" stages {}", loop.stages);
+  if (loop.ahead) out += " ahead";
   if (loop.by_cluster) out += " by cluster";
   for (size_t i = 0; i < loop.carries.size(); ++i) {
     const TileCarry& carry = loop.carries[i];
