@@ -9,6 +9,7 @@
 #include "cost/estimate.h"
 #include "cost/first_iteration.h"
 #include "tile/analysis/executions.h"
+#include "tile/analysis/loads_ahead.h"
 #include "tile/check/fits.h"
 
 namespace weft {
@@ -96,7 +97,8 @@ class Evaluation {
     out.bound =
         computing > out.memory_us ? GpuLatency::Bound::kInstructions : GpuLatency::Bound::kMemory;
     out.microseconds = target_.launch_us + target_.barrier_us + grid_barriers_ * meeting_us() +
-                       std::max(computing, out.memory_us);
+                       std::max(computing, out.memory_us) -
+                       hidden_by_barriers_us(program_, scopes_, target_);
     return out;
   }
 
@@ -307,6 +309,34 @@ class Evaluation {
 };
 
 }  // namespace
+
+double hidden_by_barriers_us(const TileProgram& program, const ScopeAnalysis& scopes,
+                             const Target& target) {
+  if (program.cpu || !has_loop_ahead(program.body)) return 0;
+  const TileStructure structure = structure_of(program);
+  const FirstIteration numbers(program);
+  const auto blocks = static_cast<double>(program.blocks.constant());
+  // Bytes that reach an SM from the cache in a microsecond.
+  const double rate = target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e3 / target.sm_count;
+  struct Phase {
+    size_t nests = 0;  ///< that load ahead
+    double us = 0;     ///< that each of them saves at least
+  };
+  std::map<int32_t, Phase> phases;
+  double out = 0;
+  for (const LoopAhead& loop : loops_ahead(structure, scopes, /*marked=*/true)) {
+    const TileNode& nest = program.body[static_cast<size_t>(loop.path[0])];
+    const double items = numbers.trips(*nest.loop);
+    const double of_sm = std::ceil(std::min(items, blocks) / target.sm_count);
+    const double copies = of_sm * static_cast<double>(loop.bytes) / rate;
+    const double waits = loop.all ? kMemoryCycles / static_cast<double>(target.clock_mhz) : 0;
+    const double own = std::min(copies + waits, target.barrier_us);
+    Phase& phase = phases.try_emplace(loop.phase, Phase{0, own}).first->second;
+    phase.us = std::min(phase.us, own);
+    if (++phase.nests == loop.nests) out += phase.us;
+  }
+  return out;
+}
 
 std::string_view bound_name(GpuLatency::Bound bound) {
   return bound == GpuLatency::Bound::kInstructions ? "instructions" : "memory";

@@ -19,6 +19,12 @@ struct GpuLatency {
   double memory_us = 0;      ///< that the bytes take
   Bound bound = Bound::kInstructions;
 };
+/// What blocks save that load ahead of barriers (tile/analysis/loads_ahead.h): what the copies take
+/// from the second-level cache, and memory's latency where the loop waits for nothing else, as far
+/// as a barrier takes so long. Of nests side by side what all of them save.
+double hidden_by_barriers_us(const TileProgram& program, const ScopeAnalysis& scopes,
+                             const Target& target);
+
 std::string_view bound_name(GpuLatency::Bound bound);
 
 /// The evaluator `latency` of GPUs (FusionStitching 2021 §4.3):
@@ -30,7 +36,7 @@ std::string_view bound_name(GpuLatency::Bound bound);
 /// dependent instruction waits. Loads wait for memory, exchanges over warps for the block.
 /// Occupancy follows from the registers and the shared memory that live at once. Never below the
 /// time of `bytes`, read and written, at the bandwidth curve; launch and barriers of the grid come
-/// to it, as to every estimate (cost/estimate.h).
+/// to it, as to every estimate (cost/estimate.h), less what these hide.
 ///
 /// Requires: a verified program of a GPU. Sizes that are not bound count as 1.
 GpuLatency gpu_latency(const TileProgram& program, const ScopeAnalysis& scopes, int64_t bytes,

@@ -47,6 +47,8 @@ struct PlannedKernel {
   /// Of members one after another: what a block has on chip is read from memory again all the same.
   /// Else outputs of members that `group` lacks stay there, and are not stored.
   bool rereads = false;
+  /// Of members one after another: what no member makes is asked for behind barriers all the same.
+  bool waits = false;
   /// It runs all iterations of the region whose only kernel it is; its inputs and outputs are those
   /// of the whole loop.
   std::optional<RegionLoop> loop;
@@ -83,12 +85,20 @@ Status pack_independent(const TensorProgram& program, const Target& target, Fusi
 /// where a kernel costs no more than those that joined before it have saved.
 enum class Joins : uint8_t { kNo, kWhereQuicker, kFewest };
 
+/// What blocks of shared launches do with their memory. `keeps`: what a block has stays there for
+/// later kernels; `ahead`: it asks for what no kernel of the launch makes before it waits, where
+/// the grid waits.
+struct LaunchMemory {
+  bool keeps = true;
+  bool ahead = true;
+};
+
 /// Which launches kernels that read each other may share, and by what.
 struct LaunchSharing {
   Joins joins = Joins::kNo;
   bool on_grid = true;                   ///< with barriers of the grid
   ClusterKernels* on_cluster = nullptr;  ///< on the blocks of one cluster, by these; null: none
-  bool keeps = true;  ///< what they hand each other stays on chip where one block has it
+  LaunchMemory memory;
 };
 
 /// Puts kernels of a GPU one after another into one launch, in the place of the first, with
@@ -97,9 +107,9 @@ struct LaunchSharing {
 /// save time and all tiles of each product are on the device at once. Or on the blocks of one
 /// cluster, as kernels chosen for so few, with its barriers: of the two launches that begin at a
 /// kernel the one that is predicted to save more. What they hand each other goes through memory,
-/// and stays in the second-level cache where that holds it. With `keeps` it stays on chip where the
-/// block that has it reads it (Souffle §6.5); rows of kernels are cut into equal boxes where that
-/// is predicted to save more than it costs. A scan whose iterations are one kernel joins like
+/// and stays in the second-level cache where that holds it. What `memory` keeps stays on chip where
+/// the block that has it reads it (Souffle §6.5); rows of kernels are cut into equal boxes where
+/// that is predicted to save more than it costs. A scan whose iterations are one kernel joins like
 /// others, and is no opaque step of the order any more.
 ///
 /// Requires: scheduled kernels, planned regions. Establishes: an order that respects the
@@ -192,7 +202,8 @@ Status verify_plan(const TensorProgram& program, const FusionPlan& plan);
 ///       edge 0 -> 1 m: fused "saves a round trip through memory"
 ///     }
 /// Behind `keeping` stands what members hand each other on chip and do not store; `rereading` in
-/// front of `because` says that nothing stays there. Where a measurement decided, `measured "row
+/// front of `because` says that nothing stays there, `waiting` that nothing is loaded ahead of
+/// barriers. Where a measurement decided, `measured "row
 /// …"` follows the composition: the row of the performance library.
 std::string print(const FusionPlan& plan, const TensorProgram& program);
 /// The plan that prints as `text`, of the same program. Kernels are built as they were composed;

@@ -72,7 +72,7 @@ class Joining {
       : program_(program),
         keys_(program),
         fewest_(sharing.joins == Joins::kFewest),
-        keeps_(sharing.keeps),
+        memory_(sharing.memory),
         on_cluster_(sharing.on_cluster),
         plan_(*plan),
         order_(program, *plan),
@@ -329,7 +329,7 @@ class Joining {
       const auto at = level(j, s, sub);
       if (at) try_join(j, *at, &sub);
     }
-    if (keeps_) agree(&sub);
+    if (memory_.keeps) agree(&sub);
     return sub;
   }
 
@@ -412,9 +412,10 @@ class Joining {
       outputs.push_back(group_at(sub.steps[m]).outputs);
     }
     PlannedKernel out = united_steps(sub, by_level);
-    WEFT_ASSIGN_OR_RETURN(out.schedule,
-                          join_kernels(members, outputs, sub.estimate, out.name, sub.side->target,
-                                       {.keeps = keeps_, .own = own_outputs(sub)}));
+    WEFT_ASSIGN_OR_RETURN(
+        out.schedule,
+        join_kernels(members, outputs, sub.estimate, out.name, sub.side->target,
+                     {.keeps = memory_.keeps, .ahead = memory_.ahead, .own = own_outputs(sub)}));
     const std::set<TensorId> stored(out.schedule.parameters.begin(), out.schedule.parameters.end());
     std::erase_if(out.group.outputs, [&](TensorId t) { return stored.count(t) == 0; });
     const double kept_us = sub.estimate.microseconds - out.schedule.estimate.microseconds;
@@ -451,14 +452,15 @@ class Joining {
     PlannedKernel out = united(std::move(name), std::move(groups));
     out.loops = std::move(loops);
     out.is_compute = computes;
-    out.rereads = !keeps_;
+    out.rereads = !memory_.keeps;
+    out.waits = !memory_.ahead;
     return out;
   }
 
   const TensorProgram& program_;
   GroupKeys keys_;
   const bool fewest_;
-  const bool keeps_;
+  const LaunchMemory memory_;
   ClusterKernels* const on_cluster_;  ///< null: none
   std::vector<Side> sides_;
   FusionPlan& plan_;

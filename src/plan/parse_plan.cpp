@@ -110,6 +110,7 @@ class PlanReader {
       WEFT_ASSIGN_OR_RETURN(measured, cursor_.name());
     }
     kernel.rereads = cursor_.take("rereading");
+    kernel.waits = cursor_.take("waiting");
     if (cursor_.take("because")) {
       if (cursor_.peek() != '"') return cursor_.error("expected the reason in quotes");
       WEFT_ASSIGN_OR_RETURN(kernel.packed_because, cursor_.name());

@@ -64,6 +64,7 @@ class PlanPrinter {
     if (!kernel.schedule.measured.empty())
       out_ += " measured \"" + escape(kernel.schedule.measured) + '"';
     if (kernel.rereads) out_ += " rereading";
+    if (kernel.waits) out_ += " waiting";
     if (!kernel.members.empty()) out_ += " because \"" + escape(kernel.packed_because) + '"';
     out_ += ":";
     const std::vector<Group> alone{kernel.group};

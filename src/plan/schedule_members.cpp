@@ -352,8 +352,9 @@ Result<ScheduledKernel> one_after_another(const TensorProgram& program, const Pl
     std::vector<std::vector<TensorId>> outputs;
     for (const Group& member : kernel.members) outputs.push_back(member.outputs);
     const std::vector<TensorId> kept = kept_outputs(kernel);
-    return join_kernels(members, outputs, estimate, kernel.name, target,
-                        {.keeps = !kernel.rereads, .own = {kept.begin(), kept.end()}});
+    return join_kernels(
+        members, outputs, estimate, kernel.name, target,
+        {.keeps = !kernel.rereads, .ahead = !kernel.waits, .own = {kept.begin(), kept.end()}});
   }();
   if (!joined.ok() && joined.error().code == ErrorCode::kUnsupported)
     return invalid_input(kernel.name + ": its members share no launch: " + joined.error().message);

@@ -119,5 +119,50 @@ kernel k(x: f32[1024], out y: f32[1024], out z: f32[1024]) blocks 4 warps 8 per_
   EXPECT_DOUBLE_EQ(l.microseconds, 3 + 2 * 10 + l.warp_cycles / 1000);
 }
 
+/// Two steps of 32 rows of 64 floats go ahead, 16384 bytes, at 2000 bytes a microsecond for each of
+/// four SMs; a barrier hides no more than it takes.
+TEST(GpuLatency, BarriersHideLoadsAhead) {
+  const std::string text = R"(
+kernel k(x: f32[64,64], w: f32[64,64], out y: f32[64,64]) blocks 4 warps 4 per_sm 1 gpu {
+  p: 64;
+  workspace h: f32[64,64];
+  view h_in: f32[64,64] of h;
+  grid m in 64 step 16 { h[m,p] = x[m,p]; }
+  grid i in 64 step 16 {
+    seq k in 64 step 32 stages 3 ahead carry acc[i,p]: f32 = 0 {
+      A[i,k] = h_in[i,k] at block;
+      B[k,p] = w[k,p] at block;
+      t[i,p] = sum[k] A[i,k] * B[k,p];
+      acc'[i,p] = acc[i,p] + t[i,p];
+    }
+    y[i,p] = acc[i,p];
+  }
+})";
+  Target target = small();
+  target.bandwidth = {{1, 8}};
+  target.shared_bytes_per_block = target.shared_bytes_per_sm = 65536;
+  const auto hidden = [&](const std::string& of) {
+    const auto program = parse_tile_program(of);
+    EXPECT_TRUE(program.ok()) << program.error().message;
+    const auto scopes = derive_scopes(*program);
+    EXPECT_TRUE(scopes.ok()) << scopes.error().message;
+    return hidden_by_barriers_us(*program, *scopes, target);
+  };
+  target.barrier_us = 20;
+  EXPECT_NEAR(hidden(text), 8.192, 1e-9);
+  target.barrier_us = 1;
+  EXPECT_NEAR(hidden(text), 1, 1e-9);
+  std::string waits = text;
+  waits.replace(waits.find(" ahead"), 6, "");
+  EXPECT_EQ(hidden(waits), 0);
+  EXPECT_NEAR(of(waits, target).microseconds - of(text, target).microseconds, 1, 1e-9);
+  // Where the loop reads nothing that an earlier nest makes, it waits for no memory: 400 cycles.
+  target.barrier_us = 20;
+  std::string alone = text;
+  alone.replace(alone.find("A[i,k] = h_in[i,k]"), 18, "A[i,k] = x[i,k]   ");
+  alone.replace(alone.find("= acc[i,p];"), 11, "= acc[i,p] + h_in[i,p];");
+  EXPECT_NEAR(hidden(alone), 2 * 32 * (16 + 64) * 4 / 2000.0 + 0.4, 1e-9);
+}
+
 }  // namespace
 }  // namespace weft

@@ -170,6 +170,25 @@ TEST_F(GeneratedBarriers, OfOneCluster) {
   EXPECT_THAT(losses.unreported, testing::IsEmpty());
 }
 
+/// Weights that blocks copy before they wait for each other: without the loop's wait they are read
+/// before they are there, and copied over what the nest in front still reads without its barrier.
+TEST_F(GeneratedBarriers, OfLoadsAhead) {
+  Losses losses;
+  CompileOptions options;
+  options.planner = "subprogram";
+  options.compositions = "leaf,grid";
+  take_away_from_graph(
+      "(x: f32[37,72], w: f32[72,40], v: f32[40,56], z: f32[56,24]) {\n"
+      " p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[37,40]\n"
+      " h = tanh p : f32[37,40]\n"
+      " r = dot_general h, v, lhs_contract={1}, rhs_contract={0} : f32[37,56]\n"
+      " u = tanh r : f32[37,56]\n"
+      " y = dot_general u, z, lhs_contract={1}, rhs_contract={0} : f32[37,24]\n} -> (y)",
+      *find_target("a100-40gb"), &losses, options);
+  EXPECT_GE(losses.total, 8);
+  EXPECT_THAT(losses.unreported, testing::IsEmpty());
+}
+
 /// A loop between kernels in one launch: those of its steps, and those around it.
 TEST_F(GeneratedBarriers, OfALoopAmongKernels) {
   Losses losses;

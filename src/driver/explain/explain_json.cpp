@@ -51,6 +51,10 @@ Json kernel_json(const TensorProgram& program, const PlannedKernel& kernel,
                          {"bytes_saved", kept->reuse.saved_bytes},
                          {"bytes_of_a_block", kept->reuse.kept_bytes},
                          {"never_stored", kept->never_stored}};
+  if (const auto ahead = ahead_summary(program, kernel, target))
+    j["ahead_of_barriers"] = {{"tensors", ahead->tensors},
+                              {"bytes_of_a_block", ahead->bytes},
+                              {"hidden_us", ahead->hidden_us}};
   if (!kernel.copies.empty()) j["copies"] = copied_names(program, kernel);
   j["scopes"] = scope_summary(kernel);
   const RoundedTensors rounded = rounded_tensors(program, kernel, target);

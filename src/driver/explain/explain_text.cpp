@@ -131,6 +131,8 @@ class PlanText {
       entry.lines.push_back((kernel.loop ? "all steps: " : "side by side: ") +
                             kernel.packed_because);
     if (const auto kept = reuse_summary(program, kernel)) entry.lines.push_back(reuse_text(*kept));
+    if (const auto ahead = ahead_summary(program, kernel, target_))
+      entry.lines.push_back(ahead_text(*ahead));
     if (!kernel.copies.empty())
       entry.lines.push_back("makes again: " + join_paths(copied_names(program, kernel), 8));
     if (!kernel.schedule.measured.empty())
@@ -221,6 +223,11 @@ class PlanText {
         bytes_text(kept.reuse.kept_bytes));
     if (!kept.never_stored.empty()) out += "; never stored: " + join_paths(kept.never_stored, 8);
     return out;
+  }
+
+  static std::string ahead_text(const AheadSummary& ahead) {
+    return fmt::format("ahead of barriers: {} of a block, {}; hides {:.1f} us",
+                       bytes_text(ahead.bytes), join_paths(ahead.tensors, 8), ahead.hidden_us);
   }
 
   static std::string arena_text(const ArenaUse& arena, const Target& target) {

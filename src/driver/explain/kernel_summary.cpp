@@ -11,6 +11,7 @@
 #include "group/widen_halves.h"
 #include "schedule/stages/chain_tiling.h"
 #include "schedule/stages/compose_chain.h"
+#include "tile/analysis/loads_ahead.h"
 #include "tile/text/split_form.h"
 #include "tile/text/template_form.h"
 
@@ -250,6 +251,28 @@ std::optional<ReuseSummary> reuse_summary(const TensorProgram& program,
   for (const TensorId t : kept_outputs(kernel))
     out.never_stored.push_back(program.tensors[static_cast<size_t>(t)].name);
   if (out.reuse.hits == 0 && out.reuse.evictions == 0) return std::nullopt;
+  return out;
+}
+
+std::optional<AheadSummary> ahead_summary(const TensorProgram& program, const PlannedKernel& kernel,
+                                          const Target& target) {
+  const TileProgram& tile = kernel.schedule.program;
+  if (!has_loop_ahead(tile.body)) return std::nullopt;
+  AheadSummary out;
+  const ScopeAnalysis& scopes = kernel.schedule.scopes;
+  for (const LoopAhead& loop : loops_ahead(structure_of(tile), scopes, /*marked=*/true)) {
+    out.bytes += loop.bytes;
+    for (const TileStatement* load : loop.loads) {
+      TileSymbolId symbol = load->value->symbol;
+      while (tile.symbols[static_cast<size_t>(symbol)].view_of >= 0)
+        symbol = tile.symbols[static_cast<size_t>(symbol)].view_of;
+      const auto at = std::ranges::find(tile.parameters, symbol) - tile.parameters.begin();
+      const TensorId t = kernel.schedule.parameters[static_cast<size_t>(at)];
+      const std::string& name = program.tensors[static_cast<size_t>(t)].name;
+      if (std::ranges::find(out.tensors, name) == out.tensors.end()) out.tensors.push_back(name);
+    }
+  }
+  out.hidden_us = hidden_by_barriers_us(tile, scopes, target);
   return out;
 }
 

@@ -84,6 +84,16 @@ struct ReuseSummary {
 std::optional<ReuseSummary> reuse_summary(const TensorProgram& program,
                                           const PlannedKernel& kernel);
 
+/// What blocks of a launch load ahead of barriers (tile/analysis/loads_ahead.h), and what that is
+/// predicted to hide; nothing where all loads wait.
+struct AheadSummary {
+  std::vector<std::string> tensors;
+  int64_t bytes = 0;  ///< of a block, in all
+  double hidden_us = 0;
+};
+std::optional<AheadSummary> ahead_summary(const TensorProgram& program, const PlannedKernel& kernel,
+                                          const Target& target);
+
 /// Reductions of a chain that take masks of finite numbers, or which are added, for bounds: what a
 /// mask hides is left out, also where it is infinite, NaN or above the mask. Empty for others.
 std::vector<std::string> assumed_masks(const TensorProgram& program, const PlannedKernel& kernel,

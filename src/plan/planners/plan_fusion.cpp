@@ -69,7 +69,8 @@ LaunchSharing sharing_of(const Request& request, CompositionKinds kinds, KnownKe
   return {.joins = joins_of(request.planner, kinds),
           .on_grid = kinds.grid,
           .on_cluster = clusters ? &*known.on_cluster : nullptr,
-          .keeps = request.planner.keeps_on_chip && request.parameters.reuse != 0};
+          .memory = {.keeps = request.planner.keeps_on_chip && request.parameters.reuse != 0,
+                     .ahead = request.planner.keeps_on_chip && request.parameters.ahead != 0}};
 }
 
 /// Lets kernels share launches, one after another and side by side. Of a plan with barriers and one

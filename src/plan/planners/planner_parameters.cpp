@@ -64,6 +64,10 @@ constexpr Parameter kParameters[] = {
         "1: what a block of a launch has on chip stays there for later kernels; 0: "
         "they read memory",
         0, 1),
+    parameter<&P::ahead>("ahead", "subprogram best auto souffle-v4",
+                         "1: blocks of a launch load what none of its kernels makes before they "
+                         "wait for each other; 0: behind barriers",
+                         0, 1),
     parameter<&P::flat>("flat", "chain subprogram auto",
                         "1: flat tiling expressions of chains, too; 0: deep ones alone", 0, 1),
     parameter<&P::gain>("gain", "greedy span dp ilp chain auto",

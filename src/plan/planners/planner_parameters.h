@@ -34,6 +34,9 @@ struct PlannerParameters {
   /// 1: what a block of a launch has on chip stays there for the launch's later kernels (Souffle
   /// §6.5); 0: they read it from memory.
   int64_t reuse = 1;
+  /// 1: blocks of a launch ask for what none of its kernels makes before they wait for each other
+  /// (Souffle §6.5); 0: behind barriers.
+  int64_t ahead = 1;
   int64_t flat = 1;  ///< of a chain: flat tiling expressions, too (MCFuser §III-A); 0: deep ones
   /// What blocks of stages save of the time of their kernels apart at least, as a share: a CPU's
   /// predictions that are closer do not tell them apart.

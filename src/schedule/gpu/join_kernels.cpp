@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "cost/gpu_latency.h"
 #include "fmt/format.h"
 #include "schedule/gpu/pack_kernels.h"
 #include "schedule/writer/launch_members.h"
 #include "support/rounding.h"
 #include "tile/analysis/derive_scopes.h"
+#include "tile/analysis/loads_ahead.h"
 #include "tile/check/fits.h"
+#include "tile/rewrite/load_ahead.h"
 #include "tile/rewrite/prune_symbols.h"
 #include "tile/rewrite/reuse_boxes.h"
 
@@ -238,6 +241,34 @@ Status keep_boxes(ScheduledKernel& kernel, const Target& target) {
   return {};
 }
 
+/// Loads ahead of barriers what may go, where as many blocks stay on an SM: what a block keeps may
+/// lie where the loads would.
+Status load_what_waits(ScheduledKernel& kernel, const Target& target) {
+  std::vector<std::vector<int32_t>> loops;
+  for (const LoopAhead& loop :
+       loops_ahead(structure_of(kernel.program), kernel.scopes, /*marked=*/false))
+    loops.push_back(loop.path);
+  const auto try_loops = [&](const std::vector<std::vector<int32_t>>& paths) -> Result<bool> {
+    TileProgram program = kernel.program;
+    load_ahead(program, paths);
+    WEFT_ASSIGN_OR_RETURN(ScopeAnalysis scopes, derive_scopes(program));
+    if (!fits(program, scopes, target)) return false;
+    kernel.program = std::move(program);
+    kernel.scopes = std::move(scopes);
+    return true;
+  };
+  if (loops.empty() && !has_loop_ahead(kernel.program.body)) return {};
+  WEFT_ASSIGN_OR_RETURN(const bool all, try_loops(loops));
+  if (all) return {};
+  std::vector<std::vector<int32_t>> fitting;
+  for (std::vector<int32_t>& loop : loops) {
+    fitting.push_back(std::move(loop));
+    WEFT_ASSIGN_OR_RETURN(const bool fit, try_loops(fitting));
+    if (!fit) fitting.pop_back();
+  }
+  return {};
+}
+
 /// The members with what each finds on chip; their nests stand in their order.
 std::vector<JoinMember> note_kept_bytes(std::span<const JoinMember> members,
                                         const ScheduledKernel& launch) {
@@ -298,12 +329,17 @@ Result<ScheduledKernel> join_kernels(std::span<const JoinMember> members,
   WEFT_ASSIGN_OR_RETURN(out.scopes, derive_scopes(out.program));
   if (Decision fit = fits(out.program, out.scopes, target); !fit) return unsupported(fit.reason());
   out.estimate.microseconds += other_barriers_us(members, estimate, out, target);
-  if (!on_chip.keeps) return out;
-  WEFT_RETURN_IF_ERROR(keep_boxes(out, target));
-  WEFT_RETURN_IF_ERROR(drop_own_outputs(on_chip.own, out));
-  std::vector<JoinMember> keeping = note_kept_bytes(members, out);
-  WEFT_ASSIGN_OR_RETURN(const JoinEstimate kept, estimate_join(keeping, target));
-  out.estimate.microseconds = kept.microseconds + other_barriers_us(members, kept, out, target);
+  if (on_chip.keeps) {
+    WEFT_RETURN_IF_ERROR(keep_boxes(out, target));
+    WEFT_RETURN_IF_ERROR(drop_own_outputs(on_chip.own, out));
+    std::vector<JoinMember> keeping = note_kept_bytes(members, out);
+    WEFT_ASSIGN_OR_RETURN(const JoinEstimate kept, estimate_join(keeping, target));
+    out.estimate.microseconds = kept.microseconds + other_barriers_us(members, kept, out, target);
+  }
+  if (on_chip.ahead) {
+    WEFT_RETURN_IF_ERROR(load_what_waits(out, target));
+    out.estimate.microseconds -= hidden_by_barriers_us(out.program, out.scopes, target);
+  }
   return out;
 }
 

@@ -53,6 +53,9 @@ struct OnChip {
   /// Boxes that a later kernel of the launch reads in the same block stay there, as far as its
   /// memory holds them (tile/rewrite/reuse_boxes.h); else all is read again.
   bool keeps = true;
+  /// The first loads of what no kernel of the launch makes stand before barriers
+  /// (tile/rewrite/load_ahead.h).
+  bool ahead = true;
   /// Outputs of members that nothing but the launch reads: not stored where all readers find them.
   std::set<TensorId> own;
 };

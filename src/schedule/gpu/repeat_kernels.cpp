@@ -23,8 +23,9 @@ Result<ScheduledKernel> repeat_kernels(std::span<const JoinMember> members,
                                        const JoinEstimate& estimate, const std::string& name,
                                        const std::map<TensorId, RepeatedParameter>& tensors,
                                        int64_t trips, const Target& target) {
-  WEFT_ASSIGN_OR_RETURN(ScheduledKernel out, join_kernels(members, outputs, estimate, name, target,
-                                                          {.keeps = false, .own = {}}));
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel out,
+                        join_kernels(members, outputs, estimate, name, target,
+                                     {.keeps = false, .ahead = false, .own = {}}));
   std::vector<RepeatedParameter> parameters;
   for (size_t p = 0; p < out.parameters.size(); ++p) {
     const auto found = tensors.find(out.parameters[p]);
