@@ -183,7 +183,10 @@ std::vector<LoopAhead> loops_ahead(const TileStructure& structure, const ScopeAn
   const TileProgram& program = *structure.program;
   const bool packs = std::ranges::any_of(
       program.body, [](const TileNode& node) { return node.kind == TileNode::Kind::kPack; });
-  if (program.cpu || packs || scopes.cluster_blocks > 1 || !program.blocks.is_const()) return {};
+  if (program.cpu || packs || program.one_cluster || scopes.cluster_blocks > 1 ||
+      !program.blocks.is_const()) {
+    return {};
+  }
   return AheadSearch(structure, scopes, marked).run();
 }
 
