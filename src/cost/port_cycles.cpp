@@ -389,12 +389,14 @@ StatementPorts::Cost StatementPorts::reduce(const TileStatement& statement,
 /// share a set of the first cache push each other out before the next row comes back to them.
 double StatementPorts::cycles_across(double apart, const Axis& axis) const {
   constexpr int64_t kWay = 4096;  // sets are found by the bits of an address within its page
-  constexpr double kLeast = 2, kOfALine = 0.17;  // fitted on a Zen 4
+  constexpr double kWays = 8, kLeast = 2;
+  constexpr double kMissed = 7, kOfALine = 0.17;  // 16 lines of a set on a Zen 3, 64 on a Zen 4
   if (!(std::abs(apart) < 1e12)) return kLeast;
   const auto step = std::max<int64_t>(std::llabs(static_cast<int64_t>(apart)), 64);
   const double sets = static_cast<double>(kWay / std::gcd(step, kWay));
   const double lines = static_cast<double>(axis.lanes) * axis.registers;
-  return std::max(kLeast, kOfALine * lines / sets);
+  const double of_a_set = lines / sets;
+  return of_a_set > kWays ? std::max(kMissed, kOfALine * of_a_set) : kLeast;
 }
 
 void StatementPorts::store(const TileStatement& statement, const std::vector<Axis>& axes,

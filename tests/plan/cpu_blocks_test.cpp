@@ -74,7 +74,7 @@ TEST(CpuBlocks, AreLeftWherePredictionsAreAlike) {
   y = dot_general e, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[4,96,32]
 } -> (y))");
   const size_t all = groups_of(plan_of(p, target(), "auto", "gain=0"));
-  const size_t some = groups_of(plan_of(p, target(), "auto", "gain=0.05"));
+  const size_t some = groups_of(plan_of(p, target(), "auto", "gain=0.07"));
   const size_t usual = groups_of(plan_of(p, target()));
   EXPECT_EQ(all, 1U);
   EXPECT_EQ(some, 2U);
