@@ -74,6 +74,32 @@ TEST(Chains, AreMadeByDefaultOfWhatDoesNotStayInCaches) {
               AllOf(StartsWith("q | s, m, d, e, l, p, c, y: compute"), HasSubstr("| chain of")));
 }
 
+/// What makes a chain's operand element by element does not take the chain's expressions into a
+/// block of stages again.
+TEST(Chains, StayChainsBesideWhatBlocksHold) {
+  const TensorProgram p = expressed(R"((x: f32[6,1500,64], k: f32[6,64,1500], v: f32[6,1500,64]) {
+  q = tanh x : f32[6,1500,64]
+  s = dot_general q, k, lhs_batch={0}, rhs_batch={0}, lhs_contract={2}, rhs_contract={1} : f32[6,1500,1500]
+  m = reduce s, axes={2}, combiner=max : f32[6,1500]
+  mb = broadcast m, dims={0,1} : f32[6,1500,1500]
+  d = sub s, mb : f32[6,1500,1500]
+  e = exp d : f32[6,1500,1500]
+  l = reduce e, axes={2}, combiner=sum : f32[6,1500]
+  lb = broadcast l, dims={0,1} : f32[6,1500,1500]
+  p = div e, lb : f32[6,1500,1500]
+  y = dot_general p, v, lhs_batch={0}, rhs_batch={0}, lhs_contract={2}, rhs_contract={1} : f32[6,1500,64]
+} -> (y))");
+  CpuIdentity identity;
+  identity.vector_bytes = 32;
+  identity.fma_units = 2;
+  identity.vendor = "AuthenticAMD";
+  identity.features = find_target("x86-64-v3")->features;
+  const Target target =
+      model_cpu(identity, {.l1 = 32 << 10, .l2 = 512 << 10, .l3 = int64_t{32} << 20}, 3.2, 2);
+  const FusionPlan plan = plan_of(p, target, "auto");
+  EXPECT_THAT(print(plan, p), HasSubstr("chain(")) << print(plan, p);
+}
+
 /// Rows of 1,500 scores fit the second cache of a core, where a block of stages keeps a strip of
 /// them; in steps of a chain they stay in the first one.
 TEST(Chains, AreWeighedAgainstBlocksOfStages) {

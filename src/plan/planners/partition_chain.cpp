@@ -297,6 +297,12 @@ class ChainSelection {
     };
     rule.legal = apart(rule_.legal);
     if (rule_.legal_beside) rule.legal_beside = apart(rule_.legal_beside);
+    if (rule_.composes) {
+      rule.composes = [this](const Group& a, const Group& b, const Group& merged) {
+        return holds_chain(merged) ? Decision::forbid("one of them is a chain")
+                                   : rule_.composes(a, b, merged);
+      };
+    }
     Partition out = merge_greedily(task_.program, rule, graph_, {});
     for (EdgeDecision& edge : out.edges) {
       const auto reason = reason_of_.find(edge.consumer);
