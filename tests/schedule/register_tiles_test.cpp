@@ -60,5 +60,28 @@ TEST(RegisterTiles, ShallowProductsMayHaveFewRows) {
   EXPECT_EQ(few.vectors, 4);
 }
 
+/// Whether a product of values copies the columns of its right operand, rows of which lie
+/// `columns` elements apart.
+bool stages(int64_t depth, int64_t columns, const char* target) {
+  const std::string k = std::to_string(depth), n = std::to_string(columns);
+  TensorProgram program =
+      expressed("(p: f32[12,384," + k + "], v: f32[12," + k + "," + n +
+                "]) {\n  y = dot_general p, v, lhs_batch={0}, rhs_batch={0}, lhs_contract={2}, "
+                "rhs_contract={1} : f32[12,384," +
+                n + "]\n} -> (y)");
+  const auto kernel = schedule_leaf(program, whole_group(program), *find_target(target), "k");
+  EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+  return print(kernel->program).find("panel[") != std::string::npos;
+}
+
+/// Lines 256 bytes apart find 16 of the first cache's 64 sets: a panel of 192 of them would come
+/// from behind it with each tile of rows.
+TEST(RegisterTiles, PanelsInFewSetsOfTheFirstCacheAreCopied) {
+  EXPECT_TRUE(stages(192, 64, "x86-64-v3"));
+  EXPECT_FALSE(stages(48, 64, "x86-64-v3"));
+  EXPECT_FALSE(stages(192, 80, "x86-64-v3")) << "these find all sets";
+  EXPECT_FALSE(stages(192, 64, "x86-64-v4")) << "a tile of wide vectors does not wait for them";
+}
+
 }  // namespace
 }  // namespace weft

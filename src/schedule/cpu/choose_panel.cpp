@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -639,21 +640,28 @@ bool PanelChooser::in_bounds(const Scalar& read) const {
 }
 
 /// Whether the steps of a sum, one behind the other, lie so far apart that their lines share few
-/// sets of the second-level cache, and many tiles of rows read them again: all but the first would
-/// find them thrown out. A panel that is staged belongs to one thread.
+/// sets of the second-level cache, or of the first where tiles wait for what comes from behind it,
+/// and many tiles of rows read them again: all but the first would find them thrown out. A panel
+/// that is staged belongs to one thread, and takes a copy for all its tiles of rows.
 bool PanelChooser::lies_in_few_sets(const Read& read) const {
-  constexpr int64_t kWays = 8, kFewestTiles = 4;
-  const bool tiled =
-      c_.row_axis >= 0 && (is_open(c_.row_axis) || extent(c_.row_axis) >= kFewestTiles * c_.rows);
-  if (read.constant || !tiled || c_.inner.empty()) return false;
+  constexpr int64_t kWays = 8, kPage = 4096, kFewestTiles = 4, kFewestInFirst = 8;
+  if (read.constant || c_.row_axis < 0 || c_.inner.empty()) return false;
+  const int64_t tiles =
+      is_open(c_.row_axis) ? std::numeric_limits<int64_t>::max() : extent(c_.row_axis) / c_.rows;
   const int64_t width = c_.vectors * c_.lanes * byte_size(read.scalar->type);
   const int64_t step = stride(read, c_.inner.back()) * byte_size(read.scalar->type);
   int64_t panels = ceil_div(extent(c_.vec_axis), c_.vectors * c_.lanes);
   for (const int a : c_.grid) panels *= extent(a);
   if (step < width || panels < 2 * target_.threads) return false;
-  const int64_t way = target_.l2_bytes / kWays;
-  const int64_t places = way / std::gcd(step, way);
-  return extent(c_.inner.back()) > places * kWays / 2;
+  // Sets are found by the bits of an address within a way; those of the first cache are pages.
+  const auto lines_of = [&](int64_t cache, int64_t way) {
+    return way / std::gcd(step, way) * (cache / way);
+  };
+  const int64_t lines = extent(c_.inner.back());
+  const bool first_counts = fma_slots(target_).streamed > 0 && tiles >= kFewestInFirst;
+  return (tiles >= kFewestTiles &&
+          lines > lines_of(target_.l2_bytes, target_.l2_bytes / kWays) / 2) ||
+         (first_counts && lines > lines_of(target_.l1_bytes, kPage) / 2);
 }
 
 void PanelChooser::choose_staging() {
