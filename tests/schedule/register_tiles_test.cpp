@@ -78,6 +78,7 @@ bool stages(int64_t depth, int64_t columns, const char* target) {
 /// from behind it with each tile of rows.
 TEST(RegisterTiles, PanelsInFewSetsOfTheFirstCacheAreCopied) {
   EXPECT_TRUE(stages(192, 64, "x86-64-v3"));
+  EXPECT_TRUE(stages(1024, 49, "x86-64-v3")) << "a line for each of 64 sets and 8 ways, at most";
   EXPECT_FALSE(stages(48, 64, "x86-64-v3"));
   EXPECT_FALSE(stages(192, 80, "x86-64-v3")) << "these find all sets";
   EXPECT_FALSE(stages(192, 64, "x86-64-v4")) << "a tile of wide vectors does not wait for them";

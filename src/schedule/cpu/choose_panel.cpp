@@ -644,7 +644,7 @@ bool PanelChooser::in_bounds(const Scalar& read) const {
 /// and many tiles of rows read them again: all but the first would find them thrown out. A panel
 /// that is staged belongs to one thread, and takes a copy for all its tiles of rows.
 bool PanelChooser::lies_in_few_sets(const Read& read) const {
-  constexpr int64_t kWays = 8, kPage = 4096, kFewestTiles = 4, kFewestInFirst = 8;
+  constexpr int64_t kWays = 8, kPage = 4096, kLine = 64, kFewestTiles = 4, kFewestInFirst = 8;
   if (read.constant || c_.row_axis < 0 || c_.inner.empty()) return false;
   const int64_t tiles =
       is_open(c_.row_axis) ? std::numeric_limits<int64_t>::max() : extent(c_.row_axis) / c_.rows;
@@ -655,7 +655,7 @@ bool PanelChooser::lies_in_few_sets(const Read& read) const {
   if (step < width || panels < 2 * target_.threads) return false;
   // Sets are found by the bits of an address within a way; those of the first cache are pages.
   const auto lines_of = [&](int64_t cache, int64_t way) {
-    return way / std::gcd(step, way) * (cache / way);
+    return std::min(way / std::gcd(step, way), way / kLine) * (cache / way);
   };
   const int64_t lines = extent(c_.inner.back());
   const bool first_counts = fma_slots(target_).streamed > 0 && tiles >= kFewestInFirst;
