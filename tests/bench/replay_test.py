@@ -47,9 +47,9 @@ class TextOfAModel(unittest.TestCase):
             self.assertTrue(kernel.outputs)
 
     def test_holds_kernels_of_stages(self):
-        text = text_of("h100-sxm", plan="auto")
+        text = text_of("a100-40gb", plan="auto")
         kernels = replay_text.parse(text).kernels
-        self.assertTrue(any(k.composition.startswith("block(") for k in kernels))
+        self.assertTrue(any("block(" in k.composition for k in kernels))
         self.assertEqual(len(kernels), len(re.findall(r"(?m)^kernel ", text)))
 
     def test_is_the_same_from_one_compilation_and_from_several(self):
