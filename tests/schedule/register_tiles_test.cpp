@@ -52,6 +52,23 @@ TEST(RegisterTiles, LeaveRegistersForWhatTheyMultiply) {
   }
 }
 
+/// Of two products in one kernel both panels are loaded ahead: six rows of each spill.
+TEST(RegisterTiles, OfSeveralProductsLeaveMore) {
+  TensorProgram program = expressed(R"((x: f32[60,512], w: f32[512,1376], v: f32[512,1376]) {
+  g = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[60,1376]
+  u = dot_general x, v, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[60,1376]
+  y = mul g, u : f32[60,1376]
+} -> (y))");
+  for (Tensor& t : program.tensors) {
+    if (t.name == "w" || t.name == "v") t.kind = Tensor::Kind::kConstant;
+  }
+  const auto kernel = schedule_leaf(program, whole_group(program), *find_target("x86-64-v3"), "k");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  const std::string text = print(kernel->program);
+  EXPECT_NE(text.find("=REG_5"), std::string::npos) << text;
+  EXPECT_NE(text.find("acc_2n"), std::string::npos) << text;
+}
+
 /// What the first cache holds is read as often as it is multiplied.
 TEST(RegisterTiles, ShallowProductsMayHaveFewRows) {
   const Target target = *find_target("x86-64-v3");

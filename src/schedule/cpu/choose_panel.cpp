@@ -41,8 +41,9 @@ struct Multiplier {
     if (in_words) return rows * vectors + 2 * vectors + kOfRow <= registers;
     if (apart) return 2 * rows * vectors + vectors + kOfRow <= registers;
     const int64_t sums = rows * vectors * products;
-    // Several rows take a panel's vectors from registers, each with an element of its own.
-    const int64_t held = rows > 1 ? vectors * products + 1 : 0;
+    // Several rows take a panel's vectors from registers, each with an element of its own; those of
+    // several panels are loaded further ahead.
+    const int64_t held = (rows > 1 ? vectors * products + 1 : 0) + (products > 1 ? 2 : 0);
     // Operands of two steps are in flight beside them.
     return sums <= registers * 3 / 4 && sums + held <= registers;
   }
