@@ -6,6 +6,7 @@
 
 #include "lower/core/index_emission.h"
 #include "lower/core/lanes.h"
+#include "lower/core/predicates.h"
 #include "lower/core/reads.h"
 
 namespace weft::lowering {
@@ -72,18 +73,9 @@ std::optional<Reg> evaluate_for_all_lanes(KernelWriter& w, const Scalar& s, cons
   const bool negated = s.op == ScalarOp::kLt || s.op == ScalarOp::kLe;
   if (w.is_gpu() || w.at_hand.box.lanes == 1 || (!strict && !negated && s.op != ScalarOp::kGe))
     return std::nullopt;
-  IndexExpr sides[2];
-  for (size_t k = 0; k < 2; ++k) {
-    const Scalar& o = *s.operands[k];
-    if (o.kind == Scalar::Kind::kIndex) {
-      sides[k] = o.index;
-    } else if (o.kind == Scalar::Kind::kConstant && !is_float(o.type)) {
-      sides[k] = o.value.i;
-    } else {
-      return std::nullopt;
-    }
-  }
-  const PreparedIndex difference = prepare(w, sides[0] - sides[1] - (strict ? 1 : 0));
+  const std::optional<IndexExpr> compared = compared_difference(s);
+  if (!compared) return std::nullopt;
+  const PreparedIndex difference = prepare(w, *compared - (strict ? 1 : 0));
   const auto base = affine_at_point(w, difference, point);
   if (!base || base->lane_coefficient == 0 || !is_one_sign(*base, w.at_hand.box.lanes))
     return std::nullopt;
@@ -281,16 +273,10 @@ std::optional<bool> decide(KernelWriter& w, const ScalarRef& c, const Point& poi
     const auto a = decide(w, c->operands[0], point);
     return a ? std::optional<bool>(!*a) : std::nullopt;
   }
-  if (!scalar_op_is_comparison(c->op)) return std::nullopt;
-  const auto as_index = [](const ScalarRef& s) -> std::optional<IndexExpr> {
-    if (s->kind == Scalar::Kind::kIndex) return s->index;
-    if (s->kind == Scalar::Kind::kConstant && !is_float(s->type)) return IndexExpr(s->value.i);
-    return std::nullopt;
-  };
-  const auto a = as_index(c->operands[0]), b = as_index(c->operands[1]);
-  if (!a || !b) return std::nullopt;
+  const std::optional<IndexExpr> compared = compared_difference(*c);
+  if (!compared) return std::nullopt;
   const auto range = [&](int id) { return range_of_var(w, id); };
-  const IndexExpr difference = simplify(at_point(w, prepare(w, *a - *b), point), range);
+  const IndexExpr difference = simplify(at_point(w, prepare(w, *compared), point), range);
   Interval d = range_of(difference, range);
   for (const IndexExpr& fact : w.bindings.facts) {
     d.hi = std::min(d.hi, range_of(simplify(difference + fact, range), range).hi);

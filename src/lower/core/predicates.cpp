@@ -21,20 +21,10 @@ void collect_predicates(const TileBody& body, std::vector<IndexExpr>* out);
 
 void collect_from(const ScalarRef& s, std::vector<IndexExpr>* out) {
   visit(s, [&](const Scalar& n) {
-    if (n.kind != Scalar::Kind::kApply || !scalar_op_is_comparison(n.op)) return;
-    IndexExpr sides[2];
-    for (int k = 0; k < 2; ++k) {
-      const Scalar& o = *n.operands[static_cast<size_t>(k)];
-      if (o.kind == Scalar::Kind::kIndex) {
-        sides[k] = o.index;
-      } else if (o.kind == Scalar::Kind::kConstant && !is_float(o.type)) {
-        sides[k] = o.value.i;
-      } else {
-        return;
-      }
-    }
+    const std::optional<IndexExpr> difference = compared_difference(n);
+    if (!difference) return;
     // e >= 0 holds or fails as the comparison does; equality changes on both sides of zero.
-    const IndexExpr d = sides[0] - sides[1];
+    const IndexExpr& d = *difference;
     switch (n.op) {
       case ScalarOp::kGe:
       case ScalarOp::kLt:
@@ -76,6 +66,18 @@ void collect_loop_ranges(const TileBody& body, std::map<int, Interval>* out,
 }
 
 }  // namespace
+
+std::optional<IndexExpr> compared_difference(const Scalar& s) {
+  if (s.kind != Scalar::Kind::kApply || !scalar_op_is_comparison(s.op)) return std::nullopt;
+  const auto as_index = [](const Scalar& side) -> std::optional<IndexExpr> {
+    if (side.kind == Scalar::Kind::kIndex) return side.index;
+    if (side.kind == Scalar::Kind::kConstant && !is_float(side.type))
+      return IndexExpr(side.value.i);
+    return std::nullopt;
+  };
+  const auto left = as_index(*s.operands[0]), right = as_index(*s.operands[1]);
+  return left && right ? std::optional(*left - *right) : std::nullopt;
+}
 
 std::vector<IndexExpr> predicates_of(const TileBody& body) {
   std::vector<IndexExpr> predicates;

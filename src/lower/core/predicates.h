@@ -8,6 +8,9 @@ struct Piece {
   int64_t begin = 0, end = 0;  ///< iterations
 };
 
+/// Left less right of a comparison of indices and integer constants; nullopt for other scalars.
+std::optional<IndexExpr> compared_difference(const Scalar& s);
+
 /// Integer comparisons of a body, and the ranges of the loops inside it.
 std::vector<IndexExpr> predicates_of(const TileBody& body);
 

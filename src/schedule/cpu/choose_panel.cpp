@@ -104,8 +104,8 @@ struct FmaSlots {
   double chains = 6;       ///< independent sums from which on the latency of an FMA does not show
   /// Bytes a slot of a panel that the first cache does not hold; 0: as many as are multiplied.
   double streamed = 0;
-  double far_row =
-      0.45;  ///< part of a tile's time that a row operand outside of the second cache costs
+  /// Part of a tile's time that a row operand outside of the second cache costs.
+  double far_row = 0.45;
 };
 
 /// As measured with vectors of 64 bytes (Zen 4) and of 32 (Zen 3: two FMAs a cycle, of a latency of
