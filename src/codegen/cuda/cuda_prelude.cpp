@@ -42,11 +42,13 @@ WF_DEVICE To wf_cast(const From& from) {
 }
 template <int N, class T>
 WF_DEVICE vec<T, N> wf_load(const T* p) {
-  return wf_cast<vec<T, N>>(*(const typename wf_word<sizeof(T) * N>::type*)p);
+  const auto word = *(const typename wf_word<sizeof(T) * N>::type*)p;
+  return wf_cast<vec<T, N>>(word);
 }
 template <int N, class T>
 WF_DEVICE vec<T, N> wf_load_ro(const T* p) {
-  return wf_cast<vec<T, N>>(__ldg((const typename wf_word<sizeof(T) * N>::type*)p));
+  const auto word = __ldg((const typename wf_word<sizeof(T) * N>::type*)p);
+  return wf_cast<vec<T, N>>(word);
 }
 template <int N, class T>
 WF_DEVICE void wf_store(T* p, const vec<T, N>& v) {

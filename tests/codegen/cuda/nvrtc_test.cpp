@@ -2,12 +2,14 @@
 
 #include "codegen/cuda/nvrtc.h"
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -89,6 +91,48 @@ TEST_F(NvrtcCompiler, CompilesForEachArchitecture) {
     EXPECT_GT(binary->kernels[0].registers, 0);
     EXPECT_EQ(binary->kernels[0].spill_store_bytes, 0);
   }
+}
+
+/// Bytes of a kernel's instructions in a cubin.
+size_t code_bytes(std::span<const std::byte> cubin, const std::string& kernel) {
+  const auto at = [&]<class T>(size_t offset, T value) {
+    std::memcpy(&value, cubin.data() + offset, sizeof value);
+    return value;
+  };
+  const auto header = at(0, Elf64_Ehdr{});
+  const auto section = [&](size_t i) {
+    return at(header.e_shoff + i * sizeof(Elf64_Shdr), Elf64_Shdr{});
+  };
+  const Elf64_Shdr names = section(header.e_shstrndx);
+  for (size_t i = 0; i < header.e_shnum; ++i) {
+    const Elf64_Shdr s = section(i);
+    const auto* name = reinterpret_cast<const char*>(cubin.data()) + names.sh_offset + s.sh_name;
+    if (".text." + kernel == name) return s.sh_size;
+  }
+  return 0;
+}
+
+TEST_F(NvrtcCompiler, WideLoadsFromAnywhereAreOneInstruction) {
+  // Of the pointer's alignment nothing is known; a load byte by byte takes 16 instructions.
+  constexpr const char* kText = R"(#include "weft_cuda.h"
+WF_KERNEL(wide, 32, 1)(float* x, float* y, s64 n) {
+  WF_SHARED(shared);
+  const vec<float, 4> own = wf_load<4>(x + n * wf_thread());
+  const vec<float, 4> other = wf_load<4>(wf_cluster_map((float*)shared + n, 1u));
+  vec<float, 4> sum;
+  for (int i = 0; i < 4; ++i) {
+    sum[i] = own[i] + other[i];
+  }
+  wf_store(y + n, sum);
+}
+WF_EXPORT(wide)
+)";
+  constexpr size_t kInstruction = 16;
+  const Result<CudaBinary> binary = nvrtc().compile(kText, "wide.cu", {"sm_90"});
+  ASSERT_TRUE(binary.ok()) << binary.error().message;
+  const size_t bytes = code_bytes(binary->cubin, "wide");
+  EXPECT_GT(bytes, 10 * kInstruction);
+  EXPECT_LT(bytes, 56 * kInstruction);
 }
 
 TEST_F(NvrtcCompiler, RefusedTextNamesItsLine) {
