@@ -49,8 +49,9 @@ class Pricing {
     if (resident == 0 || registers > target_.registers_per_thread) return -1;
     const int64_t tiles = p_.batch * ceil_div(p_.m, t.m) * ceil_div(p_.n, t.n);
     const int64_t blocks = tiles * t.splits;
-    // Blocks that wait for each other are there at the same time.
-    if (t.splits > 1 && (blocks > sms * resident || !target_.grid_barriers)) return -1;
+    if (t.splits > 1 && (blocks > sms * resident_when_padded(t) || !target_.grid_barriers)) {
+      return -1;
+    }
     // Tiles of the busiest SM; a block of stages makes one after another.
     const int64_t each = p_.each ? *p_.each * tiles : ceil_div(blocks, sms);
     const int64_t together = std::min(resident, p_.each.value_or(each));
@@ -84,6 +85,14 @@ class Pricing {
       out += loaded * p_.element_bytes;
     }
     return out;
+  }
+  /// Blocks that wait for each other are there at the same time, however their rows are padded
+  /// against conflicts of banks (tile/analysis/scope_derivation.h): by 16 bytes at most.
+  int64_t resident_when_padded(const TilesChoice& t) const {
+    constexpr int64_t kMostPadding = 16;
+    const int64_t padding = t.stages * (t.m + std::max(t.n, t.k)) * kMostPadding;
+    return resident_blocks_per_sm(target_, warps_of(t) * 32, registers_of(t),
+                                  shared_bytes(p_, t) + padding);
   }
   /// Of one block when `together` share the SM: the slowest of its resources.
   double cycles_of_step(const TilesChoice& t, int64_t together) const {

@@ -1,5 +1,6 @@
 #include "schedule/gpu/templates.h"
 
+#include "fmt/format.h"
 #include "schedule/gpu/choose_thread_tile.h"
 #include "schedule/gpu/choose_two_ways.h"
 #include "schedule/gpu/matrix_contract.h"
@@ -98,9 +99,21 @@ Decision fits_device(const ScheduledKernel& kernel, const Target& target) {
   return fits(kernel.program, kernel.scopes, target);
 }
 
+/// Rows of a built tile are padded against conflicts of banks, after its price was known.
+Decision tiles_fit(const ScheduledKernel& kernel, const Target& target) {
+  const int64_t wanted = std::max<int64_t>(kernel.program.per_sm, 1);
+  const int64_t held =
+      resident_blocks_per_sm(target, kernel.program.warps * 32, 1, kernel.scopes.block_bytes);
+  if (held >= wanted) return Decision::allow();
+  return Decision::forbid(
+      fmt::format("{} bytes of shared memory leave room for {} blocks on an SM; its barrier waits "
+                  "for {}",
+                  kernel.scopes.block_bytes, held, wanted));
+}
+
 constexpr Template kTemplates[] = {
     {"tiles", "a product through tiles in shared memory, on matrix units or plain cores",
-     tiles_apply, tiles_candidates, build_tiles, nullptr, true},
+     tiles_apply, tiles_candidates, build_tiles, tiles_fit, true},
     {"thread_tiles", "one reduction, a tile of its results in each thread's registers",
      thread_tiles_apply, thread_tiles_candidates, build_thread_tiles, nullptr, true},
     {"two_ways", "rows reduced along themselves and across each other, read once", two_ways_apply,
