@@ -43,8 +43,18 @@ Status write_trace(const std::string& path, const std::vector<StepTime>& steps) 
   return file.flush() ? Status() : Status(invalid_input("cannot write " + path));
 }
 
-Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
-  WEFT_ASSIGN_OR_RETURN(const std::vector<StepTime> steps, time_steps(model));
+nlohmann::ordered_json json_of(const StepTime& step) {
+  nlohmann::ordered_json j = {{"name", step.name}, {"depth", step.depth}, {"ms", step.ms}};
+  if (!step.entry.empty()) j["entry"] = step.entry;
+  if (!step.kernel) return j;
+  j["bytes"] = step.kernel->bytes;
+  j["roofline_ms"] = step.kernel->roofline_ms;
+  j["predicted_ms"] = step.kernel->predicted_ms;
+  j["template"] = step.kernel->schedule_template;
+  return j;
+}
+
+void print_table(const std::vector<StepTime>& steps) {
   fmt::print("{:>10} {:>12} {:>9}  {}\n", "ms", "bytes", "roofline", "kernel");
   for (const StepTime& step : steps) {
     const std::string name =
@@ -56,6 +66,17 @@ Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
     fmt::print("{:>10.4f} {:>12.0f} {:>8.0f}%  {} [{}]\n", step.ms, step.kernel->bytes,
                step.ms > 0 ? 100 * step.kernel->roofline_ms / step.ms : 0, name,
                step.kernel->schedule_template);
+  }
+}
+
+Status print_per_kernel(ReadyModel& model, const BenchCommand& o) {
+  WEFT_ASSIGN_OR_RETURN(const std::vector<StepTime> steps, time_steps(model));
+  if (o.json) {
+    nlohmann::ordered_json j = nlohmann::ordered_json::array();
+    for (const StepTime& step : steps) j.push_back(json_of(step));
+    fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    print_table(steps);
   }
   return o.trace.empty() ? Status() : write_trace(o.trace, steps);
 }
@@ -130,7 +151,8 @@ void add_bench_command(CLI::App& app, Status& status) {
   add_model_options(*command, o->model);
   command->add_flag("--json", o->json, "One JSON object on stdout");
   command->add_flag("--per-kernel", o->per_kernel,
-                    "Milliseconds, bytes and fraction of the roofline of each kernel");
+                    "Milliseconds, bytes and fraction of the roofline of each kernel; with --json one "
+                    "array");
   command->add_flag("--device-times", o->device_times,
                     "On a GPU, with --json: also its time with the second-level cache warm and "
                     "flushed, and that of copying as many bytes");

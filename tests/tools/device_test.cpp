@@ -22,6 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr int kMissing = 4;
 const std::string kEmulated = std::string(WEFT_BINARY_DIR) + "/libweft_emulated_cuda.so";
@@ -418,6 +419,18 @@ TEST_F(Device, EveryStepIsTimed) {
                                   on());
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("scan"));
+}
+
+TEST_F(Device, StepsNameTheirCode) {
+  const CommandRun run = run_weft(
+      {"bench", model("mlp"), "--target", "cuda", "--no-cache", "--per-kernel", "--json"}, on());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto steps = nlohmann::json::parse(run.out);
+  ASSERT_FALSE(steps.empty());
+  for (const auto& step : steps) {
+    EXPECT_THAT(step["entry"].get<std::string>(), StartsWith("weft_"));
+    EXPECT_GT(step["predicted_ms"].get<double>(), 0);
+  }
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ std::map<std::string, StepTime::Kernel> explained_kernels(const Program& program
     const auto times = static_cast<double>(k.value("times", int64_t{1}));
     kernels[k.value("name", "")] = {
         times * (k.value("bytes_read", 0.0) + k.value("bytes_written", 0.0)),
-        times * k.value("roofline_us", 0.0) * 1e-3, k.value("template", "")};
+        times * k.value("roofline_us", 0.0) * 1e-3, times * k.value("predicted_us", 0.0) * 1e-3,
+        k.value("template", "")};
   }
   return kernels;
 }
@@ -91,7 +92,8 @@ Result<std::vector<StepTime>> time_steps(ReadyModel& model) {
     WEFT_RETURN_IF_ERROR(model.session->run_into(model.inputs, &outputs, options));
     for (size_t s = 0; s < ns.size(); ++s) samples[s].push_back(ns[s]);
   }
-  const auto kernels = explained_kernels(model.session->program());
+  const Program& program = model.session->program();
+  const auto kernels = explained_kernels(program);
   std::vector<StepTime> times;
   for (size_t s = 0; s < steps.size(); ++s) {
     std::nth_element(samples[s].begin(), samples[s].begin() + kRuns / 2, samples[s].end());
@@ -99,6 +101,8 @@ Result<std::vector<StepTime>> time_steps(ReadyModel& model) {
     time.name = steps[s].name;
     time.depth = static_cast<int>(steps[s].depth);
     time.ms = static_cast<double>(samples[s][kRuns / 2]) * 1e-6;
+    if (steps[s].kernel >= 0)
+      time.entry = program.kernels[static_cast<size_t>(steps[s].kernel)].device.entry;
     if (const auto it = kernels.find(time.name); it != kernels.end()) time.kernel = it->second;
   }
   return times;

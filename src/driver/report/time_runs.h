@@ -26,9 +26,11 @@ struct StepTime {
   std::string name;
   int depth = 0;  ///< of the loops and branches around it
   double ms = 0;
+  std::string entry;  ///< of a launch on a GPU: the name of its code, which profilers show
   struct Kernel {
     double bytes = 0;        ///< read and written in a run of the model
     double roofline_ms = 0;  ///< what they and its arithmetic take at least
+    double predicted_ms = 0;
     std::string schedule_template;
   };
   std::optional<Kernel> kernel;
