@@ -29,6 +29,7 @@ import tempfile
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 KIT = Path(__file__).resolve().parent
@@ -112,21 +113,30 @@ class Words:
         return [WEFT, command, str(model), "--target", "cuda", "--no-cache"]
 
 
+def check_model(results, words, model):
+    """ "ok", what went wrong, or nothing where there was no time."""
+    if not results.goes_on("models"):
+        return None
+    stem = model.with_suffix("")
+    values = ["--inputs", f"{stem}.inputs.npz", "--expect", f"{stem}.expected.npz"]
+    if stem.name.endswith("f16"):
+        values += ["--rtol", "5e-3", "--atol", "5e-3"]
+    done = run(words(model, "run") + values)
+    if done.returncode == 0:
+        return "ok"
+    cpu = run([WEFT, "run", str(model), "--no-cache", *values])
+    return last_line(done.stderr) + f" (the CPU: {'ok' if cpu.returncode == 0 else 'wrong too'})"
+
+
 def check_models(results, words):
     """name -> "ok" or what went wrong, against the expected outputs and against the CPU."""
-    for model in sorted((KIT / "models").glob("*.onnx")):
-        if not results.goes_on("models"):
-            return
-        stem = model.with_suffix("")
-        values = ["--inputs", f"{stem}.inputs.npz", "--expect", f"{stem}.expected.npz"]
-        if stem.name.endswith("f16"):
-            values += ["--rtol", "5e-3", "--atol", "5e-3"]
-        done = run(words(model, "run") + values)
-        verdict = "ok" if done.returncode == 0 else last_line(done.stderr)
-        if done.returncode != 0:
-            cpu = run([WEFT, "run", str(model), "--no-cache", *values])
-            verdict += " (the CPU: " + ("ok" if cpu.returncode == 0 else "wrong too") + ")"
-        results.add("models", (model.stem, verdict))
+    models = sorted((KIT / "models").glob("*.onnx"))
+    words(models[0], "run")  # asks once whether artefacts run here
+    with ThreadPoolExecutor(max(1, min(8, (os.cpu_count() or 2) // 2))) as pool:
+        verdicts = pool.map(lambda model: check_model(results, words, model), models)
+        for model, verdict in zip(models, verdicts):
+            if verdict is not None:
+                results.add("models", (model.stem, verdict))
 
 
 def sanitize(results, words):
