@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "cost/estimate.h"
@@ -19,7 +20,7 @@ namespace {
 /// Cycles until a dependent instruction of a warp may follow, a shuffle's result is there, and what
 /// lies in shared and in device memory ("Dissecting the NVIDIA Volta GPU Architecture via
 /// Microbenchmarking", Jia et al. 2018).
-constexpr double kDependentCycles = 4, kShuffleCycles = 23, kSharedCycles = 19, kMemoryCycles = 400;
+constexpr double kDependentCycles = 4, kShuffleCycles = 23, kSharedCycles = 19, kMemoryCycles = 500;
 /// Of a barrier of the block.
 constexpr double kBarrierCycles = 30;
 /// Threads of an SM that keep its share of the memory bandwidth busy.
@@ -128,9 +129,11 @@ class Evaluation {
     return std::max(most, side_by_side);
   }
 
-  /// All warps of the SM share its pipes.
-  double cycles(std::string_view op_class) const {
-    return std::max(kDependentCycles, at_once_ * target_.cycles_per_instruction(op_class));
+  /// Of `count` instructions of a warp that do not wait for each other: all warps of the SM share
+  /// its pipes, and what comes next waits for the last.
+  double cycles(std::string_view op_class, double count = 1) const {
+    const double each = std::max(1.0, at_once_ * target_.cycles_per_instruction(op_class));
+    return count > 0 ? std::max(kDependentCycles, count * each) : 0;
   }
 
   using Path = std::vector<int32_t>;
@@ -144,7 +147,7 @@ class Evaluation {
       path.push_back(static_cast<int32_t>(n));
       sum += barriers_before(path) + of_node(body[n], path);
     }
-    return sum + (std::exchange(waits_, outer) ? kMemoryCycles : 0);
+    return sum + (std::exchange(waits_, outer) ? memory_cycles_ : 0);
   }
 
   double barriers_before(const Path& path) {
@@ -180,14 +183,37 @@ class Evaluation {
     const TileLoop& loop = *node.loop;
     double kept = kept_cycles_;
     kept_cycles_ = 0;
-    const double once = of_body(loop.body, path);
+    const double once = of_iteration(loop, path);
     std::swap(kept, kept_cycles_);
     if (loop.kind != TileLoop::Kind::kSeq) {
       // A block goes through several items one after another, and keeps what they share.
       const double turns = std::ceil(numbers_.trips(loop) / blocks_);
       return kept + once * std::max(turns, 1.0);
     }
-    return kept + numbers_.trips(loop) * (once + kLoopInstructions * cycles("int"));
+    return kept + numbers_.trips(loop) * once + turns_of(loop) * kLoopInstructions * cycles("int");
+  }
+
+  /// Times that the loop comes back to its begin.
+  double turns_of(const TileLoop& loop) const {
+    double turns = numbers_.trips(loop);
+    for (const TileLoop::Dim& dim : loop.dims) {
+      if (dim.unroll == 0) turns /= std::max(1.0, numbers_.trips(dim.origin));
+      if (dim.unroll > 1) turns /= static_cast<double>(dim.unroll);
+    }
+    return turns <= 1 ? 0 : turns;
+  }
+
+  /// Operands of a loop of stages were asked for `stages` - 1 steps before; iterations written side
+  /// by side ask for theirs together.
+  double of_iteration(const TileLoop& loop, const Path& path) {
+    const double waits = memory_cycles_;
+    if (loop.stages > 1) memory_cycles_ = 0;
+    if (loop.kind == TileLoop::Kind::kSeq)
+      memory_cycles_ *= std::max(1.0, turns_of(loop)) / std::max(1.0, numbers_.trips(loop));
+    const double once = of_body(loop.body, path);
+    memory_cycles_ = waits;
+    if (loop.stages == 1) return once;
+    return std::max(once, memory_cycles_ / static_cast<double>(loop.stages - 1));
   }
 
   /// Digits of the statement's place over its box that one thread goes through.
@@ -203,11 +229,31 @@ class Evaluation {
     return n;
   }
 
+  /// What an access by these indices passes through an SM's port: of each register's digit that the
+  /// indices move with one instruction, of the lanes' distinct words 128 bytes a cycle.
+  double passes(const Place& place, const std::vector<TileVarId>& box,
+                std::span<const IndexExpr> indices, DType type) const {
+    constexpr double kPassBytes = 128;
+    double instructions = 1, bytes = static_cast<double>(byte_size(type));
+    for (const Place::Axis& axis : place.axes) {
+      const bool moves = std::ranges::any_of(
+          indices, [&](const IndexExpr& e) { return uses_var(e, static_cast<int>(axis.var)); });
+      if (!moves || std::ranges::find(box, axis.var) == box.end()) continue;
+      for (const Place::Digit& d : axis.digits) {
+        if (d.level == PlaceLevel::kReg) instructions *= static_cast<double>(d.extent);
+        if (d.level == PlaceLevel::kVec || d.level == PlaceLevel::kLane)
+          bytes *= static_cast<double>(d.extent);
+      }
+    }
+    return instructions * std::max(1.0, bytes / kPassBytes);
+  }
+
   bool is_outside(TileSymbolId id) const {
     const TileSymbol::Kind kind = program_.symbols[static_cast<size_t>(id)].kind;
     return kind == TileSymbol::Kind::kInput || kind == TileSymbol::Kind::kOutput ||
            scopes_.symbols[static_cast<size_t>(id)].scope == Scope::kGrid;
   }
+  DType type_of(TileSymbolId id) const { return program_.symbols[static_cast<size_t>(id)].type; }
   bool is_shared(TileSymbolId id) const {
     const Scope scope = scopes_.symbols[static_cast<size_t>(id)].scope;
     return scope == Scope::kBlock || scope == Scope::kCluster;
@@ -216,18 +262,18 @@ class Evaluation {
   double of_statement(const TileStatement& s) {
     const Place& place = scopes_.statement_places[number_++];
     const std::vector<TileVarId> box = box_of(program_, s);
-    const double elements = of_thread(place, box, true), accesses = of_thread(place, box, false);
+    const double elements = of_thread(place, box, true);
     double sum = 0, waits = 0;
     bool loads = false;
-    const auto access = [&](TileSymbolId id) {
+    const auto access = [&](TileSymbolId id, std::span<const IndexExpr> indices) {
       if (is_outside(id)) {
-        sum += accesses * cycles("shared");
+        sum += cycles("shared", passes(place, box, indices, type_of(id)));
         loads = true;
       } else if (is_shared(id)) {
-        sum += accesses * cycles("shared");
+        sum += cycles("shared", passes(place, box, indices, type_of(id)));
         waits = std::max(waits, kSharedCycles);
       } else if (scopes_.symbols[static_cast<size_t>(id)].scope == Scope::kWarp) {
-        sum += elements * cycles("shared");
+        sum += cycles("shared", elements);
         waits = std::max(waits, kShuffleCycles);
       }
     };
@@ -235,21 +281,22 @@ class Evaluation {
       sum += unit_cycles(*product);
     } else {
       visit(s.value, [&](const Scalar& node) {
-        if (node.kind == Scalar::Kind::kRead) access(node.symbol);
+        if (node.kind == Scalar::Kind::kRead) access(node.symbol, node.indices);
         if (node.kind != Scalar::Kind::kApply) return;
         const std::string_view op_class = class_of(node.op, node.type);
         const double instructions =
             instructions_of(op_class, node.op) - (adds_product(node) ? 1 : 0);
-        sum += elements * instructions * cycles(op_class);
+        sum += cycles(op_class, elements * instructions);
       });
       if (s.combiner != TileCombiner::kNone) {
         const bool fused = s.combiner == TileCombiner::kSum && is_product(*s.value);
-        sum += (fused ? 0 : elements * cycles("f32")) + combining(s, place);
+        sum += cycles("f32", fused ? 0 : elements) + combining(s, place);
       }
     }
     for (const TileRef& target : s.targets) {
       // Nothing waits for what is stored.
-      if (is_outside(target.symbol) || is_shared(target.symbol)) sum += accesses * cycles("shared");
+      if (is_outside(target.symbol) || is_shared(target.symbol))
+        sum += cycles("shared", passes(place, box, target.indices, type_of(target.symbol)));
     }
     if (!kept_.contains(&s)) {
       waits_ |= loads;
@@ -303,7 +350,8 @@ class Evaluation {
   Residency block_;
   double blocks_ = 1, at_once_ = 1, waves_ = 1, grid_barriers_ = 0;
   std::set<const TileStatement*> kept_;
-  bool waits_ = false;      ///< whether the body at hand loads from memory
+  bool waits_ = false;                    ///< whether the body at hand loads from memory
+  double memory_cycles_ = kMemoryCycles;  ///< that such a body waits
   double kept_cycles_ = 0;  ///< of what the loop at hand makes once for all of its items
   size_t number_ = 0;       ///< of the statement at hand in the text
 };
