@@ -121,12 +121,23 @@ void copy_async(GpuWriter& w, const StagedLoad& load) {
     const FillMask mask = fill_mask(w, load.box, point);
     if (mask.outside) return;
     const auto source = affine_at_point(w, from, point), place = affine_at_point(w, to, point);
-    const Reg valid =
-        mask.empty ? w.builder.constant({DType::kBool, 1}, int_value(DType::kBool, 0)) : mask.valid;
-    w.builder.copy_async(
-        w.memory.buffer_of[static_cast<size_t>(target.symbol)], swizzled(w, target.symbol, *place),
-        w.memory.buffer_of[static_cast<size_t>(symbol)],
-        emit_terms(w, source->terms, source->constant), w.at_hand.box.lanes, valid);
+    const auto copy = [&] {
+      const Reg valid = mask.empty
+                            ? w.builder.constant({DType::kBool, 1}, int_value(DType::kBool, 0))
+                            : mask.valid;
+      w.builder.copy_async(
+          w.memory.buffer_of[static_cast<size_t>(target.symbol)],
+          swizzled(w, target.symbol, *place), w.memory.buffer_of[static_cast<size_t>(symbol)],
+          emit_terms(w, source->terms, source->constant), w.at_hand.box.lanes, valid);
+      return std::vector<Reg>{};
+    };
+    // Threads beyond those that hold the tile copy nothing.
+    const Reg holds = store_mask(w, mask.tile, load.box);
+    if (holds == kNoReg) {
+      copy();
+    } else {
+      w.builder.if_then_else(holds, copy);
+    }
   });
 }
 
@@ -252,8 +263,7 @@ bool can_copy_async(GpuWriter& w, const TileStatement& s, const Box& box) {
   const TileRef& target = s.targets[0];
   const Scalar& read = *s.value;
   if (read.kind != Scalar::Kind::kRead || !read.operands.empty() || read.fill ||
-      read.type != w.program.symbols[static_cast<size_t>(target.symbol)].type ||
-      !box.copies.empty()) {
+      read.type != w.program.symbols[static_cast<size_t>(target.symbol)].type) {
     return false;
   }
   const int64_t bytes = box.lanes * byte_size(read.type);
@@ -275,7 +285,8 @@ bool can_copy_async(GpuWriter& w, const TileStatement& s, const Box& box) {
       fits &= divisor == box.lanes;
     }
     const FillMask mask = fill_mask(w, box, point);
-    fits &= mask.tile == kNoReg && (mask.valid == kNoReg || w.builder.type(mask.valid).lanes == 1);
+    for (const Reg each : {mask.tile, mask.valid})
+      fits &= each == kNoReg || w.builder.type(each).lanes == 1;
   });
   return fits;
 }
