@@ -53,8 +53,8 @@ TEST_F(JoinKernels, SavesALaunchForABarrier) {
 TEST_F(JoinKernels, IdleThreadsAndTurnsCost) {
   const ScheduledKernel small = kernel_of(kSmall);
   const ScheduledKernel product = kernel_of(R"(
-(x: f16[512,1024], w: f16[1024,768]) {
-  y = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f16[512,768]
+(x: f16[2048,4096], w: f16[4096,2048]) {
+  y = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f16[2048,2048]
 } -> (y))");
   const ScheduledKernel large =
       kernel_of("(x: f32[4096,4096]) { y = tanh x : f32[4096,4096] } -> (y)");

@@ -136,20 +136,20 @@ TEST(SubRoots, DepthDecidesWhetherThreadsOrBlocksMultiply) {
 
 /// FusionStitching 2018 §4.3: of several results first the cuts that all of them have, then the
 /// least sum over their operations, left where a part of it is more than the best. The results are
-/// those of FusionStitching 2019, Fig. 1.
+/// those of FusionStitching 2019, Fig. 1, of shorter rows.
 TEST(SubRoots, SeveralResultsAreCutTogetherAndLeftEarly) {
   const TensorProgram program =
-      expressed(R"((q: f32[256,94,2], k: f32[256,2,94], v: f32[256,94,2]) {
-  a = dot_general q, k, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[256,94,94]
-  m = reduce a, axes={2}, combiner=max : f32[256,94]
-  mb = broadcast m, dims={0,1} : f32[256,94,94]
-  d = sub a, mb : f32[256,94,94]
-  e = exp d : f32[256,94,94]
-  s = reduce e, axes={2}, combiner=sum : f32[256,94]
-  sb = broadcast s, dims={0,1} : f32[256,94,94]
-  p = div e, sb : f32[256,94,94]
-  l = log s : f32[256,94]
-  y = dot_general p, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[256,94,2]
+      expressed(R"((q: f32[256,30,2], k: f32[256,2,30], v: f32[256,30,2]) {
+  a = dot_general q, k, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[256,30,30]
+  m = reduce a, axes={2}, combiner=max : f32[256,30]
+  mb = broadcast m, dims={0,1} : f32[256,30,30]
+  d = sub a, mb : f32[256,30,30]
+  e = exp d : f32[256,30,30]
+  s = reduce e, axes={2}, combiner=sum : f32[256,30]
+  sb = broadcast s, dims={0,1} : f32[256,30,30]
+  p = div e, sb : f32[256,30,30]
+  l = log s : f32[256,30]
+  y = dot_general p, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[256,30,2]
 } -> (p, l, y))");
   const auto all = considered_candidates(program, whole_group(program), Composition::Kind::kBlock,
                                          *find_target("a100-40gb"), {});

@@ -18,12 +18,24 @@ constexpr int64_t kMostLoaded = 128;        ///< elements of a thread and step b
 constexpr int64_t kOtherRegisters = 56;     ///< fragments, addresses
 constexpr int64_t kMaxUnrolled = 128;       ///< matrix instructions of a warp and iteration
 constexpr int64_t kBanksBytes = 128;        ///< shared memory passes on a cycle
-constexpr double kIterationLatency = 100;   ///< cycles: wait, barrier, first fragments
-constexpr double kIterationIssue = 30;      ///< cycles of a block that others cannot use
-constexpr double kOverlapLoss = 0.15;       ///< of what hides behind the slowest resource
 constexpr double kWorthChanging = 0.999;    ///< of the time: else what was found first stays
-constexpr double kLoadLatency = 700;        ///< cycles from memory
-constexpr double kIssueShare = 0.7;         ///< of the peak that mma.sync reaches
+
+// What follows is fitted to 370 tiles of 18 products on an H100 (bench/results/gpu-tiles-h100.md);
+// in cycles where nothing else is said.
+constexpr double kLoadLatency = 600;      ///< from memory
+constexpr double kQueued = 0.32;          ///< of what others ask for, which a load waits for
+constexpr double kIterationLatency = 42;  ///< of a step: wait and barrier
+constexpr double kIterationIssue = 4, kWarpIssue = 2.5;  ///< of a step and of each of its warps
+/// Of one warp, which waits for what it has just asked for: of each depth of its units and each of
+/// their instructions, of each element of a core's depth and each of its rows of results.
+constexpr double kUnitDepth = 8, kUnitResult = 5.2, kCoreDepth = 0.5, kCoreResult = 2.1;
+constexpr double kUnitShare = 0.55, kCoreShare = 0.8;  ///< of the peak
+/// Of shared memory, for a core's element of the left operand and its vector of the right one.
+constexpr double kLeftRead = 0.6, kRightRead = 3;
+constexpr double kStepAlone = 0.62;     ///< of a step's resources, beside what its warps wait for
+constexpr double kOverlapLoss = 0.47;   ///< of the lesser of throughput and latency
+constexpr double kReadsOverCopies = 2;  ///< rate of the second-level cache, of reads alone
+constexpr double kPartials = 1.7;       ///< over what their bytes take
 
 /// Of the operands' tiles that pass through shared memory in a step.
 int64_t filled_elements(const MatrixProblem& p, const TilesChoice& t) {
@@ -36,8 +48,8 @@ class Pricing {
       : p_(problem),
         target_(target),
         clock_(static_cast<double>(target.clock_mhz) * 1e6),
-        cached_bytes_(target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e9 / clock_ /
-                      target.sm_count),
+        cached_bytes_(kReadsOverCopies * target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e9 /
+                      clock_ / target.sm_count),
         memory_us_(memory_us()) {}
 
   /// Microseconds; negative where the tile does not fit.
@@ -57,19 +69,21 @@ class Pricing {
     const int64_t together = std::min(resident, p_.each.value_or(each));
     const double steps = static_cast<double>(depth_of_split(t, p_.k) / t.k);
 
+    const double issue = kIterationIssue + kWarpIssue * static_cast<double>(warps);
     const double throughput =
-        static_cast<double>(each) * steps * (cycles_of_step(t, together) + kIterationIssue);
+        static_cast<double>(each) * steps * (cycles_of_step(t, together) + issue);
     const double ahead = static_cast<double>(t.stages - 1);
-    const double step_latency =
-        std::max(kIterationLatency + cycles_of_step(t, 1), kLoadLatency / ahead);
+    const double load = kLoadLatency + kQueued * static_cast<double>(together) * load_cycles(t);
+    const double step_latency = std::max(latency_of_step(t), load / ahead);
     const double latency = static_cast<double>(ceil_div(each, together)) *
                            (kLoadLatency + steps * step_latency + epilogue_cycles(t));
-    const double cycles =
-        std::max(throughput, latency) + static_cast<double>(each) * epilogue_cycles(t);
+    const double cycles = std::max(throughput, latency) +
+                          kOverlapLoss * std::min(throughput, latency) +
+                          static_cast<double>(each) * epilogue_cycles(t);
     double us = cycles / static_cast<double>(target_.clock_mhz);
     if (p_.each) return us;
     us = std::max(us, memory_us_) + target_.launch_us;
-    if (t.splits > 1) us += target_.barrier_us + partials_us(t);
+    if (t.splits > 1) us += target_.barrier_us + kPartials * partials_us(t);
     return us;
   }
 
@@ -101,14 +115,26 @@ class Pricing {
     const int64_t filled = filled_elements(p_, t) * p_.element_bytes;
     const double arithmetic = arithmetic_cycles(t) / quarters;
     const double shared = read_cycles(t) + static_cast<double>(filled) / kBanksBytes;
-    // What all SMs ask of the second-level cache at once.
+    return std::max({arithmetic, shared, load_cycles(t)});
+  }
+  /// Of a step's operands, which all SMs ask of the second-level cache at once.
+  double load_cycles(const TilesChoice& t) const {
     const double slow = p_.registers_on_the_way ? 1.5 : 1.0;
-    const double loads = static_cast<double>(filled) / cached_bytes_ * slow;
-    const double most = std::max({arithmetic, shared, loads});
-    return most + kOverlapLoss * (arithmetic + shared + loads - most);
+    const int64_t filled = filled_elements(p_, t) * p_.element_bytes;
+    return static_cast<double>(filled) / cached_bytes_ * slow;
+  }
+  /// Of one block whose warps wait for what they ask for.
+  double latency_of_step(const TilesChoice& t) const {
+    const auto d = [](int64_t v) { return static_cast<double>(v); };
+    const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
+    const double results = p_.on_units ? d(warp_m / kUnitRows) * d(warp_n / kUnitColumns)
+                                       : d(warp_m / kCoreRows) * d(warp_n / kCoreColumns);
+    const double waits = p_.on_units ? d(t.k) / d(p_.depth) * (kUnitDepth + kUnitResult * results)
+                                     : d(t.k) * (kCoreDepth + kCoreResult * results);
+    return kIterationLatency + waits + kStepAlone * cycles_of_step(t, 1);
   }
   double arithmetic_cycles(const TilesChoice& t) const {
-    const double share = p_.on_units ? kIssueShare : 1.0;
+    const double share = p_.on_units ? kUnitShare : kCoreShare;
     const double flops_a_cycle = p_.gflops * 1e9 / clock_ / target_.sm_count * share;
     return 2.0 * static_cast<double>(t.m * t.n * t.k) / flops_a_cycle;
   }
@@ -119,7 +145,9 @@ class Pricing {
       return static_cast<double>(warps_of(t) * (warp_m + warp_n) * t.k * p_.element_bytes) /
              kBanksBytes;
     }
-    return static_cast<double>(warps_of(t) * t.k * (warp_m / kCoreRows + warp_n / kCoreColumns)) *
+    const double reads = kLeftRead * static_cast<double>(warp_m / kCoreRows) +
+                         kRightRead * static_cast<double>(warp_n / kCoreColumns);
+    return static_cast<double>(warps_of(t) * t.k) * reads *
            target_.cycles_per_instruction("shared");
   }
   double epilogue_cycles(const TilesChoice& t) const {
@@ -277,7 +305,8 @@ void for_each_tile(const MatrixProblem& problem, const Target& target, const Con
               const int64_t warps_n = warps / warps_m;
               const int64_t tile_m = m > 0 ? m : fitted(problem.m, warps_m, least_rows(problem));
               const int64_t tile_n = n > 0 ? n : fitted(problem.n, warps_n, least_columns(problem));
-              for (const int64_t stages : {2, 3, 4, 5}) {
+              // Of what is predicted alike, the first: a few buffers hide what is not predicted.
+              for (const int64_t stages : {4, 3, 5, 2}) {
                 const int64_t k = deep * problem.depth;
                 if (has_enough({tile_m, tile_n, k, warps_m, warps_n, stages, splits})) return;
               }

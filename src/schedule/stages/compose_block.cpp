@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "cost/gpu_latency.h"
 #include "cost/latency.h"
 #include "cost/operation_cost.h"
 #include "fmt/format.h"
@@ -94,10 +95,12 @@ double bytes_over(const ScheduledKernel& kernel, const Target& target) {
   return static_cast<double>(kept) - room_of(target);
 }
 
-/// What a built block takes: by its stages on the busiest SM, on a CPU by its program.
+/// What a built block takes: by its program, on a GPU no less than by its stages on the busiest SM.
 double built_us(const BlockTime& time, const ScheduledKernel& kernel, const Target& target) {
   if (!target.is_gpu()) return cpu_latency(kernel.program, kernel.scopes, target).microseconds;
-  return std::max(time.least_us, target.launch_us + kernel.predicted_us.value_or(0));
+  const int64_t bytes = time.estimate.bytes_read + time.estimate.bytes_written;
+  return std::max({time.least_us, target.launch_us + kernel.predicted_us.value_or(0),
+                   gpu_latency(kernel.program, kernel.scopes, bytes, target).microseconds});
 }
 
 /// What follows from the group and its stages; tensors by their number in the program.
