@@ -150,9 +150,10 @@ void add_bench_command(CLI::App& app, Status& status) {
   CLI::App* command = app.add_subcommand("bench", "Compile, warm up and time");
   add_model_options(*command, o->model);
   command->add_flag("--json", o->json, "One JSON object on stdout");
-  command->add_flag("--per-kernel", o->per_kernel,
-                    "Milliseconds, bytes and fraction of the roofline of each kernel; with --json one "
-                    "array");
+  command->add_flag(
+      "--per-kernel", o->per_kernel,
+      "Milliseconds, bytes and fraction of the roofline of each kernel; with --json one "
+      "array");
   command->add_flag("--device-times", o->device_times,
                     "On a GPU, with --json: also its time with the second-level cache warm and "
                     "flushed, and that of copying as many bytes");
