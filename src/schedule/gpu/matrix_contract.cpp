@@ -186,6 +186,11 @@ void MatrixContract::add_operand(const FlatAxis& across, const std::string& name
     return;
   }
   const TileSymbolId symbol = operand.tile = b_.add_value(name, type_);
+  if (!operand.order.empty()) {
+    const auto t = static_cast<size_t>(operand.read->symbol);
+    b_.set_layout(operand.read->symbol,
+                  permuted_layout(space_.program().tensors[t].type.shape, operand.order));
+  }
   const ScalarRef value = rewrite(
       operand.factor, [&](int var) { return index_at(var); },
       [&](const ScalarRef& read) -> ScalarRef {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "expr/analysis/dependence.h"
@@ -56,6 +57,8 @@ class ProductFinder {
   Status sort_axes();
   void flatten_result(std::vector<int> axes, FlatAxis* flat);
   Status order_depth();
+  bool can_be_laid_out(const ProductOperand& operand) const;
+  void lay_out(ProductOperand* operand, const FlatAxis& across) const;
   int64_t run_along(const ProductOperand& operand, const FlatAxis& along) const;
   Status find_whole();
   Status describe();
@@ -177,29 +180,85 @@ void ProductFinder::flatten_result(std::vector<int> axes, FlatAxis* flat) {
   for (const int a : flat->axes) flat->extent *= extent(a);
 }
 
-/// The order of the operand that is a plain tensor, so that its elements lie behind each other.
+/// A plain read whose axes are not folded together out of several.
+bool copies_directly(const ProductOperand& operand) {
+  return operand.factor->kind == Scalar::Kind::kRead && operand.factor->operands.empty() &&
+         !operand.factor->fill;
+}
+
+/// The order of the operand that is a plain tensor, so that its elements lie behind each other; of
+/// the one whose order is given where the other is laid out for the product.
 Status ProductFinder::order_depth() {
   FlatAxis& depth = product_.depth;
+  ProductOperand &left = product_.left, &right = product_.right;
   const auto plain = [&](const ProductOperand& o) {
     return std::all_of(depth.axes.begin(), depth.axes.end(),
                        [&](int a) { return stride(o, a) > 0; });
   };
-  const ProductOperand& first =
-      plain(product_.left) || !plain(product_.right) ? product_.left : product_.right;
+  const bool lays_left = can_be_laid_out(left), lays_right = can_be_laid_out(right);
+  const bool by_left = lays_left != lays_right ? lays_right && plain(left)
+                                               : plain(left) || !plain(right);
+  const ProductOperand& first = by_left ? left : right;
   std::sort(depth.axes.begin(), depth.axes.end(), [&](int a, int c) {
     const int64_t x = stride(first, a), y = stride(first, c);
     return x != y ? x > y : a < c;
   });
   for (const int a : depth.axes) depth.extent *= extent(a);
-  product_.left.in_block = reads_kept(product_.left);
-  product_.right.in_block = reads_kept(product_.right);
-  if (depth.axes.size() > 1 && (product_.left.in_block || product_.right.in_block))
+  left.in_block = reads_kept(left);
+  right.in_block = reads_kept(right);
+  if (depth.axes.size() > 1 && (left.in_block || right.in_block))
     return refuse(name(product_.root) + " sums what a block keeps over several axes");
-  for (auto* operand : {&product_.left, &product_.right}) {
-    const FlatAxis& across = operand == &product_.left ? product_.rows : product_.columns;
+  for (auto* operand : {&left, &right}) {
+    const FlatAxis& across = operand == &left ? product_.rows : product_.columns;
     operand->along_depth = run_along(*operand, depth) >= run_along(*operand, across);
   }
+  if (lays_left) lay_out(&left, product_.rows);
+  if (lays_right) lay_out(&right, product_.columns);
   return {};
+}
+
+/// Whether the operand is a constant, element by element, whose order in memory is no one else's.
+bool ProductFinder::can_be_laid_out(const ProductOperand& operand) const {
+  if (!target_.libraries.empty() || !copies_directly(operand)) return false;
+  const Tensor& tensor = space_.program().tensors[static_cast<size_t>(operand.read->symbol)];
+  if (tensor.kind != Tensor::Kind::kConstant || !tensor.layout.is_row_major() ||
+      operand.factor->type != tensor.type.dtype)
+    return false;
+  std::set<int> met;
+  return std::ranges::all_of(operand.read->indices, [&](const IndexExpr& e) {
+    if (e.is_const()) return true;
+    return e.is_var() && e.var_id() < kRuntimeIndexBase && met.insert(e.var_id()).second;
+  });
+}
+
+/// Puts what an access goes along innermost, where it does not lie so already: the columns that
+/// cores read out of rows of shared memory, else the depth.
+void ProductFinder::lay_out(ProductOperand* operand, const FlatAxis& across) const {
+  const FlatAxis& depth = product_.depth;
+  const int64_t vec = kAccessBytes / byte_size(product_.type);
+  const bool as_columns = operand == &product_.right && !product_.on_units;
+  const int64_t run = run_along(*operand, across);
+  if (std::max(run, as_columns ? 1 : run_along(*operand, depth)) % vec == 0) return;
+  const bool along_depth = as_columns ? across.extent % vec != 0 && depth.extent % vec == 0
+                                      : depth.extent % vec == 0 || across.extent % vec != 0;
+  const auto& list = own(product_.root);
+  const auto place = [&](int64_t d) {
+    const IndexExpr& index = operand->read->indices[static_cast<size_t>(d)];
+    if (index.is_const()) return std::pair<int64_t, int64_t>(0, d);
+    const int axis = list[static_cast<size_t>(index.var_id())];
+    for (const FlatAxis* flat : {&across, &depth}) {
+      const auto at = std::ranges::find(flat->axes, axis);
+      if (at == flat->axes.end()) continue;
+      return std::pair<int64_t, int64_t>((flat == &depth) == along_depth ? 2 : 1,
+                                         at - flat->axes.begin());
+    }
+    return std::pair<int64_t, int64_t>(0, d);
+  };
+  std::vector<int64_t> order(operand->read->indices.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, place);
+  operand->along_depth = along_depth;
+  if (!std::ranges::is_sorted(order)) operand->order = std::move(order);
 }
 
 /// Elements that lie behind each other along an axis.
@@ -245,12 +304,6 @@ Status ProductFinder::find_whole() {
                   name(root));
   }
   return {};
-}
-
-/// A plain read whose axes are not folded together out of several.
-bool copies_directly(const ProductOperand& operand) {
-  return operand.factor->kind == Scalar::Kind::kRead && operand.factor->operands.empty() &&
-         !operand.factor->fill;
 }
 
 bool ProductFinder::reads_kept(const ProductOperand& operand) const {

@@ -15,6 +15,8 @@ struct ProductOperand {
   bool along_depth = false;      ///< its elements lie along the depth, else across it
   bool in_block = false;         ///< of a stage: it reads what the block keeps
   bool in_place = false;         ///< and is it, as units and cores read it
+  /// Of a constant: the order of its dimensions in memory in which tiles of it are whole accesses.
+  std::vector<int64_t> order;
 };
 
 /// Axes that one index of the tile program walks, outermost first.
