@@ -212,6 +212,24 @@ std::optional<PointOffset> affine_at_point(KernelWriter& w, const PreparedIndex&
   return out;
 }
 
+std::optional<int64_t> lane_step(const IndexExpr& e, IndexExpr* first) {
+  std::vector<std::pair<IndexExpr, int64_t>> parts;
+  collect_parts(e, &parts);
+  int64_t step = 0;
+  IndexExpr rest = 0;
+  for (const auto& [atom, c] : parts) {
+    if (atom.is_var() && atom.var_id() == kLaneVar) {
+      step += c;
+    } else if (uses_var(atom, kLaneVar)) {
+      return std::nullopt;
+    } else {
+      rest = rest + atom * c;
+    }
+  }
+  *first = rest;
+  return step;
+}
+
 Reg kernel_var(KernelWriter& w, int id) {
   if (id >= kRuntimeIndexBase) {
     for (const auto& [var, reg] : w.vars.runtime_indices) {

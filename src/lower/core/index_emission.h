@@ -32,6 +32,10 @@ IndexExpr at_point(const KernelWriter& w, const PreparedIndex& index, const Poin
 std::optional<PointOffset> affine_at_point(KernelWriter& w, const PreparedIndex& index,
                                            const Point& point);
 
+/// Elements from one lane to the next of an index, and what is left of it in the first lane; none
+/// where the lane stands within something other than the sum.
+std::optional<int64_t> lane_step(const IndexExpr& e, IndexExpr* first);
+
 /// What a kernel variable or runtime index holds.
 Reg kernel_var(KernelWriter& w, int id);
 

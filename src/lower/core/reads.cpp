@@ -56,7 +56,8 @@ Reg load_element(KernelWriter& w, int32_t buffer, const Scalar& read, const Prep
     lane_coefficient = at->lane_coefficient;
     address = emit_terms(w, at->terms, at->constant);
   } else {
-    const IndexExpr e = simplify(at_point(w, offset, point), range);
+    IndexExpr e = simplify(at_point(w, offset, point), range);
+    lane_coefficient = lane_step(e, &e).value_or(0);
     address = emit_index(w, e);
   }
   const bool vector_address = w.builder.type(address).lanes > 1;
