@@ -42,6 +42,8 @@ struct CutOptions {
   const GroupKey* key = nullptr;
   /// Of the program.
   const PhysicalLeaves* known = nullptr;
+  /// Collapsing also takes axes apart of which contractions read blocks (divide_axes).
+  bool divides = false;
 };
 
 /// Axes stay as they are, in the order of memory.
