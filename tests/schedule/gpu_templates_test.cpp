@@ -45,9 +45,9 @@ const Case kCases[] = {
   y = sub p, b : f16[512,128]
 } -> (y))"},
     {"small product", "thread_tiles", R"(
-(x: f32[9,24], w: f32[24,5]) {
-  p = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[9,5]
-  y = neg p : f32[9,5]
+(x: f32[7,24], w: f32[24,5]) {
+  p = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[7,5]
+  y = neg p : f32[7,5]
 } -> (y))"},
     {"rows and columns", "two_ways", R"(
 (x: f32[5000,96]) {

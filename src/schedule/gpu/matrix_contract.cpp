@@ -148,12 +148,13 @@ Place MatrixContract::fragments() const {
   if (!on_units_) {
     out.axes.push_back({rows_.dim.offset,
                         {digit(PlaceLevel::kWarp, tile_.warps_m),
-                         digit(PlaceLevel::kReg, tile_.m / tile_.warps_m / kCoreRows),
-                         digit(PlaceLevel::kLane, kCoreRows)}});
+                         digit(PlaceLevel::kReg, tile_.m / tile_.warps_m / core_rows(tile_)),
+                         digit(PlaceLevel::kLane, core_rows(tile_))}});
     out.axes.push_back({columns_.dim.offset,
                         {digit(PlaceLevel::kWarp, tile_.warps_n),
-                         digit(PlaceLevel::kReg, tile_.n / tile_.warps_n / kCoreColumns),
-                         digit(PlaceLevel::kLane, 8), digit(PlaceLevel::kVec, 4)}});
+                         digit(PlaceLevel::kReg, tile_.n / tile_.warps_n / core_columns(tile_)),
+                         digit(PlaceLevel::kLane, core_columns(tile_) / kCoreVector),
+                         digit(PlaceLevel::kVec, kCoreVector)}});
     return out;
   }
   out.axes.push_back(

@@ -375,7 +375,10 @@ Status ProductFinder::describe() {
   p.whole = whole_;
   p.epilogue_bytes = epilogue_bytes();
   // Extents below one instruction's are padding.
-  const int64_t padding = round_up(p.m, 16) / p.m * (round_up(p.n, p.on_units ? 8 : 32) / p.n) *
+  const int64_t columns = p.on_units ? kUnitColumns : least_core_columns(p.n);
+  const int64_t rows = p.on_units ? kUnitRows
+                                  : std::max<int64_t>(16, kCoreRows * kCoreColumns / columns);
+  const int64_t padding = round_up(p.m, rows) / p.m * (round_up(p.n, columns) / p.n) *
                           (round_up(p.k, p.depth) / p.k);
   if (padding > (p.on_units ? kMostPadding : 1))
     return refuse(

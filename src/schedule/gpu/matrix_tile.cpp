@@ -128,7 +128,7 @@ class Pricing {
     const auto d = [](int64_t v) { return static_cast<double>(v); };
     const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
     const double results = p_.on_units ? d(warp_m / kUnitRows) * d(warp_n / kUnitColumns)
-                                       : d(warp_m / kCoreRows) * d(warp_n / kCoreColumns);
+                                       : d(warp_m / core_rows(t)) * d(warp_n / core_columns(t));
     const double waits = p_.on_units ? d(t.k) / d(p_.depth) * (kUnitDepth + kUnitResult * results)
                                      : d(t.k) * (kCoreDepth + kCoreResult * results);
     return kIterationLatency + waits + kStepAlone * cycles_of_step(t, 1);
@@ -145,8 +145,8 @@ class Pricing {
       return static_cast<double>(warps_of(t) * (warp_m + warp_n) * t.k * p_.element_bytes) /
              kBanksBytes;
     }
-    const double reads = kLeftRead * static_cast<double>(warp_m / kCoreRows) +
-                         kRightRead * static_cast<double>(warp_n / kCoreColumns);
+    const double reads = kLeftRead * static_cast<double>(warp_m / core_rows(t)) +
+                         kRightRead * static_cast<double>(warp_n / core_columns(t));
     return static_cast<double>(warps_of(t) * t.k) * reads *
            target_.cycles_per_instruction("shared");
   }
@@ -182,6 +182,11 @@ using Whole = MatrixProblem::Whole;
 int64_t least_rows(const MatrixProblem& p) { return p.on_units ? kUnitRows : kCoreRows; }
 int64_t least_columns(const MatrixProblem& p) { return p.on_units ? kUnitColumns : kCoreColumns; }
 
+/// All columns of a product on cores that has few.
+bool is_narrow(const MatrixProblem& p, const TilesChoice& t) {
+  return !p.on_units && t.warps_n == 1 && t.n < kCoreColumns && t.n == least_core_columns(p.n);
+}
+
 /// Whether the results that are reduced together are in one block.
 bool holds_whole(const MatrixProblem& p, const TilesChoice& t) {
   switch (p.whole) {
@@ -198,7 +203,9 @@ bool holds_whole(const MatrixProblem& p, const TilesChoice& t) {
 /// Whether the tile can be built: its warps have whole instructions, its steps and splits go
 /// through the depth, and what must be whole is.
 bool can_be_built(const MatrixProblem& p, const TilesChoice& t) {
-  const int64_t rows = least_rows(p) * t.warps_m, columns = least_columns(p) * t.warps_n;
+  const bool narrow = is_narrow(p, t);
+  const int64_t rows = (narrow ? core_rows(t) : least_rows(p)) * t.warps_m;
+  const int64_t columns = narrow ? core_columns(t) : least_columns(p) * t.warps_n;
   if (t.m % rows != 0 || t.n % columns != 0 || t.k % p.depth != 0) return false;
   // What lies in place has no more than it has.
   if (p.left_in_place && (p.m % t.m != 0 || p.k % t.k != 0)) return false;
@@ -213,7 +220,9 @@ bool sensible(const MatrixProblem& p, const TilesChoice& t) {
   const int64_t loaded = (t.m + t.n) * t.k / (warps_of(t) * 32);
   if (p.whole != Whole::kNeither && (results > kMostReduced || loaded > kMostLoaded)) return false;
   if (results > (p.on_units ? kMostAccumulators : kMostAccumulators / 2)) return false;
-  const int64_t unrolled = t.m / t.warps_m / least_rows(p) * (t.n / t.warps_n / least_columns(p)) *
+  const int64_t rows = p.on_units ? kUnitRows : core_rows(t),
+                columns = p.on_units ? kUnitColumns : core_columns(t);
+  const int64_t unrolled = t.m / t.warps_m / rows * (t.n / t.warps_n / columns) *
                            (t.k / (p.on_units ? p.depth : 1));
   if (unrolled > kMaxUnrolled) return false;
   // More buffers than iterations, and tiles that are mostly padding, only cost memory.
@@ -225,6 +234,8 @@ bool sensible(const MatrixProblem& p, const TilesChoice& t) {
 /// Candidates along the rows or the columns; 0: what is whole, and no more.
 std::vector<int64_t> extents(const MatrixProblem& p, Whole along, int64_t splits) {
   if (p.whole == along && splits == 1) return {0};
+  if (along == Whole::kColumns && !p.on_units && p.n <= kCoreColumns / 2)
+    return {least_core_columns(p.n)};
   return {16, 32, 64, 128, 256};
 }
 
@@ -271,6 +282,16 @@ class Quickest {
 };
 
 }  // namespace
+
+int64_t least_core_columns(int64_t columns) {
+  return std::clamp(power_above(columns), kCoreVector, kCoreColumns);
+}
+int64_t core_columns(const TilesChoice& tile) {
+  return std::min(tile.n / tile.warps_n, kCoreColumns);
+}
+int64_t core_rows(const TilesChoice& tile) {
+  return kCoreRows * kCoreColumns / std::max(core_columns(tile), kCoreVector);
+}
 
 int64_t depth_of_split(const TilesChoice& tile, int64_t depth) {
   return ceil_div(ceil_div(depth, tile.splits), tile.k) * tile.k;

@@ -30,10 +30,17 @@ struct MatrixProblem {
 
 /// On plain cores a warp is 4 x 8 lanes of REG x (REG, VEC_4) results each.
 inline constexpr int64_t kCoreRows = 4, kCoreColumns = 32;  ///< of one result register of a warp
+inline constexpr int64_t kCoreVector = 4;
 inline constexpr int64_t kUnitRows = 16, kUnitColumns = 8;  ///< of one matrix instruction
 
 /// Elements of a row that one thread may have where the parts of a depth are combined.
 inline constexpr int64_t kMostCombined = 32;
+
+/// Where a warp's tile is narrower, more of its lanes lie below each other.
+int64_t core_columns(const TilesChoice& tile);
+int64_t core_rows(const TilesChoice& tile);
+/// Rows and columns of a tile of one register that waste the least on a product so narrow.
+int64_t least_core_columns(int64_t columns);
 
 inline int64_t warps_of(const TilesChoice& tile) { return tile.warps_m * tile.warps_n; }
 /// What one of the splits goes through, in whole steps; the last may have less.
