@@ -117,9 +117,9 @@ class AxisDivision {
         }
         if (own < 0) continue;
         IndexExpr& index = leaf.indices[d];
-        index = substitute(
-            index, [&](int v) { return v < kRuntimeIndexBase ? to[static_cast<size_t>(v)]
-                                                             : IndexExpr::var(v); });
+        index = substitute(index, [&](int v) {
+          return v < kRuntimeIndexBase ? to[static_cast<size_t>(v)] : IndexExpr::var(v);
+        });
         if (uses_var(index, own) || uses_var(index, own + 1)) index = simplify(index, range);
         if (divides_along(index, own) || divides_along(index, own + 1)) return false;
       }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cost/estimate.h"
+#include "cost/gpu_latency.h"
 #include "fmt/format.h"
 #include "group/group_key.h"
 #include "plan/cluster_kernels.h"
@@ -418,6 +419,8 @@ class Joining {
                      {.keeps = memory_.keeps, .ahead = memory_.ahead, .own = own_outputs(sub)}));
     const std::set<TensorId> stored(out.schedule.parameters.begin(), out.schedule.parameters.end());
     std::erase_if(out.group.outputs, [&](TensorId t) { return stored.count(t) == 0; });
+    if (!fewest_ && out.loops.empty() && is_slower(members, out.schedule, sub.side->target))
+      return unsupported("its blocks take longer than the kernels");
     const double kept_us = sub.estimate.microseconds - out.schedule.estimate.microseconds;
     const double saved_us = sub.estimate.saved_us + kept_us;
     if (!out.loops.empty() && !is_worth_it(sub, saved_us))
@@ -431,6 +434,20 @@ class Joining {
     out.packed_because = fmt::format("{} kernels in {} phases{}, {}, saves {:.1f} us",
                                      members.size(), sub.estimate.phases, loops, blocks, saved_us);
     return out;
+  }
+
+  /// By the evaluator `latency`, which sees what the estimate of a launch does not: members on
+  /// blocks of other widths, and loops that wait.
+  static bool is_slower(std::span<const JoinMember> members, const ScheduledKernel& together,
+                        const Target& target) {
+    constexpr double kSlower = 1.15;  // it is right within that for kernels that are built alike
+    const auto latency = [&](const ScheduledKernel& kernel) {
+      const int64_t bytes = kernel.estimate.bytes_read + kernel.estimate.bytes_written;
+      return gpu_latency(kernel.program, kernel.scopes, bytes, target).microseconds;
+    };
+    double apart = 0;
+    for (const JoinMember& member : members) apart += latency(*member.kernel);
+    return latency(together) > kSlower * apart;
   }
 
   /// The kernel that the steps share, not scheduled yet; `order`: of the subprogram's steps.

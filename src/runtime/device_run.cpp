@@ -16,9 +16,8 @@ using Kind = ProgramBuffer::Kind;
 constexpr int64_t kTensorAlignment = 256;  ///< bytes, as cuMemAlloc gives
 /// More than any device has; keeps sums of sizes that verify_program allows from overflow.
 constexpr int64_t kMostBytes = int64_t{1} << 50;
-/// A line for those who arrive at a kernel's barrier and one for those who wait
-/// (codegen/cuda/cuda_prelude.cpp).
-constexpr int64_t kCounterBytes = 256;
+/// Apart, so that blocks that wait at one kernel's barrier do not slow another's.
+constexpr int64_t kCounterBytes = 128;
 /// A graph of more steps costs more to make than its replay saves.
 constexpr int64_t kMostCapturedSteps = 1 << 15;
 

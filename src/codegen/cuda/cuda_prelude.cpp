@@ -102,9 +102,8 @@ WF_DEVICE void wf_sync_block() { __syncthreads(); }
 )prelude";
 
 // The first block adds what makes the top bit flip once all have arrived, so the counter needs no
-// reset between barriers or launches (the scheme of cooperative groups). The last to arrive says so
-// in a word of another line, so that those who wait do not slow those who arrive; they look without
-// ordering anything, since each acquire empties the first-level cache for all blocks beside them.
+// reset between barriers or launches (the scheme of cooperative groups). Who waits looks without
+// ordering anything: each acquire empties the first-level cache for all blocks beside.
 constexpr std::string_view kGridAndCluster = R"prelude(
 WF_DEVICE void wf_fence() { __threadfence(); }
 WF_DEVICE u32 wf_atomic_add_acq_rel(u32* p, u32 v) {
@@ -130,16 +129,10 @@ WF_DEVICE void wf_sync_grid(u32* counter) {
   if (threadIdx.x == 0) {
     const u32 blocks = gridDim.x * gridDim.y * gridDim.z;
     const bool first = blockIdx.x + blockIdx.y + blockIdx.z == 0;
-    const u32 more = first ? 0x80000000u - (blocks - 1) : 1u;
-    const u32 old = wf_atomic_add_acq_rel(counter, more);
-    u32* const passed = counter + 32;
-    if (((old + more) & 0x7fffffffu) == 0) {
-      wf_store_release(passed, old + more);
-    } else {
-      while (((old ^ wf_load_relaxed(passed)) & 0x80000000u) == 0) {
-      }
-      wf_load_acquire(passed);
+    const u32 old = wf_atomic_add_acq_rel(counter, first ? 0x80000000u - (blocks - 1) : 1u);
+    while (((old ^ wf_load_relaxed(counter)) & 0x80000000u) == 0) {
     }
+    wf_load_acquire(counter);
   }
   __syncthreads();
 }

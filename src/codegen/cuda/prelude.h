@@ -37,8 +37,8 @@ namespace weft {
 ///            warp yields the lane's own value. wf_ballot(mask, p) -> u32, wf_any(mask, p),
 ///            wf_all(mask, p). WF_FULL is the mask of all lanes. They do not order memory;
 ///            wf_sync_warp(mask) does.
-/// Barriers   wf_sync_block(). wf_sync_grid(counter): cooperative launches; counter is 64 words
-///            of global memory, zero before the first launch that uses it, for it alone.
+/// Barriers   wf_sync_block(). wf_sync_grid(counter): cooperative launches; counter is a u32 in
+///            global memory, zero before the first launch that uses it, for it alone.
 ///            wf_sync_cluster(): every thread of the cluster. All threads reach the same one.
 /// Cluster    wf_cluster_map(p, rank) -> T*: p, which points into this block's shared memory, in
 ///            that of block `rank` of the cluster (plain accesses then work). A block may leave

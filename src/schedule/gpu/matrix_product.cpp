@@ -196,8 +196,8 @@ Status ProductFinder::order_depth() {
                        [&](int a) { return stride(o, a) > 0; });
   };
   const bool lays_left = can_be_laid_out(left), lays_right = can_be_laid_out(right);
-  const bool by_left = lays_left != lays_right ? lays_right && plain(left)
-                                               : plain(left) || !plain(right);
+  const bool by_left =
+      lays_left != lays_right ? lays_right && plain(left) : plain(left) || !plain(right);
   const ProductOperand& first = by_left ? left : right;
   std::sort(depth.axes.begin(), depth.axes.end(), [&](int a, int c) {
     const int64_t x = stride(first, a), y = stride(first, c);
@@ -376,10 +376,10 @@ Status ProductFinder::describe() {
   p.epilogue_bytes = epilogue_bytes();
   // Extents below one instruction's are padding.
   const int64_t columns = p.on_units ? kUnitColumns : least_core_columns(p.n);
-  const int64_t rows = p.on_units ? kUnitRows
-                                  : std::max<int64_t>(16, kCoreRows * kCoreColumns / columns);
-  const int64_t padding = round_up(p.m, rows) / p.m * (round_up(p.n, columns) / p.n) *
-                          (round_up(p.k, p.depth) / p.k);
+  const int64_t rows =
+      p.on_units ? kUnitRows : std::max<int64_t>(16, kCoreRows * kCoreColumns / columns);
+  const int64_t padding =
+      round_up(p.m, rows) / p.m * (round_up(p.n, columns) / p.n) * (round_up(p.k, p.depth) / p.k);
   if (padding > (p.on_units ? kMostPadding : 1))
     return refuse(
         fmt::format("{} is too small for tiles: {} x {} x {}", name(product_.root), p.m, p.n, p.k));

@@ -32,6 +32,7 @@ constexpr double kUnitDepth = 8, kUnitResult = 5.2, kCoreDepth = 0.5, kCoreResul
 constexpr double kUnitShare = 0.55, kCoreShare = 0.8;  ///< of the peak
 /// Of shared memory, for a core's element of the left operand and its vector of the right one.
 constexpr double kLeftRead = 0.6, kRightRead = 3;
+constexpr double kLoneWarp = 1.1;       ///< of a block: nothing runs while it waits
 constexpr double kStepAlone = 0.62;     ///< of a step's resources, beside what its warps wait for
 constexpr double kOverlapLoss = 0.47;   ///< of the lesser of throughput and latency
 constexpr double kReadsOverCopies = 2;  ///< rate of the second-level cache, of reads alone
@@ -80,7 +81,7 @@ class Pricing {
     const double cycles = std::max(throughput, latency) +
                           kOverlapLoss * std::min(throughput, latency) +
                           static_cast<double>(each) * epilogue_cycles(t);
-    double us = cycles / static_cast<double>(target_.clock_mhz);
+    double us = cycles / static_cast<double>(target_.clock_mhz) * (warps == 1 ? kLoneWarp : 1);
     if (p_.each) return us;
     us = std::max(us, memory_us_) + target_.launch_us;
     if (t.splits > 1) us += target_.barrier_us + kPartials * partials_us(t);
@@ -222,8 +223,8 @@ bool sensible(const MatrixProblem& p, const TilesChoice& t) {
   if (results > (p.on_units ? kMostAccumulators : kMostAccumulators / 2)) return false;
   const int64_t rows = p.on_units ? kUnitRows : core_rows(t),
                 columns = p.on_units ? kUnitColumns : core_columns(t);
-  const int64_t unrolled = t.m / t.warps_m / rows * (t.n / t.warps_n / columns) *
-                           (t.k / (p.on_units ? p.depth : 1));
+  const int64_t unrolled =
+      t.m / t.warps_m / rows * (t.n / t.warps_n / columns) * (t.k / (p.on_units ? p.depth : 1));
   if (unrolled > kMaxUnrolled) return false;
   // More buffers than iterations, and tiles that are mostly padding, only cost memory.
   const int64_t steps = depth_of_split(t, p.k) / t.k;
