@@ -3,8 +3,11 @@
 #include "tile/places.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
+#include <optional>
 
+#include "index/index_units.h"
 #include "lower/core/buffers.h"
 #include "lower/core/expressions.h"
 #include "lower/core/index_emission.h"
@@ -13,13 +16,14 @@
 #include "lower/core/statements.h"
 #include "lower/gpu/filled_rows.h"
 #include "tile/analysis/loads_ahead.h"
+#include "tile/padded_read.h"
 
 /// Loops whose block memory is filled ahead of its iterations. With n stages:
 ///     copy 0; commit; … copy n-2; commit; registers = load 0
 ///     for t { store registers; wait n-2; barrier; copy t+n-1; commit; registers = load t+1; body t
 ///     }
-/// Copies go behind the threads' back; what must be computed on the way, or is not aligned to 4
-/// bytes, passes through registers one iteration ahead.
+/// Copies go behind the threads' back, zeros where they are padded; what must be computed on the
+/// way, or is not aligned to 4 bytes, passes through registers one iteration ahead.
 namespace weft::lowering {
 
 namespace {
@@ -110,25 +114,63 @@ void set_stage(GpuWriter& w, const std::vector<StagedLoad>& loads, Reg t) {
   }
 }
 
+/// Where the elements of a copy lie at a point.
+struct CopySource {
+  std::optional<PointOffset> affine;
+  IndexExpr first;  ///< else that of the first lane
+  int64_t lane_step = 0;
+  int64_t unit = 0;  ///< of what the first element is a multiple
+};
+
+std::optional<CopySource> source_at(GpuWriter& w, const PreparedIndex& from, const Point& point) {
+  CopySource out;
+  out.affine = affine_at_point(w, from, point);
+  if (out.affine) {
+    out.lane_step = out.affine->lane_coefficient;
+    out.unit = std::abs(out.affine->constant);
+    for (const auto& [id, c] : out.affine->terms) out.unit = std::gcd(out.unit, c);
+    return out;
+  }
+  const IndexExpr e =
+      simplify(at_point(w, from, point), [&](int id) { return range_of_var(w, id); });
+  const auto step = lane_step(e, &out.first);
+  if (!step) return std::nullopt;
+  out.lane_step = *step;
+  out.unit = unit_of(out.first, [](int) { return int64_t{1}; });
+  return out;
+}
+
+Reg emit_source(GpuWriter& w, const CopySource& source) {
+  return source.affine ? emit_terms(w, source.affine->terms, source.affine->constant)
+                       : emit_index(w, source.first);
+}
+
+/// What lets a copy through: the mask of its tile, and what pads it.
+Reg copy_guard(GpuWriter& w, const PaddedRead& padded, const Point& point, Reg mask) {
+  if (padded.condition == nullptr) return mask;
+  return combine_guards(w, mask, evaluate(w, padded.condition, point, kNoReg));
+}
+
 void copy_async(GpuWriter& w, const StagedLoad& load) {
   const TileRef& target = load.statement->targets[0];
-  const Scalar& read = *load.statement->value;
+  const PaddedRead padded = *padded_read(load.statement->value);
   begin_evaluation(w, load.box);
   const PreparedIndex to = prepare(w, buffer_offset(w, target.symbol, target.indices));
-  const auto symbol = static_cast<TileSymbolId>(read.symbol);
-  const PreparedIndex from = prepare(w, buffer_offset(w, symbol, read.indices));
+  const auto symbol = static_cast<TileSymbolId>(padded.read->symbol);
+  const PreparedIndex from = prepare(w, buffer_offset(w, symbol, padded.read->indices));
   for_each_point(load.box, [&](int64_t, const Point& point) {
     const FillMask mask = fill_mask(w, load.box, point);
     if (mask.outside) return;
-    const auto source = affine_at_point(w, from, point), place = affine_at_point(w, to, point);
+    const auto source = source_at(w, from, point);
+    const auto place = affine_at_point(w, to, point);
     const auto copy = [&] {
       const Reg valid = mask.empty
                             ? w.builder.constant({DType::kBool, 1}, int_value(DType::kBool, 0))
-                            : mask.valid;
-      w.builder.copy_async(
-          w.memory.buffer_of[static_cast<size_t>(target.symbol)],
-          swizzled(w, target.symbol, *place), w.memory.buffer_of[static_cast<size_t>(symbol)],
-          emit_terms(w, source->terms, source->constant), w.at_hand.box.lanes, valid);
+                            : copy_guard(w, padded, point, mask.valid);
+      w.builder.copy_async(w.memory.buffer_of[static_cast<size_t>(target.symbol)],
+                           swizzled(w, target.symbol, *place),
+                           w.memory.buffer_of[static_cast<size_t>(symbol)], emit_source(w, *source),
+                           w.at_hand.box.lanes, valid);
       return std::vector<Reg>{};
     };
     // Threads beyond those that hold the tile copy nothing.
@@ -258,14 +300,13 @@ std::vector<Reg> emit_staged_iteration(GpuWriter& w, const TileLoop& loop, const
   return out;
 }
 
-/// A plain read of 4, 8 or 16 bytes at multiples of them, all valid or none.
+/// A read of 4, 8 or 16 bytes at multiples of them, plain or padded, all valid or none.
 bool can_copy_async(GpuWriter& w, const TileStatement& s, const Box& box) {
   const TileRef& target = s.targets[0];
-  const Scalar& read = *s.value;
-  if (read.kind != Scalar::Kind::kRead || !read.operands.empty() || read.fill ||
-      read.type != w.program.symbols[static_cast<size_t>(target.symbol)].type) {
-    return false;
-  }
+  const auto padded = padded_read(s.value);
+  if (!padded) return false;
+  const Scalar& read = *padded->read;
+  if (read.type != w.program.symbols[static_cast<size_t>(target.symbol)].type) return false;
   const int64_t bytes = box.lanes * byte_size(read.type);
   if (bytes != 4 && bytes != 8 && bytes != 16) return false;
   begin_evaluation(w, box);
@@ -274,18 +315,13 @@ bool can_copy_async(GpuWriter& w, const TileStatement& s, const Box& box) {
       prepare(w, buffer_offset(w, static_cast<TileSymbolId>(read.symbol), read.indices));
   bool fits = true;
   for_each_point(box, [&](int64_t, const Point& point) {
+    fits &= affine_at_point(w, to, point).has_value();
     for (const PreparedIndex* index : {&to, &from}) {
-      const auto at = affine_at_point(w, *index, point);
-      if (!at || (box.lanes > 1 && at->lane_coefficient != 1)) {
-        fits = false;
-        continue;
-      }
-      int64_t divisor = std::gcd(at->constant, box.lanes);
-      for (const auto& [id, c] : at->terms) divisor = std::gcd(divisor, c);
-      fits &= divisor == box.lanes;
+      const auto at = source_at(w, *index, point);
+      fits &= at && (box.lanes == 1 || at->lane_step == 1) && at->unit % box.lanes == 0;
     }
     const FillMask mask = fill_mask(w, box, point);
-    for (const Reg each : {mask.tile, mask.valid})
+    for (const Reg each : {mask.tile, copy_guard(w, *padded, point, mask.valid)})
       fits &= each == kNoReg || w.builder.type(each).lanes == 1;
   });
   return fits;

@@ -13,6 +13,7 @@
 #include "schedule/writer/tile_builder.h"
 #include "support/rounding.h"
 #include "target/unit_peak.h"
+#include "tile/padded_read.h"
 
 namespace weft {
 
@@ -67,6 +68,7 @@ class ProductFinder {
     return space_.frame() && space_.frame()->kept[static_cast<size_t>(t)];
   }
   bool reads_kept(const ProductOperand& operand) const;
+  bool copies_padded(const ProductOperand& operand) const;
   bool lies_in_place(const ProductOperand& operand, const FlatAxis& across,
                      int64_t least_across) const;
 
@@ -306,6 +308,15 @@ Status ProductFinder::find_whole() {
   return {};
 }
 
+/// A window's read with its padding, of accesses that copies can be.
+bool ProductFinder::copies_padded(const ProductOperand& operand) const {
+  constexpr int64_t kNarrowestCopy = 4;
+  const FlatAxis& across = &operand == &product_.left ? product_.rows : product_.columns;
+  const int64_t run = run_along(operand, operand.along_depth ? product_.depth : across);
+  return padded_read(operand.factor).has_value() &&
+         run * byte_size(product_.type) % kNarrowestCopy == 0;
+}
+
 bool ProductFinder::reads_kept(const ProductOperand& operand) const {
   bool found = false;
   visit(operand.factor, [&](const Scalar& s) {
@@ -362,10 +373,11 @@ Status ProductFinder::describe() {
   p.on_units = product_.on_units;
   p.depth = p.on_units ? 2 * kAccessBytes / p.element_bytes : kCoreDepth;
   p.gflops = unit_gflops(type, target_);
-  const auto on_the_way = [](const ProductOperand& o) {
-    return !o.in_place && (o.in_block || !copies_directly(o));
-  };
   ProductOperand &left = product_.left, &right = product_.right;
+  const auto on_the_way = [&](const ProductOperand& o) {
+    if (o.in_place) return false;
+    return o.in_block || !(copies_directly(o) || copies_padded(o));
+  };
   p.left_in_place = left.in_place =
       lies_in_place(left, product_.rows, p.on_units ? kUnitRows : kCoreRows);
   p.right_in_place = right.in_place =

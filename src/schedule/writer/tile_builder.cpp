@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schedule/writer/frame_units.h"
+#include "index/index_units.h"
 
 namespace weft {
 

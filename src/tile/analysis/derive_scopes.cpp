@@ -8,6 +8,7 @@
 #include "tile/analysis/derive_scopes.h"
 #include "tile/analysis/executions.h"
 #include "tile/analysis/scope_derivation.h"
+#include "tile/padded_read.h"
 #include "tile/text/tile_printer.h"
 
 namespace weft {
@@ -373,6 +374,18 @@ void derive_swizzles(Derivation& d) {
   }
 }
 
+/// Whether a window's elements are copied as they lie, zeros around them: by accesses of 4 bytes.
+bool copies_padded(const TileProgram& program, const TileStatement& s) {
+  constexpr int64_t kNarrowestCopy = 4;
+  int64_t bytes = byte_size(program.symbols[static_cast<size_t>(s.targets[0].symbol)].type);
+  for (const Place::Axis& axis : s.place.axes) {
+    for (const Place::Digit& digit : axis.digits) {
+      if (digit.level == PlaceLevel::kVec) bytes *= digit.extent;
+    }
+  }
+  return bytes >= kNarrowestCopy && padded_read(s.value).has_value();
+}
+
 void derive_symbol_scopes(Derivation& d) {
   const TileProgram& program = d.program;
   d.out.symbols.assign(program.symbols.size(), {});
@@ -407,8 +420,9 @@ void derive_symbol_scopes(Derivation& d) {
     const Site& site = d.structure.sites[static_cast<size_t>(definition)];
     if (scope.scope == Scope::kBlock && is_staged_load(d, site)) {
       // One buffer per stage; what is computed on the way is one iteration ahead, in registers.
-      const bool plain = site.statement->value->kind == Scalar::Kind::kRead;
-      scope.copies = plain ? site.loops.back()->stages : 2;
+      const bool copied = site.statement->value->kind == Scalar::Kind::kRead ||
+                          copies_padded(program, *site.statement);
+      scope.copies = copied ? site.loops.back()->stages : 2;
       scope.staged = true;
     }
   }

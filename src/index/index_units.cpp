@@ -1,4 +1,4 @@
-#include "schedule/writer/frame_units.h"
+#include "index/index_units.h"
 
 #include <cstdlib>
 #include <numeric>
