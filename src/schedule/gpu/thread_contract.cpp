@@ -40,6 +40,7 @@ class ThreadContract {
 
   TileBody tile_body();
   TileLoop direct_loop(TileSymbolId acc, const std::vector<IndexExpr>& box);
+  int64_t steps_at_once(int axis) const;
   TileLoop shared_loop(TileSymbolId acc, const std::vector<IndexExpr>& box);
   TileSymbolId load_operand(const Scalar& read, int axis, TileVarId var, const TileLoop::Dim& depth,
                             const std::string& name, TileBody* body);
@@ -104,11 +105,39 @@ Place ThreadContract::place(bool rows, bool columns) const {
   return whole ? out : Place{};
 }
 
+/// Steps along an axis whose loads a thread has on their way together: as many as it has registers
+/// for, so that it waits for a cache once for all of them.
+int64_t ThreadContract::steps_at_once(int axis) const {
+  constexpr int64_t kMostLoaded = 32, kMostSteps = 8;
+  const auto of_thread = [](const std::vector<Place::Digit>& digits) {
+    int64_t n = 1;
+    for (const Place::Digit& d : digits) {
+      if (d.level == PlaceLevel::kReg || d.level == PlaceLevel::kVec) n *= d.extent;
+    }
+    return n;
+  };
+  int64_t loaded = 0;
+  visit(b_.expr(root_).body, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead) return;
+    const auto along = [&](int a, const std::vector<Place::Digit>& digits) {
+      return a >= 0 && stride_along(program_, axes_, root_, s, a) != 0 ? of_thread(digits) : 1;
+    };
+    loaded += along(choice_.row_axis, choice_.row_digits) *
+              along(choice_.column_axis, choice_.column_digits);
+  });
+  int64_t steps = std::clamp<int64_t>(kMostLoaded / std::max<int64_t>(loaded, 1), 1, kMostSteps);
+  // No rest that is written out, where a few less leave none.
+  const int64_t most = steps;
+  while (2 * steps > most && extent(axis) % steps != 0) --steps;
+  return extent(axis) % std::max<int64_t>(steps, 1) == 0 ? steps : most;
+}
+
 TileLoop ThreadContract::direct_loop(TileSymbolId acc, const std::vector<IndexExpr>& box) {
   const TensorExpr& e = b_.expr(root_);
   TileLoop loop;
   loop.kind = TileLoop::Kind::kSeq;
   for (const int a : choice_.inner) loop.dims.push_back(b_.loop_dim(a, 1));
+  if (!loop.dims.empty()) loop.dims.back().unroll = steps_at_once(choice_.inner.back());
   const ScalarRef product = scalar_convert(
       b_.translate(root_,
                    [](int, const Scalar&) -> ScalarRef {
