@@ -17,7 +17,14 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kDepth = SharedOperands::kDepth;
+/// Elements of a thread's place.
+int64_t of_thread(const std::vector<Place::Digit>& digits) {
+  int64_t n = 1;
+  for (const Place::Digit& d : digits) {
+    if (d.level == PlaceLevel::kReg || d.level == PlaceLevel::kVec) n *= d.extent;
+  }
+  return n;
+}
 
 /// The contraction template on the plain cores of a GPU: a tile of rows x columns of results in
 /// each thread's registers. Where both operands are plain reads along one reduction axis, the block
@@ -31,7 +38,8 @@ class ThreadContract {
         choice_(choice),
         operands_(operands),
         b_(space, name),
-        root_(axes_.reductions[0]) {}
+        root_(axes_.reductions[0]),
+        frame_(space.frame() ? &*space.frame() : nullptr) {}
 
   ScheduledKernel build();
 
@@ -42,6 +50,10 @@ class ThreadContract {
   TileLoop direct_loop(TileSymbolId acc, const std::vector<IndexExpr>& box);
   int64_t steps_at_once(int axis) const;
   TileLoop shared_loop(TileSymbolId acc, const std::vector<IndexExpr>& box);
+  int64_t depth_of_tiles() const;
+  bool is_kept(const Scalar& read) const {
+    return frame_ != nullptr && frame_->kept[static_cast<size_t>(read.symbol)];
+  }
   TileSymbolId load_operand(const Scalar& read, int axis, TileVarId var, const TileLoop::Dim& depth,
                             const std::string& name, TileBody* body);
   void emit_rest(TileBody* body, const ScalarRef& total);
@@ -61,6 +73,7 @@ class ThreadContract {
   SharedOperands operands_;  ///< those that go through shared memory
   TileBuilder b_;
   int root_;
+  const BlockFrame* frame_;  ///< of a stage
   TileVarId row_var_ = -1, column_var_ = -1;
 };
 
@@ -109,13 +122,6 @@ Place ThreadContract::place(bool rows, bool columns) const {
 /// for, so that it waits for a cache once for all of them.
 int64_t ThreadContract::steps_at_once(int axis) const {
   constexpr int64_t kMostLoaded = 32, kMostSteps = 8;
-  const auto of_thread = [](const std::vector<Place::Digit>& digits) {
-    int64_t n = 1;
-    for (const Place::Digit& d : digits) {
-      if (d.level == PlaceLevel::kReg || d.level == PlaceLevel::kVec) n *= d.extent;
-    }
-    return n;
-  };
   int64_t loaded = 0;
   visit(b_.expr(root_).body, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead) return;
@@ -162,15 +168,16 @@ TileSymbolId ThreadContract::load_operand(const Scalar& read, int axis, TileVarI
   const TileSymbolId symbol = b_.add_value(name, read.type);
   const bool along_depth = stride_along(program_, axes_, root_, read, k) == 1;
   const int64_t width = b_.program().vars[static_cast<size_t>(var)].extent;
+  const int64_t step = depth.step;
   ThreadTile tile(choice_.warps);
   const int inner = along_depth ? k : axis;
-  const int64_t inner_extent = along_depth ? kDepth : width;
+  const int64_t inner_extent = along_depth ? step : width;
   const bool contiguous = stride_along(program_, axes_, root_, read, inner) == 1;
   int64_t vec = contiguous ? access_elements(extent(inner), byte_size(read.type), false) : 1;
   vec = std::min(vec, inner_extent);
   Place where;
   const auto first = tile.add(inner_extent, vec, 32, choice_.warps, 0);
-  const auto second = tile.add(along_depth ? width : kDepth, 1, 32, choice_.warps, 0);
+  const auto second = tile.add(along_depth ? width : step, 1, 32, choice_.warps, 0);
   where.axes.push_back({depth.offset, along_depth ? first : second});
   where.axes.push_back({var, along_depth ? second : first});
   for (Place::Axis& a : where.axes) {
@@ -190,15 +197,33 @@ TileSymbolId ThreadContract::load_operand(const Scalar& read, int axis, TileVarI
   return symbol;
 }
 
-/// seq k step 8 { tiles of both operands; seq q in 8 { t' = t + A[k+q,m] * B[k+q,n] } acc' = t }
+/// Of the tiles in shared memory: as deep as what is written out and their bytes allow, since
+/// threads meet for each.
+int64_t ThreadContract::depth_of_tiles() const {
+  constexpr int64_t kMostDepth = 32, kMostWrittenOut = 256, kMostElements = 4096;
+  const int64_t results = of_thread(choice_.row_digits) * of_thread(choice_.column_digits);
+  const int64_t across = digits_extent(choice_.row_digits) + digits_extent(choice_.column_digits);
+  int64_t depth = kMostDepth;
+  while (depth > SharedOperands::kDepth &&
+         (depth > extent(choice_.inner[0]) || results * depth > kMostWrittenOut ||
+          across * depth > kMostElements))
+    depth /= 2;
+  return depth;
+}
+
+/// seq k step 8 stages 2 { tiles of both operands; seq q in 8 { t' = t + A[k+q,m] * B[k+q,n] }
+/// acc' = t }, the tiles loaded an iteration ahead.
 TileLoop ThreadContract::shared_loop(TileSymbolId acc, const std::vector<IndexExpr>& box) {
   const TensorExpr& e = b_.expr(root_);
   const int k = choice_.inner[0];
   const DType type = e.accumulator;
   TileLoop outer;
   outer.kind = TileLoop::Kind::kSeq;
-  const TileLoop::Dim depth = b_.loop_dim(k, kDepth);
+  const int64_t deep = depth_of_tiles();
+  const TileLoop::Dim depth = b_.loop_dim(k, deep);
   outer.dims.push_back(depth);
+  if (extent(k) > deep && !(is_kept(*operands_.rows) && is_kept(*operands_.columns)))
+    outer.stages = 2;
   outer.carries.push_back(
       carried(acc, box, scalar_constant(combiner_identity(e.combiner, type)), place(true, true)));
   const TileSymbolId left =
@@ -212,8 +237,8 @@ TileLoop ThreadContract::shared_loop(TileSymbolId acc, const std::vector<IndexEx
   step.origin = b_.program().add_var(b_.unique("q"), TileVar::Kind::kOrigin, 0);
   step.begin = 0;
   const IndexExpr origin = IndexExpr::var(depth.origin);
-  step.end = extent(k) % kDepth == 0 ? IndexExpr(kDepth)
-                                     : min(IndexExpr(kDepth), IndexExpr(extent(k)) - origin);
+  step.end =
+      extent(k) % deep == 0 ? IndexExpr(deep) : min(IndexExpr(deep), IndexExpr(extent(k)) - origin);
   step.unroll = 0;
   inner.dims.push_back(step);
   const TileSymbolId partial = b_.add_value("part", type, TileSymbol::Kind::kCarry);
