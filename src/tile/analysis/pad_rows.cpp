@@ -38,9 +38,10 @@ bool lane_coordinates(const TileProgram& program, const IndexExpr& e, const Plac
   return true;
 }
 
-/// Passes over the banks, and how many of them are beyond the fewest.
+/// Passes over the banks, how many of them are beyond the fewest, and the instructions that make
+/// them: of rows that do as well those that wide accesses take.
 struct Passes {
-  int64_t extra = 0, all = 0;
+  int64_t extra = 0, all = 0, instructions = 0;
   auto operator<=>(const Passes&) const = default;
 };
 
@@ -74,7 +75,7 @@ Passes count_passes(const WarpAccess& access, const std::vector<int64_t>& stride
     out.extra += most - 1;
   }
   const int64_t times = access.width / width;
-  return {out.extra * times, out.all * times};
+  return {out.extra * times, out.all * times, times};
 }
 
 std::vector<int64_t> strides_of(const std::vector<int64_t>& extents, int64_t pad) {
@@ -150,6 +151,7 @@ class RowPads {
               count_passes(a, strides_of(scope->extents, pad), element, width, start);
           sum.extra += one.extra;
           sum.all += one.all;
+          sum.instructions += one.instructions;
         }
       }
       return sum;
@@ -159,7 +161,8 @@ class RowPads {
     const bool is_wide = scope->staged || scope->scope == Scope::kCluster;
     const int64_t step = is_wide ? std::max<int64_t>(1, 16 / element) : 1;
     Passes fewest = passes(0);
-    for (int64_t p = step; fewest.extra > 0 && p * element <= kMostPadBytes; p += step) {
+    const bool has_conflicts = fewest.extra > 0;
+    for (int64_t p = step; has_conflicts && p * element <= kMostPadBytes; p += step) {
       const Passes n = passes(p);
       if (n >= fewest) continue;
       fewest = n;
