@@ -287,6 +287,19 @@ WF_DEVICE u32 wf_pack_bf16(float lo, float hi) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
   return r;
 }
+// Before the templates of these names, which take two comparisons for NaN.
+#if __CUDA_ARCH__ >= 800
+WF_DEVICE float sc_max(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+WF_DEVICE float sc_min(float a, float b) {
+  float r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+#endif
 WF_DEVICE float wf_rsqrt(float v) { return 1.0f / sqrtf(v); }
 WF_DEVICE double wf_rsqrt(double v) { return 1.0 / sqrt(v); }
 WF_DEVICE float wf_exp_fast(float v) { return __expf(v); }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/cuda/index_facts.h"
+#include "codegen/cuda/prelude.h"
 #include "codegen/cuda/scalar_text.h"
 
 namespace weft {
@@ -200,6 +201,7 @@ TEST(ScalarText, SaysWhatTheOperationsMean) {
   EXPECT_EQ(cuda_literal(float_value(f32, -INFINITY)), "-wf_inf()");
   EXPECT_THAT(cuda_scalar_functions("x = sc_max(a, b);"), HasSubstr("T sc_max(T a, T b)"));
   EXPECT_EQ(cuda_scalar_functions("x = sc_maximum(a, b);"), "");
+  EXPECT_THAT(cuda_prelude(), HasSubstr("max.NaN.f32"));
 }
 
 }  // namespace
