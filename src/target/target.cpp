@@ -55,6 +55,14 @@ int64_t resident_blocks_per_sm(const Target& target, int64_t threads, int64_t re
   return blocks;
 }
 
+int64_t blocks_in_clusters(const Target& target, int64_t cluster, int64_t resident) {
+  // H100: 120 of 132 SMs take clusters of 8 ("Better grid size for H100 GPU with SXM5", CUTLASS
+  // issue 1921: cuBLAS launches as many).
+  constexpr int64_t kClusteredOf16 = 15;
+  const int64_t blocks = target.sm_count * resident;
+  return cluster > 2 ? blocks * kClusteredOf16 / 16 : blocks;
+}
+
 int64_t registers_for_residency(const Target& target, int64_t threads, int64_t blocks) {
   const int64_t warps = std::max<int64_t>((threads + 31) / 32 * blocks, 1);
   const int64_t of_a_warp = target.registers_per_sm / warps / kWarpRegisters * kWarpRegisters;

@@ -81,6 +81,11 @@ struct Target {
 int64_t resident_blocks_per_sm(const Target& target, int64_t threads, int64_t registers_per_thread,
                                int64_t shared_bytes);
 
+/// Blocks that a device holds at once where so many form a cluster and an SM has room for
+/// `resident`; not all need be whole clusters. Two are neighbours on any SMs; more lie on those of
+/// one GPC, whose number need not be a multiple of theirs.
+int64_t blocks_in_clusters(const Target& target, int64_t cluster, int64_t resident);
+
 /// Registers that a thread has at most where an SM is to hold `blocks` blocks: what a compiler that
 /// is told so leaves it.
 int64_t registers_for_residency(const Target& target, int64_t threads, int64_t blocks);

@@ -420,10 +420,10 @@ const PlannerCase kCases[] = {
      {{"a: ", ""}, {"d: ", ""}}},
     // The rows of the first product stay in their block, which multiplies them again.
     {"AutoWeighsChains",
-     R"((q: f32[8,128,64], k: f32[8,128,64], v: f32[8,128,64]) {
-  a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f32[8,128,128]
-  e = exp a : f32[8,128,128]
-  y = dot_general e, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[8,128,64]
+     R"((q: f16[8,128,64], k: f16[8,512,64], v: f16[8,512,64]) {
+  a = dot_general q, k, lhs_contract={2}, rhs_contract={2}, lhs_batch={0}, rhs_batch={0} : f16[8,128,512]
+  e = exp a : f16[8,128,512]
+  y = dot_general e, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f16[8,128,64]
 } -> (y))",
      "a100-40gb",
      "auto",

@@ -180,6 +180,14 @@ TEST(GpuTargets, HoldBlocksByTheScarcestResource) {
   EXPECT_EQ(resident_blocks_per_sm(h100, 128, 32, 256 << 10), 0);
 }
 
+TEST(GpuTargets, LeaveSmsFreeOfLargeClusters) {
+  const Target h100 = *find_target("h100-sxm");
+  EXPECT_EQ(blocks_in_clusters(h100, 1, 2), 264);
+  EXPECT_EQ(blocks_in_clusters(h100, 2, 1), 132);
+  EXPECT_EQ(blocks_in_clusters(h100, 8, 1) / 8, 15);
+  EXPECT_EQ(blocks_in_clusters(h100, 4, 2) / 4, 61);
+}
+
 TEST(GpuTargets, LeaveThreadsTheRegistersThatResidencyDoes) {
   const Target h100 = *find_target("h100-sxm");
   EXPECT_EQ(registers_for_residency(h100, 128, 3), 168);  // 65536 / 384 = 170, handed out by 8

@@ -30,9 +30,6 @@ constexpr int64_t kMostParts = 512;
 constexpr double kFewRequests = 0.018;
 /// Predictions that say the same.
 constexpr double kAlike = 1.1;
-/// Of 16 blocks that a device holds, those that it holds in clusters of more than two: the SMs of
-/// a GPC may leave a remainder.
-constexpr int64_t kClusteredOf16 = 15;
 /// Parts of a row that one thread combines at most.
 constexpr int64_t kMostTurns = 16;
 
@@ -402,8 +399,7 @@ void LayoutChoice::add_walking(Threads threads, std::vector<RankedRows>* out) co
 bool LayoutChoice::walk(bool rows_span_warps, RowsChoice* l) const {
   const int64_t per_sm = kRoomyThreads / (l->warps * 32);
   if (per_sm < (rows_span_warps ? 2 : 1)) return false;
-  int64_t resident = target_.sm_count * per_sm;
-  if (l->together > 2) resident = resident * kClusteredOf16 / 16;
+  const int64_t resident = blocks_in_clusters(target_, l->together, per_sm);
   if (resident < l->together) return false;
   std::vector<int> kept, walked;
   for (const int a : l->free) (walked_.count(a) != 0 ? walked : kept).push_back(a);

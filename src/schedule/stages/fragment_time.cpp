@@ -14,14 +14,35 @@ namespace weft {
 
 namespace {
 
+// What follows is fitted to 24 chains of 128 to 4096 rows on an H100; in cycles where nothing else
+// is said.
+constexpr double kPassedOn = 6;            ///< instructions of an element that a thread passes on
 constexpr double kBanksBytes = 128;        ///< of shared memory a cycle
-constexpr double kIssueShare = 0.7;        ///< of the units' peak that their instructions reach
-constexpr double kOverlapLoss = 0.15;      ///< of what hides behind the slowest resource
-constexpr double kLoadLatency = 700;       ///< cycles from memory
-constexpr double kStepLatency = 200;       ///< cycles: two waits, two barriers, first fragments
-constexpr double kReductionLatency = 120;  ///< cycles over the lanes of a row
-constexpr double kAcrossLatency = 100;     ///< cycles more over warps, which wait for each other
-constexpr int64_t kOtherRegisters = 64;    ///< fragments, addresses
+constexpr double kReadsOverCopies = 1.7;   ///< rate of the second-level cache, of reads alone
+constexpr double kUnitShare = 0.55;        ///< of the units' peak that their instructions reach
+constexpr double kCoreShare = 0.8;         ///< of the cores' peak
+constexpr double kOverlapLoss = 0.16;      ///< of the lesser of throughput and latency
+constexpr double kLoadLatency = 500;       ///< of what lies in the second-level cache or memory
+constexpr double kQueued = 0.35;           ///< of what others ask for, which a load waits for
+constexpr double kStepLatency = 160;       ///< two waits, two barriers, first fragments
+constexpr double kBeginLatency = 270;      ///< of a block, before its loads
+constexpr double kEndLatency = 190;        ///< of a block, its results
+constexpr double kReductionLatency = 120;  ///< over the lanes of a row
+constexpr double kAcrossLatency = 100;     ///< more over warps, which wait for each other
+constexpr double kJoinLatency = 1000;      ///< begin of a cluster, first reads of other blocks
+constexpr double kJoinedReduction = 170;   ///< what corrects the parts of a row
+constexpr double kRemoteShare = 0.5;       ///< of the second-level cache's rate, between SMs
+constexpr double kStridedPasses = 8;       ///< of an access whose lanes begin in 8 rows
+constexpr int64_t kStridedBytes = 128;     ///< that such an access takes
+/// Of one warp, which waits for what it has just asked for: of each depth of its units and each of
+/// their instructions, of each element of a core's depth and each of its rows of results, and of
+/// each other instruction.
+constexpr double kUnitDepth = 28, kUnitResult = 2.3, kCoreDepth = 0.5, kCoreResult = 2.1,
+                 kOtherResult = 1.15;
+constexpr double kStepAlone = 0.6;  ///< of a step's resources, beside what its warps wait for
+/// Of shared memory, for a core's element of the left operand and its vector of the right one.
+constexpr double kLeftRead = 0.6, kRightRead = 3;
+constexpr int64_t kOtherRegisters = 64;  ///< fragments, addresses
 
 double d(int64_t v) { return static_cast<double>(v); }
 
@@ -34,8 +55,8 @@ class Pricing {
         warps_(tiles.choice.warps, tiles.rows, problem.on_units),
         depth_(round_up(problem.loops.extents[kDepthLoop], warps_.unit())),
         clock_(d(target.clock_mhz) * 1e6),
-        cached_bytes_(target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e9 / clock_ /
-                      target.sm_count) {}
+        cached_bytes_(kReadsOverCopies * target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e9 /
+                      clock_ / target.sm_count) {}
 
   std::optional<double> price() const {
     const int64_t warps = t_.choice.warps;
@@ -49,21 +70,26 @@ class Pricing {
     if (t_.splits > 1 && !in_cluster() &&
         (blocks > target_.sm_count * resident || !target_.grid_barriers))
       return std::nullopt;
-    const int64_t each = ceil_div(blocks, target_.sm_count);
+    const int64_t sms = sms_in_use(resident);
+    if (sms == 0) return std::nullopt;
+    const int64_t each = ceil_div(blocks, sms);
     const int64_t together = std::min(resident, each);
     const double steps = d(length_of_part(extents[kSharedLoop], t_.step, t_.splits) / t_.step);
     const ReachedShare& reached = t_.reached;
     const double throughput =
-        d(each) * (steps * reached.mean * cycles_of_step(together) + other_cycles(together) +
-                   steps * (1 - reached.mean) * unreached_cycles());
+        d(each) * (steps * reached.mean * throughput_of_step(together) + left_cycles() +
+                   other_cycles(together) + steps * (1 - reached.mean) * unreached_cycles());
     const double waits = d(std::ssize(p_.others)) * (kLoadLatency + kStepLatency);
     // Of the waves the last one waits for the block that goes furthest.
     const double waves = d(ceil_div(each, together));
-    const double latency = waves * (2 * kLoadLatency + waits + other_cycles(1)) +
-                           ((waves - 1) * reached.mean + reached.most) * steps * step_latency();
-    const double us = std::max(throughput, latency) / d(target_.clock_mhz);
-    return std::max(us, memory_us()) + target_.launch_us +
-           (in_cluster() ? d(each) * joining_in_cluster_us() : joining_us());
+    const double once = kBeginLatency + kLoadLatency + left_cycles() + waits + other_cycles(1) +
+                        (in_cluster() ? 0 : kEndLatency);
+    const double latency =
+        waves * once + ((waves - 1) * reached.mean + reached.most) * steps * step_latency(together);
+    const double cycles =
+        std::max(throughput, latency) + kOverlapLoss * std::min(throughput, latency);
+    return std::max(cycles / d(target_.clock_mhz), memory_us()) + target_.launch_us +
+           (in_cluster() ? waves * joining_in_cluster_us(together) : joining_us());
   }
 
   int64_t shared_bytes() const;
@@ -77,6 +103,8 @@ class Pricing {
     return in_steps ? std::min(depth, t_.choice.depth) : depth;
   }
   int64_t threads() const { return t_.choice.warps * 32; }
+  /// Where the left factor of a step's first product lies.
+  bool in_registers() const { return p_.on_units && (!p_.of_inputs || !t_.choice.left_in_block); }
   /// What is multiplied behind what the steps make.
   int64_t made() const { return p_.multiplies ? round_up(t_.made, warps_.unit()) : 0; }
   /// Whether what one product makes passes through shared memory to the next.
@@ -87,9 +115,8 @@ class Pricing {
   int64_t registers() const {
     const int64_t first = t_.rows * t_.step / threads(), last = t_.rows * made() / threads();
     const int64_t words = std::max<int64_t>(4 / p_.bytes, 1);
-    const bool in_registers = p_.on_units && (!p_.of_inputs || !t_.choice.left_in_block);
     const int64_t left =
-        in_registers && !deep() ? t_.rows * depth_ / (32 * warps_.down) / words : 0;
+        in_registers() && !deep() ? t_.rows * depth_ / (32 * warps_.down) / words : 0;
     const int64_t beside = p_.reductions > 0 ? last / 2 : 0;
     // With the addresses of what is loaded, as in schedule/gpu/matrix_tile.
     const int64_t loaded = p_.on_the_way ? static_cast<int64_t>(loaded_bytes()) / threads() : 0;
@@ -104,29 +131,63 @@ class Pricing {
   }
   /// Of the products beside the steps.
   double other_cycles(int64_t together) const {
-    const double quarters = std::min(1.0, d(t_.choice.warps * together) / 4);
     double out = 0;
     for (const ProductBeside& other : p_.others) {
       const double products = 2 * d(t_.rows) * d(other.depth) * d(other.made) /
-                              (per_sm(p_.gflops) * (p_.on_units ? kIssueShare : 1.0)) / quarters;
+                              (per_sm(p_.gflops) * (p_.on_units ? kUnitShare : kCoreShare)) /
+                              quarters(together);
       out += std::max(products, d(other.depth) * d(other.made) * d(p_.bytes) / cached_bytes_);
     }
     return out;
   }
   double flops() const { return 2 * d(t_.rows) * d(t_.step) * d(depth_ + made()); }
   double per_sm(double gflops) const { return gflops * 1e9 / clock_ / target_.sm_count; }
+  /// SMs that have blocks where each has room for so many; large clusters leave some free.
+  int64_t sms_in_use(int64_t resident) const {
+    if (!in_cluster()) return target_.sm_count;
+    const int64_t blocks = blocks_in_clusters(target_, t_.splits, resident);
+    return blocks / t_.splits * t_.splits / resident;
+  }
+  /// Each quarter of an SM issues for its warps, and has a unit.
+  double quarters(int64_t together) const {
+    return std::min(1.0, d(t_.choice.warps * together) / 4);
+  }
+  double arithmetic_cycles(int64_t together) const {
+    const double products = flops() / (per_sm(p_.gflops) * (p_.on_units ? kUnitShare : kCoreShare));
+    const double others = other_instructions() * d(threads()) / (per_sm(target_.peak_gflops) / 2);
+    return (products + others) / quarters(together);
+  }
+  /// Of a thread and step: between the products, and for what passes through registers.
+  double other_instructions() const {
+    const double passed = p_.on_the_way ? kPassedOn * loaded_bytes() / d(p_.bytes) : 0;
+    return (p_.between * d(t_.rows) * d(t_.step) + passed) / d(threads());
+  }
   /// Of one block when `together` share the SM.
-  double cycles_of_step(int64_t together) const {
-    const double quarters = std::min(1.0, d(t_.choice.warps * together) / 4);
-    const double products =
-        flops() / (per_sm(p_.gflops) * (p_.on_units ? kIssueShare : 1.0)) / quarters;
-    const double between =
-        p_.between * d(t_.rows) * d(t_.step) / (per_sm(target_.peak_gflops) / 2) / quarters;
-    const double loads = loaded_bytes() / cached_bytes_;
-    const double shared = shared_cycles();
-    const double arithmetic = products + between;
-    const double most = std::max({arithmetic, shared, loads});
-    return most + kOverlapLoss * (arithmetic + shared + loads - most);
+  double throughput_of_step(int64_t together) const {
+    return std::max({arithmetic_cycles(together), shared_cycles(), load_cycles()});
+  }
+  double load_cycles() const { return loaded_bytes() / cached_bytes_; }
+  /// Of one warp's step, what it waits for one after another.
+  double waited_cycles() const {
+    const auto products = [&](double columns, double depth) {
+      const double rows = d(t_.rows) / d(warps_.down);
+      if (p_.on_units) {
+        const double results = rows / kUnitRows * columns / kUnitColumns;
+        return depth / kUnitRows * (kUnitDepth + kUnitResult * results);
+      }
+      return depth * (kCoreDepth + kCoreResult * rows / kCoreRows * columns / kCoreColumns);
+    };
+    const double across = d(warps_.across);
+    return products(d(t_.step) / across, d(depth_)) + products(d(made()) / across, d(t_.step)) +
+           kOtherResult * other_instructions();
+  }
+  /// Of the left factor, once a block. Lanes that take it where units want it, from 8 rows, take as
+  /// many passes.
+  double left_cycles() const {
+    const double bytes = d(t_.rows) * d(depth_) * d(p_.bytes);
+    if (deep() || !p_.of_inputs) return 0;
+    if (in_registers()) return d(warps_.across) * bytes / kStridedBytes * kStridedPasses;
+    return bytes / cached_bytes_;
   }
   double loaded_bytes() const {
     double elements = d(t_.step) * d(depth_ + made());
@@ -138,8 +199,11 @@ class Pricing {
       const double warps = d(t_.choice.warps);
       const double rows = d(t_.rows) / d(warps_.down) / kCoreRows,
                    columns = 1.0 / d(kCoreColumns * warps_.across);
-      const double depths = d(depth_) * (rows + d(t_.step) * columns) +
-                            (p_.multiplies ? d(t_.step) * (rows + d(made()) * columns) : 0);
+      const auto reads = [&](int64_t made) {
+        return kLeftRead * rows + kRightRead * d(made) * columns;
+      };
+      const double depths =
+          d(depth_) * reads(t_.step) + (p_.multiplies ? d(t_.step) * reads(made()) : 0);
       return warps * depths * target_.cycles_per_instruction("shared") +
              loaded_bytes() / kBanksBytes;
     }
@@ -151,13 +215,18 @@ class Pricing {
   }
   /// Of a step that masks leave out: what is added up of it is read.
   double unreached_cycles() const { return d(t_.step) * d(made()) * d(p_.bytes) / cached_bytes_; }
-  double step_latency() const {
+  double step_latency(int64_t together) const {
     const double ahead = std::max<double>(d(t_.choice.stages) - 1, 0.5);
-    const double turns = deep() ? d(ceil_div(depth_, t_.choice.depth)) : 1;
     const double waits = warps_.across > 1 ? kAcrossLatency * d(p_.reductions + hands_on()) : 0;
-    const double own =
-        kStepLatency + kReductionLatency * d(p_.reductions) + waits + cycles_of_step(1);
-    return std::max(own + (turns - 1) * kStepLatency, turns * kLoadLatency / ahead);
+    // Inputs between the products are asked for where they are needed.
+    const double own = kStepLatency + kReductionLatency * d(p_.reductions) + waits +
+                       (p_.beside > 0 ? kLoadLatency : 0) + waited_cycles() +
+                       kStepAlone * std::max(shared_cycles(), arithmetic_cycles(1));
+    const double load = kLoadLatency + kQueued * d(together) * load_cycles();
+    if (!deep()) return std::max(own, load / ahead);
+    // Steps of the depth begin anew with each step, and wait for what they ask for first.
+    const double turns = d(ceil_div(depth_, t_.choice.depth));
+    return load + std::max(own + (turns - 1) * kStepLatency, (turns - 1) * kLoadLatency / ahead);
   }
   /// What the parts left, written and read again behind a barrier.
   double joining_us() const {
@@ -168,11 +237,12 @@ class Pricing {
     return target_.barrier_us + bytes_us(8 * elements) + 2 * kLoadLatency / d(target_.clock_mhz);
   }
   /// The same on chip: a block leaves its part in shared memory and takes as much of those of the
-  /// others, as quickly as from the second-level cache. Two barriers of the cluster: before others
+  /// others, all blocks of an SM through its port. Two barriers of the cluster: before others
   /// read, and before a block leaves.
-  double joining_in_cluster_us() const {
+  double joining_in_cluster_us(int64_t together) const {
     const double bytes = 4 * d(t_.rows) * d(made() + p_.reductions);
-    const double cycles = bytes / kBanksBytes + bytes / cached_bytes_ + kStepLatency;
+    const double cycles = kJoinLatency + kJoinedReduction * d(p_.reductions) +
+                          d(together) * bytes / (kRemoteShare * cached_bytes_);
     return 2 * target_.cluster_barrier_us + cycles / d(target_.clock_mhz);
   }
   /// That has bytes of its own, since other blocks read it. Rows are padded, so that what units
@@ -304,7 +374,7 @@ FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& 
     const TensorExpr& e = steps.expr(p);
     if (e.is_contraction) add_product(steps, carried, axes, p, &out);
     if (carried.parts[at] != CarriedProgram::Part::kStep || e.is_contraction) continue;
-    if (carried.along[at] >= 0) out.between += d(expr_cost(steps.program(), e).flops) / made;
+    if (carried.along[at] >= 0) out.between += d(flops_at_peak(steps.program(), e)) / 2 / made;
     out.reductions += !e.reduce_extents.empty();
     out.beside += reads_beside(steps, p, carried.along[at]);
   }

@@ -34,7 +34,7 @@ struct FragmentProblem {
   int64_t bytes = 2;        ///< of a factor's element
   bool on_units = true;     ///< else on plain cores
   double gflops = 0;        ///< of the units or cores on this type
-  double between = 0;       ///< operations on each element of what the steps make
+  double between = 0;       ///< instructions on each element of what the steps make
   int64_t reductions = 0;   ///< of a step's rows
   int64_t beside = 0;       ///< inputs of which a step has an element for each that it makes
   double memory_bytes = 0;  ///< that the kernel moves at least
