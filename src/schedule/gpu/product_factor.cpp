@@ -95,16 +95,37 @@ ScalarRef in_narrowest_type(const ScalarRef& s) {
                       {s->operands[0], branch(s->operands[1]), branch(s->operands[2])}, type);
 }
 
-int64_t access_width(const TileProgram& program, const ScalarRef& value, TileVarId along,
-                     int64_t most, int64_t borders,
-                     const std::function<int64_t(TileVarId)>& unit_of) {
-  int64_t width = most;
+namespace {
+
+/// Calls `f` with each read's offset in memory.
+template <typename F>
+void visit_offsets(const TileProgram& program, const ScalarRef& value, const F& f) {
   visit(value, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead) return;
     const TileSymbol& symbol = program.symbols[static_cast<size_t>(s.symbol)];
     Shape shape;
     for (const IndexExpr& e : symbol.shape) shape.push_back(e.constant());
-    const IndexExpr offset = element_offset(symbol.layout, shape, s.indices, ranges_of(program));
+    f(element_offset(symbol.layout, shape, s.indices, ranges_of(program)));
+  });
+}
+
+}  // namespace
+
+bool lies_together(const TileProgram& program, const ScalarRef& value, TileVarId along) {
+  bool together = true;
+  visit_offsets(program, value, [&](const IndexExpr& offset) {
+    AffineForm form;
+    if (uses_var(offset, along))
+      together &= as_affine(offset, &form) && form.coefficient(along) == 1;
+  });
+  return together;
+}
+
+int64_t access_width(const TileProgram& program, const ScalarRef& value, TileVarId along,
+                     int64_t most, int64_t borders,
+                     const std::function<int64_t(TileVarId)>& unit_of) {
+  int64_t width = most;
+  visit_offsets(program, value, [&](const IndexExpr& offset) {
     const auto holds = [&] {
       const Run run = Runs(along, width, unit_of).of(offset);
       return run.step == 0 || (run.step == 1 && std::gcd(run.unit, borders) % width == 0);

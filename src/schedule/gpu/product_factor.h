@@ -12,6 +12,9 @@ namespace weft {
 /// conversions to a wider one around it, also around a choice (a pad's) between it and zero.
 ScalarRef in_narrowest_type(const ScalarRef& factor);
 
+/// Whether neighbours along the variable `along` lie together in memory, wherever they begin.
+bool lies_together(const TileProgram& program, const ScalarRef& value, TileVarId along);
+
 /// Elements along the variable `along` that one access of `value` may have, at most `most`: all
 /// that the address, apart from the variable, and `borders`, where the axis begins and ends, are
 /// multiples of. `unit_of` says of what another variable takes multiples.

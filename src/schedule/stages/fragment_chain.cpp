@@ -278,8 +278,9 @@ void FragmentWriter::keep(int p, const ScalarRef& made, TileBody* body) {
                                       scalar_read(kept, type, indices_of(p)), {})));
 }
 
-/// How rows and columns lie on a block.
-Place FragmentWriter::fragments(const BoxVar& rows, const BoxVar& columns, bool units) const {
+/// How rows and columns lie on a block. Columns `apart`: neighbours in neighbouring lanes.
+Place FragmentWriter::fragments(const BoxVar& rows, const BoxVar& columns, bool units,
+                                bool apart) const {
   using Digit = Place::Digit;
   const auto reg = [](int64_t n) { return Digit{PlaceLevel::kReg, n}; };
   const auto lanes = [](int64_t n) { return Digit{PlaceLevel::kLane, n}; };
@@ -288,9 +289,10 @@ Place FragmentWriter::fragments(const BoxVar& rows, const BoxVar& columns, bool 
       warps_across{PlaceLevel::kWarp, warps_.across};
   const int64_t down = units ? kUnitColumns : kCoreRows, across = 32 / down;
   const int64_t columns_each = columns.extent / warps_.across;
-  const int64_t width = units || columns_each % kCoreColumns != 0 ? 2 : 4;
+  const int64_t width = apart ? 1 : units || columns_each % kCoreColumns != 0 ? 2 : 4;
   Place out{{{rows.var, {warps_down, reg(rows.extent / warps_.down / down), lanes(down)}},
-             {columns.var, {reg(columns_each / (across * width)), lanes(across), vec(width)}}}};
+             {columns.var, {reg(columns_each / (across * width)), lanes(across)}}}};
+  if (!apart) out.axes[1].digits.push_back(vec(width));
   if (warps_.across > 1) out.axes[1].digits.insert(out.axes[1].digits.begin(), warps_across);
   return out;
 }
@@ -336,7 +338,9 @@ std::vector<IndexExpr> FragmentWriter::tile_indices(const FragmentFactor& f,
 }
 
 /// A tile of a factor in shared memory, or in the registers that multiply it. Rows of the tile run
-/// along what lies together in memory, where the units take them so.
+/// along what lies together in memory, where the units take them so. Plain cores take columns of
+/// the right factor as well whose depth lies together, a column a lane (a step's depth but for what
+/// the steps carry, which lies one way for all products).
 void FragmentWriter::load(const std::string& base, bool in_block, bool units, bool left,
                           FragmentFactor* f, TileBody* body) {
   const DType type = f->value->type;
@@ -349,10 +353,16 @@ void FragmentWriter::load(const std::string& base, bool in_block, bool units, bo
   // What members made lies in registers.
   const int64_t deep = f->of_inputs ? width(f->depth) : 1,
                 wide = f->of_inputs ? width(f->across) : 1;
-  if (units) {
-    f->depth_last = byte_size(type) != 2 || deep >= wide;
+  // Where no access takes several, lanes at least go along what lies together.
+  const auto together = [&](const BoxVar& along) {
+    return f->of_inputs && along.var >= 0 && lies_together(program_, f->value, along.var);
+  };
+  if (units || left) {
+    const bool across = deep < wide || (deep == wide && !together(f->depth) && together(f->across));
+    f->depth_last = !across || (units && byte_size(type) != 2);
   } else {
-    f->depth_last = left && deep >= wide;
+    const bool depth = deep > wide || (deep == wide && together(f->depth) && !together(f->across));
+    f->depth_last = depth && f->depth.var != boxes_.steps().offset;
   }
   f->tile = value(base, type);
   TileStatement st = assign(f->tile, tile_indices(*f, f->depth.index), f->value, {});
@@ -361,8 +371,14 @@ void FragmentWriter::load(const std::string& base, bool in_block, bool units, bo
     ThreadTile threads(choice_.warps);
     const BoxVar &inner = f->depth_last ? f->depth : f->across,
                  &outer = f->depth_last ? f->across : f->depth;
+    // Lanes share the accesses evenly where that leaves few enough rows: then none is masked.
+    constexpr int64_t kLeastLanes = 4;
+    const int64_t each = f->depth_last ? deep : wide, accesses = ceil_div(inner.extent, each);
+    const int64_t even = accesses & -accesses;
+    const bool shared_evenly = even >= kLeastLanes && inner.extent % each == 0;
     std::vector<Place::Digit> fast =
-        threads.add(inner.extent, f->depth_last ? deep : wide, 32, choice_.warps, 0);
+        threads.add(inner.extent, each, shared_evenly ? std::min<int64_t>(even, 32) : 32,
+                    shared_evenly ? std::max<int64_t>(even / 32, 1) : choice_.warps, 0);
     std::vector<Place::Digit> slow = threads.add(outer.extent, 1, 32, choice_.warps, 0);
     if (slow.empty()) slow.push_back({PlaceLevel::kReg, 1});
     st.place.axes = {{outer.var, std::move(slow)}, {inner.var, std::move(fast)}};
@@ -378,7 +394,7 @@ void FragmentWriter::multiply_tiles(const FragmentProduct& of, const ScalarRef& 
   const auto read = [&](const FragmentFactor& f, const IndexExpr& k) {
     return scalar_convert(scalar_read(f.tile, type, tile_indices(f, k)), DType::kF32);
   };
-  const Place place = fragments(left.across, right.across, of.units);
+  const Place place = fragments(left.across, right.across, of.units, !of.units && right.depth_last);
   if (of.units) {
     TileStatement st = assign_reduced(
         of.sum, of.indices, Combiner::kSum, {left.depth.var},
@@ -437,7 +453,8 @@ void FragmentWriter::multiply_in_steps(FragmentProduct of, TileBody* body) {
   for (FragmentFactor* f : {&of.left, &of.right}) in_step(f);
   if (!kept) load("A", true, of.units, true, &of.left, &loop.body);
   load("B", true, of.units, false, &of.right, &loop.body);
-  const Place place = fragments(of.left.across, of.right.across, of.units);
+  const Place place =
+      fragments(of.left.across, of.right.across, of.units, !of.units && of.right.depth_last);
   const TileSymbolId total = value("sum", DType::kF32, TileSymbol::Kind::kCarry);
   const ScalarRef before = scalar_read(total, DType::kF32, of.indices);
   loop.carries.push_back(

@@ -9,6 +9,9 @@
 
 namespace weft {
 
+/// Registers of a thread for elements that the parts left.
+constexpr int64_t kMostJoined = 64;
+
 /// Whether blocks with a part of the axis each, and others behind a barrier, can make the members.
 Status FragmentWriter::check_parts() const {
   for (const BlockSpace::Carry& carry : space_.carries()) {
@@ -61,8 +64,11 @@ Status FragmentWriter::leave_parts() {
   const int64_t deep = in_cluster_ ? boxes_.rows().extent / space_.splits() : boxes_.rows().full;
   over_parts_ = {{PlaceLevel::kReg, space_.splits()}};
   if (columns.var < 0) over_parts_ = threads.add(space_.splits(), 1, 32, 1, 0);
-  const auto across = threads.add(wide, std::gcd(columns.full, kAccessElements), 32, 1, 1);
-  const auto down = threads.add(deep, 1, 32, choice_.warps, 1);
+  const int64_t vector = std::gcd(columns.full, kAccessElements);
+  const auto across = threads.add(wide, vector, 32, 1, 1);
+  // A block asks for all it joins at once, as far as registers reach: others' memory is far.
+  const int64_t at_once = kMostJoined / (digits_extent(over_parts_) * vector);
+  const auto down = threads.add(deep, 1, 32, choice_.warps, std::max<int64_t>(at_once, 1));
   const FragmentBoxes::Tile tile{std::max<int64_t>(digits_extent(down), 2),
                                  std::max<int64_t>(digits_extent(across), 2)};
   WEFT_RETURN_IF_ERROR(boxes_.move_behind(tile));

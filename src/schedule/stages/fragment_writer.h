@@ -90,7 +90,7 @@ class FragmentWriter {
   void multiply_in_steps(FragmentProduct of, TileBody* body);
   std::vector<IndexExpr> tile_indices(const FragmentFactor& f, const IndexExpr& k) const;
   bool on_units() const;
-  Place fragments(const BoxVar& rows, const BoxVar& columns, bool units) const;
+  Place fragments(const BoxVar& rows, const BoxVar& columns, bool units, bool apart = false) const;
   Status check_parts() const;
   Status leave_parts();
   Place joined_place(int p) const;
