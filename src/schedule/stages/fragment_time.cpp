@@ -16,7 +16,9 @@ namespace {
 
 // What follows is fitted to 24 chains of 128 to 4096 rows on an H100; in cycles where nothing else
 // is said.
-constexpr double kPassedOn = 6;            ///< instructions of an element that a thread passes on
+
+/// Instructions of a copy of 16 bytes, and of an element that passes through registers.
+constexpr double kCopyIssue = 3, kPassIssue = 6;
 constexpr double kBanksBytes = 128;        ///< of shared memory a cycle
 constexpr double kReadsOverCopies = 1.7;   ///< rate of the second-level cache, of reads alone
 constexpr double kUnitShare = 0.55;        ///< of the units' peak that their instructions reach
@@ -157,9 +159,11 @@ class Pricing {
     const double others = other_instructions() * d(threads()) / (per_sm(target_.peak_gflops) / 2);
     return (products + others) / quarters(together);
   }
-  /// Of a thread and step: between the products, and for what passes through registers.
+  /// Of a thread and step: between the products, and for what is loaded.
   double other_instructions() const {
-    const double passed = p_.on_the_way ? kPassedOn * loaded_bytes() / d(p_.bytes) : 0;
+    constexpr double kCopyBytes = 16;
+    const double passed = p_.on_the_way ? kPassIssue * loaded_bytes() / d(p_.bytes)
+                                        : kCopyIssue * loaded_bytes() / kCopyBytes;
     return (p_.between * d(t_.rows) * d(t_.step) + passed) / d(threads());
   }
   /// Of one block when `together` share the SM.
