@@ -306,8 +306,11 @@ class Evaluation {
     return 0;
   }
 
-  /// Of a product of the block on its units, by their peak.
+  /// Of a product on the block's units: by their rate, by what its fragments take from shared
+  /// memory, or one instruction of a warp after another.
   double unit_cycles(const UnitProduct& product) const {
+    constexpr double kShare = 0.55, kFragments = 8, kInstruction = 5.2;  // matrix_tile.cpp
+    constexpr double kPassBytes = 128;
     const bool halves = byte_size(product.a->type) == 2;
     const double peak = halves ? product.a->type == DType::kBF16 ? target_.peak_bf16_gflops
                                                                  : target_.peak_f16_gflops
@@ -315,9 +318,13 @@ class Evaluation {
     const double of_sm = std::max(peak, target_.peak_gflops) * 1e3 /
                          (target_.sm_count * static_cast<double>(target_.clock_mhz));  // a cycle
     const double depth = 4.0 * static_cast<double>(product.lane_k * product.halves_k);
-    const double flops =
-        2 * 16.0 * 8.0 * depth * static_cast<double>(product.tiles_m * product.tiles_n);
-    return std::max(kSharedCycles, at_once_ * flops / of_sm);
+    const double rows = 16.0 * static_cast<double>(product.tiles_m),
+                 columns = 8.0 * static_cast<double>(product.tiles_n);
+    const double results = static_cast<double>(product.tiles_m * product.tiles_n);
+    const double bytes = (rows + columns) * depth * static_cast<double>(byte_size(product.a->type));
+    return std::max({kFragments + kInstruction * results,
+                     at_once_ * 2 * rows * columns * depth / (of_sm * kShare),
+                     at_once_ * bytes / kPassBytes});
   }
 
   /// Over the lanes of a row by shuffles, then over its warps through shared memory.
