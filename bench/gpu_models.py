@@ -4,8 +4,8 @@
     gpu_models.py --weft PATH [CASE...] [--output FILE] [--work FOLDER] [--jobs N] [--minutes M] [--trace LIB]
 
 A case is a model of models/ (materialised into --work), with "-f16" behind it in float16, or a file
-that ends in .onnx or .graph, or an artefact with the .graph of it beside it. "@" and a planner may
-follow. Models are compiled and compared several at a time; then they are timed one
+that ends in .onnx or .graph, or an artefact with the .graph of it beside it. "@", a
+planner and ":" with compositions may follow. Models are compiled and compared several at a time; then they are timed one
 after another. Kernels are timed in their place by CUPTI, through a library that NVIDIA's driver
 loads into weft (bench/gpu_trace.cpp); without --trace that is left out. Results are written as they
 come: of each case the verdict, what `weft bench` says, and [entry, launches, least and median
@@ -123,7 +123,9 @@ def prepare(name, options):
         artefact = folder / f"{model.stem}@{planner}.weft"
         started = time.monotonic()
         words = [options.weft, "compile", model, "--target", options.target, "--no-cache", "-o", artefact, *given]
-        done = run(words + (["--plan", planner] if planner else []))
+        plan, _, compositions = planner.partition(":")
+        words += ["--plan", plan or "auto"] + (["--compositions", compositions] if compositions else [])
+        done = run(words)
         record["compiled_s"] = round(time.monotonic() - started, 1)
         if done.returncode:
             return record | {"error": "compile: " + last_line(done.stderr)}

@@ -3,7 +3,7 @@
 row kernels against the CPU and beside copies of the same size, PyTorch and JAX on the same rows where
 they are, and a sample under compute-sanitizer.
 
-    ./run [--output results.json] [--quick] [--minutes 7]
+    ./run [--output results.json] [--quick | --models-only] [--minutes 7]
     ./run --peers-on-cpu      the peers' code alone, on the CPU and small rows: needs no GPU
 
 Needs Python 3.8 and NVIDIA's driver. What is missing (compute-sanitizer, PyTorch, JAX, code for this
@@ -412,7 +412,7 @@ def wrong_cases(results):
     return found
 
 
-def check_and_time(results, quick):
+def check_and_time(results, quick, models_only):
     results.set("weft", run([WEFT, "--version"]).stdout.strip())
     results.set("device", device())
     results.set("host", f"{platform.machine()}, {os.cpu_count()} cores")
@@ -421,11 +421,13 @@ def check_and_time(results, quick):
         return NO_DEVICE
     words = Words()
     parts = [("models", lambda: check_models(results, words))]
-    parts.append(("row_values", lambda: check_rows(results, words)))
-    parts.append(("rows", lambda: time_rows(results, words, quick)))
-    if not quick:
+    if not models_only:
+        parts.append(("row_values", lambda: check_rows(results, words)))
+        parts.append(("rows", lambda: time_rows(results, words, quick)))
+    if not quick and not models_only:
         parts += [(name, lambda name=name: time_peer(results, name, False)) for name in PEERS]
-    parts.append(("sanitizer", lambda: sanitize(results, words)))
+    if not models_only:
+        parts.append(("sanitizer", lambda: sanitize(results, words)))
     for name, part in parts:
         try:
             part()
@@ -441,6 +443,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", default="results.json")
     parser.add_argument("--quick", action="store_true", help="the smallest rows alone, no peers")
+    parser.add_argument("--models-only", action="store_true", help="nothing is timed")
     parser.add_argument("--minutes", type=float, default=7, help="no case begins after that")
     parser.add_argument("--peers-on-cpu", action="store_true",
                         help="run the peers' code alone, on the CPU: checks a kit without a GPU")  # fmt: skip
@@ -451,7 +454,7 @@ def main():
     results = Results(options.output, options.minutes)
     if options.peers_on_cpu:
         return check_peers(results)
-    return check_and_time(results, options.quick)
+    return check_and_time(results, options.quick, options.models_only)
 
 
 if __name__ == "__main__":
