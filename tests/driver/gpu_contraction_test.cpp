@@ -167,5 +167,26 @@ TEST_F(MatrixUnits, ComputeOnTheWayIn) {
   }
 }
 
+/// Too few rows for tiles: what is computed of a factor is computed once for a tile in shared
+/// memory.
+TEST_F(MatrixUnits, FewRowsThroughSharedTiles) {
+  CompileOptions options;
+  options.compositions = "leaf";
+  for (const char* sizes : {"6 100 96", "5 37 45"}) {
+    const std::string text = sized(R"(
+      (a: f32[$M,$K], s: f32[$K], b: f32[$N,$K]) {
+        t = broadcast s, dims={1} : f32[$N,$K]
+        u = mul b, t : f32[$N,$K]
+        y = dot_general a, u, lhs_contract={1}, rhs_contract={1} : f32[$M,$N]
+      } -> (y))",
+                                   sizes);
+    const auto c =
+        run_and_compare(text, *find_target("h100-sxm"), 1e-4, false, options).compilation;
+    ASSERT_NE(c, nullptr);
+    EXPECT_THAT(c->plan.kernels.back().schedule.schedule_template,
+                ::testing::HasSubstr("in shared tiles"));
+  }
+}
+
 }  // namespace
 }  // namespace weft::testing

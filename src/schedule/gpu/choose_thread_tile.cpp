@@ -25,6 +25,14 @@ std::vector<const Scalar*> reads_of(const ScalarRef& body) {
   return reads;
 }
 
+/// A read at axes as they are.
+bool is_plain(const Scalar* read) {
+  return read->operands.empty() && !read->fill &&
+         std::ranges::all_of(read->indices, [](const IndexExpr& i) {
+           return i.is_const() || (i.is_var() && i.var_id() < kRuntimeIndexBase);
+         });
+}
+
 class ThreadTileChooser {
  public:
   ThreadTileChooser(const GroupSpace& space, const Target& target)
@@ -210,32 +218,25 @@ ThreadTilesChoice choose_thread_tile(const GroupSpace& space, const Target& targ
 SharedOperands shared_operands(const GroupSpace& space, const ThreadTilesChoice& choice) {
   const int root = space.axes().reductions[0];
   const ScalarRef& body = space.expr(root).body;
-  const std::vector<const Scalar*> reads = reads_of(body);
-  if (reads.size() != 2 || choice.inner.size() != 1) return {};
-  if (choice.row_axis < 0 || choice.column_axis < 0) return {};
+  if (body->kind != Scalar::Kind::kApply || body->op != ScalarOp::kMul) return {};
+  if (choice.inner.size() != 1 || choice.row_axis < 0 || choice.column_axis < 0) return {};
   if (digits_extent(choice.row_digits) == 1 || digits_extent(choice.column_digits) == 1) return {};
   const int depth = choice.inner[0];
   if (space.axes().axes[static_cast<size_t>(depth)].extent < SharedOperands::kDepth) return {};
-  if (body->kind != Scalar::Kind::kApply || body->op != ScalarOp::kMul) return {};
-  bool only_product = true;
-  visit(body, [&](const Scalar& s) {
-    only_product &=
-        s.kind != Scalar::Kind::kApply || s.op == ScalarOp::kMul || s.op == ScalarOp::kConvert;
-  });
-  if (!only_product) return {};
-  const auto depends = [&](const Scalar& read, int axis) {
-    return stride_along(space.program(), space.axes(), root, read, axis) != 0;
+  const auto depends = [&](const std::vector<const Scalar*>& reads, int axis) {
+    return std::ranges::any_of(reads, [&](const Scalar* r) {
+      return stride_along(space.program(), space.axes(), root, *r, axis) != 0;
+    });
   };
   SharedOperands out;
-  for (const Scalar* r : reads) {
-    const bool plain =
-        r->operands.empty() && !r->fill && std::ranges::all_of(r->indices, [](const IndexExpr& i) {
-          return i.is_const() || (i.is_var() && i.var_id() < kRuntimeIndexBase);
-        });
-    if (!plain || !depends(*r, depth)) return {};
-    const bool rows = depends(*r, choice.row_axis), columns = depends(*r, choice.column_axis);
-    if (rows && !columns) out.rows = r;
-    if (columns && !rows) out.columns = r;
+  for (const ScalarRef& factor : body->operands) {
+    const std::vector<const Scalar*> reads = reads_of(factor);
+    bool has_index = false;
+    visit(factor, [&](const Scalar& s) { has_index |= s.kind == Scalar::Kind::kIndex; });
+    if (has_index || !std::ranges::all_of(reads, is_plain) || !depends(reads, depth)) return {};
+    const bool rows = depends(reads, choice.row_axis), columns = depends(reads, choice.column_axis);
+    if (rows && !columns) out.rows = factor;
+    if (columns && !rows) out.columns = factor;
   }
   return out.rows != nullptr && out.columns != nullptr ? out : SharedOperands{};
 }

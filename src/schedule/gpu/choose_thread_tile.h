@@ -12,12 +12,13 @@ namespace weft {
 /// Requires: holds_one_reduction.
 ThreadTilesChoice choose_thread_tile(const GroupSpace& space, const Target& target);
 
-/// The two operands of a product that blocks can pass through tiles in shared memory: plain reads
+/// The two factors of a product that blocks can pass through tiles in shared memory: made of reads
 /// along one reduced axis of at least so many elements, one with the rows and one with the columns.
-/// Null where the reduction has no such, or the choice no rows or columns.
+/// What is computed of their elements is computed once for a tile. Null where the reduction has no
+/// such, or the choice no rows or columns.
 struct SharedOperands {
-  static constexpr int64_t kDepth = 8;  ///< of the tiles of both
-  const Scalar *rows = nullptr, *columns = nullptr;
+  static constexpr int64_t kDepth = 8;  ///< of the tiles of both, at least
+  ScalarRef rows, columns;
 };
 SharedOperands shared_operands(const GroupSpace& space, const ThreadTilesChoice& choice);
 

@@ -6,10 +6,12 @@
 #include "group/strides.h"
 #include "schedule/gpu/check_choice.h"
 #include "schedule/gpu/choose_thread_tile.h"
+#include "schedule/gpu/product_factor.h"
 #include "schedule/writer/epilogue.h"
 #include "schedule/writer/one_reduction.h"
 #include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
+#include "support/check.h"
 #include "support/rounding.h"
 #include "tile/thread_tile.h"
 
@@ -51,11 +53,10 @@ class ThreadContract {
   int64_t steps_at_once(int axis) const;
   TileLoop shared_loop(TileSymbolId acc, const std::vector<IndexExpr>& box);
   int64_t depth_of_tiles() const;
-  bool is_kept(const Scalar& read) const {
-    return frame_ != nullptr && frame_->kept[static_cast<size_t>(read.symbol)];
-  }
-  TileSymbolId load_operand(const Scalar& read, int axis, TileVarId var, const TileLoop::Dim& depth,
-                            const std::string& name, TileBody* body);
+  bool is_kept(const ScalarRef& factor) const;
+  const Scalar& largest_read(const ScalarRef& factor) const;
+  TileSymbolId load_operand(const ScalarRef& factor, int axis, TileVarId var,
+                            const TileLoop::Dim& depth, const std::string& name, TileBody* body);
   void emit_rest(TileBody* body, const ScalarRef& total);
   bool in_rows(int p) const { return row_var_ >= 0 && has_axis(axes_, p, choice_.row_axis); }
   bool in_columns(int p) const {
@@ -158,14 +159,42 @@ TileLoop ThreadContract::direct_loop(TileSymbolId acc, const std::vector<IndexEx
   return loop;
 }
 
-/// A tile of an operand in shared memory, [depth][rows or columns]: loaded along the axis on which
+/// Whether a block has all that a factor is made of.
+bool ThreadContract::is_kept(const ScalarRef& factor) const {
+  if (frame_ == nullptr) return false;
+  bool kept = true;
+  visit(factor, [&](const Scalar& s) {
+    kept &= s.kind != Scalar::Kind::kRead || frame_->kept[static_cast<size_t>(s.symbol)];
+  });
+  return kept;
+}
+
+/// The read of a factor that goes along the most axes: whose order its tile is loaded in.
+const Scalar& ThreadContract::largest_read(const ScalarRef& factor) const {
+  const Scalar* largest = nullptr;
+  int most = -1;
+  visit(factor, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead) return;
+    int axes = 0;
+    for (const IndexExpr& i : s.indices) axes += i.is_var() ? 1 : 0;
+    if (axes <= most) return;
+    most = axes;
+    largest = &s;
+  });
+  WEFT_CHECK(largest != nullptr, "a factor reads nothing");
+  return *largest;
+}
+
+/// A tile of a factor in shared memory, [depth][rows or columns]: loaded along the axis on which
 /// it lies one element after another.
-TileSymbolId ThreadContract::load_operand(const Scalar& read, int axis, TileVarId var,
+TileSymbolId ThreadContract::load_operand(const ScalarRef& of, int axis, TileVarId var,
                                           const TileLoop::Dim& depth, const std::string& name,
                                           TileBody* body) {
+  const ScalarRef factor = in_narrowest_type(of);
+  const Scalar& read = largest_read(factor);
   const auto& own = axes_.axis_of[static_cast<size_t>(root_)];
   const int k = choice_.inner[0];
-  const TileSymbolId symbol = b_.add_value(name, read.type);
+  const TileSymbolId symbol = b_.add_value(name, factor->type);
   const bool along_depth = stride_along(program_, axes_, root_, read, k) == 1;
   const int64_t width = b_.program().vars[static_cast<size_t>(var)].extent;
   const int64_t step = depth.step;
@@ -185,13 +214,15 @@ TileSymbolId ThreadContract::load_operand(const Scalar& read, int axis, TileVarI
   }
   // The axis that is written last has the fastest threads.
   if (along_depth) std::swap(where.axes[0], where.axes[1]);
-  auto copy = std::make_shared<Scalar>(read);
-  for (IndexExpr& i : copy->indices) {
-    i = substitute(i, [&](int v) { return b_.index(own[static_cast<size_t>(v)]); });
-  }
-  copy->symbol = b_.input(read.symbol);
+  ScalarRef value = rewrite(
+      factor, [&](int v) { return b_.index(own[static_cast<size_t>(v)]); },
+      [&](const ScalarRef& r) -> ScalarRef {
+        auto copy = std::make_shared<Scalar>(*r);
+        copy->symbol = b_.input(r->symbol);
+        return copy;
+      });
   TileStatement st =
-      assign(symbol, {b_.index(k), b_.index(axis)}, std::move(copy), std::move(where));
+      assign(symbol, {b_.index(k), b_.index(axis)}, std::move(value), std::move(where));
   st.demand = Scope::kBlock;
   body->push_back(TileNode::of(std::move(st)));
   return symbol;
@@ -222,13 +253,13 @@ TileLoop ThreadContract::shared_loop(TileSymbolId acc, const std::vector<IndexEx
   const int64_t deep = depth_of_tiles();
   const TileLoop::Dim depth = b_.loop_dim(k, deep);
   outer.dims.push_back(depth);
-  if (extent(k) > deep && !(is_kept(*operands_.rows) && is_kept(*operands_.columns)))
+  if (extent(k) > deep && !(is_kept(operands_.rows) && is_kept(operands_.columns)))
     outer.stages = 2;
   outer.carries.push_back(
       carried(acc, box, scalar_constant(combiner_identity(e.combiner, type)), place(true, true)));
   const TileSymbolId left =
-      load_operand(*operands_.rows, choice_.row_axis, row_var_, depth, "left", &outer.body);
-  const TileSymbolId right = load_operand(*operands_.columns, choice_.column_axis, column_var_,
+      load_operand(operands_.rows, choice_.row_axis, row_var_, depth, "left", &outer.body);
+  const TileSymbolId right = load_operand(operands_.columns, choice_.column_axis, column_var_,
                                           depth, "right", &outer.body);
 
   TileLoop inner;
@@ -244,15 +275,17 @@ TileLoop ThreadContract::shared_loop(TileSymbolId acc, const std::vector<IndexEx
   const TileSymbolId partial = b_.add_value("part", type, TileSymbol::Kind::kCarry);
   inner.carries.push_back(carried(partial, box, scalar_read(acc, type, box), place(true, true)));
   const IndexExpr at = origin + IndexExpr::var(step.origin);
-  const auto from_tile = [&](const ScalarRef& r) {
-    const bool is_left = r.get() == operands_.rows;
-    return scalar_read(is_left ? left : right, r->type,
-                       {at, b_.index(is_left ? choice_.row_axis : choice_.column_axis)});
+  const auto from_tile = [&](const ScalarRef& factor) {
+    const bool is_left = factor == operands_.rows;
+    const TileSymbolId tile = is_left ? left : right;
+    const DType own = b_.program().symbols[static_cast<size_t>(tile)].type;
+    const int axis = is_left ? choice_.row_axis : choice_.column_axis;
+    return scalar_convert(scalar_read(tile, own, {at, b_.index(axis)}), factor->type);
   };
-  const ScalarRef product = scalar_convert(rewrite(
-                                               e.body, [](int v) { return IndexExpr::var(v); },
-                                               [&](const ScalarRef& r) { return from_tile(r); }),
-                                           type);
+  const ScalarRef product = scalar_convert(
+      scalar_apply(ScalarOp::kMul, {from_tile(e.body->operands[0]), from_tile(e.body->operands[1])},
+                   e.body->type),
+      type);
   inner.body.push_back(
       update(partial, box, combine_scalars(e.combiner, scalar_read(partial, type, box), product)));
   outer.body.push_back(TileNode::of(std::move(inner)));
