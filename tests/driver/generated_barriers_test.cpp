@@ -82,7 +82,7 @@ void take_away(const KernelFunction& kernel, Losses* losses) {
       // A branch that these sizes do not reach says nothing.
       std::string wrong = code.text;
       wrong.replace(static_cast<size_t>(at->position()), static_cast<size_t>(at->length()),
-                    "*(volatile s32*)64 = 0;");
+                    "if (wf_thread() == 0) { wf_sync_block(); }");
       const auto reached = launch(kernel, code, wrong);
       ASSERT_TRUE(reached.has_value());
       if (reached->clean()) continue;

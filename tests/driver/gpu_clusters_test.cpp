@@ -67,8 +67,9 @@ class GpuClusters : public GpuPipeline {
   static void expect_one_cluster(const std::string& text, size_t members, int64_t barriers) {
     for (const char* device : {"h100-sxm", "h200"}) {
       SCOPED_TRACE(std::string(device) + text);
-      const EmulatedRun run =
-          run_and_compare(text, *find_target(device), 1e-4, false, with("leaf,cluster"));
+      Target target = *find_target(device);
+      target.launch_us = 3;  // worth a cluster's barriers
+      const EmulatedRun run = run_and_compare(text, target, 1e-4, false, with("leaf,cluster"));
       ASSERT_NE(run.compilation, nullptr);
       const std::string plan = expect_plan_from_text(*run.compilation);
       ASSERT_EQ(run.launches.size(), 1U) << plan;

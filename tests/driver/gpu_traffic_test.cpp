@@ -226,7 +226,7 @@ TEST_F(GpuTraffic, OfWeightsThatRowsShare) {
 /// On whole devices, which have more blocks than weights can be asked for by: clusters of them do.
 TEST_F(GpuTraffic, OfWeightsOnDevicesOfManyBlocks) {
   for (const auto& [name, type, rows, n] :
-       {std::tuple{"h100-sxm", "f16", 4096, 1024}, {"h200", "f32", 1700, 1023}}) {
+       {std::tuple{"h200", "f16", 4096, 1024}, {"h200", "f32", 1700, 1023}}) {
     const EmulatedRun run = run_and_compare(scaled_norm(type, rows, n, true), *find_target(name),
                                             type[1] == '1' ? 4e-2 : 1e-4);
     ASSERT_NE(run.compilation, nullptr);

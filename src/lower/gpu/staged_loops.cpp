@@ -289,7 +289,7 @@ std::vector<Reg> emit_staged_iteration(GpuWriter& w, const TileLoop& loop, const
   }
   if (copies) w.builder.wait_async(static_cast<int32_t>(loop.stages - 2));
   w.builder.barrier(KernelBarrier::kBlock);
-  if (copies) issue_copies(w, loop, trips, loads, plus(loop.stages - 1), false);
+  if (copies && trips.count > 1) issue_copies(w, loop, trips, loads, plus(loop.stages - 1), false);
   if (registers) load_ahead(w, loop, trips, loads, plus(1));
   bind_staged(w, d, trips, now);
   set_stage(w, loads, t);
