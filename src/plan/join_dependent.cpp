@@ -340,10 +340,11 @@ class Joining {
       auto joined = together(sub);
       if (joined.ok()) return std::optional(std::move(*joined));
       if (joined.error().code != ErrorCode::kUnsupported) return joined.take_error();
-      // Without the boxes that were agreed on, then without the last kernel.
-      if (sub.agreed.empty()) {
-        sub.steps.pop_back();
-        sub.levels.pop_back();
+      // Without the boxes that were agreed on, then without the last kernel, or half of them.
+      if (sub.agreed.empty() || slower_) {
+        const size_t kept = slower_ ? sub.steps.size() / 2 : sub.steps.size() - 1;
+        sub.steps.resize(kept);
+        sub.levels.resize(kept);
       }
       sub.agreed.clear();
       sub.kept_bytes.clear();
@@ -400,6 +401,7 @@ class Joining {
   }
 
   Result<PlannedKernel> together(const Subprogram& sub) {
+    slower_ = false;
     const std::vector<JoinMember> joined = members_of(sub, sub.width);
     std::vector<size_t> by_level(joined.size());
     std::iota(by_level.begin(), by_level.end(), 0);
@@ -419,8 +421,9 @@ class Joining {
                      {.keeps = memory_.keeps, .ahead = memory_.ahead, .own = own_outputs(sub)}));
     const std::set<TensorId> stored(out.schedule.parameters.begin(), out.schedule.parameters.end());
     std::erase_if(out.group.outputs, [&](TensorId t) { return stored.count(t) == 0; });
-    if (!fewest_ && out.loops.empty() && is_slower(members, out.schedule, sub.side->target))
-      return unsupported("its blocks take longer than the kernels");
+    slower_ = !fewest_ && out.loops.empty() && members.size() <= kMostWeighed &&
+              is_slower(members, out.schedule, sub.side->target);
+    if (slower_) return unsupported("its blocks take longer than the kernels");
     const double kept_us = sub.estimate.microseconds - out.schedule.estimate.microseconds;
     const double saved_us = sub.estimate.saved_us + kept_us;
     if (!out.loops.empty() && !is_worth_it(sub, saved_us))
@@ -438,6 +441,7 @@ class Joining {
 
   /// By the evaluator `latency`, which sees what the estimate of a launch does not: members on
   /// blocks of other widths, and loops that wait.
+  static constexpr size_t kMostWeighed = 16;  // members: others take too long to build again
   static bool is_slower(std::span<const JoinMember> members, const ScheduledKernel& together,
                         const Target& target) {
     constexpr double kSlower = 1.15;  // it is right within that for kernels that are built alike
@@ -477,6 +481,7 @@ class Joining {
   const TensorProgram& program_;
   GroupKeys keys_;
   const bool fewest_;
+  bool slower_ = false;  ///< why together() refused what it was asked for last
   const LaunchMemory memory_;
   ClusterKernels* const on_cluster_;  ///< null: none
   std::vector<Side> sides_;

@@ -183,14 +183,14 @@ TEST(ClusterPlans, EachKindOfLaunchIsAllowedByItsName) {
 /// The quicker of both: a cluster where its blocks are enough, the grid where they are not.
 TEST(ClusterPlans, WhatIsPredictedToSaveMoreIsTaken) {
   const std::string small = two_products("37", "70", "40");
-  const auto both = plan_of(small, "h100-sxm", with("leaf,grid,cluster"));
-  const auto grid = plan_of(small, "h100-sxm", with("leaf,grid"));
+  const auto both = plan_of(small, "h200", with("leaf,grid,cluster"));
+  const auto grid = plan_of(small, "h200", with("leaf,grid"));
   EXPECT_LT(predicted_us(*both), predicted_us(*grid) - 0.5);
   const std::string large = two_products("512", "512", "512");
-  const auto wide = plan_of(large, "h100-sxm", with("leaf,grid,cluster"));
+  const auto wide = plan_of(large, "h200", with("leaf,grid,cluster"));
   for (const PlannedKernel& kernel : wide->plan.kernels)
     EXPECT_EQ(kernel.schedule.composition.cluster_blocks, 0) << *print_level(*wide, "plan");
-  const auto by_auto = plan_of(recurrence("64", "3", "64"), "h100-sxm", with("", "auto"));
+  const auto by_auto = plan_of(recurrence("64", "3", "64"), "h200", with("", "auto"));
   EXPECT_THAT(*print_level(*by_auto, "plan"), HasSubstr("recur cluster "));
 }
 

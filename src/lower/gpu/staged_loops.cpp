@@ -227,7 +227,11 @@ void load_ahead(GpuWriter& w, const TileLoop& loop, const StagedTrips& trips,
       begin_evaluation(w, load.box);
       for_each_point(load.box, [&](int64_t, const Point& point) {
         FillMask mask;
-        if (there) mask = fill_mask(w, load.box, point);
+        if (there) {
+          mask = fill_mask(w, load.box, point);
+          // Threads beyond those that hold the tile ask for nothing.
+          mask.valid = store_mask(w, mask.valid, load.box);
+        }
         mask.empty |= !there || mask.outside;
         const Reg value = filled_value(w, s, point, mask);
         out.push_back(to_lanes(w, value, load.box.lanes));

@@ -269,9 +269,14 @@ std::set<TileVarId> read_variables(const TileProgram& program, const Scalar& rea
   return vars;
 }
 
-int64_t warp_copies(const TileStructure& structure, const PlaceTable& places,
-                    const ReadSite& read) {
+int64_t warp_copies(const TileStructure& structure, const ScopeAnalysis& scopes,
+                    const PlaceTable& places, const ReadSite& read) {
   if (structure.program->cpu) return 1;
+  const Site& site = structure.sites[static_cast<size_t>(read.site)];
+  // What loops load ahead is asked for once (lower/gpu/staged_loops.cpp).
+  if (site.kind == Site::Kind::kStatement &&
+      scopes.symbols[static_cast<size_t>(site.statement->targets[0].symbol)].staged)
+    return 1;
   const Place place = reader_place(structure, places, read);
   const std::set<TileVarId> vars = read_variables(*structure.program, *read.read);
   int64_t apart = 1;

@@ -52,7 +52,8 @@ std::map<const TileStatement*, size_t> kept_statements(const TileStructure& stru
 
 /// Warps that request the same element of a read: those that its variables do not tell apart. 1 on
 /// a CPU.
-int64_t warp_copies(const TileStructure& structure, const PlaceTable& places, const ReadSite& read);
+int64_t warp_copies(const TileStructure& structure, const ScopeAnalysis& scopes,
+                    const PlaceTable& places, const ReadSite& read);
 
 /// Offset and axis variables of a read, runtime indices included.
 std::set<TileVarId> read_variables(const TileProgram& program, const Scalar& read);

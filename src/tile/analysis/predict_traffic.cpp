@@ -7,7 +7,6 @@
 #include "tile/analysis/predict_traffic.h"
 #include "tile/analysis/relate_reads.h"
 #include "tile/analysis/view_parts.h"
-#include "tile/padded_read.h"
 #include "tile/scope_analysis.h"
 
 namespace weft {
@@ -87,18 +86,6 @@ class Predictor {
            scopes_.symbols[i].scope == Scope::kGrid;
   }
 
-  /// Behind the threads' backs, by those alone that hold the tile (lower/gpu/staged_loops.cpp).
-  bool is_copied_ahead(const ReadSite& read) const {
-    constexpr int64_t kLeastBytes = 4;
-    const Site& site = structure_.sites[static_cast<size_t>(read.site)];
-    if (program_.cpu || site.kind != Site::Kind::kStatement) return false;
-    const TileStatement& s = *site.statement;
-    if (!scopes_.symbols[static_cast<size_t>(s.targets[0].symbol)].staged) return false;
-    const Place& place = places_.of_site[static_cast<size_t>(read.site)];
-    const int64_t bytes = byte_size(read.read->type) * level_extent(place, PlaceLevel::kVec);
-    return padded_read(s.value).has_value() && bytes >= kLeastBytes;
-  }
-
   void collect() {
     for (const ReadSite& read : structure_.reads) {
       if (read.repeated || !in_memory(read.read->symbol)) continue;
@@ -115,7 +102,7 @@ class Predictor {
           if (s.kind == Scalar::Kind::kRead) out_.exact = false;
         });
       }
-      access.copies = is_copied_ahead(read) ? 1 : warp_copies(structure_, places_, read);
+      access.copies = warp_copies(structure_, scopes_, places_, read);
       if (!program_.cpu && !is_one_to_one(access)) out_.exact = false;
       accesses_.push_back(std::move(access));
     }

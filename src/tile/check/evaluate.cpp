@@ -492,7 +492,7 @@ class Evaluator {
         size *= program_.vars[static_cast<size_t>(var)].extent;
       }
       r.seen.assign(static_cast<size_t>(size), 0);
-      r.bytes = byte_size(symbol.type) * warp_copies(structure_, places_, read);
+      r.bytes = byte_size(symbol.type) * warp_copies(structure_, scopes_, places_, read);
     }
   }
   void end_site(Context&) {}
