@@ -70,7 +70,7 @@ def kind_of(template):
 
 
 def correlation_lines(models, tiles):
-    own = points(models)
+    own = points({case: record for case, record in models.items() if "@" not in case})
     lines = ["## Predicted and measured", ""]
     lines += [f"{len(own)} kernels of the models above: Spearman's correlation {spearman([p[2] for p in own], [p[3] for p in own]):.3f}.", ""]
     lines += ["| kernels | number | measured over predicted | spread |", "|---|---:|---:|---:|"]
@@ -102,6 +102,8 @@ def model_lines(models, peers):
     ratios = []
     for case, record in models.items():
         if case.startswith("/") or device_us(record) is None:
+            continue
+        if "@" in case and not any(f"| {case.partition('@')[0]} " in line for line in lines):
             continue
         bench, us = record["bench"], device_us(record)
         predicted = sum(s.get("predicted_ms", 0) for s in record.get("steps", []) if s["depth"] == 0) * 1e3

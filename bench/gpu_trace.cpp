@@ -1,63 +1,84 @@
-// Injected into a CUDA process (CUDA_INJECTION64_PATH): writes "name nanoseconds blocks threads
-// registers shared" of every kernel, in the order of their starts, to $WEFT_TRACE at the end.
+// What each kernel of a process takes on NVIDIA's device, by CUPTI, in the place where it runs:
+//
+//     g++ -std=c++20 -O1 -shared -fPIC -I $CUDA/include bench/gpu_trace.cpp -o libtrace.so -L
+//     $CUDA/lib64 -lcupti CUDA_INJECTION64_PATH=$PWD/libtrace.so WEFT_TRACE=trace.txt weft bench
+//     MODEL --target cuda
+//
+// The driver loads the library into the process. At the end, one line a kernel stands in
+// $WEFT_TRACE, in the order of their starts: name, start and end in nanoseconds, blocks, threads of
+// a block, registers of a thread, bytes of shared memory of a block.
+
 #include <cupti.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string>
 #include <vector>
+
 namespace {
-struct Record {
+
+struct Launch {
   std::string name;
-  uint64_t start, end;
-  unsigned blocks, threads, registers, shared;
+  uint64_t start = 0, end = 0;
+  long long blocks = 0, threads = 0;
+  int registers = 0, shared_bytes = 0;
 };
-std::vector<Record>& records() {
-  static auto* r = new std::vector<Record>;
-  return *r;
+
+/// Never destroyed: buffers come back while the process ends.
+std::vector<Launch>& launches() {
+  static auto* all = new std::vector<Launch>;
+  return *all;
 }
+
 std::mutex mutex;
-void CUPTIAPI ask(uint8_t** buffer, size_t* size, size_t* most) {
-  *size = 8 << 20;
-  *buffer = static_cast<uint8_t*>(std::aligned_alloc(8, *size));
-  *most = 0;
+
+void CUPTIAPI give_buffer(uint8_t** buffer, size_t* bytes, size_t* most_records) {
+  constexpr size_t kBytes = 8 << 20, kAlignment = 8;
+  *buffer = static_cast<uint8_t*>(std::aligned_alloc(kAlignment, kBytes));
+  *bytes = kBytes;
+  *most_records = 0;
 }
-void CUPTIAPI done(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid) {
-  std::lock_guard<std::mutex> lock(mutex);
-  CUpti_Activity* a = nullptr;
-  while (cuptiActivityGetNextRecord(buffer, valid, &a) == CUPTI_SUCCESS) {
-    if (a->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && a->kind != CUPTI_ACTIVITY_KIND_KERNEL)
-      continue;
-    auto* k = reinterpret_cast<CUpti_ActivityKernel10*>(a);
-    records().push_back({k->name ? k->name : "?", k->start, k->end,
-                         (unsigned)(k->gridX * k->gridY * k->gridZ),
-                         (unsigned)(k->blockX * k->blockY * k->blockZ), k->registersPerThread,
-                         (unsigned)(k->dynamicSharedMemory + k->staticSharedMemory)});
+
+void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid_bytes) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  CUpti_Activity* record = nullptr;
+  while (cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
+    if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
+    const auto& k = *reinterpret_cast<const CUpti_ActivityKernel10*>(record);
+    launches().push_back({k.name == nullptr ? "?" : k.name, k.start, k.end,
+                          1LL * k.gridX * k.gridY * k.gridZ, 1LL * k.blockX * k.blockY * k.blockZ,
+                          k.registersPerThread, k.dynamicSharedMemory + k.staticSharedMemory});
   }
   std::free(buffer);
 }
-void finish() {
+
+void write_trace() {
   cuptiActivityFlushAll(1);
   const char* path = std::getenv("WEFT_TRACE");
-  if (!path) return;
-  FILE* f = std::fopen(path, "w");
-  if (!f) return;
-  std::lock_guard<std::mutex> lock(mutex);
-  auto& all = records();
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Record& a, const Record& b) { return a.start < b.start; });
-  for (auto& r : all)
-    std::fprintf(f, "%s %llu %llu %u %u %u %u\n", r.name.substr(0, r.name.find(' ')).c_str(),
-                 (unsigned long long)r.start, (unsigned long long)r.end, r.blocks, r.threads,
-                 r.registers, r.shared);
-  std::fclose(f);
+  std::FILE* file = path == nullptr ? nullptr : std::fopen(path, "w");
+  if (file == nullptr) return;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::ranges::stable_sort(launches(), {}, &Launch::start);
+  for (const Launch& l : launches()) {
+    const std::string name = l.name.substr(0, l.name.find(' '));
+    std::fprintf(file, "%s %llu %llu %lld %lld %d %d\n", name.c_str(),
+                 static_cast<unsigned long long>(l.start), static_cast<unsigned long long>(l.end),
+                 l.blocks, l.threads, l.registers, l.shared_bytes);
+  }
+  std::fclose(file);
 }
+
 }  // namespace
+
+/// What the driver calls when it is initialised.
 extern "C" int InitializeInjection() {
-  std::atexit(finish);
-  int e = cuptiActivityRegisterCallbacks(ask, done);
-  e = e ? e : cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  if (e) std::fprintf(stderr, "trace: CUPTI error %d\n", e);
+  std::atexit(write_trace);
+  const CUptiResult asked = cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
+  if (asked != CUPTI_SUCCESS ||
+      cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) != CUPTI_SUCCESS)
+    std::fprintf(stderr, "gpu_trace: CUPTI records nothing\n");
   return 1;
 }

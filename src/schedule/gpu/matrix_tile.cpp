@@ -20,7 +20,7 @@ constexpr int64_t kMaxUnrolled = 128;       ///< matrix instructions of a warp a
 constexpr int64_t kBanksBytes = 128;        ///< shared memory passes on a cycle
 constexpr double kWorthChanging = 0.999;    ///< of the time: else what was found first stays
 
-// What follows is fitted to 370 tiles of 18 products on an H100 (bench/results/gpu-tiles-h100.md);
+// What follows is fitted to 370 tiles of 18 products on an H100 (bench/results/gpu-h100.md);
 // in cycles where nothing else is said.
 constexpr double kLoadLatency = 600;      ///< from memory
 constexpr double kQueued = 0.32;          ///< of what others ask for, which a load waits for
