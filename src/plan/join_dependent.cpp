@@ -359,11 +359,18 @@ class Joining {
   /// Around a loop, whose blocks wait anyway, that is what launches and barriers take.
   bool is_worth_it(const Subprogram& sub, double saved_us) {
     constexpr double kWorthWaiting = 0.05;
-    if (fewest_) return saved_us > 0;
+    if (fewest_) return saved_us > -most_lost_us(sub.estimate);
     const bool loops =
         std::ranges::any_of(sub.steps, [&](size_t s) { return plan_.order[s].opaque; });
     if (loops) return saved_us >= worth_waiting_us(std::ssize(sub.steps), sub.side->target);
     return saved_us >= kWorthWaiting * (sub.estimate.microseconds + sub.estimate.saved_us);
+  }
+
+  /// What a launch may take longer than its kernels where these are to be few (Souffle §5: its
+  /// subprograms end where blocks do not fit, and are guarded against slowdowns alone).
+  static double most_lost_us(const JoinEstimate& estimate) {
+    constexpr double kMostLost = 0.8;
+    return kMostLost * std::max(0.0, estimate.microseconds + estimate.saved_us);
   }
 
   void try_join(size_t step, int64_t level, Subprogram* sub) {
@@ -386,16 +393,18 @@ class Joining {
   }
 
   /// Nothing where they save too little, or a product's tiles are not on the device at once; a
-  /// cluster takes them in turns, which is priced.
+  /// cluster, and who wants few kernels, take them in turns, which is priced.
   std::optional<JoinEstimate> estimate_if_fits(const Subprogram& sub, size_t width,
                                                double saved_us) {
     const std::vector<JoinMember> members = members_of(sub, width);
     const Target& target = sub.side->target;
     const auto estimate = estimate_join(members, target);
-    if (!estimate.ok() || estimate->saved_us <= (fewest_ ? 0 : saved_us)) return std::nullopt;
+    if (!estimate.ok()) return std::nullopt;
+    const double least = fewest_ ? -most_lost_us(*estimate) : saved_us;
+    if (estimate->saved_us <= least) return std::nullopt;
     const bool loops = target.one_cluster || std::ranges::any_of(members, &JoinMember::is_loop);
     const bool at_once = std::ranges::all_of(members, [&](const JoinMember& m) {
-      return loops || !m.computes || m.items <= estimate->blocks;
+      return loops || fewest_ || !m.computes || m.items <= estimate->blocks;
     });
     return at_once ? std::optional(*estimate) : std::nullopt;
   }

@@ -351,7 +351,7 @@ const PlannerCase kCases[] = {
      {"p: compute", "m, y: memory"},
      {{"p: unprofitable", ""}, {"m: fused", ""}, {"p: unprofitable", ""}}},
     {"ShortRowsOfAProductPay",
-     less_its_maxima(16384, 128),
+     less_its_maxima(65536, 64),
      "h100-sxm",
      "auto",
      {"p, m, y: compute"},

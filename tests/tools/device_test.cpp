@@ -175,7 +175,7 @@ std::vector<float> floats_in(const std::string& path) {
 }
 
 TEST_F(Device, LibrariesThatTheTargetNamesAreCalled) {
-  // Two layers that a library does, and a function of the second product that it does not.
+  // Two layers that a library does, and a function behind them that it does not.
   const std::string graph = folder_.write("m.graph", R"(
 (x: f32[300,1024], w: f32[1024,256], b: f32[256], v: f32[256,320]) {
   p = dot_general x, w, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[300,256]
@@ -197,7 +197,7 @@ TEST_F(Device, LibrariesThatTheTargetNamesAreCalled) {
                     options);
   };
   const CommandRun explained = run_weft({"explain", graph, "--target", target});
-  EXPECT_THAT(explained.out, HasSubstr("and 1 library calls")) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("and 2 library calls")) << explained.err;
   const CommandRun called = run(target, "called");
   ASSERT_EQ(called.exit_code, 0) << called.err;
   ASSERT_EQ(run("interp", "interp").exit_code, 0);

@@ -32,6 +32,9 @@ constexpr double kUnitDepth = 8, kUnitResult = 5.2, kCoreDepth = 0.5, kCoreResul
 constexpr double kUnitShare = 0.55, kCoreShare = 0.8;  ///< of the peak
 /// Of shared memory, for a core's element of the left operand and its vector of the right one.
 constexpr double kLeftRead = 0.6, kRightRead = 3;
+/// Of a block whose rows or columns are reduced, and of each result that a thread has of them:
+/// exponentials, exchanges over lanes and warps (softmax behind a product, three sizes).
+constexpr double kReducing = 1500, kReducedResult = 90;
 constexpr double kLoneWarp = 1.1;       ///< of a block: nothing runs while it waits
 constexpr double kStepAlone = 0.62;     ///< of a step's resources, beside what its warps wait for
 constexpr double kOverlapLoss = 0.47;   ///< of the lesser of throughput and latency
@@ -80,7 +83,7 @@ class Pricing {
                            (kLoadLatency + steps * step_latency + epilogue_cycles(t));
     const double cycles = std::max(throughput, latency) +
                           kOverlapLoss * std::min(throughput, latency) +
-                          static_cast<double>(each) * epilogue_cycles(t);
+                          static_cast<double>(each) * (epilogue_cycles(t) + reducing_cycles(t));
     double us = cycles / static_cast<double>(target_.clock_mhz) * (warps == 1 ? kLoneWarp : 1);
     if (p_.each) return us;
     us = std::max(us, memory_us_) + target_.launch_us;
@@ -150,6 +153,12 @@ class Pricing {
                          kRightRead * static_cast<double>(warp_n / core_columns(t));
     return static_cast<double>(warps_of(t) * t.k) * reads *
            target_.cycles_per_instruction("shared");
+  }
+  /// Parts of a split depth are reduced where they are added up, by more threads.
+  double reducing_cycles(const TilesChoice& t) const {
+    if (p_.whole == MatrixProblem::Whole::kNeither || t.splits > 1) return 0;
+    return kReducing +
+           kReducedResult * static_cast<double>(t.m * t.n) / static_cast<double>(warps_of(t) * 32);
   }
   double epilogue_cycles(const TilesChoice& t) const {
     return static_cast<double>(t.m * t.n * p_.epilogue_bytes) / cached_bytes_;
