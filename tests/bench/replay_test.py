@@ -22,10 +22,10 @@ MODEL = ROOT / "tests/models/bert.onnx"
 CASE = "ocr-cls-48x192"  # of a package, without weights to be made
 
 
-def text_of(target, dumps_several=True, plan="greedy"):
+def text_of(target, dumps_several=True, plan="greedy", model=MODEL):
     weft = replay.Weft(WEFT, argparse.Namespace(plan=plan, kernels=False))
     weft.dumps_several = dumps_several
-    return weft.replay("bert", target, MODEL, MODEL.with_suffix(".inputs.npz"))
+    return weft.replay(model.stem, target, model, model.with_suffix(".inputs.npz"))
 
 
 def differences(here, there):
@@ -47,7 +47,7 @@ class TextOfAModel(unittest.TestCase):
             self.assertTrue(kernel.outputs)
 
     def test_holds_kernels_of_stages(self):
-        text = text_of("a100-40gb", plan="auto")
+        text = text_of("a100-40gb", plan="auto", model=MODEL.with_stem("conv-se"))
         kernels = replay_text.parse(text).kernels
         self.assertTrue(any("block(" in k.composition for k in kernels))
         self.assertEqual(len(kernels), len(re.findall(r"(?m)^kernel ", text)))
