@@ -174,9 +174,9 @@ TEST(ClusterPlans, EachKindOfLaunchIsAllowedByItsName) {
   };
   using Kind = Composition::Kind;
   const std::vector<Kind> apart{Kind::kLeaf, Kind::kLeaf};
-  EXPECT_EQ(kinds("h100-sxm", "leaf"), apart);
-  EXPECT_EQ(kinds("h100-sxm", "leaf,cluster"), std::vector{Kind::kCluster});
-  EXPECT_EQ(kinds("h100-sxm", "leaf,grid,cluster"), std::vector{Kind::kCluster});
+  EXPECT_EQ(kinds("h200", "leaf"), apart);
+  EXPECT_EQ(kinds("h200", "leaf,cluster"), std::vector{Kind::kCluster});
+  EXPECT_EQ(kinds("h200", "leaf,grid,cluster"), std::vector{Kind::kCluster});
   EXPECT_EQ(kinds("a100-40gb", "leaf,cluster"), apart);
 }
 

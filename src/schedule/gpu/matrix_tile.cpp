@@ -83,7 +83,7 @@ class Pricing {
                            (kLoadLatency + steps * step_latency + epilogue_cycles(t));
     const double cycles = std::max(throughput, latency) +
                           kOverlapLoss * std::min(throughput, latency) +
-                          static_cast<double>(each) * (epilogue_cycles(t) + reducing_cycles(t));
+                          static_cast<double>(each) * epilogue_cycles(t) + reducing_cycles(t, each);
     double us = cycles / static_cast<double>(target_.clock_mhz) * (warps == 1 ? kLoneWarp : 1);
     if (p_.each) return us;
     us = std::max(us, memory_us_) + target_.launch_us;
@@ -154,11 +154,13 @@ class Pricing {
     return static_cast<double>(warps_of(t) * t.k) * reads *
            target_.cycles_per_instruction("shared");
   }
-  /// Parts of a split depth are reduced where they are added up, by more threads.
-  double reducing_cycles(const TilesChoice& t) const {
-    if (p_.whole == MatrixProblem::Whole::kNeither || t.splits > 1) return 0;
-    return kReducing +
-           kReducedResult * static_cast<double>(t.m * t.n) / static_cast<double>(warps_of(t) * 32);
+  /// Parts of a split depth are reduced where they are added up, once by all blocks.
+  double reducing_cycles(const TilesChoice& t, int64_t each) const {
+    if (p_.whole == MatrixProblem::Whole::kNeither) return 0;
+    const double results =
+        static_cast<double>(t.m * t.n) / static_cast<double>(warps_of(t) * 32 * t.splits);
+    return (t.splits > 1 ? 1.0 : static_cast<double>(each)) *
+           (kReducing + kReducedResult * results);
   }
   double epilogue_cycles(const TilesChoice& t) const {
     return static_cast<double>(t.m * t.n * p_.epilogue_bytes) / cached_bytes_;
