@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch on the GPU of this machine beside weft's cases: the chains of MCFuser and the six models of Souffle.
 
-    gpu_torch.py [CASE...] [--output FILE] [--jobs N] [--minutes M]
+    gpu_torch.py [CASE...] [--output FILE] [--minutes M]
     gpu_torch.py --list
 
 Each case is compiled in a process of its own, several at a time; then they are timed one after
@@ -19,19 +19,8 @@ import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-# batch, M, N, K, H (MCFuser, tables II and III)
-PRODUCTS = {
-    "G1": (1, 512, 256, 64, 64), "G2": (1, 512, 256, 64, 128), "G3": (1, 512, 256, 64, 256),
-    "G4": (1, 512, 512, 256, 256), "G5": (1, 512, 512, 512, 256), "G6": (1, 512, 512, 1024, 256),
-    "G7": (1, 512, 512, 128, 128), "G8": (1, 1024, 512, 128, 128), "G9": (1, 2048, 512, 128, 128),
-    "G10": (1, 1024, 1024, 128, 128), "G11": (4, 1024, 1024, 128, 128), "G12": (8, 1024, 1024, 128, 128),
-}  # fmt: skip
-ATTENTION = {
-    "S1": (8, 512, 512, 64, 64), "S2": (12, 512, 512, 64, 64), "S3": (16, 512, 512, 64, 64),
-    "S4": (12, 256, 256, 64, 64), "S5": (16, 256, 256, 64, 64), "S6": (16, 256, 256, 80, 80),
-    "S7": (1, 512, 256, 64, 64), "S8": (1, 768, 384, 64, 64), "S9": (1, 1024, 512, 64, 64),
-}  # fmt: skip
+from chain_sizes import ATTENTION, PRODUCTS
+
 MODELS = ["bert-base-s384", "resnext101-64x4d", "efficientnet-b0", "swin-b", "mmoe", "lstm", "resnet50", "vit-b16"]
 CASES = ["chains", *MODELS, *(f"{m}-f16" for m in MODELS if m not in ("mmoe", "lstm"))]
 

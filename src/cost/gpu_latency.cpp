@@ -21,6 +21,8 @@ namespace {
 /// lies in shared and in device memory ("Dissecting the NVIDIA Volta GPU Architecture via
 /// Microbenchmarking", Jia et al. 2018).
 constexpr double kDependentCycles = 4, kShuffleCycles = 23, kSharedCycles = 19, kMemoryCycles = 500;
+/// Of shared memory and of the first-level cache in a cycle.
+constexpr double kPassBytes = 128;
 /// Of a barrier of the block.
 constexpr double kBarrierCycles = 30;
 /// Threads of an SM that keep its share of the memory bandwidth busy.
@@ -233,7 +235,6 @@ class Evaluation {
   /// indices move with one instruction, of the lanes' distinct words 128 bytes a cycle.
   double passes(const Place& place, const std::vector<TileVarId>& box,
                 std::span<const IndexExpr> indices, DType type) const {
-    constexpr double kPassBytes = 128;
     double instructions = 1, bytes = static_cast<double>(byte_size(type));
     for (const Place::Axis& axis : place.axes) {
       const bool moves = std::ranges::any_of(
@@ -310,7 +311,6 @@ class Evaluation {
   /// memory, or one instruction of a warp after another.
   double unit_cycles(const UnitProduct& product) const {
     constexpr double kShare = 0.55, kFragments = 8, kInstruction = 5.2;  // matrix_tile.cpp
-    constexpr double kPassBytes = 128;
     const bool halves = byte_size(product.a->type) == 2;
     const double peak = halves ? product.a->type == DType::kBF16 ? target_.peak_bf16_gflops
                                                                  : target_.peak_f16_gflops

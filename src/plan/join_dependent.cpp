@@ -448,9 +448,10 @@ class Joining {
     return out;
   }
 
+  /// Members of a launch that is weighed: larger ones take too long to build again.
+  static constexpr size_t kMostWeighed = 16;
   /// By the evaluator `latency`, which sees what the estimate of a launch does not: members on
   /// blocks of other widths, and loops that wait.
-  static constexpr size_t kMostWeighed = 16;  // members: others take too long to build again
   static bool is_slower(std::span<const JoinMember> members, const ScheduledKernel& together,
                         const Target& target) {
     constexpr double kSlower = 1.15;  // it is right within that for kernels that are built alike

@@ -104,11 +104,12 @@ class Pricing {
     }
     return out;
   }
-  /// Blocks that wait for each other are there at the same time, however their rows are padded
-  /// against conflicts of banks (tile/analysis/scope_derivation.h): by 16 bytes at most.
+  /// Blocks that wait for each other are there at the same time, their rows padded against
+  /// conflicts of banks (tile/analysis/scope_derivation.h) by what most need. Those that need more
+  /// are left when they are built (templates.cpp).
   int64_t resident_when_padded(const TilesChoice& t) const {
-    constexpr int64_t kMostPadding = 16;
-    const int64_t padding = t.stages * (t.m + std::max(t.n, t.k)) * kMostPadding;
+    constexpr int64_t kPadding = 16;
+    const int64_t padding = t.stages * (t.m + std::max(t.n, t.k)) * kPadding;
     return resident_blocks_per_sm(target_, warps_of(t) * 32, registers_of(t),
                                   shared_bytes(p_, t) + padding);
   }

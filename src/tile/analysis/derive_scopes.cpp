@@ -9,6 +9,7 @@
 #include "tile/analysis/executions.h"
 #include "tile/analysis/scope_derivation.h"
 #include "tile/padded_read.h"
+#include "tile/places.h"
 #include "tile/text/tile_printer.h"
 
 namespace weft {
@@ -377,13 +378,9 @@ void derive_swizzles(Derivation& d) {
 /// Whether a window's elements are copied as they lie, zeros around them: by accesses of 4 bytes.
 bool copies_padded(const TileProgram& program, const TileStatement& s) {
   constexpr int64_t kNarrowestCopy = 4;
-  int64_t bytes = byte_size(program.symbols[static_cast<size_t>(s.targets[0].symbol)].type);
-  for (const Place::Axis& axis : s.place.axes) {
-    for (const Place::Digit& digit : axis.digits) {
-      if (digit.level == PlaceLevel::kVec) bytes *= digit.extent;
-    }
-  }
-  return bytes >= kNarrowestCopy && padded_read(s.value).has_value();
+  const DType type = program.symbols[static_cast<size_t>(s.targets[0].symbol)].type;
+  return byte_size(type) * level_extent(s.place, PlaceLevel::kVec) >= kNarrowestCopy &&
+         padded_read(s.value).has_value();
 }
 
 void derive_symbol_scopes(Derivation& d) {
