@@ -1,13 +1,10 @@
-// Single rules: scopes, buffers, barriers, hoisting, capacity.
+// Single rules: scopes, buffers, barriers, capacity.
 
 #include <gtest/gtest.h>
 
 #include "tile/analysis/derive_scopes.h"
 #include "tile/analysis/predict_traffic.h"
-#include "tile/check/evaluate.h"
 #include "tile/check/fits.h"
-#include "tile/check/verify_tile_program.h"
-#include "tile/rewrite/hoist.h"
 #include "tile/scope_analysis.h"
 #include "tile/text/tile_text.h"
 #include "tile/tile_program.h"
@@ -203,77 +200,6 @@ kernel k(x: f32[64], out y: f32[64]) blocks P warps 1 {
   const ScopeAnalysis scopes = derived(program);
   EXPECT_EQ(scope_of(program, scopes, "A").scope, Scope::kBlock);
   EXPECT_EQ(scope_of(program, scopes, "A").extents, (std::vector<int64_t>{16}));
-}
-
-TEST(Hoist, MovesWhatNoLoopChangesAndDropsLoopsOfOneIteration) {
-  TileProgram program = parsed(R"(
-kernel k(x: f32[8,64], w: f32[64], out y: f32[8]) blocks P warps 1 {
-  jj: 64;
-  grid i in 8 {
-    seq t in 1 {
-      seq j in 64 step 64 carry s[.j]: f32 = 0 @[j=REG_4-VEC_16] {
-        seq r in 3 carry a[jj]: f32 = 0 @[jj=REG_4-VEC_16] {
-          W[jj] = w[jj]*2;
-          V[jj] = W[jj] + f32(r) @[jj=REG_4-VEC_16];
-          a'[jj] = a[jj] + V[jj];
-        }
-        s'[.j] = s[.j] + x[i,j]*a[.j];
-      }
-      y[i] = sum[jj] s[jj];
-    }
-  }
-})");
-  HostTensor x(DType::kF32, {8, 64}), w(DType::kF32, {64});
-  for (int64_t i = 0; i < x.size(); ++i) x.set_double(i, 0.25 + static_cast<double>(i % 7));
-  for (int64_t i = 0; i < w.size(); ++i) w.set_double(i, 0.5 - static_cast<double>(i % 5));
-  const auto before = evaluate_tile_program(program, {{"x", x}, {"w", w}});
-  ASSERT_TRUE(before.ok()) << before.error().message;
-  ASSERT_TRUE(verify_tile_program(program).ok());
-  EXPECT_TRUE(hoist(program));
-  EXPECT_EQ(print(program), R"(kernel k(x: f32[8,64], w: f32[64], out y: f32[8]) blocks P warps 1 {
-  jj: 64;
-  j: 64;
-  grid i in 8 {
-    s_first[j] = 0.0 @[j=REG_4-VEC_16];
-    W[jj] = w[jj]*2.0;
-    seq r in 3 carry a[jj]: f32 = 0.0 @[jj=REG_4-VEC_16] {
-      V[jj] = W[jj] + f32(r) @[jj=REG_4-VEC_16];
-      a'[jj] = a[jj] + V[jj];
-    }
-    s[j] = s_first[j] + x[i,j]*a[j];
-    y[i] = sum[jj] s[jj];
-  }
-}
-)");
-  EXPECT_FALSE(hoist(program));
-  ASSERT_TRUE(verify_tile_program(program).ok()) << verify_tile_program(program).error().message;
-  const auto after = evaluate_tile_program(program, {{"x", x}, {"w", w}});
-  ASSERT_TRUE(after.ok()) << after.error().message;
-  for (int64_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(after->outputs.at("y").at_double(i), before->outputs.at("y").at_double(i));
-  }
-}
-
-// A carry's box is wider than a loop that ends within its first tile: the loop stays. Copies of a
-// program stay as they are.
-TEST(Hoist, KeepsLoopsWhoseCarryIsWiderAndOtherCopies) {
-  TileProgram program = parsed(R"(
-kernel k(x: f32[8,3], out y: f32[8]) blocks P warps 1 {
-  jj: 16;
-  grid i in 8 {
-    seq j in 3 step 16 carry s[.j]: f32 = 0 @[j=VEC_16] {
-      c = x[i,0]*2;
-      s'[.j] = s[.j] + x[i,j]*c;
-    }
-    y[i] = sum[jj] s[jj];
-  }
-})");
-  const TileProgram copy = program;
-  const std::string before = print(copy);
-  EXPECT_TRUE(hoist(program));
-  EXPECT_TRUE(verify_tile_program(program).ok()) << verify_tile_program(program).error().message;
-  EXPECT_NE(print(program).find("seq j in 3 step 16"), std::string::npos);
-  EXPECT_EQ(print(copy), before);
 }
 
 TEST(Fits, NamesWhatOverflows) {
