@@ -9,6 +9,7 @@
 
 #include "cost/estimate.h"
 #include "cost/first_iteration.h"
+#include "target/gpu_rates.h"
 #include "tile/analysis/executions.h"
 #include "tile/analysis/loads_ahead.h"
 #include "tile/check/fits.h"
@@ -21,12 +22,8 @@ namespace {
 /// lies in shared and in device memory ("Dissecting the NVIDIA Volta GPU Architecture via
 /// Microbenchmarking", Jia et al. 2018).
 constexpr double kDependentCycles = 4, kShuffleCycles = 23, kSharedCycles = 19, kMemoryCycles = 500;
-/// Of shared memory and of the first-level cache in a cycle.
-constexpr double kPassBytes = 128;
 /// Of a barrier of the block.
 constexpr double kBarrierCycles = 30;
-/// Threads of an SM that keep its share of the memory bandwidth busy.
-constexpr double kBusyThreads = 512;
 /// Of an iteration of a loop: an addition, a comparison, a branch.
 constexpr double kLoopInstructions = 3;
 
@@ -246,7 +243,7 @@ class Evaluation {
           bytes *= static_cast<double>(d.extent);
       }
     }
-    return instructions * std::max(1.0, bytes / kPassBytes);
+    return instructions * std::max(1.0, bytes / kBanksBytes);
   }
 
   bool is_outside(TileSymbolId id) const {
@@ -310,7 +307,6 @@ class Evaluation {
   /// Of a product on the block's units: by their rate, by what its fragments take from shared
   /// memory, or one instruction of a warp after another.
   double unit_cycles(const UnitProduct& product) const {
-    constexpr double kShare = 0.55, kFragments = 8, kInstruction = 5.2;  // matrix_tile.cpp
     const bool halves = byte_size(product.a->type) == 2;
     const double peak = halves ? product.a->type == DType::kBF16 ? target_.peak_bf16_gflops
                                                                  : target_.peak_f16_gflops
@@ -322,9 +318,9 @@ class Evaluation {
                  columns = 8.0 * static_cast<double>(product.tiles_n);
     const double results = static_cast<double>(product.tiles_m * product.tiles_n);
     const double bytes = (rows + columns) * depth * static_cast<double>(byte_size(product.a->type));
-    return std::max({kFragments + kInstruction * results,
-                     at_once_ * 2 * rows * columns * depth / (of_sm * kShare),
-                     at_once_ * bytes / kPassBytes});
+    return std::max({kStepOfUnit + kInstructionOfUnit * results,
+                     at_once_ * 2 * rows * columns * depth / (of_sm * kUnitShare),
+                     at_once_ * bytes / kBanksBytes});
   }
 
   /// Over the lanes of a row by shuffles, then over its warps through shared memory.

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "support/rounding.h"
+#include "target/gpu_rates.h"
 
 namespace weft {
 
@@ -17,7 +18,6 @@ constexpr int64_t kMostReduced = 64;        ///< of them, where the results are 
 constexpr int64_t kMostLoaded = 128;        ///< elements of a thread and step beside such results
 constexpr int64_t kOtherRegisters = 56;     ///< fragments, addresses
 constexpr int64_t kMaxUnrolled = 128;       ///< matrix instructions of a warp and iteration
-constexpr int64_t kBanksBytes = 128;        ///< shared memory passes on a cycle
 constexpr double kWorthChanging = 0.999;    ///< of the time: else what was found first stays
 
 // What follows is fitted to 370 tiles of 18 products on an H100 (bench/results/gpu-h100.md);
@@ -26,12 +26,6 @@ constexpr double kLoadLatency = 600;      ///< from memory
 constexpr double kQueued = 0.32;          ///< of what others ask for, which a load waits for
 constexpr double kIterationLatency = 42;  ///< of a step: wait and barrier
 constexpr double kIterationIssue = 4, kWarpIssue = 2.5;  ///< of a step and of each of its warps
-/// Of one warp, which waits for what it has just asked for: of each depth of its units and each of
-/// their instructions, of each element of a core's depth and each of its rows of results.
-constexpr double kUnitDepth = 8, kUnitResult = 5.2, kCoreDepth = 0.5, kCoreResult = 2.1;
-constexpr double kUnitShare = 0.55, kCoreShare = 0.8;  ///< of the peak
-/// Of shared memory, for a core's element of the left operand and its vector of the right one.
-constexpr double kLeftRead = 0.6, kRightRead = 3;
 /// Of a block whose rows or columns are reduced, and of each result that a thread has of them:
 /// exponentials, exchanges over lanes and warps (softmax behind a product, three sizes).
 constexpr double kReducing = 1500, kReducedResult = 90;
@@ -134,8 +128,9 @@ class Pricing {
     const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
     const double results = p_.on_units ? d(warp_m / kUnitRows) * d(warp_n / kUnitColumns)
                                        : d(warp_m / core_rows(t)) * d(warp_n / core_columns(t));
-    const double waits = p_.on_units ? d(t.k) / d(p_.depth) * (kUnitDepth + kUnitResult * results)
-                                     : d(t.k) * (kCoreDepth + kCoreResult * results);
+    const double waits = p_.on_units
+                             ? d(t.k) / d(p_.depth) * (kStepOfUnit + kInstructionOfUnit * results)
+                             : d(t.k) * (kCoreDepth + kCoreResult * results);
     return kIterationLatency + waits + kStepAlone * cycles_of_step(t, 1);
   }
   double arithmetic_cycles(const TilesChoice& t) const {

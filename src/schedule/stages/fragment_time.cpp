@@ -8,6 +8,7 @@
 #include "schedule/gpu/matrix_tile.h"
 #include "schedule/stages/fragment_boxes.h"
 #include "support/rounding.h"
+#include "target/gpu_rates.h"
 #include "target/unit_peak.h"
 
 namespace weft {
@@ -19,10 +20,7 @@ namespace {
 
 /// Instructions of a copy of 16 bytes, and of an element that passes through registers.
 constexpr double kCopyIssue = 3, kPassIssue = 6;
-constexpr double kBanksBytes = 128;        ///< of shared memory a cycle
 constexpr double kReadsOverCopies = 1.7;   ///< rate of the second-level cache, of reads alone
-constexpr double kUnitShare = 0.55;        ///< of the units' peak that their instructions reach
-constexpr double kCoreShare = 0.8;         ///< of the cores' peak
 constexpr double kOverlapLoss = 0.16;      ///< of the lesser of throughput and latency
 constexpr double kLoadLatency = 500;       ///< of what lies in the second-level cache or memory
 constexpr double kQueued = 0.35;           ///< of what others ask for, which a load waits for
@@ -37,13 +35,9 @@ constexpr double kRemoteShare = 0.5;       ///< of the second-level cache's rate
 constexpr double kStridedPasses = 8;       ///< of an access whose lanes begin in 8 rows
 constexpr int64_t kStridedBytes = 128;     ///< that such an access takes
 /// Of one warp, which waits for what it has just asked for: of each depth of its units and each of
-/// their instructions, of each element of a core's depth and each of its rows of results, and of
-/// each other instruction.
-constexpr double kUnitDepth = 28, kUnitResult = 2.3, kCoreDepth = 0.5, kCoreResult = 2.1,
-                 kOtherResult = 1.15;
-constexpr double kStepAlone = 0.6;  ///< of a step's resources, beside what its warps wait for
-/// Of shared memory, for a core's element of the left operand and its vector of the right one.
-constexpr double kLeftRead = 0.6, kRightRead = 3;
+/// their instructions, and of each other instruction.
+constexpr double kUnitDepth = 28, kUnitResult = 2.3, kOtherResult = 1.15;
+constexpr double kStepAlone = 0.6;       ///< of a step's resources, beside what its warps wait for
 constexpr int64_t kOtherRegisters = 64;  ///< fragments, addresses
 
 double d(int64_t v) { return static_cast<double>(v); }
