@@ -4,8 +4,6 @@
 #include <limits>
 #include <set>
 
-#include "cost/gpu_latency.h"
-
 namespace weft {
 
 namespace {
@@ -65,21 +63,9 @@ double KernelTimes::latency(const Group& group) {
     const Result<double> block = known_.block_us(group);
     return block.ok() ? *block : estimate(group).microseconds;
   }
-  const std::optional<double> us = target_.is_gpu() ? of_product(group) : known_.built_us(group);
+  const bool has_model = target_.is_gpu() && holds_product(group);
+  const std::optional<double> us = has_model ? of_product(group) : known_.built_us(group);
   return us ? *us : estimate(group).microseconds;
-}
-
-double KernelTimes::built_latency(const Group& group) {
-  if (!target_.is_gpu() || holds_product(group) || !known_.can_be_leaf(group))
-    return latency(group);
-  const auto [known, is_new] = built_us_.try_emplace(known_.keys().of(group).hash, 0);
-  if (!is_new) return known->second;
-  throw_if_cancelled(known_.cancel());
-  auto kernel = schedule_leaf(program_, group, target_, "k");
-  if (!kernel.ok()) return known->second = latency(group);
-  estimate_traffic(*kernel);
-  const int64_t bytes = moved(kernel->estimate);
-  return known->second = gpu_latency(kernel->program, kernel->scopes, bytes, target_).microseconds;
 }
 
 bool KernelTimes::holds_product(const Group& group) const {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <span>
 
 #include "cost/estimate.h"
@@ -30,12 +29,10 @@ class KernelTimes {
   /// they take longer than their traffic and arithmetic, where leaves have no good tile.
   Saving most_saved(std::span<const Group> parts, const Group& merged);
 
-  /// As the kernel that the group is scheduled as: comparable whether that is a leaf or blocks.
+  /// As the kernel that the group is scheduled as: comparable whether that is a leaf or blocks. By
+  /// its tile program: cost/latency on CPUs, cost/gpu_latency on GPUs, whose products and library
+  /// calls have models of their own.
   double latency(const Group& group);
-
-  /// The same, of a leaf that is built by its tile program: cost/latency on CPUs, cost/gpu_latency
-  /// on GPUs. Products and library calls of a GPU have models of their own.
-  double built_latency(const Group& group);
 
  private:
   Estimate estimate(const Group& group) const { return cost_.estimate(group.exprs, group.outputs); }
@@ -49,7 +46,6 @@ class KernelTimes {
   const Target& target_;
   CostModel cost_;
   KnownGroups& known_;
-  std::map<Hash128, double> built_us_;  ///< by key
 };
 
 }  // namespace weft

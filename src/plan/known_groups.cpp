@@ -71,7 +71,7 @@ const Composition* KnownGroups::known_block(const Group& group) {
 }
 
 std::optional<double> KnownGroups::built_us(const Group& group) {
-  std::optional<std::optional<double>>& known = known_[keys_.of(group).hash].built_us;
+  std::optional<std::optional<double>>& known = known_of(keys_.of(group)).built_us;
   if (!known) known = predicted_built_us(program_, group, target_);
   return *known;
 }

@@ -46,7 +46,7 @@ class KnownGroups {
                           double most_us = std::numeric_limits<double>::infinity());
   /// How blocks of stages were composed that the group was predicted as; null: they were not.
   const Composition* known_block(const Group& group);
-  /// As a leaf that is built to be weighed, on CPUs.
+  /// As a leaf that is built to be weighed.
   std::optional<double> built_us(const Group& group);
   std::optional<double> product_us(const Group& group);
   std::optional<double> library_us(const Group& group);

@@ -4,10 +4,10 @@
 #include <iterator>
 #include <numeric>
 
-#include "cost/latency.h"
 #include "schedule/calls/library_call.h"
 #include "schedule/gpu/choose_two_ways.h"
 #include "schedule/gpu/matrix_product.h"
+#include "schedule/leaf/leaf_time.h"
 #include "schedule/stages/compose_block.h"
 #include "schedule/stages/compose_chain.h"
 #include "tile/analysis/derive_scopes.h"
@@ -56,7 +56,7 @@ Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group
 namespace {
 
 /// What follows for any choice: the estimate, the library's call, and tensors by their number in
-/// the program. A CPU's kernels are all predicted by their programs.
+/// the program.
 void finish(const GroupSpace& space, const Target& target, std::map<TensorId, Layout> orders,
             ScheduledKernel* kernel) {
   kernel->estimate =
@@ -67,11 +67,9 @@ void finish(const GroupSpace& space, const Target& target, std::map<TensorId, La
     kernel->schedule_template = library_of(*kernel->library);
     kernel->composition.library = kernel->schedule_template;
     kernel->estimate.microseconds = library_us(*kernel->library, kernel->estimate, target);
-  } else if (!target.is_gpu()) {
-    kernel->estimate.microseconds =
-        cpu_latency(kernel->program, kernel->scopes, target).microseconds;
-  } else if (kernel->predicted_us) {
-    kernel->estimate.microseconds = *kernel->predicted_us;
+  } else {
+    const int64_t bytes = kernel->estimate.bytes_read + kernel->estimate.bytes_written;
+    kernel->estimate.microseconds = leaf_us(*kernel, bytes, target);
   }
   for (TensorId& t : kernel->parameters) t = space.original()[static_cast<size_t>(t)];
   kernel->orders = std::move(orders);
@@ -95,7 +93,6 @@ Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group&
 
 std::optional<double> predicted_built_us(const TensorProgram& program, const Group& group,
                                          const Target& target) {
-  if (target.is_gpu()) return std::nullopt;
   const auto kernel = schedule_leaf(program, group, target, "k");
   if (!kernel.ok()) return std::nullopt;
   return kernel->estimate.microseconds;

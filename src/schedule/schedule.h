@@ -63,8 +63,8 @@ Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group
                                        const Target& target, const std::string& name,
                                        bool deep_only = false);
 
-/// What the group's kernel takes as a leaf of a CPU, by its tile program (cost/latency); nothing on
-/// other targets, and where there is none.
+/// What the group's kernel takes as a leaf, by its tile program (cost/latency, cost/gpu_latency) or
+/// the model of a GPU's products; nothing where there is none.
 std::optional<double> predicted_built_us(const TensorProgram& program, const Group& group,
                                          const Target& target);
 

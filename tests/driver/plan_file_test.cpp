@@ -173,5 +173,25 @@ TEST(Candidates, ListWhatWasConsideredAndWhyItLost) {
   EXPECT_FALSE(candidates_text(explained(**c), "2").ok());
 }
 
+/// Of the first layouts the programs are told of, and the one that takes least is taken.
+TEST(Candidates, RowsOfAGpuAreWeighedByTheirPrograms) {
+  auto graph = parse_graph(R"((x: f32[512,768]) {
+  e = exp x : f32[512,768]
+  s = reduce e, axes={1}, combiner=sum : f32[512]
+  b = broadcast s, dims={0} : f32[512,768]
+  y = div e, b : f32[512,768]
+} -> (y))");
+  ASSERT_TRUE(graph.ok());
+  CompileOptions options;
+  options.device = *find_target("h100-sxm");
+  options.stop_after = "plan";
+  const auto c = compile_graph(std::move(*graph), options);
+  ASSERT_TRUE(c.ok());
+  const auto text = candidates_text(explained(**c), "1");
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_THAT(*text, testing::ContainsRegex("its program is predicted to take [0-9.]+ us, "
+                                            "-?[0-9.]+ us more"));
+}
+
 }  // namespace
 }  // namespace weft

@@ -45,7 +45,7 @@ class Dp {
          beam_search(reduce_patterns(graph, patterns_, top_), beam_)) {
       Partition partition = partition_of(patterns, graph);
       double us = 0;
-      for (const Group& group : partition.groups) us += times_.built_latency(group);
+      for (const Group& group : partition.groups) us += times_.latency(group);
       if (best && us >= best_us) continue;
       best_us = us;
       best = std::move(partition);

@@ -4,14 +4,12 @@
 
 #include "cost/estimate.h"
 #include "schedule/writer/launch_members.h"
+#include "target/gpu_rates.h"
 #include "tile/analysis/derive_scopes.h"
 
 namespace weft {
 
 namespace {
-
-/// Threads of an SM that keep its share of the memory bandwidth busy.
-constexpr int64_t kBusyThreads = 512;
 
 bool has_cluster(const TileBody& body) {
   return std::ranges::any_of(body, [](const TileNode& node) {
@@ -23,14 +21,14 @@ bool has_cluster(const TileBody& body) {
 }  // namespace
 
 double work_us(const ScheduledKernel& kernel, const Target& target) {
-  const Estimate& e = kernel.estimate;
-  if (kernel.predicted_us) return std::max(0.0, *kernel.predicted_us - target.launch_us);
-  return roofline_us(e.bytes_read + e.bytes_written, e.arithmetic_us, target);
+  // Models of their own know no end of a launch, programs and the cost model do.
+  const double starts = target.launch_us + (kernel.predicted_us ? 0 : target.barrier_us);
+  return std::max(0.0, kernel.estimate.microseconds - starts);
 }
 
 double busy_share(int64_t blocks, int64_t warps, const Target& target) {
   return static_cast<double>(blocks * warps * 32) /
-         static_cast<double>(kBusyThreads * target.sm_count);
+         (kBusyThreads * static_cast<double>(target.sm_count));
 }
 
 Decision can_pack(const ScheduledKernel& kernel) {

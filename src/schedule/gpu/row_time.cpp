@@ -1,21 +1,18 @@
 #include "schedule/gpu/row_time.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "cost/estimate.h"
 #include "schedule/gpu/check_choice.h"
 #include "schedule/gpu/requested_bytes.h"
 #include "support/rounding.h"
+#include "target/gpu_rates.h"
 #include "tile/thread_tile.h"
 
 namespace weft {
 
 namespace {
-
-/// Threads of an SM that keep its share of the memory bandwidth busy.
-constexpr int64_t kBusyThreads = 512;
 
 /// All blocks take as many boxes as the one with the most.
 double turns_of(int64_t boxes, int64_t blocks) {
@@ -26,18 +23,9 @@ double turns_of(int64_t boxes, int64_t blocks) {
 
 RowTime::RowTime(const GroupSpace& space, const JoinedGroup& joined, const Target& target)
     : space_(space), axes_(space.axes()), joined_(joined), target_(target) {
-  std::map<TensorId, double> bytes;
-  const auto add = [&](TensorId t) {
-    const TensorType& type = space_.program().tensors[static_cast<size_t>(t)].type;
-    bytes[t] = static_cast<double>(checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
-  };
-  for (int p = 0; p < space_.size(); ++p) {
-    visit(space_.expr(p).body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead && axes_.producer(s.symbol) < 0) add(s.symbol);
-    });
-    if (space_.is_output(p)) add(space_.expr(p).output);
-  }
-  for (const auto& [t, b] : bytes) moved_once_ += b;
+  const Estimate all =
+      CostModel(space.declared(), target).estimate(space.group().exprs, space.group().outputs);
+  moved_once_ = static_cast<double>(all.bytes_read) + static_cast<double>(all.bytes_written);
   std::vector<int> free;
   for (size_t a = 0; a < axes_.axes.size(); ++a) {
     if (axes_.axes[a].extent != 1 && !axes_.axes[a].reduced) free.push_back(static_cast<int>(a));
@@ -69,8 +57,7 @@ double RowTime::request_time(const RowsChoice& l) const {
 
 double RowTime::busy_part(int64_t blocks, int64_t warps) const {
   return std::min({1.0,
-                   static_cast<double>(blocks * warps * 32) /
-                       static_cast<double>(target_.sm_count * kBusyThreads),
+                   static_cast<double>(blocks * warps * 32) / (target_.sm_count * kBusyThreads),
                    static_cast<double>(blocks) / target_.sm_count});
 }
 

@@ -119,7 +119,7 @@ constexpr Template kTemplates[] = {
     {"two_ways", "rows reduced along themselves and across each other, read once", two_ways_apply,
      two_ways_candidates, build_two_ways, fits_device},
     {"rows", "element-wise chains and reductions over common axes", rows_apply, rows_candidates,
-     build_rows_choice, fits_device, true},
+     build_rows_choice, fits_device, true, nullptr, true},
 };
 
 }  // namespace

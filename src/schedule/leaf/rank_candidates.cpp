@@ -4,7 +4,9 @@
 #include <string_view>
 #include <utility>
 
+#include "cost/estimate.h"
 #include "fmt/format.h"
+#include "schedule/leaf/leaf_time.h"
 #include "schedule/leaf/template_table.h"
 #include "tile/analysis/derive_scopes.h"
 
@@ -21,6 +23,11 @@ class Ranking {
   /// Nothing where the template has no candidate.
   Result<std::optional<ScheduledKernel>> run(std::vector<Considered>* considered) {
     const std::vector<Candidate> candidates = template_.candidates(space_, target_);
+    if (are_weighed(candidates)) {
+      WEFT_RETURN_IF_ERROR(weigh_programs(candidates));
+      if (considered != nullptr) report(candidates, considered);
+      return std::move(best_);
+    }
     for (size_t i = 0; i < candidates.size(); ++i) {
       const Candidate& candidate = candidates[i];
       if (best_ && !candidate.meets_banks) break;
@@ -36,6 +43,54 @@ class Ranking {
   }
 
  private:
+  /// Whether a GPU's evaluator of programs decides. Of stages it sees a part alone.
+  bool are_weighed(const std::vector<Candidate>& candidates) const {
+    return template_.is_weighed && !space_.frame() &&
+           std::ranges::none_of(candidates, &Candidate::meets_banks);
+  }
+
+  /// Of the first that fit the one that takes least by its program (FusionStitching 2021 §4.2); the
+  /// template's own model brought them into order.
+  Status weigh_programs(const std::vector<Candidate>& candidates) {
+    constexpr size_t kMostBuilt = 6;
+    constexpr double kFar = 1.5, kClearly = 0.97;
+    const Estimate estimate = CostModel(space_.declared(), target_)
+                                  .estimate(space_.group().exprs, space_.group().outputs);
+    const int64_t bytes = estimate.bytes_read + estimate.bytes_written;
+    size_t built = 0;
+    std::vector<double> us;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const auto& [choice, layout_us, meets_banks] = candidates[i];
+      const bool is_far = layout_us && candidates[0].predicted_us &&
+                          *layout_us > kFar * *candidates[0].predicted_us;
+      if (best_ && (built == kMostBuilt || is_far)) break;
+      WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
+                            template_.build(space_, choice, target_, name_));
+      WEFT_ASSIGN_OR_RETURN(kernel.scopes, derive_scopes(kernel.program));
+      kernel.composition.choice = choice;
+      const Decision fits = template_.fits == nullptr || i + 1 == candidates.size()
+                                ? Decision::allow()
+                                : template_.fits(kernel, target_);
+      us.push_back(leaf_us(kernel, bytes, target_));
+      tried_.push_back({template_.name, choice, us.back(), false, {}});
+      if (!fits) {
+        tried_.back().why_not = "does not fit: " + fits.reason();
+        continue;
+      }
+      ++built;
+      if (best_ && us.back() >= kClearly * us[chosen_]) continue;
+      best_ = std::move(kernel);
+      chosen_ = i;
+    }
+    for (size_t i = 0; i < tried_.size(); ++i) {
+      if (i != chosen_ && tried_[i].why_not.empty())
+        tried_[i].why_not =
+            fmt::format("its program is predicted to take {:.2f} us, {:.2f} us more", us[i],
+                        us[i] - us[chosen_]);
+    }
+    return {};
+  }
+
   /// Whether it is the one to take.
   bool weigh(ScheduledKernel kernel, bool meets_banks, bool last) {
     const Decision fits =

@@ -61,6 +61,8 @@ struct Template {
   /// Choices besides the candidates that measuring may prefer, those most worth it first; null:
   /// none. Not each of them builds.
   std::vector<Choice> (*others)(const GroupSpace& space, const Target& target) = nullptr;
+  /// Whether what the first candidates take is asked of their programs (cost/gpu_latency).
+  bool is_weighed = false;
 };
 
 }  // namespace weft
