@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "group/divide_axes.h"
+#include "group/merge_axis_pairs.h"
 
 namespace weft {
 
@@ -20,7 +21,8 @@ int own_axis(const GroupAxes& axes, size_t position, int axis) {
 class AxisMerge {
  public:
   AxisMerge(GroupCut& cut, const GroupAxes& axes, int a, int b)
-      : program_(cut.view.program),
+      : cut_(cut),
+        program_(cut.view.program),
         leaves_(cut.leaves),
         axes_(axes),
         a_(a),
@@ -34,33 +36,23 @@ class AxisMerge {
     }
     // An expression that writes a merged tensor along other axes cannot follow.
     for (size_t i = 0; i < program_.exprs.size(); ++i) {
-      const int dim = merged_dim_of(program_.exprs[i].output);
-      if (dim >= 0 && own_axis(axes_, i, a_) != dim) return false;
+      const auto dim = pairs_.dims.find(program_.exprs[i].output);
+      if (dim != pairs_.dims.end() && !dim->second.contains(own_axis(axes_, i, a_))) return false;
     }
-    for (size_t i = 0; i < program_.exprs.size(); ++i) merge_in(i);
-    for (const auto& [t, dim] : merged_) {
-      Shape& shape = program_.tensors[static_cast<size_t>(t)].type.shape;
-      const auto d = static_cast<size_t>(dim);
-      shape[d] *= shape[d + 1];
-      shape.erase(shape.begin() + dim + 1);
+    for (size_t i = 0; i < program_.exprs.size(); ++i) {
+      const int pa = own_axis(axes_, i, a_), pb = own_axis(axes_, i, b_);
+      if (pa >= 0) pairs_.variables[i] = {{pa, pb}};
     }
+    merge_axis_pairs(cut_, pairs_);
     return true;
   }
 
  private:
-  /// The first of two dimensions of a tensor that become one; -1 where none do.
-  int merged_dim_of(TensorId t) const {
-    for (const auto& [tensor, dim] : merged_) {
-      if (tensor == t) return dim;
-    }
-    return -1;
-  }
-
   /// Dimensions `dim` and the next of a tensor become one; false where others of it do.
   bool claim(TensorId t, int dim) {
-    const int known = merged_dim_of(t);
-    if (known < 0) merged_.emplace_back(t, dim);
-    return known < 0 || known == dim;
+    std::set<int>& dims = pairs_.dims[t];
+    dims.insert(dim);
+    return dims.size() == 1;
   }
 
   /// Whether an expression walks the two side by side, in its output or in what it reduces, and all
@@ -101,54 +93,13 @@ class AxisMerge {
            claim(read.symbol, at_a);
   }
 
-  void merge_indices(Leaf& read) const {
-    const int dim = merged_dim_of(read.symbol);
-    if (dim < 0) return;
-    const auto d = static_cast<size_t>(dim);
-    const int64_t extent = program_.tensors[static_cast<size_t>(read.symbol)].type.shape[d + 1];
-    read.indices[d] = read.indices[d] * extent + read.indices[d + 1];
-    read.indices.erase(read.indices.begin() + dim + 1);
-  }
-
-  /// What the variables of an expression are called afterwards: (pa, pb) becomes (0, merged), so
-  /// that the index pa*extent + pb is the merged variable.
-  static std::vector<IndexExpr> without(int pa, int pb, int count) {
-    std::vector<IndexExpr> to;
-    to.reserve(static_cast<size_t>(count));
-    for (int v = 0; v < count; ++v) {
-      const int target = v == pb ? pa : v;
-      to.push_back(v == pa ? IndexExpr(0) : IndexExpr::var(target > pb ? target - 1 : target));
-    }
-    // With pb < pa (reductions listed the other way round) removing pb shifts pa.
-    if (pb < pa) to[static_cast<size_t>(pb)] = IndexExpr::var(pa - 1);
-    return to;
-  }
-
-  void merge_in(size_t i) {
-    TensorExpr& e = program_.exprs[i];
-    const int pa = own_axis(axes_, i, a_), pb = own_axis(axes_, i, b_);
-    if (pa >= 0) rename_variables(without(pa, pb, e.axis_count()), leaves_[i]);
-    for (Leaf& leaf : leaves_[i]) {
-      if (leaf.is_read()) merge_indices(leaf);
-    }
-    if (pa < 0) return;
-    if (!e.open.empty()) {
-      e.open[static_cast<size_t>(pa)] = e.is_open(pa) || e.is_open(pb);
-      e.open.erase(e.open.begin() + pb);
-    }
-    const bool output = pa < e.output_rank();
-    std::vector<int64_t>& extents = output ? e.extents : e.reduce_extents;
-    const int base = output ? 0 : e.output_rank();
-    extents[static_cast<size_t>(pa - base)] *= inner_;
-    extents.erase(extents.begin() + (pb - base));
-  }
-
-  TensorProgram& program_;
-  std::vector<std::vector<Leaf>>& leaves_;
+  GroupCut& cut_;
+  const TensorProgram& program_;
+  const std::vector<std::vector<Leaf>>& leaves_;
   const GroupAxes& axes_;
   int a_, b_;
   int64_t inner_;
-  std::vector<std::pair<TensorId, int>> merged_;  ///< the first of two dims that become one
+  AxisPairs pairs_;
 };
 
 /// Candidates: axes that stand side by side in some output or in what some expression reduces.

@@ -31,8 +31,8 @@ class ChainFinder {
              !depends_on_a_reduction(between, s)))
           continue;
         std::vector<int> whole = with_readers(between);
-        if (whole != between) out.push_back(std::move(whole));
-        out.push_back(std::move(between));
+        if (whole != between) add_with_makers(whole, &out);
+        add_with_makers(between, &out);
       }
     }
     return out;
@@ -165,6 +165,38 @@ class ChainFinder {
       }
     }
     return steps;
+  }
+
+  /// The chain with what makes its operands element by element and nobody else reads, the longest
+  /// first: all of that, then without what a reduction outside may take behind it, then none.
+  void add_with_makers(const std::vector<int>& steps, std::vector<std::vector<int>>* out) const {
+    const std::vector<int> all = with_makers(steps, true), own = with_makers(steps, false);
+    if (all.size() > own.size()) out->push_back(all);
+    if (own.size() > steps.size()) out->push_back(own);
+    out->push_back(steps);
+  }
+  std::vector<int> with_makers(const std::vector<int>& steps, bool behind_reductions) const {
+    std::vector<int> out = steps;
+    const auto is_in = [&](int s) { return std::ranges::find(out, s) != out.end(); };
+    for (size_t i = 0; i < out.size(); ++i) {
+      for (const FusionGraph::Edge& edge : graph_.edges_into(out[i])) {
+        const TensorExpr* e = expr(edge.producer);
+        if (e == nullptr || !e->reduce_extents.empty() || is_in(edge.producer)) continue;
+        if (!behind_reductions && reads_reduction(edge.producer)) continue;
+        const auto& readers = uses_.consumers[static_cast<size_t>(e->output)];
+        const bool leaves =
+            std::ranges::find(program_.outputs, e->output) != program_.outputs.end();
+        if (!leaves && std::ranges::all_of(readers, is_in)) out.push_back(edge.producer);
+      }
+    }
+    std::ranges::sort(out);
+    return out.size() <= kMostSteps && graph_.is_convex(out) ? out : steps;
+  }
+  bool reads_reduction(int step) const {
+    return std::ranges::any_of(graph_.edges_into(step), [&](const FusionGraph::Edge& edge) {
+      const TensorExpr* e = expr(edge.producer);
+      return e != nullptr && !e->reduce_extents.empty();
+    });
   }
 
   /// Whether a step reads what is reduced of what `last` makes.

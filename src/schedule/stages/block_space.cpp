@@ -4,20 +4,19 @@
 #include <set>
 
 #include "expr/movement/read_composer.h"
+#include "group/merge_side_by_side.h"
 #include "group/widen_bytes.h"
 #include "group/widen_halves.h"
 
 namespace weft {
 
-BlockSpace::BlockSpace(const TensorProgram& program, const Group& group, const Target& target,
-                       const GroupKey* key)
-    : declared_(cut_group(program, group, {.key = key})), wide_(declared_) {
-  widen_halves(&wide_, target);
-  widen_bytes(&wide_, target);
-  relate();
-}
-
 namespace {
+
+GroupView merged_view(const TensorProgram& program, const Group& group, const GroupKey* key) {
+  GroupCut cut = begin_cut(program, group, {.key = key});
+  merge_side_by_side(cut);
+  return finished(std::move(cut));
+}
 
 Group all_of(const CarriedProgram& carried) {
   Group group;
@@ -29,8 +28,20 @@ Group all_of(const CarriedProgram& carried) {
 
 }  // namespace
 
+BlockSpace::BlockSpace(GroupView view, const Target& target)
+    : declared_(std::move(view)), wide_(declared_) {
+  widen_halves(&wide_, target);
+  widen_bytes(&wide_, target);
+  relate();
+}
+
+BlockSpace::BlockSpace(const TensorProgram& program, const Group& group, const Target& target,
+                       const GroupKey* key)
+    : BlockSpace(merged_view(program, group, key), target) {}
+
+// What carries hand on ties axes together that the program alone does not.
 BlockSpace::BlockSpace(const BlockSpace& whole, const CarriedProgram& carried, const Target& target)
-    : BlockSpace(carried.program, all_of(carried), target) {
+    : BlockSpace(cut_group(carried.program, all_of(carried)), target) {
   std::vector<TensorId> local(carried.program.tensors.size(), -1);
   for (size_t t = 0; t < wide_.original.size(); ++t) {
     const auto of = static_cast<size_t>(wide_.original[t]);

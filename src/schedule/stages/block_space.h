@@ -12,7 +12,8 @@
 namespace weft {
 
 /// A group as blocks of stages make it: its expressions cut out of the program, each tensor in the
-/// order of memory, no axes merged. Unlike GroupSpace it asks for no axes in common.
+/// order of memory, axes one that contractions and reductions walk side by side. Unlike GroupSpace
+/// it asks for no axes in common.
 class BlockSpace {
  public:
   /// With a `key` tensors are called by their numbers in it.
@@ -72,6 +73,7 @@ class BlockSpace {
   const std::vector<int>& readers(int p) const { return readers_[static_cast<size_t>(p)]; }
 
  private:
+  BlockSpace(GroupView view, const Target& target);
   void relate();
 
   GroupView declared_, wide_;
