@@ -122,7 +122,9 @@ Result<bool> run_index_masks(Compilation& c) {
 
 Result<bool> run_fold_movement(Compilation& c) {
   for_each_program(c.tensors, [&](TensorProgram& p) {
-    fold_movement(p, kMostBranches, c.planner->moves_into_contractions);
+    fold_movement(p, {.max_branches = kMostBranches,
+                      .into_contractions = c.planner->moves_into_contractions,
+                      .joins_pieces = c.target.is_gpu()});
   });
   return true;
 }

@@ -33,6 +33,9 @@ using testing::Not;
 using Pass = bool (*)(TensorProgram&);
 bool split(TensorProgram& program) { return split_axes(program); }
 bool fold(TensorProgram& program) { return fold_movement(program); }
+bool fold_and_join(TensorProgram& program) {
+  return fold_movement(program, {.joins_pieces = true});
+}
 
 /// Runs the passes over the expressed graph, compares what it computes, and gives its statements.
 std::string after(const std::string& graph_text, const std::vector<Pass>& passes) {
@@ -45,6 +48,36 @@ std::string after(const std::string& graph_text, const std::vector<Pass>& passes
   if (expected.ok()) expect_computes(program, inputs, *expected);
   expect_round_trip(program);
   return statements(program);
+}
+
+/// Rows and columns that come round (a shifted window), before a product.
+constexpr const char* kRoll = R"((x: f32[6,5,4], w: f32[4,3]) {
+    a = slice x, start={2,0,0}, step={1,1,1} : f32[4,5,4]
+    b = slice x, start={0,0,0}, step={1,1,1} : f32[2,5,4]
+    c = concat a, b, axis=0 : f32[6,5,4]
+    d = slice c, start={0,4,0}, step={1,1,1} : f32[6,1,4]
+    e = slice c, start={0,0,0}, step={1,1,1} : f32[6,4,4]
+    f = concat d, e, axis=1 : f32[6,5,4]
+    y = dot_general f, w, lhs_contract={2}, rhs_contract={0} : f32[6,5,3]
+  } -> (y))";
+
+TEST(FoldMovement, PiecesAroundAnEndAreOneReadForAProduct) {
+  EXPECT_EQ(after(kRoll, {fold_and_join}),
+            "y: f32[6,5,3] = contraction sum[4]:f32 x[(d0 + 2) mod 6, (d1 + 4) mod 5, r0] * "
+            "w[r0, d2]\noutput y as y\n");
+  EXPECT_THAT(after(kRoll, {fold}), HasSubstr("f: f32[6,5,4] = "));
+}
+
+/// Pieces of other lengths than the tensor's do not come round.
+TEST(FoldMovement, OtherPiecesStayApart) {
+  const std::string text = after(R"((x: f32[6,4], w: f32[4,3]) {
+    a = slice x, start={2,0}, step={1,1} : f32[4,4]
+    b = slice x, start={1,0}, step={1,1} : f32[2,4]
+    c = concat a, b, axis=0 : f32[6,4]
+    y = dot_general c, w, lhs_contract={1}, rhs_contract={0} : f32[6,3]
+  } -> (y))",
+                                 {fold_and_join});
+  EXPECT_THAT(text, HasSubstr("c: f32[6,4] = i64(d0) < i64(4) ?"));
 }
 
 TEST(FoldMovement, HeadsOfAttentionAreReadFromTheProjections) {

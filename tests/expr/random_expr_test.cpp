@@ -27,7 +27,7 @@ void check_passes(uint64_t seed, const RandomGraphOptions& options) {
   if (testing::Test::HasFailure()) return;
   expect_round_trip(program);
   SCOPED_TRACE(print(program));
-  fold_movement(program);
+  fold_movement(program, {.joins_pieces = seed % 2 == 1});
   expect_computes(program, inputs, *expected);
   if (testing::Test::HasFailure()) return;
   SCOPED_TRACE(print(program));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "expr/movement/join_pieces.h"
 #include "expr/movement/read_composer.h"
 #include "expr/movement/remove_dead_expressions.h"
 
@@ -50,10 +51,9 @@ void measure(const Scalar& s, BodyShape& shape) {
 
 class MovementFolder {
  public:
-  MovementFolder(TensorProgram& program, int max_branches, bool into_contractions)
+  MovementFolder(TensorProgram& program, const MovementOptions& options)
       : program_(program),
-        max_branches_(max_branches),
-        into_contractions_(into_contractions),
+        options_(options),
         moved_(program.tensors.size()),
         readers_(program.tensors.size(), 0),
         feeds_contraction_(program.tensors.size(), false) {}
@@ -110,9 +110,10 @@ class MovementFolder {
   void fold(TensorExpr& e) {
     if (element_count(e.extents).value_or(0) > 0) compose(e);
     if (!e.reduce_extents.empty() || !only_moves(*e.body)) return;
+    if (options_.joins_pieces) e.body = join_pieces(e, program_);
     Moved& m = moved_[static_cast<size_t>(e.output)];
     measure(*e.body, m.shape);
-    if (m.shape.reads <= max_branches_) m.body = e.body;
+    if (m.shape.reads <= options_.max_branches) m.body = e.body;
   }
 
   bool reads_movement(const TensorExpr& e) const {
@@ -132,14 +133,14 @@ class MovementFolder {
     const bool moves = e.reduce_extents.empty() && only_moves(*e.body);
     const bool keeps_joins = permutes_for_contraction(e);
     int reads = 0;
-    const ScalarRef body = ReadComposer(program_, e, [&](const Scalar& read) -> ScalarRef {
-                             const Moved& m = moved_[static_cast<size_t>(read.symbol)];
-                             if (!m.body || !may_enter(e, moves, read, m)) return nullptr;
-                             if (keeps_joins && m.shape.reads > 1 && is_output(read.symbol))
-                               return nullptr;
-                             reads += m.shape.reads;
-                             return reads <= max_branches_ || m.shape.reads <= 1 ? m.body : nullptr;
-                           }).run();
+    const ScalarRef body =
+        ReadComposer(program_, e, [&](const Scalar& read) -> ScalarRef {
+          const Moved& m = moved_[static_cast<size_t>(read.symbol)];
+          if (!m.body || !may_enter(e, moves, read, m)) return nullptr;
+          if (keeps_joins && m.shape.reads > 1 && is_output(read.symbol)) return nullptr;
+          reads += m.shape.reads;
+          return reads <= options_.max_branches || m.shape.reads <= 1 ? m.body : nullptr;
+        }).run();
     if (!body || body == e.body) return;
     e.body = body;
     changed_ = true;
@@ -162,7 +163,7 @@ class MovementFolder {
   bool may_enter(const TensorExpr& e, bool moves, const Scalar& read, const Moved& m) const {
     if (e.is_contraction) {
       return m.shape.reads <= 1 && !m.shape.gathers &&
-             (into_contractions_ || !reads_intermediates(m.body));
+             (options_.into_contractions || !reads_intermediates(m.body));
     }
     if (!m.shape.gathers || moves) return true;
     return readers_[static_cast<size_t>(read.symbol)] == 1;
@@ -179,8 +180,7 @@ class MovementFolder {
   }
 
   TensorProgram& program_;
-  int max_branches_;
-  bool into_contractions_;
+  const MovementOptions& options_;
   std::vector<Moved> moved_;
   std::vector<int> readers_;
   std::vector<bool> feeds_contraction_;
@@ -189,8 +189,8 @@ class MovementFolder {
 
 }  // namespace
 
-bool fold_movement(TensorProgram& program, int max_branches, bool into_contractions) {
-  const bool changed = MovementFolder(program, max_branches, into_contractions).run();
+bool fold_movement(TensorProgram& program, const MovementOptions& options) {
+  const bool changed = MovementFolder(program, options).run();
   if (changed) remove_dead_expressions(program);
   return changed;
 }
