@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "driver/passes.h"
+#include "plan/few_kernels.h"
 #include "rewrite/roll_loops.h"
 #include "rewrite/skew_scans.h"
 #include "rewrite/unite_scans.h"
@@ -87,14 +88,25 @@ Result<bool> repeats_loops(const Compilation& c) {
   return kinds.recur;
 }
 
+/// Whether a plan of another form is taken over the one that is there: it is clearly quicker, or
+/// has fewer launches where these are to be few.
+bool is_better(const PlanTotals& form, const PlanTotals& there, bool few) {
+  constexpr double kClearly = 0.95;
+  const auto loses_too_much = [](const PlanTotals& fewer, const PlanTotals& more) {
+    return fewer.predicted_us >= (1 + kFewMayLose) * more.predicted_us;
+  };
+  if (few && form.launches < there.launches) return !loses_too_much(form, there);
+  if (few && form.launches > there.launches) return loses_too_much(there, form);
+  return form.predicted_us < (few ? 1 : kClearly) * there.predicted_us;
+}
+
 }  // namespace
 
 Status plan_loop_forms(Compilation& c) {
-  const double worth_it = c.planner->joins_launches ? 1 : 0.95;
   WEFT_ASSIGN_OR_RETURN(const bool repeats, repeats_loops(c));
   if (!repeats || c.other.valid()) return {};
-  const auto predicted = [](const Compilation& planned) {
-    return plan_totals(planned.plan, planned.tensors, 0).predicted_us;
+  const auto totals = [](const Compilation& planned) {
+    return plan_totals(planned.plan, planned.tensors, 0);
   };
   // Those in front of one that was asked for were planned beside it.
   size_t next = 0;
@@ -105,7 +117,7 @@ Status plan_loop_forms(Compilation& c) {
     const LoopForm& form = kLoopForms[next];
     if (!form.applies(c)) continue;
     WEFT_ASSIGN_OR_RETURN(std::optional<Compilation> apart, in_form(c, form, "plan"));
-    if (!apart || predicted(*apart) >= worth_it * predicted(c)) continue;
+    if (!apart || !is_better(totals(*apart), totals(c), c.planner->joins_launches)) continue;
     apart->plan.*form.taken = true;
     take_form(std::move(*apart), c);
     return {};  // the forms behind it were planned with it

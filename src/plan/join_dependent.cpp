@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "group/group_key.h"
 #include "plan/cluster_kernels.h"
+#include "plan/few_kernels.h"
 #include "plan/fusion_plan.h"
 #include "plan/loop_member.h"
 #include "plan/schedule_members.h"
@@ -366,11 +367,9 @@ class Joining {
     return saved_us >= kWorthWaiting * (sub.estimate.microseconds + sub.estimate.saved_us);
   }
 
-  /// What a launch may take longer than its kernels where these are to be few (Souffle §5: its
-  /// subprograms end where blocks do not fit, and are guarded against slowdowns alone).
+  /// What a launch may take longer than its kernels where these are to be few.
   static double most_lost_us(const JoinEstimate& estimate) {
-    constexpr double kMostLost = 0.8;
-    return kMostLost * std::max(0.0, estimate.microseconds + estimate.saved_us);
+    return kFewMayLose * std::max(0.0, estimate.microseconds + estimate.saved_us);
   }
 
   void try_join(size_t step, int64_t level, Subprogram* sub) {

@@ -190,7 +190,7 @@ TEST(ClusterPlans, WhatIsPredictedToSaveMoreIsTaken) {
   const auto wide = plan_of(large, "h200", with("leaf,grid,cluster"));
   for (const PlannedKernel& kernel : wide->plan.kernels)
     EXPECT_EQ(kernel.schedule.composition.cluster_blocks, 0) << *print_level(*wide, "plan");
-  const auto by_auto = plan_of(recurrence("64", "3", "64"), "h200", with("", "auto"));
+  const auto by_auto = plan_of(recurrence("64", "1", "64"), "h200", with("", "auto"));
   EXPECT_THAT(*print_level(*by_auto, "plan"), HasSubstr("recur cluster "));
 }
 
