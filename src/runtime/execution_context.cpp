@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/buffer_address.h"
+#include "runtime/flush_denormals.h"
 #include "runtime/region_walk.h"
 
 namespace weft {
@@ -196,6 +197,7 @@ Status ExecutionContext::run_exclusively(std::span<const InputRef> inputs,
   region_.too_many_iterations = false;
   region_.launch_error.reset();
   const auto body = [](void* context, int thread) {
+    const FlushDenormals flush;
     RegionWalk(*static_cast<ExecutionContext*>(context), thread).walk();
   };
   bool done = false;
