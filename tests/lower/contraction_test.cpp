@@ -317,6 +317,29 @@ TEST(LowerContraction, ConvolutionWithRowsClippedByLoopBounds) {
   EXPECT_LT(count_instructions(kernel), 4000);
 }
 
+TEST(LowerContraction, VectorsThatAreNotFullShareTheElementsOfRows) {
+  const auto text_for = [](const Conv& s) {
+    return replaced(R"(
+    kernel k(x: f32[2,HH,WW,CI], f: f32[CO,CI,KS,KS] layout {0,32,1} {2,1,3} {3,1,3} {1,1,CI} {0,1,32}, out y: f32[2,HO,WO,CO]) blocks P warps 1 {
+      grid b in 2, h in HO, w in WO step 6, o in CO step 32 {
+        seq kh in max(0, 1-h) .. min(3, HH+1-h), kw in 3 unroll, c in CI unroll 2 carry acc[w,o]: f32 = 0 @[w=REG_6, o=REG_2-VEC_16] {
+          acc'[w,o] = acc[w,o] + (0 <= w+kw-1 && w+kw-1 < WW ? x[b,h+kh-1,w+kw-1,c] : 0) * f[o,c,kh,kw] @[w=REG_6, o=REG_2-VEC_16];
+        }
+        y[b,h,w,o] = acc[w,o] @[w=REG_6, o=REG_2-VEC_16];
+      }
+    })",
+                    words_of(s));
+  };
+  const Conv s{9, 30, 4, 24, 3, 1, 1, 1, 1}, full{9, 30, 4, 32, 3, 1, 1, 1, 1};
+  const HostTensor x = sample(DType::kF32, {2, s.h, s.w, s.ci}, 14),
+                   f = sample(DType::kF32, {s.co, s.ci, s.k, s.k}, 15);
+  expect_lowered(
+      text_for(s), {{"x", x}, {"f", f}}, "y",
+      [&](const Coordinates& c) { return convolved(x, f, s, c); }, 1e-5);
+  EXPECT_EQ(count_instructions(lower_text(text_for(s)), KernelOp::kLoad),
+            count_instructions(lower_text(text_for(full)), KernelOp::kLoad));
+}
+
 TEST(LowerContraction, AVectorAcrossGroupsIsLoadedOnceAndPermuted) {
   const Conv s{6, 11, 32, 32, 3, 1, 1, 1, 8};
   const HostTensor x = sample(DType::kF32, {2, s.h, s.w, s.ci}, 22),

@@ -85,20 +85,22 @@ TEST_P(Run, PhasesOfAKernelAreSeparatedByABarrier) {
   for (size_t i = 0; i < 90; ++i) EXPECT_EQ(out_y[i], 2 * in_x[89 - i] + 1);
 }
 
-TEST_P(Run, WhatWouldBeDenormalIsZero) {
+TEST_P(Run, DenormalNumbersAreZero) {
   Fixture f;
   const int32_t x = f.input("x", {90}), y = f.output("y", {90});
-  const auto scale = [](void* const* b, const int64_t*, int64_t begin, int64_t end, void*) {
-    const volatile float small = 1e-20f;
-    for (int64_t i = begin; i < end; ++i) elements(b[1])[i] = elements(b[0])[i] * small;
+  const auto multiply = [](void* const* b, const int64_t*, int64_t begin, int64_t end, void*) {
+    const volatile float scale = elements(b[0])[0] < 1e-30f ? 1e30f : 1e-20f;
+    for (int64_t i = begin; i < end; ++i) elements(b[1])[i] = elements(b[0])[i] * scale;
   };
-  f.step(Fixture::launch(f.kernel({scale}), {x, y}, {90}));
+  f.step(Fixture::launch(f.kernel({multiply}), {x, y}, {90}));
   auto context = context_of(f);
   const volatile float small = 1e-20f;
-  const std::vector<float> in_x(90, 1e-20f);
-  std::vector<float> out_y(90, 1);
-  ASSERT_TRUE(context->run({{in(in_x, {90})}}, {{out(out_y, {90})}}).ok());
-  EXPECT_THAT(out_y, Each(0.0f));
+  for (const float value : {1e-20f, 1e-42f}) {
+    const std::vector<float> in_x(90, value);
+    std::vector<float> out_y(90, 1);
+    ASSERT_TRUE(context->run({{in(in_x, {90})}}, {{out(out_y, {90})}}).ok());
+    EXPECT_THAT(out_y, Each(0.0f));
+  }
   EXPECT_GT(small * small, 0) << "the caller's thread computes as before";
 }
 

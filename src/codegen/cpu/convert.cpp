@@ -17,7 +17,8 @@ bool is_single(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-/// Exact: the exponent is moved by a multiplication, which also makes denormals normal.
+/// Exact. What is denormal is put below the last bit of a number, which is taken off again: runs
+/// take denormal numbers for zero.
 V half_to_single(const LaneBuilder& k, V half) {
   llvm::IRBuilder<>& b = k.b;
   if (k.isa().f16c) {
@@ -26,9 +27,12 @@ V half_to_single(const LaneBuilder& k, V half) {
   V bits = b.CreateZExt(half, k.int_type(32));
   V magnitude = b.CreateShl(b.CreateAnd(bits, k.integer(32, 0x7fff)), k.integer(32, 13));
   V sign = b.CreateShl(b.CreateAnd(bits, k.integer(32, 0x8000)), k.integer(32, 16));
-  V scaled = k.bits(k.mul(k.as_f32(magnitude), k.f32(0x1p112)));
+  V rebased = b.CreateAdd(magnitude, k.integer(32, 112 << 23));
+  V least = k.f32(0x1p-14);
+  V denormal = k.bits(k.sub(k.as_f32(b.CreateOr(magnitude, k.bits(least))), least));
+  V value = k.select(b.CreateICmpULT(magnitude, k.integer(32, 0x400 << 13)), denormal, rebased);
   V special = b.CreateICmpUGE(magnitude, k.integer(32, 0x7c00 << 13));
-  V value = k.select(special, b.CreateOr(magnitude, k.integer(32, 0x7f800000)), scaled);
+  value = k.select(special, b.CreateOr(magnitude, k.integer(32, 0x7f800000)), value);
   return k.as_f32(b.CreateOr(value, sign));
 }
 

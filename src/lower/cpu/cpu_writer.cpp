@@ -4,6 +4,7 @@
 
 #include "lower/core/box_variables.h"
 #include "lower/core/index_emission.h"
+#include "lower/core/load_guards.h"
 #include "lower/core/loops.h"
 #include "lower/core/open_size.h"
 #include "lower/cpu/dot_products.h"
@@ -118,6 +119,10 @@ void CpuWriter::emit_loop_body(const TileLoop& loop) {
   const auto pieces = distributed.find(&loop);
   if (pieces == distributed.end()) return KernelWriter::emit_loop_body(loop);
   emit_pieces(*this, *pieces->second);
+}
+
+Reg CpuWriter::load_guard(const Scalar& read, const Point& point, Reg guard, uint64_t axes) {
+  return own_guard(*this, read, point, guard, axes);
 }
 
 std::optional<Reg> CpuWriter::load_spread(int32_t buffer, const Scalar& read,

@@ -17,6 +17,7 @@ class CpuWriter final : public KernelWriter {
   void place_buffer(const SymbolScope& scope, bool workspace, KernelBuffer* buffer) override;
   size_t emit_together(const TileBody& body, size_t first) override;
   void emit_loop_body(const TileLoop& loop) override;
+  Reg load_guard(const Scalar& read, const Point& point, Reg guard, uint64_t axes) override;
   std::optional<Reg> load_spread(int32_t buffer, const Scalar& read, const PreparedIndex& offset,
                                  bool affine, const Point& point, Reg guard) override;
 

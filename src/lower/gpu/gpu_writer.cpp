@@ -1,11 +1,11 @@
 #include "lower/gpu/gpu_writer.h"
 
 #include "lower/core/buffers.h"
+#include "lower/core/load_guards.h"
 #include "lower/core/statements.h"
 #include "lower/gpu/cluster_reads.h"
 #include "lower/gpu/filled_rows.h"
 #include "lower/gpu/grid.h"
-#include "lower/gpu/load_guards.h"
 #include "lower/gpu/matrix_units.h"
 #include "lower/gpu/reduce_over_threads.h"
 #include "lower/gpu/rolled_boxes.h"
@@ -94,7 +94,10 @@ void GpuWriter::hoist_loads(const TileStatement& statement, const Box& box,
 }
 
 Reg GpuWriter::load_guard(const Scalar& read, const Point& point, Reg guard, uint64_t axes) {
-  return own_guard(*this, read, point, guard, axes);
+  // What is staged lies in memory as a whole, with zeros beyond tails: all points share its loads.
+  const bool staged = read.kind == Scalar::Kind::kRead && at_hand.fills_tile &&
+                      scopes.symbols[static_cast<size_t>(read.symbol)].staged;
+  return staged ? kNoReg : own_guard(*this, read, point, guard, axes);
 }
 
 std::optional<Reg> GpuWriter::read_elsewhere(const Scalar& read, const Point& point, Reg guard) {

@@ -1,12 +1,13 @@
 #pragma once
 
-#include "lower/gpu/gpu_writer.h"
+#include "lower/core/kernel_writer.h"
 
 namespace weft::lowering {
 
 /// A load from an input asks for what its own axes have, whatever the other axes of the statement's
 /// box leave out: copies of it in other registers are then the same. So does one whose element all
 /// lanes of a mask share: what no thread wrote is not read.
-Reg own_guard(GpuWriter& w, const Scalar& s, const Point& point, Reg guard, uint64_t axes);
+///     x[row] of sums[row, column] in the last vector of columns  ->  no guard
+Reg own_guard(KernelWriter& w, const Scalar& s, const Point& point, Reg guard, uint64_t axes);
 
 }  // namespace weft::lowering
