@@ -5,9 +5,8 @@
 namespace weft {
 namespace {
 
-/// The lanes of the vectors in which a convolution of two groups of channels is summed up, results
-/// channels-last.
-std::string vectors_of_groups_of(int width) {
+/// The program of a convolution of two groups of channels, results channels-last.
+std::string convolution_of_groups_of(int width) {
   const std::string w = std::to_string(width), c = std::to_string(2 * width);
   TensorProgram program = expressed(
       "(x: f32[1," + c + ",9,9], w: f32[" + c + "," + w + ",3,3]) {\n  y = convolution x, w, " +
@@ -20,7 +19,12 @@ std::string vectors_of_groups_of(int width) {
   }
   const auto kernel = schedule_leaf(program, whole_group(program), *find_target("x86-64-v4"), "k");
   EXPECT_TRUE(kernel.ok()) << kernel.error().message;
-  const std::string text = print(kernel->program);
+  return print(kernel->program);
+}
+
+/// The lanes of the vectors in which it is summed up.
+std::string vectors_of_groups_of(int width) {
+  const std::string text = convolution_of_groups_of(width);
   const size_t at = text.find("VEC_");
   return text.substr(at, text.find_first_of(",]", at) - at);
 }
@@ -33,6 +37,14 @@ TEST(GroupedChannels, VectorsStayWithinAGroup) {
   EXPECT_EQ(vectors_of_groups_of(8), "VEC_8");
   EXPECT_EQ(vectors_of_groups_of(12), "VEC_4");
   EXPECT_EQ(vectors_of_groups_of(9), "VEC_16");
+}
+
+/// Where lanes take different channels of a load, these are written out. Where all take the same
+/// one, what is written out is loaded for all taps of a window before it is multiplied, and
+/// spilled.
+TEST(GroupedChannels, AreWrittenOutWhereLanesDiffer) {
+  EXPECT_NE(convolution_of_groups_of(16).find("in 16 unroll 4 "), std::string::npos);
+  EXPECT_NE(convolution_of_groups_of(9).find("in 9 unroll carry"), std::string::npos);
 }
 
 }  // namespace

@@ -42,8 +42,9 @@ struct Multiplier {
     if (apart) return 2 * rows * vectors + vectors + kOfRow <= registers;
     const int64_t sums = rows * vectors * products;
     // Several rows take a panel's vectors from registers, each with an element of its own; those of
-    // several panels are loaded further ahead.
-    const int64_t held = (rows > 1 ? vectors * products + 1 : 0) + (products > 1 ? 2 : 0);
+    // several panels are loaded further ahead, and the elements of all rows wait for the next one.
+    int64_t held = rows > 1 ? vectors * products + 1 : 0;
+    if (products > 1) held = std::max(held + 2, rows > 1 ? rows + vectors : 0);
     // Operands of two steps are in flight beside them.
     return sums <= registers * 3 / 4 && sums + held <= registers;
   }
@@ -91,7 +92,8 @@ struct RowOperand {
   int64_t depth = 1;  ///< steps of the reduction
   int64_t row_stride = 0;
   int64_t row_bytes = 0;
-  bool per_vector = false;  ///< each vector of the tile reads elements of its own
+  bool per_vector = false;    ///< each vector of the tile reads elements of its own
+  bool panels_again = false;  ///< other axes than that of the rows read a panel again
 };
 
 /// Of a tile; twice as many where a row's values are decoded beside it, or in panels of several
@@ -101,19 +103,38 @@ constexpr int64_t kMostVectors = 4;
 /// What fills the slots of a processor's FMAs, each of a vector.
 struct FmaSlots {
   double broadcast = 0.5;  ///< of an element, in slots; a vector's load takes one
-  double chains = 6;       ///< independent sums from which on the latency of an FMA does not show
-  /// Bytes a slot of a panel that the first cache does not hold; 0: as many as are multiplied.
-  double streamed = 0;
+  double chains = 8;       ///< independent sums from which on the latency of an FMA does not show
+  /// Bytes a slot of a panel that the first cache does not hold, and of one that the second does
+  /// not.
+  double of_second = 0, of_third = 0;
   /// Part of a tile's time that a row operand outside of the second cache costs.
   double far_row = 0.45;
 };
 
-/// As measured with vectors of 64 bytes (Zen 4) and of 32 (Zen 3: two FMAs a cycle, of a latency of
-/// four, beside two loads of either kind, of which tall tiles reach less, and 24 bytes of the
-/// second cache).
+/// As measured with vectors of 64 bytes (Zen 4, and a Xeon, whose second cache reads 45 bytes a
+/// cycle where it copies 28) and of 32 (Zen 3: two FMAs a cycle, of a latency of four, beside two
+/// loads of either kind, of which tall tiles reach less, and 24 bytes of the second cache).
 FmaSlots fma_slots(const Target& target) {
-  if (target.vector_bytes >= 64) return {};
-  return {.broadcast = 1.25, .chains = 8, .streamed = 12, .far_row = 0.12};
+  constexpr double kReadsOfCopies = 1.6;
+  const double slots_per_ns = target.peak_gflops / (2.0 * target.lanes(4));
+  const auto copied = [&](int64_t bytes) {
+    return target.bandwidth_gb_per_s(bytes) / slots_per_ns;
+  };
+  const double third = copied(target.l3_bytes / 2);
+  const int64_t in_second = target.l2_bytes / 2 * std::max(target.threads, 1);
+  if (target.vector_bytes >= 64)
+    return {.of_second = kReadsOfCopies * copied(in_second), .of_third = third};
+  return {.broadcast = 1.25, .of_second = 12, .of_third = third, .far_row = 0.12};
+}
+
+/// Slots in which so many bytes of a panel arrive at each step, of a panel of `bytes` in all that
+/// every tile of rows reads anew.
+double arrival(const FmaSlots& slots, int64_t step, int64_t bytes, const Target& target) {
+  constexpr double kUsed = 0.8;
+  if (bytes <= target.l1_bytes / 2) return 0;
+  const bool second = static_cast<double>(bytes) <= kUsed * static_cast<double>(target.l2_bytes);
+  return static_cast<double>(step) /
+         (second ? slots.of_second : std::min(slots.of_second, slots.of_third));
 }
 
 /// One vector FMA a slot, beside loads. Wide tiles read the row operand less often, tall ones the
@@ -126,7 +147,7 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
                                                     const Multiplier& multiplier,
                                                     const Target& target) {
   constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
-  constexpr int64_t kWays = 8;
+  const int64_t ways = std::max<int64_t>(8, target.l1_bytes / kSetStride);
   const FmaSlots slots = fma_slots(target);
   std::vector<RegisterTileChoice> tiles;
   const int64_t column_vectors = ceil_div(columns, lanes);
@@ -136,10 +157,6 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
                             : operand.row_bytes > target.l2_bytes / 2 ? slots.far_row
                                                                       : 0.12;
   const int64_t products = multiplier.products;
-  const auto streams = [&](int64_t vectors) {
-    const int64_t bytes = operand.depth * vectors * products * lanes * int64_t{sizeof(float)};
-    return slots.streamed > 0 && bytes > target.l1_bytes / 2;
-  };
   const int64_t most = multiplier.apart || products > 1 ? 2 * kMostVectors : kMostVectors;
   for (int64_t v = 1; v <= std::min(most / products, max_vectors); ++v) {
     for (int64_t r = 1; r <= 14; ++r) {
@@ -151,10 +168,10 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
         const double elements = slots.broadcast * static_cast<double>(tr);
         const double loads =
             (operand.per_vector ? fma : elements) + static_cast<double>(tv * products);
-        const double streamed = streams(tv) ? static_cast<double>(tv * products * lanes) *
-                                                  sizeof(float) / slots.streamed
-                                            : 0;
-        return std::max({fma, loads, slots.chains, streamed});
+        const int64_t step = tv * products * lanes * int64_t{sizeof(float)};
+        const bool again = operand.panels_again || tr < rows;
+        return std::max({fma, loads, slots.chains,
+                         again ? arrival(slots, step, operand.depth * step, target) : 0});
       };
       const int64_t full_r = rows / r, rest_r = open_rows ? 0 : rows % r;
       // A last panel is computed whole.
@@ -167,8 +184,11 @@ std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows
       double cost = static_cast<double>(full_r) * panels * tile(r, v);
       if (open_rows) cost *= static_cast<double>(rows) / static_cast<double>(full_r * r);
       if (rest_r != 0) cost += panels * tile(rest_r, v);
-      cost *= 1.0 + row_weight / static_cast<double>(v * products) + 0.3 / static_cast<double>(r);
-      if (ceil_div(r, distinct_sets) > kWays - 2) cost *= 1.5;
+      const double rows_of_tile =
+          open_rows ? static_cast<double>(r)
+                    : static_cast<double>(rows) / static_cast<double>(ceil_div(rows, r));
+      cost *= 1.0 + row_weight / static_cast<double>(v * products) + 0.45 / rows_of_tile;
+      if (ceil_div(r, distinct_sets) > ways - 2) cost *= 1.5;
       tiles.push_back({r, v, cost});
     }
   }
@@ -217,10 +237,9 @@ class PanelChooser {
   void choose_axes();
   int choose_vector_axis(const std::vector<int>& outputs) const;
   int64_t lanes_within_groups(int64_t most) const;
-  bool is_one_element(const Read& read, int64_t lanes) const;
   void choose_depth();
   void choose_apart();
-  void choose_tile();
+  void choose_tile(const std::vector<int>& outputs);
   void choose_row_axis(const std::vector<int>& outputs);
   void order_reduction();
   void choose_staging();
@@ -331,6 +350,25 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
   return layout;
 }
 
+bool is_one_element(const GroupSpace& space, int root, const Scalar& read, int axis,
+                    int64_t lanes) {
+  const TensorExpr& e = space.expr(root);
+  const auto& own = space.axes().axis_of[static_cast<size_t>(root)];
+  const int64_t extent = space.axes().axes[static_cast<size_t>(axis)].extent;
+  const int vector = e.axis_count(), lane = vector + 1;
+  const auto range = [&](int id) -> Interval {
+    if (id == vector) return {0, ceil_div(extent, lanes) - 1};
+    return id == lane ? Interval{0, lanes - 1} : e.range(id);
+  };
+  return std::ranges::none_of(read.indices, [&](const IndexExpr& index) {
+    const IndexExpr in_vectors = substitute(index, [&](int id) {
+      if (id >= e.axis_count() || own[static_cast<size_t>(id)] != axis) return IndexExpr::var(id);
+      return IndexExpr::var(vector) * IndexExpr(lanes) + IndexExpr::var(lane);
+    });
+    return uses_var(simplify(in_vectors, range), lane);
+  });
+}
+
 std::optional<SumApart> sum_apart(const GroupSpace& space, const PanelChoice& choice) {
   const int root = space.axes().reductions[0];
   const TensorExpr& e = space.expr(root);
@@ -385,7 +423,7 @@ void PanelChooser::choose_axes() {
   order_reduction();
   choose_depth();
   choose_apart();
-  choose_tile();
+  choose_tile(outputs);
   for (const int a : outputs) {
     if (a != c_.vec_axis && a != c_.row_axis) c_.grid.push_back(a);
   }
@@ -437,29 +475,12 @@ int64_t PanelChooser::lanes_within_groups(int64_t most) const {
   }
   if (grouped.empty()) return most;
   for (int64_t lanes = most; lanes >= kFewest; lanes /= 2) {
-    if (std::ranges::all_of(grouped, [&](const Read* r) { return is_one_element(*r, lanes); }))
+    if (std::ranges::all_of(grouped, [&](const Read* r) {
+          return is_one_element(space_, r->root, *r->scalar, c_.vec_axis, lanes);
+        }))
       return lanes;
   }
   return most;
-}
-
-/// Whether a vector's lanes read the same element.
-bool PanelChooser::is_one_element(const Read& read, int64_t lanes) const {
-  const TensorExpr& e = space_.expr(read.root);
-  const auto& own = axes_.axis_of[static_cast<size_t>(read.root)];
-  const int vector = e.axis_count(), lane = vector + 1;
-  const auto range = [&](int id) -> Interval {
-    if (id == vector) return {0, ceil_div(extent(c_.vec_axis), lanes) - 1};
-    return id == lane ? Interval{0, lanes - 1} : e.range(id);
-  };
-  return std::ranges::none_of(read.scalar->indices, [&](const IndexExpr& index) {
-    const IndexExpr in_vectors = substitute(index, [&](int id) {
-      if (id >= e.axis_count() || own[static_cast<size_t>(id)] != c_.vec_axis)
-        return IndexExpr::var(id);
-      return IndexExpr::var(vector) * IndexExpr(lanes) + IndexExpr::var(lane);
-    });
-    return uses_var(simplify(in_vectors, range), lane);
-  });
 }
 
 /// Whether the right factor of a packed product, which varies, lies as panels do: the steps that an
@@ -539,12 +560,14 @@ bool PanelChooser::along_vectors(const SumApart& sum) const {
   return found;
 }
 
-void PanelChooser::choose_tile() {
+void PanelChooser::choose_tile(const std::vector<int>& outputs) {
   RowOperand operand{.depth = reduction_depth()};
   for (const Read& r : reads_) {
     if (c_.row_axis < 0) continue;
     if (c_.vec_axis >= 0 && depends(r, c_.vec_axis)) {
       operand.per_vector |= depends(r, c_.row_axis);
+      operand.panels_again |=
+          std::ranges::any_of(outputs, [&](int a) { return a != c_.row_axis && !depends(r, a); });
       continue;
     }
     operand.row_stride = std::max<int64_t>(0, stride(r, c_.row_axis)) * byte_size(r.scalar->type);
@@ -659,7 +682,7 @@ bool PanelChooser::lies_in_few_sets(const Read& read) const {
     return std::min(way / std::gcd(step, way), way / kLine) * (cache / way);
   };
   const int64_t lines = extent(c_.inner.back());
-  const bool first_counts = fma_slots(target_).streamed > 0 && tiles >= kFewestInFirst;
+  const bool first_counts = target_.vector_bytes < 64 && tiles >= kFewestInFirst;
   return (tiles >= kFewestTiles &&
           lines > lines_of(target_.l2_bytes, target_.l2_bytes / kWays) / 2) ||
          (first_counts && lines > lines_of(target_.l1_bytes, kPage) / 2);

@@ -289,8 +289,9 @@ TileLoop Contract::reduction_loop() {
   loop.kind = TileLoop::Kind::kSeq;
   // A vector across groups takes all of a group's channels from one load, once they are written
   // out.
-  const bool permuted =
-      std::any_of(reads_.begin(), reads_.end(), [](const Read& r) { return r.vec_stride < 0; });
+  const bool permuted = std::ranges::any_of(reads_, [&](const Read& r) {
+    return r.vec_stride < 0 && !is_one_element(space_, r.root, *r.scalar, vec_axis_, lanes_);
+  });
   for (size_t i = 0; i < reduction_.size(); ++i) {
     const int a = reduction_[i];
     const bool innermost = i + 1 == reduction_.size();
