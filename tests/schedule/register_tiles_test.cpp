@@ -1,3 +1,4 @@
+#include "expr/layout.h"
 #include "tests/schedule/expressed.h"
 #include "tile/text/tile_text.h"
 
@@ -110,6 +111,24 @@ TEST(RegisterTiles, PanelsThatTilesReadAgainStayInTheSecondCache) {
 /// A panel that one tile of rows goes through once comes from memory however wide it is.
 TEST(RegisterTiles, PanelsThatAreReadOnceMayBeWide) {
   EXPECT_EQ(sums_of(1, 25088, 4096, slow_last_cache()).vectors, 4);
+}
+
+/// Of sixteen pictures and their pixels the rows of a tile are pixels: those of other pictures lie
+/// pages apart.
+TEST(RegisterTiles, RowsLieCloseTogether) {
+  TensorProgram program = expressed(
+      "(x: f32[16,32,1,36], w: f32[64,32,1,5]) {\n  y = convolution x, w, strides={1,1}, "
+      "low={0,0}, high={0,0}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : "
+      "f32[16,64,1,32]\n} -> (y)");
+  for (Tensor& t : program.tensors) {
+    if (t.name == "w") t.kind = Tensor::Kind::kConstant;
+    if (t.name == "x") t.layout = permuted_layout(t.type.shape, {0, 2, 3, 1});
+  }
+  const auto kernel = schedule_leaf(program, whole_group(program), *find_target("x86-64-v4"), "k");
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  const std::string text = print(kernel->program);
+  EXPECT_EQ(text.find("in 16 step"), std::string::npos) << text;
+  EXPECT_NE(text.find("in 32 step"), std::string::npos) << text;
 }
 
 /// Whether a product of values copies the columns of its right operand, rows of which lie

@@ -585,20 +585,26 @@ void PanelChooser::choose_tile(const std::vector<int>& outputs) {
 
 /// Row axis: one along which an operand of the vector axis is read again; the output's next axis
 /// inwards is preferred. Without such an axis rows only save loads of the other operand: a strided
-/// vector operand, which is staged for one row tile after the other, does without.
+/// vector operand, which is staged for one row tile after the other, does without. Of axes that are
+/// as good the one whose rows lie closer together: a page of each is many pages.
 void PanelChooser::choose_row_axis(const std::vector<int>& outputs) {
   double best_row = -1;
   for (const int a : outputs) {
     if (a == c_.vec_axis) continue;
     bool reuses = c_.vec_axis < 0, stageable = true;
+    int64_t apart = 1;
     for (const Read& r : reads_) {
-      if (c_.vec_axis < 0 || !depends(r, c_.vec_axis)) continue;
+      if (c_.vec_axis < 0 || !depends(r, c_.vec_axis)) {
+        apart = std::max(apart, stride(r, a));
+        continue;
+      }
       reuses |= !depends(r, a);
       stageable &= r.constant || stride(r, c_.vec_axis) <= 1 || !depends(r, a);
     }
     if (!stageable) continue;
     const int64_t n = extent(a);
     double score = (reuses ? 10.0 : 1.0) + std::min<double>(static_cast<double>(n), 14) / 4;
+    score -= std::log2(static_cast<double>(apart)) / 100;
     const int64_t out = output_stride_along(space_.program(), axes_, space_.group(), root_, a);
     if (c_.vec_axis >= 0 && out == extent(c_.vec_axis)) score += 1;
     if (score > best_row) {
