@@ -19,6 +19,10 @@ ScheduledKernel ThreadStitch::build() {
   int64_t items = layout_.parts;
   for (const int a : layout_.free) {
     const int64_t step = std::max<int64_t>(digits_extent(digits_of(a)), 1);
+    if (is_at_once(a)) {
+      bind_axis(a);
+      continue;
+    }
     grid.dims.push_back(b_.loop_dim(a, step));
     items *= (extent(a) + step - 1) / step;
     if (step > 1) var_[a] = grid.dims.back().offset;
@@ -59,10 +63,21 @@ void ThreadStitch::bind_row() {
       var_[a] = split_.offset;
       continue;
     }
-    var_[a] =
-        b_.program().add_var(b_.unique("j" + std::to_string(a)), TileVar::Kind::kAxis, extent(a));
-    b_.bind(a, IndexExpr::var(var_[a]));
+    bind_axis(a);
   }
+}
+
+void ThreadStitch::bind_axis(int a) {
+  var_[a] =
+      b_.program().add_var(b_.unique("j" + std::to_string(a)), TileVar::Kind::kAxis, extent(a));
+  b_.bind(a, b_.begin_of(a) + IndexExpr::var(var_[a]));
+}
+
+/// Of a stage's axis: whether the threads of a block have all that any block has of it, so that no
+/// loop goes along it.
+bool ThreadStitch::is_at_once(int a) const {
+  if (!space_.frame() || digits_extent(digits_of(a)) < extent(a)) return false;
+  return simplify(b_.end_of(a) - b_.begin_of(a), ranges_of(b_.program())).is_const(extent(a));
 }
 
 /// A cluster goes through the parts of one iteration of the grid.

@@ -74,6 +74,8 @@ class ThreadStitch {
 
   void share_by_cluster(TileLoop* grid) const;
   void bind_row();
+  void bind_axis(int a);
+  bool is_at_once(int a) const;
   TileBody body(TileBody* tail);
   void start_tail(TileLoop* nest);
   bool row_ends_with(int level) const;

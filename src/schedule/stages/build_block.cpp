@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
+#include "schedule/gpu/warp_rows.h"
 #include "schedule/leaf/rank_candidates.h"
 #include "schedule/leaf/template_table.h"
 #include "schedule/stages/stage_time.h"
@@ -20,23 +22,38 @@ namespace weft {
 
 namespace {
 
-/// The grid loops of a stage are loops of its block.
-void walk_grid(TileBody& body) {
+/// The loop that makes one nest of statements which no axis of the grid goes around.
+bool is_once(const TileLoop& loop) {
+  const TileLoop::Dim& dim = loop.dims.front();
+  return loop.kind == TileLoop::Kind::kGrid && loop.dims.size() == 1 && loop.carries.empty() &&
+         dim.begin.is_const(0) && dim.end.is_const(1) && dim.offset < 0;
+}
+
+/// The grid loops of a stage are loops of its block. On a GPU what runs once needs none: others
+/// could not know its registers.
+void walk_grid(bool gpu, TileBody& body) {
+  TileBody out;
   for (TileNode& node : body) {
-    if (node.kind != TileNode::Kind::kLoop) continue;
-    if (node.loop->kind == TileLoop::Kind::kGrid) node.loop->kind = TileLoop::Kind::kSeq;
-    walk_grid(node.loop->body);
+    if (node.kind == TileNode::Kind::kLoop) {
+      TileLoop& loop = *node.loop;
+      const bool once = gpu && is_once(loop);
+      if (loop.kind == TileLoop::Kind::kGrid) loop.kind = TileLoop::Kind::kSeq;
+      walk_grid(gpu, loop.body);
+      if (once) {
+        for (TileNode& inside : loop.body) out.push_back(std::move(inside));
+        continue;
+      }
+    }
+    out.push_back(std::move(node));
   }
+  body = std::move(out);
 }
 
 /// Threads of another stage pick elements of a value by the loops around the block, too, which no
 /// register can be picked by.
-void keep_in_block(const std::map<int, TileSymbolId>& values, TileBody& body) {
+void keep_in_block(const std::set<TileSymbolId>& values, TileBody& body) {
   for_each_statement(body, [&](TileStatement& statement) {
-    const auto made = [&](const auto& value) {
-      return value.second == statement.targets[0].symbol;
-    };
-    if (std::ranges::any_of(values, made)) statement.demand = Scope::kBlock;
+    if (values.contains(statement.targets[0].symbol)) statement.demand = Scope::kBlock;
   });
 }
 
@@ -97,7 +114,8 @@ Status verified(const TileProgram& program, const ScopeAnalysis& scopes) {
 class BlockBuilder {
  public:
   BlockBuilder(const BlockSpace& space, const BlockPartition& partition, const DemandBoxes& demand,
-               const Stages& stages, const Target& target, const std::string& name, double most_us)
+               const Stages& stages, const Target& target, const std::string& name, double most_us,
+               Handing handing)
       : space_(space),
         partition_(partition),
         demand_(demand),
@@ -106,6 +124,7 @@ class BlockBuilder {
         boxes_(demand.boxes(processors(target))),
         name_(name),
         most_us_(most_us),
+        handing_(handing),
         taker_(&program_) {
     program_.cpu = !target.is_gpu();
   }
@@ -116,6 +135,7 @@ class BlockBuilder {
     WEFT_RETURN_IF_ERROR(make_carries());
     for (size_t s = 0; s < stages_.members.size(); ++s)
       WEFT_RETURN_IF_ERROR(add_stage(s, how == nullptr ? nullptr : &(*how)[s]));
+    if (target_.is_gpu()) WEFT_RETURN_IF_ERROR(keep_values());
     program_.body = nested();
     if (target_.is_gpu()) program_.blocks = static_cast<int64_t>(demand_.blocks);
     out_.composition.kind =
@@ -137,9 +157,18 @@ class BlockBuilder {
   void add_unreached(const BlockSpace::Carry& c, TileCarry* carry);
   ScalarRef sum_unreached(const ScalarRef& term, const TileCarry& like, const ScalarRef& before,
                           TileLoop::Dim steps);
+  double time_of(const GroupSpace& stage, const ScheduledKernel& kernel) const;
   Status add_time(const GroupSpace& stage, const ScheduledKernel& kernel);
   Status add_stage(size_t s, const Composition* how);
   Result<ScheduledKernel> stage_kernel(const GroupSpace& stage, const Composition* how) const;
+  Result<ScheduledKernel> built(const GroupSpace& stage, const Composition& how) const;
+  std::map<TensorId, LaidOut> handed_to(const GroupSpace& stage) const;
+  void note_handed(const GroupSpace& stage, const Choice& choice);
+  /// Whether what a member makes is handed on in registers.
+  bool is_in_warps(int member) const {
+    return laid_out_.contains(member) && !picked_.contains(member);
+  }
+  Status keep_values();
   TileSymbolId parameter(TensorId tensor, const TileSymbol& own, TileSymbol::Kind kind);
   TileSymbolId value_of(int member, const TileSymbol& own);
   /// The carry that stands for a tensor, or -1.
@@ -158,6 +187,7 @@ class BlockBuilder {
   const BlockBoxes boxes_;
   const std::string& name_;
   const double most_us_;
+  const Handing handing_;
 
   TileProgram program_;
   ProgramTaker taker_;
@@ -165,6 +195,14 @@ class BlockBuilder {
   std::vector<TileLoop::Dim> loops_;
   std::vector<TileBody> bodies_;  ///< by loops around: what stands directly inside of them
   std::map<int, TileSymbolId> values_;
+  std::map<int, LaidOut> laid_out_;  ///< by member: what threads have at once
+  std::set<int> picked_;             ///< members some reader of which does not find it in its warp
+  struct Assumed {
+    GroupSpace stage;
+    ScheduledKernel kernel;
+    double us;
+  };
+  std::vector<Assumed> assumed_;    ///< stages priced as if all readers found what they leave
   std::vector<TileCarry> carries_;  ///< in the order of the space's
   TileBody unreached_;              ///< what sums begin with
 };
@@ -356,21 +394,70 @@ void BlockBuilder::name_next_values(size_t s, const GroupSpace& stage,
 
 Result<ScheduledKernel> BlockBuilder::stage_kernel(const GroupSpace& stage,
                                                    const Composition* how) const {
-  if (how == nullptr) return rank_candidates(stage, target_, name_, {}, nullptr);
+  if (how != nullptr) return built(stage, *how);
+  auto kernel = rank_candidates(stage, target_, name_, {}, nullptr);
+  if (handing_ == Handing::kByBlock || !kernel.ok()) return kernel;
+  const auto* rows = std::get_if<RowsChoice>(&kernel->composition.choice);
+  auto in_warps = rows != nullptr ? rows_in_warps(stage, *rows, handed_to(stage)) : std::nullopt;
+  if (!in_warps) return kernel;
+  Composition leaf = kernel->composition;
+  leaf.choice = *std::move(in_warps);
+  return built(stage, leaf);
+}
+
+Result<ScheduledKernel> BlockBuilder::built(const GroupSpace& stage, const Composition& how) const {
   for (const Template& t : templates_of(target_)) {
-    if (t.name != choice_name(how->choice) || !takes_groups_like(t, stage)) continue;
+    if (t.name != choice_name(how.choice) || !takes_groups_like(t, stage)) continue;
     if (const Fit fit = t.applies(stage, target_); fit.kind != Fit::Kind::kBuilds)
       return invalid_input("the template " + std::string(t.name) + " does not hold a stage of " +
                            name_ + ": " + fit.reason);
-    WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, t.build(stage, how->choice, target_, name_));
+    WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, t.build(stage, how.choice, target_, name_));
     if (target_.is_gpu()) {
       WEFT_ASSIGN_OR_RETURN(kernel.scopes, derive_scopes(kernel.program));
     }
-    kernel.composition = *how;
+    kernel.composition = how;
     return kernel;
   }
   return invalid_input(target_.name + " has no template of stages " +
-                       std::string(choice_name(how->choice)));
+                       std::string(choice_name(how.choice)));
+}
+
+/// Where what a stage reads lies in the threads of the block, by tensor of the stage.
+std::map<TensorId, LaidOut> BlockBuilder::handed_to(const GroupSpace& stage) const {
+  std::map<TensorId, LaidOut> out;
+  for (size_t t = 0; t < stage.original().size(); ++t) {
+    const auto made = laid_out_.find(space_.producer(stage.original()[t]));
+    if (made != laid_out_.end() && stage.axes().producer(static_cast<TensorId>(t)) < 0)
+      out[static_cast<TensorId>(t)] = made->second;
+  }
+  return out;
+}
+
+/// What a stage reads that its threads do not find in their warp, and what it leaves in its own.
+void BlockBuilder::note_handed(const GroupSpace& stage, const Choice& choice) {
+  const auto* rows = std::get_if<RowsChoice>(&choice);
+  const std::map<TensorId, LaidOut> handed = handed_to(stage);
+  for (const auto& [t, made] : handed) {
+    if (rows == nullptr || !finds_in_warp(stage, *rows, t, made))
+      picked_.insert(space_.producer(stage.original()[static_cast<size_t>(t)]));
+  }
+  if (rows == nullptr) return;
+  for (auto& [t, made] : weft::laid_out(stage, *rows))
+    laid_out_[space_.producer(stage.original()[static_cast<size_t>(t)])] = std::move(made);
+}
+
+/// What is handed on stays in registers where all readers find it there, else in block memory.
+Status BlockBuilder::keep_values() {
+  std::set<TileSymbolId> in_block;
+  for (const auto& [member, symbol] : values_) {
+    if (!is_in_warps(member)) in_block.insert(symbol);
+  }
+  if (handing_ == Handing::kByWarp && in_block.size() == values_.size())
+    return unsupported(kNoneInWarps);
+  for (TileBody& body : bodies_) keep_in_block(in_block, body);
+  for (const auto& [stage, kernel, us] : assumed_)
+    *out_.predicted_us += time_of(stage, kernel) - us;
+  return {};
 }
 
 TileSymbolId BlockBuilder::parameter(TensorId tensor, const TileSymbol& own,
@@ -401,10 +488,24 @@ TileSymbolId BlockBuilder::value_of(int member, const TileSymbol& own) {
   return values_[member] = taker_.add_symbol(std::move(symbol));
 }
 
+double BlockBuilder::time_of(const GroupSpace& stage, const ScheduledKernel& kernel) const {
+  std::vector<bool> in_warps;
+  for (const TensorId t : stage.original()) in_warps.push_back(is_in_warps(space_.producer(t)));
+  return stage_us(stage, kernel, target_, in_warps);
+}
+
+/// That of a stage before its readers are known: at least so much.
 Status BlockBuilder::add_time(const GroupSpace& stage, const ScheduledKernel& kernel) {
-  out_.predicted_us = out_.predicted_us.value_or(0) + stage_us(stage, kernel, target_);
-  if (*out_.predicted_us < most_us_) return {};
-  return unsupported(fmt::format("its stages take {:.2f} us and more", *out_.predicted_us));
+  const double us = time_of(stage, kernel);
+  out_.predicted_us = out_.predicted_us.value_or(0) + us;
+  if (*out_.predicted_us >= most_us_)
+    return unsupported(fmt::format("its stages take {:.2f} us and more", *out_.predicted_us));
+  const auto& outputs = stage.group().outputs;
+  if (std::ranges::any_of(outputs, [&](TensorId t) {
+        return is_in_warps(space_.producer(stage.original()[static_cast<size_t>(t)]));
+      }))
+    assumed_.push_back({stage, kernel, us});
+  return {};
 }
 
 Status BlockBuilder::add_stage(size_t s, const Composition* how) {
@@ -413,7 +514,10 @@ Status BlockBuilder::add_stage(size_t s, const Composition* how) {
       const GroupSpace stage,
       GroupSpace::of_stage(space_.program(), stage_group(space_, members), target_, boxes_));
   WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, stage_kernel(stage, how));
-  if (target_.is_gpu()) WEFT_RETURN_IF_ERROR(add_time(stage, kernel));
+  if (target_.is_gpu()) {
+    note_handed(stage, kernel.composition.choice);
+    WEFT_RETURN_IF_ERROR(add_time(stage, kernel));
+  }
   name_next_values(s, stage, &kernel);
   std::vector<TileSymbolId> symbols;
   std::map<TileSymbolId, TileSymbolId> stored;  // outputs of values
@@ -443,8 +547,7 @@ Status BlockBuilder::add_stage(size_t s, const Composition* how) {
   std::vector<TileVarId> origins;
   for (const TileLoop::Dim& loop : loops_) origins.push_back(loop.origin);
   TileBody body = taker_.take(kernel.program, &symbols, origins);
-  walk_grid(body);
-  if (target_.is_gpu()) keep_in_block(values_, body);
+  walk_grid(target_.is_gpu(), body);
   store_behind(stored, body);
   TileBody& to = bodies_[static_cast<size_t>(stages_.levels[s])];
   for (TileNode& node : body) to.push_back(std::move(node));
@@ -521,8 +624,8 @@ Status verify_block(const ScheduledKernel& kernel) {
 Result<ScheduledKernel> build_block(const BlockSpace& space, const BlockPartition& partition,
                                     const DemandBoxes& demand, const Stages& stages,
                                     const std::vector<Composition>* how, const Target& target,
-                                    const std::string& name, double most_us) {
-  return BlockBuilder(space, partition, demand, stages, target, name, most_us).run(how);
+                                    const std::string& name, double most_us, Handing handing) {
+  return BlockBuilder(space, partition, demand, stages, target, name, most_us, handing).run(how);
 }
 
 }  // namespace weft

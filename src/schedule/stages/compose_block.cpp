@@ -54,6 +54,10 @@ constexpr int kMostWeighed = 3;
 constexpr int kMostShrunk = 2, kMostTurns = 3;
 /// Values that are priced both ways, kept and made again.
 constexpr int kMostAsked = 6;
+/// Partitions that are built with stages which hand each other rows in registers, and those asked.
+constexpr int kMostByWarp = 4, kMostAskedByWarp = 8;
+/// Elements that 32 lanes hold of a value at most, and the warps of a block that do so.
+constexpr double kMostOfWarp = 2048, kMostWarps = 8;
 
 struct PricedPartition {
   size_t number = 0;  ///< in the order in which they are listed
@@ -228,6 +232,7 @@ class Composer {
     }
     weigh_shrunk();
     weigh_made_again();
+    weigh_by_warp();
     return !weighed_.empty();
   }
 
@@ -332,6 +337,44 @@ class Composer {
     return std::nullopt;
   }
 
+  /// Stages may hand each other rows in the registers of a warp (FusionStitching 2021 §4.2: warp
+  /// composition), where a warp has room for what it makes: of a GPU's partitions the quickest
+  /// are built so, too, and listed by themselves.
+  void weigh_by_warp() {
+    if (!target_.is_gpu() || by_warp_) return;
+    by_warp_ = true;
+    int asked = 0, built = 0;
+    const size_t all = priced_.size();
+    for (size_t i = 0; i < all && asked < kMostAskedByWarp && built < kMostByWarp; ++i) {
+      const PricedPartition& p = priced_[i];
+      if (p.time.least_us >= bound_us_ || how_built_.contains(p.number) || !is_of_warps(p))
+        continue;
+      const Result<Stages>& stages = stages_of(p);
+      if (!stages.ok()) continue;
+      ++asked;
+      double over = 0;
+      auto kernel = build(space_, p.partition, p.demand, *stages, &over, Handing::kByWarp);
+      if (!kernel.ok() && kernel.error().message == kNoneInWarps) continue;
+      ++built;
+      const size_t number = std::ranges::max(priced_, {}, &PricedPartition::number).number + 1;
+      how_built_[number] = " handed on by warps";
+      PricedPartition own = p;
+      own.number = number;
+      priced_.push_back(std::move(own));
+      keep(priced_.size() - 1, std::move(kernel));
+    }
+  }
+
+  /// Whether a warp has room for what it makes of each member.
+  static bool is_of_warps(const PricedPartition& p) {
+    if (static_cast<int>(p.demand.loops.size()) > p.demand.over_blocks) return false;
+    return std::ranges::all_of(p.demand.members, [&](const Demand& m) {
+      double elements = 1;
+      for (const BoxAxis& axis : m.box) elements *= static_cast<double>(axis.extent);
+      return elements <= kMostWarps * kMostOfWarp;
+    });
+  }
+
   /// A way to build a partition that is listed by itself.
   size_t add_made_again(size_t i, const std::vector<int>& again, DemandBoxes demand,
                         const BlockTime& time) {
@@ -389,11 +432,11 @@ class Composer {
 
   /// `over`: bytes that a block keeps beyond what there is room for, where that is why it is none.
   Result<ScheduledKernel> build(const BlockSpace& space, const BlockPartition& partition,
-                                const DemandBoxes& demand, const Stages& stages,
-                                double* over) const {
+                                const DemandBoxes& demand, const Stages& stages, double* over,
+                                Handing handing = Handing::kByBlock) const {
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
                           build_block(space, partition, demand, stages, nullptr, target_, name_,
-                                      bound_us_ - target_.launch_us));
+                                      bound_us_ - target_.launch_us, handing));
     // Of a GPU's many do not verify, so that others are weighed in their place.
     if (target_.is_gpu()) WEFT_RETURN_IF_ERROR(verify_block(kernel));
     if (const Decision holds = has_room(kernel, target_); !holds) {
@@ -429,7 +472,7 @@ class Composer {
   }
 
   void note_made_again(size_t number, const std::vector<int>& again) {
-    std::string& list = made_again_[number];
+    std::string& list = how_built_[number];
     for (const int member : again)
       list += fmt::format("{}v{}", list.empty() ? " readers make " : ", ", member);
   }
@@ -463,16 +506,16 @@ class Composer {
     if (considered_ == nullptr) return;
     for (const auto& [i, why] : tried_) {
       const PricedPartition& p = priced_[i];
-      considered_->push_back({"block(" + print(p.partition) + ")" + made_again(p.number),
+      considered_->push_back({"block(" + print(p.partition) + ")" + how_built(p.number),
                               {},
                               p.time.microseconds,
                               why.empty(),
                               why});
     }
   }
-  std::string made_again(size_t number) const {
-    const auto found = made_again_.find(number);
-    return found == made_again_.end() ? "" : found->second;
+  std::string how_built(size_t number) const {
+    const auto found = how_built_.find(number);
+    return found == how_built_.end() ? "" : found->second;
   }
 
   const BlockSpace& space_;
@@ -489,13 +532,14 @@ class Composer {
   std::map<size_t, std::string> tried_;      ///< of these, and why not
   using Weighed = std::pair<size_t, ScheduledKernel>;
   std::vector<Weighed> weighed_;
-  std::map<size_t, std::string> made_again_;  ///< by number: where blocks were shrunk
+  std::map<size_t, std::string> how_built_;  ///< by number: what is not as listed
   std::vector<Overflowing> overflowing_;
   std::vector<size_t> bounded_;  ///< not built, where something weighed bounded them
   std::optional<ScheduledKernel> best_;
   std::string reason_;
   bool refused_ = false;
   bool both_ways_ = false;  ///< asked of what is handed on
+  bool by_warp_ = false;    ///< built so
 };
 
 }  // namespace

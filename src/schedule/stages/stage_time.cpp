@@ -5,6 +5,7 @@
 #include <map>
 
 #include "expr/analysis/dependence.h"
+#include "schedule/gpu/check_choice.h"
 #include "schedule/gpu/requested_bytes.h"
 #include "support/rounding.h"
 #include "tile/check/fits.h"
@@ -14,12 +15,12 @@ namespace weft {
 
 namespace {
 
-constexpr double kSchedulers = 4;          ///< of an SM, an instruction a cycle each
-constexpr double kSharedBytes = 128;       ///< of shared memory a cycle
-constexpr double kMemoryLatency = 700;     ///< cycles until what is not on the SM is there
-constexpr double kSharedLatency = 60;      ///< from one thread to another, with the barrier between
-constexpr double kReductionLatency = 200;  ///< over the lanes and warps of a row
-constexpr double kResultLatency = 4;       ///< until the next instruction may use a result
+constexpr double kSchedulers = 4;       ///< of an SM, an instruction a cycle each
+constexpr double kSharedBytes = 128;    ///< of shared memory a cycle
+constexpr double kMemoryLatency = 700;  ///< cycles until what is not on the SM is there
+constexpr double kSharedLatency = 60;   ///< from one thread to another, with the barrier between
+constexpr double kShuffleLatency = 25;  ///< from one lane to another, with what is combined
+constexpr double kResultLatency = 4;    ///< until the next instruction may use a result
 
 /// What one block does in a stage.
 struct StageWork {
@@ -27,6 +28,7 @@ struct StageWork {
   double waiting = 0;       ///< cycles in which it does nothing else
   double outside = 0;       ///< bytes that move between the SM and the caches
   double kept = 0;          ///< bytes of block memory
+  double handed = 0;        ///< bytes from stage to stage in registers
 };
 
 double bytes_of(const TensorProgram& program, TensorId t) {
@@ -34,10 +36,11 @@ double bytes_of(const TensorProgram& program, TensorId t) {
   return static_cast<double>(checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX));
 }
 
-void add_bytes(const GroupSpace& stage, StageWork* work) {
+void add_bytes(const GroupSpace& stage, const std::vector<bool>& in_warps, StageWork* work) {
   const TensorProgram& program = stage.program();
   const auto add = [&](TensorId t, double bytes) {
-    (stage.frame()->kept[static_cast<size_t>(t)] ? work->kept : work->outside) += bytes;
+    const auto n = static_cast<size_t>(t);
+    (!stage.frame()->kept[n] ? work->outside : in_warps[n] ? work->handed : work->kept) += bytes;
   };
   std::map<TensorId, int64_t> read;
   for (int p = 0; p < stage.size(); ++p) {
@@ -78,21 +81,45 @@ void add_thread_tiles(const GroupSpace& stage, const ThreadTilesChoice& c, Stage
                                      : depth * latency / kSteps + latency);
 }
 
+/// What is reduced goes over the lanes of a row step by step, then from warp to warp.
 void add_rows(const GroupSpace& stage, const RowsChoice& c, StageWork* work) {
   const auto turns = static_cast<double>(boxes_of(c, stage.axes()));
   const auto reductions = static_cast<double>(stage.axes().reductions.size());
-  work->waiting += turns * ((work->outside > 0 ? kMemoryLatency : 0) + kSharedLatency +
-                            reductions * kReductionLatency);
+  double lanes = 1, warps = 1;
+  for (const int a : c.row) {
+    for (const Place::Digit& d : digits_along(c.digits, a)) {
+      if (d.level == PlaceLevel::kLane) lanes *= static_cast<double>(d.extent);
+      if (d.level == PlaceLevel::kWarp) warps *= static_cast<double>(d.extent);
+    }
+  }
+  const double reduction = std::log2(lanes) * kShuffleLatency + (warps > 1 ? kSharedLatency : 0);
+  const bool by_shuffles = work->kept == 0 && work->handed > 0;
+  work->waiting +=
+      turns * ((work->outside > 0 ? kMemoryLatency : 0) +
+               (by_shuffles ? kShuffleLatency : kSharedLatency) + reductions * reduction);
+}
+
+/// Threads that have elements of their own; others hold copies, or nothing.
+double busy_threads(const RowsChoice& c) {
+  int64_t lanes = 1, warps = 1;
+  for (const auto& [axis, digits] : c.digits) {
+    for (const Place::Digit& d : digits) {
+      if (d.level == PlaceLevel::kLane) lanes *= d.extent;
+      if (d.level == PlaceLevel::kWarp) warps *= d.extent;
+    }
+  }
+  return static_cast<double>(lanes * warps);
 }
 
 }  // namespace
 
-double stage_us(const GroupSpace& stage, const ScheduledKernel& kernel, const Target& sm) {
+double stage_us(const GroupSpace& stage, const ScheduledKernel& kernel, const Target& sm,
+                const std::vector<bool>& in_warps) {
   const Choice& choice = kernel.composition.choice;
   if (std::holds_alternative<TilesChoice>(choice) && kernel.predicted_us)
     return *kernel.predicted_us;
   StageWork work;
-  add_bytes(stage, &work);
+  add_bytes(stage, in_warps, &work);
   const auto warps = static_cast<double>(kernel.program.warps);
   if (const auto* tiles = std::get_if<ThreadTilesChoice>(&choice)) {
     add_thread_tiles(stage, *tiles, &work);
@@ -100,8 +127,9 @@ double stage_us(const GroupSpace& stage, const ScheduledKernel& kernel, const Ta
     double flops = 0;
     for (int p = 0; p < stage.size(); ++p)
       flops += static_cast<double>(expr_cost(stage.program(), stage.expr(p)).flops);
-    work.instructions = flops / 32 / warps;
-    if (const auto* rows = std::get_if<RowsChoice>(&choice)) add_rows(stage, *rows, &work);
+    const auto* rows = std::get_if<RowsChoice>(&choice);
+    work.instructions = flops / (rows != nullptr ? busy_threads(*rows) : 32 * warps);
+    if (rows != nullptr) add_rows(stage, *rows, &work);
   }
   const double clock = static_cast<double>(sm.clock_mhz);
   const double cached = sm.bandwidth_gb_per_s(sm.l2_bytes / 2) * 1e3 / clock;  // bytes a cycle
