@@ -70,6 +70,9 @@ struct RowsChoice {
   int64_t kept_dims = 0;
   int64_t together = 1;
   int64_t per_sm = 0;
+  /// Of rows that are split over the grid: what follows a barrier is a nest of its own, which makes
+  /// again what it needs, so that the kernel may be one of a launch.
+  bool apart = false;
   int cross = -1;
   AxisDigits cross_digits;
   friend bool operator==(const RowsChoice&, const RowsChoice&) = default;

@@ -59,6 +59,7 @@ void for_each_field(const RowsChoice*, F&& f) {
   f("kept_dims", &C::kept_dims);
   f("together", &C::together);
   f("per_sm", &C::per_sm);
+  f("apart", &C::apart);
   f("cross", &C::cross);
   f("cross_digits", &C::cross_digits);
 }

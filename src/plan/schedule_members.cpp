@@ -72,6 +72,26 @@ std::optional<ScheduledKernel> by_rows(const TensorProgram& program, const Membe
   return out;
 }
 
+/// Rows that are split over blocks of the grid, with nests of their own behind their barriers
+/// (AStitch's adaptive thread mapping in a launch of several kernels); nothing where blocks share
+/// no rows.
+std::optional<ScheduledKernel> in_nests(const TensorProgram& program, const Group& group,
+                                        const std::string& name, Target target,
+                                        const ScheduledKernel& best) {
+  if (!target.grid_barriers || rows_of(best) == nullptr) return std::nullopt;
+  target.cluster_blocks = 0;
+  target.libraries.clear();
+  auto leaf = schedule_leaf(program, group, target, name);
+  const RowsChoice* rows = leaf.ok() ? rows_of(*leaf) : nullptr;
+  if (rows == nullptr || rows->parts == 1) return std::nullopt;
+  price_beside(best, *leaf);
+  if (can_join(*leaf)) return std::move(*leaf);
+  RowsChoice apart = *rows;
+  apart.apart = true;
+  auto out = by_rows(program, {group, *leaf}, apart, target);
+  return out && can_join(*out) ? std::move(out) : std::nullopt;
+}
+
 }  // namespace
 
 Result<ScheduledKernel> packable(const TensorProgram& program, const Group& group,
@@ -90,7 +110,11 @@ Result<ScheduledKernel> joinable(const TensorProgram& program, const Group& grou
                                  const std::string& name, const Target& target,
                                  const ScheduledKernel& best) {
   if (can_join(best)) return best;
-  return not_waiting(program, group, name, target, best);
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel whole, not_waiting(program, group, name, target, best));
+  auto parted = in_nests(program, group, name, target, best);
+  const bool quicker =
+      parted && (!can_join(whole) || parted->estimate.microseconds < whole.estimate.microseconds);
+  return quicker ? std::move(*parted) : std::move(whole);
 }
 
 std::optional<ScheduledKernel> on_fewer_warps(const TensorProgram& program, const Group& group,

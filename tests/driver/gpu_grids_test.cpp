@@ -99,5 +99,80 @@ TEST_F(GpuGrids, TensorsInOtherShapes) {
                 1, 3, 2);
 }
 
+const RowsChoice* rows_of(const PlannedKernel& launch, size_t member) {
+  return std::get_if<RowsChoice>(&launch.schedule.composition.members.at(member).choice);
+}
+
+/// AStitch's thread mapping behind a barrier. Short rows share a block, and blocks go through them
+/// in turns: all are on the device at once.
+TEST_F(GpuGrids, ShortRowsArePackedAndWalked) {
+  CompileOptions options;
+  options.planner = "subprogram";
+  options.compositions = "leaf,grid";
+  const Target target = with_sms(*find_target("a100-40gb"), 4);
+  const EmulatedRun run = run_and_compare(R"(
+    (a: f32[64,32], w: f32[32,48], x: f32[3000,24]) {
+      p = dot_general a, w, lhs_contract={1}, rhs_contract={0} : f32[64,48]
+      g = reduce p, axes={0,1}, combiner=max : f32[]
+      b = broadcast g, dims={} : f32[3000,24]
+      t = mul x, b : f32[3000,24]
+      m = reduce t, axes={1}, combiner=max : f32[3000]
+      n = broadcast m, dims={0} : f32[3000,24]
+      y = sub t, n : f32[3000,24]
+    } -> (y))",
+                                          target, 1e-4, false, options);
+  ASSERT_NE(run.compilation, nullptr);
+  ASSERT_EQ(run.launches.size(), 1U) << run.compilation->plan.kernels.size();
+  const PlannedKernel& launch = run.compilation->plan.kernels[0];
+  const RowsChoice* rows = rows_of(launch, launch.members.size() - 1);
+  ASSERT_NE(rows, nullptr);
+  const auto on_lanes = [](const auto& digits) {
+    return std::ranges::any_of(digits,
+                               [](const Place::Digit& d) { return d.level == PlaceLevel::kLane; });
+  };
+  EXPECT_TRUE(on_lanes(rows->digits.at(rows->free[0]))) << "several rows a warp";
+  const int64_t blocks = launch.schedule.program.blocks.constant();
+  EXPECT_LE(blocks, launch.schedule.program.per_sm * target.sm_count);
+  int64_t rows_at_once = 1;
+  for (const Place::Digit& d : rows->digits.at(rows->free[0])) rows_at_once *= d.extent;
+  EXPECT_LT(blocks * rows_at_once, 3000) << "blocks take several turns";
+}
+
+/// Few long rows are split over blocks, and what is reduced level by level has a nest each.
+TEST_F(GpuGrids, LongRowsAreSplitBehindBarriers) {
+  for (const char* length : {"65536", "80021"}) {
+    const std::string text = replaced(R"(
+    (w: f32[8,8], x: f32[8,$N]) {
+      p = dot_general w, w, lhs_contract={1}, rhs_contract={0} : f32[8,8]
+      g = reduce p, axes={1}, combiner=max : f32[8]
+      b = broadcast g, dims={0} : f32[8,$N]
+      t = mul x, b : f32[8,$N]
+      m = reduce t, axes={1}, combiner=max : f32[8]
+      n = broadcast m, dims={0} : f32[8,$N]
+      d = sub t, n : f32[8,$N]
+      e = exp d : f32[8,$N]
+      s = reduce e, axes={1}, combiner=sum : f32[8]
+      r = broadcast s, dims={0} : f32[8,$N]
+      y = div e, r : f32[8,$N]
+    } -> (y, s))",
+                                      "$N", length);
+    CompileOptions options;
+    options.planner = "subprogram";
+    options.compositions = "leaf,grid";
+    const EmulatedRun run = run_and_compare(text, *find_target("a100-40gb"), 1e-4, false, options);
+    ASSERT_NE(run.compilation, nullptr);
+    const std::string plan = expect_plan_from_text(*run.compilation);
+    ASSERT_EQ(run.launches.size(), 1U) << plan;
+    const PlannedKernel& launch = run.compilation->plan.kernels[0];
+    const RowsChoice* rows = rows_of(launch, launch.members.size() - 1);
+    ASSERT_NE(rows, nullptr) << plan;
+    EXPECT_TRUE(rows->apart) << plan;
+    EXPECT_GT(rows->parts, 1);
+    const auto of_grid = [](const BarrierPoint& b) { return b.scope == Scope::kGrid; };
+    EXPECT_GE(std::ranges::count_if(launch.schedule.scopes.barriers, of_grid), 3) << plan;
+    expect_no_spills(run);
+  }
+}
+
 }  // namespace
 }  // namespace weft::testing

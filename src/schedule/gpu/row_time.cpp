@@ -101,9 +101,10 @@ double RowTime::partial_bytes(const RowsChoice& l, int64_t blocks) const {
          static_cast<double>(goes_on ? results * l.parts : 2);
 }
 
-/// Sweeps read again what each level needs; about half of that is taken to miss the caches.
+/// Sweeps, and nests apart, read again what each level needs; about half of that is taken to miss
+/// the caches.
 double RowTime::bytes_moved(const RowsChoice& l) const {
-  if (l.resident || !row_goes_on(l)) return moved_once_;
+  if ((l.resident && !l.apart) || !row_goes_on(l)) return moved_once_;
   return moved_once_ + moved_once_ / 2 * static_cast<double>(levels(l).levels - 1);
 }
 

@@ -78,6 +78,8 @@ class RowsCheck {
 
   /// Blocks that share a row.
   Status check_split() const {
+    if (c_.apart && (c_.split < 0 || c_.cluster || axes_.reductions.empty()))
+      return invalid_input("nests apart of rows that are not split over the grid");
     if (c_.split < 0) {
       if (c_.parts == 1 && c_.part == 0 && !c_.cluster) return {};
       return invalid_input("parts of rows that are not split");

@@ -6,6 +6,7 @@
 
 #include "expr/analysis/dependence.h"
 #include "group/join_moments.h"
+#include "schedule/gpu/requested_bytes.h"
 #include "schedule/gpu/thread_stitch_builder.h"
 #include "schedule/writer/statements.h"
 #include "tile/rewrite/keep_loads.h"
@@ -13,10 +14,10 @@
 
 namespace weft {
 
-ScheduledKernel ThreadStitch::build() {
+/// The loop over blocks and their parts of rows, to whose indices the axes are bound from here on.
+TileLoop ThreadStitch::over_grid() {
   TileLoop grid;
   grid.kind = TileLoop::Kind::kGrid;
-  int64_t items = layout_.parts;
   for (const int a : layout_.free) {
     const int64_t step = std::max<int64_t>(digits_extent(digits_of(a)), 1);
     if (is_at_once(a)) {
@@ -24,20 +25,30 @@ ScheduledKernel ThreadStitch::build() {
       continue;
     }
     grid.dims.push_back(b_.loop_dim(a, step));
-    items *= (extent(a) + step - 1) / step;
     if (step > 1) var_[a] = grid.dims.back().offset;
   }
   if (layout_.split >= 0) {
     split_ = b_.loop_dim(layout_.split, layout_.part);
     if (!layout_.cluster) grid.dims.push_back(split_);
   }
-  layout_.resident ? bind_row() : stand_in_for_row();
-  TileBody tail;
-  grid.body = body(&tail);
-  if (layout_.cluster) share_by_cluster(&grid);
+  if (layout_.resident) bind_row();
+  return grid;
+}
+
+ScheduledKernel ThreadStitch::build() {
+  TileLoop grid = over_grid();
+  const int64_t items = boxes_of(layout_, axes_);
+  if (!layout_.resident) stand_in_for_row();
   TileProgram& program = b_.program();
-  program.body = layout_.cluster ? b_.in_grid(std::move(grid)) : b_.one_nest(std::move(grid));
-  for (TileNode& node : tail) program.body.push_back(std::move(node));
+  if (layout_.apart) {
+    program.body = nests(std::move(grid));
+  } else {
+    TileBody tail;
+    grid.body = body(&tail);
+    if (layout_.cluster) share_by_cluster(&grid);
+    program.body = layout_.cluster ? b_.in_grid(std::move(grid)) : b_.one_nest(std::move(grid));
+    for (TileNode& node : tail) program.body.push_back(std::move(node));
+  }
   program.cpu = false;
   program.blocks = layout_.blocks > 0 ? layout_.blocks : items;
   program.warps = layout_.warps;
@@ -111,6 +122,45 @@ TileBody ThreadStitch::body(TileBody* tail) {
   }
   if (at != &out) *tail = b_.one_nest(std::move(nest));
   return out;
+}
+
+/// A nest for each level of reductions, and a barrier of the grid before it: no block keeps
+/// anything across one, so that blocks may be any number, and the nests some of a larger launch. A
+/// nest puts together what the blocks left of the levels before, and makes again what it needs.
+TileBody ThreadStitch::nests(TileLoop first) {
+  TileBody out;
+  std::vector<std::vector<Partial>> partials;
+  for (int level = 0; level <= axes_.levels; ++level) {
+    if (level == axes_.levels && partials.back().empty()) break;
+    TileLoop nest = level == 0 ? std::move(first) : over_grid();
+    made_.clear();
+    make_again(partials, level, &nest.body);
+    if (level < axes_.levels) {
+      emit_scalars(level, &nest.body);
+      partials.push_back(layout_.resident ? emit_resident(level, &nest.body)
+                                          : emit_sweep(level, &nest.body));
+      for (Partial& r : partials.back()) share_partial(&r, &nest.body);
+    }
+    for (TileNode& node : b_.in_grid(std::move(nest))) out.push_back(std::move(node));
+  }
+  return out;
+}
+
+/// What the levels before made, results of reductions by their parts. Those of the last one are
+/// stored here, where they are known first.
+void ThreadStitch::make_again(const std::vector<std::vector<Partial>>& partials, int level,
+                              TileBody* out) {
+  const std::set<int> needed = layout_.resident ? needed_in(level) : std::set<int>();
+  for (int before = 0; before < level; ++before) {
+    stores_ = false;
+    emit_scalars(before, out);
+    for (const int p : needed) {
+      if (axes_.level[static_cast<size_t>(p)] == before && !reduces(p)) emit_member(p, out);
+    }
+    stores_ = before == level - 1;
+    combine_partials(partials[static_cast<size_t>(before)], out);
+  }
+  stores_ = true;
 }
 
 bool ThreadStitch::row_ends_with(int level) const {
@@ -290,6 +340,7 @@ ScalarRef ThreadStitch::turned(const ScalarRef& value, TileBody* out) {
 
 /// What blocks that share a row all know is stored by the one that has its beginning.
 void ThreadStitch::emit_store(int p, TileBody* out) {
+  if (!stores_) return;
   const bool row = is_row_value(p);
   TileStatement store = b_.store(p, read_local(p), full_place());
   if (row || layout_.split < 0 || in_tail_) {

@@ -76,7 +76,10 @@ class ThreadStitch {
   void bind_row();
   void bind_axis(int a);
   bool is_at_once(int a) const;
+  TileLoop over_grid();
   TileBody body(TileBody* tail);
+  TileBody nests(TileLoop first);
+  void make_again(const std::vector<std::vector<Partial>>& partials, int level, TileBody* out);
   void start_tail(TileLoop* nest);
   bool row_ends_with(int level) const;
   std::set<int> needed_in(int level) const;
@@ -158,6 +161,7 @@ class ThreadStitch {
   int count_;
   AxisDigits digits_;  ///< of the nest at hand
   bool in_tail_ = false;
+  bool stores_ = true;               ///< outputs as they are made
   TileLoop::Dim split_;              ///< over the parts of a row that blocks share
   std::map<int, TileVarId> behind_;  ///< by axis of a row: its stand-in outside of sweeps
   std::map<int, TileVarId> var_;     ///< by axis with digits: its box variable
