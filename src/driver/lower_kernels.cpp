@@ -1,5 +1,6 @@
 #include "driver/lower_kernels.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "lower/lower.h"
 #include "runtime/thread_pool.h"
 #include "support/for_each_in_parallel.h"
+#include "tile/check/fits.h"
 #include "tile/rewrite/open_sizes.h"
 
 namespace weft {
@@ -54,6 +56,16 @@ OpenTileProgram opened(const Planned& planned, const Target& target) {
   return open ? std::move(*open) : OpenTileProgram{here, {}};
 }
 
+/// Kernels that memory bounds are compiled for the residency that they were priced with; what
+/// products need is known to the models of their tiles.
+void bound_registers(const PlannedKernel& planned, const ScheduledKernel& schedule,
+                     const Target& target, KernelFunction* f) {
+  if (planned.is_compute || f->blocks_per_sm > 0) return;
+  const int64_t blocks = bounded_blocks_per_sm(schedule.program, schedule.scopes, target);
+  const int64_t held = resident_blocks_per_sm(target, int64_t{f->warps} * 32, 1, f->shared_bytes);
+  f->blocks_per_sm = static_cast<int32_t>(std::max<int64_t>(std::min(blocks, held), 1));
+}
+
 Status lower(const Target& target, const KernelNotes* notes, Planned* planned) {
   CompiledKernel& kernel = planned->kernel;
   const ScheduledKernel& here = kernel.planned->schedule;
@@ -62,6 +74,7 @@ Status lower(const Target& target, const KernelNotes* notes, Planned* planned) {
   if (target.is_gpu()) {
     WEFT_ASSIGN_OR_RETURN(kernel.function, lower_to_kernel(here.program, here.scopes, target));
     kernel.function.library = here.library;
+    bound_registers(*kernel.planned, here, target, &kernel.function);
     return {};
   }
   WEFT_ASSIGN_OR_RETURN(KernelFunction outline, kernel_outline(here.program, here.scopes, target));
@@ -136,6 +149,7 @@ Result<KernelFunction> lower_again(const Compilation& c, const CompiledKernel& k
   WEFT_ASSIGN_OR_RETURN(KernelFunction f,
                         lower_to_kernel(schedule.program, schedule.scopes, c.target));
   f.library = schedule.library;
+  bound_registers(*kernel.planned, schedule, c.target, &f);
   WEFT_RETURN_IF_ERROR(finish_kernel(c, kernel.in_region, f));
   return f;
 }

@@ -162,6 +162,8 @@ class PlanText {
       entry.lines.push_back("masked terms left out, whatever they are: " + join_paths(masked, 8));
     const std::string proof = residency_proof(kernel, target_);
     if (!proof.empty()) entry.lines.push_back(proof);
+    if (const std::string bound = launch_bound(kernel, target_); !bound.empty())
+      entry.lines.push_back(bound);
     if (kernel.schedule.library) entry.lines.push_back("call: " + print(*kernel.schedule.library));
     const std::string templates = form_summary(kernel);
     if (!templates.empty()) entry.lines.push_back("templates: " + templates);

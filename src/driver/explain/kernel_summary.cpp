@@ -12,6 +12,7 @@
 #include "schedule/stages/chain_tiling.h"
 #include "schedule/stages/compose_chain.h"
 #include "tile/analysis/loads_ahead.h"
+#include "tile/check/fits.h"
 #include "tile/text/split_form.h"
 #include "tile/text/template_form.h"
 
@@ -281,6 +282,15 @@ std::vector<std::string> assumed_masks(const TensorProgram& program, const Plann
   const Composition& how = kernel.schedule.composition;
   if (how.kind != Composition::Kind::kChain) return {};
   return assumed_masks(program, kernel.group, how.carried, target);
+}
+
+std::string launch_bound(const PlannedKernel& kernel, const Target& target) {
+  const TileProgram& tile = kernel.schedule.program;
+  if (tile.cpu || kernel.is_compute || tile.per_sm > 0) return {};
+  const int64_t blocks = bounded_blocks_per_sm(tile, kernel.schedule.scopes, target);
+  if (blocks == 1) return {};
+  return fmt::format("launch bound: {} blocks of {} threads on an SM, {} registers each", blocks,
+                     tile.warps * 32, registers_for_residency(target, tile.warps * 32, blocks));
 }
 
 std::string residency_proof(const PlannedKernel& kernel, const Target& target) {

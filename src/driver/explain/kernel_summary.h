@@ -103,4 +103,8 @@ std::vector<std::string> assumed_masks(const TensorProgram& program, const Plann
 /// not; empty for a kernel without.
 std::string residency_proof(const PlannedKernel& kernel, const Target& target);
 
+/// For how many blocks of an SM a kernel's code is bounded, and the registers that this leaves it;
+/// empty where it is bounded for one, waits for others, or is a product's.
+std::string launch_bound(const PlannedKernel& kernel, const Target& target);
+
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "support/rounding.h"
 #include "tile/check/fits.h"
 #include "tile/scope_analysis.h"
 
@@ -95,6 +96,17 @@ Residency residency(const TileProgram& program, const ScopeAnalysis& scopes, con
   out.shared_bytes = scopes.block_bytes + 2 * exchanged;
   out.blocks_per_sm = resident_blocks_per_sm(target, out.threads, out.registers, out.shared_bytes);
   return out;
+}
+
+int64_t bounded_blocks_per_sm(const TileProgram& program, const ScopeAnalysis& scopes,
+                              const Target& target) {
+  constexpr int64_t kThreads = 1024;
+  if (program.per_sm > 0) return program.per_sm;
+  const Residency block = residency(program, scopes, target);
+  int64_t blocks = std::min(block.blocks_per_sm, kThreads / block.threads);
+  if (program.blocks.is_const())
+    blocks = std::min(blocks, ceil_div(program.blocks.constant(), target.sm_count));
+  return std::max<int64_t>(blocks, 1);
 }
 
 Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {

@@ -15,6 +15,15 @@ struct Residency {
 /// Estimated before there is code.
 Residency residency(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
 
+/// Blocks of an SM that a program's code is bounded for, so that it leaves an SM the residency that
+/// its price takes for granted (AStitch's launch configuration). At first as many as have a
+/// thousand threads, whose registers are then 64 each; fewer where the estimated registers or
+/// shared memory leave room for fewer, or the grid has no more: all that this leaves of an SM's
+/// registers is the code's (registers_for_residency). A program whose blocks wait for each other
+/// says itself how many (TileProgram::per_sm).
+int64_t bounded_blocks_per_sm(const TileProgram& program, const ScopeAnalysis& scopes,
+                              const Target& target);
+
 /// Whether the program fits the target, on a GPU with as many blocks on an SM as it asks for
 /// (TileProgram::per_sm); otherwise what overflows, by how much (rule 4).
 Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
