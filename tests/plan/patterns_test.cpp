@@ -6,6 +6,7 @@
 #include "plan/generators/exploration.h"
 #include "plan/generators/layers.h"
 #include "plan/generators/pattern_reduction.h"
+#include "plan/generators/subgraphs.h"
 #include "plan/generators/substitution.h"
 #include "plan/selectors/beam_search.h"
 #include "plan/selectors/merge_patterns.h"
@@ -94,6 +95,62 @@ TEST(PatternReduction, UnitesTheHalvesOfManyReaders) {
   const auto found = reduce_patterns(FusionGraph(p), rule, 3);
   ASSERT_EQ(found[0].size(), 3u);
   for (const Pattern& q : found[0]) EXPECT_EQ(q.groups.size(), 3u);
+}
+
+/// What begins at two inputs is one pattern, which none that begins at one expression is.
+TEST(Subgraphs, BeginInSeveralPlaces) {
+  const TensorProgram p = expressed(R"((x: f32[8], z: f32[8]) {
+  a = exp x : f32[8]
+  b = neg z : f32[8]
+  y = add a, b : f32[8]
+} -> (y))");
+  const FusionGraph graph(p);
+  for (const auto& own : reduce_patterns(graph, any_rule(), 8))
+    EXPECT_THAT(members(own), ::testing::Not(::testing::Contains(Members{0, 1, 2})));
+  const auto found = find_subgraphs(p, graph, any_rule());
+  EXPECT_THAT(members(found[0]), ElementsAre(Members{0, 1, 2}));
+  EXPECT_EQ(found[0][0].gain_us, 2);
+  EXPECT_THAT(found[1], IsEmpty());
+}
+
+/// Nothing hands anything on here: one input is read once for all.
+TEST(Subgraphs, HoldReadersOfOneInput) {
+  const TensorProgram p = expressed(R"((x: f32[8]) {
+  a = exp x : f32[8]
+  b = neg x : f32[8]
+} -> (a, b))");
+  EXPECT_THAT(members(find_subgraphs(p, FusionGraph(p), any_rule())[0]),
+              ElementsAre(Members{0, 1}));
+}
+
+/// d is met before c, which stands between it and a: it joins behind c.
+TEST(Subgraphs, JoinBehindWhatStoodBetween) {
+  const TensorProgram p = expressed(R"((x: f32[8]) {
+  a = exp x : f32[8]
+  b = neg a : f32[8]
+  c = abs b : f32[8]
+  d = add a, c : f32[8]
+} -> (d))");
+  EXPECT_THAT(members(find_subgraphs(p, FusionGraph(p), any_rule())[0]),
+              ElementsAre(Members{0, 1, 2, 3}));
+}
+
+/// On both sides of a product, and no expression in two of them.
+TEST(Subgraphs, EndAtProducts) {
+  const TensorProgram p = expressed(R"((x: f32[8,8]) {
+  a = exp x : f32[8,8]
+  b = neg a : f32[8,8]
+  c = dot_general b, b, lhs_contract={1}, rhs_contract={0} : f32[8,8]
+  d = abs c : f32[8,8]
+  e = exp d : f32[8,8]
+} -> (e))");
+  const FusionGraph graph(p);
+  const auto found = find_subgraphs(p, graph, any_rule());
+  EXPECT_THAT(members(found[0]), ElementsAre(Members{0, 1}));
+  EXPECT_THAT(members(found[3]), ElementsAre(Members{3, 4}));
+  PatternRule small = any_rule();
+  small.most_expressions = 1;
+  for (const auto& own : find_subgraphs(p, graph, small)) EXPECT_THAT(own, IsEmpty());
 }
 
 Pattern pattern(Members groups, double gain) { return {std::move(groups), gain, {}}; }

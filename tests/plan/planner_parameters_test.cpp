@@ -45,9 +45,10 @@ TEST(PlannerParameters, ThatAreNoneAreMistakes) {
   const struct {
     const char *text, *planner, *message;
   } cases[] = {
-      {"width=3", "dp", "'dp' has no parameter 'width'; it has top, beam, launch-us, expressions"},
+      {"width=3", "dp",
+       "'dp' has no parameter 'width'; it has top, beam, subgraphs, launch-us, expressions"},
       {"beam=3", "ilp", "'ilp' has no parameter 'beam'"},
-      {"beam=3", "auto", "it has recompute"},
+      {"beam=3", "auto", "it has subgraphs, recompute"},
       {"beam=3", "none", "it has none"},
       {"gain=1.5", "auto", "gain is a number from 0 to 1"},
       {"gain=0", "best", "'best' has no parameter 'gain'"},

@@ -43,6 +43,9 @@ using P = PlannerParameters;
 constexpr Parameter kParameters[] = {
     parameter<&P::top>("top", "dp", "candidates an expression", 1, 64),
     parameter<&P::beam>("beam", "dp", "sets of patterns that are kept", 1, 64),
+    parameter<&P::subgraphs>("subgraphs", "dp auto best subprogram",
+                             "1: subgraphs by breadth-first search are candidates, too; 0: not", 0,
+                             1),
     parameter<&P::launch_us>("launch-us", "dp ilp", "what a launch that is not made saves", 0, 1e6),
     parameter<&P::expressions>("expressions", "greedy dp ilp span", "of a kernel at most", 1, 1e6),
     parameter<&P::operands>("operands", "ilp", "of a seed of exploration at most", 0),

@@ -12,8 +12,10 @@ namespace weft {
 /// The numbers of the papers' planners. The defaults are the papers', as far as these give any.
 /// FS18, FS19 and FS21 are FusionStitching of 2018, 2019 and 2021.
 struct PlannerParameters {
-  int64_t top = 3;            ///< candidates an expression (FS21 §5.2: k)
-  int64_t beam = 3;           ///< sets of patterns that are kept (FS21 §5.3)
+  int64_t top = 3;   ///< candidates an expression (FS21 §5.2: k)
+  int64_t beam = 3;  ///< sets of patterns that are kept (FS21 §5.3)
+  /// 1: subgraphs by breadth-first search are candidates, too; 0: they are not.
+  int64_t subgraphs = 1;
   double launch_us = -1;      ///< φ, what a launch that is not made saves; -1: as the target says
   int64_t expressions = 48;   ///< a kernel at most: beyond this, registers run out and compile time
                               ///< grows faster than what a further merge saves
