@@ -204,5 +204,51 @@ TEST_F(RowEpilogue, WideRowsCompileWithoutSpills) {
   }
 }
 
+/// Rows that no tile holds, and whose elements nothing asks for again (Souffle §6.3): each tile
+/// reduces what it has, and parts are put together behind a barrier of the grid. The product is
+/// stored where it is asked for, and nowhere else.
+TEST_F(RowEpilogue, RowsInPartsOfTheirTiles) {
+  const char* const squares = R"(
+        (a: T[$M,$K], b: T[$K,$N], c: T[$N]) {
+          p = dot_general a, b, lhs_contract={1}, rhs_contract={0} : T[$M,$N]
+          d = broadcast c, dims={1} : T[$M,$N]
+          h = constant 0.0625 : T[]
+          hb = broadcast h, dims={} : T[$M,$N]
+          l = mul p, hb : T[$M,$N]
+          t = add l, d : T[$M,$N]
+          q = mul t, t : T[$M,$N]
+          s = reduce q, axes={1}, combiner=sum : T[$M]
+          m = reduce t, axes={1}, combiner=max : T[$M]
+          r = sqrt s : T[$M]
+          y = add r, m : T[$M]
+        } -> (OUT))";
+  for (const char* outputs : {"y", "t, y"}) {
+    for (const Case& c :
+         {Case{"f16", "200 3000 64"}, {"f16", "33 2600 40"}, {"f32", "70 2100 36"}}) {
+      const EmulatedRun run = expect_one_kernel(replaced(squares, "OUT", outputs), c);
+      ASSERT_NE(run.compilation, nullptr);
+      EXPECT_THAT(run.schedule(0).schedule_template, ::testing::HasSubstr("rows in parts"));
+      EXPECT_TRUE(run.launches[0].kernel.grid_barrier);
+    }
+  }
+}
+
+/// Tiles are more than the blocks that the device holds: these go through them in turns.
+TEST_F(RowEpilogue, PartsOfRowsInTurns) {
+  const Target target = with_sms(*find_target("h100-sxm"), 2);
+  const EmulatedRun run = run_and_compare(R"(
+        (a: f16[300,32], b: f16[32,3000]) {
+          p = dot_general a, b, lhs_contract={1}, rhs_contract={0} : f16[300,3000]
+          m = reduce p, axes={1}, combiner=max : f16[300]
+        } -> (m))",
+                                          target, 6e-3);
+  ASSERT_NE(run.compilation, nullptr);
+  ASSERT_EQ(run.launches.size(), 1U);
+  const TileProgram& program = run.schedule(0).program;
+  EXPECT_THAT(run.schedule(0).schedule_template, ::testing::HasSubstr("rows in parts"));
+  EXPECT_LE(program.blocks.constant(), program.per_sm * target.sm_count);
+  expect_no_spills(run);
+}
+
 }  // namespace
 }  // namespace weft::testing

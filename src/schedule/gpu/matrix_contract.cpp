@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "fmt/format.h"
@@ -36,7 +37,8 @@ constexpr int64_t kCombinedElements = 4;  ///< partial sums of one access
 /// results follow where a tile holds all that they run over: a row's elements are in the registers
 /// of its warps. Where tiles make too few blocks, several go through parts of the depth and leave
 /// their sums in a workspace; after a barrier of the grid all blocks add them up, in the same order
-/// every time.
+/// every time. Where no tile holds a row whose elements nothing asks for again, each reduces what
+/// it has of it, and parts are put together behind such a barrier (Souffle §6.3, in two phases).
 class MatrixContract {
  public:
   MatrixContract(const GroupSpace& space, const MatrixProduct& product, const PricedTile& priced,
@@ -58,7 +60,8 @@ class MatrixContract {
         whole_(product.problem.whole),
         tile_(priced.tile),
         warps_(warps_of(priced.tile)),
-        microseconds_(priced.microseconds) {}
+        microseconds_(priced.microseconds),
+        in_parts_(reduces_parts(product.problem, priced.tile)) {}
 
   ScheduledKernel build();
 
@@ -79,6 +82,9 @@ class MatrixContract {
   }
   TileStatement partial_sums(TileSymbolId acc);
   TileLoop combining_nest();
+  TileLoop rows_of_parts();
+  ScalarRef leave_part(int p, const ScalarRef& value, TileBody* body);
+  std::vector<IndexExpr> part_of_row(const IndexExpr& part) const;
   void add_operand(const FlatAxis& across, const std::string& name, Operand* operand,
                    TileBody* body);
   IndexExpr index_at(int var) const;
@@ -114,6 +120,8 @@ class MatrixContract {
   double microseconds_;
   Place place_;  ///< of the results at hand
   TileVarId split_ = -1;
+  bool in_parts_ = false;                  ///< tiles reduce what they have of the columns
+  std::map<int, TileSymbolId> row_parts_;  ///< by member: what they leave
   TileSymbolId partials_ = -1, core_sum_ = -1;
 };
 
@@ -383,10 +391,64 @@ TileLoop MatrixContract::combining_nest() {
 /// with copies in all threads that share it.
 void MatrixContract::emit_rest(TileBody* body, const ScalarRef& total) {
   const auto where = [this](int) { return place(); };
-  const EpilogueBoxes boxes{
+  EpilogueBoxes boxes{
       [this](int p) { return box_of(p); }, where, where,
       [this](int p, const ScalarRef& value, TileBody* out) { return reduced(p, value, out); }};
+  if (in_parts_) {
+    boxes.reduced = [this](int p, const ScalarRef& value, TileBody* out) {
+      return leave_part(p, value, out);
+    };
+    boxes.here = [this](int p) { return !follows_reduction(p) || space_.reduces(p); };
+  }
   emit_epilogue(&b_, root_, total, boxes, body);
+}
+
+std::vector<IndexExpr> MatrixContract::part_of_row(const IndexExpr& part) const {
+  std::vector<IndexExpr> out;
+  for (const int a : batch_) out.push_back(b_.index(a));
+  out.push_back(index_of(rows_));
+  out.push_back(part);
+  return out;
+}
+
+/// What a tile's columns leave of a reduction, for the blocks that put the parts together.
+ScalarRef MatrixContract::leave_part(int p, const ScalarRef& value, TileBody* body) {
+  const ScalarRef own = reduced(p, value, body);
+  const TileSymbolId parts = row_parts_[p] = b_.add_value(space_.name_of(p) + "_part", own->type);
+  body->push_back(TileNode::of(assign(
+      parts, part_of_row(floor_div(IndexExpr::var(columns_.dim.origin), tile_.n)), own, place())));
+  return nullptr;
+}
+
+/// Behind a barrier of the grid: the parts of each row, on lanes beside each other, and what
+/// follows.
+TileLoop MatrixContract::rows_of_parts() {
+  TileLoop grid;
+  grid.kind = TileLoop::Kind::kGrid;
+  for (const int a : batch_) grid.dims.push_back(b_.loop_dim(a, 1));
+  const int64_t parts = ceil_div(columns_.extent, tile_.n);
+  ThreadTile threads(warps_);
+  const auto across = threads.add(parts, 1, 32, 1, 0);
+  auto down = threads.add(rows_.extent, 1, 32, warps_, 1);
+  add_dim(&rows_, "m", std::max<int64_t>(digits_extent(down), 2));
+  if (down.empty()) down.push_back({PlaceLevel::kReg, 2});
+  grid.dims.push_back(rows_.dim);
+  const TileVarId part = b_.program().add_var(b_.unique("t"), TileVar::Kind::kAxis, parts);
+  place_ = {{{rows_.dim.offset, down}, {part, across}}};
+  std::map<int, ScalarRef> totals;
+  for (const auto& [p, symbol] : row_parts_) {
+    const DType type = b_.type_of(symbol);
+    const TileSymbolId total = b_.add_value(space_.name_of(p) + "_t", type);
+    grid.body.push_back(TileNode::of(
+        assign_reduced(total, box_of(p), b_.expr(p).combiner, {part},
+                       scalar_read(symbol, type, part_of_row(IndexExpr::var(part))), place_)));
+    totals[p] = scalar_read(total, type, box_of(p));
+  }
+  const auto where = [this](int) { return place(); };
+  EpilogueBoxes boxes{[this](int p) { return box_of(p); }, where, where, nullptr};
+  boxes.here = [this](int p) { return follows_reduction(p); };
+  emit_epilogue(&b_, totals, boxes, &grid.body);
+  return grid;
 }
 
 /// Over the whole columns, or rows, of the tile: one statement, two where a position is asked for.
@@ -453,6 +515,11 @@ ScheduledKernel MatrixContract::build() {
     b_.program().body.push_back(TileNode::of(combining_nest()));
     b_.program().per_sm = (items + target_.sm_count - 1) / target_.sm_count;
   }
+  if (in_parts_) {
+    b_.program().body.push_back(TileNode::of(rows_of_parts()));
+    b_.program().per_sm = blocks_at_once(problem_, tile_, target_);
+    items = std::min(items, b_.program().per_sm * target_.sm_count);
+  }
   b_.program().cpu = false;
   b_.program().blocks = items;
   b_.program().warps = warps_;
@@ -464,6 +531,7 @@ ScheduledKernel MatrixContract::build() {
   if (tile_.splits > 1) {
     out.schedule_template += fmt::format(", depth over {} blocks", tile_.splits);
   }
+  if (in_parts_) out.schedule_template += ", rows in parts";
   out.predicted_us = out.layout_us = microseconds_;
   return out;
 }

@@ -62,6 +62,7 @@ class ProductFinder {
   void lay_out(ProductOperand* operand, const FlatAxis& across) const;
   int64_t run_along(const ProductOperand& operand, const FlatAxis& along) const;
   Status find_whole();
+  bool ends_in_rows() const;
   Status describe();
   int64_t epilogue_bytes() const;
   bool is_kept(TensorId t) const {
@@ -308,6 +309,28 @@ Status ProductFinder::find_whole() {
   return {};
 }
 
+/// Whether all that is reduced runs over the columns, and nothing of a row's elements depends on
+/// what is.
+bool ProductFinder::ends_in_rows() const {
+  if (whole_ != MatrixProblem::Whole::kColumns) return false;
+  const auto of_rows = [&](int p) {
+    return p != product_.root && std::ranges::none_of(product_.columns.axes, [&](int a) {
+             return space_.output_has_axis(p, a);
+           });
+  };
+  for (int p = 0; p < space_.size(); ++p) {
+    if (p != product_.root && space_.reduces(p) && keeps_position(expr(p))) return false;
+    if (of_rows(p) && !space_.reduces(p)) continue;
+    bool reads_row = false;
+    visit(expr(p).body, [&](const Scalar& s) {
+      const int producer = s.kind == Scalar::Kind::kRead ? axes_.producer(s.symbol) : -1;
+      reads_row |= producer >= 0 && of_rows(producer);
+    });
+    if (reads_row) return false;
+  }
+  return true;
+}
+
 /// A window's read with its padding, of accesses that copies can be.
 bool ProductFinder::copies_padded(const ProductOperand& operand) const {
   constexpr int64_t kNarrowestCopy = 4;
@@ -385,6 +408,7 @@ Status ProductFinder::describe() {
   p.registers_on_the_way = on_the_way(left) || on_the_way(right);
   if (space_.frame()) p.each = space_.frame()->each;
   p.whole = whole_;
+  p.in_parts = target_.grid_barriers && !space_.frame() && ends_in_rows();
   p.epilogue_bytes = epilogue_bytes();
   // Extents below one instruction's are padding.
   const int64_t columns = p.on_units ? kUnitColumns : least_core_columns(p.n);

@@ -29,6 +29,9 @@ constexpr double kIterationIssue = 4, kWarpIssue = 2.5;  ///< of a step and of e
 /// Of a block whose rows or columns are reduced, and of each result that a thread has of them:
 /// exponentials, exchanges over lanes and warps (softmax behind a product, three sizes).
 constexpr double kReducing = 1500, kReducedResult = 90;
+/// The same of a tile that only reduces what it has, without an exponential: by its instructions
+/// and one exchange, not fitted.
+constexpr double kReducingPart = 400, kReducedPart = 6;
 constexpr double kLoneWarp = 1.1;       ///< of a block: nothing runs while it waits
 constexpr double kStepAlone = 0.62;     ///< of a step's resources, beside what its warps wait for
 constexpr double kOverlapLoss = 0.47;   ///< of the lesser of throughput and latency
@@ -62,6 +65,7 @@ class Pricing {
     if (t.splits > 1 && (blocks > sms * resident_when_padded(t) || !target_.grid_barriers)) {
       return -1;
     }
+    if (reduces_parts(p_, t) && (resident_when_padded(t) == 0 || !target_.grid_barriers)) return -1;
     // Tiles of the busiest SM; a block of stages makes one after another.
     const int64_t each = p_.each ? *p_.each * tiles : ceil_div(blocks, sms);
     const int64_t together = std::min(resident, p_.each.value_or(each));
@@ -82,7 +86,17 @@ class Pricing {
     if (p_.each) return us;
     us = std::max(us, memory_us_) + target_.launch_us;
     if (t.splits > 1) us += target_.barrier_us + kPartials * partials_us(t);
+    if (reduces_parts(p_, t)) us += target_.barrier_us + kPartials * reduced_parts_us(t);
     return us;
+  }
+  /// Blocks that wait for each other are there at the same time, their rows padded against
+  /// conflicts of banks (tile/analysis/scope_derivation.h) by what most need. Those that need more
+  /// are left when they are built (templates.cpp).
+  int64_t resident_when_padded(const TilesChoice& t) const {
+    constexpr int64_t kPadding = 16;
+    const int64_t padding = t.stages * (t.m + std::max(t.n, t.k)) * kPadding;
+    return resident_blocks_per_sm(target_, warps_of(t) * 32, registers_of(t),
+                                  shared_bytes(p_, t) + padding);
   }
 
  private:
@@ -97,15 +111,6 @@ class Pricing {
       out += loaded * p_.element_bytes;
     }
     return out;
-  }
-  /// Blocks that wait for each other are there at the same time, their rows padded against
-  /// conflicts of banks (tile/analysis/scope_derivation.h) by what most need. Those that need more
-  /// are left when they are built (templates.cpp).
-  int64_t resident_when_padded(const TilesChoice& t) const {
-    constexpr int64_t kPadding = 16;
-    const int64_t padding = t.stages * (t.m + std::max(t.n, t.k)) * kPadding;
-    return resident_blocks_per_sm(target_, warps_of(t) * 32, registers_of(t),
-                                  shared_bytes(p_, t) + padding);
   }
   /// Of one block when `together` share the SM: the slowest of its resources.
   double cycles_of_step(const TilesChoice& t, int64_t together) const {
@@ -155,6 +160,8 @@ class Pricing {
     if (p_.whole == MatrixProblem::Whole::kNeither) return 0;
     const double results =
         static_cast<double>(t.m * t.n) / static_cast<double>(warps_of(t) * 32 * t.splits);
+    if (reduces_parts(p_, t))
+      return static_cast<double>(each) * (kReducingPart + kReducedPart * results);
     return (t.splits > 1 ? 1.0 : static_cast<double>(each)) *
            (kReducing + kReducedResult * results);
   }
@@ -171,6 +178,10 @@ class Pricing {
   double partials_us(const TilesChoice& t) const {
     const auto d = [](int64_t v) { return static_cast<double>(v); };
     return bytes_us(8 * d(t.splits) * d(p_.batch) * d(p_.m) * d(p_.n));
+  }
+  /// What tiles leave of their rows, written and read again.
+  double reduced_parts_us(const TilesChoice& t) const {
+    return bytes_us(8 * static_cast<double>(p_.batch * p_.m * ceil_div(p_.n, t.n)));
   }
   double bytes_us(double bytes) const {
     constexpr double kMost = 1e18;
@@ -203,7 +214,7 @@ bool holds_whole(const MatrixProblem& p, const TilesChoice& t) {
     case Whole::kRows:
       return t.splits == 1 && t.m >= p.m;
     case Whole::kColumns:
-      return t.splits == 1 ? t.n >= p.n : p.n <= 32 * kMostCombined;
+      return t.splits == 1 ? t.n >= p.n || reduces_parts(p, t) : p.n <= 32 * kMostCombined;
   }
   return false;
 }
@@ -241,7 +252,9 @@ bool sensible(const MatrixProblem& p, const TilesChoice& t) {
 
 /// Candidates along the rows or the columns; 0: what is whole, and no more.
 std::vector<int64_t> extents(const MatrixProblem& p, Whole along, int64_t splits) {
-  if (p.whole == along && splits == 1) return {0};
+  const bool whole = p.whole == along && splits == 1;
+  if (whole && along == Whole::kColumns && p.in_parts) return {0, 32, 64, 128, 256};
+  if (whole) return {0};
   if (along == Whole::kColumns && !p.on_units && p.n <= kCoreColumns / 2)
     return {least_core_columns(p.n)};
   return {16, 32, 64, 128, 256};
@@ -299,6 +312,17 @@ int64_t core_columns(const TilesChoice& tile) {
 }
 int64_t core_rows(const TilesChoice& tile) {
   return kCoreRows * kCoreColumns / std::max(core_columns(tile), kCoreVector);
+}
+
+bool reduces_parts(const MatrixProblem& problem, const TilesChoice& tile) {
+  return problem.in_parts && tile.splits == 1 && tile.n < problem.n;
+}
+
+int64_t blocks_at_once(const MatrixProblem& problem, const TilesChoice& tile,
+                       const Target& target) {
+  const int64_t tiles = problem.batch * ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n);
+  const int64_t held = Pricing(problem, target).resident_when_padded(tile);
+  return std::min(std::max<int64_t>(held, 1), ceil_div(tiles, target.sm_count));
 }
 
 int64_t depth_of_split(const TilesChoice& tile, int64_t depth) {

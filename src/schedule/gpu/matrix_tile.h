@@ -22,6 +22,9 @@ struct MatrixProblem {
   /// row, or all rows of a column.
   enum class Whole : uint8_t { kNeither, kRows, kColumns };
   Whole whole = Whole::kNeither;
+  /// Columns: tiles may also reduce those that they have, and what they leave is put together
+  /// behind a barrier of the grid. Nothing of a row's elements is asked for behind it.
+  bool in_parts = false;
   bool registers_on_the_way = false;  ///< some operand cannot be copied behind the threads' back
   bool left_in_place = false, right_in_place = false;  ///< operands that the block keeps
   /// Of a stage: the blocks of one SM, which each go through all tiles.
@@ -43,6 +46,10 @@ int64_t core_rows(const TilesChoice& tile);
 int64_t least_core_columns(int64_t columns);
 
 inline int64_t warps_of(const TilesChoice& tile) { return tile.warps_m * tile.warps_n; }
+/// Whether tiles reduce parts of the columns.
+bool reduces_parts(const MatrixProblem& problem, const TilesChoice& tile);
+/// Blocks of such a tile on an SM, all of them on the device at once.
+int64_t blocks_at_once(const MatrixProblem& problem, const TilesChoice& tile, const Target& target);
 /// What one of the splits goes through, in whole steps; the last may have less.
 int64_t depth_of_split(const TilesChoice& tile, int64_t depth);
 /// Of the operands' tiles, in all stages.
@@ -60,7 +67,8 @@ struct PricedTile {
 /// smaller, comes first. None if the target has no such units, or no tile fits.
 ///
 /// What must be whole is one tile. Columns may be whole, too, where the parts of a shared depth are
-/// combined: a warp adds up a row there, whatever tiles the parts came from.
+/// combined: a warp adds up a row there, whatever tiles the parts came from; and several tiles
+/// where they may be reduced in parts (MatrixProblem::in_parts).
 std::vector<PricedTile> quickest_tiles(const MatrixProblem& problem, const Target& target,
                                        size_t most);
 

@@ -18,12 +18,14 @@ void emit_epilogue(TileBuilder* builder, const std::map<int, ScalarRef>& totals,
   std::map<int, ScalarRef> values;
   for (int p = 0; p < space.size(); ++p) {
     const auto total = totals.find(p);
+    if (boxes.here && !boxes.here(p)) continue;
     ScalarRef value;
     if (total != totals.end()) {
       value = total->second;
     } else {
       value = b.translate(p, [&](int producer, const Scalar&) { return values.at(producer); });
       if (space.reduces(p)) value = boxes.reduced(p, value, out);
+      if (!value) continue;
     }
     const DType type = b.result_type(p);
     const std::vector<IndexExpr> at = boxes.coordinates(p);

@@ -15,8 +15,10 @@ struct EpilogueBoxes {
   /// Where its value lies, and where it is stored from.
   std::function<Place(int position)> place, store_place;
   /// Writes the reduction of a member's `value` over the tile. Null where none but the first
-  /// reduces.
+  /// reduces; no result: what the tile has is a part of it, and the member is made elsewhere.
   std::function<ScalarRef(int position, const ScalarRef& value, TileBody* out)> reduced;
+  /// Whether a member is written here; null: all are.
+  std::function<bool(int position)> here = nullptr;
 };
 
 /// Writes all members of a group behind a loop that made `total`, the result of member `root`, in
