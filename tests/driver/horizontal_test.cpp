@@ -132,5 +132,32 @@ TEST_F(Horizontal, BranchesOfAConvolutionShareALaunch) {
   EXPECT_EQ(totals_of(**c).launches, 1) << plan;
 }
 
+/// Nothing hands anything on: what one kernel holds asks for the input once, what has another shape
+/// runs beside it in the same launch.
+TEST_F(Horizontal, ExpressionsOfAnyShapesReadAnInputInOneLaunch) {
+  const std::string shared = R"((x: f32[96,160]EXTRA) {
+  a = exp x : f32[96,160]
+  s = reduce x, axes={0}, combiner=sum : f32[160]
+  r = reduce x, axes={1}, combiner=max : f32[96]
+MORE} -> (a, s, rOUT))";
+  const auto with = [&](const char* extra, const char* more, const char* out) {
+    return replaced(replaced(replaced(shared, "EXTRA", extra), "MORE", more), "OUT", out);
+  };
+  const EmulatedRun same = run(with("", "", ""));
+  ASSERT_NE(same.compilation, nullptr);
+  EXPECT_EQ(same.launches.size(), 1U);
+  ASSERT_TRUE(same.compilation->plan.kernels[0].members.empty());
+  int64_t loaded = 0;
+  for (const simt::BufferTraffic& b : same.launches[0].report.traffic.buffers)
+    loaded += b.name == "x" ? b.loads.distinct : 0;
+  EXPECT_EQ(loaded, 96 * 160 * 4) << same.code();
+  const EmulatedRun others = run(with(", v: f32[40,80]",
+                                      "  h = slice x, start={0,0}, step={1,1} : f32[40,80]\n"
+                                      "  y = mul h, v : f32[40,80]\n",
+                                      ", y"));
+  ASSERT_NE(others.compilation, nullptr);
+  EXPECT_EQ(others.launches.size(), 1U) << *print_level(*others.compilation, "plan");
+}
+
 }  // namespace
 }  // namespace weft::testing
