@@ -41,8 +41,14 @@ const EpilogueCase kCases[] = {
     {"HoldColumns", sums(200, "0", "200"), "h100-sxm", ""},
     {"NotBoth", sums(200, "0,1", ""), "h100-sxm",
      "reduces over other axes than the rows or the columns of p"},
-    {"NotLongRows", sums(5000, "1", "64"), "h100-sxm",
-     "no tile of h100-sxm holds 5000 columns of the product at once"},
+    {"LongRowsInParts", sums(5000, "1", "64"), "h100-sxm", ""},
+    {"NotLongRowsThatAreReadAgain",
+     product(64, 5000, 48, "f16",
+             "  m = reduce p, axes={1}, combiner=max : f16[64]\n"
+             "  b = broadcast m, dims={0} : f16[64,5000]\n"
+             "  y = sub p, b : f16[64,5000]\n",
+             "y"),
+     "h100-sxm", "no tile of h100-sxm holds 5000 columns of the product at once"},
     {"NeedAGpu", sums(200, "1", "64"), "cpu", "one reduction"},
     // Two reductions over different axes ask for two tiles.
     {"HoldOneOfTwo",
