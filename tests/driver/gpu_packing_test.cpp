@@ -136,7 +136,7 @@ TEST_F(GpuPacking, ATensorInTwoShapes) {
       s = reduce c, axes={1}, combiner=sum : f32[4,10]
       m = reduce b, axes={1}, combiner=max : f32[12]
     } -> (y, s, m))",
-                3, false);
+                2, false);
 }
 
 }  // namespace
