@@ -34,11 +34,11 @@ std::string bound_of(const std::string& graph, const Target& target) {
 TEST(LaunchBound, LeavesAThousandThreadsTheirRegisters) {
   const Target target = *find_target("a100-40gb");
   EXPECT_EQ(bound_of(softmax(4096, 1024), target),
-            "launch bound: 4 blocks of 256 threads on an SM, 64 registers each");
+            "launch bound: 16 blocks of 64 threads on an SM, 64 registers each");
   const auto c = compiled(softmax(4096, 1024), target);
   ASSERT_NE(c, nullptr);
-  EXPECT_THAT(explain_text(explained(*c)), HasSubstr("launch bound: 4 blocks"));
-  EXPECT_EQ(c->kernels[0].function.blocks_per_sm, 4);
+  EXPECT_THAT(explain_text(explained(*c)), HasSubstr("launch bound: 16 blocks"));
+  EXPECT_EQ(c->kernels[0].function.blocks_per_sm, 16);
 }
 
 /// What shared memory leaves no room for is not stated, and its registers are the code's.
@@ -79,7 +79,7 @@ TEST(LaunchBound, StandsInTheCode) {
   if (!can_emulate()) GTEST_SKIP() << "no compiler for the emulator";
   const EmulatedRun run = run_and_compare(softmax(4096, 1024), *find_target("a100-40gb"));
   ASSERT_NE(run.compilation, nullptr);
-  EXPECT_THAT(run.code(), ::testing::ContainsRegex("WF_KERNEL\\([a-z0-9_]*, 256, 4\\)"));
+  EXPECT_THAT(run.code(), ::testing::ContainsRegex("WF_KERNEL\\([a-z0-9_]*, 64, 16\\)"));
   expect_no_spills(run);
 }
 
