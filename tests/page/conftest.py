@@ -54,7 +54,7 @@ def explain_case(name: str, folder: Path) -> Path:
     model = ROOT / f"build/models/{name}.onnx"
     if not model.exists():
         subprocess.run([sys.executable, ROOT / "models/materialize.py", name], check=True)
-    return explain(model, folder / "page.html")
+    return explain(model, folder / "page.html", "--target", "x86-64-v4")  # the same everywhere
 
 
 @pytest.fixture(scope="session")
