@@ -159,7 +159,7 @@ struct CarriedAxis {
 ///     chain(v12: d0 1, d1 64 carrying v7 r0 256) { leaf(panel …) v0 v1; leaf(sweep …) v2 … ;
 ///     leaf(…) v12 }
 ///     chain(v12: d0 64 carrying v7 r0 32 splits 8) { leaf(fragments …) v0 v1 … }
-///     cluster 8 { leaf(…); leaf(…) } recur cluster 4 { leaf(…) }
+///     cluster 8 { leaf(…); leaf(…) } recur cluster 4 { leaf(…) } recur resident { leaf(…) }
 struct Composition {
   enum class Kind : uint8_t { kLeaf, kBlock, kChain, kPack, kGrid, kCluster, kRecur };
   Kind kind = Kind::kLeaf;
@@ -172,6 +172,8 @@ struct Composition {
   CarriedAxis carried;  ///< kChain
   /// kCluster, kRecur: blocks of the cluster that all of the launch is; 0: it is none.
   int64_t cluster_blocks = 0;
+  /// kRecur: what all steps read alike stays in the memory of blocks, one an SM.
+  bool resident = false;
   /// kBlock, kChain: by stage, positions of the expressions that it makes, ascending.
   std::vector<std::vector<int>> stages;
   bool has_stages() const { return kind == Kind::kBlock || kind == Kind::kChain; }

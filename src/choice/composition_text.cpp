@@ -112,9 +112,11 @@ std::string opening(const Composition& composition) {
       return "grid {";
     case Composition::Kind::kCluster:
       return "cluster " + std::to_string(composition.cluster_blocks) + " {";
-    case Composition::Kind::kRecur:
-      if (composition.cluster_blocks == 0) return "recur {";
-      return "recur cluster " + std::to_string(composition.cluster_blocks) + " {";
+    case Composition::Kind::kRecur: {
+      const int64_t blocks = composition.cluster_blocks;
+      return (blocks == 0 ? "recur" : "recur cluster " + std::to_string(blocks)) +
+             std::string(composition.resident ? " resident {" : " {");
+    }
     default:
       return "pack {";
   }
@@ -189,6 +191,7 @@ Result<Composition> parse_composition(TextCursor& cursor) {
     if (cursor.take("cluster")) {
       WEFT_ASSIGN_OR_RETURN(out.cluster_blocks, parse_cluster_blocks(cursor));
     }
+    out.resident = cursor.take("resident");
   } else if (cursor.take("pack")) {
     out.kind = Composition::Kind::kPack;
   } else if (cursor.peek_bare_name() == "leaf") {

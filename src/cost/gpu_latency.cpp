@@ -12,6 +12,7 @@
 #include "target/gpu_rates.h"
 #include "tile/analysis/executions.h"
 #include "tile/analysis/loads_ahead.h"
+#include "tile/analysis/same_blocks.h"
 #include "tile/check/fits.h"
 
 namespace weft {
@@ -74,8 +75,13 @@ class Evaluation {
         numbers_(program),
         block_(residency(program, scopes, target)) {
     blocks_ = blocks_of(program.body);
-    if (program.blocks.is_const())
-      blocks_ = std::min(blocks_, static_cast<double>(program.blocks.constant()));
+    const bool repeats = std::ranges::any_of(program.body, [](const TileNode& node) {
+      return node.kind == TileNode::Kind::kLoop && is_recurrence(*node.loop);
+    });
+    if (program.blocks.is_const()) {
+      const auto stated = static_cast<double>(program.blocks.constant());
+      blocks_ = repeats ? stated : std::min(blocks_, stated);
+    }
     blocks_ = std::max(blocks_, 1.0);
     const double of_sm = std::clamp(static_cast<double>(block_.blocks_per_sm), 1.0,
                                     std::ceil(blocks_ / target.sm_count));
@@ -83,6 +89,24 @@ class Evaluation {
     waves_ = std::ceil(blocks_ / (of_sm * target.sm_count));
     for (const auto& [statement, depth] : kept_statements(structure_of(program), scopes))
       kept_.insert(statement);
+  }
+
+  /// A step of the recurrence.
+  double run_step(int64_t bytes) {
+    double cycles = 0;
+    for (size_t n = 0; n < program_.body.size(); ++n) {
+      const Path path{static_cast<int32_t>(n)};
+      const TileNode& node = program_.body[n];
+      if (node.kind == TileNode::Kind::kLoop && is_recurrence(*node.loop)) {
+        grid_barriers_ = 0;
+        cycles = of_phases(node.loop->body, path);
+        break;
+      }
+      of_node(node, path);
+    }
+    const double computing = cycles / static_cast<double>(target_.clock_mhz);
+    return std::max(computing, memory_us(static_cast<double>(bytes), busy_part(), target_)) +
+           grid_barriers_ * (blocks_ > 1 ? meeting_us() : 0);
   }
 
   GpuLatency run(int64_t bytes) {
@@ -149,6 +173,35 @@ class Evaluation {
     return sum + (std::exchange(waits_, outer) ? memory_cycles_ : 0);
   }
 
+  /// Nests between two barriers have blocks of their own as far as there are any.
+  double of_phases(const TileBody& nests, const Path& at) {
+    const std::set<NestPath> keeping = nests_of_kept(structure_of(program_), scopes_);
+    double sum = 0, in_turns = 0, longest = 0, shared = 0;
+    const auto end_phase = [&] {
+      sum += in_turns + std::max(longest, shared);
+      in_turns = longest = shared = 0;
+    };
+    for (size_t n = 0; n < nests.size(); ++n) {
+      Path path = at;
+      path.push_back(static_cast<int32_t>(n));
+      const double before = grid_barriers_;
+      const double waits = barriers_before(path);
+      if (grid_barriers_ > before) end_phase();
+      double own = waits + of_node(nests[n], path);
+      if (std::exchange(waits_, false)) own += memory_cycles_;
+      if (keeping.count(path) != 0) {
+        in_turns += own;
+        continue;
+      }
+      longest = std::max(longest, own);
+      const double items =
+          nests[n].kind == TileNode::Kind::kLoop ? numbers_.trips(*nests[n].loop) : 1;
+      shared += own * std::min(items, blocks_) / blocks_;
+    }
+    end_phase();
+    return sum;
+  }
+
   double barriers_before(const Path& path) {
     double sum = 0;
     for (const BarrierPoint& b : scopes_.barriers) {
@@ -180,6 +233,12 @@ class Evaluation {
         break;
     }
     const TileLoop& loop = *node.loop;
+    if (is_recurrence(loop)) {
+      const double before = std::exchange(grid_barriers_, 0), trips = numbers_.trips(loop);
+      const double once = of_phases(loop.body, path);
+      grid_barriers_ = before + trips * grid_barriers_;
+      return trips * once;
+    }
     double kept = kept_cycles_;
     kept_cycles_ = 0;
     const double once = of_iteration(loop, path);
@@ -391,6 +450,11 @@ double hidden_by_barriers_us(const TileProgram& program, const ScopeAnalysis& sc
 
 std::string_view bound_name(GpuLatency::Bound bound) {
   return bound == GpuLatency::Bound::kInstructions ? "instructions" : "memory";
+}
+
+double step_latency_us(const TileProgram& program, const ScopeAnalysis& scopes, int64_t bytes,
+                       const Target& target) {
+  return Evaluation(program, scopes, target).run_step(bytes);
 }
 
 GpuLatency gpu_latency(const TileProgram& program, const ScopeAnalysis& scopes, int64_t bytes,

@@ -25,6 +25,13 @@ struct GpuLatency {
 double hidden_by_barriers_us(const TileProgram& program, const ScopeAnalysis& scopes,
                              const Target& target);
 
+/// What a step of the program's recurrence takes (Souffle §6.3): of its phases' warps the longest,
+/// or what all of them take of the device's blocks, and what the barriers wait; nests whose blocks
+/// keep values run one after another. Never below the time of `bytes`, which a step asks for.
+/// Requires: a verified program of a GPU with one recurrence, of known numbers of blocks.
+double step_latency_us(const TileProgram& program, const ScopeAnalysis& scopes, int64_t bytes,
+                       const Target& target);
+
 std::string_view bound_name(GpuLatency::Bound bound);
 
 /// The evaluator `latency` of GPUs (FusionStitching 2021 §4.3):

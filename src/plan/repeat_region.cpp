@@ -8,6 +8,8 @@
 #include "plan/fusion_plan.h"
 #include "plan/schedule_members.h"
 #include "schedule/gpu/repeat_kernels.h"
+#include "support/rounding.h"
+#include "tile/rewrite/reuse_boxes.h"
 
 namespace weft {
 
@@ -133,26 +135,72 @@ Result<Apart> on_cluster(const TensorProgram& body, const std::string& name,
   return apart;
 }
 
+/// The members on no more warps than leave every multiprocessor an item of each; none where that is
+/// as they are.
+std::optional<std::vector<ScheduledKernel>> over_all_sms(const TensorProgram& body,
+                                                         const Apart& apart, const Target& target) {
+  std::vector<ScheduledKernel> out = apart.schedules;
+  bool changed = false;
+  for (size_t m = 0; m < out.size(); ++m) {
+    const JoinMember member = join_member(out[m], target);
+    const int64_t rows = member.items * out[m].program.warps;
+    const int64_t warps = ceil_div(rows, static_cast<int64_t>(target.sm_count));
+    if (warps >= out[m].program.warps) continue;
+    auto other = on_fewer_warps(body, apart.groups[m], target, out[m], warps);
+    if (!other) continue;
+    out[m] = std::move(*other);
+    changed = true;
+  }
+  return changed ? std::optional(std::move(out)) : std::nullopt;
+}
+
+/// The launch with what all steps read alike kept on chip, where that is predicted to take less.
+Result<ScheduledKernel> all_steps(const TensorProgram& body, const RegionLoop& loop,
+                                  const std::string& name, const Repetition& all,
+                                  const std::vector<ScheduledKernel>& schedules, bool resident) {
+  const Target& target = *all.target;
+  WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
+                        members_in_turns(all.apart.groups, schedules, name, target));
+  WEFT_ASSIGN_OR_RETURN(const JoinEstimate estimate, estimate_iteration(body, members, target));
+  return in_all_iterations(body, loop, all.apart.groups, members, estimate, name, target, resident);
+}
+
+/// The form of a launch of all steps that is predicted to take the least: reading again what they
+/// have in common, or keeping it on chip.
+Result<ScheduledKernel> best_form(const TensorProgram& body, const RegionLoop& loop,
+                                  const std::string& name, const Repetition& all) {
+  WEFT_ASSIGN_OR_RETURN(ScheduledKernel best,
+                        all_steps(body, loop, name, all, all.apart.schedules, false));
+  const auto consider = [&](const std::vector<ScheduledKernel>& schedules) {
+    auto other = all_steps(body, loop, name, all, schedules, true);
+    if (other.ok() && other->estimate.microseconds <= best.estimate.microseconds)
+      best = std::move(*other);
+  };
+  consider(all.apart.schedules);
+  if (const auto narrow = over_all_sms(body, all.apart, *all.target)) consider(*narrow);
+  return best;
+}
+
 Result<PlannedKernel> in_one_launch(const TensorProgram& body, const RegionLoop& loop,
                                     const FusionPlan& plan, const Repetition& all) {
-  const std::string& name = plan.kernels[0].name;
-  WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
-                        members_in_turns(all.apart.groups, all.apart.schedules, name, *all.target));
-  PlannedKernel out = united(name, all.apart.groups);
+  PlannedKernel out = united(plan.kernels[0].name, all.apart.groups);
   out.loop = loop;
   for (const PlannedKernel& kernel : plan.kernels) out.is_compute |= kernel.is_compute;
-  WEFT_ASSIGN_OR_RETURN(out.schedule, in_all_iterations(body, loop, all.apart.groups, members,
-                                                        all.estimate, out.name, *all.target));
+  WEFT_ASSIGN_OR_RETURN(out.schedule, best_form(body, loop, out.name, all));
   estimate_traffic(out.schedule);
-  const JoinEstimate& once = all.estimate;
-  const std::string blocks =
-      all.target->one_cluster
-          ? fmt::format("{} blocks of one cluster", once.blocks)
-          : fmt::format("{} blocks of which an SM holds {}", once.blocks, once.per_sm);
+  const TileProgram& program = out.schedule.program;
+  const int64_t count = program.blocks.is_const() ? program.blocks.constant() : all.estimate.blocks;
+  std::string blocks = all.target->one_cluster ? fmt::format("{} blocks of one cluster", count)
+                                               : fmt::format("{} blocks of which an SM holds {}",
+                                                             count, program.per_sm);
+  if (out.schedule.composition.resident) {
+    const BoxReuse kept = reuse_of(program, out.schedule.scopes);
+    blocks += fmt::format(" and each keeps {} KB that all steps read", kept.kept_bytes / 1024);
+  }
   const double in_turns = static_cast<double>(loop.trips) * all.apart.microseconds;
-  out.packed_because =
-      fmt::format("{} steps of {} kernels in {} phases, {}, saves {:.1f} us", loop.trips,
-                  members.size(), once.phases, blocks, in_turns - all.microseconds);
+  out.packed_because = fmt::format("{} steps of {} kernels in {} phases, {}, saves {:.1f} us",
+                                   loop.trips, all.apart.groups.size(), all.estimate.phases, blocks,
+                                   in_turns - out.schedule.estimate.microseconds);
   return out;
 }
 
@@ -181,14 +229,22 @@ Result<PlannedKernel> repeated(const TensorProgram& body, const RegionLoop& loop
   const double in_turns = static_cast<double>(loop.trips) * apart.microseconds;
   const int64_t count = loop.trips * std::ssize(plan.kernels);
   const double least_us = sharing.joins == Joins::kFewest ? 0 : worth_waiting_us(count, target);
+  // What stays on chip makes a step at most so much shorter: beyond that none needs to be built.
+  constexpr double kMostOfStep = 0.5;
   for (const Repetition& launch : launches) {
-    if (launch.microseconds > in_turns - least_us) {
+    if (launch.microseconds * kMostOfStep > in_turns - least_us) {
       return unsupported(fmt::format("one launch is predicted to take {:.1f} us, launches {:.1f}",
                                      launch.microseconds, in_turns));
     }
     auto kernel = in_one_launch(body, loop, plan, launch);
-    if (kernel.ok()) return kernel;
-    if (!error) error = kernel.take_error();
+    if (!kernel.ok()) {
+      if (!error) error = kernel.take_error();
+      continue;
+    }
+    const double in_one = kernel->schedule.estimate.microseconds;
+    if (in_one <= in_turns - least_us) return kernel;
+    return unsupported(fmt::format("one launch is predicted to take {:.1f} us, launches {:.1f}",
+                                   in_one, in_turns));
   }
   return error ? *error : unsupported("no launch is shared");
 }

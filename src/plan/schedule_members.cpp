@@ -275,13 +275,13 @@ Result<ScheduledKernel> in_all_iterations(const TensorProgram& body, const Regio
                                           const std::vector<Group>& groups,
                                           const std::vector<JoinMember>& members,
                                           const JoinEstimate& estimate, const std::string& name,
-                                          const Target& target) {
+                                          const Target& target, bool resident) {
   if (Decision apart = stores_outputs_apart(body, groups); !apart)
     return unsupported(apart.reason());
   std::vector<std::vector<TensorId>> outputs;
   for (const Group& group : groups) outputs.push_back(group.outputs);
   return repeat_kernels(members, outputs, estimate, name, repeated_tensors(body, loop, groups),
-                        loop.trips, target);
+                        loop.trips, target, resident);
 }
 
 namespace {
@@ -356,11 +356,11 @@ bool depend_on_each_other(const TensorProgram& program, const PlannedKernel& ker
   return false;
 }
 
-/// The members one after another; on a cluster on so many blocks. Errors (kInvalidInput) say why
-/// they cannot share a launch.
+/// The members one after another, on a cluster on so many blocks, as a composition says. Errors
+/// (kInvalidInput) say why they cannot share a launch.
 Result<ScheduledKernel> one_after_another(const TensorProgram& program, const PlannedKernel& kernel,
                                           const std::vector<ScheduledKernel>& schedules,
-                                          const Target& target, int64_t cluster_blocks = 0) {
+                                          const Target& target, const Composition& as) {
   if (!target.is_gpu()) return on_cpu(program, kernel, schedules, /*in_turns=*/true, target);
   WEFT_ASSIGN_OR_RETURN(const std::vector<JoinMember> members,
                         members_in_turns(kernel.members, schedules, kernel.name, target));
@@ -368,10 +368,10 @@ Result<ScheduledKernel> one_after_another(const TensorProgram& program, const Pl
     WEFT_ASSIGN_OR_RETURN(JoinEstimate estimate, kernel.loop
                                                      ? estimate_iteration(program, members, target)
                                                      : estimate_join(members, target));
-    if (cluster_blocks > 0) estimate.blocks = cluster_blocks;
+    if (as.cluster_blocks > 0) estimate.blocks = as.cluster_blocks;
     if (kernel.loop) {
       return in_all_iterations(program, *kernel.loop, kernel.members, members, estimate,
-                               kernel.name, target);
+                               kernel.name, target, as.resident);
     }
     std::vector<std::vector<TensorId>> outputs;
     for (const Group& member : kernel.members) outputs.push_back(member.outputs);
@@ -424,7 +424,7 @@ Result<ScheduledKernel> schedule_members(const TensorProgram& program, const Pla
     WEFT_ASSIGN_OR_RETURN(schedule, shares(program, member, kernel.name, target, schedule));
     schedules.push_back(std::move(schedule));
   }
-  if (in_turns) return one_after_another(program, kernel, schedules, target);
+  if (in_turns) return one_after_another(program, kernel, schedules, target, {});
   return beside_each_other(program, kernel, std::move(schedules), target);
 }
 
@@ -462,8 +462,7 @@ Result<ScheduledKernel> build_members(const TensorProgram& program, const Planne
     WEFT_ASSIGN_OR_RETURN(schedule, build_composition(program, kernel.members[m],
                                                       composition.members[m], apart, kernel.name));
   }
-  if (in_turns)
-    return one_after_another(program, kernel, schedules, device, composition.cluster_blocks);
+  if (in_turns) return one_after_another(program, kernel, schedules, device, composition);
   return beside_each_other(program, kernel, std::move(schedules), target);
 }
 

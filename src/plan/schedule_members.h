@@ -61,13 +61,14 @@ Result<std::vector<JoinMember>> members_in_turns(const std::vector<Group>& group
 Result<JoinEstimate> estimate_iteration(const TensorProgram& body,
                                         std::span<const JoinMember> members, const Target& target);
 
-/// The members, by ascending levels one after another in each iteration of the loop, in one launch.
-/// Error (kUnsupported): why they cannot share one.
+/// The members, by ascending levels one after another in each iteration of the loop, in one launch;
+/// `resident`: that keeps on chip what all iterations read. Error (kUnsupported): why they cannot
+/// share one.
 Result<ScheduledKernel> in_all_iterations(const TensorProgram& body, const RegionLoop& loop,
                                           const std::vector<Group>& groups,
                                           const std::vector<JoinMember>& members,
                                           const JoinEstimate& estimate, const std::string& name,
-                                          const Target& target);
+                                          const Target& target, bool resident = false);
 
 /// Bytes of the tensors that kernels touch (their parameters), each once.
 int64_t touched_bytes(const TensorProgram& program, const std::set<TensorId>& parameters);

@@ -157,6 +157,40 @@ kernel k(x: f32[1024], out y: f32[1024], out z: f32[1024]) blocks 4 warps 8 per_
   EXPECT_DOUBLE_EQ(l.microseconds, 3 + 2 * 10 + l.warp_cycles / 1000);
 }
 
+/// A step of two nests on blocks of their own takes as long as one of them: a load, 500 cycles, a
+/// store, each of 8 warps an SM. On two blocks they come in turns, and twice as many warps wait.
+TEST(GpuLatency, StepsOfARecurrenceRunTheirNestsSideBySide) {
+  Target target = small();
+  target.launch_us = 3;
+  target.barrier_us = 10;
+  const auto steps = [](const std::string& blocks) {
+    return R"(
+kernel k(x: f32[3,512], out y: f32[3,512], out z: f32[3,512]) blocks )" +
+           blocks + R"( warps 8 per_sm 1 gpu {
+  seq t in 3 {
+    view x_t: f32[512] of x at t*512;
+    view out y_t: f32[512] of y at t*512;
+    view out z_t: f32[512] of z at t*512;
+    grid i in 512 step 256 { y_t[i] = x_t[i] @[i=WARP_8-LANE_32]; }
+    grid j in 512 step 256 { z_t[j] = x_t[j] @[j=WARP_8-LANE_32]; }
+  }
+})";
+  };
+  const double nest = 8 + 500 + 8;
+  const auto step_us = [&](const std::string& blocks) {
+    const auto program = parse_tile_program(steps(blocks));
+    EXPECT_TRUE(program.ok());
+    const auto scopes = derive_scopes(*program);
+    EXPECT_TRUE(scopes.ok());
+    return step_latency_us(*program, *scopes, 0, target);
+  };
+  EXPECT_DOUBLE_EQ(step_us("4"), nest / 1000 + 10);
+  EXPECT_DOUBLE_EQ(step_us("2"), 2 * nest / 1000 + 10);
+  const GpuLatency all = of(steps("4"), target);
+  EXPECT_DOUBLE_EQ(all.warp_cycles, 3 * nest);
+  EXPECT_DOUBLE_EQ(all.microseconds, 3 + 10 + 3 * 10 + all.warp_cycles / 1000);
+}
+
 /// Two steps of 32 rows of 64 floats go ahead, 16384 bytes, at 2000 bytes a microsecond for each of
 /// four SMs; a barrier hides no more than it takes.
 TEST(GpuLatency, BarriersHideLoadsAhead) {

@@ -5,6 +5,7 @@
 
 #include "tests/driver/gpu_pipeline.h"
 #include "tests/graph/random_graph.h"
+#include "tile/rewrite/reuse_boxes.h"
 #include "tile/scope_analysis.h"
 
 namespace weft::testing {
@@ -178,6 +179,40 @@ TEST_F(GpuRecurrence, LayersAreAWavefront) {
   EXPECT_TRUE(run.compilation->plan.skewed) << plan;
   ASSERT_EQ(run.compilation->plan.regions.size(), 1U) << plan;
   EXPECT_EQ(whole_loops(run.compilation->plan).size(), 1U) << plan;
+}
+
+/// The weights of two products a step stay in the memory of blocks, which hand the first product on
+/// themselves: three phases for four kernels.
+TEST_F(GpuRecurrence, WeightsStayOnChip) {
+  const std::string text =
+      "(h0: f32[1,200], g0: f32[1,200], xs: f32[6,1,200], w: f32[200,200], v: f32[200,200]) {\n"
+      "h, g, ys = scan h0, g0, xs, w, v, carry_count=2, scanned_count=1, x_reverse={false}, "
+      "y_reverse={false} : f32[1,200], f32[1,200], f32[6,1,200]\n"
+      "  region (h: f32[1,200], g: f32[1,200], x: f32[1,200], w: f32[200,200], v: f32[200,200]) {\n"
+      "    p = dot_general h, w, lhs_contract={1}, rhs_contract={1} : f32[1,200]\n"
+      "    q = dot_general g, v, lhs_contract={1}, rhs_contract={1} : f32[1,200]\n"
+      "    a = add p, q : f32[1,200]\n    b = add a, x : f32[1,200]\n"
+      "    n = tanh b : f32[1,200]\n    k = reduce n, axes={1}, combiner=max : f32[1]\n"
+      "    r = broadcast k, dims={0} : f32[1,200]\n"
+      "    m = mul r, h : f32[1,200]\n  } -> (n, m, b)\n} -> (h, g, ys)";
+  CompileOptions options;
+  options.planner = "subprogram";
+  options.compositions = "leaf,recur";
+  const Target target = *find_target("h100-sxm");
+  const EmulatedRun run = run_and_compare(text, target, 1e-4, false, options);
+  ASSERT_NE(run.compilation, nullptr);
+  const std::string plan = expect_plan_from_text(*run.compilation);
+  ASSERT_NE(plan.find("recur resident {"), std::string::npos) << plan;
+  const std::vector<const PlannedKernel*> loops = whole_loops(run.compilation->plan);
+  ASSERT_EQ(loops.size(), 1U);
+  const ScheduledKernel& steps = loops[0]->schedule;
+  const BoxReuse kept = reuse_of(steps.program, steps.scopes);
+  EXPECT_EQ(kept.saved_bytes, 6 * 2 * 200 * 200 * 4);
+  const auto in_loop = [](const BarrierPoint& b) {
+    return b.scope == Scope::kGrid && b.before.size() == 2;
+  };
+  EXPECT_EQ(std::ranges::count_if(steps.scopes.barriers, in_loop), 3) << plan;
+  expect_no_spills(run);
 }
 
 /// Layers whose steps are written out: loops, then one of all layers. A plan's text is built in the

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "lower/core/kernel_writer.h"
+#include "tile/analysis/same_blocks.h"
 
 namespace weft::lowering {
 
@@ -53,9 +54,9 @@ class GpuWriter final : public KernelWriter {
   std::map<TileVarId, std::vector<TileVarId>> same_origins;
   /// Loads of which the first copies stand in front of the barrier before their nest.
   std::set<const TileStatement*> went_ahead;
-  Reg later_item = kNoReg;    ///< whether the item at hand is not its block's first; kNoReg: it is
-  std::set<size_t> keeping;   ///< nests that make or read what a block keeps from nest to nest
-  std::vector<int32_t> path;  ///< of the body at hand, for barriers
+  Reg later_item = kNoReg;     ///< whether the item at hand is not its block's first; kNoReg: it is
+  std::set<NestPath> keeping;  ///< nests that make or read what a block keeps from nest to nest
+  std::vector<int32_t> path;   ///< of the body at hand, for barriers
   std::vector<ClusterDim> cluster_dims;  ///< around what is emitted
   std::vector<ClusterDim> shared_dims;   ///< of the loops `by cluster` so far
 };

@@ -380,25 +380,38 @@ const TileLoop* recurrence_of(const GpuWriter& w, const std::vector<Nest>& nests
   return recurs ? top.loop.get() : nullptr;
 }
 
+/// Nests that run side by side, and whether all blocks meet before them.
+struct Phase {
+  std::vector<Nest> nests;
+  bool meets = true;
+};
+
+void meet(GpuWriter& w) {
+  w.builder.barrier(w.kernel.blocks > 1 ? KernelBarrier::kGrid : KernelBarrier::kBlock);
+}
+
+void emit_phase(GpuWriter& w, const std::vector<Nest>& nests) {
+  const int64_t items = items_of(w, nests);
+  const auto [begin, end] = block_share(w, items);
+  emit_items(w, nests, items, begin, end);
+}
+
 /// The phases of each step, one step after another, within a phase of the kernel.
-void emit_steps(GpuWriter& w, const TileLoop& loop, std::span<const std::vector<Nest>> steps) {
+void emit_steps(GpuWriter& w, const TileLoop& loop, std::span<const Phase> steps) {
   const TileLoop::Dim& dim = loop.dims[0];
   const int64_t trips = dim.end.constant();
   ++w.bindings.repetitions;
-  w.builder.for_loop(
-      w.builder.int_constant(0), w.builder.int_constant(trips), 1, {},
-      [&](Reg t, const std::vector<Reg>&) {
-        auto& bound = w.bindings.bound[static_cast<size_t>(dim.origin)];
-        bound = trips == 1 ? IndexExpr(0) : add_kernel_var(w, t, {0, trips - 1});
-        for (const std::vector<Nest>& nests : steps) {
-          w.builder.barrier(w.kernel.blocks > 1 ? KernelBarrier::kGrid : KernelBarrier::kBlock);
-          const int64_t items = items_of(w, nests);
-          const auto [begin, end] = block_share(w, items);
-          emit_items(w, nests, items, begin, end);
-        }
-        bound.reset();
-        return std::vector<Reg>{};
-      });
+  w.builder.for_loop(w.builder.int_constant(0), w.builder.int_constant(trips), 1, {},
+                     [&](Reg t, const std::vector<Reg>&) {
+                       auto& bound = w.bindings.bound[static_cast<size_t>(dim.origin)];
+                       bound = trips == 1 ? IndexExpr(0) : add_kernel_var(w, t, {0, trips - 1});
+                       for (const Phase& phase : steps) {
+                         if (phase.meets) meet(w);
+                         emit_phase(w, phase.nests);
+                       }
+                       bound.reset();
+                       return std::vector<Reg>{};
+                     });
   --w.bindings.repetitions;
 }
 
@@ -406,31 +419,23 @@ void emit_steps(GpuWriter& w, const TileLoop& loop, std::span<const std::vector<
 void emit_recurrence(GpuWriter& w, const TileLoop& loop, const std::vector<Nest>& before,
                      std::span<const std::vector<Nest>> steps) {
   w.builder.begin_phase(w.kernel.blocks);
-  if (!before.empty()) {
-    const int64_t items = items_of(w, before);
-    const auto [begin, end] = block_share(w, items);
-    emit_items(w, before, items, begin, end);
-  }
-  emit_steps(w, loop, steps);
+  if (!before.empty()) emit_phase(w, before);
+  std::vector<Phase> phases;
+  for (const std::vector<Nest>& nests : steps) phases.push_back({nests, true});
+  emit_steps(w, loop, phases);
   w.builder.end_phase();
 }
 
-/// Nests that run side by side, and whether all blocks meet before them.
-struct KeptPhase {
-  std::vector<Nest> nests;
-  bool meets = true;
-};
-
 /// The phases of a program whose blocks keep values from nest to nest: nests that do begin at the
 /// first block, and no block has more than one of their iterations.
-std::vector<KeptPhase> kept_phases(const GpuWriter& w) {
-  std::vector<KeptPhase> out;
+std::vector<Phase> kept_phases(const GpuWriter& w) {
+  std::vector<Phase> out;
   for (const std::vector<Nest>& nests : phases(w)) {
     out.push_back({});
     int64_t items = 0;
     bool keeps = false;
     for (const Nest& nest : nests) {
-      const bool own = w.keeping.count(static_cast<size_t>(nest.path[0])) != 0;
+      const bool own = w.keeping.count(nest.path) != 0;
       const int64_t more = grid_items(w, *nest.node);
       const bool apart = own || (keeps && items + more > w.kernel.blocks);
       if (apart && !out.back().nests.empty()) {
@@ -450,21 +455,19 @@ std::vector<KeptPhase> kept_phases(const GpuWriter& w) {
 /// loaded ahead of a barrier is there behind it.
 void emit_kept_phases(GpuWriter& w) {
   w.builder.begin_phase(w.kernel.blocks);
-  const std::vector<KeptPhase> all = kept_phases(w);
+  const std::vector<Phase> all = kept_phases(w);
   for (size_t p = 0; p < all.size();) {
     if (const TileLoop* loop = recurrence_of(w, all[p].nests)) {
-      std::vector<std::vector<Nest>> steps;
-      for (; p < all.size() && recurrence_of(w, all[p].nests) == loop; ++p)
-        steps.push_back(all[p].nests);
-      emit_steps(w, *loop, steps);
+      const size_t first = p;
+      while (p < all.size() && recurrence_of(w, all[p].nests) == loop) ++p;
+      emit_steps(w, *loop, std::span(all).subspan(first, p - first));
       continue;
     }
-    if (p > 0 && all[p].meets) emit_copies_ahead(w, all[p].nests);
-    if (p > 0 && all[p].meets)
-      w.builder.barrier(w.kernel.blocks > 1 ? KernelBarrier::kGrid : KernelBarrier::kBlock);
-    const int64_t items = items_of(w, all[p].nests);
-    const auto [begin, end] = block_share(w, items);
-    emit_items(w, all[p].nests, items, begin, end);
+    if (p > 0 && all[p].meets) {
+      emit_copies_ahead(w, all[p].nests);
+      meet(w);
+    }
+    emit_phase(w, all[p].nests);
     ++p;
   }
   w.builder.end_phase();
@@ -472,7 +475,7 @@ void emit_kept_phases(GpuWriter& w) {
 
 /// By origin: those of other nests with the same value in all blocks.
 std::map<TileVarId, std::vector<TileVarId>> same_origins_of(const TileStructure& structure,
-                                                            const std::set<size_t>& nests) {
+                                                            const std::set<NestPath>& nests) {
   std::map<TileVarId, std::vector<TileVarId>> out;
   for (auto earlier = nests.begin(); earlier != nests.end(); ++earlier) {
     for (auto later = std::next(earlier); later != nests.end(); ++later) {

@@ -9,6 +9,7 @@
 #include "support/rounding.h"
 #include "tile/analysis/derive_scopes.h"
 #include "tile/analysis/loads_ahead.h"
+#include "tile/analysis/same_blocks.h"
 #include "tile/check/fits.h"
 #include "tile/rewrite/load_ahead.h"
 #include "tile/rewrite/prune_symbols.h"
@@ -66,6 +67,17 @@ int64_t barriers_met(const TileProgram& program, const ScopeAnalysis& scopes) {
     met += loop == nullptr ? 1 : loop->dims[0].end.constant() - loop->dims[0].begin.constant();
   }
   return met;
+}
+
+/// Blocks that the largest nest has whose blocks keep what a later one reads; 0 where none does.
+int64_t blocks_that_keep(const ScheduledKernel& kernel) {
+  int64_t most = 0;
+  for (const NestPath& nest : nests_of_kept(structure_of(kernel.program), kernel.scopes)) {
+    const TileNode& top = kernel.program.body[static_cast<size_t>(nest[0])];
+    most = std::max(
+        most, grid_items(nest.size() == 1 ? top : top.loop->body[static_cast<size_t>(nest[1])]));
+  }
+  return most;
 }
 
 /// What a loop in a launch of its own takes beside launch and barriers.
@@ -148,6 +160,7 @@ JoinMember join_member(const ScheduledKernel& kernel, const Target& target) {
   for (int32_t n = 0; n < static_cast<int32_t>(kernel.program.body.size()); ++n)
     out.is_loop |= recurrence_at(kernel.program, n) != nullptr;
   if (out.is_loop) out.barriers = barriers_met(kernel.program, kernel.scopes);
+  out.least_blocks = blocks_that_keep(kernel);
   return out;
 }
 
@@ -178,6 +191,10 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
   const int64_t most_items = *std::ranges::max_element(items);
   out.per_sm = std::min(held, ceil_div(most_items, target.sm_count));
   out.blocks = std::min(most_items, out.per_sm * target.sm_count);
+  for (const JoinMember& member : members) {
+    if (out.blocks < member.least_blocks)
+      return unsupported("blocks that keep what a loop reads are more than there is room for");
+  }
   std::vector<double> longest(items.size(), 0), shared(items.size(), 0);
   double apart = 0, start = 0;  // what a launch takes beyond its work
   double steps = 0;             // of loops
@@ -213,9 +230,6 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
   return out;
 }
 
-namespace {
-
-/// Bytes of a block's arena, in all, with which an SM still holds as many blocks as it has to.
 int64_t room_for_arena(const ScheduledKernel& kernel, const Target& target) {
   constexpr int64_t kStep = 256;
   const Residency block = residency(kernel.program, kernel.scopes, target);
@@ -225,6 +239,8 @@ int64_t room_for_arena(const ScheduledKernel& kernel, const Target& target) {
     most -= kStep;
   return most - (block.shared_bytes - kernel.scopes.block_bytes);
 }
+
+namespace {
 
 /// Keeps on chip what fits: buffers that live at other times leave gaps, so that less may.
 Status keep_boxes(ScheduledKernel& kernel, const Target& target) {

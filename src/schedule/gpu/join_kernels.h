@@ -17,14 +17,15 @@ Decision can_join(const ScheduledKernel& kernel);
 /// A kernel on its way into a larger one.
 struct JoinMember {
   const ScheduledKernel* kernel = nullptr;
-  Residency own;           ///< of its blocks, alone
-  int64_t items = 0;       ///< that its blocks go through, in its largest phase
-  int64_t level = 0;       ///< of barriers before it
-  bool computes = false;   ///< a product or convolution of the model
-  int64_t kept_bytes = 0;  ///< that its blocks have on chip, and do not ask memory for
-  double apart_us = 0;     ///< of its kernel in a launch of its own, where it may be another
-  bool is_loop = false;    ///< it runs all iterations of a loop, between the others of its level
-  int64_t barriers = 0;    ///< of a loop: of the grid, that its blocks meet at in all
+  Residency own;             ///< of its blocks, alone
+  int64_t items = 0;         ///< that its blocks go through, in its largest phase
+  int64_t level = 0;         ///< of barriers before it
+  bool computes = false;     ///< a product or convolution of the model
+  int64_t kept_bytes = 0;    ///< that its blocks have on chip, and do not ask memory for
+  double apart_us = 0;       ///< of its kernel in a launch of its own, where it may be another
+  bool is_loop = false;      ///< it runs all iterations of a loop, between the others of its level
+  int64_t barriers = 0;      ///< of a loop: of the grid, that its blocks meet at in all
+  int64_t least_blocks = 0;  ///< that a launch has to have: those that keep what it reads
 };
 /// Requires: can_join.
 JoinMember join_member(const ScheduledKernel& kernel, const Target& target);
@@ -47,6 +48,10 @@ struct JoinEstimate {
 /// at barriers of the cluster. Error (kUnsupported): why they cannot share a launch.
 Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Target& target,
                                    int64_t working_set = 0);
+
+/// Bytes of a block's arena, in all, with which an SM still holds as many of the program's blocks
+/// as it has to (TileProgram::per_sm).
+int64_t room_for_arena(const ScheduledKernel& kernel, const Target& target);
 
 /// What blocks of one launch do with what they have on chip.
 struct OnChip {

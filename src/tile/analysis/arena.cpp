@@ -36,12 +36,13 @@ std::vector<const TileLoop*> lifetime_loops(const Derivation& d, TileSymbolId sy
   const int32_t definition = d.structure.definition[static_cast<size_t>(symbol)];
   const Site& maker = d.structure.sites[static_cast<size_t>(definition)];
   std::vector<const TileLoop*> loops = maker.loops;
+  const auto nests = static_cast<std::ptrdiff_t>(std::min(nest_of(maker).size(), loops.size()));
   for (const int32_t site : accesses(d, symbol)) {
     const Site& other = d.structure.sites[static_cast<size_t>(site)];
     const bool kept = d.out.symbols[static_cast<size_t>(symbol)].scope == Scope::kBlock &&
                       !d.program.cpu && nest_of(other) != nest_of(maker);
     // The loop over blocks of the nest that made it stands for that of a later nest.
-    loops = kept ? std::vector<const TileLoop*>{loops.front()}
+    loops = kept ? std::vector<const TileLoop*>(maker.loops.begin(), maker.loops.begin() + nests)
                  : TileStructure::common(loops, other.loops);
   }
   return loops;
@@ -76,6 +77,13 @@ SiteRange live_range(const Derivation& d, TileSymbolId symbol) {
   const std::vector<const TileLoop*> around = lifetime_loops(d, symbol);
   for (const int32_t number : sites) {
     const Site& site = d.structure.sites[static_cast<size_t>(number)];
+    // All steps of a recurrence read what is made before it.
+    const bool steps = !site.loops.empty() && is_recurrence(*site.loops.front()) &&
+                       (around.empty() || around.front() != site.loops.front());
+    if (steps && !around.empty()) {
+      range.last = std::max(range.last, d.structure.loop_sites.at(site.loops.front()).second - 1);
+      continue;
+    }
     if (site.loops.size() <= around.size()) continue;
     // The outermost loop around this access that is not around all of them repeats it.
     const auto [first, end] = d.structure.loop_sites.at(site.loops[around.size()]);

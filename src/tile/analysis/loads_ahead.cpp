@@ -89,7 +89,7 @@ class AheadSearch {
   /// Nests [first, end) stand between two barriers.
   void nests(size_t first, size_t end, int32_t phase) {
     for (size_t n = first; n < end && end - first > 1; ++n) {
-      if (keeping_.count(n) != 0) return;
+      if (keeping_.count({static_cast<int32_t>(n)}) != 0) return;
     }
     nests_ = end - first;
     for (size_t n = first; n < end; ++n) {
@@ -157,7 +157,7 @@ class AheadSearch {
   const TileProgram& program_;
   const ScopeAnalysis& scopes_;
   bool marked_;
-  std::set<size_t> keeping_;
+  std::set<NestPath> keeping_;
   std::map<const TileStatement*, const Place*> places_;
   std::vector<int32_t> path_;  ///< of the node at hand
   size_t nests_ = 1;           ///< of the phase at hand

@@ -88,12 +88,11 @@ class Relation {
   /// Whether the block that reads has run the iteration of an earlier nest that made all of it:
   /// then that nest's loop stands for the reader's.
   bool is_kept(const Site& producer) {
-    const size_t made = static_cast<size_t>(producer.path[0]),
-                 here = static_cast<size_t>(reader_.path[0]);
     const bool plain = producer.kind == Site::Kind::kStatement && producer.guards.empty() &&
                        producer.path.size() > 1 && reader_.path.size() > 1 &&
                        producer.pack_member < 0 && read_.read->operands.empty();
-    const auto same = plain ? same_blocks(structure_, made, here) : std::nullopt;
+    const auto same =
+        plain ? same_blocks(structure_, nest_of(producer), nest_of(reader_)) : std::nullopt;
     if (!same) return false;
     for (IndexExpr& e : wanted_) {
       e = substitute(e, [&](int id) {
@@ -101,7 +100,9 @@ class Relation {
         return IndexExpr::var(origin == same->end() ? id : origin->second);
       });
     }
-    out_.common = {out_.producer_loops.front()};
+    const auto nest = std::ranges::find(out_.producer_loops, TileLoop::Kind::kGrid,
+                                        [](const TileLoop* loop) { return loop->kind; });
+    out_.common = {out_.producer_loops.begin(), std::next(nest)};
     const Cover cover =
         covered([&](TileVarId var) { return is_common(var, {TileLoop::Kind::kGrid}); });
     out_.from_nest = cover == Cover::kYes;

@@ -1,7 +1,8 @@
 #include "tile/analysis/same_blocks.h"
 
 #include <algorithm>
-#include <vector>
+
+#include "tile/analysis/relate_reads.h"
 
 namespace weft {
 
@@ -44,26 +45,40 @@ std::vector<const TileLoop::Dim*> dims_of_blocks(const TileLoop& loop) {
   return out;
 }
 
-bool has_nest(const TileProgram& program, size_t n) {
-  return n < program.body.size() && is_grid_loop(program.body[n]) &&
-         !spreads(program.body[n].loop->body);
+/// The loop of the nest that stands there; null where none does.
+const TileLoop* nest_at(const TileProgram& program, const NestPath& path) {
+  const TileBody* body = &program.body;
+  if (path.empty() || path.size() > 2) return nullptr;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const auto child = static_cast<size_t>(path[i]);
+    if (child >= body->size() || (*body)[child].kind != TileNode::Kind::kLoop) return nullptr;
+    const TileLoop& loop = *(*body)[child].loop;
+    if (i + 1 == path.size()) {
+      return is_grid_loop((*body)[child]) && !spreads(loop.body) ? &loop : nullptr;
+    }
+    if (!is_recurrence(loop)) return nullptr;
+    body = &loop.body;
+  }
+  return nullptr;
 }
 
-/// The nest in which a site stands; none in a recurrence or a pack.
-std::optional<size_t> plain_nest(const TileProgram& program, const Site& site) {
+/// The nest in which a site stands; none in a pack.
+std::optional<NestPath> plain_nest(const TileProgram& program, const Site& site) {
   if (site.path.empty() || site.pack_member >= 0) return std::nullopt;
-  const auto n = static_cast<size_t>(site.path[0]);
-  if (!has_nest(program, n)) return std::nullopt;
-  return n;
+  NestPath nest = nest_of(site);
+  if (nest_at(program, nest) == nullptr) return std::nullopt;
+  return nest;
 }
 
 }  // namespace
 
-bool is_nest_of_blocks(const TileStructure& structure, size_t n) {
+bool is_nest_of_blocks(const TileStructure& structure, const NestPath& nest) {
   const TileProgram& program = *structure.program;
-  if (program.cpu || !program.blocks.is_const() || !has_nest(program, n)) return false;
+  if (program.cpu || !program.blocks.is_const()) return false;
+  const TileLoop* loop = nest_at(program, nest);
+  if (loop == nullptr) return false;
   int64_t items = 1;
-  for (const TileLoop::Dim& dim : program.body[n].loop->dims) {
+  for (const TileLoop::Dim& dim : loop->dims) {
     const int64_t trips = trips_of(dim);
     if (trips == 0 || trips > program.blocks.constant()) return false;
     items *= trips;
@@ -72,14 +87,15 @@ bool is_nest_of_blocks(const TileStructure& structure, size_t n) {
   return true;
 }
 
-std::optional<SameOrigins> same_blocks(const TileStructure& structure, size_t earlier,
-                                       size_t later) {
-  if (earlier >= later || !is_nest_of_blocks(structure, earlier) ||
+std::optional<SameOrigins> same_blocks(const TileStructure& structure, const NestPath& earlier,
+                                       const NestPath& later) {
+  const bool of_step = earlier.size() > 1 && (later.size() < 2 || later[0] != earlier[0]);
+  if (earlier >= later || of_step || !is_nest_of_blocks(structure, earlier) ||
       !is_nest_of_blocks(structure, later)) {
     return std::nullopt;
   }
-  const TileBody& body = structure.program->body;
-  const auto made = dims_of_blocks(*body[earlier].loop), read = dims_of_blocks(*body[later].loop);
+  const auto made = dims_of_blocks(*nest_at(*structure.program, earlier)),
+             read = dims_of_blocks(*nest_at(*structure.program, later));
   if (made.size() != read.size()) return std::nullopt;
   SameOrigins out;
   for (size_t d = 0; d < made.size(); ++d) {
@@ -109,9 +125,9 @@ std::set<TileSymbolId> kept_for_later_nests(const TileStructure& structure,
   return out;
 }
 
-std::set<size_t> nests_of_kept(const TileStructure& structure, const ScopeAnalysis& scopes) {
+std::set<NestPath> nests_of_kept(const TileStructure& structure, const ScopeAnalysis& scopes) {
   const std::set<TileSymbolId> kept = kept_for_later_nests(structure, scopes);
-  std::set<size_t> out;
+  std::set<NestPath> out;
   if (kept.empty()) return out;
   const auto add = [&](int32_t site) {
     const auto nest = plain_nest(*structure.program, structure.sites[static_cast<size_t>(site)]);

@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "tile/analysis/derive_scopes.h"
 #include "tile/analysis/executions.h"
+#include "tile/analysis/relate_reads.h"
 #include "tile/analysis/same_blocks.h"
 #include "tile/analysis/scope_derivation.h"
 #include "tile/check/evaluated_tile.h"
@@ -276,14 +277,11 @@ class Evaluator {
     skip_to_end(loop.body);
   }
 
-  size_t nest_number(const TileLoop& loop) const {
-    return static_cast<size_t>(structure_.loop_path.at(&loop)[0]);
-  }
-
   /// What blocks keep of a nest is there in those that they run alike later on.
   void leave_kept(const TileLoop& loop, const Contexts& contexts) {
     for (const TileSymbolId id : made_in_[&loop]) {
       if (kept_.count(id) == 0) continue;
+      kept_tiles_[id].clear();
       for (const Context* context : contexts) kept_tiles_[id].push_back(context->tiles.at(id));
     }
   }
@@ -291,7 +289,7 @@ class Evaluator {
     for (const auto& [id, tiles] : kept_tiles_) {
       const Site& maker =
           structure_.sites[static_cast<size_t>(structure_.definition[static_cast<size_t>(id)])];
-      if (!same_blocks(structure_, static_cast<size_t>(maker.path[0]), nest_number(loop))) continue;
+      if (!same_blocks(structure_, nest_of(maker), structure_.loop_path.at(&loop))) continue;
       for (size_t i = 0; i < contexts.size(); ++i) contexts[i]->tiles[id] = tiles[i];
     }
   }

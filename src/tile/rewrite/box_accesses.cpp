@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "tile/analysis/same_blocks.h"
+#include "tile/analysis/relate_reads.h"
 #include "tile/rewrite/share_loads.h"
 
 namespace weft {
@@ -25,7 +25,7 @@ TileSymbolId shown_whole(const TileStructure& structure, TileSymbolId id) {
 /// Whether a site stands in plain loops of its nest.
 bool is_plain(const TileStructure& structure, const Site& site) {
   return site.kind == Site::Kind::kStatement && site.guards.empty() && site.pack_member < 0 &&
-         site.path.size() > 1 && is_nest_of_blocks(structure, static_cast<size_t>(site.path[0])) &&
+         site.path.size() > 1 && is_nest_of_blocks(structure, nest_of(site)) &&
          std::ranges::all_of(site.loops, [](const TileLoop* loop) {
            return loop->stages == 1 && !loop->by_cluster;
          });
@@ -59,7 +59,7 @@ class BoxMatch {
 
   std::optional<SameVariables> run() {
     if (earlier_.tensor != later_.tensor) return std::nullopt;
-    const auto same = same_blocks(structure_, earlier_.nest, later_.nest);
+    const auto same = same_origins();
     if (!same || earlier_.indices->size() != later_.indices->size()) return std::nullopt;
     for (const auto& [read, made] : *same) {
       const TileVarId own = structure_.dim(read).offset, theirs = structure_.dim(made).offset;
@@ -76,6 +76,16 @@ class BoxMatch {
   }
 
  private:
+  /// Of one nest the origins are their own.
+  std::optional<SameOrigins> same_origins() const {
+    if (earlier_.nest != later_.nest) return same_blocks(structure_, earlier_.nest, later_.nest);
+    SameOrigins out;
+    const Site& site = structure_.sites[static_cast<size_t>(earlier_.site)];
+    for (const TileLoop::Dim& dim : site.loops[earlier_.nest.size() - 1]->dims)
+      out[dim.origin] = dim.origin;
+    return out;
+  }
+
   void pair(TileVarId later, TileVarId earlier) {
     out_[later] = earlier;
     taken_.insert(earlier);
@@ -135,7 +145,7 @@ std::vector<BoxAccess> box_accesses(const TileStructure& structure) {
     const Site& site = structure.sites[s];
     if (!is_plain(structure, site)) continue;
     BoxAccess access;
-    access.nest = static_cast<size_t>(site.path[0]);
+    access.nest = nest_of(site);
     access.site = static_cast<int32_t>(s);
     std::vector<ScalarRef> seen;
     for (const ScalarRef& read : certain_reads(*structure.program, site.value)) {
@@ -186,6 +196,7 @@ std::optional<std::vector<IndexExpr>> box_coordinates(const TileStructure& struc
       const auto item = std::ranges::find(items, dim.origin);
       const bool listed = item != items.end();
       if (listed) items.erase(item);
+      if (!listed && is_recurrence(*loop)) continue;  // the same in all steps
       if (!listed && loop->kind == TileLoop::Kind::kSeq) return std::nullopt;
       if (!listed && has_one_trip(structure, dim)) continue;
       if (listed && dim.offset >= 0 && !used(dim.offset) && loop->kind == TileLoop::Kind::kSeq)

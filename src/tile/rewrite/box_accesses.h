@@ -4,14 +4,14 @@
 #include <optional>
 #include <vector>
 
-#include "tile/tile_structure.h"
+#include "tile/analysis/same_blocks.h"
 
 namespace weft {
 
 /// A load or store of a box of a tensor in memory, by one of the nests whose iteration b block b
 /// runs (tile/analysis/same_blocks.h).
 struct BoxAccess {
-  size_t nest = 0;
+  NestPath nest;
   int32_t site = -1;
   TileSymbolId tensor = -1;  ///< what a view shows
   ScalarRef read;            ///< of a load
@@ -24,7 +24,7 @@ struct BoxAccess {
 std::vector<BoxAccess> box_accesses(const TileStructure& structure);
 
 /// By variable of `later`: that of `earlier` in its place, where both are of one box of one tensor
-/// in every block.
+/// in every block; they may stand in one nest.
 using SameVariables = std::map<TileVarId, TileVarId>;
 std::optional<SameVariables> same_box(const TileStructure& structure, const BoxAccess& earlier,
                                       const BoxAccess& later);

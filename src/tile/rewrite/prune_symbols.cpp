@@ -97,8 +97,7 @@ void prune_symbols(TileProgram& program) {
   std::vector<bool> stays(program.symbols.size(), false);
   for (const TileSymbolId id : program.parameters) stays[static_cast<size_t>(id)] = true;
   for (size_t i = 0; i < stays.size(); ++i) {
-    const bool own = program.symbols[i].is_workspace || uses.read[i] || uses.made[i];
-    if (!own) continue;
+    if (!uses.read[i] && !uses.made[i]) continue;
     stays[i] = true;
     if (program.symbols[i].view_of >= 0)
       stays[static_cast<size_t>(program.symbols[i].view_of)] = true;

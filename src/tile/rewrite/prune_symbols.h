@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// Takes symbols away that nothing names: views, and values that were made.
+/// Takes symbols away that nothing names: views, workspaces, and values that were made.
 void prune_symbols(TileProgram& program);
 
 /// Takes outputs away that no nest reads, and what was made for them alone. `parameters` are their

@@ -40,13 +40,21 @@ std::vector<int> phases_of(const TileProgram& program, const ScopeAnalysis& scop
   return out;
 }
 
+/// Those of nests that run once, which the program's phases are of.
+std::vector<BoxAccess> accesses_of_nests(const TileStructure& structure) {
+  std::vector<BoxAccess> out = box_accesses(structure);
+  std::erase_if(out, [](const BoxAccess& access) { return access.nest.size() != 1; });
+  return out;
+}
+size_t number_of(const BoxAccess& access) { return static_cast<size_t>(access.nest[0]); }
+
 /// The last access in an earlier phase that has the box of a later one.
 std::optional<size_t> earlier_access(const TileStructure& structure,
                                      const std::vector<BoxAccess>& accesses,
                                      const std::vector<int>& phases, size_t later) {
   for (size_t a = later; a-- > 0;) {
     if (accesses[a].tensor != accesses[later].tensor ||
-        phases[accesses[a].nest] >= phases[accesses[later].nest])
+        phases[number_of(accesses[a])] >= phases[number_of(accesses[later])])
       continue;
     if (same_box(structure, accesses[a], accesses[later])) return a;
   }
@@ -58,7 +66,7 @@ class BoxKeeping {
   BoxKeeping(TileProgram& program, const ScopeAnalysis& scopes, int64_t room)
       : program_(program),
         structure_(structure_of(program)),
-        accesses_(box_accesses(structure_)),
+        accesses_(accesses_of_nests(structure_)),
         phases_(phases_of(program, scopes)),
         room_(room),
         own_bytes_(program.body.size(), 0) {
@@ -123,7 +131,7 @@ class BoxKeeping {
   DType type_of(size_t access) const {
     return program_.symbols[static_cast<size_t>(accesses_[access].tensor)].type;
   }
-  size_t nest_of(size_t access) const { return accesses_[access].nest; }
+  size_t nest_of(size_t access) const { return number_of(accesses_[access]); }
 
   /// The first use in nest `n` or behind it.
   std::vector<size_t>::const_iterator next_use(const KeptBox& box, size_t n) const {
@@ -342,6 +350,17 @@ Result<bool> reuse_boxes(TileProgram& program, int64_t room) {
   return changed;
 }
 
+namespace {
+
+/// Times that a site runs: in each step of a recurrence.
+int64_t steps_around(const Site& site) {
+  if (site.loops.empty() || !is_recurrence(*site.loops.front())) return 1;
+  const TileLoop::Dim& steps = site.loops.front()->dims[0];
+  return steps.end.is_const() ? steps.end.constant() : 1;
+}
+
+}  // namespace
+
 BoxReuse reuse_of(const TileProgram& program, const ScopeAnalysis& scopes) {
   BoxReuse out;
   out.saved_by_nest.assign(program.body.size(), 0);
@@ -359,11 +378,12 @@ BoxReuse reuse_of(const TileProgram& program, const ScopeAnalysis& scopes) {
       const Site& reader = structure.sites[static_cast<size_t>(read->site)];
       if (read->repeated || reader.path[0] == maker.path[0]) continue;
       ++out.hits;
-      out.saved_bytes += bytes;
-      out.saved_by_nest[static_cast<size_t>(reader.path[0])] += bytes;
+      const int64_t saved = bytes * steps_around(reader);
+      out.saved_bytes += saved;
+      out.saved_by_nest[static_cast<size_t>(reader.path[0])] += saved;
     }
   }
-  const std::vector<BoxAccess> accesses = box_accesses(structure);
+  const std::vector<BoxAccess> accesses = accesses_of_nests(structure);
   const std::vector<int> phases = phases_of(program, scopes);
   for (size_t a = 0; a < accesses.size(); ++a) {
     if (accesses[a].read == nullptr || !earlier_access(structure, accesses, phases, a)) continue;
