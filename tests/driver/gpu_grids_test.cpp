@@ -138,7 +138,8 @@ TEST_F(GpuGrids, ShortRowsArePackedAndWalked) {
   EXPECT_LT(blocks * rows_at_once, 3000) << "blocks take several turns";
 }
 
-/// Few long rows are split over blocks, and what is reduced level by level has a nest each.
+/// Few long rows are split over blocks, and what is reduced level by level has a nest each. What
+/// only the last one asks for (q, made of c) is made there, and nowhere before.
 TEST_F(GpuGrids, LongRowsAreSplitBehindBarriers) {
   for (const char* length : {"65536", "80021"}) {
     const std::string text = replaced(R"(
@@ -153,7 +154,10 @@ TEST_F(GpuGrids, LongRowsAreSplitBehindBarriers) {
       e = exp d : f32[8,$N]
       s = reduce e, axes={1}, combiner=sum : f32[8]
       r = broadcast s, dims={0} : f32[8,$N]
-      y = div e, r : f32[8,$N]
+      c = tanh t : f32[8,$N]
+      q = sub c, n : f32[8,$N]
+      z = mul e, q : f32[8,$N]
+      y = div z, r : f32[8,$N]
     } -> (y, s))",
                                       "$N", length);
     CompileOptions options;

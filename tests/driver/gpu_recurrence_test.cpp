@@ -191,7 +191,9 @@ TEST_F(GpuRecurrence, WeightsStayOnChip) {
       "  region (h: f32[1,200], g: f32[1,200], x: f32[1,200], w: f32[200,200], v: f32[200,200]) {\n"
       "    p = dot_general h, w, lhs_contract={1}, rhs_contract={1} : f32[1,200]\n"
       "    q = dot_general g, v, lhs_contract={1}, rhs_contract={1} : f32[1,200]\n"
-      "    a = add p, q : f32[1,200]\n    b = add a, x : f32[1,200]\n"
+      "    c = constant 0.0625 : f32[]\n    e = broadcast c, dims={} : f32[1,200]\n"
+      "    s = add p, q : f32[1,200]\n    a = mul s, e : f32[1,200]\n"
+      "    b = add a, x : f32[1,200]\n"
       "    n = tanh b : f32[1,200]\n    k = reduce n, axes={1}, combiner=max : f32[1]\n"
       "    r = broadcast k, dims={0} : f32[1,200]\n"
       "    m = mul r, h : f32[1,200]\n  } -> (n, m, b)\n} -> (h, g, ys)";

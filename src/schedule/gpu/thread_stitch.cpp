@@ -364,13 +364,15 @@ void ThreadStitch::emit_scalars(int level, TileBody* out) {
 
 std::vector<ThreadStitch::Partial> ThreadStitch::emit_resident(int level, TileBody* out) {
   std::vector<Partial> partials;
+  // A nest has no more of the row than its results ask for: what they are made of it makes again.
+  const std::set<int> needed = layout_.apart ? needed_in(level) : std::set<int>();
   for (int p = 0; p < count_; ++p) {
     if (axes_.level[static_cast<size_t>(p)] != level || is_unused(p)) continue;
     if (const CentralMoment* pair = joined_.with_second(p)) {
       partials.push_back(emit_moment(*pair, partials, out));
     } else if (reduces(p)) {
       partials.push_back(emit_reduction(p, out));
-    } else if (is_row_value(p)) {
+    } else if (is_row_value(p) && (!layout_.apart || needed.contains(p))) {
       emit_member(p, out);
       if (is_output(p)) emit_store(p, out);
     }
