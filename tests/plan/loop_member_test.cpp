@@ -139,7 +139,8 @@ TEST_F(LoopMembers, TextsThatAreWrongSayWhy) {
   std::string apart = text.substr(0, recur) + text.substr(text.find(" because", recur));
   EXPECT_THAT(error_of(apart), HasSubstr("made by the template"));
   // The launch composes it otherwise.
-  const size_t inside = text.find("recur { leaf(");
+  const size_t inside = text.find("recur ");
+  ASSERT_NE(inside, std::string::npos);
   const size_t end = text.find("}", inside);
   EXPECT_THAT(error_of(text.substr(0, inside) + "leaf(tiles m 16 n 16 k 16 warps_m 1 warps_n 1)" +
                        text.substr(end + 1)),
