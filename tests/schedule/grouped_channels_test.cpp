@@ -1,12 +1,14 @@
 #include "expr/layout.h"
+#include "schedule/stages/build_block.h"
+#include "schedule/stages/partitions.h"
 #include "tests/schedule/expressed.h"
 #include "tile/text/tile_text.h"
 
 namespace weft {
 namespace {
 
-/// The program of a convolution of two groups of channels, results channels-last.
-std::string convolution_of_groups_of(int width) {
+/// A convolution of two groups of channels, results channels-last.
+TensorProgram groups_of(int width) {
   const std::string w = std::to_string(width), c = std::to_string(2 * width);
   TensorProgram program = expressed(
       "(x: f32[1," + c + ",9,9], w: f32[" + c + "," + w + ",3,3]) {\n  y = convolution x, w, " +
@@ -17,17 +19,38 @@ std::string convolution_of_groups_of(int width) {
     if (t.name == "w") t.kind = Tensor::Kind::kConstant;
     if (t.name == "x" || t.name == "y") t.layout = permuted_layout(t.type.shape, {0, 2, 3, 1});
   }
+  return program;
+}
+
+/// Its program as a kernel.
+std::string convolution_of_groups_of(int width) {
+  const TensorProgram program = groups_of(width);
   const auto kernel = schedule_leaf(program, whole_group(program), *find_target("x86-64-v4"), "k");
   EXPECT_TRUE(kernel.ok()) << kernel.error().message;
   return print(kernel->program);
 }
 
-/// The lanes of the vectors in which it is summed up.
-std::string vectors_of_groups_of(int width) {
-  const std::string text = convolution_of_groups_of(width);
+/// Its program as the stage of blocks that make so many channels each.
+std::string stage_of_groups_of(int width, int channels) {
+  const TensorProgram program = groups_of(width);
+  const Target target = *find_target("x86-64-v4");
+  const BlockSpace space(program, whole_group(program), target);
+  const BlockPartition blocks = partition_along(space, {{.axis = 3, .step = channels}});
+  const auto demand = demand_boxes(space.program(), space.group(), blocks);
+  EXPECT_TRUE(demand.ok()) << demand.error().message;
+  const auto stages = form_stages(space, *demand, target);
+  EXPECT_TRUE(stages.ok()) << stages.error().message;
+  const auto kernel = build_block(space, blocks, *demand, *stages, nullptr, target, "k");
+  EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+  return print(kernel->program);
+}
+
+/// The lanes of the vectors in which a program sums up.
+std::string vectors_of(const std::string& text) {
   const size_t at = text.find("VEC_");
   return text.substr(at, text.find_first_of(",]", at) - at);
 }
+std::string vectors_of_groups_of(int width) { return vectors_of(convolution_of_groups_of(width)); }
 
 /// A vector of which some lanes read another group's channels gathers its other operand lane by
 /// lane: it ends where the group does.
@@ -37,6 +60,13 @@ TEST(GroupedChannels, VectorsStayWithinAGroup) {
   EXPECT_EQ(vectors_of_groups_of(8), "VEC_8");
   EXPECT_EQ(vectors_of_groups_of(12), "VEC_4");
   EXPECT_EQ(vectors_of_groups_of(9), "VEC_16");
+}
+
+/// A block's channels may begin in the middle of a group, and then hold parts of two.
+TEST(GroupedChannels, VectorsOfBlocksStayWithinAGroup) {
+  EXPECT_EQ(vectors_of(stage_of_groups_of(24, 16)), "VEC_8");
+  EXPECT_EQ(vectors_of(stage_of_groups_of(40, 16)), "VEC_8");
+  EXPECT_EQ(vectors_of(stage_of_groups_of(32, 16)), "VEC_16");
 }
 
 /// Where lanes take different channels of a load, these are written out. Where all take the same

@@ -278,13 +278,16 @@ class PanelChooser {
   PanelChoice c_;
 };
 
+/// A number of which all positions are multiples where a stage's boxes begin along the axis.
+int64_t unit_of_boxes(const BlockFrame& frame, int axis) {
+  return unit_of(frame.axes[static_cast<size_t>(axis)].begin,
+                 [&](int loop) { return frame.loops[static_cast<size_t>(loop)]; });
+}
+
 /// Whether boxes of a stage along the axis are whole panels.
 bool is_in_panels(const GroupSpace& space, int axis, int64_t panel) {
-  if (!space.frame()) return false;
-  const std::vector<int64_t>& loops = space.frame()->loops;
-  const int64_t unit = unit_of(space.frame()->axes[static_cast<size_t>(axis)].begin,
-                               [&](int loop) { return loops[static_cast<size_t>(loop)]; });
-  return unit % panel == 0 && space.axes().axes[static_cast<size_t>(axis)].extent % panel == 0;
+  return space.frame() && unit_of_boxes(*space.frame(), axis) % panel == 0 &&
+         space.axes().axes[static_cast<size_t>(axis)].extent % panel == 0;
 }
 
 }  // namespace
@@ -356,14 +359,18 @@ bool is_one_element(const GroupSpace& space, int root, const Scalar& read, int a
   const auto& own = space.axes().axis_of[static_cast<size_t>(root)];
   const int64_t extent = space.axes().axes[static_cast<size_t>(axis)].extent;
   const int vector = e.axis_count(), lane = vector + 1;
+  // A stage's box, the extent of which this is, may stand anywhere between groups.
+  const bool boxed =
+      space.frame() && !space.frame()->axes[static_cast<size_t>(axis)].begin.is_const(0);
+  const int64_t unit = boxed ? std::gcd(unit_of_boxes(*space.frame(), axis), lanes) : lanes;
   const auto range = [&](int id) -> Interval {
-    if (id == vector) return {0, ceil_div(extent, lanes) - 1};
+    if (id == vector) return {0, boxed ? kUnbounded.hi : ceil_div(extent, lanes) - 1};
     return id == lane ? Interval{0, lanes - 1} : e.range(id);
   };
   return std::ranges::none_of(read.indices, [&](const IndexExpr& index) {
     const IndexExpr in_vectors = substitute(index, [&](int id) {
       if (id >= e.axis_count() || own[static_cast<size_t>(id)] != axis) return IndexExpr::var(id);
-      return IndexExpr::var(vector) * IndexExpr(lanes) + IndexExpr::var(lane);
+      return IndexExpr::var(vector) * IndexExpr(unit) + IndexExpr::var(lane);
     });
     return uses_var(simplify(in_vectors, range), lane);
   });
