@@ -8,6 +8,7 @@
 
 #include "cost/operation_cost.h"
 #include "expr/layout.h"
+#include "target/cpu_features.h"
 #include "tile/bfloat_dot.h"
 #include "tile/places.h"
 
@@ -48,7 +49,11 @@ bool is_sum(const Scalar& s) {
 
 StatementPorts::StatementPorts(const TileProgram& program, const ScopeAnalysis& scopes,
                                const FirstIteration& numbers, const Target& target)
-    : program_(program), scopes_(scopes), numbers_(numbers), target_(target) {
+    : program_(program),
+      scopes_(scopes),
+      numbers_(numbers),
+      target_(target),
+      halves_vectors_(halves_vectors(target.cpu) && target.vector_bytes == 64) {
   for_each_statement(program.body,
                      [&](const TileStatement& s) { number_.emplace(&s, number_.size()); });
   note_products();
@@ -129,9 +134,9 @@ PortWork StatementPorts::spilled(const TileLoop& loop) const {
           .instructions = 2 * over};
 }
 
-/// Elements between neighbours along a variable; NaN where data say.
-double StatementPorts::stride(TileSymbolId symbol, const std::vector<IndexExpr>& indices,
-                              TileVarId var) const {
+/// Where in memory the element lies that indices say at a value of one variable.
+int64_t StatementPorts::offset(TileSymbolId symbol, const std::vector<IndexExpr>& indices,
+                               TileVarId var, int64_t at) const {
   const TileSymbol& s = program_.symbols[static_cast<size_t>(symbol)];
   const bool parameter = s.kind == TileSymbol::Kind::kInput || s.kind == TileSymbol::Kind::kOutput;
   const SymbolScope& scope = scopes_.symbols[static_cast<size_t>(symbol)];
@@ -139,29 +144,50 @@ double StatementPorts::stride(TileSymbolId symbol, const std::vector<IndexExpr>&
   if (parameter) {
     for (const IndexExpr& e : s.shape) shape.push_back(numbers_.of(e));
   }
-  bool of_data = false;
+  int64_t offset = 0;
+  std::vector<int64_t> position;
   for (const IndexExpr& e : indices) {
-    for (const int v : variables(e)) of_data |= v >= kRuntimeIndexBase;
+    position.push_back(evaluate(
+        e, [&](int id) { return id == var ? at : numbers_.value(static_cast<TileVarId>(id)); }));
   }
-  if (of_data) return NAN;
-  const auto offset_at = [&](int64_t at) {
-    int64_t offset = 0;
-    std::vector<int64_t> position;
-    for (const IndexExpr& e : indices) {
-      position.push_back(evaluate(
-          e, [&](int id) { return id == var ? at : numbers_.value(static_cast<TileVarId>(id)); }));
-    }
-    if (!parameter || s.layout.is_row_major()) {
-      for (size_t d = 0; d < position.size() && d < shape.size(); ++d)
-        offset = offset * shape[d] + position[d];
-      return offset;
-    }
-    for (const Layout::Axis& a : s.layout.axes) {
-      offset = offset * a.extent + position[static_cast<size_t>(a.axis)] / a.divisor % a.extent;
-    }
+  if (!parameter || s.layout.is_row_major()) {
+    for (size_t d = 0; d < position.size() && d < shape.size(); ++d)
+      offset = offset * shape[d] + position[d];
     return offset;
-  };
-  return static_cast<double>(offset_at(1) - offset_at(0));
+  }
+  for (const Layout::Axis& a : s.layout.axes)
+    offset = offset * a.extent + position[static_cast<size_t>(a.axis)] / a.divisor % a.extent;
+  return offset;
+}
+
+/// Elements between neighbours along a variable; NaN where data say.
+double StatementPorts::stride(TileSymbolId symbol, const std::vector<IndexExpr>& indices,
+                              TileVarId var) const {
+  for (const IndexExpr& e : indices) {
+    for (const int v : variables(e)) {
+      if (v >= kRuntimeIndexBase) return NAN;
+    }
+  }
+  return static_cast<double>(offset(symbol, indices, var, 1) - offset(symbol, indices, var, 0));
+}
+
+/// Whether lanes that mostly read what their neighbours read do so too far apart for one load: of
+/// the first vectors along the axis the most are looked at, others begin as they do.
+bool StatementPorts::lie_in_pieces(const Scalar& read, const Axis& axis) const {
+  constexpr int64_t kVectors = 8;
+  AffineForm form;
+  if (std::ranges::all_of(read.indices, [&](const IndexExpr& e) { return as_affine(e, &form); }))
+    return false;
+  for (int64_t vector = 0; vector < kVectors; ++vector) {
+    const auto at = [&](int64_t lane) {
+      return offset(read.symbol, read.indices, axis.var, vector * axis.lanes + lane);
+    };
+    const int64_t first = at(0);
+    for (int64_t lane = 1; lane < axis.lanes; ++lane) {
+      if (std::abs(at(lane) - first) >= axis.lanes) return true;
+    }
+  }
+  return false;
 }
 
 /// One statement's tree.
@@ -295,7 +321,7 @@ class StatementPorts::Tree {
       if (turned) {
         each->arithmetic += std::log2(width);
         each->instructions += std::log2(width);
-      } else if (stride == -1 || stride == 0) {
+      } else if (stride == -1 || (stride == 0 && !ports_.lie_in_pieces(s, axes_[a]))) {
         each->arithmetic += 1;
         each->instructions += 1;
       } else {
@@ -350,6 +376,7 @@ StatementPorts::Cost StatementPorts::of(const TileStatement& statement,
   Tree tree(*this, axes, around, updates ? target.symbol : -1);
   const Tree::Node node = tree.add(statement.value);
   Cost cost{tree.work, node.latency, updates ? std::max(node.carried, 0.0) : 0};
+  if (is_narrow(axes)) cost.work = cost.work * 0.5;
   if (statement.unit == kByteDotUnit) cost.work = cost.work * (3.0 / 8);
   if (statement.unit == kBFloatDotUnit) cost.work = cost.work * (1.0 / 8);
   if (statement.combiner != TileCombiner::kNone) {
@@ -360,6 +387,14 @@ StatementPorts::Cost StatementPorts::of(const TileStatement& statement,
   }
   store(statement, axes, &cost);
   return cost;
+}
+
+/// Whether all vectors fit half of the widest, of which the CPU begins twice as many. A cycle is
+/// the time of two multiply-adds of the widest (Latency).
+bool StatementPorts::is_narrow(const std::vector<Axis>& axes) const {
+  if (!halves_vectors_ || axes.empty()) return false;
+  const int64_t lanes = std::ranges::max(axes, {}, &Axis::lanes).lanes;
+  return lanes > 1 && 2 * lanes * int64_t{sizeof(float)} <= target_.vector_bytes;
 }
 
 /// Register copies are combined in pairs, then halves of a vector.

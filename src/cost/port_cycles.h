@@ -55,10 +55,14 @@ class StatementPorts {
     int64_t lanes = 1;
   };
   std::vector<Axis> axes_of(const TileStatement& statement) const;
+  int64_t offset(TileSymbolId symbol, const std::vector<IndexExpr>& indices, TileVarId var,
+                 int64_t at) const;
+  bool lie_in_pieces(const Scalar& read, const Axis& axis) const;
   double stride(TileSymbolId symbol, const std::vector<IndexExpr>& indices, TileVarId var) const;
   double vectors_of(const Place& place, DType type) const;
   void note_products();
   Cost reduce(const TileStatement& statement, const std::vector<Axis>& axes) const;
+  bool is_narrow(const std::vector<Axis>& axes) const;
   double cycles_across(double apart, const Axis& axis) const;
   void store(const TileStatement& statement, const std::vector<Axis>& axes, Cost* cost) const;
 
@@ -66,6 +70,7 @@ class StatementPorts {
   const ScopeAnalysis& scopes_;
   const FirstIteration& numbers_;
   const Target& target_;
+  bool halves_vectors_;  ///< the target takes two turns for its widest
   std::map<const TileStatement*, size_t> number_;
   std::set<TileSymbolId> added_products_;  ///< values that are products and read by one sum alone
 };

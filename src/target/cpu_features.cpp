@@ -31,6 +31,33 @@ int usable_vector_bytes(const std::vector<std::string>& f) {
   return 64;
 }
 
+struct KnownCpu {
+  uint32_t family;
+  uint32_t first_model, last_model;
+  const char* name;
+  int fma_units;  ///< of 64 bytes where the CPU has them, else of its widest vectors
+};
+
+// Zen 4 cuts 64-byte vectors in halves; client Ice Lake and Tiger Lake have one unit of 64 bytes.
+constexpr KnownCpu kAmd[] = {
+    {0x17, 0x00, 0x2f, "znver1", 1}, {0x17, 0x30, 0xff, "znver2", 2},
+    {0x19, 0x00, 0x0f, "znver3", 2}, {0x19, 0x10, 0x1f, "znver4", 1},
+    {0x19, 0x20, 0x5f, "znver3", 2}, {0x19, 0x60, 0xaf, "znver4", 1},
+    {0x1a, 0x00, 0xff, "znver5", 2},
+};
+constexpr KnownCpu kIntel[] = {
+    {6, 0x3c, 0x3c, "haswell", 2},        {6, 0x3d, 0x3d, "broadwell", 2},
+    {6, 0x3f, 0x3f, "haswell", 2},        {6, 0x47, 0x47, "broadwell", 2},
+    {6, 0x4e, 0x4e, "skylake", 2},        {6, 0x4f, 0x4f, "broadwell", 2},
+    {6, 0x55, 0x55, "skylake-avx512", 2}, {6, 0x5e, 0x5e, "skylake", 2},
+    {6, 0x6a, 0x6c, "icelake-server", 2}, {6, 0x7d, 0x7e, "icelake-client", 1},
+    {6, 0x8c, 0x8d, "tigerlake", 1},      {6, 0x8e, 0x8e, "skylake", 2},
+    {6, 0x8f, 0x8f, "sapphirerapids", 2}, {6, 0x97, 0x9a, "alderlake", 2},
+    {6, 0x9e, 0x9e, "skylake", 2},        {6, 0xa5, 0xa6, "skylake", 2},
+    {6, 0xad, 0xae, "graniterapids", 2},  {6, 0xb7, 0xbf, "raptorlake", 2},
+    {6, 0xcf, 0xcf, "emeraldrapids", 2},
+};
+
 #if defined(__x86_64__)
 
 struct Leaf {
@@ -82,33 +109,6 @@ std::vector<std::string> detect_features() {
   return found;
 }
 
-struct KnownCpu {
-  uint32_t family;
-  uint32_t first_model, last_model;
-  const char* name;
-  int fma_units;  ///< of 64 bytes where the CPU has them, else of its widest vectors
-};
-
-// Zen 4 cuts 64-byte vectors in halves; client Ice Lake and Tiger Lake have one unit of 64 bytes.
-constexpr KnownCpu kAmd[] = {
-    {0x17, 0x00, 0x2f, "znver1", 1}, {0x17, 0x30, 0xff, "znver2", 2},
-    {0x19, 0x00, 0x0f, "znver3", 2}, {0x19, 0x10, 0x1f, "znver4", 1},
-    {0x19, 0x20, 0x5f, "znver3", 2}, {0x19, 0x60, 0xaf, "znver4", 1},
-    {0x1a, 0x00, 0xff, "znver5", 2},
-};
-constexpr KnownCpu kIntel[] = {
-    {6, 0x3c, 0x3c, "haswell", 2},        {6, 0x3d, 0x3d, "broadwell", 2},
-    {6, 0x3f, 0x3f, "haswell", 2},        {6, 0x47, 0x47, "broadwell", 2},
-    {6, 0x4e, 0x4e, "skylake", 2},        {6, 0x4f, 0x4f, "broadwell", 2},
-    {6, 0x55, 0x55, "skylake-avx512", 2}, {6, 0x5e, 0x5e, "skylake", 2},
-    {6, 0x6a, 0x6c, "icelake-server", 2}, {6, 0x7d, 0x7e, "icelake-client", 1},
-    {6, 0x8c, 0x8d, "tigerlake", 1},      {6, 0x8e, 0x8e, "skylake", 2},
-    {6, 0x8f, 0x8f, "sapphirerapids", 2}, {6, 0x97, 0x9a, "alderlake", 2},
-    {6, 0x9e, 0x9e, "skylake", 2},        {6, 0xa5, 0xa6, "skylake", 2},
-    {6, 0xad, 0xae, "graniterapids", 2},  {6, 0xb7, 0xbf, "raptorlake", 2},
-    {6, 0xcf, 0xcf, "emeraldrapids", 2},
-};
-
 void name_cpu(CpuIdentity& identity) {
   identity.cpu = "x86-64";
   identity.fma_units = 2;
@@ -147,6 +147,13 @@ CpuIdentity identify_cpu() {
   identity = capped_to(std::move(identity), usable);
 #endif
   return identity;
+}
+
+bool halves_vectors(std::string_view cpu) {
+  const auto halves = [cpu](const KnownCpu& k) { return k.name == cpu && k.fma_units == 1; };
+  // Zen 1 has no vectors of 64 bytes.
+  return cpu != "znver1" &&
+         (std::ranges::any_of(kAmd, halves) || std::ranges::any_of(kIntel, halves));
 }
 
 CpuIdentity capped_to(CpuIdentity identity, int bytes) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft {
@@ -16,6 +17,10 @@ struct CpuIdentity {
   int fma_units = 1;
 };
 CpuIdentity identify_cpu();
+
+/// Whether a CPU of that name takes two turns for a multiplication of 64-byte vectors, and one for
+/// 32 bytes on each of its two units.
+bool halves_vectors(std::string_view cpu);
 
 /// The same CPU as one whose vectors end at `bytes`.
 CpuIdentity capped_to(CpuIdentity identity, int bytes);

@@ -223,6 +223,38 @@ TEST(Latency, LanesApartAreGatheredOrTurned) {
   EXPECT_GT(gathered, 2.5 * turned);
 }
 
+/// Groups of 12 channels, of which each lane takes its group's first: vectors of four lie in one,
+/// and of those of eight every second reaches into another, an element a lane.
+TEST(Latency, LanesOfTwoGroupsAreGathered) {
+  const auto k = [](int lanes, const std::string& group) {
+    const std::string n = std::to_string(lanes);
+    return of("kernel k(x: f32[240], out y: f32[240]) blocks P warps 1 {\n  grid i in 240 step " +
+                  n + " { y[i] = exp(x[(i/" + group + ")*" + group + "]) @[i=VEC_" + n + "]; }\n}",
+              slow())
+        .compute_us;
+  };
+  EXPECT_NEAR(k(4, "12"), k(4, "4"), 1e-9);
+  EXPECT_GT(k(8, "12"), 1.2 * k(8, "8"));
+}
+
+/// A CPU that takes two turns for its widest vectors begins twice as many of half of them.
+TEST(Latency, VectorsThatNeedNoSecondTurnTakeLess) {
+  const auto k = [](int lanes, const std::string& cpu) {
+    Target target = slow();
+    target.vector_bytes = 64;
+    target.cpu = cpu;
+    const std::string n = std::to_string(lanes);
+    return of("kernel k(x: f32[4096], out y: f32[4096]) blocks P warps 1 {\n  grid i in 4096 "
+              "step " +
+                  n + " { y[i] = exp(x[i]) @[i=VEC_" + n + "]; }\n}",
+              target)
+        .compute_us;
+  };
+  EXPECT_NEAR(k(8, "znver5"), 2 * k(16, "znver5"), 1e-9);
+  EXPECT_LT(k(8, "znver4"), 0.8 * k(8, "znver5"));  // but for the loop's own instructions
+  EXPECT_NEAR(k(16, "znver4"), k(16, "znver5"), 1e-9);
+}
+
 /// Lanes stored 4096 bytes from each other lie in one set of the first cache, however many ways it
 /// has; a line more between them leaves each a set of its own.
 TEST(Latency, StoresThatShareASetOfTheCacheTakeLonger) {
