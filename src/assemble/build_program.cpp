@@ -10,15 +10,13 @@
 #include "assemble/constant_table.h"
 #include "assemble/host_operation.h"
 #include "assemble/lifetimes.h"
+#include "cost/latency.h"
 #include "expr/analysis/dependence.h"
 
 namespace weft {
 
 namespace {
 
-/// A kernel whose work on one thread is below this for each of its phases, behind which threads
-/// meet, costs more to share than it saves.
-constexpr double kSerialMicroseconds = 2.5;
 /// A run whose kernels all together take less on one thread ends before a sleeping thread is awake.
 constexpr double kSerialRunMicroseconds = 25;
 
@@ -26,12 +24,14 @@ double microseconds_on_one_thread(const PlannedKernel& kernel, const TensorProgr
                                   const Target& target) {
   const Estimate& e = kernel.schedule.estimate;
   const int64_t bytes = e.bytes_read + e.bytes_written;
+  // A copy goes both ways at once: what is mostly read goes one of them.
+  const auto one_way = static_cast<double>(std::max(e.bytes_read, e.bytes_written));
   double flops = 0;
   for (const ExprId id : kernel.group.exprs) {
     flops += static_cast<double>(flops_at_peak(program, program.exprs[static_cast<size_t>(id)]));
   }
   return std::max(1, target.threads) *
-         std::max(static_cast<double>(bytes) / (target.bandwidth_gb_per_s(bytes) * 1e3),
+         std::max(2 * one_way / (target.bandwidth_gb_per_s(bytes) * 1e3),
                   flops / (target.peak_gflops * 1e3));
 }
 
@@ -291,7 +291,7 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
   step.launch.inner_barriers = code.function->inner_barriers;
   const double alone = microseconds_on_one_thread(kernel, frame.tensors, target_);
   const auto phases = static_cast<double>(std::max<size_t>(code.function->phases.size(), 1));
-  step.launch.serial = most <= 1 || alone < kSerialMicroseconds * phases;
+  step.launch.serial = most <= 1 || alone < least_shared_us(target_) * phases;
   access.serial = step.launch.serial;
   out->microseconds += alone;
   out->steps.push_back(std::move(step));

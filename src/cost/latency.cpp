@@ -23,8 +23,6 @@ constexpr double kLoopInstructions = 3, kItemInstructions = 8;
 constexpr double kUsed = 0.8;
 /// Of the time in which caches move data, what instructions wait for though the core looks ahead.
 constexpr double kAwaited = 0.2;
-/// A phase that takes less runs on one thread (assemble).
-constexpr double kSerialUs = 2.5;
 /// What a kernel takes at most that one thread calls.
 constexpr double kCallUs = 0.05;
 
@@ -148,7 +146,8 @@ class Evaluation {
     bool alone = true;
     for (const TileNode& node : nests) {
       const Work& work = works.emplace_back(of_node(node, nullptr));
-      alone &= threads_ == 1 || items_of(node) <= 1 || microseconds_of(work) < kSerialUs;
+      alone &=
+          threads_ == 1 || items_of(node) <= 1 || microseconds_of(work) < least_shared_us(target_);
     }
     if (!alone) out->start_us = std::max(out->start_us, target_.launch_us) + target_.barrier_us;
     out->alone &= alone;
@@ -351,6 +350,13 @@ std::string_view bound_name(Latency::Bound bound) {
 
 Latency cpu_latency(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {
   return Evaluation(program, scopes, target).run();
+}
+
+double least_shared_us(const Target& target) {
+  // As long as a barrier takes what other cores made, line by line.
+  constexpr double kWithLines = 2;
+  const double threads = std::max(target.threads, 2);
+  return kWithLines * target.barrier_us * threads / (threads - 1);
 }
 
 }  // namespace weft

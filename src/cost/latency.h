@@ -31,4 +31,8 @@ std::string_view bound_name(Latency::Bound bound);
 /// Requires: a verified program of a CPU. Sizes that are not bound count as 1.
 Latency cpu_latency(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
 
+/// What a phase takes on one thread at least where the threads of a run gain by sharing it: behind
+/// it they meet.
+double least_shared_us(const Target& target);
+
 }  // namespace weft

@@ -123,6 +123,35 @@ TEST(CompileGraph, RunsThatEndBeforeAThreadIsAwakeTakeNone) {
   EXPECT_EQ(shared_steps(4000), 1);
 }
 
+/// A step that reads 256 KB of weights for one row takes what reading them takes: threads share it.
+/// One of 4 KB they do not.
+TEST(CompileGraph, StepsThatReadMuchAreShared) {
+  const auto is_shared = [](int width) {
+    const std::string n = std::to_string(width), row = "f32[1," + n + "]",
+                      weights = "f32[" + n + "," + n + "]", rows = "f32[400,1," + n + "]";
+    CompileOptions options;
+    options.threads = 2;
+    const std::string text = "(h0: " + row + ", x: " + rows + ", w: " + weights +
+                             ") {\n  last, all = scan h0, x, w, carry_count=1, scanned_count=1, "
+                             "x_reverse={false}, y_reverse={false} : " +
+                             row + ", " + rows + "\n    region (h: " + row + ", e: " + row +
+                             ", v: " + weights +
+                             ") {\n      p = dot_general h, v, lhs_contract={1}, "
+                             "rhs_contract={0} : " +
+                             row + "\n      a = add p, e : " + row + "\n      n = tanh a : " + row +
+                             "\n    } -> (n, n)\n} -> (all)";
+    auto c = compile_graph(graph_of(text.c_str()), options);
+    EXPECT_TRUE(c.ok()) << c.error().message;
+    const auto& steps = (*c)->program.steps;
+    const auto loop = std::ranges::find(steps, ProgramStep::Kind::kLoop, &ProgramStep::kind);
+    return loop != steps.end() && std::ranges::any_of(loop->loop_step->body, [](const auto& s) {
+             return s.kind == ProgramStep::Kind::kLaunch && !s.launch.serial;
+           });
+  };
+  EXPECT_TRUE(is_shared(256));
+  EXPECT_FALSE(is_shared(32));
+}
+
 /// A branch whose condition is a constant only when its surroundings are folded, and inside it
 /// another that depends on what it captures.
 TEST(CompileGraph, BranchesVanishWhoseConditionsFoldLate) {
