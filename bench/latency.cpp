@@ -3,6 +3,7 @@
 //     latency kernels [--threads N] [--rounds R] [--json FILE] MODEL...
 //     latency groups  [--rounds R] [--json FILE] [--only TEXT]
 //     latency chains  [--rounds R] [--json FILE] [--only TEXT]
+//     latency groups|chains --measured FILE [--only TEXT]
 //     latency merges  [--threads N] [--rounds R] [--json FILE] MODEL...
 //
 // `kernels` times each kernel of the models in its place; figures are minima of the runs, and equal
@@ -10,10 +11,13 @@
 // values than the chooser's, and blocks of stages by each partition. Their runs, on one thread,
 // alternate, and figures are minima of its processor time over the rounds. `chains` does the same
 // with the chains of MCFuser (SC'24, tables II and III) as one kernel each: tiles of rows, lengths
-// of steps and register tiles, about 220 of a chain. `merges` compares what planners expect of a
-// kernel in the place of several (KernelTimes::saved) with what it saves: of each kernel that
-// `greedy` makes of several expressions, the times of these as kernels of their own less its own.
-// All print Spearman's correlation of ranks.
+// of steps and register tiles, about 220 of a chain. The way that was quickest and the one
+// predicted to be are then timed afresh in alternating turns. With `--measured` times are those of
+// a file that
+// `--json` wrote before: what a change of the evaluator does to the order. `merges` compares what
+// planners expect of a kernel in the place of several (KernelTimes::saved) with what it saves: of
+// each kernel that `greedy` makes of several expressions, the times of these as kernels of their
+// own less its own. All print Spearman's correlation of ranks.
 
 #include <fmt/format.h>
 
@@ -35,6 +39,7 @@
 #include "driver/models/prepare_model.h"
 #include "driver/report/time_runs.h"
 #include "driver/session.h"
+#include "expr/text_cursor.h"
 #include "plan/kernel_times.h"
 #include "plan/planners/plan_fusion.h"
 #include "row_graphs.h"
@@ -54,7 +59,7 @@ using Json = nlohmann::ordered_json;
 }
 
 struct Options {
-  std::string mode, json, only;
+  std::string mode, json, only, measured;
   int threads = 1, rounds = 15;
   std::vector<std::string> models;
 };
@@ -528,6 +533,28 @@ Graph graph_of(const Case& c) {
   return std::move(*graph);
 }
 
+/// The ways of a group that `--json` wrote into a file, and what they took.
+std::vector<Composition> ways_in(const std::string& path, const std::string& group,
+                                 std::vector<double>* times) {
+  std::ifstream file(path);
+  const Json all = Json::parse(file, nullptr, false);
+  if (!all.is_object()) fail("cannot read " + path);
+  std::vector<Composition> out;
+  for (const Json& known : all.value("groups", Json::array())) {
+    if (known["group"] != group) continue;
+    for (const Json& way : known["ways"]) {
+      const std::string text = way["name"];
+      TextCursor cursor(text);
+      auto parsed = parse_composition(cursor);
+      if (!parsed.ok()) fail(parsed.error().message);
+      out.push_back(std::move(*parsed));
+      times->push_back(way["us"]);
+    }
+  }
+  if (out.empty()) fail(path + " has no ways of " + group);
+  return out;
+}
+
 std::vector<Built> build_all(const Case& c, const Options& o) {
   CompileOptions options;
   options.threads = 1;
@@ -541,54 +568,84 @@ std::vector<Built> build_all(const Case& c, const Options& o) {
   PlannedKernel& kernel = plan.kernels[0];
   std::vector<Built> out;
   std::set<uint64_t> seen;
-  const auto ways = o.mode == "chains" ? chain_ways(first.tensors, kernel, first.target)
-                                       : ways_of(first.tensors, kernel, first.target);
-  for (const Composition& way : ways) {
+  std::vector<double> times;
+  const auto ways = !o.measured.empty()  ? ways_in(o.measured, c.name, &times)
+                    : o.mode == "chains" ? chain_ways(first.tensors, kernel, first.target)
+                                         : ways_of(first.tensors, kernel, first.target);
+  for (size_t i = 0; i < ways.size(); ++i) {
+    const Composition& way = ways[i];
     auto schedule = build_composition(first.tensors, kernel.group, way, first.target, kernel.name);
     if (!schedule.ok() || !seen.insert(tile_program_hash(schedule->program)).second) continue;
     kernel.schedule = std::move(*schedule);
-    options.plan_text = print(plan, first.tensors);
-    auto compiled = compile_graph(graph_of(c), options);
-    if (!compiled.ok()) continue;
-    auto session = Session::create(std::move((*compiled)->program), 1);
-    if (!session.ok()) fail(session.error().message);
+    std::unique_ptr<Session> session;
+    if (o.measured.empty()) {
+      options.plan_text = print(plan, first.tensors);
+      auto compiled = compile_graph(graph_of(c), options);
+      if (!compiled.ok()) continue;
+      auto ready = Session::create(std::move((*compiled)->program), 1);
+      if (!ready.ok()) fail(ready.error().message);
+      session = std::move(*ready);
+    }
     const Estimate& e = kernel.schedule.estimate;
-    out.push_back(
-        {{print(way), 0, cpu_latency(kernel.schedule.program, kernel.schedule.scopes, first.target),
-          latency_us(e.bytes_read + e.bytes_written, e.flops, first.target)},
-         std::move(*session)});
+    out.push_back({{print(way), times.empty() ? 0 : times[i],
+                    cpu_latency(kernel.schedule.program, kernel.schedule.scopes, first.target),
+                    latency_us(e.bytes_read + e.bytes_written, e.flops, first.target)},
+                   std::move(session)});
   }
   return out;
 }
 
-Json measure_group(const Case& c, const Options& o) {
-  std::vector<Built> built = build_all(c, o);
+/// Two ways of a group, timed afresh in alternating turns.
+struct Pair {
+  double quickest = INFINITY, chosen = INFINITY;
+};
+
+/// Times all ways, then the quickest of them and the one predicted to be in turns of their own.
+Pair time_ways(const Case& c, int rounds, std::vector<Built>* built) {
   const std::vector<HostTensor> inputs = random_inputs(graph_of(c));
-  auto outputs_of_first = built[0].session->run(inputs);
+  auto outputs_of_first = built->front().session->run(inputs);
   if (!outputs_of_first.ok()) fail(c.name + ": " + outputs_of_first.error().message);
   std::vector<HostTensor> outputs = std::move(*outputs_of_first);
-  std::vector<double> least(built.size(), INFINITY);
-  for (int round = 0; round < o.rounds; ++round) {
-    for (size_t i = 0; i < built.size(); ++i) {
-      least[i] = std::min(least[i], least_of_runs(*built[i].session, inputs, &outputs));
-    }
+  for (Built& b : *built) b.point.us = INFINITY;
+  for (int round = 0; round < rounds; ++round) {
+    for (Built& b : *built)
+      b.point.us = std::min(b.point.us, least_of_runs(*b.session, inputs, &outputs));
   }
+  const auto quickest = std::ranges::min_element(*built, {}, [](auto& b) { return b.point.us; });
+  const auto chosen =
+      std::ranges::min_element(*built, {}, [](auto& b) { return b.point.latency.microseconds; });
+  Pair out;
+  constexpr int kTurns = 7;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    out.quickest = std::min(out.quickest, least_of_runs(*quickest->session, inputs, &outputs));
+    out.chosen = std::min(out.chosen, least_of_runs(*chosen->session, inputs, &outputs));
+  }
+  return out;
+}
+
+/// The quickest of ways that were timed before, and the one predicted to be.
+Pair pair_of(const std::vector<Built>& built) {
+  const auto us = [](const Built& b) { return b.point.us; };
+  const auto predicted = [](const Built& b) { return b.point.latency.microseconds; };
+  return {std::ranges::min_element(built, {}, us)->point.us,
+          std::ranges::min_element(built, {}, predicted)->point.us};
+}
+
+Json measure_group(const Case& c, const Options& o) {
+  std::vector<Built> built = build_all(c, o);
+  const Pair pair = o.measured.empty() ? time_ways(c, o.rounds, &built) : pair_of(built);
   std::vector<Point> points;
   Json ways = Json::array();
-  for (size_t i = 0; i < built.size(); ++i) {
-    built[i].point.us = least[i];
-    points.push_back(built[i].point);
-    ways.push_back(json_of(points.back()));
+  for (const Built& b : built) {
+    points.push_back(b.point);
+    ways.push_back(json_of(b.point));
   }
   const double rank = spearman_of(points, [](const Point& p) { return p.latency.microseconds; });
-  const auto by_us = [](const Point& p) { return p.us; };
-  const auto best = std::ranges::min_element(points, {}, by_us);
-  const auto chosen =
-      std::ranges::min_element(points, {}, [](const Point& p) { return p.latency.microseconds; });
   fmt::print("| {} | {} | {:.2f} | {:.1f} | {:.1f} | {:.2f} |\n", c.name, points.size(), rank,
-             best->us, chosen->us, chosen->us / best->us);
+             pair.quickest, pair.chosen, pair.chosen / pair.quickest);
   std::fflush(stdout);
-  return {{"group", c.name}, {"spearman", rank}, {"ways", ways}};
+  return {
+      {"group", c.name}, {"spearman", rank}, {"over", pair.chosen / pair.quickest}, {"ways", ways}};
 }
 
 Json measure_groups(const Options& o) {
@@ -596,8 +653,10 @@ Json measure_groups(const Options& o) {
   fmt::print("|---|---|---|---|---|---|\n");
   Json groups = Json::array();
   std::vector<double> all;
-  for (const Case& c : o.mode == "chains" ? chain_cases() : cases()) {
-    if (c.name.find(o.only) == std::string::npos) continue;
+  const std::vector<Case> all_cases = o.mode == "chains" ? chain_cases() : cases();
+  const bool is_name = std::ranges::find(all_cases, o.only, &Case::name) != all_cases.end();
+  for (const Case& c : all_cases) {
+    if (is_name ? c.name != o.only : c.name.find(o.only) == std::string::npos) continue;
     groups.push_back(measure_group(c, o));
     all.push_back(groups.back()["spearman"].get<double>());
   }
@@ -629,6 +688,8 @@ Options parse(int argc, char** argv) {
       o.json = value;
     } else if (argument == "--only") {
       o.only = value;
+    } else if (argument == "--measured") {
+      o.measured = value;
     } else {
       fail("unknown option " + argument);
     }
