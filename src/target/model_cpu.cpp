@@ -65,6 +65,7 @@ Target model_cpu(const CpuIdentity& identity, const CacheSizes& caches, double g
   if (caches.l1 > 0) target.l1_bytes = caches.l1;
   if (caches.l2 > 0) target.l2_bytes = caches.l2;
   if (caches.l3 > 0) target.l3_bytes = std::min(caches.l3, threads * kLastCacheOfACore);
+  target.clock_mhz = static_cast<int32_t>(ghz * 1e3);
   target.peak_gflops = threads * ghz * identity.fma_units * 2 * (target.vector_bytes / 4);
   target.bandwidth = bandwidths(target, copy_rates(identity), ghz);
   target.barrier_us = threads == 1 ? 0.05 : 0.4 + 0.05 * threads;

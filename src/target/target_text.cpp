@@ -30,7 +30,7 @@ constexpr NumberField kNumbers[] = {
     {"vector_registers", kCpu, &Target::vector_registers},
     {"compute_capability", kGpu, &Target::compute_capability},
     {"sm_count", kGpu, &Target::sm_count},
-    {"clock_mhz", kGpu, &Target::clock_mhz},
+    {"clock_mhz", kBoth, &Target::clock_mhz},
     {"threads_per_sm", kGpu, &Target::threads_per_sm},
     {"blocks_per_sm", kGpu, &Target::blocks_per_sm},
     {"registers_per_sm", kGpu, &Target::registers_per_sm},

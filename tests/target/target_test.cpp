@@ -22,6 +22,7 @@ features avx avx2 fma
 threads 2
 vector_bytes 32
 vector_registers 16
+clock_mhz 4500
 l1_bytes 49152
 l2_bytes 1048576
 l3_bytes 33554432

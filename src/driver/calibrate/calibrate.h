@@ -15,10 +15,11 @@ struct CalibrationOptions {
 };
 
 /// `target`, a description of the machine that runs this process, with its rates measured: copy
-/// bandwidth over working-set sizes, the peak of float32 fused multiply-adds, the cost of starting
-/// a kernel inside a run and of a barrier of all threads. Measured are KernelFunctions made for
-/// this, compiled and run as a model's are, on the target's threads: what they reach is what a
-/// model's kernels can reach. Medians; other work on the machine shows in them.
+/// bandwidth over working-set sizes, the peak of float32 fused multiply-adds, the clock that a
+/// chain of them tells, the cost of starting a kernel inside a run and of a barrier of all threads.
+/// Measured are KernelFunctions made for this, compiled and run as a model's are, on the target's
+/// threads: what they reach is what a model's kernels can reach. Medians; other work on the machine
+/// shows in them.
 Result<Target> calibrate_cpu(Target target, const CalibrationOptions& options = {});
 
 /// The same for the GPU that `target` describes and that is there: copy bandwidth, the cost of a

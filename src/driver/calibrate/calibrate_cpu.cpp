@@ -22,7 +22,8 @@ namespace {
 constexpr int kRounds = 9;        ///< of which the median counts
 constexpr int64_t kSteps = 64;    ///< of a run that measures what starting one costs
 constexpr int64_t kTurns = 4096;  ///< of the loop that measures multiply-adds
-constexpr int64_t kMostBytes = int64_t{256} << 20;  ///< of a copy
+constexpr double kFusedCycles = 4, kApartCycles = 8;  ///< from one multiply-add to the next
+constexpr int64_t kMostBytes = int64_t{256} << 20;    ///< of a copy
 
 /// x -> y, `times` over, four vectors a turn; an item is a thread's share.
 std::string copy_text(const Target& target, int64_t elements, int64_t times) {
@@ -59,12 +60,15 @@ std::string copy_text(const Target& target, int64_t elements, int64_t times) {
                      elements, target.threads, share, 4 * lanes, body, times);
 }
 
-/// Chains of multiply-adds that fill three quarters of the registers, kTurns times; fused where the
-/// machine can.
+bool fuses(const Target& target) {
+  return std::binary_search(target.features.begin(), target.features.end(), "fma");
+}
+
+/// Chains of multiply-adds, kTurns times; fused where the machine can.
 std::string multiply_add_text(const Target& target, int chains) {
   const int lanes = target.lanes(4);
   const std::string type = fmt::format("f32x{}", lanes);
-  const bool fuses = std::binary_search(target.features.begin(), target.features.end(), "fma");
+  const bool fused = fuses(target);
   std::string results, parameters, body, yields, sums;
   const auto separated = [](std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
@@ -72,7 +76,7 @@ std::string multiply_add_text(const Target& target, int chains) {
   for (int i = 0; i < chains; ++i) {
     separated(results, fmt::format("%{}: {}", 100 + i, type));
     separated(parameters, fmt::format("%{}: {} = %5", 200 + i, type));
-    body += fuses ? fmt::format("%{}: {} = fma %{}, %6, %7\n", 300 + i, type, 200 + i)
+    body += fused ? fmt::format("%{}: {} = fma %{}, %6, %7\n", 300 + i, type, 200 + i)
                   : fmt::format("%{0}: {1} = apply mul %{2}, %6\n%{3}: {1} = apply add %{0}, %7\n",
                                 500 + i, type, 200 + i, 300 + i);
     separated(yields, fmt::format("%{}", 300 + i));
@@ -217,6 +221,8 @@ Result<Target> calibrate_cpu(Target target, const CalibrationOptions& options) {
   const int chains = target.vector_registers * 3 / 4;
   WEFT_ASSIGN_OR_RETURN(const double turns, calibrator.measure(multiply_add_text(target, chains),
                                                                16, /*barriers=*/false));
+  WEFT_ASSIGN_OR_RETURN(const double chained, calibrator.measure(multiply_add_text(target, 1), 16,
+                                                                 /*barriers=*/false));
   WEFT_ASSIGN_OR_RETURN(const double starts,
                         calibrator.measure(touch_text(target, 1), kSteps, /*barriers=*/false));
   WEFT_ASSIGN_OR_RETURN(const double one,
@@ -225,6 +231,9 @@ Result<Target> calibrate_cpu(Target target, const CalibrationOptions& options) {
                         calibrator.measure(touch_text(target, 10), kSteps, /*barriers=*/true));
   target.bandwidth = std::move(bandwidth);
   target.peak_gflops = 2.0 * chains * target.lanes(4) * target.threads * kTurns / turns * 1e-9;
+  // Each multiply-add of a chain awaits the one before.
+  const double cycles = fuses(target) ? kFusedCycles : kApartCycles;
+  target.clock_mhz = std::max(1, static_cast<int32_t>(cycles * kTurns / chained * 1e-6));
   target.launch_us = starts * 1e6;
   // A description's figures are positive.
   target.barrier_us = std::max(1e-3, (many - one) / 8 * 1e6);

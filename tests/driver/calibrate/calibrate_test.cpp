@@ -25,11 +25,15 @@ TEST(Calibrate, MeasuresRatesAndLeavesTheRest) {
       }
       EXPECT_GT(measured->peak_gflops, 0.01);
       EXPECT_LT(measured->peak_gflops, 100000);
+      // What cannot be told in so short a time to be two multiply-adds a cycle, or one.
+      EXPECT_GT(measured->clock_mhz, 100);
+      EXPECT_LT(measured->clock_mhz, 20000);
       EXPECT_GT(measured->launch_us, 0);
 
       Target rest = *measured;
       rest.bandwidth = given.bandwidth;
       rest.peak_gflops = given.peak_gflops;
+      rest.clock_mhz = given.clock_mhz;
       rest.launch_us = given.launch_us;
       rest.barrier_us = given.barrier_us;
       EXPECT_EQ(print(rest), print(given));
