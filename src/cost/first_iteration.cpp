@@ -15,6 +15,7 @@ FirstIteration::FirstIteration(const TileProgram& program)
       middles_(program.vars.size(), 0),
       lengths_(program.vars.size(), 1),
       trips_(program.vars.size(), 1),
+      whole_(program.vars.size(), 1),
       boxes_(program.vars.size(), 1),
       begins_(program.vars.size(), 0) {
   for (size_t v = 0; v < program.vars.size(); ++v) {
@@ -53,13 +54,23 @@ void FirstIteration::enter(const TileLoop::Dim& dim) {
   const Length length = mean_length(dim);
   lengths_[origin] = static_cast<int64_t>(length.points + 0.5);
   trips_[origin] = length.trips;
+  whole_[origin] = length.whole;
   const auto trips = static_cast<int64_t>(length.trips);
   starts_[origin] = begin;
   steps_[origin] = dim.step;
   middles_[origin] = begin + trips / 2 * dim.step;
   if (dim.offset < 0) return;
   boxes_[static_cast<size_t>(dim.offset)] =
-      trips_[origin] == 0 ? 0 : static_cast<double>(lengths_[origin]) / trips_[origin];
+      trips_[origin] == 0 ? 0 : length.points / trips_[origin];
+}
+
+FirstIteration::Border FirstIteration::border(const TileLoop::Dim& dim) const {
+  const double trips = this->trips(dim.origin);
+  if (dim.offset < 0) return {.whole = trips};
+  const double whole = whole_[static_cast<size_t>(dim.origin)], others = trips - whole;
+  if (others <= 0) return {.whole = trips};
+  const double rest = box(dim.offset) * trips - whole * static_cast<double>(dim.step);
+  return {whole, others, std::max(rest, 1.0) / others};
 }
 
 FirstIteration::Length FirstIteration::mean_length(const TileLoop::Dim& dim) const {
@@ -72,8 +83,9 @@ FirstIteration::Length FirstIteration::mean_length(const TileLoop::Dim& dim) con
     }
   }
   const auto of_length = [&](int64_t points) {
-    return Length{static_cast<double>(std::max<int64_t>(points, 0)),
-                  static_cast<double>(ceil_div(std::max<int64_t>(points, 0), dim.step))};
+    points = std::max<int64_t>(points, 0);
+    return Length{static_cast<double>(points), static_cast<double>(ceil_div(points, dim.step)),
+                  static_cast<double>(points / dim.step)};
   };
   if (shortest < 0) return of_length(in_middle(dim.end) - in_middle(dim.begin));
   const auto loop = static_cast<size_t>(shortest);
@@ -94,9 +106,10 @@ FirstIteration::Length FirstIteration::mean_length(const TileLoop::Dim& dim) con
     const double times = static_cast<double>(others) / static_cast<double>(samples);
     mean.points += own.points * times;
     mean.trips += own.trips * times;
+    mean.whole += own.whole * times;
   }
   const auto count = static_cast<double>(others + 1);
-  return {mean.points / count, mean.trips / count};
+  return {mean.points / count, mean.trips / count, mean.whole / count};
 }
 
 double FirstIteration::trips(const TileLoop& loop) const {

@@ -24,6 +24,15 @@ class FirstIteration {
   /// Elements of an offset or an axis in an iteration, on average.
   double box(TileVarId var) const { return boxes_[static_cast<size_t>(var)]; }
 
+  /// Of a dimension: iterations that are whole steps, and what the others have of one.
+  struct Border {
+    double whole = 0, others = 0;  ///< iterations
+    double rest = 0;               ///< elements of one of the others
+  };
+  Border border(const TileLoop::Dim& dim) const;
+  /// As if all iterations had so many elements.
+  void set_box(TileVarId var, double elements) { boxes_[static_cast<size_t>(var)] = elements; }
+
   int64_t of(const IndexExpr& e) const;
   /// The index with each origin as what it is beyond its loop's begin: its range is then its own.
   IndexExpr expanded(const IndexExpr& e) const;
@@ -33,13 +42,13 @@ class FirstIteration {
   void enter(const TileLoop::Dim& dim);
   int64_t in_middle(const IndexExpr& e) const;
   struct Length {
-    double points = 0, trips = 0;
+    double points = 0, trips = 0, whole = 0;
   };
   Length mean_length(const TileLoop::Dim& dim) const;
 
   const TileProgram& program_;
   std::vector<int64_t> values_, starts_, steps_, middles_, lengths_;
-  std::vector<double> trips_, boxes_;
+  std::vector<double> trips_, whole_, boxes_;
   std::vector<IndexExpr> begins_;  ///< expanded; of variables that are no origins 0
 };
 

@@ -22,7 +22,10 @@ constexpr double kLoopInstructions = 3, kItemInstructions = 8;
 /// Caches hold less than their size of what is laid out by chance.
 constexpr double kUsed = 0.8;
 /// Of the time in which caches move data, what instructions wait for though the core looks ahead.
-constexpr double kAwaited = 0.2;
+constexpr double kAwaited = 0.1;
+/// Of what stands before and behind a loop, the part that a core does not begin while the loop
+/// runs.
+constexpr double kApart = 0.5;
 /// What a kernel takes at most that one thread calls.
 constexpr double kCallUs = 0.05;
 
@@ -31,6 +34,7 @@ struct Work {
   double cycles = 0;   ///< that its ports take, and chains that nothing runs beside
   double latency = 0;  ///< from its begin to its end, were it alone
   double instructions = 0;
+  PortWork ports;
   std::array<double, 3> missed{};  ///< bytes that come from behind each cache
   std::vector<const Footprint*> touched;
 };
@@ -44,6 +48,7 @@ class Evaluation {
         numbers_(program),
         ports_(program, scopes, numbers_, target),
         threads_(std::max(target.threads, 1)),
+        core_(core_of(target)),
         caches_{kUsed * static_cast<double>(target.l1_bytes),
                 kUsed * static_cast<double>(target.l2_bytes),
                 kUsed * static_cast<double>(target.l3_bytes) / threads_} {}
@@ -62,8 +67,10 @@ class Evaluation {
     out.memory_us = std::max(out.memory_us,
                              roofline_us(static_cast<int64_t>(std::min(bytes, 1e15)), 0, target_));
     const double caches = out.second_cache_us + out.third_cache_us;
-    const std::array terms = {out.compute_us + kAwaited * caches, out.second_cache_us,
-                              out.third_cache_us, out.memory_us};
+    const double awaited =
+        kAwaited * caches * std::min(1.0, caches / std::max(out.compute_us, 1e-9));
+    const std::array terms = {out.compute_us + awaited, out.second_cache_us, out.third_cache_us,
+                              out.memory_us};
     const auto most = std::ranges::max_element(terms);
     out.bound = static_cast<Latency::Bound>(most - terms.begin());
     out.microseconds = out.start_us + *most;
@@ -84,7 +91,7 @@ class Evaluation {
     return out;
   }
 
-  /// Cycles a microsecond: of a core that begins two multiply-adds of vectors each.
+  /// Cycles a microsecond, in each of which two multiply-adds of vectors begin.
   double cycles_per_us() const {
     return target_.peak_gflops * 1e3 / (threads_ * 4.0 * target_.lanes(4));
   }
@@ -205,8 +212,51 @@ class Evaluation {
     return on_data ? Work{} : of_body(condition.body, around);
   }
 
+  /// The mean of the loop's iterations from a dimension on: a last one that has a part of a step
+  /// leaves registers of its tile empty, and may wait where whole ones do not.
+  Work of_iterations(const TileLoop& loop, size_t dim) {
+    if (dim == loop.dims.size() || !has_sums(loop.body)) return of_body(loop.body, &loop);
+    const TileVarId offset = loop.dims[dim].offset;
+    const FirstIteration::Border border = numbers_.border(loop.dims[dim]);
+    if (border.others == 0 || border.whole == 0) return of_iterations(loop, dim + 1);
+    const double mean = numbers_.box(offset), all = border.whole + border.others;
+    numbers_.set_box(offset, static_cast<double>(loop.dims[dim].step));
+    const size_t running = running_.size();
+    Work out = of_iterations(loop, dim + 1);
+    running_.resize(running);
+    numbers_.set_box(offset, border.rest);
+    Work rest = of_iterations(loop, dim + 1);
+    numbers_.set_box(offset, mean);
+    if (loop.carries.empty()) {
+      out.cycles = awaiting(out);
+      rest.cycles = awaiting(rest);
+    }
+    const auto weigh = [&](double* of_whole, double of_rest) {
+      *of_whole = (*of_whole * border.whole + of_rest * border.others) / all;
+    };
+    weigh(&out.cycles, rest.cycles);
+    weigh(&out.latency, rest.latency);
+    weigh(&out.instructions, rest.instructions);
+    out.ports = out.ports * (border.whole / all);
+    out.ports += rest.ports * (border.others / all);
+    for (size_t c = 0; c < out.missed.size(); ++c) weigh(&out.missed[c], rest.missed[c]);
+    return out;
+  }
+
+  /// Cycles of an iteration: the next one begins while it waits, as far as the core looks ahead.
+  static double awaiting(const Work& work) {
+    return std::max(work.cycles, work.latency * std::min(1.0, work.instructions / kWindow));
+  }
+
+  /// Whether a body holds a loop that adds up, whose iterations await each other's results.
+  static bool has_sums(const TileBody& body) {
+    return std::ranges::any_of(body, [](const TileNode& node) {
+      return node.kind == TileNode::Kind::kLoop && !node.loop->carries.empty();
+    });
+  }
+
   Work of_loop(const TileLoop& loop) {
-    Work out = of_body(loop.body, &loop);
+    Work out = of_iterations(loop, 0);
     // From the innermost dimension on: the more of them run, the more is touched.
     for (auto dim = loop.dims.rbegin(); dim != loop.dims.rend(); ++dim) {
       const double n = numbers_.trips(dim->origin);
@@ -225,19 +275,18 @@ class Evaluation {
       out.latency = out.latency + carried * (n - 1);
       out.cycles *= n;
     } else {
-      // The next iteration begins while this one waits, as far as the core looks ahead.
-      const double beside = std::min(1.0, out.instructions / kWindow);
-      out.cycles = n * std::max(out.cycles, out.latency * beside);
+      out.cycles = n * awaiting(out);
       out.latency = std::max(out.latency, out.cycles);
     }
     out.instructions *= n;
+    out.ports = out.ports * n;
     return out;
   }
 
   /// From one value of a carry to the next.
   double carried_cycles(const TileLoop& loop) const {
     if (loop.carries.empty()) return 0;
-    double most = 1;
+    double most = core_.pace;
     for (const TileNode& node : loop.body) {
       if (node.kind != TileNode::Kind::kStatement) continue;
       most = std::max(most, ports_.of(node.statement, &loop).carried);
@@ -247,7 +296,8 @@ class Evaluation {
 
   Work of_body(const TileBody& body, const TileLoop* around) {
     Work out;
-    PortWork own;
+    PortWork own, beside;
+    double of_beside = 0;
     std::map<TileSymbolId, double> ready;
     double now = 0;
     std::array<double, 3> missed{};
@@ -258,6 +308,10 @@ class Evaluation {
         continue;
       }
       const Work w = of_node(node, around);
+      const double near = std::min(1.0, kWindow / std::max(w.instructions, 1.0));
+      beside += w.ports * near;
+      of_beside += w.cycles * near;
+      out.ports += w.ports;
       out.cycles += w.cycles;
       out.instructions += w.instructions;
       now += w.latency;
@@ -266,13 +320,23 @@ class Evaluation {
       out.touched.insert(out.touched.end(), w.touched.begin(), w.touched.end());
     }
     if (around != nullptr && &around->body == &body) own += ports_.spilled(*around);
-    out.cycles += own.cycles();
+    out.cycles += cycles_beside(own, beside, of_beside);
+    out.ports += own;
     out.instructions += own.instructions;
     out.latency = now;
     const double bytes = touched_bytes(out);
     for (size_t c = 0; c < missed.size(); ++c)
       out.missed[c] = bytes <= caches_[c] ? bytes : missed[c] + own_bytes(body);
     return out;
+  }
+
+  /// What statements add to the loops beside them, of which a core sees `beside`, that take it so
+  /// many cycles, at the same time: ports that those leave idle are theirs.
+  double cycles_beside(PortWork own, const PortWork& beside, double cycles) const {
+    const double alone = own.cycles(core_);
+    own += beside;
+    const double more = std::clamp(own.cycles(core_) - cycles, 0.0, alone);
+    return kApart * alone + (1 - kApart) * more;
   }
 
   /// Of the statements that stand in a body.
@@ -324,6 +388,7 @@ class Evaluation {
   FirstIteration numbers_;
   StatementPorts ports_;
   int threads_;
+  Core core_;
   std::array<double, 3> caches_;
   std::deque<Footprint> all_;
   std::map<const TileStatement*, std::vector<const Footprint*>> footprints_;

@@ -58,13 +58,18 @@ OperationCost on_floats(ScalarOp op, double divider, bool scales) {
 }  // namespace
 
 OperationCost cost_of(ScalarOp op, DType type, const Target& target) {
+  // Of polynomials two thirds multiply: the others choose, round and scale.
+  constexpr double kOfPolynomials = 2.0 / 3;
   if (!is_float(type)) {
     if (op == ScalarOp::kDiv || op == ScalarOp::kRem) return {2, 20, 10};
     return {1, 1};
   }
   const double width = std::max(1.0, target.vector_bytes / 32.0);
   const double wide = byte_size(type) > 4 ? 1.6 : 1;
-  return on_floats(op, 5 * width * wide, target.vector_bytes == 64);
+  OperationCost cost = on_floats(op, 5 * width * wide, target.vector_bytes == 64);
+  if (op == ScalarOp::kMul || cost.divider > 0) cost.products = 1;
+  if (cost.instructions > 5) cost.products = kOfPolynomials * cost.instructions;
+  return cost;
 }
 
 bool is_costly(const ScalarRef& s) {

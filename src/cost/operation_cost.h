@@ -9,9 +9,10 @@ namespace weft {
 
 /// What one vector of a scalar operation takes of a core.
 struct OperationCost {
-  double instructions = 1;  ///< of the pipes that multiply and add
+  double instructions = 1;  ///< on vectors
   double latency = 4;       ///< cycles until the result can be used
   double divider = 0;       ///< cycles in which the divider is taken
+  double products = 0;      ///< instructions that need a pipe that multiplies
 };
 
 /// As codegen/cpu writes it: elementary functions are their polynomials' instructions.
@@ -22,7 +23,7 @@ OperationCost cost_of(ScalarOp op, DType type, const Target& target);
 bool is_costly(const ScalarRef& s);
 
 /// A division by what a loop does not change is a product with its reciprocal and a correction.
-inline constexpr OperationCost kDivisionByOneValue{5, 14, 0};
+inline constexpr OperationCost kDivisionByOneValue{5, 14, 0, 4};
 
 inline constexpr double kLoadLatency = 5;
 

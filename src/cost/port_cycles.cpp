@@ -1,8 +1,10 @@
 #include "cost/port_cycles.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <unordered_map>
 
@@ -16,22 +18,48 @@ namespace weft {
 
 PortWork& PortWork::operator+=(const PortWork& other) {
   arithmetic += other.arithmetic;
+  products += other.products;
   loads += other.loads;
   stores += other.stores;
   divider += other.divider;
   instructions += other.instructions;
+  fills += other.fills;
   return *this;
 }
 
 PortWork PortWork::operator*(double times) const {
-  return {arithmetic * times, loads * times, stores * times, divider * times, instructions * times};
+  PortWork out = *this;
+  for (double* part : {&out.arithmetic, &out.products, &out.loads, &out.stores, &out.divider,
+                       &out.instructions, &out.fills})
+    *part *= times;
+  return out;
 }
 
-double PortWork::cycles() const {
-  return std::max({arithmetic / 2, loads / 2, stores, divider, instructions / 5});
+double PortWork::cycles(const Core& core) const {
+  // Of what the others ask for, a part falls where the busiest one is taken.
+  constexpr double kMeet = 0.05;
+  const double pipes = core.adds_beside ? std::max(products / 2, arithmetic / 4) : arithmetic / 2;
+  std::array all = {pipes, loads / 2, stores, divider, instructions / 5 * core.pace, fills};
+  std::ranges::sort(all, std::greater());
+  return all[0] + kMeet * all[1];
+}
+
+Core core_of(const Target& target) {
+  const double vectors = target.peak_gflops * 1e3 /
+                         (2.0 * target.lanes(4) * std::max(target.threads, 1) * target.clock_mhz);
+  return {.pace = std::clamp(std::round(vectors), 1.0, 2.0) / 2,
+          .adds_beside = target.cpu.starts_with("znver")};
 }
 
 namespace {
+
+/// Bytes after which the sets of a first cache repeat: bits of an address within its page say them.
+constexpr int64_t kWay = 4096;
+
+/// How many sets lines take that lie so many bytes from each other.
+double sets_of(int64_t apart) {
+  return static_cast<double>(kWay / std::gcd(std::max<int64_t>(apart, 64), kWay));
+}
 
 /// Registers that operands on their way take beside what lives longer.
 constexpr double kOperands = 2;
@@ -53,6 +81,7 @@ StatementPorts::StatementPorts(const TileProgram& program, const ScopeAnalysis& 
       scopes_(scopes),
       numbers_(numbers),
       target_(target),
+      core_(core_of(target)),
       halves_vectors_(halves_vectors(target.cpu) && target.vector_bytes == 64) {
   for_each_statement(program.body,
                      [&](const TileStatement& s) { number_.emplace(&s, number_.size()); });
@@ -102,25 +131,32 @@ std::vector<StatementPorts::Axis> StatementPorts::axes_of(const TileStatement& s
   return out;
 }
 
-double StatementPorts::vectors_of(const Place& place, DType type) const {
-  return static_cast<double>(level_extent(place, PlaceLevel::kReg)) *
-         std::ceil(static_cast<double>(level_extent(place, PlaceLevel::kVec) *
-                                       std::max<int64_t>(byte_size(type), 4)) /
-                   target_.vector_bytes);
+/// Registers of what a statement makes.
+double StatementPorts::vectors_of(const TileStatement& statement) const {
+  const DType type = program_.symbols[static_cast<size_t>(statement.targets[0].symbol)].type;
+  const int64_t element = std::max<int64_t>(byte_size(type), 4);
+  double copies = 1;
+  int64_t lanes = 1;
+  for (const Axis& a : axes_of(statement)) {
+    const auto& reduced = statement.reduce_axes;
+    if (std::ranges::find(reduced, a.var) != reduced.end()) continue;
+    copies *= a.registers;
+    lanes *= a.lanes;
+  }
+  return copies * std::ceil(static_cast<double>(lanes * element) / target_.vector_bytes);
 }
 
 PortWork StatementPorts::spilled(const TileLoop& loop) const {
   double carried = 0, made = 0;
-  for (const TileCarry& c : loop.carries) {
-    if (!in_memory(c.target.symbol))
-      carried += vectors_of(scopes_.symbols[static_cast<size_t>(c.target.symbol)].place, c.type);
-  }
   for (const TileNode& node : loop.body) {
-    if (node.kind != TileNode::Kind::kStatement || node.statement.targets[0].next) continue;
-    const TileSymbolId made_here = node.statement.targets[0].symbol;
-    if (in_memory(made_here) || added_products_.contains(made_here)) continue;
-    const auto symbol = static_cast<size_t>(made_here);
-    made = std::max(made, vectors_of(scopes_.symbols[symbol].place, program_.symbols[symbol].type));
+    if (node.kind != TileNode::Kind::kStatement) continue;
+    const TileRef& target = node.statement.targets[0];
+    if (target.symbol < 0 || in_memory(target.symbol)) continue;
+    if (target.next) {
+      carried += vectors_of(node.statement);
+    } else if (!added_products_.contains(target.symbol)) {
+      made = std::max(made, vectors_of(node.statement));
+    }
   }
   const double over =
       std::max(0.0, carried + made + kOperands - static_cast<double>(target_.vector_registers));
@@ -128,7 +164,9 @@ PortWork StatementPorts::spilled(const TileLoop& loop) const {
   // take 1.8 times as long as 8 x 3 for each product, 12 x 4 take 2.0 times.
   constexpr double kOfACarry = 0.9;
   const bool moves = carried + kOperands > static_cast<double>(target_.vector_registers);
-  return {.arithmetic = moves ? kOfACarry * carried : 0,
+  const double dragged = moves ? kOfACarry * carried : 0;
+  return {.arithmetic = dragged,
+          .products = dragged,
           .loads = over,
           .stores = over,
           .instructions = 2 * over};
@@ -206,6 +244,7 @@ class StatementPorts::Tree {
       : ports_(ports), axes_(axes), carry_(carry) {
     if (around == nullptr) return;
     trips_ = std::max(ports.numbers_.trips(*around), 1.0);
+    step_ = &around->dims.back();
     for (const TileLoop::Dim& dim : around->dims) {
       changing_.insert(dim.origin);
       changing_.insert(dim.offset);
@@ -278,8 +317,14 @@ class StatementPorts::Tree {
 
   /// Where no lane changes it, what indices say is a bound of loops, or borders have code of their
   /// own.
-  bool is_known(const Node& node) const {
-    if (!node.of_index) return false;
+  bool is_known(const Node& node) const { return node.of_index && is_element(node); }
+
+  /// A core that cuts its vectors loads an element that stands for all lanes at once.
+  double loads_of(const Node& node) const {
+    return is_element(node) && !ports_.is_narrow(axes_) ? ports_.core_.pace : 1;
+  }
+
+  bool is_element(const Node& node) const {
     for (size_t a = 0; a < axes_.size(); ++a) {
       if ((node.axes >> a & 1) != 0 && axes_[a].lanes > 1) return false;
     }
@@ -299,10 +344,14 @@ class StatementPorts::Tree {
       if (other->symbol == s.symbol && other->indices == s.indices && s.operands.empty()) return;
     }
     loaded_.push_back(&s);
-    PortWork each{.loads = 1, .instructions = 1};
+    PortWork each{.loads = loads_of(*node), .instructions = 1};
     if (s.fill) each.arithmetic += 1, each.instructions += 1;
     add_gathering(s, *node, &each);
     spend(each, *node, s.type);
+    if (step_ == nullptr || !node->varies) return;
+    const double apart = ports_.stride(s.symbol, s.indices, step_->origin) *
+                         static_cast<double>(step_->step * byte_size(s.type));
+    work.fills += ports_.fills(apart, ports_.numbers_.trips(step_->origin));
   }
 
   /// What lanes that do not lie side by side cost beyond a load of a vector.
@@ -345,7 +394,7 @@ class StatementPorts::Tree {
           return is_product(o) ||
                  (o->kind == Scalar::Kind::kRead && ports_.added_products_.contains(o->symbol));
         })) {
-      cost.instructions = 0;  // one instruction with its product
+      cost.instructions = cost.products = 0;  // one instruction with its product
     }
     node->latency += cost.latency;
     if (node->carried >= 0) node->carried += cost.latency;
@@ -353,6 +402,7 @@ class StatementPorts::Tree {
                            ? s.type
                            : s.operands[0]->type;
     spend({.arithmetic = cost.instructions,
+           .products = cost.products,
            .divider = cost.divider,
            .instructions = cost.instructions},
           *node, wide);
@@ -362,6 +412,7 @@ class StatementPorts::Tree {
   const std::vector<Axis>& axes_;
   TileSymbolId carry_;
   double trips_ = 1;
+  const TileLoop::Dim* step_ = nullptr;  ///< the innermost of the loop around
   std::set<int> changing_;
   std::set<TileSymbolId> made_inside_;
   std::vector<const Scalar*> loaded_;
@@ -376,7 +427,9 @@ StatementPorts::Cost StatementPorts::of(const TileStatement& statement,
   Tree tree(*this, axes, around, updates ? target.symbol : -1);
   const Tree::Node node = tree.add(statement.value);
   Cost cost{tree.work, node.latency, updates ? std::max(node.carried, 0.0) : 0};
+  const double fills = cost.work.fills;
   if (is_narrow(axes)) cost.work = cost.work * 0.5;
+  cost.work.fills = fills;
   if (statement.unit == kByteDotUnit) cost.work = cost.work * (3.0 / 8);
   if (statement.unit == kBFloatDotUnit) cost.work = cost.work * (1.0 / 8);
   if (statement.combiner != TileCombiner::kNone) {
@@ -386,6 +439,10 @@ StatementPorts::Cost StatementPorts::of(const TileStatement& statement,
     if (updates) cost.carried += reduced.latency;
   }
   store(statement, axes, &cost);
+  cost.work.divider *= core_.pace;
+  cost.work.fills *= core_.pace;
+  cost.latency *= core_.pace;
+  cost.carried *= core_.pace;
   return cost;
 }
 
@@ -423,15 +480,23 @@ StatementPorts::Cost StatementPorts::reduce(const TileStatement& statement,
 /// Of a store of one lane, where the lanes of an axis lie `apart` bytes from each other: lines that
 /// share a set of the first cache push each other out before the next row comes back to them.
 double StatementPorts::cycles_across(double apart, const Axis& axis) const {
-  constexpr int64_t kWay = 4096;  // sets are found by the bits of an address within its page
   constexpr double kWays = 8, kLeast = 2;
   constexpr double kMissed = 7, kOfALine = 0.17;  // 16 lines of a set on a Zen 3, 64 on a Zen 4
   if (!(std::abs(apart) < 1e12)) return kLeast;
-  const auto step = std::max<int64_t>(std::llabs(static_cast<int64_t>(apart)), 64);
-  const double sets = static_cast<double>(kWay / std::gcd(step, kWay));
   const double lines = static_cast<double>(axis.lanes) * axis.registers;
-  const double of_a_set = lines / sets;
+  const double of_a_set = lines / sets_of(std::llabs(static_cast<int64_t>(apart)));
   return of_a_set > kWays ? std::max(kMissed, kOfALine * of_a_set) : kLeast;
+}
+
+/// Of a load whose address moves so many bytes from one iteration of a loop to the next: where its
+/// lines are more than their sets hold, each of them pushes out one that the next walk needs, and a
+/// set takes a line in some ten cycles of the clock (measured on a Zen 4).
+double StatementPorts::fills(double apart, double trips) const {
+  constexpr double kFill = 13;
+  if (!(std::abs(apart) < 1e12) || apart == 0) return 0;
+  const double sets = sets_of(std::llabs(static_cast<int64_t>(apart)));
+  const double ways = std::max(8.0, static_cast<double>(target_.l1_bytes / kWay));
+  return trips / sets > ways ? kFill / sets : 0;
 }
 
 void StatementPorts::store(const TileStatement& statement, const std::vector<Axis>& axes,

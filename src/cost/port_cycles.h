@@ -10,17 +10,30 @@
 
 namespace weft {
 
+/// A core's pace and pipes. Times of this folder are in cycles in which a core begins two
+/// multiply-adds of its widest vectors.
+struct Core {
+  /// What the clock counts (latencies, dividers) is so much of them: 1/2 where vectors are cut in
+  /// halves, so that it begins one in a cycle of the clock.
+  double pace = 1;
+  bool adds_beside = false;  ///< two pipes beside those that multiply, for all else
+};
+Core core_of(const Target& target);
+
 /// What a core's ports take of some work. Times add up by port; the busiest decides.
 struct PortWork {
-  double arithmetic = 0;  ///< vector instructions of the two pipes that multiply and add
+  double arithmetic = 0;  ///< vector instructions
+  double products = 0;    ///< those of them that need one of the two pipes that multiply
   double loads = 0, stores = 0;
   double divider = 0;       ///< cycles
   double instructions = 0;  ///< all, with loops' own
+  double fills = 0;  ///< cycles in which a set of the first cache takes one line after another
 
   PortWork& operator+=(const PortWork& other);
   PortWork operator*(double times) const;
-  /// Of a core with two pipes, two loads and one store a cycle, that finishes five instructions.
-  double cycles() const;
+  /// Of a core with two pipes, two loads and one store a cycle, that finishes five instructions in
+  /// one of its clock.
+  double cycles(const Core& core) const;
 };
 
 /// Instructions of a CPU's statements, as lowering writes them: a node of a tree once for each
@@ -59,17 +72,19 @@ class StatementPorts {
                  int64_t at) const;
   bool lie_in_pieces(const Scalar& read, const Axis& axis) const;
   double stride(TileSymbolId symbol, const std::vector<IndexExpr>& indices, TileVarId var) const;
-  double vectors_of(const Place& place, DType type) const;
+  double vectors_of(const TileStatement& statement) const;
   void note_products();
   Cost reduce(const TileStatement& statement, const std::vector<Axis>& axes) const;
   bool is_narrow(const std::vector<Axis>& axes) const;
   double cycles_across(double apart, const Axis& axis) const;
+  double fills(double apart, double trips) const;
   void store(const TileStatement& statement, const std::vector<Axis>& axes, Cost* cost) const;
 
   const TileProgram& program_;
   const ScopeAnalysis& scopes_;
   const FirstIteration& numbers_;
   const Target& target_;
+  Core core_;
   bool halves_vectors_;  ///< the target takes two turns for its widest
   std::map<const TileStatement*, size_t> number_;
   std::set<TileSymbolId> added_products_;  ///< values that are products and read by one sum alone
