@@ -126,7 +126,8 @@ class ChainComposer {
   }
 
   /// From the candidate of the search along one of four ways as long as it gets quicker, then along
-  /// the next, until none does: steps of twice or half the length, tiles of rows a size up or down.
+  /// the next, until none does: steps of twice or half the length, tiles of rows a size or two up
+  /// or down, since one of them may be whole register tiles where its neighbours are not.
   void descend(const std::vector<int64_t>& tiles, int64_t row_tile, int64_t step) {
     size_t at = 0;
     while (at + 1 < tiles.size() && tiles[at + 1] <= row_tile) ++at;
@@ -143,10 +144,10 @@ class ChainComposer {
     for (bool better = true; better;) {
       better = false;
       while (go(at, step * 2)) better = true;
-      while (go(at + 1, step)) better = true;
+      while (go(at + 1, step) || go(at + 2, step)) better = true;
       if (better) continue;
       while (go(at, half_of(step))) better = true;
-      while (go(at - 1, step)) better = true;
+      while (go(at - 1, step) || go(at - 2, step)) better = true;
     }
   }
 
