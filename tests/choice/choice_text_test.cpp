@@ -34,6 +34,8 @@ const char* const kTexts[] = {
     "grid { leaf(tiles m 16 n 8 k 16); leaf(rows vec_axis 0 free [0]) }",
     "cluster 8 { leaf(tiles m 16 n 8 k 16); recur cluster 4 { leaf(rows vec_axis 0 free [0]) } }",
     "recur { leaf(rows vec_axis 0 free [0]) }",
+    "recur resident { leaf(rows vec_axis 0 free [0]); leaf(rows vec_axis 0 free [0]) }",
+    "recur cluster 4 resident { leaf(rows vec_axis 0 free [0]) }",
     "block(v7: d1 1, d2 64; d2 8) { leaf(panel rows 6) v0 v1; leaf(sweep vec_axis 3) v2 v4; "
     "leaf(panel rows 4) v7 }",
     "block(v2) { leaf(sweep) v0 v1 v2 }",
