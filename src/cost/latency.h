@@ -24,9 +24,9 @@ std::string_view bound_name(Latency::Bound bound);
 /// and scopes of the tile program, so that leaves and blocks of stages are priced alike.
 ///
 /// The time is the largest of what the ports of the busiest core take and what the caches and
-/// memory take to move what each level does not hold. Data stay in a level over the iterations of a
-/// loop where one iteration touches no more than the level has. Never below the time of distinct
-/// bytes at the bandwidth curve.
+/// memory take to move what each level does not hold, and a few percent of the others. Data stay in
+/// a level over the iterations of a loop where one iteration touches no more than the level has.
+/// Never below the time of distinct bytes at the bandwidth curve.
 ///
 /// Requires: a verified program of a CPU. Sizes that are not bound count as 1.
 Latency cpu_latency(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);

@@ -59,7 +59,9 @@ TEST(Latency, CountsVectorsOfElementaryFunctions) {
   // 32768 bytes come from the third cache.
   EXPECT_NEAR(l.memory_us, 32768 / 4e3, 1e-9);
   EXPECT_EQ(l.bound, Latency::Bound::kThirdCache);
-  EXPECT_NEAR(l.microseconds, 32768 / 4e3, 1e-9);
+  // And a few percent of what else works.
+  EXPECT_NEAR(l.microseconds, 32768 / 4e3 + 0.03 * (l.compute_us + l.second_cache_us + l.memory_us),
+              1e-9);
 }
 
 /// Of two nests that exp takes 11 cycles a vector each: those of which one reads what the other
@@ -272,7 +274,9 @@ TEST(Latency, CachesAreAwaitedInPart) {
   EXPECT_NEAR(l.second_cache_us, 16384 / 16e3, 1e-9);
   EXPECT_NEAR(l.third_cache_us, 16384 / 4e3, 1e-9);
   const double caches = l.second_cache_us + l.third_cache_us;
-  EXPECT_NEAR(l.microseconds, l.compute_us + 0.1 * caches * caches / l.compute_us, 1e-9);
+  const double awaited = 0.1 * caches * caches / l.compute_us;
+  EXPECT_NEAR(l.microseconds, l.compute_us + awaited + 0.03 * (caches + l.memory_us - awaited),
+              1e-9);
 }
 
 /// A launch wakes threads and waits for them; what one thread runs is a call.
