@@ -52,16 +52,16 @@ const char* const kNormGradients = R"((x: f32[128,1024], t: f32[128,1024], g: f3
 } -> (dx, dg, db))";
 
 /// Rows, seen in another shape, then multiplied (FusionStitching 2018, Fig. 3).
-const char* const kRowsThenProduct = R"((s: f32[4,8,64,64], v: f32[32,64,64]) {
-  m = reduce s, axes={3}, combiner=max : f32[4,8,64]
-  mb = broadcast m, dims={0,1,2} : f32[4,8,64,64]
-  d = sub s, mb : f32[4,8,64,64]
-  e = exp d : f32[4,8,64,64]
-  z = reduce e, axes={3}, combiner=sum : f32[4,8,64]
-  zb = broadcast z, dims={0,1,2} : f32[4,8,64,64]
-  n = div e, zb : f32[4,8,64,64]
-  w = reshape n : f32[32,64,64]
-  y = dot_general w, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[32,64,64]
+const char* const kRowsThenProduct = R"((s: f32[4,3,64,64], v: f32[12,64,64]) {
+  m = reduce s, axes={3}, combiner=max : f32[4,3,64]
+  mb = broadcast m, dims={0,1,2} : f32[4,3,64,64]
+  d = sub s, mb : f32[4,3,64,64]
+  e = exp d : f32[4,3,64,64]
+  z = reduce e, axes={3}, combiner=sum : f32[4,3,64]
+  zb = broadcast z, dims={0,1,2} : f32[4,3,64,64]
+  n = div e, zb : f32[4,3,64,64]
+  w = reshape n : f32[12,64,64]
+  y = dot_general w, v, lhs_contract={2}, rhs_contract={1}, lhs_batch={0}, rhs_batch={0} : f32[12,64,64]
 } -> (y))";
 
 /// Chains that need nothing of each other: each of one long sum, which one thread makes.
