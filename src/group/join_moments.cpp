@@ -52,7 +52,9 @@ const CentralMoment* JoinedGroup::with_second(int position) const {
 JoinedGroup join_moments(const TensorProgram& program, const Group& group, const GroupAxes& axes) {
   JoinedGroup out{axes, {}, {}};
   for (const CentralMoment& m : central_moments(program, group, axes)) {
-    if (out.with_sum(m.sum) == nullptr) out.moments.push_back(m);
+    // A second moment whose values have a mean of their own is made like any sum.
+    const bool chained = out.with_second(m.sum) != nullptr || out.with_sum(m.second) != nullptr;
+    if (out.with_sum(m.sum) == nullptr && !chained) out.moments.push_back(m);
   }
   if (out.moments.empty()) return out;
   join_sweeps(program, group, out.moments, &out.axes);

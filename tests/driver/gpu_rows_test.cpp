@@ -272,6 +272,27 @@ TEST_F(GpuRows, MeanAndVarianceTakeOneSweep) {
   }
 }
 
+/// The squares of a row's deviations have a mean and a second moment of their own: a sum that is
+/// the second of one pair is not the first of another.
+TEST_F(GpuRows, MomentsOfSquaredDeviations) {
+  const std::string text = R"((x: f32[2,30011]) {
+  n = constant 30011 : f32[]
+  nb = broadcast n, dims={} : f32[2]
+  s = reduce x, axes={1}, combiner=sum : f32[2]
+  m = div s, nb : f32[2]
+  mb = broadcast m, dims={0} : f32[2,30011]
+  d = sub x, mb : f32[2,30011]
+  q = mul d, d : f32[2,30011]
+  v = reduce q, axes={1}, combiner=sum : f32[2]
+  w = div v, nb : f32[2]
+  wb = broadcast w, dims={0} : f32[2,30011]
+  e = sub q, wb : f32[2,30011]
+  r = mul e, e : f32[2,30011]
+  u = reduce r, axes={1}, combiner=sum : f32[2]
+} -> (s, v, u))";
+  for (const Target& target : {patient_, eager_, h100_}) run_and_compare(text, target, 1e-3);
+}
+
 /// What is not finite makes the sum what it is without a shift.
 TEST_F(GpuRows, MomentsOfWhatIsNotFinite) {
   const std::string text = moments(2, 70001, false);
