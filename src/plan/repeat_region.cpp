@@ -154,7 +154,7 @@ std::optional<std::vector<ScheduledKernel>> over_all_sms(const TensorProgram& bo
   return changed ? std::optional(std::move(out)) : std::nullopt;
 }
 
-/// The launch with what all steps read alike kept on chip, where that is predicted to take less.
+/// The launch of all steps by these kernels; `resident`: that keeps on chip what all of them read.
 Result<ScheduledKernel> all_steps(const TensorProgram& body, const RegionLoop& loop,
                                   const std::string& name, const Repetition& all,
                                   const std::vector<ScheduledKernel>& schedules, bool resident) {
