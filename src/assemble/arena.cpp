@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -77,6 +78,22 @@ ArenaLayout place_arena(const std::vector<ArenaBlock>& blocks) {
     out.offsets[i] = offset;
     out.bytes = std::max(out.bytes, offset + bytes);
     placed.add(i);
+  }
+  return out;
+}
+
+ArenaLayout place_arena_by_size(const std::vector<ArenaBlock>& blocks) {
+  std::map<int64_t, std::vector<size_t>> of_size;
+  for (size_t b = 0; b < blocks.size(); ++b) of_size[blocks[b].bytes].push_back(b);
+  ArenaLayout out;
+  out.offsets.assign(blocks.size(), 0);
+  for (const auto& [bytes, members] : of_size) {
+    std::vector<ArenaBlock> alike;
+    for (const size_t b : members) alike.push_back(blocks[b]);
+    const ArenaLayout part = place_arena(alike);
+    for (size_t m = 0; m < members.size(); ++m)
+      out.offsets[members[m]] = out.bytes + part.offsets[m];
+    out.bytes += part.bytes;
   }
   return out;
 }

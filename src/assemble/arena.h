@@ -20,4 +20,9 @@ struct ArenaLayout {
 /// offset that is free during its life.
 ArenaLayout place_arena(const std::vector<ArenaBlock>& blocks);
 
+/// The same, but only blocks of as many bytes share memory. Threads that share steps then write the
+/// lines that they wrote before: in a block of another size each would write what lies in the cache
+/// of another core, and wait for it.
+ArenaLayout place_arena_by_size(const std::vector<ArenaBlock>& blocks);
+
 }  // namespace weft

@@ -10,6 +10,7 @@
 #include "assemble/constant_table.h"
 #include "assemble/host_operation.h"
 #include "assemble/lifetimes.h"
+#include "assemble/share_steps.h"
 #include "cost/latency.h"
 #include "expr/analysis/dependence.h"
 
@@ -72,6 +73,7 @@ class Builder {
   struct Region {
     std::vector<ProgramStep> steps;
     std::vector<StepAccess> access;  ///< by step
+    std::vector<StepWork> works;     ///< by step, up to the last launch
     int64_t arena_bytes = 0;
     std::vector<int32_t> arena_buffers;  ///< every arena buffer inside, to be moved as one
     double microseconds = 0;             ///< of its kernels on one thread
@@ -93,6 +95,7 @@ class Builder {
   Status build_region(const TensorProgram& tensors, const FusionPlan& plan,
                       const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs,
                       Region* out);
+  ArenaLayout placed(const std::vector<ArenaBlock>& blocks) const;
   int32_t buffer_of(Frame& frame, TensorId t);
   void launch(Frame& frame, int32_t index, Region* out);
   Status opaque(Frame& frame, int32_t index, Region* out);
@@ -191,6 +194,20 @@ int32_t Builder::buffer_of(Frame& frame, TensorId t) {
                        frame.lives.tensors[static_cast<size_t>(t)]);
 }
 
+/// Where several threads run the steps, each writes lines of its own, unless that takes from the
+/// caches what they would hold.
+ArenaLayout Builder::placed(const std::vector<ArenaBlock>& blocks) const {
+  constexpr double kUsed = 0.8;  // caches hold less than their size of what is laid out by chance
+  ArenaLayout least = place_arena(blocks);
+  if (target_.is_gpu() || target_.threads < 2) return least;
+  ArenaLayout by_size = place_arena_by_size(blocks);
+  const auto second = static_cast<double>(target_.l2_bytes * target_.threads);
+  const double cache = static_cast<double>(least.bytes) <= second
+                           ? second
+                           : kUsed * static_cast<double>(target_.l3_bytes);
+  return static_cast<double>(by_size.bytes) <= cache ? by_size : least;
+}
+
 Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& plan,
                              const std::vector<int32_t>& inputs,
                              const std::vector<int32_t>& outputs, Region* out) {
@@ -234,7 +251,7 @@ Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& pla
     out->access.push_back({true, {from}, {to}});
   }
 
-  const ArenaLayout layout = place_arena(frame.arena.blocks);
+  const ArenaLayout layout = placed(frame.arena.blocks);
   out->arena_bytes = layout.bytes;
   for (size_t b = 0; b < layout.offsets.size(); ++b) {
     for (const int32_t id : frame.arena.buffers[b]) {
@@ -242,8 +259,14 @@ Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& pla
       out->arena_buffers.push_back(id);
     }
   }
+  out->works.resize(out->steps.size());
+  if (!target_.is_gpu()) share_steps(program_.buffers, out->works, target_, out->access);
   const std::vector<bool> waits = place_barriers(program_.buffers, out->access);
-  for (size_t s = 0; s < waits.size(); ++s) out->steps[s].barrier_before = waits[s];
+  for (size_t s = 0; s < waits.size(); ++s) {
+    out->steps[s].barrier_before = waits[s];
+    if (out->steps[s].kind == ProgramStep::Kind::kLaunch)
+      out->steps[s].launch.serial = out->access[s].serial;
+  }
   return {};
 }
 
@@ -291,8 +314,11 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
   step.launch.inner_barriers = code.function->inner_barriers;
   const double alone = microseconds_on_one_thread(kernel, frame.tensors, target_);
   const auto phases = static_cast<double>(std::max<size_t>(code.function->phases.size(), 1));
-  step.launch.serial = most <= 1 || alone < least_shared_us(target_) * phases;
-  access.serial = step.launch.serial;
+  const double shared = least_shared_us(target_) * phases;
+  access.serial = most <= 1 || alone < shared;
+  out->works.resize(out->steps.size());
+  out->works.push_back(
+      {most > 1, alone, shared, static_cast<double>(kernel.schedule.estimate.bytes_read)});
   out->microseconds += alone;
   out->steps.push_back(std::move(step));
   out->access.push_back(std::move(access));

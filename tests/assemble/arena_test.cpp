@@ -26,6 +26,15 @@ TEST(Arena, NeverOverlapsBlocksAliveTogether) {
   EXPECT_LE(layout.bytes, 512);
 }
 
+TEST(Arena, SharesMemoryOfBlocksOfOneSize) {
+  const std::vector<ArenaBlock> blocks = {{100, 0, 1}, {300, 1, 2}, {100, 2, 3}, {300, 2, 4}};
+  const ArenaLayout layout = place_arena_by_size(blocks);
+  EXPECT_EQ(layout.offsets[0], layout.offsets[2]);
+  EXPECT_GE(layout.offsets[1], layout.offsets[0] + 100);
+  EXPECT_GE(std::abs(layout.offsets[3] - layout.offsets[1]), 300);  // alive together
+  EXPECT_EQ(layout.bytes, 128 + 2 * 320);
+}
+
 /// The lowest free offset for each, the biggest first, by looking at all that have a place.
 std::vector<int64_t> lowest_offsets(const std::vector<ArenaBlock>& blocks) {
   std::vector<int64_t> offsets(blocks.size(), -1);
