@@ -260,7 +260,8 @@ Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& pla
     }
   }
   out->works.resize(out->steps.size());
-  if (!target_.is_gpu()) share_steps(program_.buffers, out->works, target_, out->access);
+  if (!target_.is_gpu() && target_.threads > 1)
+    share_steps(program_.buffers, out->works, out->access);
   const std::vector<bool> waits = place_barriers(program_.buffers, out->access);
   for (size_t s = 0; s < waits.size(); ++s) {
     out->steps[s].barrier_before = waits[s];

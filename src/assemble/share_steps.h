@@ -3,7 +3,6 @@
 #include <span>
 
 #include "assemble/barriers.h"
-#include "target/target.h"
 
 namespace weft {
 
@@ -18,6 +17,6 @@ struct StepWork {
 /// Shares steps that one thread would make alone, where most of what it takes would be the lines
 /// that lie in the caches of the other cores, as these made them. Later steps see who made what.
 void share_steps(std::span<const ProgramBuffer> buffers, std::span<const StepWork> works,
-                 const Target& target, std::span<StepAccess> steps);
+                 std::span<StepAccess> steps);
 
 }  // namespace weft

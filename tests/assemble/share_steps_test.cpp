@@ -10,12 +10,9 @@ using ::testing::ElementsAre;
 
 std::vector<bool> serial(std::vector<StepAccess> steps, const std::vector<StepWork>& works,
                          int64_t bytes) {
-  Target target;
-  target.threads = 2;
-  target.barrier_us = 0.5;
   std::vector<ProgramBuffer> buffers(4);
   for (ProgramBuffer& b : buffers) b.bytes = bytes;
-  share_steps(buffers, works, target, steps);
+  share_steps(buffers, works, steps);
   std::vector<bool> out;
   for (const StepAccess& step : steps) out.push_back(step.serial);
   return out;
