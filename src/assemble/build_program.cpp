@@ -194,18 +194,14 @@ int32_t Builder::buffer_of(Frame& frame, TensorId t) {
                        frame.lives.tensors[static_cast<size_t>(t)]);
 }
 
-/// Where several threads run the steps, each writes lines of its own, unless that takes from the
-/// caches what they would hold.
+/// Where several threads run the steps, each writes lines of its own, if their second caches hold
+/// what that takes.
 ArenaLayout Builder::placed(const std::vector<ArenaBlock>& blocks) const {
-  constexpr double kUsed = 0.8;  // caches hold less than their size of what is laid out by chance
-  ArenaLayout least = place_arena(blocks);
-  if (target_.is_gpu() || target_.threads < 2) return least;
-  ArenaLayout by_size = place_arena_by_size(blocks);
-  const auto second = static_cast<double>(target_.l2_bytes * target_.threads);
-  const double cache = static_cast<double>(least.bytes) <= second
-                           ? second
-                           : kUsed * static_cast<double>(target_.l3_bytes);
-  return static_cast<double>(by_size.bytes) <= cache ? by_size : least;
+  if (!target_.is_gpu() && target_.threads > 1) {
+    ArenaLayout by_size = place_arena_by_size(blocks);
+    if (by_size.bytes <= target_.l2_bytes * target_.threads) return by_size;
+  }
+  return place_arena(blocks);
 }
 
 Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& plan,
