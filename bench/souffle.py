@@ -33,7 +33,7 @@ HEADING = """# Souffle's ablation
 
 By `bench/souffle.py`: kernels (those of loop bodies once); launches, MB, predicted time of each step of `--souffle`,
 which docs/plans.md tells. The paper's times are measured on an A100 in 16 bits, its kernels and MB stand with V4.
-Nothing here was timed on a device. Compare the steps of a row with each other.
+Nothing was timed on a GPU. Compare the steps of a row with each other.
 
 """
 
