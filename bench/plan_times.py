@@ -1,7 +1,7 @@
 """Times the plans of several planners beside each other on this CPU.
 
     bench/plan_times [CASE... | all] [--plans auto,xla,none,greedy] [--threads 2] [--rounds 15]
-                     [--least-runs] [--json FILE]
+                     [--least-runs] [--paired] [--json FILE]
 
 A plan is a planner's name, or NAME:KINDS with `--compositions KINDS`, kinds apart by +, as
 auto:leaf+block. Each becomes an artefact; those with the same kernels are one. The artefacts run in
@@ -112,6 +112,13 @@ def measure(name, options):
     kernels = {artefact: runs[0]["kernels"] for artefact, runs in turns.items()}
     row["ms"] = {plan: figures[artefact] for plan, artefact in artefacts.items()}
     row["kernels"] = {plan: kernels[artefact] for plan, artefact in artefacts.items()}
+    if options.paired:
+        of_turns = {a: [figure([run], options) for run in runs] for a, runs in turns.items()}
+        own = of_turns[artefacts[options.plans[0]]]
+        row["speed"] = {
+            plan: statistics.median(other / mine for mine, other in zip(own, of_turns[artefact]))
+            for plan, artefact in artefacts.items()
+        }
     return row
 
 
@@ -123,6 +130,8 @@ def figure(runs, options):
 
 def speeds(row, options):
     """Of the first plan, over the quickest of the others and over the baseline (may be None)."""
+    if "speed" in row:
+        return min(row["speed"][plan] for plan in options.plans[1:]), row["speed"].get(BASELINE)
     own, *others = (row["ms"][plan] for plan in options.plans)
     baseline = row["ms"].get(BASELINE)
     return min(others) / own, baseline and baseline / own
@@ -151,6 +160,7 @@ def parse_options():
     add("--rounds", type=int, default=15, help="turns of each artefact (15)")
     add("--seconds", type=float, default=0.3, help="length of a turn (0.3)")
     add("--least-runs", action="store_true", help="figures are the least runs")
+    add("--paired", action="store_true", help="speeds are medians of the rounds")
     add("--least", type=float, default=0.97, help="speed below which the exit code is 1 (0.97)")
     add("--json", metavar="FILE", help="write all figures")
     options = parser.parse_args()
