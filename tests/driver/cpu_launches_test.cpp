@@ -75,6 +75,16 @@ const char* const kApart = R"((a: f32[16384], b: f32[16384], c: f32[16384], x: f
   y = exp x : f32[512,4096]
 } -> (sa, sb, sc, y))";
 
+/// A product whose columns are scaled by their sums, and a product of another size.
+const char* const kScaledColumns = R"((x: f32[144,512], w: f32[512,88], u: f32[88,44]) {
+  p = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[144,88]
+  m = reduce p, axes={0}, combiner=sum : f32[88]
+  mb = broadcast m, dims={1} : f32[144,88]
+  q = mul p, mb : f32[144,88]
+  r = dot_general q, u, lhs_contract={1}, rhs_contract={0} : f32[144,44]
+  y = tanh r : f32[144,44]
+} -> (y))";
+
 CompileOptions options_of(const std::string& planner) {
   CompileOptions options;
   options.planner = planner;
@@ -214,6 +224,23 @@ TEST(CpuLaunches, SmallKernelsSideBySide) {
   const auto alone = run_here(kApart, apart);
   ASSERT_NE(alone, nullptr);
   EXPECT_EQ(alone->plan.kernels.size(), c->plan.kernels.size() + 2);
+}
+
+/// What both threads made is scaled by both, and no thread writes where the other one did.
+TEST(CpuLaunches, SmallStepsStayWhereTheirLinesAre) {
+  const auto c = run_here(kScaledColumns, options_of("none"));
+  ASSERT_NE(c, nullptr);
+  ASSERT_EQ(c->program.steps.size(), 5U) << *print_level(*c, "plan");
+  EXPECT_FALSE(c->program.steps[0].launch.serial);
+  EXPECT_FALSE(c->program.steps[2].launch.serial);
+  for (const ProgramBuffer& a : c->program.buffers) {
+    for (const ProgramBuffer& b : c->program.buffers) {
+      const bool in_arena = a.kind == ProgramBuffer::Kind::kArena && b.kind == a.kind;
+      if (!in_arena || a.bytes <= b.bytes) continue;
+      EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset)
+          << a.name << " and " << b.name;
+    }
+  }
 }
 
 /// What a text puts in an order that cannot be.
