@@ -24,9 +24,10 @@ constexpr double kUsed = 0.8;
 /// Of the time in which caches move data, what instructions wait for though the core looks ahead.
 constexpr double kAwaited = 0.1;
 /// Of the time in which what does not bound a kernel works, what it takes longer: loops one after
-/// another are bound by other things. It also tells ways apart that memory bounds alike. What comes
-/// from the second cache is awaited beside instructions, and costs them no more than that.
+/// another are bound by other things. It also tells ways apart that memory bounds alike.
 constexpr double kBeside = 0.03;
+/// Of that, what counts of the second cache where instructions bound: they await it already.
+constexpr double kOfSecondCache = 0.3;
 /// Of what stands before and behind a loop, the part that a core does not begin while the loop
 /// runs.
 constexpr double kApart = 0.5;
@@ -79,7 +80,8 @@ class Evaluation {
     out.bound = static_cast<Latency::Bound>(most - terms.begin());
     double beside =
         out.compute_us + out.second_cache_us + out.third_cache_us + out.memory_us - *most;
-    if (out.bound == Latency::Bound::kInstructions) beside -= out.second_cache_us;
+    if (out.bound == Latency::Bound::kInstructions)
+      beside -= (1 - kOfSecondCache) * out.second_cache_us;
     out.microseconds = out.start_us + *most + kBeside * std::max(beside, 0.0);
     return out;
   }
