@@ -391,5 +391,33 @@ TEST(LowerGpu, ZerosBeyondATailAreLoadedAhead) {
                  });
 }
 
+/// Rows of the last tile are left out where they are stored; a branch for each factor that they
+/// would take out of shared memory costs ten times what the factor does.
+TEST(LowerGpu, TailsReadSharedMemoryWithoutGuards) {
+  const HostTensor a = sample(DType::kF32, {37, 8}, 3), b = sample(DType::kF32, {8, 32}, 4);
+  constexpr std::string_view kText = R"(
+    kernel k(a: f32[37,8], b: f32[8,32], out y: f32[37,32]) blocks 3 warps 1 gpu {
+      q: 8;
+      n: 32;
+      grid m in 37 step 16 {
+        A[m,q] = a[m,q] * 2.0 at block @[m=REG_4-LANE_4, q=LANE_8];
+        B[q,n] = b[q,n] * 0.5 at block @[q=REG_8, n=LANE_32];
+        seq k in 8 unroll carry part[m,n]: f32 = 0 @[m=REG_4-LANE_4, n=LANE_8-VEC_4] {
+          part'[m,n] = part[m,n] + A[m,k] * B[k,n] @[m=REG_4-LANE_4, n=LANE_8-VEC_4];
+        }
+        y[m,n] = part[m,n] @[m=REG_4-LANE_4, n=LANE_8-VEC_4];
+      }
+    })";
+  expect_lowered(kText, {{"a", a}, {"b", b}}, "y", [&](const Coordinates& c) {
+    double sum = 0;
+    for (int64_t k = 0; k < 8; ++k) sum += at(a, {c[0], k}) * at(b, {k, c[1]});
+    return sum;
+  });
+  const KernelFunction kernel = lower_text(kText);
+  // Four factors of each column of A and one of B for each of 8 steps, without a predicate.
+  EXPECT_EQ(shared_loads(kernel, /*guarded=*/false), 8 * (4 + 1));
+  EXPECT_EQ(shared_loads(kernel, /*guarded=*/true), 0);
+}
+
 }  // namespace
 }  // namespace weft::testing

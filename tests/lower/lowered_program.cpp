@@ -138,4 +138,13 @@ int64_t count_instructions(const KernelFunction& kernel, KernelOp op) {
   return count_if(kernel, [op](const KernelInstruction& in) { return in.op == op; });
 }
 
+int64_t shared_loads(const KernelFunction& kernel, bool guarded) {
+  return count_if(kernel, [&](const KernelInstruction& in) {
+    if (in.op != KernelOp::kLoad) return false;
+    const auto buffer = static_cast<size_t>(in.as<LoadPayload>().buffer);
+    return kernel.buffers[buffer].kind == KernelBuffer::Kind::kShared &&
+           (in.operands.size() > 1) == guarded;
+  });
+}
+
 }  // namespace weft::testing

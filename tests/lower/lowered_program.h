@@ -39,5 +39,7 @@ void expect_lowered(std::string_view text, const Inputs& inputs, const std::stri
 /// Instructions of an op in the whole kernel, regions included.
 int64_t count_instructions(const KernelFunction& kernel);
 int64_t count_instructions(const KernelFunction& kernel, KernelOp op);
+/// Loads of shared memory that a mask guards, or those that none does.
+int64_t shared_loads(const KernelFunction& kernel, bool guarded);
 
 }  // namespace weft::testing

@@ -53,6 +53,24 @@ std::string product_text(const std::string& type, int64_t m, int64_t n, int64_t 
                              {"$W", std::to_string(width)}});
 }
 
+/// Beyond a tail of the depth the rows of a unit are zero, also where they come out of memory of
+/// the block that holds anything there.
+TEST(LowerMatrixUnits, RowsOutOfSharedMemoryEndInZeros) {
+  const HostTensor a = sample(DType::kF16, {32, 21}, 1), b = sample(DType::kF16, {21, 32}, 2);
+  std::string text = product_text("f16", 32, 32, 21, 1, 1);
+  text = replaced(text, {{"A[m,k] = a[m,k]",
+                          "T[m,k] = a[m,k]*2.0 at block @[m=REG_8-WARP_4, "
+                          "k=LANE_32];\n          A[m,k] = T[m,k]*0.5"},
+                         {"m=REG_8-WARP_4-LANE_1, k=LANE_32-VEC_1", "m=WARP_4-REG_8, k=LANE_32"}});
+  expect_lowered(
+      text, {{"a", a}, {"b", b}}, "y", [&](const Coordinates& c) { return product(a, b, c); },
+      1e-2);
+  text = replaced(text, {{"a[m,k]*2.0", "a[m,k]"}, {"T[m,k]*0.5", "T[m,k]"}});
+  expect_lowered(
+      text, {{"a", a}, {"b", b}}, "y", [&](const Coordinates& c) { return product(a, b, c); },
+      1e-2);
+}
+
 TEST(LowerMatrixUnits, PipelinesOfAnyDepth) {
   for (const int stages : {2, 3, 4}) {
     for (const char* type : {"f16", "bf16"}) {

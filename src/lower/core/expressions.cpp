@@ -213,6 +213,7 @@ void begin_evaluation(KernelWriter& w, const Box& box) {
            w.program.vars[static_cast<size_t>(a.var)].extent;
   });
   w.at_hand.memo.clear();
+  w.at_hand.lies_in_block.clear();
   w.at_hand.box_masks.clear();
   w.at_hand.prepared.clear();
   w.at_hand.prepared_coordinates.clear();

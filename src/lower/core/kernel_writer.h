@@ -74,6 +74,7 @@ struct AtHand {
   /// with its value there: another point may take the other branch.
   std::vector<std::pair<ScalarRef, bool>> decided;
   std::unordered_map<Key, Reg, KeyHash> memo;
+  std::unordered_map<Key, bool, KeyHash> lies_in_block;  ///< reads of a GPU's shared memory
   std::unordered_map<const Scalar*, uint64_t> box_masks;
   std::unordered_map<const Scalar*, PreparedIndex> prepared;
   std::unordered_map<const Scalar*, std::vector<PreparedIndex>> prepared_coordinates;

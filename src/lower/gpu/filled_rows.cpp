@@ -23,6 +23,17 @@ FillMask fill_mask(GpuWriter& w, const Box& box, const Point& point) {
   return out;
 }
 
+namespace {
+
+/// Not what lies in a register or in the block's memory, where anything stands beyond a tail.
+bool is_loaded_by_mask(const GpuWriter& w, TileSymbolId symbol) {
+  const int32_t buffer = w.memory.buffer_of[static_cast<size_t>(symbol)];
+  return buffer >= 0 && (w.scopes.symbols[static_cast<size_t>(symbol)].staged ||
+                         w.scopes.symbols[static_cast<size_t>(symbol)].scope != Scope::kBlock);
+}
+
+}  // namespace
+
 Reg filled_value(GpuWriter& w, const TileStatement& s, const Point& point, const FillMask& mask) {
   const DType type = w.program.symbols[static_cast<size_t>(s.targets[0].symbol)].type;
   const auto zero = [&](int32_t lanes) {
@@ -34,8 +45,9 @@ Reg filled_value(GpuWriter& w, const TileStatement& s, const Point& point, const
   if (w.builder.type(value).dtype != type) {
     value = w.builder.apply(ScalarOp::kConvert, {value}, type);
   }
-  // What is only loaded is zero already.
-  const bool loaded = s.value->kind == Scalar::Kind::kRead && !s.value->fill;
+  // What is only loaded, under the mask, is zero already.
+  const bool loaded = s.value->kind == Scalar::Kind::kRead && !s.value->fill &&
+                      is_loaded_by_mask(w, static_cast<TileSymbolId>(s.value->symbol));
   if (mask.valid == kNoReg || loaded) return value;
   const int32_t lanes = std::max(w.builder.type(value).lanes, w.builder.type(mask.valid).lanes);
   return w.builder.apply(ScalarOp::kSelect,

@@ -1,6 +1,8 @@
 #include "lower/gpu/gpu_writer.h"
 
 #include "lower/core/buffers.h"
+#include "lower/core/expressions.h"
+#include "lower/core/index_emission.h"
 #include "lower/core/load_guards.h"
 #include "lower/core/statements.h"
 #include "lower/gpu/cluster_reads.h"
@@ -73,7 +75,9 @@ bool GpuWriter::emit_by_unit(const TileStatement& statement) {
 bool GpuWriter::fill_rows(const TileStatement& statement, const Box& box,
                           const PreparedIndex& offset) {
   const TileRef& target = statement.targets[0];
-  if (!fills_matrix_rows(*this, target.symbol)) return false;
+  const bool rows = fills_matrix_rows(*this, target.symbol);
+  if (!rows && !fills_block(statement, box, offset)) return false;
+  if (!rows) filled.insert(target.symbol);
   for_each_point(box, [&](int64_t, const Point& point) {
     const FillMask mask = fill_mask(*this, box, point);
     if (mask.outside) return;
@@ -97,7 +101,52 @@ Reg GpuWriter::load_guard(const Scalar& read, const Point& point, Reg guard, uin
   // What is staged lies in memory as a whole, with zeros beyond tails: all points share its loads.
   const bool staged = read.kind == Scalar::Kind::kRead && at_hand.fills_tile &&
                       scopes.symbols[static_cast<size_t>(read.symbol)].staged;
-  return staged ? kNoReg : own_guard(*this, read, point, guard, axes);
+  const bool any = staged || (guard != kNoReg && lies_in_block(read, point, axes));
+  return any ? kNoReg : own_guard(*this, read, point, guard, axes);
+}
+
+bool GpuWriter::fills_block(const TileStatement& statement, const Box& box,
+                            const PreparedIndex& offset) {
+  const TileSymbolId symbol = statement.targets[0].symbol;
+  const int32_t buffer = memory.buffer_of[static_cast<size_t>(symbol)];
+  const bool is_tile =
+      statement.targets.size() == 1 && !statement.targets[0].next &&
+      program.symbols[static_cast<size_t>(symbol)].kind == TileSymbol::Kind::kValue &&
+      scopes.symbols[static_cast<size_t>(symbol)].scope == Scope::kBlock &&
+      memory.elements[static_cast<size_t>(buffer)].is_const();
+  bool reads_target = false;
+  visit(statement.value, [&](const Scalar& n) {
+    reads_target |= n.kind == Scalar::Kind::kRead && n.symbol == symbol;
+  });
+  if (!is_tile || reads_target) return false;
+  begin_evaluation(*this, box);
+  const auto range = [&](int id) { return range_of_var(*this, id); };
+  bool fits = at_hand.fills_tile;
+  for_each_point(box, [&](int64_t, const Point& point) {
+    if (!fits) return;
+    const Interval reach = range_of(simplify(at_point(*this, offset, point), range), range);
+    fits = reach.lo >= 0 &&
+           reach.hi < memory.elements[static_cast<size_t>(buffer)].constant();
+  });
+  return fits;
+}
+
+/// What a guard excludes is never used, and a tile that was stored as a whole can be read
+/// anywhere: products of a tail's rows take their factors without a branch for each.
+bool GpuWriter::lies_in_block(const Scalar& read, const Point& point, uint64_t axes) {
+  if (read.kind != Scalar::Kind::kRead || read.fill || !read.operands.empty()) return false;
+  const auto symbol = static_cast<TileSymbolId>(read.symbol);
+  const int32_t buffer = memory.buffer_of[static_cast<size_t>(symbol)];
+  if (buffer < 0 || filled.count(symbol) == 0) return false;
+  const AtHand::Key key{&read, project(point, axes), kNoReg};
+  const auto known = at_hand.lies_in_block.find(key);
+  if (known != at_hand.lies_in_block.end()) return known->second;
+  const PreparedIndex offset =
+      prepare(*this, buffer_offset(*this, symbol, read.indices, read.next));
+  const auto range = [&](int id) { return range_of_var(*this, id); };
+  const Interval reach = range_of(simplify(at_point(*this, offset, point), range), range);
+  return at_hand.lies_in_block[key] =
+             reach.lo >= 0 && reach.hi < memory.elements[static_cast<size_t>(buffer)].constant();
 }
 
 std::optional<Reg> GpuWriter::read_elsewhere(const Scalar& read, const Point& point, Reg guard) {
