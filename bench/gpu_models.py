@@ -4,8 +4,8 @@
     gpu_models.py --weft PATH [CASE...] [--output FILE] [--work FOLDER] [--jobs N] [--minutes M] [--trace LIB]
 
 A case is a model of models/ (materialised into --work), with "-f16" behind it in float16, or a file
-that ends in .onnx or .graph, or an artefact with the .graph of it beside it. "@", a
-planner and ":" with compositions may follow. Models are compiled and compared several at a time; then they are timed one
+that ends in .onnx or .graph, with an .npz of its inputs beside it or random ones, or in .hlo or .hlo.gz, or an
+artefact with the .graph of it beside it. "@", a planner (or a file of a plan) and ":" with compositions may follow. Models are compiled and compared several at a time; then they are timed one
 after another. Kernels are timed in their place by CUPTI, through a library that NVIDIA's driver
 loads into weft (bench/gpu_trace.cpp); without --trace that is left out. Results are written as they
 come: of each case the verdict, what `weft bench` says, and [entry, launches, least and median
@@ -14,8 +14,11 @@ predicted. Needs numpy, onnx and NVIDIA's driver; NVRTC to compile.
 """
 
 import argparse
+import fcntl
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -52,10 +55,34 @@ def last_line(text):
     return lines[-1][-300:] if lines else ""
 
 
+def draw_parameters(module, path):
+    """Values of an HLO module's parameters with which recurrences neither saturate nor blow up."""
+    import numpy as np
+
+    text = (gzip.open(module, "rt") if module.suffix == ".gz" else open(module)).read()
+    entry = text[text.index("\nENTRY ") :]
+    source = np.random.default_rng(1)
+    values = {}
+    for dtype, sizes, number in re.findall(r"= (\w+)\[([\d,]*)\]\S* parameter\((\d+)\)", entry):
+        shape = [int(n) for n in sizes.split(",") if n]
+        if dtype in ("s32", "s64", "pred"):
+            kinds = {"s32": np.int32, "s64": np.int64, "pred": np.bool_}
+            values[f"arg{number}"] = source.integers(0, 2, shape).astype(kinds[dtype])
+        else:
+            scale = 1 / np.sqrt(shape[0]) if len(shape) > 1 else 0.1
+            values[f"arg{number}"] = np.asarray(source.normal(0, scale, shape), np.float32)
+    np.savez(path, **values)
+    return path
+
+
 def materialise(name, folder):
     """(model, inputs) of a case."""
+    if name.endswith((".hlo", ".hlo.gz")):
+        return Path(name), draw_parameters(Path(name), folder / (Path(name).name + ".npz"))
     if name.endswith((".onnx", ".graph", ".weft")):
-        return Path(name).with_suffix(".graph" if name.endswith(".weft") else Path(name).suffix), None
+        model = Path(name).with_suffix(".graph" if name.endswith(".weft") else Path(name).suffix)
+        inputs = model.with_suffix(".npz")
+        return model, inputs if inputs.exists() else None
     import half
     import materialize
     import numpy as np
@@ -63,6 +90,11 @@ def materialise(name, folder):
 
     materialize.OUTPUT = folder
     folder.mkdir(parents=True, exist_ok=True)
+    done = folder / f"{name}.npz"
+    lock = open(folder / f"{name}.lock", "w")  # several plans of one model are prepared at a time
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if done.exists():
+        return folder / f"{name}.onnx", done
     base = name.removesuffix("-f16")
     if base == name:
         materialize.make_exported(name)
@@ -120,7 +152,7 @@ def prepare(name, options):
     if case.endswith(".weft"):
         artefact = Path(case)
     else:
-        artefact = folder / f"{model.stem}@{planner}.weft"
+        artefact = folder / f"{model.name}@{planner}.weft".replace("/", "_")
         started = time.monotonic()
         words = [options.weft, "compile", model, "--target", options.target, "--no-cache", "-o", artefact, *given]
         plan, _, compositions = planner.partition(":")
