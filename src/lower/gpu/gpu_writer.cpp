@@ -125,8 +125,7 @@ bool GpuWriter::fills_block(const TileStatement& statement, const Box& box,
   for_each_point(box, [&](int64_t, const Point& point) {
     if (!fits) return;
     const Interval reach = range_of(simplify(at_point(*this, offset, point), range), range);
-    fits = reach.lo >= 0 &&
-           reach.hi < memory.elements[static_cast<size_t>(buffer)].constant();
+    fits = reach.lo >= 0 && reach.hi < memory.elements[static_cast<size_t>(buffer)].constant();
   });
   return fits;
 }

@@ -60,11 +60,11 @@ class GpuWriter final : public KernelWriter {
   std::vector<ClusterDim> cluster_dims;  ///< around what is emitted
   std::vector<ClusterDim> shared_dims;   ///< of the loops `by cluster` so far
 
-  std::set<TileSymbolId> filled;         ///< tiles that were stored as a whole
+  std::set<TileSymbolId> filled;  ///< tiles that were stored as a whole
 
  private:
-  /// Whether a statement's tile lies in the block's memory as a whole, so that it can be stored with
-  /// zeros where the box is predicated off.
+  /// Whether a statement's tile lies in the block's memory as a whole, so that it can be stored
+  /// with zeros where the box is predicated off.
   bool fills_block(const TileStatement& statement, const Box& box, const PreparedIndex& offset);
   /// Whether all threads find an element of such a tile there.
   bool lies_in_block(const Scalar& read, const Point& point, uint64_t axes);
