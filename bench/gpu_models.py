@@ -5,8 +5,8 @@
 
 A case is a model of models/ (materialised into --work), with "-f16" behind it in float16, or a file
 that ends in .onnx or .graph, with an .npz of its inputs beside it or random ones, or in .hlo or .hlo.gz, or an
-artefact with the .graph of it beside it. "@", a planner (or a file of a plan) and ":" with compositions may follow. Models are compiled and compared several at a time; then they are timed one
-after another. Kernels are timed in their place by CUPTI, through a library that NVIDIA's driver
+artefact with the .graph of it beside it. "@", a planner (or a file of a plan) and ":" with compositions may follow.
+Models are compiled and compared several at a time; then they are timed one after another. Kernels are timed in their place by CUPTI, through a library that NVIDIA's driver
 loads into weft (bench/gpu_trace.cpp); without --trace that is left out. Results are written as they
 come: of each case the verdict, what `weft bench` says, and [entry, launches, least and median
 nanoseconds, blocks, threads, registers, shared bytes] of each kernel beside the steps with what was
