@@ -68,6 +68,27 @@ TEST_F(GpuPacking, TemplatesOfDifferentShapes) {
   }
 }
 
+/// What kernels of a launch do alike is written once, and called for each with its own buffers.
+TEST_F(GpuPacking, EqualKernelsAreOneFunction) {
+  const EmulatedRun run = run_and_compare(R"(
+      (x: f32[256], a: f32[40,256], b: f32[40,256], c: f32[40,256], d: f32[40,256]) {
+        xb = broadcast x, dims={1} : f32[40,256]
+        ax = mul a, xb : f32[40,256]
+        as = reduce ax, axes={1}, combiner=sum : f32[40]
+        bx = mul b, xb : f32[40,256]
+        bs = reduce bx, axes={1}, combiner=sum : f32[40]
+        cx = mul c, xb : f32[40,256]
+        cs = reduce cx, axes={1}, combiner=sum : f32[40]
+        dx = mul d, xb : f32[40,256]
+        ds = reduce dx, axes={1}, combiner=sum : f32[40]
+      } -> (as, bs, cs, ds))",
+                                          *find_target("h100-sxm"), 1e-4);
+  ASSERT_EQ(run.launches.size(), 1u);
+  EXPECT_THAT(run.code(), ::testing::HasSubstr("WF_PART void"));
+  EXPECT_THAT(run.code(), ::testing::Not(::testing::HasSubstr("_part1")));
+  expect_no_spills(run);
+}
+
 /// Two towers of two layers: products beside products, each behind the one that it reads.
 TEST_F(GpuPacking, TowersSideBySide) {
   for (const char* type : {"f32", "f16"}) {

@@ -6,6 +6,8 @@ namespace {
 
 constexpr std::string_view kPlaceAndMemory = R"prelude(
 #define WF_DEVICE static __device__ __forceinline__
+#define WF_PART static __device__ __noinline__
+#define WF_GLOBAL(p) __builtin_assume(__isGlobal(p))
 #define WF_KERNEL(name, threads, min_blocks) \
   extern "C" __global__ void __launch_bounds__(threads, min_blocks) name
 #define WF_EXPORT(name)

@@ -9,6 +9,7 @@
 
 #include "codegen/cuda/index_facts.h"
 #include "codegen/cuda/scalar_text.h"
+#include "codegen/cuda/share_parts.h"
 #include "kernel/kernel_op.h"
 #include "support/check.h"
 
@@ -45,17 +46,26 @@ class CudaEmitter {
     out.grid_barrier = meets && meeting_of_grid(kernel_) == KernelBarrier::kGrid;
     out.cluster = kernel_.cluster;
     out.blocks_per_sm = std::max(kernel_.blocks_per_sm, 1);
+    const std::vector<std::pair<std::string, std::string>> list =
+        parameters(meets, out.grid_barrier);
+    std::vector<std::string> declared;
+    std::map<std::string, std::string> types;
+    for (const auto& [type, parameter] : list) {
+      declared.push_back(type + " " + parameter);
+      types[parameter] = type;
+    }
     const std::string signature =
         fmt::format("WF_KERNEL({}, {}, {})({}) {{\n", out.name, out.threads, out.blocks_per_sm,
-                    parameters(meets, out.grid_barrier));
+                    fmt::join(declared, ", "));
     depth_ = 1;
     declare_shared();
     for (size_t p = 0; p < kernel_.phases.size(); ++p) {
       if (p > 0) line(barrier_call(KernelBarrier::kGrid));
       emit_phase(kernel_.phases[p]);
     }
-    out.text = "#include \"weft_cuda.h\"\n" + cuda_scalar_functions(text_) + signature + text_ +
-               fmt::format("}}\nWF_EXPORT({})\n", out.name);
+    const SharedParts shared = share_parts(text_, out.name, types);
+    out.text = "#include \"weft_cuda.h\"\n" + cuda_scalar_functions(text_) + shared.functions +
+               signature + shared.body + fmt::format("}}\nWF_EXPORT({})\n", out.name);
     return out;
   }
 
@@ -93,9 +103,9 @@ class CudaEmitter {
     return std::string(kCalls[static_cast<size_t>(scope)]);
   }
 
-  /// `meets`: all blocks do; `grid_barrier`: at the counter of one.
-  std::string parameters(bool meets, bool grid_barrier) const {
-    std::vector<std::string> list;
+  /// Types and names. `meets`: all blocks do; `grid_barrier`: at the counter of one.
+  std::vector<std::pair<std::string, std::string>> parameters(bool meets, bool grid_barrier) const {
+    std::vector<std::pair<std::string, std::string>> list;
     for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
       const KernelBuffer& info = kernel_.buffers[b];
       WEFT_CHECK(info.kind != KernelBuffer::Kind::kScratch,
@@ -107,12 +117,14 @@ class CudaEmitter {
       const bool crosses = info.kind == KernelBuffer::Kind::kWorkspace ||
                            (info.kind == KernelBuffer::Kind::kOutput &&
                             (meets || loaded_.contains(static_cast<int32_t>(b))));
-      list.push_back(fmt::format("{}{}* {}b{}", input ? "const " : "",
-                                 cuda_storage_name(info.dtype), crosses ? "" : "__restrict__ ", b));
+      list.emplace_back(fmt::format("{}{}*{}", input ? "const " : "", cuda_storage_name(info.dtype),
+                                    crosses ? "" : " __restrict__"),
+                        fmt::format("b{}", b));
     }
-    for (int32_t a = 0; a < kernel_.argument_count; ++a) list.push_back(fmt::format("s64 a{}", a));
-    if (grid_barrier) list.emplace_back("u32* barrier");
-    return fmt::format("{}", fmt::join(list, ", "));
+    for (int32_t a = 0; a < kernel_.argument_count; ++a)
+      list.emplace_back("s64", fmt::format("a{}", a));
+    if (grid_barrier) list.emplace_back("u32*", "barrier");
+    return list;
   }
 
   void declare_shared() {

@@ -47,6 +47,8 @@ extern "C" void __tsan_func_exit() {}
 constexpr std::string_view kPlace = R"prelude(
 #define __restrict__ __restrict
 #define WF_DEVICE static inline
+#define WF_PART static __attribute__((noinline))
+#define WF_GLOBAL(p)
 #define WF_KERNEL(name, threads, min_blocks) extern "C" __attribute__((noinline)) void name
 #define WF_SHARED(name) u8* const name = wf_sim_shared()
 #define WF_SITE (__LINE__ * 1000u + __COUNTER__ % 1000u)

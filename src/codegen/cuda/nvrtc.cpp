@@ -98,8 +98,9 @@ std::vector<CudaKernelResources> parse_ptxas_log(std::string_view log) {
     }
     if (kernels.empty()) continue;
     CudaKernelResources& kernel = kernels.back();
+    // Behind a kernel's own lines stand those of the functions that it calls.
     const auto read = [&](std::string_view word, int32_t& field) {
-      if (const std::optional<int32_t> number = number_before(line, word)) field = *number;
+      if (const std::optional<int32_t> number = number_before(line, word)) field += *number;
     };
     read(" bytes stack frame", kernel.stack_bytes);
     read(" bytes spill stores", kernel.spill_store_bytes);

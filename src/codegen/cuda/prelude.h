@@ -21,7 +21,9 @@ namespace weft {
 /// WF_KERNEL(name, threads, min_blocks): threads of a block (a multiple of 32, one-dimensional) and
 /// the blocks that an SM must hold (1 if it does not matter). WF_EXPORT(name) follows each kernel.
 /// WF_SHARED is the dynamic shared memory of the launch: the only shared memory there is.
-/// Parameters are pointers and numbers by value. WF_DEVICE precedes helper functions.
+/// Parameters are pointers and numbers by value. WF_DEVICE precedes helper functions, WF_PART parts
+/// of a kernel that are called more than once; there WF_GLOBAL(p) says that a pointer is none into
+/// shared memory.
 ///
 /// Types: u8 u16 u32 u64 s8 s16 s32 s64, f16 and bf16 (structs of a u16 `x`), float, double, bool,
 /// and vec<T, N> (an aligned array `v` with operator[]; N * sizeof(T) is 1, 2, 4, 8 or 16).

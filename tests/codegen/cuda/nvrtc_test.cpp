@@ -45,11 +45,13 @@ TEST(Nvrtc, ResourcesFromTheLog) {
       "ptxas info    : Function properties for b\n"
       "    16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
       "ptxas info    : Used 31 registers, used 1 barriers, 1024 bytes smem, 424 bytes cmem[0]\n"
+      "ptxas info    : Function properties for part\n"
+      "    0 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
       "ptxas info    : Compiling entry function 'a' for 'sm_90'\n"
       "ptxas info    : Used 7 registers");
   ASSERT_EQ(kernels.size(), 2u);
   EXPECT_EQ(kernels[0], (CudaKernelResources{"a", 7, 0, 0, 0, 0}));
-  EXPECT_EQ(kernels[1], (CudaKernelResources{"b", 31, 16, 8, 12, 1024}));
+  EXPECT_EQ(kernels[1], (CudaKernelResources{"b", 31, 16, 12, 16, 1024}));
 }
 
 TEST(Nvrtc, BinariesSurviveTheirBytes) {
