@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "tests/lower/lowered_program.h"
 
@@ -339,6 +340,39 @@ TEST(LowerGpu, LargeBoxesAreLoops) {
       },
       1e-5);
   EXPECT_LT(count_instructions(lower_text(text)), 1000);
+}
+
+/// Loads of a block that nothing has taken up yet, at most.
+int64_t most_waiting_loads(const KernelBlock& block) {
+  std::set<Reg> waiting;
+  size_t most = 0;
+  for (const KernelInstruction& in : block.body) {
+    for (const Reg r : in.operands) waiting.erase(r);
+    if (in.op == KernelOp::kLoad) waiting.insert(in.results[0]);
+    most = std::max(most, waiting.size());
+    for (const KernelBlock& region : in.regions)
+      most = std::max(most, static_cast<size_t>(most_waiting_loads(region)));
+  }
+  return static_cast<int64_t>(most);
+}
+
+// What contributes to many results of a thread is not loaded all at once: registers would not do.
+TEST(LowerGpu, PartsOfManyResultsAreAddedAsTheyCome) {
+  const HostTensor x = sample(DType::kF32, {4, 6, 1024}, 15);
+  const std::string text = R"(
+    kernel k(x: f32[4,6,1024], out y: f32[6,1024]) blocks 2 warps 4 gpu {
+      t: 4;
+      grid i in 6 step 4, j in 1024 step 1024 {
+        T[i,j] = sum[t] x[t,i,j] @[i=WARP_4, j=REG_8-LANE_32-VEC_4, t=REG_4];
+        y[i,j] = T[i,j] @[i=WARP_4, j=REG_8-LANE_32-VEC_4];
+      }
+    })";
+  expect_lowered(text, {{"x", x}}, "y", [&](const Coordinates& c) {
+    return at(x, {0, c[0], c[1]}) + at(x, {1, c[0], c[1]}) + at(x, {2, c[0], c[1]}) +
+           at(x, {3, c[0], c[1]});
+  });
+  // Eight vectors of four: two results of four parts each.
+  EXPECT_EQ(most_waiting_loads(lower_text(text).phases[0].body), 8);
 }
 
 TEST(LowerGpu, PacksBodiesOnDisjointBlocks) {

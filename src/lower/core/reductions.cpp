@@ -1,6 +1,7 @@
 #include "lower/core/reductions.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "lower/core/buffers.h"
 #include "lower/core/expressions.h"
@@ -8,6 +9,7 @@
 #include "lower/core/lanes.h"
 #include "lower/core/rolled_boxes.h"
 #include "lower/core/statements.h"
+#include "support/rounding.h"
 
 namespace weft::lowering {
 
@@ -69,18 +71,27 @@ ReducedBox reduced_box(const TileStatement& statement, const Box& box) {
   return out;
 }
 
+/// The result that a point of the domain contributes to.
+size_t result_of(const Box& box, const ReducedBox& result, const Point& point) {
+  size_t number = 0;
+  for (const int a : result.kept) {
+    number = number * static_cast<size_t>(box.axes[static_cast<size_t>(a)].regs) +
+             static_cast<size_t>(point[static_cast<size_t>(a)]);
+  }
+  return number;
+}
+
+/// To results from `first` up to `end`.
 std::vector<Contribution> contributions(KernelWriter& w, const TileStatement& statement,
-                                        const Box& box, const ReducedBox& result) {
+                                        const Box& box, const ReducedBox& result, size_t first = 0,
+                                        size_t end = SIZE_MAX) {
   std::vector<Contribution> parts;
   for_each_point(box, [&](int64_t, const Point& point) {
+    const size_t number = result_of(box, result, point);
+    if (number < first || number >= end) return;
     bool skip = false;
     const Reg mask = lane_mask_of(w, box, point, &skip);
     if (skip) return;
-    size_t number = 0;
-    for (const int a : result.kept) {
-      number = number * static_cast<size_t>(box.axes[static_cast<size_t>(a)].regs) +
-               static_cast<size_t>(point[static_cast<size_t>(a)]);
-    }
     parts.push_back({number, point, mask, evaluate(w, statement.value, point, mask)});
   });
   return parts;
@@ -91,6 +102,44 @@ std::vector<std::vector<Contribution>> by_result(const std::vector<Contribution>
   std::vector<std::vector<Contribution>> out(static_cast<size_t>(result.box.points()));
   for (const Contribution& c : contributed) out[c.result].push_back(c);
   return out;
+}
+
+bool reads_memory(const KernelWriter& w, const ScalarRef& value) {
+  bool reads = false;
+  visit(value, [&](const Scalar& n) {
+    if (n.kind != Scalar::Kind::kRead) return;
+    const auto symbol = static_cast<TileSymbolId>(n.symbol);
+    reads |= w.memory.buffer_of[static_cast<size_t>(symbol)] >= 0 &&
+             w.registers.tiles.count(symbol) == 0;
+  });
+  return reads;
+}
+
+/// Results whose contributions a GPU's thread makes together. As many loads are on their way at
+/// once as hide what they take; more contributions than this would take registers that the
+/// estimate of the program (tile/check/fits) knows nothing of. Where nothing is loaded the
+/// assembler orders them.
+size_t results_at_once(const KernelWriter& w, const TileStatement& statement, const Box& box,
+                       const ReducedBox& result) {
+  constexpr int64_t kMostRegisters = 32;
+  const int64_t results = std::max<int64_t>(result.box.points(), 1);
+  if (w.program.cpu || !reads_memory(w, statement.value)) return static_cast<size_t>(results);
+  const int64_t registers = ceil_div(box.lanes * byte_size(statement.value->type), 4);
+  const int64_t of_result = box.points() / results * registers;
+  return static_cast<size_t>(std::clamp<int64_t>(kMostRegisters / of_result, 1, results));
+}
+
+/// Calls each(result, its contributions) for all results, in their order.
+template <class Each>
+void for_each_result(KernelWriter& w, const TileStatement& statement, const Box& box,
+                     const ReducedBox& result, const Each& each) {
+  const auto results = static_cast<size_t>(result.box.points());
+  const size_t step = results_at_once(w, statement, box, result);
+  for (size_t first = 0; first < results; first += step) {
+    const size_t end = std::min(first + step, results);
+    const auto parts = by_result(contributions(w, statement, box, result, first, end), result);
+    for (size_t i = first; i < end; ++i) each(i, parts[i]);
+  }
 }
 
 /// Of one result: pairwise, neighbours first.
@@ -127,13 +176,13 @@ std::vector<Contribution> reduce_in_loops(KernelWriter& w, const TileStatement& 
   const std::vector<Reg> first(static_cast<size_t>(result.box.points()), identity);
   const std::vector<Reg> sums = emit_rolled(
       w, rolled, 0, std::move(box), first, [&](const Box& b, const std::vector<Reg>& before) {
-        const auto parts = by_result(contributions(w, statement, b, result), result);
         std::vector<Reg> after = before;
-        for (size_t i = 0; i < parts.size(); ++i) {
-          if (parts[i].empty()) continue;
-          const Reg own = combine_contributions(w, combiner, parts[i]);
+        const auto add = [&](size_t i, const std::vector<Contribution>& parts) {
+          if (parts.empty()) return;
+          const Reg own = combine_contributions(w, combiner, parts);
           after[i] = combine_values(w, combiner, before[i], to_lanes(w, own, lanes));
-        }
+        };
+        for_each_result(w, statement, b, result, add);
         return after;
       });
   std::vector<Contribution> out;
@@ -141,20 +190,35 @@ std::vector<Contribution> reduce_in_loops(KernelWriter& w, const TileStatement& 
   return out;
 }
 
-/// Rule 2: contributions combined in the thread, over vector elements, lanes and warps.
+/// Rule 2: what contributes to one result, combined in the thread, over vector elements and lanes.
+Reg reduce_one(KernelWriter& w, const TileStatement& statement, Combiner combiner, const Box& box,
+               const ReducedBox& result, const std::vector<Contribution>& parts) {
+  if (parts.empty()) return kNoReg;
+  const bool over_lanes = box.vec_axis >= 0 && result.box.vec_axis < 0;
+  Reg value = combine_contributions(w, combiner, parts);
+  if (over_lanes) value = w.builder.reduce_lanes(combiner, to_lanes(w, value, box.lanes));
+  return w.reduce_over_lanes(box, statement, combiner, value);
+}
+
+/// Of all results, and over warps.
 std::vector<Reg> reduce(KernelWriter& w, const TileStatement& statement, int sweep,
                         Combiner combiner, const Box& box, const ReducedBox& result,
                         const std::vector<Contribution>& contributed) {
-  const bool over_lanes = box.vec_axis >= 0 && result.box.vec_axis < 0;
-  const auto parts = by_result(contributed, result);
-  std::vector<Reg> values(parts.size(), kNoReg);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].empty()) continue;
-    Reg value = combine_contributions(w, combiner, parts[i]);
-    if (over_lanes) value = w.builder.reduce_lanes(combiner, to_lanes(w, value, box.lanes));
-    values[i] = w.reduce_over_lanes(box, statement, combiner, value);
-  }
+  std::vector<Reg> values;
+  for (const std::vector<Contribution>& parts : by_result(contributed, result))
+    values.push_back(reduce_one(w, statement, combiner, box, result, parts));
   w.reduce_over_warps(box, statement, sweep, combiner, &values);
+  return values;
+}
+
+/// The same of contributions that are not made yet.
+std::vector<Reg> make_and_reduce(KernelWriter& w, const TileStatement& statement, Combiner combiner,
+                                 const Box& box, const ReducedBox& result) {
+  std::vector<Reg> values(static_cast<size_t>(result.box.points()), kNoReg);
+  for_each_result(w, statement, box, result, [&](size_t i, const std::vector<Contribution>& parts) {
+    values[i] = reduce_one(w, statement, combiner, box, result, parts);
+  });
+  w.reduce_over_warps(box, statement, 0, combiner, &values);
   return values;
 }
 
@@ -276,9 +340,12 @@ void emit_reduction(KernelWriter& w, const TileStatement& statement, const Box& 
   const Combiner combiner = scalar_combiner(statement.combiner);
   Box inner = box;
   const std::vector<RolledDigit> rolled = w.roll(statement, true, &inner);
+  if (rolled.empty()) {
+    return write_reduced(w, statement.targets[0], result,
+                         make_and_reduce(w, statement, combiner, box, result));
+  }
   const std::vector<Contribution> parts =
-      rolled.empty() ? contributions(w, statement, box, result)
-                     : reduce_in_loops(w, statement, combiner, rolled, std::move(inner), result);
+      reduce_in_loops(w, statement, combiner, rolled, std::move(inner), result);
   write_reduced(w, statement.targets[0], result,
                 reduce(w, statement, 0, combiner, box, result, parts));
 }
