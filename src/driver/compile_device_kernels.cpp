@@ -90,6 +90,21 @@ std::optional<ScheduledKernel> schedule_smaller(const Target& target, const Comp
   return std::nullopt;
 }
 
+int64_t instructions(const KernelBlock& block) {
+  int64_t count = 0;
+  for (const KernelInstruction& in : block.body) {
+    ++count;
+    for (const KernelBlock& region : in.regions) count += instructions(region);
+  }
+  return count;
+}
+
+int64_t instructions(const KernelFunction& kernel) {
+  int64_t count = 0;
+  for (const KernelPhase& phase : kernel.phases) count += instructions(phase.body);
+  return count;
+}
+
 /// Schedules what spills once more, and keeps what spills less. `registers`: of a thread, by
 /// kernel, what it is scheduled for next. Whether anything that was kept still spills.
 Result<bool> reschedule_spills(Compilation& c, CubinCompiler& compiler,
@@ -103,7 +118,9 @@ Result<bool> reschedule_spills(Compilation& c, CubinCompiler& compiler,
     if (!schedule) continue;
     registers[k] = registers[k] * 3 / 4;
     auto function = lower_again(c, c.kernels[k], *schedule);
-    if (!function.ok()) continue;
+    // What has far more to do in a thread spills no less, and takes long to compile.
+    if (!function.ok() || instructions(*function) > 2 * instructions(c.kernels[k].function))
+      continue;
     numbers.push_back(k);
     schedules.push_back(std::move(*schedule));
     functions.push_back(std::move(*function));
