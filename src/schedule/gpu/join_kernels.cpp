@@ -71,6 +71,8 @@ int64_t barriers_met(const TileProgram& program, const ScopeAnalysis& scopes) {
 
 /// Blocks that the largest nest has whose blocks keep what a later one reads; 0 where none does.
 int64_t blocks_that_keep(const ScheduledKernel& kernel) {
+  if (kernel.program.body.size() == 1 && recurrence_at(kernel.program, 0) == nullptr)
+    return 0;  // a single nest, whose structure is not looked at
   int64_t most = 0;
   for (const NestPath& nest : nests_of_kept(structure_of(kernel.program), kernel.scopes)) {
     const TileNode& top = kernel.program.body[static_cast<size_t>(nest[0])];
