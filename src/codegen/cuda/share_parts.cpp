@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kShortest = 32;     ///< lines of a part
 constexpr size_t kLeastSaved = 128;  ///< lines that are not written again
-constexpr size_t kMostParameters = 48;
+/// Registers that a part's parameters take, at most: of the kernel's own, code has constants.
+constexpr size_t kMostParameters = 32;
 constexpr size_t kMostDigits = 10;  ///< of a number that is added
 constexpr char kNumber = '\1';      ///< stands for such a number in a part's text
 
@@ -79,6 +80,7 @@ struct Part {
   std::string text;           ///< with names of its own, and kNumber for numbers that are added
   std::vector<int64_t> numbers;
   std::vector<std::string> captured;  ///< names from outside, by the part's number of them
+  size_t parameters = 0;              ///< registers that these take
 };
 
 class Sharer {
@@ -230,11 +232,13 @@ class Sharer {
       const auto global = parameters_.find(name);
       const std::string type(global == parameters_.end() ? types_.at(name) : global->second);
       types += fmt::format("{}{} p{}", types.empty() ? "" : ", ", type, c);
+      const bool wide = type.find('*') != std::string::npos || type.ends_with("64");
+      part.parameters += wide || type == "double" ? 2 : 1;
       if (global != parameters_.end() && type.find('*') != std::string::npos)
         pointers += fmt::format("  WF_GLOBAL(p{});\n", c);
     }
     part.text = types + '\n' + pointers + part.text;
-    return part.captured.size() <= kMostParameters;
+    return part.parameters <= kMostParameters;
   }
   static size_t shared_numbers(const std::string& pointers) {
     return static_cast<size_t>(std::ranges::count(pointers, kNumber));
@@ -258,7 +262,7 @@ class Sharer {
       shift_of.push_back(static_cast<size_t>(at - shifts.begin()));
       if (at == shifts.end()) shifts.push_back(std::move(shift));
     }
-    if (first.captured.size() + shifts.size() > kMostParameters) return;
+    if (first.parameters + shifts.size() > kMostParameters) return;
     const std::string name = fmt::format("{}_part{}", kernel_, functions_++);
     out.functions += function_text(name, first, shift_of, shifts.size());
     for (size_t p = 0; p < parts.size(); ++p) {

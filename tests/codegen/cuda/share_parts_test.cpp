@@ -83,6 +83,25 @@ TEST(ShareParts, LeavesWhatDiffers) {
   }
 }
 
+// Pointers that the kernel has in constant memory would take the registers of a part.
+TEST(ShareParts, LeavesWhatWouldTakeManyRegistersForPointers) {
+  std::map<std::string, std::string> parameters = kParameters;
+  const auto with_stores = [&](int v, int stores) {
+    std::string out;
+    for (int b = 0; b < stores; ++b) {
+      parameters[fmt::format("b{}", v + b)] = "float*";
+      out += fmt::format("      b{}[v{}] = v{};\n", v + b, v, v + kSteps - 1);
+    }
+    return sum_part(v, "b0", "b2", 64, out);
+  };
+  for (const auto& [stores, calls] : {std::pair(8, true), std::pair(16, false)}) {
+    const std::string parts =
+        with_stores(100, stores) + with_stores(300, stores) + with_stores(500, stores);
+    const SharedParts out = share_parts(body(parts), "k", parameters);
+    EXPECT_EQ(!out.functions.empty(), calls) << stores;
+  }
+}
+
 TEST(ShareParts, LooksIntoLoopsWhoseBlocksMeet) {
   const std::string meeting = "    wf_sync_grid(barrier);\n";
   std::string loop;
