@@ -19,11 +19,11 @@ namespace weft {
 namespace {
 
 /// The CUDA text of a kernel with names that say nothing, so that kernels alike have one text.
-CudaKernel anonymous_text(const KernelFunction& kernel) {
+CudaKernel anonymous_text(const KernelFunction& kernel, bool shares) {
   KernelFunction copy = kernel;
   copy.name = "weft_" + to_hex(kernel_digest(kernel));
   for (size_t b = 0; b < copy.buffers.size(); ++b) copy.buffers[b].name = fmt::format("b{}", b);
-  return emit_cuda(copy);
+  return emit_cuda(copy, shares);
 }
 
 struct DeviceCode {
@@ -44,11 +44,34 @@ class CubinCompiler {
     options_.arch = device_arch(c.target);
   }
 
+  /// A function keeps registers of its callers, and may spill where the same code in its place
+  /// does not: then equal parts stay in theirs.
   Result<std::vector<DeviceCode>> compile(const std::vector<const KernelFunction*>& kernels) {
+    WEFT_ASSIGN_OR_RETURN(std::vector<DeviceCode> code, compile_texts(kernels, true));
+    std::vector<size_t> numbers;
+    std::vector<const KernelFunction*> spilling;
+    for (size_t k = 0; k < code.size(); ++k) {
+      if (!code[k].text.shares || code[k].spills() == 0) continue;
+      numbers.push_back(k);
+      spilling.push_back(kernels[k]);
+    }
+    WEFT_ASSIGN_OR_RETURN(std::vector<DeviceCode> whole, compile_texts(spilling, false));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      DeviceCode& shared = code[numbers[i]];
+      if (whole[i].spills() < shared.spills()) shared = std::move(whole[i]);
+    }
+    return code;
+  }
+
+  int64_t from_cache() const { return from_cache_; }
+
+ private:
+  Result<std::vector<DeviceCode>> compile_texts(const std::vector<const KernelFunction*>& kernels,
+                                                bool shares) {
     std::vector<DeviceCode> code(kernels.size());
     std::vector<CudaText> texts;
     for (size_t k = 0; k < kernels.size(); ++k) {
-      code[k].text = anonymous_text(*kernels[k]);
+      code[k].text = anonymous_text(*kernels[k], shares);
       texts.push_back({kernels[k]->name + ".cu", code[k].text.text});
     }
     WEFT_ASSIGN_OR_RETURN(CompiledCubins compiled,
@@ -63,9 +86,6 @@ class CubinCompiler {
     return code;
   }
 
-  int64_t from_cache() const { return from_cache_; }
-
- private:
   Nvrtc nvrtc_;
   NvrtcOptions options_;
   const CubinCache* cache_;

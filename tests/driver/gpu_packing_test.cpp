@@ -86,6 +86,12 @@ TEST_F(GpuPacking, EqualKernelsAreOneFunction) {
   ASSERT_EQ(run.launches.size(), 1u);
   EXPECT_THAT(run.code(), ::testing::HasSubstr("WF_PART void"));
   EXPECT_THAT(run.code(), ::testing::Not(::testing::HasSubstr("_part1")));
+  for (const KernelFunction* kernel : functions_of(*run.compilation)) {
+    EXPECT_TRUE(emit_cuda(*kernel).shares);
+    const CudaKernel apart = emit_cuda(*kernel, /*shares=*/false);
+    EXPECT_FALSE(apart.shares);
+    EXPECT_THAT(apart.text, ::testing::Not(::testing::HasSubstr("WF_PART")));
+  }
   expect_no_spills(run);
 }
 

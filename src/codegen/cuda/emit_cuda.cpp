@@ -36,7 +36,7 @@ class CudaEmitter {
     for (const KernelPhase& phase : kernel.phases) note_loads(phase.body);
   }
 
-  CudaKernel run() {
+  CudaKernel run(bool shares) {
     CudaKernel out;
     out.name = identifier(kernel_.name);
     out.blocks = kernel_.blocks;
@@ -63,7 +63,9 @@ class CudaEmitter {
       if (p > 0) line(barrier_call(KernelBarrier::kGrid));
       emit_phase(kernel_.phases[p]);
     }
-    const SharedParts shared = share_parts(text_, out.name, types);
+    const SharedParts shared =
+        shares ? share_parts(text_, out.name, types) : SharedParts{"", text_};
+    out.shares = !shared.functions.empty();
     out.text = "#include \"weft_cuda.h\"\n" + cuda_scalar_functions(text_) + shared.functions +
                signature + shared.body + fmt::format("}}\nWF_EXPORT({})\n", out.name);
     return out;
@@ -721,6 +723,8 @@ class CudaEmitter {
 
 }  // namespace
 
-CudaKernel emit_cuda(const KernelFunction& kernel) { return CudaEmitter(kernel).run(); }
+CudaKernel emit_cuda(const KernelFunction& kernel, bool shares) {
+  return CudaEmitter(kernel).run(shares);
+}
 
 }  // namespace weft

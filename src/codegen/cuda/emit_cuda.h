@@ -16,6 +16,7 @@ struct CudaKernel {
   int64_t shared_bytes = 0;   ///< dynamic
   bool grid_barrier = false;  ///< of more blocks than one cluster: cooperative launch
   int32_t blocks_per_sm = 1;  ///< stated as a launch bound
+  bool shares = false;        ///< has parts that are functions
 };
 
 /// Parameters of the entry point: a pointer for each buffer that is not shared, in order, then the
@@ -23,7 +24,8 @@ struct CudaKernel {
 ///
 /// Requires a verified GPU kernel without scratch buffers. Prints what it is given: registers
 /// become variables, vectors one variable a lane; an access is as wide as alignment is proven, at
-/// most 16 bytes; indices that provably fit are 32 bits wide.
-CudaKernel emit_cuda(const KernelFunction& kernel);
+/// most 16 bytes; indices that provably fit are 32 bits wide. `shares`: equal parts are functions
+/// (share_parts).
+CudaKernel emit_cuda(const KernelFunction& kernel, bool shares = true);
 
 }  // namespace weft
