@@ -5,10 +5,13 @@
 #include <map>
 #include <set>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "cost/estimate.h"
 #include "cost/first_iteration.h"
+#include "cost/warp_access.h"
+#include "expr/layout.h"
 #include "target/gpu_rates.h"
 #include "tile/analysis/executions.h"
 #include "tile/analysis/loads_ahead.h"
@@ -120,7 +123,7 @@ class Evaluation {
     const double computing = waves_ * out.warp_cycles / static_cast<double>(target_.clock_mhz);
     out.bound =
         computing > out.memory_us ? GpuLatency::Bound::kInstructions : GpuLatency::Bound::kMemory;
-    out.microseconds = target_.launch_us + target_.barrier_us + grid_barriers_ * meeting_us() +
+    out.microseconds = target_.start_us() + grid_barriers_ * meeting_us() +
                        std::max(computing, out.memory_us) -
                        hidden_by_barriers_us(program_, scopes_, target_);
     return out;
@@ -128,7 +131,8 @@ class Evaluation {
 
  private:
   double meeting_us() const {
-    return program_.one_cluster ? target_.cluster_barrier_us : target_.barrier_us;
+    if (program_.one_cluster) return target_.cluster_barrier_us;
+    return target_.meeting_us(static_cast<int64_t>(std::ceil(blocks_ / target_.sm_count)));
   }
 
   /// Of the memory bandwidth: few blocks do not ask for all of it.
@@ -287,6 +291,37 @@ class Evaluation {
     return n;
   }
 
+  /// Of the box, by number: the variables that move a node's own indices.
+  static uint64_t moved_by(const Scalar& node, const std::vector<TileVarId>& box) {
+    uint64_t out = 0;
+    for (size_t v = 0; v < box.size(); ++v) {
+      const auto uses = [&](const IndexExpr& e) { return uses_var(e, static_cast<int>(box[v])); };
+      const bool moves = (node.kind == Scalar::Kind::kIndex && uses(node.index)) ||
+                         std::ranges::any_of(node.indices, uses);
+      if (moves) out |= uint64_t{1} << v;
+    }
+    return out;
+  }
+
+  /// What an access of device memory asks for, line by line; where its offset is not affine, as if
+  /// its lanes lay side by side.
+  double memory_passes(const Place& place, const std::vector<TileVarId>& box, TileSymbolId id,
+                       std::span<const IndexExpr> indices) const {
+    const TileSymbol& symbol = program_.symbols[static_cast<size_t>(id)];
+    AffineForm offset;
+    bool affine = symbol.shape.size() == indices.size();
+    if (affine) {
+      Shape shape;
+      for (const IndexExpr& extent : symbol.shape) shape.push_back(numbers_.of(extent));
+      const IndexExpr at = element_offset(symbol.layout, shape, {indices.begin(), indices.end()},
+                                          [](int) { return kUnbounded; });
+      affine = as_affine(at, &offset);
+    }
+    if (!affine) return passes(place, box, indices, symbol.type);
+    const WarpAccess access = warp_access(place, box, offset, byte_size(symbol.type));
+    return access.instructions * access.lines;
+  }
+
   /// What an access by these indices passes through an SM's port: of each register's digit that the
   /// indices move with one instruction, of the lanes' distinct words 128 bytes a cycle.
   double passes(const Place& place, const std::vector<TileVarId>& box,
@@ -324,7 +359,7 @@ class Evaluation {
     bool loads = false;
     const auto access = [&](TileSymbolId id, std::span<const IndexExpr> indices) {
       if (is_outside(id)) {
-        sum += cycles("shared", passes(place, box, indices, type_of(id)));
+        sum += cycles("shared", memory_passes(place, box, id, indices));
         loads = true;
       } else if (is_shared(id)) {
         sum += cycles("shared", passes(place, box, indices, type_of(id)));
@@ -337,13 +372,22 @@ class Evaluation {
     if (const auto product = unit_product(program_, s)) {
       sum += unit_cycles(*product);
     } else {
+      // What does not change along a variable is computed once for all of its elements.
+      std::unordered_map<const Scalar*, uint64_t> moved;
       visit(s.value, [&](const Scalar& node) {
+        uint64_t own = moved_by(node, box);
+        for (const ScalarRef& operand : node.operands) own |= moved[operand.get()];
+        moved[&node] = own;
         if (node.kind == Scalar::Kind::kRead) access(node.symbol, node.indices);
         if (node.kind != Scalar::Kind::kApply) return;
+        std::vector<TileVarId> along;
+        for (size_t v = 0; v < box.size(); ++v) {
+          if ((own >> v & 1) != 0) along.push_back(box[v]);
+        }
         const std::string_view op_class = class_of(node.op, node.type);
         const double instructions =
             instructions_of(op_class, node.op) - (adds_product(node) ? 1 : 0);
-        sum += cycles(op_class, elements * instructions);
+        sum += cycles(op_class, of_thread(place, along, true) * instructions);
       });
       if (s.combiner != TileCombiner::kNone) {
         const bool fused = s.combiner == TileCombiner::kSum && is_product(*s.value);
@@ -352,7 +396,9 @@ class Evaluation {
     }
     for (const TileRef& target : s.targets) {
       // Nothing waits for what is stored.
-      if (is_outside(target.symbol) || is_shared(target.symbol))
+      if (is_outside(target.symbol))
+        sum += cycles("shared", memory_passes(place, box, target.symbol, target.indices));
+      else if (is_shared(target.symbol))
         sum += cycles("shared", passes(place, box, target.indices, type_of(target.symbol)));
     }
     if (!kept_.contains(&s)) {

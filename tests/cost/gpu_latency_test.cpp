@@ -94,10 +94,11 @@ TEST(GpuLatency, ReductionsPassOverLanesOrWarps) {
 }
 
 /// One warp alone: four products of a thread follow each other, a fifth instruction waits for the
-/// last. What is the same for all four is read once, what lies behind each other 128 bytes a cycle.
+/// last. What is the same for all four is read and computed once. What lies behind each other comes
+/// line by line, 128 bytes a cycle: what is 64 bytes apart two elements a cycle.
 TEST(GpuLatency, IndependentInstructionsFollowEachOther) {
   const auto cycles = [](const std::string& read) {
-    return of("kernel k(x: f32[4096], out y: f32[4096]) blocks 32 warps 1 gpu {\n"
+    return of("kernel k(x: f32[65536], out y: f32[4096]) blocks 32 warps 1 gpu {\n"
               "  grid i in 4096 step 128 { y[i] = x[" +
                   read + "] + 1.0 @[i=REG_4-LANE_32]; }\n}",
               small())
@@ -105,7 +106,8 @@ TEST(GpuLatency, IndependentInstructionsFollowEachOther) {
   };
   const double beside = 8;  // blocks of an SM, which share its pipes
   EXPECT_DOUBLE_EQ(cycles("i"), 4 * beside + 500 + 4 * beside / 2 + 4 * beside);
-  EXPECT_DOUBLE_EQ(cycles("7"), beside + 500 + 4 * beside / 2 + 4 * beside);
+  EXPECT_DOUBLE_EQ(cycles("7"), beside + 500 + beside / 2 + 4 * beside);
+  EXPECT_DOUBLE_EQ(cycles("i*16"), 4 * 16 * beside + 500 + 4 * beside / 2 + 4 * beside);
 }
 
 /// A loop of three stages has asked for a step two steps before; iterations that are written side
