@@ -126,7 +126,7 @@ Delta DeltaEvaluator::delta(std::span<const ExprId> exprs,
   }
   out.memory_us -= roofline_us(bytes, 0, target_);
   const auto launches = static_cast<double>(exprs.size()) - 1;
-  out.calls_us = launches * (target_.launch_us + target_.barrier_us);
+  out.calls_us = launches * target_.start_us();
   if (launches > 0) {
     out.penalty_us =
         std::max(0.0, compute_us(exprs, launch) - compute_alone) + memory_penalty_us(bytes, launch);

@@ -51,7 +51,7 @@ double memory_us(double bytes, double busy, const Target& target) {
 }
 
 double latency_us(int64_t bytes, double arithmetic_us, const Target& target) {
-  return roofline_us(bytes, arithmetic_us, target) + target.launch_us + target.barrier_us;
+  return roofline_us(bytes, arithmetic_us, target) + target.start_us();
 }
 
 CostModel::CostModel(const TensorProgram& program, const Target& target)

@@ -16,7 +16,7 @@ class ExecutionScore {
   /// `priced`: the target, φ its launch and barrier. `measured` (may be null) and what else is
   /// referred to outlive this.
   ExecutionScore(const Target& priced, const MeasuredCompositions* measured, KnownGroups& known)
-      : phi_us_(priced.launch_us + priced.barrier_us), measured_(measured), known_(known) {}
+      : phi_us_(priced.start_us()), measured_(measured), known_(known) {}
 
   /// Microseconds; minus infinity where no template builds the kernel. Nothing where one of the
   /// groups was not measured: measured and predicted times are not added up.

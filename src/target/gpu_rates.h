@@ -19,5 +19,7 @@ inline constexpr double kStepOfUnit = 8, kInstructionOfUnit = 5.2;
 inline constexpr double kCoreDepth = 0.5, kCoreResult = 2.1;
 /// Of shared memory, for a core's element of the left operand and its vector of the right one.
 inline constexpr double kLeftRead = 0.6, kRightRead = 3;
+/// Of a barrier of one block an SM: what it takes longer for each further one.
+inline constexpr double kBlockMeets = 0.14;
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "target/gpu_rates.h"
 #include "target/target_texts.h"
 
 namespace weft {
@@ -22,6 +23,11 @@ double Target::bandwidth_gb_per_s(int64_t working_set) const {
     return low.gb_per_s * std::pow(high.gb_per_s / low.gb_per_s, position);
   }
   return bandwidth.back().gb_per_s;
+}
+
+double Target::meeting_us(int64_t per_sm) const {
+  if (one_cluster) return cluster_barrier_us;
+  return barrier_us * (1 + kBlockMeets * static_cast<double>(per_sm - 1));
 }
 
 double Target::cycles_per_instruction(std::string_view op_class) const {

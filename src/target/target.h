@@ -58,7 +58,8 @@ struct Target {
   /// compiles, no property of the device: not part of its text.
   bool reduced_float32 = false;
   double launch_us = 0.3;   ///< cost of starting a kernel inside a run
-  double barrier_us = 0.5;  ///< cost of a barrier of all blocks
+  double barrier_us = 0.5;  ///< cost of a barrier of all blocks; GPU: of one block an SM
+  double drain_us = 0;      ///< GPU: of a kernel's end; 0: what a barrier takes
   /// GPU: blocks that may form a cluster; 0 where there are none.
   int32_t cluster_blocks = 0;
   double cluster_barrier_us = 0;  ///< GPU: cost of a barrier of a cluster
@@ -72,8 +73,11 @@ struct Target {
   /// Cycles of a class of operations; 1 where the description does not say.
   double cycles_per_instruction(std::string_view op_class) const;
   bool is_gpu() const { return kind == Kind::kGpu; }
-  /// GPU: what it takes until all blocks of a launch have met.
-  double meeting_us() const { return one_cluster ? cluster_barrier_us : barrier_us; }
+  double end_us() const { return drain_us > 0 ? drain_us : barrier_us; }
+  /// What a kernel takes beside its work.
+  double start_us() const { return launch_us + end_us(); }
+  /// GPU: what it takes until all blocks of a launch have met, of which an SM has so many.
+  double meeting_us(int64_t per_sm) const;
 };
 
 /// Blocks of one kernel that an SM holds at once, by threads, registers, shared memory and the

@@ -46,6 +46,7 @@ constexpr NumberField kNumbers[] = {
     {"peak_tf32_gflops", kGpu, nullptr, nullptr, &Target::peak_tf32_gflops},
     {"launch_us", kBoth, nullptr, nullptr, &Target::launch_us},
     {"barrier_us", kBoth, nullptr, nullptr, &Target::barrier_us},
+    {"drain_us", kGpu, nullptr, nullptr, &Target::drain_us},
     {"cluster_blocks", kGpu, &Target::cluster_blocks},
     {"cluster_barrier_us", kGpu, nullptr, nullptr, &Target::cluster_barrier_us},
 };

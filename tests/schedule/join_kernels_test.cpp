@@ -42,10 +42,36 @@ TEST_F(JoinKernels, SavesALaunchForABarrier) {
   const ScheduledKernel kernel = kernel_of(kSmall);
   const JoinEstimate two = together({&kernel, &kernel});
   EXPECT_EQ(two.phases, 2);
+  EXPECT_EQ(two.per_sm, 1);
   EXPECT_NEAR(two.saved_us, target_.launch_us, 1e-9);
   const JoinEstimate three = together({&kernel, &kernel, &kernel});
   EXPECT_EQ(three.phases, 3);
   EXPECT_NEAR(three.saved_us, 2 * target_.launch_us, 1e-9);
+}
+
+/// Blocks of few warps that all come at once take turns where as few stay as wide ones leave: a
+/// turn of fewer warps than keep an SM busy takes as long as one of more.
+TEST_F(JoinKernels, TurnsOfIdleBlocksTakeAsLong) {
+  const ScheduledKernel kernel = kernel_of(kSmall);
+  JoinMember narrow = join_member(kernel, target_), wide = narrow;
+  ScheduledKernel one_warp = kernel, many = kernel;
+  one_warp.program.warps = 1;
+  many.program.warps = 32;
+  narrow.kernel = &one_warp;
+  narrow.items = 3 * target_.sm_count;
+  narrow.own.blocks_per_sm = 4;  // one turn
+  wide.kernel = &many;
+  wide.own.blocks_per_sm = 1;
+  wide.items = 1;
+  wide.level = 1;
+  const auto alone = estimate_join({&narrow, 1}, target_);
+  narrow.items = 3 * target_.sm_count;
+  const auto both = estimate_join(std::vector<JoinMember>{narrow, wide}, target_);
+  ASSERT_TRUE(alone.ok() && both.ok());
+  ASSERT_EQ(both->per_sm, 2);  // 2048 threads of an SM
+  const double work = alone->microseconds - alone->start_us;
+  const double rest = both->microseconds - both->start_us - target_.meeting_us(both->per_sm);
+  EXPECT_NEAR(rest, 2 * work + work, 1e-6);  // two turns, and the other's
 }
 
 /// A product's tiles that stay on the device leave room for fewer blocks than rows have: these take

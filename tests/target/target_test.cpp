@@ -201,6 +201,23 @@ TEST(GpuTargets, LeaveThreadsTheRegistersThatResidencyDoes) {
   }
 }
 
+/// A kernel's end is a barrier, but where a launch was measured with it. More blocks of an SM meet
+/// longer, but those of a cluster.
+TEST(Target, StartsAndMeetings) {
+  Target cpu;
+  cpu.launch_us = 2;
+  cpu.barrier_us = 3;
+  EXPECT_EQ(cpu.start_us(), 5);
+  Target gpu = *find_target("h100-sxm");
+  EXPECT_EQ(gpu.start_us(), gpu.launch_us + gpu.drain_us);
+  gpu.drain_us = 0;
+  EXPECT_EQ(gpu.start_us(), gpu.launch_us + gpu.barrier_us);
+  EXPECT_EQ(gpu.meeting_us(1), gpu.barrier_us);
+  EXPECT_NEAR(gpu.meeting_us(8), 2.51, 0.05);  // measured
+  gpu.one_cluster = true;
+  EXPECT_EQ(gpu.meeting_us(8), gpu.cluster_barrier_us);
+}
+
 class CgroupQuota : public testing::Test {
  protected:
   void SetUp() override {

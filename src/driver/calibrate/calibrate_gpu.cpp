@@ -149,7 +149,8 @@ Result<Target> calibrate_gpu(Target target, const CalibrationOptions& options) {
   constexpr double kLeastUs = 1e-3;  // a description's figures are positive
   WEFT_ASSIGN_OR_RETURN(const double launch, measure(target, touch_text(target, 1), kSteps));
   WEFT_ASSIGN_OR_RETURN(const double waits, measure(target, touch_text(target, 9), kSteps));
-  target.launch_us = std::max(kLeastUs, launch);
+  target.launch_us = std::max(kLeastUs, launch);  // with its end
+  target.drain_us = kLeastUs;
   target.barrier_us = std::max(kLeastUs, (waits - launch) / 8);
   if (target.cluster_blocks > 1) {
     constexpr int64_t kMeetings = 128;  // of a cluster, in one launch

@@ -29,7 +29,7 @@ bool stays_in_one_core(const PlanningTask& task) {
   std::vector<ExprId> all(task.program.exprs.size());
   std::iota(all.begin(), all.end(), 0);
   const Estimate whole = CostModel(task.program, target).estimate(all, task.program.outputs);
-  const double us = whole.microseconds - target.launch_us - target.barrier_us;
+  const double us = whole.microseconds - target.start_us();
   return us * std::max(target.threads, 1) < kSerialRunUs &&
          whole.bytes_read + whole.bytes_written <= target.l2_bytes;
 }

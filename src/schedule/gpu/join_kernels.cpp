@@ -86,26 +86,24 @@ int64_t blocks_that_keep(const ScheduledKernel& kernel) {
 double steps_us(const JoinMember& loop, const Target& target) {
   const TileProgram& program = loop.kernel->program;
   const int64_t own = program.blocks.is_const(1) ? 0 : loop.barriers;
-  const double barrier = program.one_cluster ? target.cluster_barrier_us : target.barrier_us;
+  const int64_t per_sm =
+      program.blocks.is_const() ? ceil_div(program.blocks.constant(), target.sm_count) : 1;
+  const double barrier =
+      program.one_cluster ? target.cluster_barrier_us : target.meeting_us(per_sm);
   return std::max(0.0, loop.kernel->estimate.microseconds - target.launch_us -
                            static_cast<double>(own) * barrier);
 }
 
-/// Turns that blocks take, as a part of those that full ones would.
-double turns(int64_t items, int64_t blocks) {
-  return static_cast<double>(ceil_div(items, blocks) * blocks) / static_cast<double>(items);
-}
-
-/// What a member takes longer on `blocks` blocks that stay than on its own, which come and go.
+/// What a member takes longer on `blocks` blocks that stay than on its own, which come and go: its
+/// turns, each of which takes longer where more warps of an SM than keep it busy share it.
 double slowdown(const JoinMember& member, int64_t blocks, const Target& target) {
   const int64_t warps = member.kernel->program.warps;
   const int64_t resident = std::max<int64_t>(member.own.blocks_per_sm * target.sm_count, 1);
-  const auto busy = [&](int64_t at_once) {
-    return std::min(1.0, busy_share(std::min(member.items, at_once), warps, target));
+  const auto turns = [&](int64_t at_once) {
+    const double busy = busy_share(std::min(member.items, at_once), warps, target);
+    return static_cast<double>(ceil_div(member.items, at_once)) * std::max(1.0, busy);
   };
-  const double fewer = std::max(1.0, busy(resident) / busy(blocks));
-  if (member.items <= blocks) return fewer;
-  return fewer * std::max(1.0, turns(member.items, blocks) / turns(member.items, resident));
+  return std::max(1.0, turns(blocks) / turns(resident));
 }
 
 /// What a member asks memory for, reads and writes.
@@ -226,7 +224,8 @@ Result<JoinEstimate> estimate_join(std::span<const JoinMember> members, const Ta
   const bool loops = std::ranges::any_of(members, &JoinMember::is_loop);
   const bool waits = !loops || out.blocks > 1;
   out.microseconds =
-      start + steps + (waits ? static_cast<double>(out.barriers) * target.meeting_us() : 0);
+      start + steps +
+      (waits ? static_cast<double>(out.barriers) * target.meeting_us(out.per_sm) : 0);
   for (size_t l = 0; l < items.size(); ++l) out.microseconds += std::max(longest[l], shared[l]);
   out.saved_us = apart - out.microseconds;
   return out;
@@ -308,7 +307,7 @@ double other_barriers_us(std::span<const JoinMember> members, const JoinEstimate
                          const ScheduledKernel& launch, const Target& target) {
   if (std::ranges::none_of(members, &JoinMember::is_loop) || estimate.blocks == 1) return 0;
   const int64_t met = barriers_met(launch.program, launch.scopes);
-  return static_cast<double>(met - estimate.barriers) * target.meeting_us();
+  return static_cast<double>(met - estimate.barriers) * target.meeting_us(estimate.per_sm);
 }
 
 /// Outputs that nothing reads any more are no parameters.

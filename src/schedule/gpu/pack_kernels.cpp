@@ -22,7 +22,7 @@ bool has_cluster(const TileBody& body) {
 
 double work_us(const ScheduledKernel& kernel, const Target& target) {
   // Models of their own know no end of a launch, programs and the cost model do.
-  const double starts = target.launch_us + (kernel.predicted_us ? 0 : target.barrier_us);
+  const double starts = target.launch_us + (kernel.predicted_us ? 0 : target.end_us());
   return std::max(0.0, kernel.estimate.microseconds - starts);
 }
 

@@ -15,11 +15,12 @@ namespace weft {
 double estimate_repetition(const JoinEstimate& once, int64_t trips, const Target& target) {
   constexpr double kCopies = 2;  // of what is carried: before the first iteration, behind the last
   // One block waits for its own threads alone.
-  const double barrier = once.blocks > 1 ? target.meeting_us() : 0;
+  const double meeting = target.meeting_us(once.per_sm);
+  const double barrier = once.blocks > 1 ? meeting : 0;
   const double phases = static_cast<double>(once.phases);
   const double iteration =
-      once.microseconds - once.start_us - (phases - 1) * target.meeting_us() + phases * barrier;
-  return once.start_us + kCopies * target.meeting_us() + static_cast<double>(trips) * iteration;
+      once.microseconds - once.start_us - (phases - 1) * meeting + phases * barrier;
+  return once.start_us + kCopies * meeting + static_cast<double>(trips) * iteration;
 }
 
 namespace {

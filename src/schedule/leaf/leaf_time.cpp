@@ -11,7 +11,7 @@ double leaf_us(const ScheduledKernel& kernel, int64_t bytes, const Target& targe
   if (!target.is_gpu()) return cpu_latency(kernel.program, kernel.scopes, target).microseconds;
   if (kernel.predicted_us) return *kernel.predicted_us;
   return std::max(gpu_latency(kernel.program, kernel.scopes, bytes, target).microseconds,
-                  target.launch_us + target.barrier_us + kernel.layout_us);
+                  target.start_us() + kernel.layout_us);
 }
 
 }  // namespace weft

@@ -35,6 +35,7 @@ TEST(Calibrate, MeasuresRatesAndLeavesTheRest) {
       rest.peak_gflops = given.peak_gflops;
       rest.clock_mhz = given.clock_mhz;
       rest.launch_us = given.launch_us;
+      rest.drain_us = given.drain_us;
       rest.barrier_us = given.barrier_us;
       EXPECT_EQ(print(rest), print(given));
       auto parsed = parse_target(print(*measured));
