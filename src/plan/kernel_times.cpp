@@ -51,8 +51,7 @@ KernelTimes::Saving KernelTimes::most_saved(std::span<const Group> parts, const 
   if (target_.is_gpu()) return out;
   double apart = 0;
   for (const Group& part : parts) apart += latency(part);
-  const double launches =
-      static_cast<double>(parts.size() - 1) * (target_.launch_us + target_.barrier_us);
+  const double launches = static_cast<double>(parts.size() - 1) * target_.start_us();
   out.microseconds = std::max(kTraffic * (launches + roofline_us(out.bytes, 0, target_)),
                               apart - kUsual * together.microseconds);
   return out;
@@ -63,8 +62,10 @@ double KernelTimes::latency(const Group& group) {
     const Result<double> block = known_.block_us(group);
     return block.ok() ? *block : estimate(group).microseconds;
   }
-  const bool has_model = target_.is_gpu() && holds_product(group);
-  const std::optional<double> us = has_model ? of_product(group) : known_.built_us(group);
+  // Some products have no tiles that the model knows: these, too, take what their programs do.
+  std::optional<double> us;
+  if (target_.is_gpu() && holds_product(group)) us = of_product(group);
+  if (!us) us = known_.built_us(group);
   return us ? *us : estimate(group).microseconds;
 }
 
