@@ -51,7 +51,7 @@ constexpr LoopForm kLoopForms[] = {
     {&Compilation::rolls, &FusionPlan::rolled, roll_loops,
      [](const Compilation& c) { return !c.options.unroll; }},
     {&Compilation::skews, &FusionPlan::skewed, skew_scans,
-     [](const Compilation& c) { return runs_loops(c.plan); }},
+     [](const Compilation& c) { return c.target.is_gpu() || runs_loops(c.plan); }},
     {&Compilation::unites, &FusionPlan::united, unite_scans,
      [](const Compilation&) { return true; }},
 };

@@ -1,5 +1,6 @@
 #include "plan/planners/plan_fusion.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -35,6 +36,7 @@ struct KnownKernels {
 struct Request {
   const Planner& planner;
   std::optional<CompositionKinds> kinds;  ///< none: the planner's
+  std::string_view only = {};             ///< of its alternatives: one planner's; empty: all
   PlannerParameters parameters;
   CancelFlag cancel = nullptr;
   bool compute_as_calls = false;
@@ -206,7 +208,12 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
   }
   Comparison comparison(program, target, facts, kernels, request);
   std::set<std::tuple<std::string_view, bool, bool>> added;
+  const auto is_asked = [&](const Alternative& a) {
+    return a.planner == request.only && program.steps.size() <= a.most_steps;
+  };
+  const bool some = std::ranges::any_of(alternatives, is_asked);
   for (const Alternative& a : alternatives) {
+    if (some && !is_asked(a)) continue;
     const CompositionKinds both = {.leaf = a.compositions.leaf && allowed.leaf,
                                    .block = a.compositions.block && allowed.block,
                                    .grid = allowed.grid,
@@ -232,7 +239,8 @@ Result<FusionPlan> plan_program(const TensorProgram& program, const Target& targ
                                 KnownKernels& known);
 
 /// The body of a loop. Where its iterations may share a launch, what saves launches apart may be
-/// slow behind barriers: the body is also planned without blocks of stages.
+/// slow behind barriers: the body is also planned without blocks of stages, and so by each planner
+/// alone.
 Result<FusionPlan> plan_body(const TensorProgram& body, const RegionLoop& loop,
                              const Target& target, const Request& request,
                              const std::string& prefix, KnownKernels& known) {
@@ -253,8 +261,14 @@ Result<FusionPlan> plan_body(const TensorProgram& body, const RegionLoop& loop,
       !body.opaques.empty())
     return best;
   leaves.kinds->block = false;
-  WEFT_ASSIGN_OR_RETURN(FusionPlan other, planned(leaves));
-  return of_all(other) < of_all(best) ? std::move(other) : std::move(best);
+  std::set<std::string_view> alone = {""};
+  for (const Alternative& a : request.planner.alternatives_of_gpus) alone.insert(a.planner);
+  for (const std::string_view name : alone) {
+    leaves.only = name;
+    WEFT_ASSIGN_OR_RETURN(FusionPlan other, planned(leaves));
+    if (of_all(other) < of_all(best)) best = std::move(other);
+  }
+  return best;
 }
 
 /// `prefix` tells the kernels of a region from those around it.
@@ -289,6 +303,7 @@ Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& targe
   WEFT_ASSIGN_OR_RETURN(const Planner* planner, find_planner(options.planner));
   Request request{.planner = *planner,
                   .kinds = {},
+                  .only = {},
                   .parameters = {},
                   .cancel = options.cancel,
                   .compute_as_calls = options.compute_as_calls,
