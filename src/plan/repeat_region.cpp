@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "plan/cluster_kernels.h"
+#include "plan/few_kernels.h"
 #include "plan/fusion_plan.h"
 #include "plan/schedule_members.h"
 #include "schedule/gpu/repeat_kernels.h"
@@ -228,7 +229,8 @@ Result<PlannedKernel> repeated(const TensorProgram& body, const RegionLoop& loop
     std::swap(launches[0], launches[1]);
   const double in_turns = static_cast<double>(loop.trips) * apart.microseconds;
   const int64_t count = loop.trips * std::ssize(plan.kernels);
-  const double least_us = sharing.joins == Joins::kFewest ? 0 : worth_waiting_us(count, target);
+  const double least_us =
+      sharing.joins == Joins::kFewest ? -kFewMayLose * in_turns : worth_waiting_us(count, target);
   // What stays on chip makes a step at most so much shorter: beyond that none needs to be built.
   constexpr double kMostOfStep = 0.5;
   for (const Repetition& launch : launches) {

@@ -64,7 +64,7 @@ class RowEpilogue : public GpuPipeline {
     SCOPED_TRACE(c.type + " " + c.sizes + (c.fast_math ? " on units" : ""));
     CompileOptions options;
     options.compositions = "leaf";  // not as a chain of one product
-    EmulatedRun run = run_and_compare(filled(text, c), *find_target("h100-sxm"), tolerance(c),
+    EmulatedRun run = run_and_compare(filled(text, c), *find_target("a100-40gb"), tolerance(c),
                                       c.fast_math, options);
     EXPECT_NE(run.compilation, nullptr);
     if (run.compilation == nullptr) return run;
@@ -194,7 +194,7 @@ TEST_F(RowEpilogue, WideRowsCompileWithoutSpills) {
     const auto graph = parse_graph(filled(kLayerNorm, {"f16", sizes}));
     ASSERT_TRUE(graph.ok()) << graph.error().message;
     CompileOptions options;
-    options.device = *find_target("h100-sxm");
+    options.device = *find_target("a100-40gb");
     options.device->launch_us = 20;  // so that they are one kernel, whatever it takes
     auto compiled = compile_graph(*graph, options);
     ASSERT_TRUE(compiled.ok()) << compiled.error().message;
@@ -235,7 +235,7 @@ TEST_F(RowEpilogue, RowsInPartsOfTheirTiles) {
 
 /// Tiles are more than the blocks that the device holds: these go through them in turns.
 TEST_F(RowEpilogue, PartsOfRowsInTurns) {
-  const Target target = with_sms(*find_target("h100-sxm"), 2);
+  const Target target = with_sms(*find_target("a100-40gb"), 2);
   const EmulatedRun run = run_and_compare(R"(
         (a: f16[300,32], b: f16[32,3000]) {
           p = dot_general a, b, lhs_contract={1}, rhs_contract={0} : f16[300,3000]

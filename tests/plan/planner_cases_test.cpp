@@ -358,7 +358,7 @@ const PlannerCase kCases[] = {
      {{"p: fused", ""}, {"m: fused", ""}, {"p: fused", "already"}}},
     {"FewRowsOfAProductPay",
      less_its_maxima(128, 768),
-     "h100-sxm",
+     "a100-40gb",
      "auto",
      {"p, m, y: compute"},
      {{"p: fused", ""}, {"m: fused", ""}, {"p: fused", "already"}}},

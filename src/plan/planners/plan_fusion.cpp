@@ -82,6 +82,7 @@ Status share_launches(const TensorProgram& program, const Target& target,
   const Joins joins = sharing.joins;
   if (!target.is_gpu()) return share_cpu_launches(program, target, joins, known.keys(), plan);
   constexpr size_t kMostKernels = 2000;  // beyond that a second plan takes too much memory
+  constexpr double kAlike = 0.995;       // blocks that stay hold the device, others come and go
   if (joins == Joins::kNo || (joins == Joins::kWhereQuicker && plan.kernels.size() > kMostKernels))
     return pack_independent(program, target, plan);
   std::optional<FusionPlan> apart;
@@ -90,7 +91,7 @@ Status share_launches(const TensorProgram& program, const Target& target,
   WEFT_RETURN_IF_ERROR(pack_independent(program, target, plan));
   if (!apart) return {};
   WEFT_RETURN_IF_ERROR(pack_independent(program, target, *apart));
-  if (predicted_us(plan) > predicted_us(*apart)) plan = std::move(*apart);
+  if (predicted_us(plan) > kAlike * predicted_us(*apart)) plan = std::move(*apart);
   return {};
 }
 
@@ -250,9 +251,16 @@ Result<FusionPlan> plan_body(const TensorProgram& body, const RegionLoop& loop,
     WEFT_RETURN_IF_ERROR(repeat_region(body, loop, target, sharing, plan));
     return plan;
   };
+  const auto is_whole = [](const FusionPlan& plan) {
+    return plan.kernels.size() == 1 && plan.kernels[0].loop;
+  };
   const auto of_all = [&](const FusionPlan& plan) {
-    const bool whole = plan.kernels.size() == 1 && plan.kernels[0].loop;
-    return predicted_us(plan) * (whole ? 1.0 : static_cast<double>(loop.trips));
+    return predicted_us(plan) * (is_whole(plan) ? 1.0 : static_cast<double>(loop.trips));
+  };
+  // That one launch loses little was asked where it was made.
+  const auto is_better = [&](const FusionPlan& one, const FusionPlan& other) {
+    if (sharing.joins == Joins::kFewest && is_whole(one) != is_whole(other)) return is_whole(one);
+    return of_all(one) < of_all(other);
   };
   WEFT_ASSIGN_OR_RETURN(FusionPlan best, planned(request));
   Request leaves = request;
@@ -266,7 +274,7 @@ Result<FusionPlan> plan_body(const TensorProgram& body, const RegionLoop& loop,
   for (const std::string_view name : alone) {
     leaves.only = name;
     WEFT_ASSIGN_OR_RETURN(FusionPlan other, planned(leaves));
-    if (of_all(other) < of_all(best)) best = std::move(other);
+    if (is_better(other, best)) best = std::move(other);
   }
   return best;
 }

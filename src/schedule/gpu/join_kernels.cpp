@@ -159,7 +159,11 @@ JoinMember join_member(const ScheduledKernel& kernel, const Target& target) {
   out.apart_us = kernel.estimate.microseconds;
   for (int32_t n = 0; n < static_cast<int32_t>(kernel.program.body.size()); ++n)
     out.is_loop |= recurrence_at(kernel.program, n) != nullptr;
-  if (out.is_loop) out.barriers = barriers_met(kernel.program, kernel.scopes);
+  if (out.is_loop) {
+    out.barriers = barriers_met(kernel.program, kernel.scopes);
+    // What it copies once lies side by side in front of its steps.
+    out.items = std::min(out.items, kernel.program.blocks.constant());
+  }
   out.least_blocks = blocks_that_keep(kernel);
   return out;
 }
