@@ -61,7 +61,7 @@ class Builder {
     }
     Region top;
     WEFT_RETURN_IF_ERROR(build_region(tensors, plan, inputs, outputs, &top));
-    if (!target_.is_gpu() && top.microseconds < kSerialRunMicroseconds) make_serial(&top.steps);
+    program_.brief = !target_.is_gpu() && top.microseconds < kSerialRunMicroseconds;
     program_.steps = std::move(top.steps);
     program_.arena_bytes = top.arena_bytes;
     ConstantTable::Constants laid_out = constants_.take(constants);
@@ -116,7 +116,6 @@ class Builder {
   int32_t add_slice(const Tensor& like, int32_t base, bool reverse, int32_t loop);
   Status add_region(Frame& frame, const TensorProgram& tensors, const FusionPlan& plan,
                     const RegionBuffers& buffers, StepAccess* access, Region* region);
-  static void make_serial(std::vector<ProgramStep>* steps);
   static ProgramStep copy_step(int32_t from, int32_t to);
 
   const CodeOfPlan& code_;
@@ -528,20 +527,6 @@ Status Builder::whole_loop(Frame& frame, int32_t index, Region* out) {
   std::ranges::move(region.steps, std::back_inserter(out->steps));
   std::ranges::move(region.access, std::back_inserter(out->access));
   return {};
-}
-
-void Builder::make_serial(std::vector<ProgramStep>* steps) {
-  for (ProgramStep& step : *steps) {
-    step.launch.serial = true;
-    if (step.if_step) {
-      make_serial(&step.if_step->then_steps);
-      make_serial(&step.if_step->else_steps);
-    }
-    if (step.loop_step) {
-      make_serial(&step.loop_step->condition_steps);
-      make_serial(&step.loop_step->body);
-    }
-  }
 }
 
 }  // namespace

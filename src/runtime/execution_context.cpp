@@ -204,7 +204,9 @@ Status ExecutionContext::run_exclusively(std::span<const InputRef> inputs,
   if (threads_.size() > 1) {
     region_.threads = static_cast<int>(threads_.size());
     region_.barrier.reset(region_.threads, options_.pool->region_wait());
-    done = options_.pool->try_run(body, this);
+    const bool brief = executable_->program().brief;
+    done = options_.pool->try_run(
+        body, this, brief ? ThreadPool::Sleepers::kLeave : ThreadPool::Sleepers::kWake);
   }
   if (!done) {
     region_.threads = 1;

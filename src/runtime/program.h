@@ -131,6 +131,8 @@ struct Program {
   std::vector<ProgramStep> steps;
   int32_t loop_count = 0;
   int64_t arena_bytes = 0;
+  /// One thread ends a run before a sleeping one is awake: others take part where they watch.
+  bool brief = false;
   /// What the plan was, as text and as JSON, for people who ask an artefact; empty if not known.
   std::string explanation, explanation_json;
 };

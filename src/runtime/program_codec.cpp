@@ -110,7 +110,7 @@ void entry(A& a, Like<A, ProgramArchive::Entry>& e) {
   a.list(p.outputs, [&](auto& x) { io(a, x); });
   a.list(p.buffers, [&](auto& b) { buffer(a, b); });
   steps(a, p.steps);
-  values(a, p.loop_count, p.arena_bytes);
+  values(a, p.loop_count, p.arena_bytes, p.brief);
   a.text(p.explanation);
   a.text(p.explanation_json);
   numbers(a, e.kernels);

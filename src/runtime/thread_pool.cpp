@@ -117,8 +117,21 @@ void ThreadPool::keep_off_callers_core() {
     pthread_setaffinity_np(worker.native_handle(), sizeof others, &others);
 }
 
-bool ThreadPool::try_run(Body body, void* context) {
+/// Asked where workers sleep.
+bool ThreadPool::runs_follow_closely() {
+  constexpr int kFew = 8;
+  const auto now = std::chrono::steady_clock::now();
+  close_ = now - left_ < idle_wait_.spin ? close_ + 1 : 0;
+  left_ = now;
+  return close_ >= kFew;
+}
+
+bool ThreadPool::try_run(Body body, void* context, Sleepers sleepers) {
   if (taken_.exchange(true, std::memory_order_acquire)) return false;
+  if (sleepers == Sleepers::kLeave && started_.has_sleepers() && !runs_follow_closely()) {
+    taken_.store(false, std::memory_order_release);
+    return false;
+  }
   if (workers_.empty()) {
     body(context, 0);
   } else {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -34,15 +35,20 @@ class ThreadPool {
   /// For waits inside a region.
   const WaitPolicy& region_wait() const { return region_wait_; }
 
+  /// Of a region that ends on one thread before a sleeping worker is awake.
+  enum class Sleepers : uint8_t { kWake, kLeave };
   /// Calls body(context, t) for every t in 0..threads()-1 at once, t = 0 on this thread, and
-  /// returns when all have returned. False, without a call, when another run has the pool.
+  /// returns when all have returned. False, without a call, when another run has the pool, and with
+  /// kLeave where workers sleep: unless runs follow each other so closely that workers, once awake,
+  /// would stay so.
   using Body = void (*)(void* context, int thread);
-  bool try_run(Body body, void* context);
+  bool try_run(Body body, void* context, Sleepers sleepers = Sleepers::kWake);
 
  private:
   ThreadPool() = default;
   Status start(const Options& options);
   void keep_off_callers_core();
+  bool runs_follow_closely();
   void work(int thread);
 
   std::vector<std::thread> workers_;
@@ -52,6 +58,8 @@ class ThreadPool {
   Body body_ = nullptr;
   void* context_ = nullptr;
   bool stop_ = false;
+  std::chrono::steady_clock::time_point left_;  ///< when sleepers were left to sleep last
+  int close_ = 0;                               ///< such runs, each soon after the one before
   std::atomic<bool> taken_{false};
   EventWord started_;   ///< counts regions
   EventWord finished_;  ///< the last region that all workers have left

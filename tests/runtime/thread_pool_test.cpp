@@ -51,6 +51,27 @@ TEST(ThreadPool, WakesSleepingWorkers) {
   }
 }
 
+TEST(ThreadPool, LeavesSleepingWorkersToRunsFarApart) {
+  if (available_cores() < 2) GTEST_SKIP() << "one core";
+  const auto pool = pool_of(2);
+  std::atomic<int> calls{0};
+  const auto run = [&] {
+    return pool->try_run([](void* context, int) { ++*static_cast<std::atomic<int>*>(context); },
+                         &calls, ThreadPool::Sleepers::kLeave);
+  };
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_FALSE(run());
+  }
+  EXPECT_EQ(calls, 0);
+  // One right behind the other.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  bool ran = false;
+  while (!ran && std::chrono::steady_clock::now() < end) ran = run();
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(calls, 2);
+}
+
 TEST(ThreadPool, WakesWorkersOnOtherCoresThanTheCallers) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
