@@ -14,20 +14,40 @@ struct ChainCase {
   const char* name;
   int64_t b, m, n, k, h;
   bool is_attention;
+  bool is_float32 = false;
 };
 
 constexpr ChainCase kCases[] = {
-    {"G1", 1, 512, 256, 64, 64, false},      {"G2", 1, 512, 256, 64, 128, false},
-    {"G3", 1, 512, 256, 64, 256, false},     {"G4", 1, 512, 512, 256, 256, false},
-    {"G5", 1, 512, 512, 512, 256, false},    {"G6", 1, 512, 512, 1024, 256, false},
-    {"G7", 1, 512, 512, 128, 128, false},    {"G8", 1, 1024, 512, 128, 128, false},
-    {"G9", 1, 2048, 512, 128, 128, false},   {"G10", 1, 1024, 1024, 128, 128, false},
-    {"G11", 4, 1024, 1024, 128, 128, false}, {"G12", 8, 1024, 1024, 128, 128, false},
-    {"S1", 8, 512, 512, 64, 64, true},       {"S2", 12, 512, 512, 64, 64, true},
-    {"S3", 16, 512, 512, 64, 64, true},      {"S4", 12, 256, 256, 64, 64, true},
-    {"S5", 16, 256, 256, 64, 64, true},      {"S6", 16, 256, 256, 80, 80, true},
-    {"S7", 1, 512, 256, 64, 64, true},       {"S8", 1, 768, 384, 64, 64, true},
+    {"G1", 1, 512, 256, 64, 64, false},
+    {"G2", 1, 512, 256, 64, 128, false},
+    {"G3", 1, 512, 256, 64, 256, false},
+    {"G4", 1, 512, 512, 256, 256, false},
+    {"G5", 1, 512, 512, 512, 256, false},
+    {"G6", 1, 512, 512, 1024, 256, false},
+    {"G7", 1, 512, 512, 128, 128, false},
+    {"G8", 1, 1024, 512, 128, 128, false},
+    {"G9", 1, 2048, 512, 128, 128, false},
+    {"G10", 1, 1024, 1024, 128, 128, false},
+    {"G11", 4, 1024, 1024, 128, 128, false},
+    {"G12", 8, 1024, 1024, 128, 128, false},
+    {"S1", 8, 512, 512, 64, 64, true},
+    {"S2", 12, 512, 512, 64, 64, true},
+    {"S3", 16, 512, 512, 64, 64, true},
+    {"S4", 12, 256, 256, 64, 64, true},
+    {"S5", 16, 256, 256, 64, 64, true},
+    {"S6", 16, 256, 256, 80, 80, true},
+    {"S7", 1, 512, 256, 64, 64, true},
+    {"S8", 1, 768, 384, 64, 64, true},
     {"S9", 1, 1024, 512, 64, 64, true},
+    // Those of float32 that are one kernel on all three.
+    {"G1f32", 1, 512, 256, 64, 64, false, true},
+    {"G2f32", 1, 512, 256, 64, 128, false, true},
+    {"S1f32", 8, 512, 512, 64, 64, true, true},
+    {"S3f32", 16, 512, 512, 64, 64, true, true},
+    {"S6f32", 16, 256, 256, 80, 80, true, true},
+    {"S7f32", 1, 512, 256, 64, 64, true, true},
+    {"S8f32", 1, 768, 384, 64, 64, true, true},
+    {"S9f32", 1, 1024, 512, 64, 64, true, true},
 };
 
 std::string text_of(ChainCase c) {
@@ -57,7 +77,10 @@ std::string text_of(ChainCase c) {
        {std::pair("$B", c.b), std::pair("$M", c.m), std::pair("$N", c.n), std::pair("$K", c.k),
         std::pair("$H", c.h)})
     text = replaced(text, name, std::to_string(extent));
-  return text;
+  if (!c.is_float32) return text;
+  text = replaced(text, "    w = convert a : f32[", "    w = neg a : f32[");
+  text = replaced(text, "    p = convert r : f16[", "    p = neg r : f32[");
+  return replaced(text, "f16", "f32");
 }
 
 class ChainShapes : public ::testing::TestWithParam<ChainCase> {
@@ -124,17 +147,39 @@ TEST_P(ChainShapes, AreRightAtOddSizes) {
     const simt::Traffic& traffic = run.launches[0].report.traffic;
     const bool leaves_odd_columns =
         run.compilation->plan.kernels[0].schedule.scopes.cluster_blocks > 1 && small.h % 2 != 0;
-    const int64_t few = leaves_odd_columns ? traffic.shared.ideal_wavefronts / 50 : 0;
+    // A tile of float32 that is stored once and read by steps is laid out for these, which are few
+    // of such small depths.
+    const bool meets = leaves_odd_columns || small.is_float32;
+    const int64_t share = small.is_float32 ? 14 : 50;
+    const int64_t few = meets ? traffic.shared.ideal_wavefronts / share : 0;
     EXPECT_LE(traffic.shared.wavefronts - traffic.shared.ideal_wavefronts, few)
         << simt::print(run.launches[0].report);
-    EXPECT_TRUE(traffic.bank_conflicts.empty() || leaves_odd_columns)
-        << simt::print(run.launches[0].report);
+    EXPECT_TRUE(traffic.bank_conflicts.empty() || meets) << simt::print(run.launches[0].report);
     if (!all || HasFailure()) continue;
     std::printf("| %s | %s | %d x %d x %d x %d x %d | %s | %zu | %zu |\n", GetParam().name,
                 target.name.c_str(), static_cast<int>(small.b), static_cast<int>(small.m),
                 static_cast<int>(small.n), static_cast<int>(small.k), static_cast<int>(small.h),
                 run.schedule(0).schedule_template.c_str(), run.launches[0].report.issues.size(),
                 run.launches[0].report.traffic.bank_conflicts.size());
+  }
+}
+
+/// What the rows multiply stays in the block where steps end with it, and comes with them where the
+/// last one ends beyond.
+TEST_F(GpuPipeline, StepsOfADepthEndWithItOrBeyond) {
+  for (const int64_t depth : {128, 141}) {
+    const ChainCase c{"", 1, 40, 130, depth, 32, false};
+    CompileOptions options;
+    options.plan_text = plan_of(
+        c,
+        "\"chain on fragments of 4 warps\" by chain(v3: d1 32 carrying v1 r0 64) { leaf(fragments "
+        "depth 64) v0 v1 v2 v3 }");
+    options.plan_source = "chain.plan";
+    const EmulatedRun run =
+        run_and_compare(text_of(c), *find_target("a100-40gb"), 2e-2, false, options);
+    ASSERT_NE(run.compilation, nullptr);
+    const std::string program = *print_level(*run.compilation, "tile-program");
+    EXPECT_EQ(program.find("A[b0,k] = ") != std::string::npos, depth == 141) << program;
   }
 }
 

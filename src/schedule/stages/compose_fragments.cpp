@@ -193,6 +193,7 @@ class FragmentComposer {
     for (const int64_t depth : depths()) {
       for (const int64_t stages : {2, 3}) {
         for (const bool in_block : {false, true}) {
+          if (in_block && depth > 0 && round_up(problem_.deepest(), 16) % depth != 0) continue;
           tiles.choice = {tiles.choice.warps, stages, depth, in_block};
           consider(tiles);
         }

@@ -528,10 +528,13 @@ Status FragmentWriter::write_product(int p, TileBody* body) {
   };
   const bool in_steps = choice_.depth > 0 && choice_.depth < left.depth.extent && left.of_inputs &&
                         right.of_inputs && !left.of_step;
+  // Steps that end beyond the depth end beyond a tile of it, too: they load their own of the rows.
+  const bool keeps =
+      choice_.left_in_block && (choice_.depth == 0 || left.depth.extent % choice_.depth == 0);
   // Beside each other warps lack what the others have of a row.
   if (left.is_value && product.units && warps_.across == 1) {
     left.tile = left.value->symbol;
-  } else if (!in_steps || choice_.left_in_block) {
+  } else if (!in_steps || keeps) {
     left.is_value = false;
     const bool in_block = !product.units || choice_.left_in_block || left.of_step;
     load("A", in_block, product.units, true, &left, loads(left));

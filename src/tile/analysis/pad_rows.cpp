@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "support/rounding.h"
 #include "tile/analysis/scope_derivation.h"
 
 namespace weft {
@@ -15,6 +16,7 @@ constexpr int64_t kMostPadBytes = kBanks * kWordBytes;
 struct WarpAccess {
   std::array<std::vector<int64_t>, kWarpLanes> lanes;
   int64_t width = 1;  ///< a power of two
+  int64_t times = 1;  ///< in an item of the grid
 };
 
 /// What the lanes of a place add to an index; other variables count as zero, which moves all lanes
@@ -88,6 +90,25 @@ std::vector<int64_t> strides_of(const std::vector<int64_t>& extents, int64_t pad
   return strides;
 }
 
+/// Iterations of the sequential loops around a site: what a loop of products reads for each step of
+/// its depth counts more than what was stored for it once.
+int64_t iterations_at(const Site& site) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  constexpr int64_t kUnknown = 16;
+  int64_t out = 1;
+  for (const TileLoop* loop : site.loops) {
+    if (loop->kind != TileLoop::Kind::kSeq) continue;
+    for (const TileLoop::Dim& dim : loop->dims) {
+      const bool known = dim.begin.is_const() && dim.end.is_const();
+      const int64_t trips = known ? ceil_div(dim.end.constant() - dim.begin.constant(),
+                                             std::max<int64_t>(dim.step, 1))
+                                  : kUnknown;
+      out = std::min(kMost, out * std::max<int64_t>(trips, 1));
+    }
+  }
+  return out;
+}
+
 class RowPads {
  public:
   explicit RowPads(Derivation& d) : d_(d) {}
@@ -114,8 +135,10 @@ class RowPads {
   /// Every access of the symbol; nothing where one is not understood.
   std::vector<WarpAccess> accesses(TileSymbolId id) const {
     std::vector<WarpAccess> out;
-    const auto add = [&](const std::vector<IndexExpr>& indices, const Place& place) {
+    const auto add = [&](const std::vector<IndexExpr>& indices, const Place& place,
+                         const Site& at) {
       WarpAccess access;
+      access.times = iterations_at(at);
       for (const IndexExpr& e : indices) {
         if (!lane_coordinates(d_.program, e, place, &access.lanes, &access.width)) return false;
       }
@@ -127,10 +150,11 @@ class RowPads {
     for (const TileRef& t : made.statement->targets) {
       if (t.symbol != id) continue;
       const auto site = static_cast<size_t>(d_.structure.definition[static_cast<size_t>(id)]);
-      if (!add(t.indices, d_.places.of_site[site])) return {};
+      if (!add(t.indices, d_.places.of_site[site], made)) return {};
     }
     for (const ReadSite* read : d_.structure.reads_of(id)) {
-      if (!add(read->read->indices, reader_place(d_.structure, d_.places, *read))) return {};
+      const Site& at = d_.structure.sites[static_cast<size_t>(read->site)];
+      if (!add(read->read->indices, reader_place(d_.structure, d_.places, *read), at)) return {};
     }
     return out;
   }
@@ -138,7 +162,7 @@ class RowPads {
   void pad(TileSymbolId id, SymbolScope* scope) {
     const std::vector<WarpAccess> all = accesses(id);
     const int64_t element = byte_size(d_.program.symbols[static_cast<size_t>(id)].type);
-    const auto passes = [&](int64_t pad) {
+    const auto passes = [&](int64_t pad, int64_t* extra_once) {
       Passes sum;
       for (const WarpAccess& a : all) {
         // Rows that begin anywhere leave no wide access.
@@ -149,9 +173,10 @@ class RowPads {
              start += width) {
           const Passes one =
               count_passes(a, strides_of(scope->extents, pad), element, width, start);
-          sum.extra += one.extra;
-          sum.all += one.all;
-          sum.instructions += one.instructions;
+          sum.extra += one.extra * a.times;
+          sum.all += one.all * a.times;
+          sum.instructions += one.instructions * a.times;
+          *extra_once += one.extra;
         }
       }
       return sum;
@@ -160,15 +185,18 @@ class RowPads {
     // their rows stay at multiples of that.
     const bool is_wide = scope->staged || scope->scope == Scope::kCluster;
     const int64_t step = is_wide ? std::max<int64_t>(1, 16 / element) : 1;
-    Passes fewest = passes(0);
+    int64_t conflicts = 0;  // of each access once
+    Passes fewest = passes(0, &conflicts);
     const bool has_conflicts = fewest.extra > 0;
     for (int64_t p = step; has_conflicts && p * element <= kMostPadBytes; p += step) {
-      const Passes n = passes(p);
+      int64_t once = 0;
+      const Passes n = passes(p, &once);
       if (n >= fewest) continue;
       fewest = n;
+      conflicts = once;
       scope->pad = p;
     }
-    d_.out.bank_conflicts += fewest.extra;
+    d_.out.bank_conflicts += conflicts;
     int64_t rows = 1;
     for (size_t a = 0; a + 1 < scope->extents.size(); ++a) rows *= scope->extents[a];
     scope->bytes += rows * scope->pad * element * scope->copies;
