@@ -88,5 +88,11 @@ TEST(TangledGraphs, TailsMayExchangeMoreThanWholeIterations) {
   EXPECT_EQ(fault(c), "") << describe(c);
 }
 
+/// A tensor that was declared with other axes lies in memory by a layout of those that it has.
+TEST(TangledGraphs, LayoutsAreOfTheAxesThatThereAre) {
+  const TangledCase c = tangled_case(8620);
+  EXPECT_EQ(fault(c), "") << describe(c);
+}
+
 }  // namespace
 }  // namespace weft::testing

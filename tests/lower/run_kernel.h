@@ -193,7 +193,9 @@ inline Result<KernelValues> run_planned(const TensorProgram& program,
     const Layout& layout = order == schedule.orders.end()
                                ? program.tensors[static_cast<size_t>(t)].layout
                                : order->second;
-    const HostTensor value = as_parameter(layout, values[static_cast<size_t>(t)], symbol);
+    const Tensor& tensor = program.tensors[static_cast<size_t>(t)];
+    const HostTensor value =
+        as_parameter(layout, values[static_cast<size_t>(t)].reshaped(tensor.type.shape), symbol);
     if (symbol.kind == TileSymbol::Kind::kInput) {
       inputs[symbol.name] = value;
     } else {

@@ -30,6 +30,19 @@ void add_parameters(KernelWriter& w, int32_t alignment) {
   }
 }
 
+bool lies_in_buffer(KernelWriter& w, int32_t buffer, const PreparedIndex& offset,
+                    const Point& point) {
+  const IndexExpr& elements = w.memory.elements[static_cast<size_t>(buffer)];
+  if (!elements.is_const()) return false;
+  const auto range = [&](int id) { return range_of_var(w, id); };
+  const auto is_inside = [&](const IndexExpr& at) {
+    const Interval reach = range_of(at, range);
+    return reach.lo >= 0 && reach.hi < elements.constant();
+  };
+  const IndexExpr at = at_point(w, offset, point);
+  return is_inside(at) || is_inside(simplify(at, range));
+}
+
 void add_views(KernelWriter& w) {
   for (size_t id = 0; id < w.program.symbols.size(); ++id) {
     const TileSymbolId whole = w.program.symbols[id].view_of;

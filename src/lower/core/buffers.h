@@ -19,6 +19,10 @@ void add_views(KernelWriter& w);
 IndexExpr buffer_offset(const KernelWriter& w, TileSymbolId id,
                         const std::vector<IndexExpr>& indices, bool next = false);
 
+/// Whether an element at a point of the box at hand, and its vector, lie in a buffer of known size.
+bool lies_in_buffer(KernelWriter& w, int32_t buffer, const PreparedIndex& offset,
+                    const Point& point);
+
 /// Where an element of a symbol lies that is row-major at an offset.
 Reg swizzled(KernelWriter& w, TileSymbolId symbol, const PointOffset& at);
 

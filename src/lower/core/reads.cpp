@@ -68,10 +68,8 @@ Reg load_element(KernelWriter& w, int32_t buffer, const Scalar& read, const Prep
     }
     if (guard != kNoReg) {
       // What the guard excludes is never used: any address inside the buffer will do.
-      const Interval reach = range_of(at_point(w, offset, point), range);
-      if (reach.lo < 0 || reach.hi >= elements) {
+      if (!lies_in_buffer(w, buffer, offset, point))
         address = clamped(w, address, emit_index(w, extent - 1));
-      }
     }
     return w.builder.load(buffer, address, 1);
   }

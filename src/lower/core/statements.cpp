@@ -36,10 +36,7 @@ void emit_assignment(KernelWriter& w, const TileStatement& statement, const Box&
   if (in_register) tile = make_tile(w, target, box);
   if (!in_register && w.fill_rows(statement, box, offset)) return;
   // Other elements of what it stores to are read before.
-  bool reads_target = false;
-  visit(statement.value, [&](const Scalar& n) {
-    reads_target |= n.kind == Scalar::Kind::kRead && n.symbol == target.symbol;
-  });
+  const bool reads_before = w.is_gpu() && reads_target(statement);
   std::vector<std::function<void()>> stores;
   for_each_point(box, [&](int64_t number, const Point& point) {
     bool skip = false;
@@ -52,7 +49,7 @@ void emit_assignment(KernelWriter& w, const TileStatement& statement, const Box&
       const auto store = [&, point, value, mask] {
         store_element(w, target, offset, box, point, value, store_mask(w, mask, box));
       };
-      if (w.is_gpu() && reads_target) {
+      if (reads_before) {
         stores.emplace_back(store);
       } else {
         store();
@@ -114,6 +111,14 @@ void emit_statement(KernelWriter& w, const TileStatement& statement) {
     return std::vector<Reg>{};
   });
   w.at_hand.hoisted.clear();
+}
+
+bool reads_target(const TileStatement& statement) {
+  bool reads = false;
+  visit(statement.value, [&](const Scalar& n) {
+    reads |= n.kind == Scalar::Kind::kRead && n.symbol == statement.targets[0].symbol;
+  });
+  return reads;
 }
 
 Reg store_mask(KernelWriter& w, Reg mask, const Box& box) {

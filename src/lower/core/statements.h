@@ -7,6 +7,9 @@ namespace weft::lowering {
 /// Writes what a statement makes.
 void emit_statement(KernelWriter& w, const TileStatement& statement);
 
+/// Whether what a statement stores to is among what it reads.
+bool reads_target(const TileStatement& statement);
+
 /// One thread stores what several hold.
 Reg store_mask(KernelWriter& w, Reg mask, const Box& box);
 

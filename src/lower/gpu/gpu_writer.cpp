@@ -112,20 +112,12 @@ bool GpuWriter::fills_block(const TileStatement& statement, const Box& box,
   const bool is_tile =
       statement.targets.size() == 1 && !statement.targets[0].next &&
       program.symbols[static_cast<size_t>(symbol)].kind == TileSymbol::Kind::kValue &&
-      scopes.symbols[static_cast<size_t>(symbol)].scope == Scope::kBlock &&
-      memory.elements[static_cast<size_t>(buffer)].is_const();
-  bool reads_target = false;
-  visit(statement.value, [&](const Scalar& n) {
-    reads_target |= n.kind == Scalar::Kind::kRead && n.symbol == symbol;
-  });
-  if (!is_tile || reads_target) return false;
+      scopes.symbols[static_cast<size_t>(symbol)].scope == Scope::kBlock;
+  if (!is_tile || reads_target(statement)) return false;
   begin_evaluation(*this, box);
-  const auto range = [&](int id) { return range_of_var(*this, id); };
   bool fits = at_hand.fills_tile;
   for_each_point(box, [&](int64_t, const Point& point) {
-    if (!fits) return;
-    const Interval reach = range_of(simplify(at_point(*this, offset, point), range), range);
-    fits = reach.lo >= 0 && reach.hi < memory.elements[static_cast<size_t>(buffer)].constant();
+    fits = fits && lies_in_buffer(*this, buffer, offset, point);
   });
   return fits;
 }
@@ -142,10 +134,7 @@ bool GpuWriter::lies_in_block(const Scalar& read, const Point& point, uint64_t a
   if (known != at_hand.lies_in_block.end()) return known->second;
   const PreparedIndex offset =
       prepare(*this, buffer_offset(*this, symbol, read.indices, read.next));
-  const auto range = [&](int id) { return range_of_var(*this, id); };
-  const Interval reach = range_of(simplify(at_point(*this, offset, point), range), range);
-  return at_hand.lies_in_block[key] =
-             reach.lo >= 0 && reach.hi < memory.elements[static_cast<size_t>(buffer)].constant();
+  return at_hand.lies_in_block[key] = lies_in_buffer(*this, buffer, offset, point);
 }
 
 std::optional<Reg> GpuWriter::read_elsewhere(const Scalar& read, const Point& point, Reg guard) {
