@@ -1,5 +1,6 @@
 #include "driver/models/start_unfused.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -23,11 +24,14 @@ struct Findings {
   std::vector<std::future<void>> stored;
 };
 
-/// Lets others have the cores first. The system does not let a thread take that back, so it is for
-/// threads that end with their work.
-void lower_priority() {
-  constexpr int kNice = 10;
-  (void)setpriority(PRIO_PROCESS, 0, kNice);  // on Linux: of the calling thread
+/// Leaves the cores to others as long as they have work for them, as do threads that this one
+/// starts. The system does not let a thread take that back, so it is for threads that end with
+/// their work.
+void take_idle_cores() {
+  constexpr int kNice = 19;
+  const sched_param none{};
+  if (sched_setscheduler(0, SCHED_IDLE, &none) == 0) return;  // on Linux: of the calling thread
+  (void)setpriority(PRIO_PROCESS, 0, kNice);
 }
 
 /// Compiles until it is told to stop, also by the caller's flag, which progress looks at.
@@ -71,7 +75,7 @@ CompileOptions unfused(const CompileOptions& fused) {
 Result<StartedModel> start_unfused(const ModelSource& source, const CompileOptions& options) {
   const auto findings = std::make_shared<Findings>();
   const auto quick = [=, o = unfused(options)](std::atomic<bool>& stop) {
-    lower_priority();
+    take_idle_cores();
     return compile_programs(source, o, stop, *findings);
   };
   const auto better = [=](std::atomic<bool>& stop) {
