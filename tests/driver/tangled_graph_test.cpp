@@ -88,6 +88,12 @@ TEST(TangledGraphs, TailsMayExchangeMoreThanWholeIterations) {
   EXPECT_EQ(fault(c), "") << describe(c);
 }
 
+/// What pads a tile is asked by each of its copies, which only some threads make.
+TEST(TangledGraphs, CopiesOfSomeThreadsArePadded) {
+  const TangledCase c = tangled_case(39101);
+  EXPECT_EQ(fault(c), "") << describe(c);
+}
+
 /// A tensor that was declared with other axes lies in memory by a layout of those that it has.
 TEST(TangledGraphs, LayoutsAreOfTheAxesThatThereAre) {
   const TangledCase c = tangled_case(8620);

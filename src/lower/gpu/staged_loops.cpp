@@ -163,10 +163,10 @@ void copy_async(GpuWriter& w, const StagedLoad& load) {
     if (mask.outside) return;
     const auto source = source_at(w, from, point);
     const auto place = affine_at_point(w, to, point);
+    // Outside of what only some threads do: other points find parts of it made.
+    const Reg valid = mask.empty ? w.builder.constant({DType::kBool, 1}, int_value(DType::kBool, 0))
+                                 : copy_guard(w, padded, point, mask.valid);
     const auto copy = [&] {
-      const Reg valid = mask.empty
-                            ? w.builder.constant({DType::kBool, 1}, int_value(DType::kBool, 0))
-                            : copy_guard(w, padded, point, mask.valid);
       w.builder.copy_async(w.memory.buffer_of[static_cast<size_t>(target.symbol)],
                            swizzled(w, target.symbol, *place),
                            w.memory.buffer_of[static_cast<size_t>(symbol)], emit_source(w, *source),
