@@ -183,6 +183,24 @@ TEST_F(GpuPipeline, StepsOfADepthEndWithItOrBeyond) {
   }
 }
 
+/// Rows of a second product that lie across what it sums: its units take them along that, so that
+/// they pass through the block's memory.
+TEST_F(GpuPipeline, RowsOfUnitsThatLieAcross) {
+  CompileOptions options;
+  options.planner = "chain";
+  const EmulatedRun run = run_and_compare(R"(
+  (x: f16[40,20], w: f16[20,75], u: f32[40,33]) {
+    c = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[40,75]
+    s = dot_general c, u, lhs_contract={0}, rhs_contract={0} : f32[75,33]
+    e = constant 0.0625 : f32[]
+    b = broadcast e, dims={} : f32[75,33]
+    y = mul s, b : f32[75,33]
+  } -> (y))",
+                                          *find_target("a100-40gb"), 2e-2, true, options);
+  ASSERT_NE(run.compilation, nullptr);
+  EXPECT_EQ(run.launches.size(), 1U);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ChainShapes, ::testing::ValuesIn(kCases),
                          [](const auto& of) { return std::string(of.param.name); });
 

@@ -531,8 +531,12 @@ Status FragmentWriter::write_product(int p, TileBody* body) {
   // Steps that end beyond the depth end beyond a tile of it, too: they load their own of the rows.
   const bool keeps =
       choice_.left_in_block && (choice_.depth == 0 || left.depth.extent % choice_.depth == 0);
+  // Units take rows of float32 from memory along the depth alone.
+  const bool lies_along =
+      byte_size(left.value->type) == 2 ||
+      (!left.value->indices.empty() && left.value->indices.back() == left.depth.index);
   // Beside each other warps lack what the others have of a row.
-  if (left.is_value && product.units && warps_.across == 1) {
+  if (left.is_value && product.units && warps_.across == 1 && lies_along) {
     left.tile = left.value->symbol;
   } else if (!in_steps || keeps) {
     left.is_value = false;
