@@ -9,6 +9,7 @@
 #include "plan/few_kernels.h"
 #include "rewrite/roll_loops.h"
 #include "rewrite/skew_scans.h"
+#include "rewrite/split_scans.h"
 #include "rewrite/unite_scans.h"
 
 namespace weft {
@@ -39,6 +40,12 @@ bool runs_loops(const FusionPlan& plan) {
   });
 }
 
+/// Those that are written out, and those of which one holds several.
+bool find_loops(Graph& graph) {
+  const bool split = split_scans(graph);
+  return roll_loops(graph) || split;
+}
+
 /// Another form of the graph's loops, which is planned beside the one that is there.
 struct LoopForm {
   bool Compilation::* asked;
@@ -48,7 +55,7 @@ struct LoopForm {
 };
 /// In the order in which one is made of another.
 constexpr LoopForm kLoopForms[] = {
-    {&Compilation::rolls, &FusionPlan::rolled, roll_loops,
+    {&Compilation::rolls, &FusionPlan::rolled, find_loops,
      [](const Compilation& c) { return !c.options.unroll; }},
     {&Compilation::skews, &FusionPlan::skewed, skew_scans,
      [](const Compilation& c) { return c.target.is_gpu() || runs_loops(c.plan); }},

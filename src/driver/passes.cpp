@@ -54,6 +54,7 @@
 #include "rewrite/roll_loops.h"
 #include "rewrite/simplify_graph.h"
 #include "rewrite/skew_scans.h"
+#include "rewrite/split_scans.h"
 #include "rewrite/unite_scans.h"
 #include "rewrite/unroll_scans.h"
 #include "runtime/thread_pool.h"
@@ -90,6 +91,10 @@ bool keeps_loops(const Compilation& c) {
 }
 Result<bool> run_roll(Compilation& c) {
   return keeps_loops(c) && (c.target.is_gpu() ? roll_loops(c.graph) : roll_steps(c.graph));
+}
+/// Layers that are a wavefront stay so.
+Result<bool> run_split(Compilation& c) {
+  return keeps_loops(c) && !c.skews && split_scans(c.graph);
 }
 Result<bool> run_hoist(Compilation& c) { return keeps_loops(c) && hoist_from_scans(c.graph); }
 Result<bool> run_skew(Compilation& c) { return c.skews && skew_scans(c.graph); }
@@ -453,6 +458,7 @@ constexpr Pass kPasses[] = {
     {"simplify", "graph", run_simplify},
     {"merge-equal-nodes", "graph", run_merge_equal},
     {"remove-dead-nodes", "graph", run_remove_dead},
+    {"split-scans", "graph", run_split},
     {"roll-loops", "graph", run_roll},
     {"hoist-from-scans", "graph", run_hoist},
     {"skew-scans", "graph", run_skew},

@@ -181,6 +181,33 @@ TEST_F(GpuRecurrence, LayersAreAWavefront) {
   EXPECT_EQ(whole_loops(run.compilation->plan).size(), 1U) << plan;
 }
 
+/// So are those that each step of one loop goes through.
+TEST_F(GpuRecurrence, LayersOfAStepAreAWavefront) {
+  std::string text =
+      "(h: f32[1,192], x: f32[16,1,192], w: f32[192,192], u: f32[192,192]) {\n"
+      "  a, b, c, y = scan h, h, h, x, w, u, carry_count=3, scanned_count=1, x_reverse={false}, "
+      "y_reverse={false} : f32[1,192], f32[1,192], f32[1,192], f32[16,1,192]\n"
+      "  region (h0: f32[1,192], h1: f32[1,192], h2: f32[1,192], x: f32[1,192], w: f32[192,192], "
+      "u: f32[192,192]) {\n"
+      "    c = constant 0.0625 : f32[]\n    k = broadcast c, dims={} : f32[1,192]\n";
+  std::string below = "x";
+  for (const std::string l : {"0", "1", "2"}) {
+    text += "    p" + l + " = dot_general h" + l +
+            ", w, lhs_contract={1}, rhs_contract={0} : f32[1,192]\n    i" + l + " = dot_general " +
+            below + ", u, lhs_contract={1}, rhs_contract={0} : f32[1,192]\n    s" + l + " = add p" +
+            l + ", i" + l + " : f32[1,192]\n    q" + l + " = mul s" + l +
+            ", k : f32[1,192]\n    n" + l + " = tanh q" + l + " : f32[1,192]\n";
+    below = "n" + l;
+  }
+  text += "  } -> (n0, n1, n2, y=n2)\n} -> (y, b)";
+  const EmulatedRun run = run_and_compare(text, *find_target("a100-40gb"), 1e-4);
+  ASSERT_NE(run.compilation, nullptr);
+  const std::string plan = expect_plan_from_text(*run.compilation);
+  EXPECT_TRUE(run.compilation->plan.rolled) << plan;
+  EXPECT_TRUE(run.compilation->plan.skewed) << plan;
+  EXPECT_EQ(whole_loops(run.compilation->plan).size(), 1U) << plan;
+}
+
 /// The weights of two products a step stay in the memory of blocks, which hand the first product on
 /// themselves: three phases for four kernels.
 TEST_F(GpuRecurrence, WeightsStayOnChip) {
