@@ -84,6 +84,8 @@ Result<IntegerSolution> solve_by_cbc(const IntegerProgram& program, int64_t most
   f.set_log_level(model.get(), 0);
   f.set_parameter(model.get(), "log", "0");
   f.set_parameter(model.get(), "maxN", std::to_string(most_nodes).c_str());
+  // Programs so small take longer to prepare than to solve, and CBC 2.10 may abort of it.
+  f.set_parameter(model.get(), "preprocess", "off");
   f.set_sense(model.get(), kMaximise);
   for (const double gain : program.gains)
     f.add_column(model.get(), "", 0, 1, gain, 1, 0, nullptr, nullptr);

@@ -88,6 +88,12 @@ TEST(TangledGraphs, TailsMayExchangeMoreThanWholeIterations) {
   EXPECT_EQ(fault(c), "") << describe(c);
 }
 
+/// A program that CBC's preprocessing does not survive.
+TEST(TangledGraphs, IntegerProgramsAreNotPreprocessed) {
+  const TangledCase c = tangled_case(30126);
+  EXPECT_EQ(fault(c), "") << describe(c);
+}
+
 /// What pads a tile is asked by each of its copies, which only some threads make.
 TEST(TangledGraphs, CopiesOfSomeThreadsArePadded) {
   const TangledCase c = tangled_case(39101);
