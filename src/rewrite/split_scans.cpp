@@ -7,79 +7,13 @@
 #include <utility>
 
 #include "rewrite/graph_rebuilder.h"
+#include "support/strong_components.h"
 
 namespace weft {
 namespace {
 
 /// What the scans hand on to each other, at most.
 constexpr int64_t kMostBytes = int64_t{1} << 28;
-
-/// Sets of nodes that depend on each other, in an order in which none reads a later one (Tarjan,
-/// "Depth-first search and linear graph algorithms", 1972; without recursion, as bodies are long).
-class Components {
- public:
-  /// `reads`: by node, those that it depends on.
-  explicit Components(const std::vector<std::vector<size_t>>& reads)
-      : reads_(reads), of(reads.size(), -1), seen_(reads.size(), -1), least_(reads.size(), 0) {
-    for (size_t n = 0; n < reads.size(); ++n) {
-      if (seen_[n] < 0) visit(n);
-    }
-  }
-
- private:
-  struct Call {
-    size_t node, next;
-  };
-  void begin(size_t n) {
-    seen_[n] = least_[n] = static_cast<int>(count_++);
-    open_.push_back(n);
-    calls_.push_back({n, 0});
-  }
-  void visit(size_t first) {
-    begin(first);
-    while (!calls_.empty()) {
-      auto& [n, next] = calls_.back();
-      if (next < reads_[n].size()) {
-        const size_t m = reads_[n][next++];
-        if (seen_[m] < 0) {
-          begin(m);
-        } else if (of[m] < 0) {
-          least_[n] = std::min(least_[n], seen_[m]);
-        }
-        continue;
-      }
-      const size_t done = n;
-      calls_.pop_back();
-      if (!calls_.empty()) {
-        int& least = least_[calls_.back().node];
-        least = std::min(least, least_[done]);
-      }
-      if (least_[done] == seen_[done]) close(done);
-    }
-  }
-  void close(size_t root) {
-    members.emplace_back();
-    for (bool more = true; more;) {
-      const size_t n = open_.back();
-      open_.pop_back();
-      of[n] = static_cast<int>(members.size()) - 1;
-      members.back().push_back(n);
-      more = n != root;
-    }
-  }
-
-  const std::vector<std::vector<size_t>>& reads_;
-
- public:
-  std::vector<int> of;                       ///< by node
-  std::vector<std::vector<size_t>> members;  ///< by component
-
- private:
-  std::vector<int> seen_, least_;
-  std::vector<size_t> open_;
-  std::vector<Call> calls_;
-  size_t count_ = 0;
-};
 
 class ScanSplitter {
  public:
@@ -153,21 +87,25 @@ class ScanSplitter {
   /// A scan for each recurrence on the longest way through them; the others as late as what reads
   /// them allows, or with what they read. False where there is but one.
   bool find_stages() {
-    const Components components(reads_);
-    const size_t count = components.members.size();
+    const std::vector<std::vector<size_t>> components = strong_components(reads_);
+    const size_t count = components.size();
+    std::vector<size_t> component_of(reads_.size());
+    for (size_t c = 0; c < count; ++c) {
+      for (const size_t n : components[c]) component_of[n] = c;
+    }
     std::vector<int> level(count, 0);
     std::vector<bool> recurs(count, false);
-    std::vector<std::set<int>> readers(count);
+    std::vector<std::set<size_t>> readers(count);
     for (size_t c = 0; c < count; ++c) {
       bool depends_on_itself = false, has_product = false;
-      for (const size_t n : components.members[c]) {
+      for (const size_t n : components[c]) {
         has_product |= multiplies(n);
         for (const size_t m : reads_[n]) {
-          const int other = components.of[m];
-          depends_on_itself |= other == static_cast<int>(c);
-          if (other == static_cast<int>(c)) continue;
-          level[c] = std::max(level[c], level[static_cast<size_t>(other)]);
-          readers[static_cast<size_t>(other)].insert(static_cast<int>(c));
+          const size_t other = component_of[m];
+          depends_on_itself |= other == c;
+          if (other == c) continue;
+          level[c] = std::max(level[c], level[other]);
+          readers[other].insert(c);
         }
       }
       recurs[c] = depends_on_itself && has_product;
@@ -178,9 +116,9 @@ class ScanSplitter {
     std::vector<int> stage(count, 0);
     for (size_t c = count; c-- > 0;) {
       stage[c] = readers[c].empty() ? std::max(level[c], 1) : stages_;
-      for (const int r : readers[c]) stage[c] = std::min(stage[c], stage[static_cast<size_t>(r)]);
+      for (const size_t r : readers[c]) stage[c] = std::min(stage[c], stage[r]);
       if (recurs[c]) stage[c] = level[c];
-      for (const size_t n : components.members[c]) stage_[n] = stage[c];
+      for (const size_t n : components[c]) stage_[n] = stage[c];
     }
     return true;
   }
