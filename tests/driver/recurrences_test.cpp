@@ -79,9 +79,34 @@ std::unique_ptr<Compilation> compiled(const std::string& text, const Target& tar
   return out.ok() ? std::move(*out) : nullptr;
 }
 
+/// Three layers in each step: the first reads x, each other one the layer below and its own state.
+std::string layered(const Sizes& s) {
+  const std::string state = fmt::format("f32[{},{}]", s.rows, s.width);
+  const std::string weights = fmt::format("f32[{0},{0}]", s.width);
+  std::string layers, below = "x";
+  for (const int l : {0, 1, 2}) {
+    layers += fmt::format(R"(
+      p{0} = dot_general h{0}, w, lhs_contract={{1}}, rhs_contract={{0}} : {1}
+      q{0} = dot_general {2}, u, lhs_contract={{1}}, rhs_contract={{0}} : {1}
+      s{0} = add p{0}, q{0} : {1}
+      m{0} = mul s{0}, e : {1}
+      n{0} = tanh m{0} : {1})",
+                          l, state, below);
+    below = fmt::format("n{}", l);
+  }
+  return fmt::format(R"((x: f32[{0},{1},{2}], h: {3}, w: {4}, u: {4}) {{
+  a, b, c, d, ys = scan h, h, h, h, x, w, u, carry_count=4, scanned_count=1, x_reverse={{{5}}}, y_reverse={{{6}}} : {3}, {3}, {3}, {3}, f32[{0},{1},{2}]
+    region (h0: {3}, h1: {3}, h2: {3}, t: {3}, x: {3}, w: {4}, u: {4}) {{
+      k = constant 0.125 : f32[]
+      e = broadcast k, dims={{}} : {3}{7}
+      r = add t, n1 : {3}
+    }} -> (n0, n1, n2, r, y=n2)
+}} -> (a, b, c, d, ys))",
+                     s.steps, s.rows, s.width, state, weights, s.reverse_in, s.reverse_out, layers);
+}
+
 /// Compiles for each width of vectors, and runs on one thread and on three.
-void expect_runs(const Sizes& sizes) {
-  const std::string text = gated(sizes);
+void expect_runs(const std::string& text) {
   SCOPED_TRACE(text);
   auto graph = parse_graph(text);
   ASSERT_TRUE(graph.ok()) << graph.error().message;
@@ -113,12 +138,24 @@ void expect_runs(const Sizes& sizes) {
 }
 
 TEST(Recurrences, RunAsTheInterpreterDoes) {
-  expect_runs({7, 1, 48});
-  expect_runs({5, 3, 33, true, false});
-  expect_runs({4, 2, 16, false, true});
-  expect_runs({1, 1, 20, true, true});
-  expect_runs({0, 2, 16});
-  expect_runs({9, 13, 5, true, true});
+  for (const Sizes& sizes :
+       {Sizes{7, 1, 48}, Sizes{5, 3, 33, true, false}, Sizes{4, 2, 16, false, true},
+        Sizes{1, 1, 20, true, true}, Sizes{0, 2, 16}, Sizes{9, 13, 5, true, true}}) {
+    expect_runs(gated(sizes));
+    expect_runs(layered(sizes));
+  }
+}
+
+/// Each layer of a step has a loop of its own, behind the products of what the one below stacked.
+TEST(Recurrences, LayersOfAStepAreLoops) {
+  const auto c = compiled(layered({6, 2, 64}), host_cpu_target(2));
+  ASSERT_NE(c, nullptr);
+  std::vector<size_t> carries;
+  for (const ProgramStep& step : c->program.steps) {
+    if (step.kind == ProgramStep::Kind::kLoop) carries.push_back(step.loop_step->carries.size());
+  }
+  // What is summed up of the second layer stays with it.
+  EXPECT_EQ(carries, (std::vector<size_t>{1, 2, 1})) << *print_level(*c, "plan");
 }
 
 /// No gate reaches memory, and no state is copied: a step is one launch.
