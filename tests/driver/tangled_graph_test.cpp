@@ -73,38 +73,28 @@ TEST(TangledGraphs, PlanScheduleAndRun) {
   }
 }
 
+void expect_no_fault(uint64_t seed) {
+  const TangledCase c = tangled_case(seed);
+  EXPECT_EQ(fault(c), "") << describe(c);
+}
+
 /// A device of one SM holds no block of a cluster.
 TEST(TangledGraphs, DevicesTooSmallForAClusterDoWithout) {
-  for (const uint64_t seed : {41306, 42255}) {
-    const TangledCase c = tangled_case(seed);
-    EXPECT_EQ(fault(c), "") << describe(c);
-  }
+  for (const uint64_t seed : {41306, 42255}) expect_no_fault(seed);
 }
 
 /// Sums that are equal for all results of a whole iteration, and differ in its tail by what is
 /// masked: the warps exchange more there.
-TEST(TangledGraphs, TailsMayExchangeMoreThanWholeIterations) {
-  const TangledCase c = tangled_case(10703);
-  EXPECT_EQ(fault(c), "") << describe(c);
-}
+TEST(TangledGraphs, TailsMayExchangeMoreThanWholeIterations) { expect_no_fault(10703); }
 
 /// A program that CBC's preprocessing does not survive.
-TEST(TangledGraphs, IntegerProgramsAreNotPreprocessed) {
-  const TangledCase c = tangled_case(30126);
-  EXPECT_EQ(fault(c), "") << describe(c);
-}
+TEST(TangledGraphs, IntegerProgramsAreNotPreprocessed) { expect_no_fault(30126); }
 
 /// What pads a tile is asked by each of its copies, which only some threads make.
-TEST(TangledGraphs, CopiesOfSomeThreadsArePadded) {
-  const TangledCase c = tangled_case(39101);
-  EXPECT_EQ(fault(c), "") << describe(c);
-}
+TEST(TangledGraphs, CopiesOfSomeThreadsArePadded) { expect_no_fault(39101); }
 
 /// A tensor that was declared with other axes lies in memory by a layout of those that it has.
-TEST(TangledGraphs, LayoutsAreOfTheAxesThatThereAre) {
-  const TangledCase c = tangled_case(8620);
-  EXPECT_EQ(fault(c), "") << describe(c);
-}
+TEST(TangledGraphs, LayoutsAreOfTheAxesThatThereAre) { expect_no_fault(8620); }
 
 }  // namespace
 }  // namespace weft::testing

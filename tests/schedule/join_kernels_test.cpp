@@ -67,7 +67,6 @@ TEST_F(JoinKernels, TurnsOfIdleBlocksTakeAsLong) {
   wide.items = 1;
   wide.level = 1;
   const auto alone = estimate_join({&narrow, 1}, target_);
-  narrow.items = 3 * target_.sm_count;
   const auto both = estimate_join(std::vector<JoinMember>{narrow, wide}, target_);
   ASSERT_TRUE(alone.ok()) << alone.error().message;
   ASSERT_TRUE(both.ok()) << both.error().message;
