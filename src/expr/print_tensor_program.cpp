@@ -13,19 +13,6 @@ namespace {
 /// Larger constants print as their hash.
 constexpr int64_t kMaxInlineElements = 64;
 
-std::string print_field(int64_t value) { return std::to_string(value); }
-std::string print_field(bool value) { return value ? "true" : "false"; }
-std::string print_field(Combiner value) { return std::string(combiner_name(value)); }
-template <typename T>
-std::string print_field(const std::vector<T>& values) {
-  std::string text = "{";
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (i > 0) text += ',';
-    text += print_field(static_cast<T>(values[i]));
-  }
-  return text + '}';
-}
-
 class ProgramPrinter {
  public:
   std::string take() { return std::move(text_); }
@@ -132,13 +119,7 @@ class ProgramPrinter {
       text_ += (i > 0 ? ", " : "") + name(p, o.operands[i]);
     }
     text_ += ")";
-    std::visit(
-        [&](const auto& attrs) {
-          for_each_field(attrs, [&](const char* field_name, const auto& field) {
-            text_ += " " + std::string(field_name) + "=" + print_field(field);
-          });
-        },
-        o.node.attrs);
+    for (const std::string& field : print_attributes(o.node.attrs)) text_ += " " + field;
     text_ += origins(o.origins) + "\n";
     for (const auto& region : o.regions) {
       text_ += indent + "  region ";

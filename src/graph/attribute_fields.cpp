@@ -49,6 +49,19 @@ bool equal_fields(const Attrs& a, const Attrs& b) {
   }
 }
 
+std::string text_of(int64_t value) { return std::to_string(value); }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(Combiner value) { return std::string(combiner_name(value)); }
+template <typename T>
+std::string text_of(const std::vector<T>& values) {
+  std::string text = "{";
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) text += ',';
+    text += text_of(static_cast<T>(values[i]));
+  }
+  return text + '}';
+}
+
 }  // namespace
 
 uint64_t content_hash(const HostTensor& tensor) {
@@ -107,6 +120,18 @@ uint64_t hash_attributes(const Attributes& attrs) {
       },
       attrs);
   return hasher.digest64();
+}
+
+std::vector<std::string> print_attributes(const Attributes& attrs) {
+  std::vector<std::string> out;
+  std::visit(
+      [&](const auto& fields) {
+        for_each_field(fields, [&](const char* name, const auto& field) {
+          out.push_back(std::string(name) + "=" + text_of(field));
+        });
+      },
+      attrs);
+  return out;
 }
 
 }  // namespace weft

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -95,5 +97,7 @@ Attributes default_attributes(GraphOp op);
 bool equal_attributes(const Attributes& a, const Attributes& b);
 /// Equal attributes hash equally.
 uint64_t hash_attributes(const Attributes& attrs);
+/// Every field as `name=value`.
+std::vector<std::string> print_attributes(const Attributes& attrs);
 
 }  // namespace weft

@@ -8,19 +8,6 @@
 namespace weft {
 namespace {
 
-std::string print_field(int64_t value) { return std::to_string(value); }
-std::string print_field(bool value) { return value ? "true" : "false"; }
-std::string print_field(Combiner value) { return std::string(combiner_name(value)); }
-template <typename T>
-std::string print_field(const std::vector<T>& values) {
-  std::string text = "{";
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (i > 0) text += ',';
-    text += print_field(static_cast<T>(values[i]));
-  }
-  return text + '}';
-}
-
 /// All elements have the same bits.
 bool is_uniform(const HostTensor& tensor) {
   const auto width = static_cast<size_t>(byte_size(tensor.dtype()));
@@ -71,7 +58,13 @@ class Printer {
       text_ += separator + name(graph, v);
       separator = ", ";
     }
-    std::visit([&](const auto& attrs) { print_attributes(attrs, separator); }, node.attrs);
+    if (const auto* constant = std::get_if<ConstantAttrs>(&node.attrs)) {
+      print_constant(constant->value);
+    }
+    for (const std::string& field : print_attributes(node.attrs)) {
+      text_ += separator + field;
+      separator = ", ";
+    }
     for (size_t i = 0; i < node.results.size(); ++i) {
       text_ += (i == 0 ? " : " : ", ") + print(graph.type(node.results[i]));
     }
@@ -84,18 +77,6 @@ class Printer {
       print_graph(*region, indent + "  ");
     }
     text_ += '\n';
-  }
-
-  template <typename Attrs>
-  void print_attributes(const Attrs& attrs, const char* separator) {
-    if constexpr (std::is_same_v<Attrs, ConstantAttrs>) {
-      print_constant(attrs.value);
-    } else {
-      for_each_field(attrs, [&](const char* field_name, const auto& field) {
-        text_ += separator + std::string(field_name) + "=" + print_field(field);
-        separator = ", ";
-      });
-    }
   }
 
   void print_constant(const HostTensor& value) {
