@@ -12,6 +12,7 @@
 #include "cost/first_iteration.h"
 #include "cost/warp_access.h"
 #include "expr/layout.h"
+#include "support/rounding.h"
 #include "target/gpu_rates.h"
 #include "tile/analysis/executions.h"
 #include "tile/analysis/loads_ahead.h"
@@ -131,8 +132,7 @@ class Evaluation {
 
  private:
   double meeting_us() const {
-    if (program_.one_cluster) return target_.cluster_barrier_us;
-    return target_.meeting_us(static_cast<int64_t>(std::ceil(blocks_ / target_.sm_count)));
+    return weft::meeting_us(program_, static_cast<int64_t>(std::ceil(blocks_)), target_);
   }
 
   /// Of the memory bandwidth: few blocks do not ask for all of it.
@@ -492,6 +492,11 @@ double hidden_by_barriers_us(const TileProgram& program, const ScopeAnalysis& sc
     if (++phase.nests == loop.nests) out += phase.us;
   }
   return out;
+}
+
+double meeting_us(const TileProgram& program, int64_t blocks, const Target& target) {
+  if (program.one_cluster) return target.cluster_barrier_us;
+  return target.meeting_us(ceil_div(blocks, target.sm_count));
 }
 
 std::string_view bound_name(GpuLatency::Bound bound) {

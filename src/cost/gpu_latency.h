@@ -32,6 +32,10 @@ double hidden_by_barriers_us(const TileProgram& program, const ScopeAnalysis& sc
 double step_latency_us(const TileProgram& program, const ScopeAnalysis& scopes, int64_t bytes,
                        const Target& target);
 
+/// What it takes until the program's blocks have met, of which a launch has `blocks`: those of one
+/// cluster, or those of the grid.
+double meeting_us(const TileProgram& program, int64_t blocks, const Target& target);
+
 std::string_view bound_name(GpuLatency::Bound bound);
 
 /// The evaluator `latency` of GPUs (FusionStitching 2021 §4.3):

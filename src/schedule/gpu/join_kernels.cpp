@@ -86,10 +86,8 @@ int64_t blocks_that_keep(const ScheduledKernel& kernel) {
 double steps_us(const JoinMember& loop, const Target& target) {
   const TileProgram& program = loop.kernel->program;
   const int64_t own = program.blocks.is_const(1) ? 0 : loop.barriers;
-  const int64_t per_sm =
-      program.blocks.is_const() ? ceil_div(program.blocks.constant(), target.sm_count) : 1;
   const double barrier =
-      program.one_cluster ? target.cluster_barrier_us : target.meeting_us(per_sm);
+      meeting_us(program, program.blocks.is_const() ? program.blocks.constant() : 1, target);
   return std::max(0.0, loop.kernel->estimate.microseconds - target.launch_us -
                            static_cast<double>(own) * barrier);
 }
