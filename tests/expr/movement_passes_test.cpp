@@ -408,7 +408,6 @@ TEST(AssignLayouts, GatheredPixelsFollowTheConvolutionsAroundThem) {
   }
 }
 
-/// A sum over channels alone lies channels last where its factors are multiplied in groups.
 /// Tokens of a product as pixels: the convolution's results lie as what it reads.
 TEST(AssignLayouts, WindowsOverTokensLeaveChannelsInnermost) {
   const Graph graph = parsed_graph(R"((x: f32[1,36,8], w: f32[8,1,3,3]) {
@@ -428,6 +427,29 @@ TEST(AssignLayouts, WindowsOverTokensLeaveChannelsInnermost) {
               HasSubstr("a: f32[1,8,6,6] layout {0,1,1}{2,1,6}{3,1,6}{1,1,8} = contraction"));
 }
 
+/// The same where the window slides over some of a token's channels alone.
+TEST(AssignLayouts, WindowsOverPartsOfTokensLeaveChannelsInnermost) {
+  const Graph graph = parsed_graph(R"((x: f32[1,36,20], w: f32[8,1,3,3]) {
+    e = neg x : f32[1,36,20]
+    s = slice e, start={0,0,12}, step={1,1,1} : f32[1,36,8]
+    c = transpose s, permutation={0,2,1} : f32[1,8,36]
+    p = reshape c : f32[1,8,6,6]
+    a = convolution p, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=8 : f32[1,8,6,6]
+    f = reshape a : f32[1,8,36]
+    t = transpose f, permutation={0,2,1} : f32[1,36,8]
+    y = tanh t : f32[1,36,8]
+  } -> (y, e))");
+  TensorProgram program = expressed(graph);
+  fold_movement(program);
+  EXPECT_TRUE(assign_layouts(program, true));
+  const std::vector<HostTensor> inputs = random_inputs(graph, 7, false);
+  expect_computes(program, inputs, *interpret(graph, inputs));
+  EXPECT_THAT(print(program), HasSubstr("d1 + 12]"));
+  EXPECT_THAT(print(program),
+              HasSubstr("a: f32[1,8,6,6] layout {0,1,1}{2,1,6}{3,1,6}{1,1,8} = contraction"));
+}
+
+/// A sum over channels alone lies channels last where its factors are multiplied in groups.
 TEST(AssignLayouts, ChannelsLieBesideEachOtherInGroups) {
   const auto moved = [](const std::string& type) {
     const std::string x = type + "[1,8,6,6]";

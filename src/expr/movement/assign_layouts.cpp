@@ -15,6 +15,15 @@ constexpr int64_t kLeastChannels = 16;
 
 bool is_var(const IndexExpr& e, int id) { return e.is_var() && e.var_id() == id; }
 
+/// Whether neighbours along the axis are neighbours here: the axis itself, or a part of a longer
+/// one.
+bool steps_along(const IndexExpr& e, int axis) {
+  AffineForm form;
+  if (!as_affine(e, &form) || form.terms.size() != 1) return false;
+  const auto& [var, step] = *form.terms.begin();
+  return var == axis && step == 1;
+}
+
 /// Whether `index` joins an output axis and a reduction axis: a window that slides.
 bool is_window(const TensorExpr& e, const IndexExpr& index) {
   bool output = false, reduced = false;
@@ -170,7 +179,8 @@ class LayoutChoice {
   /// A window over rows and columns that lie in one axis, behind which the channels lie: as a
   /// convolution reads the results of a product.
   bool slides_over_folded_axes(const TensorExpr& e, const Scalar& read) const {
-    if (!e.is_contraction || e.output_rank() < 3 || !is_var(read.indices.back(), 1)) return false;
+    if (!e.is_contraction || e.output_rank() < 3 || !steps_along(read.indices.back(), 1))
+      return false;
     return std::ranges::any_of(read.indices, [&](const IndexExpr& i) { return is_window(e, i); });
   }
 
