@@ -6,7 +6,7 @@ namespace weft {
 namespace {
 
 struct Sums {
-  int rows = 0, vectors = 0;
+  int rows = 0, vectors = 0, lanes = 0;
 };
 
 /// How the sums of a product's tile lie in the registers of a CPU of `vector_bytes`.
@@ -25,7 +25,7 @@ Sums sums_of(int64_t rows, int64_t depth, int64_t columns, const Target& target)
   const std::string text = print(kernel->program);
   const size_t carry = text.find("carry acc");
   const std::string place = text.substr(carry, text.find('{', carry) - carry);
-  Sums out{1, 1};
+  Sums out{1, 1, 1};
   const size_t row = place.find("=REG_"), lanes = place.find("VEC_");
   const size_t comma = place.find(',', row);
   if (row != std::string::npos && row < lanes && comma < lanes)
@@ -33,6 +33,7 @@ Sums sums_of(int64_t rows, int64_t depth, int64_t columns, const Target& target)
   const size_t vectors = place.find("=REG_", comma == std::string::npos ? 0 : comma);
   if (vectors != std::string::npos && vectors < lanes)
     out.vectors = std::stoi(place.substr(vectors + 5));
+  if (lanes != std::string::npos) out.lanes = std::stoi(place.substr(lanes + 4));
   return out;
 }
 
@@ -76,6 +77,20 @@ TEST(RegisterTiles, OfSeveralProductsLeaveMore) {
   EXPECT_NE(narrow.find("acc_2n"), std::string::npos) << narrow;
   EXPECT_EQ(wide.find("=REG_11"), std::string::npos) << wide;
   EXPECT_NE(wide.find("acc_2n"), std::string::npos) << wide;
+}
+
+/// 24 columns fill three vectors of eight lanes, and two of sixteen to three quarters: a processor
+/// that begins twice as many of the former takes these, others have nothing to gain.
+TEST(RegisterTiles, MayBeOfHalfVectorsWhereTheseFillTheColumns) {
+  Target target = *find_target("x86-64-v4");
+  EXPECT_EQ(sums_of(96, 432, 24, target).lanes, 16);
+  target.cpu = "znver4";
+  const Sums few = sums_of(96, 432, 24, target);
+  EXPECT_EQ(few.lanes, 8);
+  EXPECT_EQ(few.vectors, 3);
+  EXPECT_EQ(few.rows, 8);
+  EXPECT_EQ(sums_of(96, 432, 48, target).lanes, 16);
+  EXPECT_EQ(sums_of(1, 432, 24, target).lanes, 16) << "a row alone waits for its panel";
 }
 
 /// What the first cache holds is read as often as it is multiplied.

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
-#include <tuple>
 
 #include "expr/analysis/dependence.h"
 #include "expr/products/bfloat_products.h"
 #include "expr/products/integer_products.h"
 #include "group/strides.h"
 #include "index/index_units.h"
+#include "schedule/cpu/register_tiles.h"
 #include "schedule/cpu/residues.h"
 #include "support/rounding.h"
 #include "target/multiplies_bfloat16.h"
@@ -24,31 +25,6 @@ namespace {
 /// A panel of the right operand that is staged on the way stays below this part of the second-level
 /// cache.
 int64_t panel_budget(const Target& target) { return target.l2_bytes / 2; }
-
-/// How a tile's products are added up.
-struct Multiplier {
-  int64_t registers = 16;  ///< that a tile may take
-  /// Sums that the tile holds of each of its elements: several products in one kernel.
-  int64_t products = 1;
-  /// Whether another sum of each stands beside the accumulators.
-  bool apart = false;
-  /// By sums of two words: both halves of a panel's vectors stand beside the accumulators, and each
-  /// row's bytes are taken apart.
-  bool in_words = false;
-
-  bool fits(int64_t rows, int64_t vectors) const {
-    constexpr int64_t kOfRow = 3;  // its two halves and a sum
-    if (in_words) return rows * vectors + 2 * vectors + kOfRow <= registers;
-    if (apart) return 2 * rows * vectors + vectors + kOfRow <= registers;
-    const int64_t sums = rows * vectors * products;
-    // Several rows take a panel's vectors from registers, each with an element of its own; those of
-    // several panels are loaded further ahead, and the elements of all rows wait for the next one.
-    int64_t held = rows > 1 ? vectors * products + 1 : 0;
-    if (products > 1) held = std::max(held + 2, rows > 1 ? rows + vectors : 0);
-    // Operands of two steps are in flight beside them.
-    return sums <= registers * 3 / 4 && sums + held <= registers;
-  }
-};
 
 /// Factors that a processor multiplies several at a time, of a panel and of what is broadcast.
 struct PackedProduct {
@@ -77,125 +53,6 @@ Multiplier multiplier_of(const Target& target, const PanelChoice& choice, int64_
   out.in_words = packed->right->type == DType::kI16;
   if (!out.in_words && !multiplies_bytes(target)) out.registers = out.registers * 2 / 3;
   return out;
-}
-
-/// Rows and vectors of a register tile, and the time of a step along the reduction in FMA slots for
-/// the whole output.
-struct RegisterTileChoice {
-  int64_t rows = 1, vectors = 1;
-  double cost = 0;
-};
-
-/// What a register tile reads besides its panel, `depth` steps long: rows that lie `row_stride`
-/// bytes apart, `row_bytes` in all.
-struct RowOperand {
-  int64_t depth = 1;  ///< steps of the reduction
-  int64_t row_stride = 0;
-  int64_t row_bytes = 0;
-  bool per_vector = false;    ///< each vector of the tile reads elements of its own
-  bool panels_again = false;  ///< other axes than that of the rows read a panel again
-};
-
-/// Of a tile; twice as many where a row's values are decoded beside it, or in panels of several
-/// products.
-constexpr int64_t kMostVectors = 4;
-
-/// What fills the slots of a processor's FMAs, each of a vector.
-struct FmaSlots {
-  double broadcast = 0.5;  ///< of an element, in slots; a vector's load takes one
-  double chains = 8;       ///< independent sums from which on the latency of an FMA does not show
-  /// Bytes a slot of a panel that the first cache does not hold, and of one that the second does
-  /// not.
-  double of_second = 0, of_third = 0;
-  /// Part of a tile's time that a row operand outside of the second cache costs.
-  double far_row = 0.45;
-};
-
-/// As measured with vectors of 64 bytes (Zen 4, and a Xeon, whose second cache reads 45 bytes a
-/// cycle where it copies 28) and of 32 (Zen 3: two FMAs a cycle, of a latency of four, beside two
-/// loads of either kind, of which tall tiles reach less, and 24 bytes of the second cache).
-FmaSlots fma_slots(const Target& target) {
-  constexpr double kReadsOfCopies = 1.6;
-  const double slots_per_ns = target.peak_gflops / (2.0 * target.lanes(4));
-  const auto copied = [&](int64_t bytes) {
-    return target.bandwidth_gb_per_s(bytes) / slots_per_ns;
-  };
-  const double third = copied(target.l3_bytes / 2);
-  const int64_t in_second = target.l2_bytes / 2 * std::max(target.threads, 1);
-  if (target.vector_bytes >= 64)
-    return {.of_second = kReadsOfCopies * copied(in_second), .of_third = third};
-  return {.broadcast = 1.25, .of_second = 12, .of_third = third, .far_row = 0.12};
-}
-
-/// Slots in which so many bytes of a panel arrive at each step, of a panel of `bytes` in all that
-/// every tile of rows reads anew.
-double arrival(const FmaSlots& slots, int64_t step, int64_t bytes, const Target& target) {
-  constexpr double kUsed = 0.8;
-  if (bytes <= target.l1_bytes / 2) return 0;
-  const bool second = static_cast<double>(bytes) <= kUsed * static_cast<double>(target.l2_bytes);
-  return static_cast<double>(step) /
-         (second ? slots.of_second : std::min(slots.of_second, slots.of_third));
-}
-
-/// One vector FMA a slot, beside loads. Wide tiles read the row operand less often, tall ones the
-/// panel; rows that fall into the same cache sets throw each other out.
-/// Of an open number of rows or columns the rest does not count: the tile stays the same for
-/// others. The best first; the first is there in any case.
-std::vector<RegisterTileChoice> rank_register_tiles(int64_t rows, bool open_rows, int64_t columns,
-                                                    bool open_columns, int64_t lanes,
-                                                    int64_t max_vectors, const RowOperand& operand,
-                                                    const Multiplier& multiplier,
-                                                    const Target& target) {
-  constexpr int64_t kSetStride = 4096;  // bytes after which first-level cache sets repeat
-  const int64_t ways = std::max<int64_t>(8, target.l1_bytes / kSetStride);
-  const FmaSlots slots = fma_slots(target);
-  std::vector<RegisterTileChoice> tiles;
-  const int64_t column_vectors = ceil_div(columns, lanes);
-  int64_t distinct_sets = kSetStride;
-  if (operand.row_stride > 0) distinct_sets = kSetStride / std::gcd(kSetStride, operand.row_stride);
-  const double row_weight = operand.per_vector                        ? 0
-                            : operand.row_bytes > target.l2_bytes / 2 ? slots.far_row
-                                                                      : 0.12;
-  const int64_t products = multiplier.products;
-  const int64_t most = multiplier.apart || products > 1 ? 2 * kMostVectors : kMostVectors;
-  for (int64_t v = 1; v <= std::min(most / products, max_vectors); ++v) {
-    for (int64_t r = 1; r <= 14; ++r) {
-      if (!multiplier.fits(r, v) || r > rows || v > column_vectors) continue;
-      const auto tile = [&](int64_t tr, int64_t tv) {
-        const double fma = static_cast<double>(tr * tv * products);
-        if (multiplier.in_words)  // a sum takes two slots of four, a row's halves two
-          return fma + 0.5 * static_cast<double>(tr) + 0.25 * static_cast<double>(tv);
-        const double elements = slots.broadcast * static_cast<double>(tr);
-        const double loads =
-            (operand.per_vector ? fma : elements) + static_cast<double>(tv * products);
-        const int64_t step = tv * products * lanes * int64_t{sizeof(float)};
-        const bool again = operand.panels_again || tr < rows;
-        return std::max({fma, loads, slots.chains,
-                         again ? arrival(slots, step, operand.depth * step, target) : 0});
-      };
-      const int64_t full_r = rows / r, rest_r = open_rows ? 0 : rows % r;
-      // A last panel is computed whole.
-      double panels = open_columns ? static_cast<double>(columns) / static_cast<double>(lanes * v)
-                                   : static_cast<double>(ceil_div(column_vectors, v));
-      if (multiplier.apart) {  // few rows leave threads nothing else to divide
-        const auto threads = static_cast<double>(target.threads);
-        panels = std::ceil(panels / threads) * threads;
-      }
-      double cost = static_cast<double>(full_r) * panels * tile(r, v);
-      if (open_rows) cost *= static_cast<double>(rows) / static_cast<double>(full_r * r);
-      if (rest_r != 0) cost += panels * tile(rest_r, v);
-      const double rows_of_tile =
-          open_rows ? static_cast<double>(r)
-                    : static_cast<double>(rows) / static_cast<double>(ceil_div(rows, r));
-      cost *= 1.0 + row_weight / static_cast<double>(v * products) + 0.45 / rows_of_tile;
-      if (ceil_div(r, distinct_sets) > ways - 2) cost *= 1.5;
-      tiles.push_back({r, v, cost});
-    }
-  }
-  std::ranges::sort(
-      tiles, {}, [](const RegisterTileChoice& t) { return std::tuple(t.cost, t.vectors, t.rows); });
-  if (tiles.empty()) tiles.emplace_back();
-  return tiles;
 }
 
 /// Chooses the register tile of a CPU's products or window and the loops around it.
@@ -245,7 +102,7 @@ class PanelChooser {
   void choose_staging();
   void choose_staged_factor();
   int64_t reduction_depth() const;
-  int64_t widest_panel() const;
+  int64_t widest_panel(int64_t lanes) const;
   bool lies_in_steps(const Scalar& read, int vec_axis) const;
   bool in_bounds(const Scalar& read) const;
   bool along_vectors(const SumApart& sum) const;
@@ -580,12 +437,26 @@ void PanelChooser::choose_tile(const std::vector<int>& outputs) {
     operand.row_stride = std::max<int64_t>(0, stride(r, c_.row_axis)) * byte_size(r.scalar->type);
     operand.row_bytes = distinct_bytes(r);
   }
-  const std::vector<RegisterTileChoice> tiles = rank_register_tiles(
-      length_of_residue(space_, root_, c_.row_axis, c_.vec_axis),
-      c_.row_axis >= 0 && is_open(c_.row_axis), c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1,
-      c_.vec_axis >= 0 && is_open(c_.vec_axis), c_.lanes, widest_panel(), operand,
-      multiplier_of(target_, c_, products_, packed_ ? &*packed_ : nullptr), target_);
-  const RegisterTileChoice& tile = tiles[std::min(rank_, tiles.size() - 1)];
+  const TiledResult result{.rows = length_of_residue(space_, root_, c_.row_axis, c_.vec_axis),
+                           .columns = c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1,
+                           .open_rows = c_.row_axis >= 0 && is_open(c_.row_axis),
+                           .open_columns = c_.vec_axis >= 0 && is_open(c_.vec_axis)};
+  const Multiplier multiplier =
+      multiplier_of(target_, c_, products_, packed_ ? &*packed_ : nullptr);
+  const auto rank = [&](int64_t lanes) {
+    return rank_register_tiles(result, lanes, widest_panel(lanes), operand, multiplier, target_);
+  };
+  std::vector<RegisterTile> tiles = rank(c_.lanes);
+  const bool halves = begins_halves(target_) && c_.lanes == target_.lanes(4) && c_.vec_axis >= 0 &&
+                      result.rows > 1 && c_.depth == 1 && !multiplier.apart;
+  if (halves) {
+    std::vector<RegisterTile> both;
+    std::ranges::merge(tiles, rank(c_.lanes / 2), std::back_inserter(both), {}, &RegisterTile::cost,
+                       &RegisterTile::cost);
+    tiles = std::move(both);
+  }
+  const RegisterTile& tile = tiles[std::min(rank_, tiles.size() - 1)];
+  c_.lanes = tile.lanes;
   c_.rows = tile.rows;
   c_.vectors = tile.vectors;
 }
@@ -652,13 +523,13 @@ int64_t PanelChooser::reduction_depth() const {
   return depth;
 }
 
-/// Vectors of the widest panel of a strided operand that fits the budget.
-int64_t PanelChooser::widest_panel() const {
+/// Vectors of so many lanes in the widest panel of a strided operand that fits the budget.
+int64_t PanelChooser::widest_panel(int64_t lanes) const {
   int64_t widest = 2 * kMostVectors;
   for (const Read& r : reads_) {
     if (r.constant || c_.vec_axis < 0) continue;
     if (stride(r, c_.vec_axis) <= 1) continue;
-    const int64_t bytes = reduction_depth() * c_.lanes * byte_size(r.scalar->type);
+    const int64_t bytes = reduction_depth() * lanes * byte_size(r.scalar->type);
     widest = std::min(widest, std::max<int64_t>(1, panel_budget(target_) / bytes));
   }
   return widest;
