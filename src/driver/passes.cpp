@@ -145,6 +145,11 @@ Result<bool> run_split_axes(Compilation& c) {
   });
   return true;
 }
+Result<bool> run_compose_across_splits(Compilation& c) {
+  if (c.recompute <= 0) return false;
+  for_each_program(c.tensors, [&](TensorProgram& p) { compose_across_splits(p, c.recompute); });
+  return true;
+}
 Result<bool> run_sink_movement(Compilation& c) {
   for_each_program(c.tensors, [](TensorProgram& p) { sink_movement(p); });
   return true;
@@ -469,6 +474,7 @@ constexpr Pass kPasses[] = {
     {"index-masks", "tensor-program", run_index_masks},
     {"compose-arithmetic", "tensor-program", run_compose_arithmetic},
     {"split-axes", "tensor-program", run_split_axes},
+    {"compose-across-splits", "tensor-program", run_compose_across_splits},
     {"sink-movement", "tensor-program", run_sink_movement},
     {"integer-products", "tensor-program", run_integer_products},
     {"read-bytes", "tensor-program", run_read_bytes},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "expr/movement/fold_movement.h"
+#include "expr/movement/split_axes.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
 
@@ -110,6 +111,43 @@ TEST(ComposeArithmetic, ContractionsOutputsAndEpiloguesStay) {
     yp = neg ps : f32[2]
   } -> (d, o, yo, yp))");
   EXPECT_EQ(program.exprs.size(), 7U) << print(program);
+}
+
+/// Convolutions keep their channels whole, which a normalisation by groups has in parts: what it
+/// ends with is computed where the next convolution's channels are.
+TEST(ComposeArithmetic, ReachesOverAxesThatReadersKeepWhole) {
+  const std::string window =
+      ", strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 "
+      ": f32[1,6,4,4]\n";
+  const Graph graph = parsed_graph(
+      "(x: f32[1,3,4,4], w: f32[6,3,3,3], k: f32[6], v: f32[6,6,3,3]) {\n  a = convolution x, w" +
+      window + R"(  g = reshape a : f32[1,2,48]
+  s = reduce g, axes={2}, combiner=sum : f32[1,2]
+  sb = broadcast s, dims={0,1} : f32[1,2,48]
+  d = sub g, sb : f32[1,2,48]
+  q = mul d, d : f32[1,2,48]
+  m = reduce q, axes={2}, combiner=max : f32[1,2]
+  mb = broadcast m, dims={0,1} : f32[1,2,48]
+  n = div d, mb : f32[1,2,48]
+  c = reshape n : f32[1,6,4,4]
+  kb = broadcast k, dims={1} : f32[1,6,4,4]
+  z = mul c, kb : f32[1,6,4,4]
+  y = convolution z, v)" +
+      window + "} -> (y)");
+  TensorProgram program = expressed(graph);
+  fold_movement(program);
+  compose_arithmetic(program, 2);
+  split_axes(program);
+  EXPECT_NE(expression_of(program, "z").find("n["), std::string::npos) << print(program);
+  EXPECT_TRUE(compose_across_splits(program, 2));
+  EXPECT_EQ(expression_of(program, "z"),
+            "z: f32[1,6,4,4] = (a[0, d1, d2, d3] - s[0, d1 floordiv 3]) / m[0, d1 floordiv 3] * "
+            "k[d1]");
+  EXPECT_EQ(expression_of(program, "n"), "");
+  EXPECT_EQ(expression_of(program, "d"), "") << "nor is the difference stored for the maximum";
+  const std::vector<HostTensor> inputs = random_inputs(graph, 5, false);
+  expect_computes(program, inputs, *interpret(graph, inputs));
+  EXPECT_FALSE(compose_across_splits(program, 2));
 }
 
 TEST(ComposeArithmetic, KeepsTheOriginsOfBoth) {

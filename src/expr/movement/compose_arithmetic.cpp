@@ -98,17 +98,29 @@ bool is_part(const TensorExpr& reader, const Scalar& read, const Shape& shape) {
   return parted == 1;
 }
 
+/// An axis that is in parts where the tensor is made, and whole where it is read.
+bool takes_apart(const Scalar& read) {
+  AffineForm form;
+  return std::ranges::any_of(read.indices,
+                             [&](const IndexExpr& index) { return !as_affine(index, &form); });
+}
+
+/// What is composed: what some reader reads otherwise than element by element and no reduction's
+/// kernel makes; or what some reader takes apart.
+enum class Composed : uint8_t { kMoved, kTakenApart };
+
 class Composing {
  public:
-  Composing(TensorProgram& program, double recompute, bool parts)
+  Composing(TensorProgram& program, Composed what, double recompute, bool parts)
       : program_(program),
+        what_(what),
         recompute_(recompute),
         parts_(parts),
         uses_(tensor_uses(program)),
         in_reductions_(program.tensors.size(), false) {}
 
   bool run() {
-    find_in_reductions();
+    if (what_ == Composed::kMoved) find_in_reductions();
     bool changed = false;
     // Readers first: what they read is then read by what took them.
     for (size_t s = program_.steps.size(); s-- > 0;) {
@@ -151,7 +163,7 @@ class Composing {
   }
 
   /// Points at which the readers evaluate the tensor; nothing where one of them cannot take what
-  /// makes it, or all read it element by element.
+  /// makes it, or none moves it so.
   std::optional<double> points_of_readers(TensorId t) {
     double points = 0;
     bool moves = false;
@@ -163,8 +175,10 @@ class Composing {
       if (!own) return std::nullopt;
       points += *own;
       visit(reader.body, [&](const Scalar& r) {
-        moves = moves || (r.kind == Scalar::Kind::kRead && r.symbol == t &&
-                          !is_element_by_element(reader, r, tensor(t).type.shape));
+        if (moves || r.kind != Scalar::Kind::kRead || r.symbol != t) return;
+        moves = what_ == Composed::kTakenApart
+                    ? takes_apart(r)
+                    : !is_element_by_element(reader, r, tensor(t).type.shape);
       });
     }
     return moves ? std::optional(points) : std::nullopt;
@@ -231,6 +245,7 @@ class Composing {
   }
 
   TensorProgram& program_;
+  Composed what_;
   double recompute_;
   bool parts_;
   TensorUses uses_;
@@ -240,7 +255,11 @@ class Composing {
 }  // namespace
 
 bool compose_arithmetic(TensorProgram& program, double recompute, bool parts) {
-  return Composing(program, recompute, parts).run();
+  return Composing(program, Composed::kMoved, recompute, parts).run();
+}
+
+bool compose_across_splits(TensorProgram& program, double recompute) {
+  return Composing(program, Composed::kTakenApart, recompute, false).run();
 }
 
 }  // namespace weft
