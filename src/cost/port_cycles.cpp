@@ -209,20 +209,25 @@ double StatementPorts::stride(TileSymbolId symbol, const std::vector<IndexExpr>&
   return static_cast<double>(offset(symbol, indices, var, 1) - offset(symbol, indices, var, 0));
 }
 
-/// Whether lanes that mostly read what their neighbours read do so too far apart for one load: of
-/// the first vectors along the axis the most are looked at, others begin as they do.
-bool StatementPorts::lie_in_pieces(const Scalar& read, const Axis& axis) const {
+/// Whether lanes that mostly read what their neighbours read do so too far apart for one load, or
+/// in another order in each vector: the first vectors along the axis are looked at.
+bool StatementPorts::lie_apart(const Scalar& read, const Axis& axis) const {
   constexpr int64_t kVectors = 8;
   AffineForm form;
   if (std::ranges::all_of(read.indices, [&](const IndexExpr& e) { return as_affine(e, &form); }))
     return false;
+  std::vector<int64_t> order(static_cast<size_t>(axis.lanes), 0);
   for (int64_t vector = 0; vector < kVectors; ++vector) {
     const auto at = [&](int64_t lane) {
       return offset(read.symbol, read.indices, axis.var, vector * axis.lanes + lane);
     };
     const int64_t first = at(0);
     for (int64_t lane = 1; lane < axis.lanes; ++lane) {
-      if (std::abs(at(lane) - first) >= axis.lanes) return true;
+      const int64_t apart = at(lane) - first;
+      if (std::abs(apart) >= axis.lanes ||
+          (vector > 0 && apart != order[static_cast<size_t>(lane)]))
+        return true;
+      order[static_cast<size_t>(lane)] = apart;
     }
   }
   return false;
@@ -370,7 +375,7 @@ class StatementPorts::Tree {
       if (turned) {
         each->arithmetic += std::log2(width);
         each->instructions += std::log2(width);
-      } else if (stride == -1 || (stride == 0 && !ports_.lie_in_pieces(s, axes_[a]))) {
+      } else if (stride == -1 || (stride == 0 && !ports_.lie_apart(s, axes_[a]))) {
         each->arithmetic += 1;
         each->instructions += 1;
       } else {

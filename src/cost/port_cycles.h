@@ -70,7 +70,7 @@ class StatementPorts {
   std::vector<Axis> axes_of(const TileStatement& statement) const;
   int64_t offset(TileSymbolId symbol, const std::vector<IndexExpr>& indices, TileVarId var,
                  int64_t at) const;
-  bool lie_in_pieces(const Scalar& read, const Axis& axis) const;
+  bool lie_apart(const Scalar& read, const Axis& axis) const;
   double stride(TileSymbolId symbol, const std::vector<IndexExpr>& indices, TileVarId var) const;
   double vectors_of(const TileStatement& statement) const;
   void note_products();

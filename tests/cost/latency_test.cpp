@@ -332,6 +332,19 @@ TEST(Latency, LanesOfTwoGroupsAreGathered) {
   EXPECT_GT(k(8, "12"), 1.2 * k(8, "8"));
 }
 
+/// Groups of twelve begin elsewhere in each vector of eight: no one order of a vector's lanes
+/// serves all, as it does for groups of four.
+TEST(Latency, LanesInAnotherOrderInEachVectorAreGathered) {
+  const auto k = [](const std::string& group) {
+    return of("kernel k(x: f32[240], m: f32[60], out y: f32[240]) blocks P warps 1 {\n  grid i in "
+              "240 step 8 { y[i] = x[i] * m[i/" +
+                  group + "] @[i=VEC_8]; }\n}",
+              slow())
+        .compute_us;
+  };
+  EXPECT_GT(k("12"), 1.5 * k("4"));
+}
+
 /// A CPU that takes two turns for its widest vectors begins twice as many of half of them.
 TEST(Latency, VectorsThatNeedNoSecondTurnTakeLess) {
   const auto k = [](int lanes, const std::string& cpu) {

@@ -73,6 +73,23 @@ TEST(LowerElementwise, TransposesWithShuffles) {
   EXPECT_GE(count_instructions(lower_text(text), KernelOp::kShuffle), 64);
 }
 
+// Lanes divide words, which a vector has an instruction for; positions of 64 bits would be divided
+// one by one.
+TEST(LowerElementwise, DividesPositionsOfLanesAsWords) {
+  const std::string text = R"(
+    kernel k(x: f32[90], m: f32[9], out y: f32[90]) blocks P warps 1 {
+      grid i in 90 step 16 {
+        y[i] = x[i] - m[i/10] @[i=VEC_16];
+      }
+    })";
+  const HostTensor x = sample(DType::kF32, {90}, 8), m = sample(DType::kF32, {9}, 9);
+  expect_lowered(text, {{"x", x}, {"m", m}}, "y",
+                 [&](const Coordinates& c) { return at(x, c) - at(m, {c[0] / 10}); });
+  const std::string lowered = print(lower_text(text));
+  EXPECT_NE(lowered.find(": i32x16 = apply div"), std::string::npos) << lowered;
+  EXPECT_EQ(lowered.find(": i64x16 = apply div"), std::string::npos) << lowered;
+}
+
 // Rows that the select's other branch makes are not there to be loaded with those of this one: the
 // executor refuses what lies beyond the 361 elements.
 TEST(LowerElementwise, TransposesWhatABranchReads) {

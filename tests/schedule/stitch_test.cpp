@@ -31,6 +31,20 @@ bool has(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
 }
 
+/// Channels read a number of their group of ten from anywhere in a vector: one gathering
+/// serves eight rows. Groups of sixteen are read at once.
+TEST(Stitch, RowsShareWhatLanesGather) {
+  const auto by_groups = [](int64_t group) {
+    const std::string c = std::to_string(4 * group), g = std::to_string(group);
+    return scheduled("(x: f32[64," + c + "], m: f32[4]) {\n  b = broadcast m, dims={0} : f32[4," +
+                     g + "]\n  f = reshape b : f32[" + c +
+                     "]\n  r = broadcast f, dims={1} : f32[64," + c +
+                     "]\n  y = sub x, r : f32[64," + c + "]\n} -> (y)");
+  };
+  EXPECT_TRUE(has(by_groups(10), "=REG_8")) << by_groups(10);
+  EXPECT_FALSE(has(by_groups(16), "=REG_8")) << by_groups(16);
+}
+
 std::string normalised(int64_t rows, int64_t n) {
   const std::string t = "f32[" + std::to_string(rows) + "," + std::to_string(n) + "]";
   const std::string v = "f32[" + std::to_string(rows) + "]";

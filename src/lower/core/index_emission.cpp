@@ -1,6 +1,7 @@
 #include "lower/core/index_emission.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "lower/core/lanes.h"
@@ -285,6 +286,9 @@ Reg emit_terms(KernelWriter& w, const std::vector<std::pair<int, int64_t>>& term
       {sum, to_lanes(w, w.builder.int_constant(constant), w.builder.type(sum).lanes)}, DType::kI64);
 }
 
+/// Of an index that a word of 32 bits holds.
+constexpr int64_t kMostOfWord = std::numeric_limits<int32_t>::max();
+
 Reg emit_index(KernelWriter& w, const IndexExpr& e) {
   const auto binary = [&](ScalarOp op, Reg a, Reg b, DType type = DType::kI64) {
     const int32_t lanes = std::max(w.builder.type(a).lanes, w.builder.type(b).lanes);
@@ -309,7 +313,16 @@ Reg emit_index(KernelWriter& w, const IndexExpr& e) {
       const Reg d = w.builder.int_constant(e.rhs().constant());
       const bool is_div = e.op() == IndexOp::kFloorDiv;
       const Interval range = range_of(e.lhs(), [&](int id) { return range_of_var(w, id); });
-      const Reg truncated = binary(is_div ? ScalarOp::kDiv : ScalarOp::kRem, x, d);
+      const ScalarOp op = is_div ? ScalarOp::kDiv : ScalarOp::kRem;
+      if (range.lo >= 0 && range.hi <= kMostOfWord && w.builder.type(x).lanes > 1) {
+        // Of lanes a CPU divides words by a constant at once, and longer integers one by one.
+        const auto word = [&](Reg r) {
+          return w.builder.apply(ScalarOp::kConvert, {r}, DType::kI32);
+        };
+        const Reg quotient = binary(op, word(x), word(d), DType::kI32);
+        return w.builder.apply(ScalarOp::kConvert, {quotient}, DType::kI64);
+      }
+      const Reg truncated = binary(op, x, d);
       if (range.lo >= 0) return truncated;
       // Truncation rounds a negative numerator up; correct where a remainder is left below zero.
       const Reg zero = w.builder.int_constant(0);

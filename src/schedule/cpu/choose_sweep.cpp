@@ -6,6 +6,7 @@
 
 #include "cost/operation_cost.h"
 #include "group/strides.h"
+#include "schedule/cpu/choose_panel.h"
 
 namespace weft {
 
@@ -19,6 +20,9 @@ int64_t row_budget(const Target& target) { return target.l2_bytes / 2; }
 constexpr int64_t kItemsPerThread = 4;
 /// Rows that are in a tile together at most.
 constexpr int64_t kMostRows = 4;
+
+/// Rows that share what lanes gather for all of them.
+constexpr int64_t kGatheringRows = 8;
 
 /// Chooses the loops of a CPU's rows.
 class SweepChooser {
@@ -44,6 +48,7 @@ class SweepChooser {
   bool is_table(const Scalar& read, double elements) const;
   void choose_vector_axis(const std::vector<int>& all);
   int choose_row_axis() const;
+  bool gathers_for_all_rows() const;
   std::optional<int64_t> bytes_of_row(int axis) const;
   void choose_rows();
   void decide_kept();
@@ -104,7 +109,12 @@ void SweepChooser::choose_axes() {
   c_.vectors = std::clamp<int64_t>((extent + c_.lanes - 1) / c_.lanes, 1, c_.row_vector ? 4 : 2);
   if (axes_.reductions.empty()) {
     c_.row_axis = choose_row_axis();
-    if (c_.row_axis >= 0) c_.rows = c_.lanes, c_.vectors = 1;
+    if (c_.row_axis >= 0) {
+      c_.rows = c_.lanes, c_.vectors = 1;
+    } else if (gathers_for_all_rows()) {
+      c_.row_axis = c_.grid.back();
+      c_.rows = kGatheringRows, c_.vectors = 1;
+    }
   } else {
     choose_rows();
   }
@@ -218,6 +228,23 @@ int SweepChooser::choose_row_axis() const {
     }
   }
   return best;
+}
+
+/// Whether lanes read anywhere what is the same for all rows: several rows share it.
+bool SweepChooser::gathers_for_all_rows() const {
+  if (!c_.row_vector || c_.grid.empty()) return false;
+  const int rows = c_.grid.back();
+  if (axes_.axes[static_cast<size_t>(rows)].extent < kGatheringRows) return false;
+  bool found = false;
+  for (int p = 0; p < space_.size(); ++p) {
+    visit(space_.expr(p).body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead || axes_.producer(s.symbol) >= 0) return;
+      found |= stride_along(space_.program(), axes_, p, s, c_.vec_axis) < 0 &&
+               stride_along(space_.program(), axes_, p, s, rows) == 0 &&
+               !is_one_element(space_, p, s, c_.vec_axis, c_.lanes);
+    });
+  }
+  return found;
 }
 
 /// What a row along `axis` reads, now and ahead, and stores; nothing where rows cannot be taken
