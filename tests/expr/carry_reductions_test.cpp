@@ -455,5 +455,21 @@ TEST(CarryReductions, RefusesAnAxisThatIsMetTwice) {
   EXPECT_THAT(c.error().message, HasSubstr("twice"));
 }
 
+/// A sum over rows and columns has no one maximum of a column to take out.
+TEST(CarryReductions, RefusesWhatDiffersAlongAnotherAxisOfTheSum) {
+  const auto over = [](const std::string& sum) {
+    const auto c = carried(program_of(R"(program {
+  input x: f32[10,6]
+  input w: f32[10,6]
+  m: f32[6] = max[10]:f32 x[r0, d0]
+  )" + sum + "\n  output l as l\n}"),
+                           "l");
+    return c.ok() ? "carried" : c.error().message;
+  };
+  EXPECT_EQ(over("l: f32[6] = sum[10]:f32 w[r0, d0] * exp(x[r0, d0] - m[d0])"), "carried");
+  EXPECT_THAT(over("l: f32[] = sum[10, 6]:f32 w[r0, r1] * exp(x[r0, r1] - m[r1])"),
+              HasSubstr("l: "));
+}
+
 }  // namespace
 }  // namespace weft

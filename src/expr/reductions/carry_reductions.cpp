@@ -187,15 +187,18 @@ ScalarRef Carrier::written_out(const ScalarRef& body) const {
 }
 
 SplitQuestion Carrier::question(ExprId e) const {
-  const int a = along_[static_cast<size_t>(e)];
+  // Along any axis that it reduces: what differs there stands for no one result.
+  const int first = expr(e).output_rank(), last = expr(e).axis_count();
+  const auto is_reduced = [first, last](const IndexExpr& index) {
+    return std::ranges::any_of(variables(index), [&](int v) { return v >= first && v < last; });
+  };
   return {[this](const Scalar& read) {
             const ExprId from = producer(read.symbol);
             return from >= 0 && held_[static_cast<size_t>(from)].carried;
           },
-          [a](const Scalar& node) {
-            if (node.kind == Scalar::Kind::kIndex) return uses_var(node.index, a);
-            return std::ranges::any_of(node.indices,
-                                       [a](const IndexExpr& i) { return uses_var(i, a); });
+          [is_reduced](const Scalar& node) {
+            if (node.kind == Scalar::Kind::kIndex) return is_reduced(node.index);
+            return std::ranges::any_of(node.indices, is_reduced);
           }};
 }
 
