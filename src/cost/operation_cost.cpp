@@ -36,6 +36,7 @@ OperationCost on_floats(ScalarOp op, double divider, bool scales) {
       return {5, 8};
     case ScalarOp::kSin:
     case ScalarOp::kCos:
+      return {26, 60};
     case ScalarOp::kTan:
     case ScalarOp::kSinh:
     case ScalarOp::kCosh:

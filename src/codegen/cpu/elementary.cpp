@@ -19,6 +19,10 @@ Unary single_form(ScalarOp op) {
       return sigmoid_f32;
     case ScalarOp::kErf:
       return erf_f32;
+    case ScalarOp::kSin:
+      return sin_f32;
+    case ScalarOp::kCos:
+      return cos_f32;
     default:
       return nullptr;
   }

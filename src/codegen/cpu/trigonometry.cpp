@@ -1,7 +1,10 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Module.h>
 
+#include <functional>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "codegen/cpu/elementary.h"
 
@@ -102,7 +105,69 @@ Angle reduce_far(const LaneBuilder& s, V x) {
   return {quadrant, b.CreateSelect(backwards, s.neg(r), r), s.f64(0)};
 }
 
-/// The far reduction lane by lane, where any lane needs it.
+using Body = std::function<V(llvm::Function* function)>;
+
+/// A function of the module that returns what `body` makes: for what is long and seldom run, which
+/// in place would stand in a kernel for every vector of its tiles.
+llvm::Function* seldom_run(const LaneBuilder& k, const std::string& name, llvm::FunctionType* type,
+                           const Body& body) {
+  llvm::IRBuilder<>& b = k.b;
+  llvm::Function* caller = b.GetInsertBlock()->getParent();
+  llvm::Module& module = *caller->getParent();
+  if (llvm::Function* known = module.getFunction(name)) return known;
+  auto* function = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module);
+  function->setAttributes(function->getAttributes().addFnAttributes(
+      b.getContext(), llvm::AttrBuilder(b.getContext(), caller->getAttributes().getFnAttrs())));
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::Cold);
+  const llvm::IRBuilder<>::InsertPointGuard guard(b);
+  b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));
+  b.CreateRet(body(function));
+  return function;
+}
+
+/// The lanes of a vector one after another: `parts` of vectors, of which `one` makes a lane of
+/// each.
+std::vector<V> lane_by_lane(const LaneBuilder& k, const std::vector<llvm::Type*>& parts, V x,
+                            const std::function<std::vector<V>(V lane)>& one) {
+  llvm::IRBuilder<>& b = k.b;
+  if (k.lanes() == 1) return one(x);
+  std::vector<V> state{b.getInt64(0)};
+  for (llvm::Type* type : parts) state.push_back(llvm::PoisonValue::get(type));
+  state = k.loop(
+      state, [&](const std::vector<V>& s) { return b.CreateICmpSLT(s[0], b.getInt64(k.lanes())); },
+      [&](const std::vector<V>& s) {
+        const std::vector<V> made = one(b.CreateExtractElement(x, s[0]));
+        std::vector<V> next{b.CreateAdd(s[0], b.getInt64(1))};
+        for (size_t i = 0; i < made.size(); ++i)
+          next.push_back(b.CreateInsertElement(s[i + 1], made[i], s[0]));
+        return next;
+      });
+  return {state.begin() + 1, state.end()};
+}
+
+/// The far reduction of finite numbers.
+Angle far_angle(const LaneBuilder& k, V x) {
+  llvm::IRBuilder<>& b = k.b;
+  const std::vector<llvm::Type*> parts{k.int_type(64), k.f64_type()};
+  auto* both = llvm::StructType::get(b.getContext(), parts);
+  llvm::Function* function =
+      seldom_run(k, "far_angle_" + std::to_string(k.lanes()),
+                 llvm::FunctionType::get(both, {k.f64_type()}, false), [&](llvm::Function* f) {
+                   const std::vector<V> made = lane_by_lane(k, parts, f->getArg(0), [&](V lane) {
+                     const Angle one = reduce_far(k.with_lanes(1), lane);
+                     return std::vector<V>{one.quadrant, one.r};
+                   });
+                   V out = llvm::PoisonValue::get(both);
+                   for (unsigned i = 0; i < made.size(); ++i)
+                     out = b.CreateInsertValue(out, made[i], i);
+                   return out;
+                 });
+  V made = b.CreateCall(function, {x});
+  return {b.CreateExtractValue(made, 0), b.CreateExtractValue(made, 1), k.f64(0)};
+}
+
+/// The far reduction where any lane needs it.
 Angle reduce_angle(const LaneBuilder& k, V x) {
   llvm::IRBuilder<>& b = k.b;
   const Angle near = reduce_near(k, x);
@@ -113,28 +178,10 @@ Angle reduce_angle(const LaneBuilder& k, V x) {
   llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "reduced", function);
   b.CreateCondBr(k.any(is_far), slow, after);
   b.SetInsertPoint(slow);
-  const LaneBuilder scalar = k.with_lanes(1);
   V finite_far =
       b.CreateAnd(is_far, k.lt(k.abs(x), k.f64(std::numeric_limits<double>::infinity())));
   // Lanes that are not far must not leave the table.
-  V safe = k.select(finite_far, x, k.f64(kNearLimit));
-  Angle far;
-  if (k.lanes() == 1) {
-    far = reduce_far(scalar, safe);
-  } else {
-    std::vector<V> state{b.getInt64(0), llvm::PoisonValue::get(k.int_type(64)),
-                         llvm::PoisonValue::get(k.f64_type())};
-    state = k.loop(
-        state,
-        [&](const std::vector<V>& s) { return b.CreateICmpSLT(s[0], b.getInt64(k.lanes())); },
-        [&](const std::vector<V>& s) {
-          const Angle one = reduce_far(scalar, b.CreateExtractElement(safe, s[0]));
-          return std::vector<V>{b.CreateAdd(s[0], b.getInt64(1)),
-                                b.CreateInsertElement(s[1], one.quadrant, s[0]),
-                                b.CreateInsertElement(s[2], one.r, s[0])};
-        });
-    far = {state[1], state[2], k.f64(0)};
-  }
+  const Angle far = far_angle(k, k.select(finite_far, x, k.f64(kNearLimit)));
   V quadrant = k.select(is_far, far.quadrant, near.quadrant);
   V r = k.select(is_far, k.select(finite_far, far.r, k.f64(kNan)), near.r);
   V tail = k.select(is_far, k.f64(0), near.tail);
@@ -187,6 +234,44 @@ V sine_of(const LaneBuilder& k, V x, int64_t turned) {
   return k.select(bit_set(k, a.quadrant, 2), k.neg(y), y);
 }
 
+/// Below it an FMA takes pi/2 off in three parts of 24 bits, the first of them exactly.
+constexpr double kNearLimitF32 = 30000;
+
+/// float32 arithmetic below kNearLimitF32; where any lane is beyond, float64 lane by lane.
+V sine_of_f32(const LaneBuilder& k, V x, int64_t turned) {
+  llvm::IRBuilder<>& b = k.b;
+  constexpr double kWhole = 0x1.8p23;  // adding it rounds to a whole number
+  V shifted = k.mul_add(x, k.f32(0x1.45f306p-1), k.f32(kWhole));
+  V n = k.sub(shifted, k.f32(kWhole));
+  V r = x;
+  for (const double part : {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50})
+    r = k.mul_add(n, k.f32(-part), r);
+  V z = k.mul(r, r);
+  // (sin r - r)/r^3: 2^-27; cos r: 2^-27.
+  V p = k.polynomial(z, {2.86567956e-6, -1.98559923e-4, 8.33338592e-3, -1.66666672e-1});
+  V sine = k.mul_add(k.mul(p, z), r, r);
+  V cosine = k.polynomial(z, {2.44677067e-5, -1.38877297e-3, 4.16666567e-2, -0.5, 1});
+  V quadrant = b.CreateAdd(k.bits(shifted), k.integer(32, turned));
+  V odd = b.CreateICmpNE(b.CreateAnd(quadrant, k.integer(32, 1)), k.integer(32, 0));
+  V sign = b.CreateShl(b.CreateAnd(quadrant, k.integer(32, 2)), k.integer(32, 30));
+  V y = k.as_f32(b.CreateXor(k.bits(k.select(odd, cosine, sine)), sign));
+  if (turned == 0) y = k.select(k.eq(x, k.f32(0)), x, y);  // -0, of which the parts make 0
+  V is_far = b.CreateFCmpUGE(k.abs(x), k.f32(kNearLimitF32));
+  return k.branch(k.any(is_far), y, [&] {
+    const std::string name =
+        (turned == 0 ? "far_sine_" : "far_cosine_") + std::to_string(k.lanes());
+    llvm::Function* function =
+        seldom_run(k, name, llvm::FunctionType::get(k.f32_type(), {k.f32_type()}, false),
+                   [&](llvm::Function* f) {
+                     const LaneBuilder one = k.with_lanes(1);
+                     return lane_by_lane(k, {k.f32_type()}, f->getArg(0), [&](V lane) {
+                       return std::vector<V>{one.to_f32(sine_of(one, one.to_f64(lane), turned))};
+                     })[0];
+                   });
+    return k.select(is_far, b.CreateCall(function, {x}), y);
+  });
+}
+
 /// (asin x - x)/x as a series of x^2, to 1/4: 2^-63.
 V asin_series(const LaneBuilder& k, V z) {
   V q = k.polynomial(
@@ -224,6 +309,13 @@ V atan_of_ratio(const LaneBuilder& k, V top, V bottom) {
 
 V sin_f64(const LaneBuilder& k, V x) { return k.select(k.eq(x, k.f64(0)), x, sine_of(k, x, 0)); }
 V cos_f64(const LaneBuilder& k, V x) { return sine_of(k, x, 1); }
+
+V sin_f32(const LaneBuilder& k, V x) {
+  return k.isa().fma ? sine_of_f32(k, x, 0) : k.to_f32(sin_f64(k, k.to_f64(x)));
+}
+V cos_f32(const LaneBuilder& k, V x) {
+  return k.isa().fma ? sine_of_f32(k, x, 1) : k.to_f32(cos_f64(k, k.to_f64(x)));
+}
 
 V tan_f64(const LaneBuilder& k, V x) {
   const Angle a = reduce_angle(k, x);
