@@ -1,24 +1,35 @@
-"""Writes networks of torchvision and timm, with random weights and inputs, as ONNX files.
+"""Writes networks of torchvision, timm and transformers, with random weights and inputs, as ONNX files.
 
     python3 -m venv build/venv-networks
-    build/venv-networks/bin/pip install torch torchvision timm onnx onnxscript
-    build/venv-networks/bin/python bench/networks.py torchvision:regnet_y_1_6gf timm:ghostnet_100
+    build/venv-networks/bin/pip install torch torchvision timm transformers onnx onnxscript
+    build/venv-networks/bin/python bench/networks.py torchvision:regnet_y_1_6gf timm:ghostnet_100 transformers:llama
     bench/peers build/networks/regnet_y_1_6gf.onnx:build/networks/regnet_y_1_6gf.npz
 
-Video models take 8 frames of 112x112 pixels, others what they are made for, 224x224 at most.
+Video models take 8 frames of 112x112 pixels, others what they are made for, 224x224 at most. Of
+transformers' there are the small configurations of transformers_configs.py.
 """
 
 import argparse
 from pathlib import Path
 
 import numpy as np
+import onnx
 import torch
 
 FOLDER = Path(__file__).resolve().parent.parent / "build/networks"
 
 
 def network(library, name):
-    """A network and the shape of its input."""
+    """A network and the shapes of its inputs."""
+    if library == "transformers":
+        import transformers
+        import transformers_configs
+
+        model, config, shapes, arguments = transformers_configs.CONFIGS[name]
+        made = getattr(transformers, model)(getattr(transformers, config)(**arguments))
+        made.config.use_cache = False
+        made.config.return_dict = False
+        return made, shapes
     if library == "timm":
         import timm
         import timm.layers
@@ -26,24 +37,33 @@ def network(library, name):
         timm.layers.set_fused_attn(False)  # in primitive operators
         model = timm.create_model(name, pretrained=False)
         channels, *size = model.default_cfg.get("input_size", (3, 224, 224))
-        return model, (1, channels, *(min(s, 224) if max(size) > 256 else s for s in size))
+        return model, [(1, channels, *(min(s, 224) if max(size) > 256 else s for s in size))]
     import torchvision.models
 
     model = torchvision.models.get_model(name, weights=None)
     if hasattr(torchvision.models.video, name):
-        return model, (1, 3, 8, 112, 112)
-    return model, (1, 3, 299, 299) if name == "inception_v3" else (1, 3, 224, 224)
+        return model, [(1, 3, 8, 112, 112)]
+    return model, [(1, 3, 299, 299) if name == "inception_v3" else (1, 3, 224, 224)]
+
+
+def random_input(shape):
+    if shape[0] == "ids":
+        return torch.randint(1, 1000, shape[1:])
+    return torch.randn(*shape)
 
 
 def write(library, name):
     torch.manual_seed(0)
-    model, shape = network(library, name)
-    x = torch.randn(*shape)
+    model, shapes = network(library, name)
+    inputs = tuple(random_input(shape) for shape in shapes)
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.onnx"
-    names = {"input_names": ["x"], "output_names": ["y"]}
-    torch.onnx.export(model.eval(), (x,), path, opset_version=17, dynamo=False, **names)
-    np.savez(path.with_suffix(".npz"), x=x.numpy())
+    if library == "transformers":  # whose masks the older exporter cannot follow
+        torch.onnx.export(model.eval(), inputs, path, dynamo=True, external_data=False)
+    else:
+        torch.onnx.export(model.eval(), inputs, path, opset_version=17, dynamo=False)
+    names = [i.name for i in onnx.load(path, load_external_data=False).graph.input]
+    np.savez(path.with_suffix(".npz"), **dict(zip(names, (x.numpy() for x in inputs))))
     print(path)
 
 
