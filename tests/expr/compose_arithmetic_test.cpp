@@ -150,6 +150,23 @@ TEST(ComposeArithmetic, ReachesOverAxesThatReadersKeepWhole) {
   EXPECT_FALSE(compose_across_splits(program, 2));
 }
 
+/// A product's bias stays with it: in its place a reader would read the product.
+TEST(ComposeArithmetic, EpiloguesStayBehindSplits) {
+  TensorProgram program =
+      expressed(parsed_graph(R"((x: f32[2,3,8], u: f32[8,16], b: f32[16], v: f32[6,6,3,3]) {
+    p = dot_general x, u, lhs_batch={}, rhs_batch={}, lhs_contract={2}, rhs_contract={0} : f32[2,3,16]
+    bb = broadcast b, dims={2} : f32[2,3,16]
+    q = add p, bb : f32[2,3,16]
+    c = reshape q : f32[1,6,4,4]
+    t = tanh c : f32[1,6,4,4]
+    y = convolution t, v, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,6,4,4]
+  } -> (y))"));
+  fold_movement(program);
+  split_axes(program);
+  EXPECT_NE(expression_of(program, "t").find("floordiv"), std::string::npos) << print(program);
+  EXPECT_FALSE(compose_across_splits(program, 2)) << print(program);
+}
+
 TEST(ComposeArithmetic, KeepsTheOriginsOfBoth) {
   Graph graph = parsed_graph(R"((x: f32[4,6]) {
     e = exp x : f32[4,6]

@@ -121,6 +121,7 @@ class Composing {
 
   bool run() {
     if (what_ == Composed::kMoved) find_in_reductions();
+    if (what_ == Composed::kTakenApart) find_epilogues();
     bool changed = false;
     // Readers first: what they read is then read by what took them.
     for (size_t s = program_.steps.size(); s-- > 0;) {
@@ -150,6 +151,23 @@ class Composing {
         const Shape& shape = tensor(s.symbol).type.shape;
         const bool alone = uses_.consumers[static_cast<size_t>(s.symbol)].size() == 1;
         found = (alone && is_element_by_element(e, s, shape)) || (parts_ && is_part(e, s, shape));
+      });
+      in_reductions_[static_cast<size_t>(e.output)] = found;
+    }
+  }
+
+  /// Tensors of as many elements as the reduction whose kernel ends with them: a reader would have
+  /// to read that in their place.
+  void find_epilogues() {
+    for (const TensorProgram::Step& step : program_.steps) {
+      if (step.opaque) continue;
+      const TensorExpr& e = program_.exprs[static_cast<size_t>(step.index)];
+      bool found = !e.reduce_extents.empty();
+      visit(e.body, [&](const Scalar& s) {
+        if (s.kind != Scalar::Kind::kRead || !in_reductions_[static_cast<size_t>(s.symbol)]) return;
+        const Shape& shape = tensor(s.symbol).type.shape;
+        found |=
+            element_count(shape) == element_count(e.extents) && is_element_by_element(e, s, shape);
       });
       in_reductions_[static_cast<size_t>(e.output)] = found;
     }

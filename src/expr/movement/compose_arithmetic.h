@@ -26,8 +26,9 @@ inline constexpr double kMostRecompute = 1e6;
 bool compose_arithmetic(TensorProgram& program, double recompute, bool parts = false);
 
 /// The same for what split_axes leaves: reads by floordiv and mod, whose reader keeps an axis whole
-/// that is in parts where it is made. No kernel holds both, so that what ends a reduction's kernel
-/// is composed, too: a normalisation by groups of channels, between convolutions.
+/// that is in parts where it is made. No kernel holds both, so that what follows from a reduction
+/// is composed, too, unless it is as large as what that reduction makes: a normalisation by groups
+/// of channels, between convolutions.
 ///     t[g, c] = (x[24 g + c] - m[g]) * s[g]; y[d] = t[d floordiv 24, d mod 24] * w[d]
 ///       ->  y[d] = (x[d] - m[d floordiv 24]) * s[d floordiv 24] * w[d]
 bool compose_across_splits(TensorProgram& program, double recompute);
