@@ -314,7 +314,9 @@ Reg emit_index(KernelWriter& w, const IndexExpr& e) {
       const bool is_div = e.op() == IndexOp::kFloorDiv;
       const Interval range = range_of(e.lhs(), [&](int id) { return range_of_var(w, id); });
       const ScalarOp op = is_div ? ScalarOp::kDiv : ScalarOp::kRem;
-      if (range.lo >= 0 && range.hi <= kMostOfWord && w.builder.type(x).lanes > 1) {
+      const bool are_words =
+          range.lo >= 0 && range.hi <= kMostOfWord && e.rhs().constant() <= kMostOfWord;
+      if (are_words && w.builder.type(x).lanes > 1) {
         // Of lanes a CPU divides words by a constant at once, and longer integers one by one.
         const auto word = [&](Reg r) {
           return w.builder.apply(ScalarOp::kConvert, {r}, DType::kI32);
