@@ -48,7 +48,8 @@ Core core_of(const Target& target) {
   const double vectors = target.peak_gflops * 1e3 /
                          (2.0 * target.lanes(4) * std::max(target.threads, 1) * target.clock_mhz);
   return {.pace = std::clamp(std::round(vectors), 1.0, 2.0) / 2,
-          .adds_beside = target.cpu.starts_with("znver")};
+          .adds_beside = target.cpu.starts_with("znver"),
+          .begins_halves = target.vector_bytes == 64 && halves_vectors(target.cpu)};
 }
 
 namespace {
@@ -81,8 +82,7 @@ StatementPorts::StatementPorts(const TileProgram& program, const ScopeAnalysis& 
       scopes_(scopes),
       numbers_(numbers),
       target_(target),
-      core_(core_of(target)),
-      halves_vectors_(halves_vectors(target.cpu) && target.vector_bytes == 64) {
+      core_(core_of(target)) {
   for_each_statement(program.body,
                      [&](const TileStatement& s) { number_.emplace(&s, number_.size()); });
   note_products();
@@ -454,7 +454,7 @@ StatementPorts::Cost StatementPorts::of(const TileStatement& statement,
 /// Whether all vectors fit half of the widest, of which the CPU begins twice as many. A cycle is
 /// the time of two multiply-adds of the widest (Latency).
 bool StatementPorts::is_narrow(const std::vector<Axis>& axes) const {
-  if (!halves_vectors_ || axes.empty()) return false;
+  if (!core_.begins_halves || axes.empty()) return false;
   const int64_t lanes = std::ranges::max(axes, {}, &Axis::lanes).lanes;
   return lanes > 1 && 2 * lanes * int64_t{sizeof(float)} <= target_.vector_bytes;
 }

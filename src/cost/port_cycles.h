@@ -17,6 +17,8 @@ struct Core {
   /// halves, so that it begins one in a cycle of the clock.
   double pace = 1;
   bool adds_beside = false;  ///< two pipes beside those that multiply, for all else
+  /// Vectors half as wide as the widest it begins twice as many of.
+  bool begins_halves = false;
 };
 Core core_of(const Target& target);
 
@@ -85,7 +87,6 @@ class StatementPorts {
   const FirstIteration& numbers_;
   const Target& target_;
   Core core_;
-  bool halves_vectors_;  ///< the target takes two turns for its widest
   std::map<const TileStatement*, size_t> number_;
   std::set<TileSymbolId> added_products_;  ///< values that are products and read by one sum alone
 };

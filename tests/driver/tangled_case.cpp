@@ -140,20 +140,27 @@ class Reference {
     return exact;
   }
 
+  /// The program of one step, of tensors that are known.
+  TensorProgram alone(const TensorProgram::Step& step, const std::vector<TensorId>& known) const {
+    TensorProgram one = program_;
+    one.steps = {step};
+    one.inputs = known;
+    one.outputs = step.opaque ? program_.opaques[static_cast<size_t>(step.index)].results
+                              : std::vector{program_.exprs[static_cast<size_t>(step.index)].output};
+    one.output_names.assign(one.outputs.size(), "");
+    return one;
+  }
+
   /// Of a sum what its terms come to, each without its sign: so far may it be from its value in
   /// units of its accumulator, however near to 0 that is. Empty for what is no sum.
   std::vector<double> sums_of_terms(const TensorProgram::Step& step,
                                     const std::vector<TensorId>& known,
                                     const std::vector<HostTensor>& numbers) const {
     if (step.opaque) return {};
-    TensorProgram one = program_;
+    TensorProgram one = alone(step, known);
     TensorExpr& sum = one.exprs[static_cast<size_t>(step.index)];
     if (sum.reduce_extents.empty() || sum.combiner != Combiner::kSum) return {};
     sum.body = scalar_apply(ScalarOp::kAbs, {sum.body}, sum.body->type);
-    one.steps = {step};
-    one.inputs = known;
-    one.outputs = {sum.output};
-    one.output_names.assign(1, "");
     const Result<std::vector<HostTensor>> made = evaluate(one, numbers);
     WEFT_CHECK(made.ok(), "a sum of terms without signs is refused: " + made.error().message);
     std::vector<double> out;
@@ -169,13 +176,7 @@ class Reference {
     std::vector<TensorId> known = program_.inputs;
     std::vector<HostTensor> numbers = inputs_;
     for (const TensorProgram::Step& step : program_.steps) {
-      TensorProgram one = program_;
-      one.steps = {step};
-      one.inputs = known;
-      one.outputs = step.opaque
-                        ? program_.opaques[static_cast<size_t>(step.index)].results
-                        : std::vector{program_.exprs[static_cast<size_t>(step.index)].output};
-      one.output_names.assign(one.outputs.size(), "");
+      const TensorProgram one = alone(step, known);
       Result<std::vector<HostTensor>> made = evaluate(one, numbers);
       WEFT_CHECK(made.ok(), "an expression that was evaluated is refused: " + made.error().message);
       for (size_t o = 0; o < one.outputs.size(); ++o) {

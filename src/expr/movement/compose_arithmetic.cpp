@@ -120,8 +120,7 @@ class Composing {
         in_reductions_(program.tensors.size(), false) {}
 
   bool run() {
-    if (what_ == Composed::kMoved) find_in_reductions();
-    if (what_ == Composed::kTakenApart) find_epilogues();
+    find_in_reductions();
     bool changed = false;
     // Readers first: what they read is then read by what took them.
     for (size_t s = program_.steps.size(); s-- > 0;) {
@@ -137,37 +136,28 @@ class Composing {
     return program_.exprs[static_cast<size_t>(program_.steps[step].index)];
   }
 
-  /// Tensors that the kernel of a reduction makes at no cost: reductions, and what reads the like
-  /// element by element as its only reader.
+  /// Whether the kernel that makes what is read makes the expression as well. Where reads are taken
+  /// apart it does if the expression is as large: a reader would have to read the other in its
+  /// place.
+  bool is_made_with(const TensorExpr& e, const Scalar& read) const {
+    const Shape& shape = tensor(read.symbol).type.shape;
+    if (what_ == Composed::kTakenApart)
+      return element_count(shape) == element_count(e.extents) &&
+             is_element_by_element(e, read, shape);
+    const bool alone = uses_.consumers[static_cast<size_t>(read.symbol)].size() == 1;
+    return (alone && is_element_by_element(e, read, shape)) || (parts_ && is_part(e, read, shape));
+  }
+
+  /// Tensors that the kernel of a reduction makes at no cost: reductions, and what is made with the
+  /// like.
   void find_in_reductions() {
     for (const TensorProgram::Step& step : program_.steps) {
       if (step.opaque) continue;
       const TensorExpr& e = program_.exprs[static_cast<size_t>(step.index)];
       bool found = !e.reduce_extents.empty();
       visit(e.body, [&](const Scalar& s) {
-        if (found || s.kind != Scalar::Kind::kRead ||
-            !in_reductions_[static_cast<size_t>(s.symbol)])
-          return;
-        const Shape& shape = tensor(s.symbol).type.shape;
-        const bool alone = uses_.consumers[static_cast<size_t>(s.symbol)].size() == 1;
-        found = (alone && is_element_by_element(e, s, shape)) || (parts_ && is_part(e, s, shape));
-      });
-      in_reductions_[static_cast<size_t>(e.output)] = found;
-    }
-  }
-
-  /// Tensors of as many elements as the reduction whose kernel ends with them: a reader would have
-  /// to read that in their place.
-  void find_epilogues() {
-    for (const TensorProgram::Step& step : program_.steps) {
-      if (step.opaque) continue;
-      const TensorExpr& e = program_.exprs[static_cast<size_t>(step.index)];
-      bool found = !e.reduce_extents.empty();
-      visit(e.body, [&](const Scalar& s) {
-        if (s.kind != Scalar::Kind::kRead || !in_reductions_[static_cast<size_t>(s.symbol)]) return;
-        const Shape& shape = tensor(s.symbol).type.shape;
-        found |=
-            element_count(shape) == element_count(e.extents) && is_element_by_element(e, s, shape);
+        if (found || s.kind != Scalar::Kind::kRead) return;
+        found = in_reductions_[static_cast<size_t>(s.symbol)] && is_made_with(e, s);
       });
       in_reductions_[static_cast<size_t>(e.output)] = found;
     }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "cost/port_cycles.h"
 #include "expr/analysis/dependence.h"
 #include "expr/products/bfloat_products.h"
 #include "expr/products/integer_products.h"
@@ -447,8 +448,9 @@ void PanelChooser::choose_tile(const std::vector<int>& outputs) {
     return rank_register_tiles(result, lanes, widest_panel(lanes), operand, multiplier, target_);
   };
   std::vector<RegisterTile> tiles = rank(c_.lanes);
-  const bool halves = begins_halves(target_) && c_.lanes == target_.lanes(4) && c_.vec_axis >= 0 &&
-                      result.rows > 1 && c_.depth == 1 && !multiplier.apart;
+  // 24 columns fill three vectors of eight lanes, and two of sixteen to three quarters.
+  const bool halves = core_of(target_).begins_halves && c_.lanes == target_.lanes(4) &&
+                      c_.vec_axis >= 0 && result.rows > 1 && c_.depth == 1 && !multiplier.apart;
   if (halves) {
     std::vector<RegisterTile> both;
     std::ranges::merge(tiles, rank(c_.lanes / 2), std::back_inserter(both), {}, &RegisterTile::cost,

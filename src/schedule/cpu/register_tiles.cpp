@@ -5,8 +5,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "cost/port_cycles.h"
 #include "support/rounding.h"
-#include "target/cpu_features.h"
 
 namespace weft {
 
@@ -64,10 +64,6 @@ double arrival(const FmaSlots& slots, int64_t step, int64_t bytes, const Target&
 
 }  // namespace
 
-bool begins_halves(const Target& target) {
-  return target.vector_bytes == 64 && halves_vectors(target.cpu);
-}
-
 std::vector<RegisterTile> rank_register_tiles(const TiledResult& result, int64_t lanes,
                                               int64_t max_vectors, const RowOperand& operand,
                                               const Multiplier& multiplier, const Target& target) {
@@ -77,7 +73,7 @@ std::vector<RegisterTile> rank_register_tiles(const TiledResult& result, int64_t
   // Twice as many instructions, of which a Zen 4 reaches nine tenths; what surrounds a tile's sums
   // is shared by fewer of them.
   constexpr double kOfHalves = 1.2;
-  const bool halves = begins_halves(target) && 2 * lanes == target.lanes(4);
+  const bool halves = core_of(target).begins_halves && 2 * lanes == target.lanes(4);
   const double slot = halves ? 0.5 : 1;  // of a vector of so many lanes
   std::vector<RegisterTile> tiles;
   const int64_t column_vectors = ceil_div(result.columns, lanes);

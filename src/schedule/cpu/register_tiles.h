@@ -56,8 +56,4 @@ std::vector<RegisterTile> rank_register_tiles(const TiledResult& result, int64_t
                                               int64_t max_vectors, const RowOperand& operand,
                                               const Multiplier& multiplier, const Target& target);
 
-/// Whether tiles of vectors half as wide as the target's widest may be as quick, since it begins
-/// twice as many: 24 columns fill three of eight lanes, and two of sixteen to three quarters.
-bool begins_halves(const Target& target);
-
 }  // namespace weft
