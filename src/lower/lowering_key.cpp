@@ -31,16 +31,13 @@ Hash128 lowering_key(const TileProgram& program, const ScopeAnalysis& scopes) {
   for (size_t s = 0; s < plain.symbols.size(); ++s) plain.symbols[s].name = "v" + std::to_string(s);
   hasher.add_text(print(plain));
   const auto in_outputs = lowering::find_values_in_outputs(program, scopes);
-  int64_t before = 0;  // bytes of scratch, on which the places of later values depend
   for (size_t s = 0; s < program.symbols.size(); ++s) {
     const SymbolScope& scope = scopes.symbols[s];
     add_number(hasher, static_cast<int64_t>(scope.scope));
+    // Those that lie in outputs move the others all the same.
+    if (scope.scope == Scope::kBlock) add_number(hasher, scope.offset);
     const bool in_memory = scope.scope >= Scope::kBlock;
-    if (!in_memory || in_outputs.contains(static_cast<TileSymbolId>(s))) continue;
-    add_memory(hasher, scope);
-    if (scope.scope != Scope::kBlock) continue;
-    add_number(hasher, before);
-    before += scope.bytes;
+    if (in_memory && !in_outputs.contains(static_cast<TileSymbolId>(s))) add_memory(hasher, scope);
   }
   for (const BarrierPoint& barrier : scopes.barriers) {
     add_number(hasher, static_cast<int64_t>(barrier.scope));

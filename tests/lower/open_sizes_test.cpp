@@ -182,6 +182,47 @@ TEST(LoweringKey, SaysWhetherKernelsAreTheSame) {
   EXPECT_NE(key(20, "4", "x"), key(0, "4", "x"));
 }
 
+/// A value in scratch may lie behind one that needs none, because it lies in the output.
+TEST(LoweringKey, SaysWhereScratchLies) {
+  const auto key_and_kernel = [](int64_t rows) {
+    const TileProgram open = parsed(R"(
+      kernel k(x: f32[3,N,16], out y: f32[3,N,16]) blocks P warps 1 {
+        grid b in 3, j in 16 step 16 {
+          seq i in N carry m[j]: f32 = -inf @[j=VEC_16] {
+            d[i,j] = x[b,i,j] * 2.0 @[j=VEC_16];
+            m'[j] = max(m[j], d[i,j]) @[j=VEC_16];
+          }
+          seq i2 in N carry s[j]: f32 = 0.0 @[j=VEC_16] {
+            e[i2,j] = exp(d[i2,j] - m[j]) @[j=VEC_16];
+            s'[j] = s[j] + e[i2,j] @[j=VEC_16];
+          }
+          seq i3 in N {
+            q[j] = e[i3,j] / s[j] @[j=VEC_16];
+            r[j] = d[i3,j] + q[j] @[j=VEC_16];
+            y[b,i3,j] = r[j] @[j=VEC_16];
+          }
+        }
+      })");
+    TileProgram bound = open;
+    for (size_t v = 0; v < bound.vars.size(); ++v) {
+      if (is_open_size(open, static_cast<TileVarId>(v))) bound.vars[v].extent = rows;
+    }
+    const Result<ScopeAnalysis> scopes = derive_scopes(bound);
+    EXPECT_TRUE(scopes.ok());
+    const Result<KernelFunction> kernel = lower_to_kernel(open, *scopes, test_target());
+    EXPECT_TRUE(kernel.ok());
+    const auto in_scratch = [](const KernelBuffer& b) {
+      return b.kind == KernelBuffer::Kind::kScratch && b.scratch_offset > 0;
+    };
+    EXPECT_TRUE(kernel.ok() && std::ranges::any_of(kernel->buffers, in_scratch));
+    return std::pair(lowering_key(open, *scopes), kernel.ok() ? kernel_digest(*kernel) : Hash128{});
+  };
+  const auto [key, digest] = key_and_kernel(18);
+  const auto [other_key, other_digest] = key_and_kernel(48);
+  EXPECT_NE(digest, other_digest);
+  EXPECT_NE(key, other_key);
+}
+
 TEST(LowerOpenSizes, TransposesWhatABranchReads) {
   const OpenKernel open(R"(
     kernel k(x: f32[N,19], out y: f32[38,N]) blocks P warps 1 {
