@@ -157,6 +157,15 @@ class Collector {
                             std::back_inserter(both));
       it->second = std::move(both);
     };
+    // Of conditions that say the same, the first stands for all.
+    std::vector<ScalarRef> conditions;
+    const auto known = [&](const ScalarRef& condition) {
+      const auto same =
+          std::ranges::find_if(conditions, [&](const ScalarRef& c) { return equal(c, condition); });
+      if (same != conditions.end()) return same->get();
+      conditions.push_back(condition);
+      return condition.get();
+    };
     const size_t first = out_.reads.size();
     for (size_t i = order.size(); i-- > 0;) {
       const Scalar& s = *order[i];
@@ -165,7 +174,7 @@ class Collector {
       for (size_t k = 0; k < s.operands.size(); ++k) {
         std::vector<Guard> inner = guards;
         if (selects && k > 0) {
-          inner.push_back({s.operands[0].get(), k == 1});
+          inner.push_back({known(s.operands[0]), k == 1});
           std::sort(inner.begin(), inner.end());
         }
         use(s.operands[k], std::move(inner));

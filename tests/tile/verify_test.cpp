@@ -344,6 +344,27 @@ TEST(VerifyTileProgram, RefusesStructuresThatNoTextMakes) {
             std::string::npos);
 }
 
+/// One read below two branches, whose conditions are nodes of their own and say the same.
+TEST(VerifyTileProgram, SharedReadsAreGuardedByWhatTheirBranchesSay) {
+  const auto refusal_where = [](const std::string& second) {
+    auto program = parse_tile_program(
+        "kernel k(x: f32[6], out y: f32[12]) blocks 12 warps 1 {\n"
+        "  grid i in 12 {\n    y[i] = (i < 6 ? x[i] : 1.0) - (" +
+        second + " ? x[i] : 2.0);\n  }\n}\n");
+    EXPECT_TRUE(program.ok());
+    ScalarRef& value = program->body[0].loop->body[0].statement.value;
+    auto difference = std::make_shared<Scalar>(*value);
+    auto branch = std::make_shared<Scalar>(*value->operands[1]);
+    branch->operands[1] = value->operands[0]->operands[1];
+    difference->operands[1] = branch;
+    value = difference;
+    const Status status = verify_tile_program(*program);
+    return status.ok() ? "accepted" : status.error().message;
+  };
+  EXPECT_EQ(refusal_where("i < 6"), "accepted");
+  EXPECT_NE(refusal_where("i < 7").find("along coordinate 0 of extent 6"), std::string::npos);
+}
+
 TEST(ParseTileProgram, EndsDeepNestsWithAnError) {
   const std::string head = "kernel k(x: f32[1], out y: f32[1]) blocks 1 warps 1 { i: 1; y[i] = ";
   EXPECT_NE(refusal(head + std::string(100000, '(')).find("nested too deeply"), std::string::npos);
