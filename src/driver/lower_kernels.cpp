@@ -49,8 +49,7 @@ OpenTileProgram opened(const Planned& planned, const Target& target) {
   const PlannedKernel& kernel = *planned.kernel.planned;
   const TileProgram& here = kernel.schedule.program;
   if (planned.other == nullptr) return {here, {}};
-  const auto there = build_composition(*planned.other, kernel.group, kernel.schedule.composition,
-                                       target, kernel.name);
+  const auto there = build_kernel(*planned.other, kernel, kernel.schedule.composition, target);
   if (!there.ok()) return {here, {}};
   auto open = open_sizes(here, there->program);
   return open ? std::move(*open) : OpenTileProgram{here, {}};

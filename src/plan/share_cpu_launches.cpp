@@ -85,12 +85,6 @@ class Sharing {
     const PlannedKernel& kernel = planned(step);
     if (kernel.is_call || !kernel.members.empty() || !can_share_launch(kernel.schedule))
       return std::nullopt;
-    for (const ExprId e : kernel.group.exprs) {
-      const TensorExpr& expr = program_.exprs[static_cast<size_t>(e)];
-      for (int v = 0; v < expr.axis_count(); ++v) {
-        if (expr.is_open(v)) return std::nullopt;
-      }
-    }
     // Chains have a key of their own group, too, and may be composed otherwise.
     if (kernel.schedule.composition.kind == Composition::Kind::kChain) return member_of(kernel);
     const auto [known, is_new] = known_.try_emplace(keys_.of(kernel.group).hash);

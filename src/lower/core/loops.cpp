@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lower/core/decided_range.h"
 #include "lower/core/expressions.h"
 #include "lower/core/index_emission.h"
 #include "lower/core/predicates.h"
@@ -106,6 +107,32 @@ std::vector<Reg> emit_single_steps(KernelWriter& w, const TileLoop& loop, size_t
       });
 }
 
+/// Tiles [0, count) of an open length: those of the left border, those inside, those of the right.
+std::vector<Reg> emit_decided_tiles(KernelWriter& w, const TileLoop& loop, size_t dim,
+                                    std::vector<Reg> carries, const IndexExpr& begin,
+                                    const DecidedRange& decided, Reg count) {
+  const int64_t step = loop.dims[dim].step;
+  const auto op = [&](ScalarOp o, Reg a, Reg b) { return w.builder.apply(o, {a, b}, DType::kI64); };
+  const auto run = [&](Reg from, Reg to, Interval range, bool is_inside) {
+    carries = w.builder.for_loop(
+        from, to, 1, std::move(carries), [&](Reg iv, const std::vector<Reg>& in) {
+          const size_t known = w.bindings.facts.size();
+          const IndexExpr t =
+              range.lo == range.hi ? IndexExpr(range.lo) : add_kernel_var(w, iv, range);
+          if (is_inside) state_decided(w, decided, t);
+          std::vector<Reg> out = emit_iteration(w, loop, dim, t * step + begin, in);
+          w.bindings.facts.resize(known);
+          return out;
+        });
+  };
+  const Reg border = op(ScalarOp::kMin, count, w.builder.int_constant(decided.from));
+  const Reg inside = op(ScalarOp::kMax, border, emit_last_decided(w, decided, count));
+  if (decided.from > 0) run(w.builder.int_constant(0), border, {0, decided.from - 1}, false);
+  run(border, inside, {decided.from, kOpenIterations.hi}, true);
+  run(inside, count, kOpenIterations, false);
+  return carries;
+}
+
 std::vector<Reg> emit_runtime_dim(KernelWriter& w, const TileLoop& loop, size_t dim,
                                   std::vector<Reg> carries, const IndexExpr& begin,
                                   const IndexExpr& end) {
@@ -127,7 +154,13 @@ std::vector<Reg> emit_runtime_dim(KernelWriter& w, const TileLoop& loop, size_t 
   Reg whole = w.builder.apply(ScalarOp::kAdd,
                               {first, w.builder.apply(ScalarOp::kSub, {extent, rest}, DType::kI64)},
                               DType::kI64);
-  carries = w.builder.for_loop(first, whole, d.step, std::move(carries), iteration);
+  const DecidedRange decided = decided_range(w, loop.body, d, begin);
+  if (decided.limits.empty()) {
+    carries = w.builder.for_loop(first, whole, d.step, std::move(carries), iteration);
+  } else {
+    carries = emit_decided_tiles(w, loop, dim, std::move(carries), begin, decided,
+                                 w.builder.apply(ScalarOp::kDiv, {extent, step}, DType::kI64));
+  }
   const Reg some = w.builder.apply(ScalarOp::kGt, {rest, w.builder.int_constant(0)}, DType::kBool);
   return w.builder.if_then_else(
       some,

@@ -1,32 +1,14 @@
 #include "lower/cpu/open_grid.h"
 
 #include <algorithm>
-#include <map>
 
+#include "lower/core/decided_range.h"
 #include "lower/core/index_emission.h"
-#include "lower/core/predicates.h"
 #include "lower/cpu/grid.h"
 
 namespace weft::lowering {
 
 namespace {
-
-/// Where the predicates of a body are decided along an open dimension.
-struct DecidedRange {
-  int64_t from = 0;  ///< first iteration
-  struct Limit {
-    IndexExpr slack;  ///< at iteration 0; decided while slack - loss * iteration >= 0
-    int64_t loss = 1;
-  };
-  std::vector<Limit> limits;
-};
-
-/// Iterations of an open dimension, and elements along it.
-constexpr Interval kOpenIterations{0, int64_t{1} << 31};
-/// Left borders of more iterations than this are decided element by element, as are right borders
-/// of which there are more.
-constexpr int64_t kLongestBorder = 2;
-constexpr size_t kMostLimits = 4;
 
 /// Vector elements along a loop's offset in the places of a body; 1 where it lies in registers.
 int64_t vector_elements(const TileBody& body, TileVarId offset) {
@@ -51,50 +33,6 @@ int64_t vector_elements(const TileBody& body, TileVarId offset) {
   return lanes;
 }
 
-/// Which iterations of an open dimension its body's predicates hold or fail in throughout:
-/// `a + k >= 0` from a known iteration on, `a + k < size` as long as something is left of the size.
-DecidedRange decided_range(CpuWriter& w, const TileBody& body, const TileLoop::Dim& dim,
-                           const IndexExpr& begin) {
-  DecidedRange out;
-  const std::map<int, Interval> inner = inner_ranges(w, body);
-  for (const IndexExpr& p : predicates_of(body)) {
-    PreparedIndex index;
-    if (!as_affine_of_products(w, bind(w, p), &index) || !index.scaled.empty()) continue;
-    const int64_t c = index.form.coefficient(dim.origin) * dim.step;
-    if (c <= 0 || !begin.is_const()) continue;
-    const int64_t start =
-        index.form.constant + index.form.coefficient(dim.origin) * begin.constant();
-    Interval rest{start, start};
-    IndexExpr sizes = 0;
-    bool open = false, bounded = true;
-    for (const auto& [id, k] : index.form.terms) {
-      if (id == dim.origin) continue;
-      const auto it = inner.find(id);
-      const Interval r = it != inner.end() ? it->second : range_of_var(w, id);
-      if (is_invariant_size(w, id)) {
-        sizes = sizes + IndexExpr::var(id) * k;
-        open = true;
-        continue;
-      }
-      bounded &= r.lo > kOpenIterations.lo - kOpenIterations.hi && r.hi < kOpenIterations.hi;
-      rest.lo += k > 0 ? k * r.lo : k * r.hi;
-      rest.hi += k > 0 ? k * r.hi : k * r.lo;
-    }
-    if (!bounded) continue;
-    if (!open) {
-      const int64_t from = rest.lo < 0 ? (-rest.lo + c - 1) / c : 0;
-      if (from <= kLongestBorder) out.from = std::max(out.from, from);
-      continue;
-    }
-    const DecidedRange::Limit limit{IndexExpr(-1 - rest.hi) - sizes, c};
-    const bool known = std::any_of(out.limits.begin(), out.limits.end(), [&](const auto& l) {
-      return l.slack == limit.slack && l.loss == limit.loss;
-    });
-    if (!known && out.limits.size() < kMostLimits) out.limits.push_back(limit);
-  }
-  return out;
-}
-
 /// Whole tiles before iteration `end`.
 void emit_open_iterations(CpuWriter& w, const OpenDim& open, const DecidedRange& decided, Reg end) {
   const auto op = [&](ScalarOp o, Reg a, Reg b) { return w.builder.apply(o, {a, b}, DType::kI64); };
@@ -105,8 +43,7 @@ void emit_open_iterations(CpuWriter& w, const OpenDim& open, const DecidedRange&
       const size_t known = w.bindings.facts.size();
       const bool one = range.lo == range.hi;
       const IndexExpr t = one ? IndexExpr(range.lo) : add_kernel_var(w, iv, range);
-      for (const DecidedRange::Limit& limit : decided.limits)
-        w.bindings.facts.push_back(limit.slack - t * limit.loss);
+      state_decided(w, decided, t);
       emit_open_iteration(w, open, t * open.loop->dims[open.dim].step + open.begin,
                           one ? w.builder.int_constant(range.lo) : iv);
       w.bindings.facts.resize(known);
@@ -123,20 +60,38 @@ void emit_open_iterations(CpuWriter& w, const OpenDim& open, const DecidedRange&
   }
 }
 
+/// Whether loops of the body go over what an iteration has of the dimension, or over what follows
+/// from where it begins, as the stages of a block do.
+bool goes_over(const TileBody& body, const TileLoop::Dim& dim) {
+  const auto follows = [&](const IndexExpr& bound) {
+    return uses_var(bound, dim.origin) || (dim.offset >= 0 && uses_var(bound, dim.offset));
+  };
+  return std::ranges::any_of(body, [&](const TileNode& node) {
+    if (node.kind == TileNode::Kind::kCondition) return goes_over(node.condition->body, dim);
+    if (node.kind != TileNode::Kind::kLoop) return false;
+    return goes_over(node.loop->body, dim) ||
+           std::ranges::any_of(node.loop->dims, [&](const TileLoop::Dim& d) {
+             return follows(d.begin) || follows(d.end);
+           });
+  });
+}
+
 /// The elements from iteration `begin` on.
 void emit_open_rest(CpuWriter& w, const OpenDim& open, Reg begin) {
   const auto op = [&](ScalarOp o, Reg a, Reg b) { return w.builder.apply(o, {a, b}, DType::kI64); };
   const TileLoop::Dim& d = open.loop->dims[open.dim];
   const Reg step = w.builder.int_constant(d.step), extent = emit_index(w, open.extent);
+  const bool whole = goes_over(open.loop->body, d);
   const int64_t lanes = d.offset < 0 ? 1 : vector_elements(open.loop->body, d.offset);
+  const int64_t elements = whole ? d.step : lanes;
   const Reg from = op(ScalarOp::kMul, op(ScalarOp::kMax, open.first, begin), step);
   const Reg to = op(ScalarOp::kMin, op(ScalarOp::kMul, open.last, step), extent);
-  w.builder.for_loop(from, to, lanes, {}, [&](Reg iv, const std::vector<Reg>&) {
+  w.builder.for_loop(from, to, elements, {}, [&](Reg iv, const std::vector<Reg>&) {
     const auto saved_tiles = w.registers.tiles;
     const IndexExpr element = add_kernel_var(w, iv, kOpenIterations);
     if (d.offset >= 0) {
-      Valid valid{lanes, kNoReg};
-      if (lanes > 1) valid.reg = op(ScalarOp::kSub, extent, iv);
+      Valid valid{whole ? 0 : lanes, kNoReg};
+      if (elements > 1) valid.reg = op(ScalarOp::kSub, extent, iv);
       w.bindings.valid[static_cast<size_t>(d.offset)] = valid;
     }
     const Reg iteration = d.step == 1 ? iv : op(ScalarOp::kDiv, iv, step);
@@ -185,12 +140,8 @@ void emit_open_grid_dim(CpuWriter& w, const TileLoop& loop, size_t dim, Reg lo, 
   open.extent = simplify(max(bind(w, d.end) - open.begin, 0), range);
   find_iterations(w, open);
   const DecidedRange decided = decided_range(w, loop.body, d, open.begin);
-  Reg end = emit_index(w, simplify(floor_div(open.extent, d.step), range));
-  for (const DecidedRange::Limit& limit : decided.limits) {
-    const IndexExpr fitting = max(floor_div(limit.slack + limit.loss, limit.loss), 0);
-    end = w.builder.apply(ScalarOp::kMin, {end, emit_index(w, simplify(fitting, range))},
-                          DType::kI64);
-  }
+  const Reg whole = emit_index(w, simplify(floor_div(open.extent, d.step), range));
+  const Reg end = emit_last_decided(w, decided, whole);
   emit_open_iterations(w, open, decided, end);
   emit_open_rest(w, open, end);
 }

@@ -21,10 +21,6 @@ namespace weft {
 Status check_members(const BlockSpace& space) {
   for (int p = 0; p < space.size(); ++p) {
     const TensorExpr& e = space.expr(p);
-    for (int v = 0; v < e.axis_count(); ++v) {
-      if (e.is_open(v))
-        return unsupported(space.name_of(p) + " has a length that the model leaves open");
-    }
     int from_data = -1;
     visit(e.body, [&](const Scalar& s) {
       if (s.kind == Scalar::Kind::kRead && !s.operands.empty() && space.producer(s.symbol) >= 0)

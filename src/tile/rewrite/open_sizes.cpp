@@ -285,8 +285,11 @@ class Merger {
     TilePack out;
     failed_ |= a.members.size() != b.members.size();
     for (size_t m = 0; m < a.members.size() && !failed_; ++m) {
-      failed_ |= a.members[m].share != b.members[m].share;
-      out.members.push_back({a.members[m].share, merge(a.members[m].body, b.members[m].body)});
+      // A CPU's threads share out what the nests have, whatever a share says.
+      const bool alike = a.members[m].share == b.members[m].share;
+      failed_ |= !alike && !here_.cpu;
+      out.members.push_back(
+          {alike ? a.members[m].share : 1, merge(a.members[m].body, b.members[m].body)});
     }
     return out;
   }

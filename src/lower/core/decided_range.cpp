@@ -1,0 +1,77 @@
+#include "lower/core/decided_range.h"
+
+#include <algorithm>
+#include <map>
+
+#include "lower/core/index_emission.h"
+#include "lower/core/predicates.h"
+
+namespace weft::lowering {
+
+namespace {
+
+/// Left borders of more iterations than this are decided element by element, as are right borders
+/// of which there are more.
+constexpr int64_t kLongestBorder = 2;
+constexpr size_t kMostLimits = 4;
+
+}  // namespace
+
+DecidedRange decided_range(KernelWriter& w, const TileBody& body, const TileLoop::Dim& dim,
+                           const IndexExpr& begin) {
+  DecidedRange out;
+  const std::map<int, Interval> inner = inner_ranges(w, body);
+  for (const IndexExpr& p : predicates_of(body)) {
+    PreparedIndex index;
+    if (!as_affine_of_products(w, bind(w, p), &index) || !index.scaled.empty()) continue;
+    const int64_t c = index.form.coefficient(dim.origin) * dim.step;
+    if (c <= 0 || !begin.is_const()) continue;
+    const int64_t start =
+        index.form.constant + index.form.coefficient(dim.origin) * begin.constant();
+    Interval rest{start, start};
+    IndexExpr sizes = 0;
+    bool open = false, bounded = true;
+    for (const auto& [id, k] : index.form.terms) {
+      if (id == dim.origin) continue;
+      const auto it = inner.find(id);
+      const Interval r = it != inner.end() ? it->second : range_of_var(w, id);
+      if (is_invariant_size(w, id)) {
+        sizes = sizes + IndexExpr::var(id) * k;
+        open = true;
+        continue;
+      }
+      bounded &= r.lo > kOpenIterations.lo - kOpenIterations.hi && r.hi < kOpenIterations.hi;
+      rest.lo += k > 0 ? k * r.lo : k * r.hi;
+      rest.hi += k > 0 ? k * r.hi : k * r.lo;
+    }
+    if (!bounded) continue;
+    if (!open) {
+      const int64_t from = rest.lo < 0 ? (-rest.lo + c - 1) / c : 0;
+      if (from <= kLongestBorder) out.from = std::max(out.from, from);
+      continue;
+    }
+    const DecidedRange::Limit limit{IndexExpr(-1 - rest.hi) - sizes, c};
+    const bool known = std::any_of(out.limits.begin(), out.limits.end(), [&](const auto& l) {
+      return l.slack == limit.slack && l.loss == limit.loss;
+    });
+    if (!known && out.limits.size() < kMostLimits) out.limits.push_back(limit);
+  }
+  return out;
+}
+
+Reg emit_last_decided(KernelWriter& w, const DecidedRange& decided, Reg whole) {
+  const auto range = [&](int id) { return range_of_var(w, id); };
+  for (const DecidedRange::Limit& limit : decided.limits) {
+    const IndexExpr fitting = max(floor_div(limit.slack + limit.loss, limit.loss), 0);
+    whole = w.builder.apply(ScalarOp::kMin, {whole, emit_index(w, simplify(fitting, range))},
+                            DType::kI64);
+  }
+  return whole;
+}
+
+void state_decided(KernelWriter& w, const DecidedRange& decided, const IndexExpr& t) {
+  for (const DecidedRange::Limit& limit : decided.limits)
+    w.bindings.facts.push_back(limit.slack - t * limit.loss);
+}
+
+}  // namespace weft::lowering
