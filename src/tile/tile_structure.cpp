@@ -410,7 +410,7 @@ AffineForm minus(const AffineForm& a, const AffineForm& b, int64_t times) {
   for (const auto& [var, k] : b.terms) terms[var] -= k * times;
   AffineForm out;
   for (const auto& term : terms) {
-    if (term.second != 0) out.terms.push_back(term);
+    if (term.second != 0) out.terms.emplace_back(term);
   }
   out.constant = a.constant - b.constant * times;
   return out;
