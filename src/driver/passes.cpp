@@ -276,10 +276,6 @@ Result<bool> run_given_plan(Compilation& c) {
   return true;
 }
 
-/// Kinds that auto tries on CPUs where lengths are open: each new one is planned while someone
-/// waits, and most of the time would go into stages of blocks.
-constexpr const char* kOpenCompositions = "leaf,grid,chain";
-
 /// The part of the second-level cache below which it does not matter what an arena takes.
 constexpr int64_t kFreeOfCache = 16;
 /// The part of an arena that launches apart have to save where it is too large either way.
@@ -289,9 +285,6 @@ Result<bool> run_planner(Compilation& c) {
   PlanOptions options;
   options.planner = c.options.planner;
   options.compositions = c.options.compositions;
-  const bool is_open = !c.target.is_gpu() && other_binding_of(c) != nullptr;
-  if (is_open && options.compositions.empty() && c.planner->name == "auto")
-    options.compositions = kOpenCompositions;
   options.parameters = c.options.planner_parameters;
   options.compute_as_calls = c.options.compute_as_calls;
   options.cancel = c.options.cancel;

@@ -20,12 +20,13 @@ constexpr size_t kMostLimits = 4;
 DecidedRange decided_range(KernelWriter& w, const TileBody& body, const TileLoop::Dim& dim,
                            const IndexExpr& begin) {
   DecidedRange out;
+  if (!begin.is_const()) return out;
   const std::map<int, Interval> inner = inner_ranges(w, body);
   for (const IndexExpr& p : predicates_of(body)) {
     PreparedIndex index;
     if (!as_affine_of_products(w, bind(w, p), &index) || !index.scaled.empty()) continue;
     const int64_t c = index.form.coefficient(dim.origin) * dim.step;
-    if (c <= 0 || !begin.is_const()) continue;
+    if (c <= 0) continue;
     const int64_t start =
         index.form.constant + index.form.coefficient(dim.origin) * begin.constant();
     Interval rest{start, start};

@@ -154,7 +154,9 @@ std::vector<Reg> emit_runtime_dim(KernelWriter& w, const TileLoop& loop, size_t 
   Reg whole = w.builder.apply(ScalarOp::kAdd,
                               {first, w.builder.apply(ScalarOp::kSub, {extent, rest}, DType::kI64)},
                               DType::kI64);
-  const DecidedRange decided = decided_range(w, loop.body, d, begin);
+  // Without open sizes nothing limits what is decided.
+  const DecidedRange decided =
+      w.vars.arguments > 0 ? decided_range(w, loop.body, d, begin) : DecidedRange{};
   if (decided.limits.empty()) {
     carries = w.builder.for_loop(first, whole, d.step, std::move(carries), iteration);
   } else {

@@ -81,16 +81,16 @@ void emit_open_rest(CpuWriter& w, const OpenDim& open, Reg begin) {
   const auto op = [&](ScalarOp o, Reg a, Reg b) { return w.builder.apply(o, {a, b}, DType::kI64); };
   const TileLoop::Dim& d = open.loop->dims[open.dim];
   const Reg step = w.builder.int_constant(d.step), extent = emit_index(w, open.extent);
-  const bool whole = goes_over(open.loop->body, d);
-  const int64_t lanes = d.offset < 0 ? 1 : vector_elements(open.loop->body, d.offset);
-  const int64_t elements = whole ? d.step : lanes;
+  const int64_t elements = goes_over(open.loop->body, d) ? d.step
+                           : d.offset < 0 ? 1
+                                          : vector_elements(open.loop->body, d.offset);
   const Reg from = op(ScalarOp::kMul, op(ScalarOp::kMax, open.first, begin), step);
   const Reg to = op(ScalarOp::kMin, op(ScalarOp::kMul, open.last, step), extent);
   w.builder.for_loop(from, to, elements, {}, [&](Reg iv, const std::vector<Reg>&) {
     const auto saved_tiles = w.registers.tiles;
     const IndexExpr element = add_kernel_var(w, iv, kOpenIterations);
     if (d.offset >= 0) {
-      Valid valid{whole ? 0 : lanes, kNoReg};
+      Valid valid{elements, kNoReg};
       if (elements > 1) valid.reg = op(ScalarOp::kSub, extent, iv);
       w.bindings.valid[static_cast<size_t>(d.offset)] = valid;
     }

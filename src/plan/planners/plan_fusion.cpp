@@ -53,6 +53,17 @@ double predicted_us(const FusionPlan& plan) {
   return us;
 }
 
+bool has_open_lengths(const TensorProgram& program) {
+  const auto is_open = [](const TensorExpr& e) {
+    return std::ranges::find(e.open, true) != e.open.end();
+  };
+  return std::ranges::any_of(program.exprs, is_open) ||
+         std::ranges::any_of(program.opaques, [](const OpaqueExpr& o) {
+           return std::ranges::any_of(o.regions,
+                                      [](const auto& r) { return has_open_lengths(*r); });
+         });
+}
+
 CompositionKinds kinds_of(const Request& request, const Target& target) {
   const Planner& planner = request.planner;
   return request.kinds.value_or(target.is_gpu() ? planner.compositions_of_gpus
@@ -318,6 +329,9 @@ Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& targe
                   .measured = options.measured};
   if (!options.compositions.empty()) {
     WEFT_ASSIGN_OR_RETURN(request.kinds, parse_composition_kinds(options.compositions));
+  } else if (!target.is_gpu() && !planner->blocks_open_lengths && has_open_lengths(program)) {
+    request.kinds = planner->compositions;
+    request.kinds->block = false;
   }
   WEFT_ASSIGN_OR_RETURN(request.parameters,
                         parse_planner_parameters(options.parameters, options.planner));

@@ -113,6 +113,7 @@ constexpr Planner kPlanners[] = {
      .alternatives_of_gpus = kWithAndWithoutBlocks,
      .compositions = kOfCpus,
      .compositions_of_gpus = kAllKinds,
+     .blocks_open_lengths = false,
      .merges_products = true,
      .composes_arithmetic = true,
      .unmerges_for_arena = true,

@@ -29,6 +29,9 @@ struct Planner {
   /// Tried where the options name none.
   CompositionKinds compositions = {.leaf = true, .chain = true};
   CompositionKinds compositions_of_gpus = {.leaf = true, .chain = true};
+  /// On CPUs blocks of stages are tried where lengths are open, too: most of the time that planning
+  /// a new length takes.
+  bool blocks_open_lengths = true;
   /// Products of one input become one before the program is planned (expr: merge_products).
   bool merges_products = false;
   /// Contractions read what was moved where it was before (expr: fold_movement).
