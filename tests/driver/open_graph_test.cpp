@@ -34,12 +34,12 @@ OpenExtent number(int64_t n) { return {"", 0, n}; }
 class OpenModel {
  public:
   explicit OpenModel(uint64_t seed) : random_(seed) {
-    channels_ = random_.pick(std::vector<int64_t>{3, 8, 16, 24, 32});
+    const int64_t channels = random_.pick(std::vector<int64_t>{3, 8, 16, 24, 32});
     const std::vector<OpenExtent> first =
-        random_.chance(50)   ? std::vector<OpenExtent>{{"B", 1, 0}, {"L", 1, 0}, number(channels_)}
-        : random_.chance(50) ? std::vector<OpenExtent>{number(2), {"L", 1, 0}, number(channels_)}
-                             : std::vector<OpenExtent>{
-                                   number(random_.between(1, 3)), number(channels_), {"L", 1, 0}};
+        random_.chance(50) ? std::vector<OpenExtent>{{"B", 1, 0}, {"L", 1, 0}, number(channels)}
+        : random_.chance(50)
+            ? std::vector<OpenExtent>{number(2), {"L", 1, 0}, number(channels)}
+            : std::vector<OpenExtent>{number(random_.between(1, 3)), number(channels), {"L", 1, 0}};
     add_input(first);
     if (random_.chance(40)) add_input(first);
     const int64_t nodes = random_.between(3, 12);
@@ -71,18 +71,19 @@ class OpenModel {
     values_.push_back(extents);
     ++inputs_;
   }
-  std::string constant(const Shape& shape) {
+  std::string initializer(const HostTensor& value) {
     const std::string c = "c" + std::to_string(constants_++);
+    model_.initializer(c, value);
+    return c;
+  }
+  std::string constant(const Shape& shape) {
     HostTensor t(DType::kF32, shape);
     for (int64_t i = 0; i < t.size(); ++i)
       t.set_double(i, static_cast<double>(random_.between(-8, 8)) / 8);
-    model_.initializer(c, t);
-    return c;
+    return initializer(t);
   }
   std::string numbers(const std::vector<int64_t>& n) {
-    const std::string c = "c" + std::to_string(constants_++);
-    model_.initializer(c, onnx::i64_tensor({static_cast<int64_t>(n.size())}, n));
-    return c;
+    return initializer(onnx::i64_tensor({static_cast<int64_t>(n.size())}, n));
   }
   /// A node whose only result is no value of its own.
   std::string node(const std::string& op, std::vector<std::string> inputs,
@@ -150,13 +151,9 @@ class OpenModel {
     const std::string axes = numbers({any_axis()});
     const std::string centred = node("Sub", {name(x), node("ReduceMean", {name(x), axes})});
     const std::string variance = node("ReduceMean", {node("Mul", {centred, centred}), axes});
-    const std::string safe = node("Add", {node("Abs", {variance}), one()});
+    const std::string safe =
+        node("Add", {node("Abs", {variance}), initializer(onnx::f32_tensor({}, {1.0F}))});
     value("Div", {centred, node("Sqrt", {safe})}, values_[x]);
-  }
-  std::string one() {
-    const std::string c = "c" + std::to_string(constants_++);
-    model_.initializer(c, onnx::f32_tensor({}, {1.0F}));
-    return c;
   }
   void add_product(size_t x) {
     if (values_[x][2].is_open()) return add_transpose(x);
@@ -192,7 +189,7 @@ class OpenModel {
   }
   void add_slice_or_concat(size_t x) {
     const int64_t axis = any_axis();
-    OpenExtent& e = values_[x][static_cast<size_t>(axis)];
+    const OpenExtent e = values_[x][static_cast<size_t>(axis)];
     Value out = values_[x];
     OpenExtent& o = out[static_cast<size_t>(axis)];
     if (random_.chance(50) && e.is_open() && e.times + e.more > 1) {
@@ -245,7 +242,6 @@ class OpenModel {
   onnx::TestModel model_;
   std::vector<Value> values_;
   size_t inputs_ = 0;
-  int64_t channels_ = 0;
   int constants_ = 0, nodes_ = 0;
   std::string said_;
 };
