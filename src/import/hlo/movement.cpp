@@ -155,6 +155,7 @@ const Translator kRows[] = {
     {"concatenate", translate_concatenate},
     {"copy", translate_identity, true},
     {"domain", translate_identity, true},
+    {"opt-barrier", translate_identity, true},
     {"optimization-barrier", translate_identity, true},
     {"add-dependency", translate_add_dependency, true},
     {"after-all", translate_after_all},

@@ -53,6 +53,16 @@ TEST(Movement, PadsBetweenElementsAndCrops) {
   expect_values(padded("2", "-2_1"), {3, 9});
 }
 
+TEST(Movement, BarriersOfTheOptimiserAreNothing) {
+  expect_values(run(module_of(R"(  x = f32[2,3] parameter(0)
+  t = (f32[2,3], f32[2,3]) tuple(x, x)
+  b = (f32[2,3], f32[2,3]) opt-barrier(t)
+  g = f32[2,3] get-tuple-element(b), index=1
+  ROOT r = f32[2,3] add(g, g))"),
+                    {floats({2, 3}, count_to(6))}),
+                {2, 4, 6, 8, 10, 12});
+}
+
 TEST(DynamicSlice, StaysWithinTheArray) {
   const std::string text = module_of(R"(  x = f32[2,3] parameter(0)
   i = s32[] parameter(1)
