@@ -46,6 +46,8 @@ class Simplifier {
   Rewrite simplify_scatter(const CandidateNode& c);
   ValueId replace_box(ValueId data, ValueId update, const Shape& start, size_t axis,
                       const CandidateNode& c);
+  Rewrite scatter_of_rows(const CandidateNode& c);
+  bool varies_along_only(ValueId v, size_t axis) const;
   Rewrite simplify_reduce(const CandidateNode& c);
 
   Rewrite simplify_elementwise(const CandidateNode& c);

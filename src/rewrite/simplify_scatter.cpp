@@ -115,6 +115,54 @@ ValueId Simplifier::replace_box(ValueId data, ValueId update, const Shape& start
       {GraphOp::kConcat, ConcatAttrs{static_cast<int64_t>(axis)}, pieces, result, c.origin});
 }
 
+/// Whether `v` is the same everywhere along all axes but `axis`.
+bool Simplifier::varies_along_only(ValueId v, size_t axis) const {
+  if (uniform_element(v)) return true;
+  if (const Node* broadcast = made_by(v, GraphOp::kBroadcast)) {
+    const Shape& from = shape(broadcast->operands[0]);
+    const auto& dims = std::get<BroadcastAttrs>(broadcast->attrs).dims;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (static_cast<size_t>(dims[i]) != axis && from[i] != 1) return false;
+    }
+    return true;
+  }
+  if (const Node* elementwise = made_by(v, GraphOp::kElementwise)) {
+    return std::ranges::all_of(elementwise->operands,
+                               [&](ValueId operand) { return varies_along_only(operand, axis); });
+  }
+  return false;
+}
+
+/// Elements that are scattered along the first axis, whole rows by one index each: slices by tuples
+/// of one index. Frameworks write an index for each element.
+Simplifier::Rewrite Simplifier::scatter_of_rows(const CandidateNode& c) {
+  const auto& attrs = std::get<ScatterAttrs>(c.attrs);
+  const Shape whole = shape(c.operands[0]), updates = shape(c.operands[2]);
+  if (c.op != GraphOp::kScatterElements || attrs.axis != 0 || whole.size() < 2 ||
+      !std::equal(whole.begin() + 1, whole.end(), updates.begin() + 1) ||
+      !varies_along_only(c.operands[1], 0)) {
+    return std::nullopt;
+  }
+  TensorType first = type(c.operands[1]);
+  std::fill(first.shape.begin() + 1, first.shape.end(), 1);
+  const size_t rank = whole.size();
+  const ValueId indices = make({GraphOp::kSlice,
+                                SliceAttrs{Shape(rank, 0), Shape(rank, 1)},
+                                {c.operands[1]},
+                                first,
+                                c.origin});
+  const TensorType tuples{first.dtype, {updates[0], 1}};
+  ScatterAttrs of_slices = attrs;
+  of_slices.axis = ScatterAttrs().axis;
+  return make(
+      {GraphOp::kScatterNd,
+       of_slices,
+       {c.operands[0], make({GraphOp::kReshape, ReshapeAttrs{}, {indices}, tuples, c.origin}),
+        c.operands[2]},
+       c.type,
+       c.origin});
+}
+
 /// A scatter to places that are known is an expression of the place, which fuses with what makes
 /// and reads it: pieces side by side where the updates fill a box, else a table that says which
 /// update each place takes.
@@ -123,7 +171,8 @@ Simplifier::Rewrite Simplifier::simplify_scatter(const CandidateNode& c) {
   const ValueId data = c.operands[0];
   const Shape whole = shape(data);
   const HostTensor* indices = rebuild_.constant(c.operands[1]);
-  if (indices == nullptr || indices->size() == 0 || element_count(whole) == 0 ||
+  if (indices == nullptr) return scatter_of_rows(c);
+  if (indices->size() == 0 || element_count(whole) == 0 ||
       element_count(shape(c.operands[2])) == 0 ||
       (attrs.combines && c.type.dtype == DType::kBool)) {
     return std::nullopt;

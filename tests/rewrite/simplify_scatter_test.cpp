@@ -58,6 +58,32 @@ TEST(SimplifyScatter, OtherPlacesAreATable) {
 } -> (y))");
 }
 
+TEST(SimplifyScatter, RowsByOneIndexEachAreSlices) {
+  expect_rewrite(simplify, R"((x: f32[5,3], i: i64[4,1], u: f32[4,3]) {
+  zero = constant {0} : i64[]
+  zeros = broadcast zero, dims={} : i64[4,3]
+  all = broadcast i, dims={0,1} : i64[4,3]
+  at = max all, zeros : i64[4,3]
+  y = scatter_elements x, at, u, axis=0, combines=true, combiner=sum : f32[5,3]
+} -> (y))",
+                 R"((x: f32[5,3], i: i64[4,1], u: f32[4,3]) {
+  zero = constant {0} : i64[]
+  zeros = broadcast zero, dims={} : i64[4,3]
+  all = broadcast i, dims={0,1} : i64[4,3]
+  at = max all, zeros : i64[4,3]
+  v8 = slice at, start={0,0}, step={1,1} : i64[4,1]
+  v9 = scatter_nd x, v8, u, axis=0, combines=true, combiner=sum : f32[5,3]
+} -> (y=v9))");
+  expect_unchanged(simplify, R"((x: f32[5,3], i: i64[1,3], u: f32[4,3]) {
+  all = broadcast i, dims={0,1} : i64[4,3]
+  y = scatter_elements x, all, u, axis=0 : f32[5,3]
+} -> (y))");
+  expect_unchanged(simplify, R"((x: f32[5,3], i: i64[4,1], u: f32[4,2]) {
+  all = broadcast i, dims={0,1} : i64[4,2]
+  y = scatter_elements x, all, u, axis=0 : f32[5,3]
+} -> (y))");
+}
+
 TEST(SimplifyScatter, WhatMeetsAtAPlaceOrLiesOutsideStays) {
   expect_unchanged(simplify, R"((x: f32[5], u: f32[2]) {
   i = constant {3, 3} : i64[2]
