@@ -13,6 +13,7 @@
 #include "assemble/share_steps.h"
 #include "cost/latency.h"
 #include "expr/analysis/dependence.h"
+#include "runtime/host_ops.h"
 
 namespace weft {
 
@@ -117,6 +118,7 @@ class Builder {
   Status add_region(Frame& frame, const TensorProgram& tensors, const FusionPlan& plan,
                     const RegionBuffers& buffers, StepAccess* access, Region* region);
   static ProgramStep copy_step(int32_t from, int32_t to);
+  void add_host_step(ProgramStep step, Region* out);
 
   const CodeOfPlan& code_;
   const Target& target_;
@@ -242,8 +244,7 @@ Status Builder::build_region(const TensorProgram& tensors, const FusionPlan& pla
   }
   for (const auto& [tensor, to] : copies) {
     const int32_t from = buffer_of(frame, tensor);
-    out->steps.push_back(copy_step(from, to));
-    out->access.push_back({true, {from}, {to}});
+    add_host_step(copy_step(from, to), out);
   }
 
   const ArenaLayout layout = placed(frame.arena.blocks);
@@ -348,9 +349,23 @@ Status Builder::opaque(Frame& frame, int32_t index, Region* out) {
   WEFT_ASSIGN_OR_RETURN(step.host, host_operation(o.node));
   for (const TensorId t : o.operands) step.host.operands.push_back(buffer_of(frame, t));
   for (const TensorId t : o.results) step.host.results.push_back(buffer_of(frame, t));
-  out->access.push_back({true, step.host.operands, step.host.results});
-  out->steps.push_back(std::move(step));
+  add_host_step(std::move(step), out);
   return {};
+}
+
+void Builder::add_host_step(ProgramStep step, Region* out) {
+  std::vector<HostOperand> operands;
+  for (const int32_t b : step.host.operands) {
+    const ProgramBuffer& buffer = program_.buffers[static_cast<size_t>(b)];
+    operands.push_back({buffer.dtype, &buffer.shape, nullptr});
+  }
+  const double alone = host_step_microseconds(step.host, operands);
+  const bool shared = host_step_pieces(step.host, operands) > 1 &&
+                      alone >= least_shared_us(target_) * host_step_phases(step.host);
+  step.host.serial = !shared;
+  out->microseconds += alone;
+  out->access.push_back({!shared, step.host.operands, step.host.results});
+  out->steps.push_back(std::move(step));
 }
 
 Status Builder::branch(Frame& frame, int32_t index, Region* out) {

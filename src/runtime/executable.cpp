@@ -86,13 +86,13 @@ Status Executable::resolve(const std::vector<ProgramStep>& from, int32_t depth,
         WEFT_RETURN_IF_ERROR(resolve_launch(source.launch, step));
         break;
       case ProgramStep::Kind::kHost: {
-        step.on_first_thread = !is_large_copy(source.host);
-        parallel_ = parallel_ || !step.on_first_thread;
         std::vector<HostOperand> operands;
         for (int32_t b : source.host.operands) {
           const ProgramBuffer& buffer = program_.buffers[static_cast<size_t>(b)];
           operands.push_back({buffer.dtype, &buffer.shape, nullptr});
         }
+        step.on_first_thread = source.host.serial;
+        parallel_ = parallel_ || !step.on_first_thread;
         scratch_bytes_ = std::max(scratch_bytes_, host_step_scratch_bytes(source.host, operands));
         break;
       }
@@ -107,11 +107,6 @@ Status Executable::resolve(const std::vector<ProgramStep>& from, int32_t depth,
     }
   }
   return {};
-}
-
-bool Executable::is_large_copy(const HostStep& host) const {
-  return host.op == HostStep::Op::kCopy &&
-         program_.buffers[static_cast<size_t>(host.results[0])].bytes >= kSharedCopyBytes;
 }
 
 Status Executable::resolve_launch(const LaunchStep& launch, ExecutableStep& to) {

@@ -15,14 +15,11 @@
 
 namespace weft {
 
-/// From this size on, several threads copy faster than one.
-inline constexpr int64_t kSharedCopyBytes = int64_t{1} << 17;
-
 /// A step with what its execution needs looked up; mirrors the tree of ProgramSteps.
 struct ExecutableStep {
   const ProgramStep* source = nullptr;
   int32_t id = 0;  ///< index into Executable::steps()
-  /// Host operations other than large copies, and launches without work for two threads.
+  /// Host operations and launches without work for two threads.
   bool on_first_thread = false;
   std::vector<KernelEntry> phases;        ///< launch
   std::vector<ExecutableStep> condition;  ///< while-loop
@@ -77,7 +74,6 @@ class Executable {
   static Result<std::shared_ptr<Executable>> make(Program program);
   Status resolve(const std::vector<ProgramStep>& from, int32_t depth,
                  std::vector<ExecutableStep>& to);
-  bool is_large_copy(const HostStep& host) const;
   Status resolve_launch(const LaunchStep& launch, ExecutableStep& to);
 
   Program program_;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "runtime/program.h"
+#include "runtime/share.h"
 #include "support/dtype.h"
 #include "support/result.h"
 
@@ -30,13 +31,27 @@ struct HostOperand {
 Status verify_host_step(const HostStep& step, std::span<const HostOperand> operands,
                         std::span<const HostOperand> results);
 
-/// Bytes of scratch that run_host_step needs, aligned to 8.
+/// Bytes of scratch that each thread of a run_host_step needs, aligned to 8; -1: too many.
 int64_t host_step_scratch_bytes(const HostStep& step, std::span<const HostOperand> operands);
 
-/// Executes a verified step with the meaning of graph/ops.def; allocates nothing. NaN orders above
+/// Pieces of a verified step that threads can share, whatever the data.
+int64_t host_step_pieces(const HostStep& step, std::span<const HostOperand> operands);
+
+/// About how long one thread takes for a verified step, as measured on a Zen 4, in microseconds.
+double host_step_microseconds(const HostStep& step, std::span<const HostOperand> operands);
+
+/// Phases of a step, between which its threads wait for each other.
+int host_step_phases(const HostStep& step);
+
+/// Executes `part`'s share of a phase of a verified step with the meaning of graph/ops.def;
+/// allocates nothing. What is written does not depend on the number of parts. NaN orders above
 /// every number (last when ascending, first when descending), as in numpy. Scatter indices clamp
 /// into range; where several updates hit one element the last wins, in row-major order of the
 /// updates. Floating-point running sums and products are kept in double.
+void run_host_phase(const HostStep& step, int phase, std::span<const HostOperand> operands,
+                    std::span<const HostOperand> results, HostPart part, std::byte* scratch);
+
+/// All phases of all parts.
 void run_host_step(const HostStep& step, std::span<const HostOperand> operands,
                    std::span<const HostOperand> results, std::byte* scratch);
 

@@ -57,10 +57,11 @@ struct LaunchStep {
   bool inner_barriers = false;      ///< threads wait for each other inside a phase
 };
 
-/// An operation that has no kernel: the runtime's own code, on thread 0.
+/// An operation that has no kernel: the runtime's own code.
 struct HostStep {
   enum class Op : uint8_t { kCopy, kSort, kTopK, kScatterElements, kScatterNd, kCumulative };
   Op op = Op::kCopy;
+  bool serial = true;  ///< too small to share: thread 0 alone
   std::vector<int32_t> operands, results;
   int64_t axis = 0;
   int64_t k = 0;

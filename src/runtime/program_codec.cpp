@@ -58,7 +58,7 @@ void host(A& a, Like<A, HostStep>& h) {
   a.value(h.op);
   numbers(a, h.operands);
   numbers(a, h.results);
-  values(a, h.axis, h.k, h.descending, h.exclusive, h.reverse, h.combines, h.combiner);
+  values(a, h.serial, h.axis, h.k, h.descending, h.exclusive, h.reverse, h.combines, h.combiner);
 }
 
 template <typename A>

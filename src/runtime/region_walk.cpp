@@ -6,6 +6,7 @@
 
 #include "runtime/buffer_address.h"
 #include "runtime/host_ops.h"
+#include "runtime/share.h"
 
 #if defined(__clang__)
 // Generated code carries no type information for -fsanitize=function to read.
@@ -20,16 +21,8 @@ namespace {
 /// A region without barriers would not notice that it is to stop: loops have one this often.
 constexpr int64_t kIterationsBetweenStops = 1024;
 
-/// The contiguous part of 0..count-1 that belongs to `thread`; parts differ by at most one, larger
-/// ones first.
-struct Share {
-  int64_t begin, end;
-  Share(int64_t count, int thread, int threads) {
-    const int64_t part = count / threads, rest = count % threads;
-    begin = part * thread + std::min<int64_t>(thread, rest);
-    end = begin + part + (thread < rest ? 1 : 0);
-  }
-};
+/// From this size on, several threads copy what a loop carries faster than one.
+constexpr int64_t kSharedCopyBytes = int64_t{1} << 17;
 
 WEFT_CALLS_GENERATED_CODE
 void call_kernel(KernelEntry entry, void* const* buffers, const int64_t* arguments, int64_t begin,
@@ -96,12 +89,7 @@ bool RegionWalk::dispatch(const ExecutableStep& step) {
     case ProgramStep::Kind::kLaunch:
       return run_launch(step);
     case ProgramStep::Kind::kHost:
-      if (!step.on_first_thread) return run_large_copy(step.source->host);
-      if (is_first() && !region_.stop.load(std::memory_order_relaxed)) {
-        run_host(step.source->host);
-      }
-      worked(/*first_thread_only=*/true);
-      return true;
+      return run_host(step);
     case ProgramStep::Kind::kIf:
       return run_if(step);
     case ProgramStep::Kind::kLoop:
@@ -168,7 +156,8 @@ bool RegionWalk::run_launcher(const LaunchStep& launch) {
   return false;
 }
 
-void RegionWalk::run_host(const HostStep& step) {
+bool RegionWalk::run_host(const ExecutableStep& step) {
+  const HostStep& host = step.source->host;
   const auto describe = [&](const std::vector<int32_t>& from, std::vector<HostOperand>& to) {
     to.clear();
     for (int32_t b : from) {
@@ -176,9 +165,21 @@ void RegionWalk::run_host(const HostStep& step) {
       to.push_back({buffer.dtype, &buffer.shape, static_cast<std::byte*>(address(b))});
     }
   };
-  describe(step.operands, state_.host_operands);
-  describe(step.results, state_.host_results);
-  run_host_step(step, state_.host_operands, state_.host_results, state_.scratch);
+  const bool mine = !step.on_first_thread || is_first();
+  const bool skipped = is_first() && region_.stop.load(std::memory_order_relaxed);
+  if (mine) {
+    describe(host.operands, state_.host_operands);
+    describe(host.results, state_.host_results);
+  }
+  const HostPart part = step.on_first_thread ? HostPart() : HostPart{thread_, threads_};
+  for (int phase = 0; phase < host_step_phases(host); ++phase) {
+    if (phase > 0 && !step.on_first_thread && !wait_for_all()) return false;
+    if (mine && !skipped) {
+      run_host_phase(host, phase, state_.host_operands, state_.host_results, part, state_.scratch);
+    }
+    worked(step.on_first_thread);
+  }
+  return true;
 }
 
 bool RegionWalk::run_if(const ExecutableStep& step) {
@@ -282,13 +283,6 @@ bool RegionWalk::copy_carry(int32_t from, int32_t to, int64_t bytes) {
   const bool shared = bytes >= kSharedCopyBytes;
   if (!(shared ? wait_before_work_of_all() : wait_before_work_of_first_thread())) return false;
   copy_share(from, to, bytes, shared);
-  return true;
-}
-
-bool RegionWalk::run_large_copy(const HostStep& step) {
-  const ProgramBuffer& from = program_.buffers[static_cast<size_t>(step.operands[0])];
-  copy_share(step.operands[0], step.results[0], *checked_byte_size(from.dtype, from.shape),
-             /*shared=*/true);
   return true;
 }
 

@@ -33,7 +33,7 @@ class RegionWalk {
   static uint32_t wait_inside_phase(void* walk);
   bool run_launcher(const LaunchStep& launch);
   void fetch_carries(const LaunchStep& launch) const;
-  void run_host(const HostStep& step);
+  bool run_host(const ExecutableStep& step);
   bool run_if(const ExecutableStep& step);
   bool run_loop(const ExecutableStep& step);
   bool run_iterations(const ExecutableStep& step, int64_t& iteration);
@@ -48,7 +48,6 @@ class RegionWalk {
 
   void enter_iteration(int32_t loop, int64_t iteration);
   bool copy_carry(int32_t from, int32_t to, int64_t bytes);
-  bool run_large_copy(const HostStep& step);
   void copy_share(int32_t from, int32_t to, int64_t bytes, bool shared);
   void worked(bool first_thread_only);
   bool is_first() const { return thread_ == 0; }

@@ -179,6 +179,26 @@ TEST(CpuLaunches, RowsThenAProductInOne) {
   }
 }
 
+/// Operations without a kernel are shared as launches are: threads wait for what other threads
+/// wrote.
+TEST(CpuLaunches, OperationsWithoutAKernelAreShared) {
+  const auto c = run_here(R"((x: f32[256,1024], i: i64[256,1], u: f32[256,1024]) {
+  s = cumulative x, axis=1, combiner=sum : f32[256,1024]
+  y = scatter_nd s, i, u, combines=true, combiner=sum : f32[256,1024]
+  v, o = sort y, axis=1 : f32[256,1024], i64[256,1024]
+  t, p = top_k v, k=128, axis=0 : f32[128,1024], i64[128,1024]
+} -> (v, t, w=t))",
+                          options_of("auto"));
+  ASSERT_NE(c, nullptr);
+  int shared = 0;
+  for (const ProgramStep& step : c->program.steps) {
+    if (step.kind != ProgramStep::Kind::kHost || step.host.serial) continue;
+    ++shared;
+    EXPECT_TRUE(step.barrier_before) << step.name << " reads what other threads wrote";
+  }
+  EXPECT_EQ(shared, 5) << "four operations, and a copy of one result";
+}
+
 /// Kernels that the plan has twice are compiled once as they are: a launch of their own code has to
 /// save more.
 TEST(CpuLaunches, KernelsOfOneCodeStayApart) {

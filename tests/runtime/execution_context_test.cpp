@@ -644,13 +644,46 @@ TEST_P(Run, LargeCopiesAreShared) {
   Fixture f;
   const int32_t x = f.input("x", {kElements}), t = f.arena({kElements});
   const int32_t y = f.output("y", {kElements});
-  f.step(Fixture::copy(x, t));
+  ProgramStep copy = Fixture::copy(x, t);
+  copy.host.serial = false;
+  f.step(copy);
   f.step(Fixture::launch(f.kernel({reverse}), {t, y}, {kElements}, {kElements}));
   auto context = context_of(f);
   const std::vector<float> in_x = iota(kElements);
   std::vector<float> out_y(kElements);
   ASSERT_TRUE(context->run({{in(in_x, {kElements})}}, {{out(out_y, {kElements})}}).ok());
   EXPECT_EQ(out_y, std::vector<float>(in_x.rbegin(), in_x.rend()));
+}
+
+/// y = twice the running sums of x and one, scattered over what they are: two phases of all threads
+/// behind a step of the first.
+TEST_P(Run, HostStepsAreShared) {
+  constexpr int64_t kRows = 40, kColumns = 64;
+  Fixture f;
+  const int32_t x = f.input("x", {kRows, kColumns}), y = f.output("y", {kRows, kColumns});
+  const int32_t sums = f.arena({kRows, kColumns}), t = f.arena({kRows, kColumns});
+  std::vector<int64_t> backwards(kRows);
+  for (int64_t i = 0; i < kRows; ++i) backwards[static_cast<size_t>(i)] = kRows - 1 - i;
+  const int32_t rows = f.constant<int64_t>(DType::kI64, {kRows, 1}, backwards);
+  f.step(Fixture::serial(Fixture::launch(f.kernel({double_and_one}), {x, t}, {kRows * kColumns})));
+  HostStep sum, scatter;
+  sum.op = HostStep::Op::kCumulative;
+  sum.operands = {t};
+  sum.results = {sums};
+  scatter.op = HostStep::Op::kScatterNd;
+  scatter.operands = {sums, rows, sums};
+  scatter.results = {y};
+  scatter.combines = true;
+  for (HostStep step : {sum, scatter}) {
+    step.serial = false;
+    f.step(Fixture::host(step));
+  }
+  auto context = context_of(f);
+  const std::vector<float> in_x(kRows * kColumns, 1);
+  std::vector<float> out_y(kRows * kColumns);
+  ASSERT_TRUE(
+      context->run({{in(in_x, {kRows, kColumns})}}, {{out(out_y, {kRows, kColumns})}}).ok());
+  EXPECT_EQ(out_y, std::vector<float>(out_y.size(), 3 * (kRows + 1)));
 }
 
 TEST(Contexts, OfOneExecutableRunAtOnce) {

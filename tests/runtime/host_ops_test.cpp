@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "support/tensor.h"
 
@@ -202,6 +204,111 @@ TEST(HostOps, CumulativeIntegersWrap) {
   HostTensor z(DType::kI64, {2});
   ASSERT_EQ(run(step_of(HostStep::Op::kCumulative), {wide}, {&z}), "");
   EXPECT_EQ(z.at_int(1), std::numeric_limits<int64_t>::min());
+}
+
+/// Many elements of few values, so that lines have ties.
+HostTensor random_tensor(DType dtype, Shape shape, int64_t values, uint64_t seed) {
+  HostTensor x(dtype, std::move(shape));
+  for (int64_t i = 0; i < x.size(); ++i) {
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    const auto value = static_cast<int64_t>((seed >> 33) % static_cast<uint64_t>(values));
+    x.set_double(i, static_cast<double>(value));
+  }
+  return x;
+}
+
+struct Typed {
+  DType dtype;
+  Shape shape;
+};
+
+/// The raw results of a step in `threads` parts, one after another.
+std::vector<std::vector<std::byte>> in_parts(const HostStep& step, std::vector<HostTensor> in,
+                                             const std::vector<Typed>& types, int threads) {
+  std::vector<HostOperand> operands, results;
+  for (HostTensor& x : in) operands.push_back(operand(x));
+  std::vector<HostTensor> out;
+  for (const Typed& type : types) out.emplace_back(type.dtype, type.shape);
+  for (HostTensor& x : out) results.push_back(operand(x));
+  const Status status = verify_host_step(step, operands, results);
+  EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().message);
+  std::vector<int64_t> scratch(static_cast<size_t>(host_step_scratch_bytes(step, operands)) / 8);
+  for (int phase = 0; phase < host_step_phases(step); ++phase) {
+    for (int t = threads; t-- > 0;) {
+      run_host_phase(step, phase, operands, results, {t, threads},
+                     reinterpret_cast<std::byte*>(scratch.data()));
+    }
+  }
+  std::vector<std::vector<std::byte>> raw;
+  for (const HostTensor& x : out) {
+    raw.emplace_back(x.raw(), x.raw() + x.size() * byte_size(x.dtype()));
+  }
+  return raw;
+}
+
+void expect_same_in_parts(const HostStep& step, const std::vector<HostTensor>& in,
+                          const std::vector<Typed>& out) {
+  const auto whole = in_parts(step, in, out, 1);
+  for (const int threads : {2, 3, 7}) {
+    EXPECT_TRUE(in_parts(step, in, out, threads) == whole)
+        << threads << " threads, operation " << static_cast<int>(step.op) << ", axis " << step.axis
+        << ", " << dtype_name(in[0].dtype());
+  }
+}
+
+TEST(HostOps, PartsMakeWhatOneThreadMakes) {
+  using Op = HostStep::Op;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kI8, DType::kF64, DType::kI64}) {
+    const HostTensor x = random_tensor(dtype, {3, 50, 37}, 100, 5);
+    for (const int64_t axis : {0, 1, 2}) {
+      const Typed same{dtype, x.shape()}, order{DType::kI64, x.shape()};
+      expect_same_in_parts(step_of(Op::kSort, axis), {x}, {same, order});
+      expect_same_in_parts(step_of(Op::kCumulative, axis), {x}, {same});
+      for (const bool combines : {false, true}) {
+        HostStep step = step_of(Op::kScatterElements, axis);
+        step.combines = combines;
+        const Shape updates{2, 45, 30};
+        expect_same_in_parts(
+            step,
+            {x, random_tensor(DType::kI32, updates, 60, 7), random_tensor(dtype, updates, 50, 8)},
+            {same});
+        step.op = Op::kScatterNd;
+        Shape rows{40};
+        rows.insert(rows.end(), x.shape().begin() + axis + 1, x.shape().end());
+        expect_same_in_parts(step,
+                             {x, random_tensor(DType::kI64, {40, axis + 1}, 60, 9),
+                              random_tensor(dtype, rows, 50, 10)},
+                             {same});
+      }
+    }
+  }
+}
+
+TEST(HostOps, SortsOfLongLinesAreStable) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kU8, DType::kF64, DType::kI32}) {
+    for (const int64_t line : {5, 127, 128, 1000}) {
+      for (const bool descending : {false, true}) {
+        const HostTensor x = random_tensor(dtype, {line}, 90, static_cast<uint64_t>(line));
+        std::vector<int64_t> expected(static_cast<size_t>(line));
+        std::iota(expected.begin(), expected.end(), 0);
+        std::ranges::sort(expected, {}, [&](int64_t i) {
+          return std::pair(descending ? -x.at_double(i) : x.at_double(i), i);
+        });
+        for (const int64_t k : {line, line / 2, std::min<int64_t>(line, 40), int64_t{3}}) {
+          HostStep step = step_of(HostStep::Op::kTopK);
+          step.k = k;
+          step.descending = descending;
+          HostTensor values(dtype, {k}), indices(DType::kI64, {k});
+          ASSERT_EQ(run(step, {x}, {&values, &indices}), "");
+          for (int64_t i = 0; i < k; ++i) {
+            ASSERT_EQ(indices.at_int(i), expected[static_cast<size_t>(i)])
+                << dtype_name(dtype) << " " << line << " " << k << " " << i;
+            ASSERT_EQ(values.at_double(i), x.at_double(indices.at_int(i)));
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(HostOps, EmptyTensors) {

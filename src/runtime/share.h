@@ -1,0 +1,25 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace weft {
+
+/// The contiguous part of 0..count-1 that belongs to `thread`; parts differ by at most one, larger
+/// ones first.
+struct Share {
+  int64_t begin, end;
+  Share(int64_t count, int thread, int threads) {
+    const int64_t part = count / threads, rest = count % threads;
+    begin = part * thread + std::min<int64_t>(thread, rest);
+    end = begin + part + (thread < rest ? 1 : 0);
+  }
+};
+
+/// Which of the threads that run a step together.
+struct HostPart {
+  int thread = 0, threads = 1;
+  Share share(int64_t count) const { return {count, thread, threads}; }
+};
+
+}  // namespace weft
