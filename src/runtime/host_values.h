@@ -86,8 +86,8 @@ __attribute__((target("avx2"))) void run_with_avx2(const Body& body) {
 }
 template <typename Body>
 void run_with_wide_vectors(const Body& body) {
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  has_avx2 ? run_with_avx2(body) : body();
+  static const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
+  kHasAvx2 ? run_with_avx2(body) : body();
 }
 
 }  // namespace weft
