@@ -65,6 +65,9 @@ class Places {
 template <typename S, uint8_t kCombiner>
 struct Combine {
   using Raw = typename S::Raw;
+  /// Between what is there and an update: with AVX2, the compiler makes masked stores of that,
+  /// which are slower than narrow vectors.
+  static constexpr bool kChooses = kCombiner == kMin || kCombiner == kMax;
   WEFT_INLINED static void put(Raw* to, Raw update) {
     *to = S::store(combine_values<kCombiner>(S::load(*to), S::load(update)));
   }
@@ -75,6 +78,7 @@ struct Combine {
 template <typename RawType>
 struct Replace {
   using Raw = RawType;
+  static constexpr bool kChooses = false;
   static void put(Raw* to, Raw update) { *to = update; }
   static void put_run(Raw* to, const Raw* from, int64_t n) {
     std::memcpy(to, from, static_cast<size_t>(n) * sizeof(Raw));
@@ -117,12 +121,13 @@ void scatter_slices(Operands in, typename Put::Raw* to, Share columns) {
       for (int64_t u = 0; u < n; ++u) Put::put(to + place[u], from[first + u]);
       continue;
     }
-    run_with_wide_vectors([&]() WEFT_INLINED {
+    const auto put = [&]() WEFT_INLINED {
       for (int64_t u = 0; u < n; ++u) {
         Put::put_run(to + place[u] * slice + columns.begin,
                      from + (first + u) * slice + columns.begin, width);
       }
-    });
+    };
+    Put::kChooses ? put() : run_with_wide_vectors(put);
   }
 }
 

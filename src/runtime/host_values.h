@@ -48,9 +48,11 @@ T combine_values(T a, T b) {
     if constexpr (kFloat) return a * b;
     return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   } else if constexpr (kCombiner == kMin) {
-    return (is_nan(a) | (a <= b)) ? a : b;
+    const T least = b < a ? b : a;  // NaN if a is
+    return is_nan(b) ? b : least;
   } else if constexpr (kCombiner == kMax) {
-    return (is_nan(a) | (a >= b)) ? a : b;
+    const T greatest = b > a ? b : a;
+    return is_nan(b) ? b : greatest;
   } else if constexpr (kFloat) {
     return kCombiner == kAnd ? T(a != 0 && b != 0) : T(a != 0 || b != 0);
   } else {
