@@ -1,42 +1,99 @@
 #include "runtime/tensor_ref.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace weft {
 namespace {
 
 /// Copies a tensor axis by axis; the innermost run that is contiguous on both sides moves as one.
-/// Recursion is as deep as the rank.
-struct StridedCopy {
-  std::span<const int64_t> shape;
-  std::span<const int64_t> strides;
-  int64_t element_bytes;
-  size_t run_axis;    ///< axes from here on are contiguous
-  int64_t run_bytes;  ///< of them all
-
-  StridedCopy(std::span<const int64_t> extents, std::span<const int64_t> steps, int64_t bytes)
-      : shape(extents),
-        strides(steps),
-        element_bytes(bytes),
-        run_axis(extents.size()),
-        run_bytes(bytes) {
-    while (run_axis > 0 && strides[run_axis - 1] * element_bytes == run_bytes) {
-      run_bytes *= shape[--run_axis];
+/// The axis along which the strided side goes in the smallest steps and the last one before the run
+/// go together, in squares whose lines stay in the cache. Recursion is as deep as the rank.
+class StridedCopy {
+ public:
+  StridedCopy(std::span<const int64_t> shape, std::span<const int64_t> strides,
+              int64_t element_bytes)
+      : shape_(shape),
+        strides_(strides),
+        element_bytes_(element_bytes),
+        last_(shape.size()),
+        run_bytes_(element_bytes),
+        fast_(shape.size()) {
+    while (last_ > 0 && strides[last_ - 1] * element_bytes == run_bytes_) {
+      run_bytes_ *= shape[--last_];
+    }
+    all_bytes_ = fast_bytes_ = run_bytes_;
+    if (last_-- == 0) return;
+    int64_t least = std::abs(strides[last_]);
+    for (size_t axis = last_ + 1; axis-- > 0;) {
+      if (axis != last_ && shape[axis] > 1 && std::abs(strides[axis]) < least) {
+        least = std::abs(strides[axis]);
+        fast_ = axis;
+        fast_bytes_ = all_bytes_;
+      }
+      all_bytes_ *= shape[axis];
     }
   }
 
-  /// move(strided, dense, bytes) for every run; returns the dense position after the last.
+  /// move(strided, dense, bytes) for every run, by positions in bytes.
   template <typename Move>
-  int64_t visit(size_t axis, int64_t strided, int64_t dense, const Move& move) const {
-    if (axis == run_axis) {
-      move(strided, dense, static_cast<size_t>(run_bytes));
-      return dense + run_bytes;
+  void run(const Move& move) const {
+    if (all_bytes_ == run_bytes_) return move(0, 0, run_bytes_);
+    // The usual sizes as constants: moves are single instructions.
+    switch (run_bytes_) {
+      case 1:
+        return visit<1>(0, 0, 0, all_bytes_, move);
+      case 2:
+        return visit<2>(0, 0, 0, all_bytes_, move);
+      case 4:
+        return visit<4>(0, 0, 0, all_bytes_, move);
+      case 8:
+        return visit<8>(0, 0, 0, all_bytes_, move);
+      default:
+        return visit<0>(0, 0, 0, all_bytes_, move);
     }
-    for (int64_t i = 0; i < shape[axis]; ++i) {
-      dense = visit(axis + 1, strided + i * strides[axis] * element_bytes, dense, move);
-    }
-    return dense;
   }
+
+ private:
+  template <int64_t kRunBytes, typename Move>
+  void visit(size_t axis, int64_t strided, int64_t dense, int64_t bytes, const Move& move) const {
+    if (axis == last_) return plane<kRunBytes>(strided, dense, move);
+    bytes /= shape_[axis];
+    if (axis == fast_) return visit<kRunBytes>(axis + 1, strided, dense, bytes, move);
+    for (int64_t i = 0; i < shape_[axis]; ++i) {
+      visit<kRunBytes>(axis + 1, strided + i * strides_[axis] * element_bytes_, dense + i * bytes,
+                       bytes, move);
+    }
+  }
+
+  template <int64_t kRunBytes, typename Move>
+  void plane(int64_t strided, int64_t dense, const Move& move) const {
+    constexpr int64_t kSquare = 32;
+    const bool has_fast = fast_ < shape_.size();
+    const int64_t fast = has_fast ? shape_[fast_] : 1, last = shape_[last_];
+    const int64_t fast_step = has_fast ? strides_[fast_] * element_bytes_ : 0;
+    const int64_t last_step = strides_[last_] * element_bytes_;
+    const int64_t bytes = kRunBytes == 0 ? run_bytes_ : kRunBytes;
+    for (int64_t f0 = 0; f0 < fast; f0 += kSquare) {
+      for (int64_t l0 = 0; l0 < last; l0 += kSquare) {
+        for (int64_t l = l0; l < std::min(last, l0 + kSquare); ++l) {
+          for (int64_t f = f0; f < std::min(fast, f0 + kSquare); ++f) {
+            move(strided + f * fast_step + l * last_step, dense + f * fast_bytes_ + l * bytes,
+                 bytes);
+          }
+        }
+      }
+    }
+  }
+
+  std::span<const int64_t> shape_, strides_;
+  int64_t element_bytes_;
+  size_t last_;         ///< axes behind it are contiguous
+  int64_t run_bytes_;   ///< of these
+  size_t fast_;         ///< the rank where `last_` has the smallest steps
+  int64_t fast_bytes_;  ///< a step along it, on the dense side
+  int64_t all_bytes_;
 };
 
 bool is_empty(std::span<const int64_t> shape) {
@@ -120,20 +177,18 @@ void copy_from_strided(std::byte* dense, const void* strided, int64_t element_by
                        std::span<const int64_t> shape, std::span<const int64_t> strides) {
   if (is_empty(shape)) return;
   const auto* from = static_cast<const std::byte*>(strided);
-  const auto move = [&](int64_t at, int64_t dense_at, size_t bytes) {
-    std::memcpy(dense + dense_at, from + at, bytes);
-  };
-  StridedCopy(shape, strides, element_bytes).visit(0, 0, 0, move);
+  StridedCopy(shape, strides, element_bytes).run([&](int64_t at, int64_t dense_at, int64_t bytes) {
+    std::memcpy(dense + dense_at, from + at, static_cast<size_t>(bytes));
+  });
 }
 
 void copy_to_strided(void* strided, const std::byte* dense, int64_t element_bytes,
                      std::span<const int64_t> shape, std::span<const int64_t> strides) {
   if (is_empty(shape)) return;
   auto* to = static_cast<std::byte*>(strided);
-  const auto move = [&](int64_t at, int64_t dense_at, size_t bytes) {
-    std::memcpy(to + at, dense + dense_at, bytes);
-  };
-  StridedCopy(shape, strides, element_bytes).visit(0, 0, 0, move);
+  StridedCopy(shape, strides, element_bytes).run([&](int64_t at, int64_t dense_at, int64_t bytes) {
+    std::memcpy(to + at, dense + dense_at, static_cast<size_t>(bytes));
+  });
 }
 
 }  // namespace weft
