@@ -63,16 +63,52 @@ class _Signature:
         return dim.name if isinstance(dim, sympy.Symbol) else f"{i}.{axis}"
 
     def declare(self, e: Emitter, i: int, node: fx.Node) -> Value:
+        """The input with its axes as they lie in memory, seen as torch sees it."""
+        order = _memory_order(node.meta["val"])
+        shape = tuple(self.shapes[i][axis] for axis in order)
         extents = [
             dim if isinstance(dim, int) else weft.Extent.open(self.name_of(i, axis))
-            for axis, dim in enumerate(self.shapes[i])
+            for axis, dim in zip(order, shape)
         ]
         dtype = type_name(node.meta["val"].dtype)
-        return Value(e.b.input(node.name, dtype, extents), dtype, self.shapes[i])
+        there = Value(e.b.input(node.name, dtype, extents), dtype, shape)
+        return e.permute(there, [order.index(axis) for axis in range(len(order))])
 
     def declare_extra(self, e: Emitter) -> None:
         for name in self.extra:
             e.b.input(f"size {name}", "bool", [weft.Extent.open(name)])
+
+
+def _memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The axes from the outermost in memory to the innermost, where the tensor is dense in that
+    order: so ordered, it is read and written in place. Else, and where strides are open, as they
+    are.
+    """
+    shape, strides = dims_of(tensor.shape), strides_of(tensor)
+    as_it_is = tuple(range(len(shape)))
+    if not all(isinstance(dim, int) for dim in (*shape, *strides)):
+        return as_it_is
+    order = sorted(as_it_is, key=lambda axis: -strides[axis])
+    step = 1
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != step:
+            return as_it_is
+        step *= shape[axis]
+    return tuple(order)
+
+
+def _in_memory_order(
+    tensors: Sequence[torch.Tensor], orders: dict[int, tuple[int, ...]]
+) -> Sequence[torch.Tensor]:
+    if not orders:
+        return tensors
+    return [t.permute(orders[i]) if i in orders else t for i, t in enumerate(tensors)]
+
+
+def _orders_of(nodes: Sequence[fx.Node]) -> dict[int, tuple[int, ...]]:
+    """Of those that do not lie as their axes are."""
+    orders = {i: _memory_order(node.meta["val"]) for i, node in enumerate(nodes)}
+    return {i: order for i, order in orders.items() if order != tuple(range(len(order)))}
 
 
 def _hint(extent: Any) -> int:
@@ -103,6 +139,8 @@ class PartModule(torch.nn.Module):
         self._frozen: list[tuple[int, torch.Tensor, int]] = []
         self._freezes = 0
         self._read = list(range(len(part.inputs)))
+        self._orders = _orders_of(part.inputs)
+        self._output_orders = _orders_of(part.outputs)
         self._allocate = self._allocator()
         self._eager: Any = None
         self._left: set[tuple[torch.Size, ...]] = set()
@@ -128,10 +166,11 @@ class PartModule(torch.nn.Module):
         if self.executable is None or self._is_stale(args):
             self._compile(args)
         outputs = self._allocate(args)
-        inputs = [args[i] for i in self._read]
+        given = _in_memory_order(args, self._orders)
+        inputs = [given[i] for i in self._read]
         if self._signature.extra:
             inputs += _tensors_of_sizes(args[len(self._part.inputs) :])
-        self.executable.run_into(outputs, *inputs)
+        self.executable.run_into(_in_memory_order(outputs, self._output_orders), *inputs)
         return outputs
 
     def _shapes_of(self, args: Sequence[Any]) -> tuple[torch.Size, ...]:
@@ -191,7 +230,7 @@ class PartModule(torch.nn.Module):
         self._signature.declare_extra(e)
         lower(e, self._part.nodes, values)
         for node in self._part.outputs:
-            e.b.output(values[node].tensor, node.name)
+            e.b.output(e.permute(values[node], _memory_order(node.meta["val"])).tensor, node.name)
         return e.b.finish(self._signature.example)
 
     def _allocator(self) -> Any:
