@@ -171,6 +171,9 @@ class ThreadPool {
   struct Options {
     int threads = 0;   ///< the caller's included; 0: the cores that the process may use
     bool pin = false;  ///< each worker to one core
+    /// The threads of the OpenMP runtime that the process has loaded, where it has one, in the
+    /// place of own ones: for programs that compute with OpenMP between runs.
+    bool openmp = false;
   };
   static Result<ThreadPool> create(const Options& options);
   int threads() const;

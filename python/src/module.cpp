@@ -104,12 +104,13 @@ NB_MODULE(_weft, m) {
   nb::class_<weft::ThreadPool>(m, "ThreadPool", "Threads that runs of several executables share.")
       .def(
           "__init__",
-          [](weft::ThreadPool* self, int threads) {
+          [](weft::ThreadPool* self, int threads, bool openmp) {
             weft::ThreadPool::Options options;
             options.threads = threads;
+            options.openmp = openmp;
             new (self) weft::ThreadPool(weft_python::check(weft::ThreadPool::create(options)));
           },
-          "threads"_a);
+          "threads"_a, "openmp"_a = false);
   nb::class_<Settings>(m, "Settings", "How to compile; see weft.compile.")
       .def(nb::init<>())
       .def_rw("shapes", &Settings::shapes)

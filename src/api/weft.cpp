@@ -105,6 +105,7 @@ Result<ThreadPool> ThreadPool::create(const Options& options) {
   weft::ThreadPool::Options internal;
   internal.threads = options.threads == 0 ? weft::available_cores() : options.threads;
   internal.pin = options.pin;
+  internal.openmp = options.openmp;
   auto created = weft::ThreadPool::create(internal);
   if (!created.ok()) return to_public(created.error());
   ThreadPool pool;

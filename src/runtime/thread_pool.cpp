@@ -64,6 +64,9 @@ Status ThreadPool::start(const Options& options) {
   idle_wait_ = crowded ? WaitPolicy{} : WaitPolicy{microseconds(100), microseconds(0)};
   region_wait_ = crowded ? WaitPolicy{microseconds(0), microseconds(50)}
                          : WaitPolicy{microseconds(100), microseconds(400)};
+  threads_ = options.threads;
+  if (options.openmp && options.threads > 1) team_ = OpenMpTeam::loaded();
+  if (team_ != nullptr) return {};
   const std::vector<int> cores = cores_of_process();
   if (!crowded && !options.pin && cores.size() > 1) cores_ = cores;
   const BlockSignals blocked;
@@ -128,11 +131,15 @@ bool ThreadPool::runs_follow_closely() {
 
 bool ThreadPool::try_run(Body body, void* context, Sleepers sleepers) {
   if (taken_.exchange(true, std::memory_order_acquire)) return false;
-  if (sleepers == Sleepers::kLeave && started_.has_sleepers() && !runs_follow_closely()) {
+  const bool sleeping = team_ != nullptr || started_.has_sleepers();  // a team does not say
+  if (sleepers == Sleepers::kLeave && sleeping && !runs_follow_closely()) {
     taken_.store(false, std::memory_order_release);
     return false;
   }
-  if (workers_.empty()) {
+  bool ran = true;
+  if (team_ != nullptr) {
+    ran = team_->try_run(threads_, body, context);
+  } else if (workers_.empty()) {
     body(context, 0);
   } else {
     body_ = body;
@@ -145,7 +152,7 @@ bool ThreadPool::try_run(Body body, void* context, Sleepers sleepers) {
     finished_.wait_while(before, region_wait_);
   }
   taken_.store(false, std::memory_order_release);
-  return true;
+  return ran;
 }
 
 }  // namespace weft

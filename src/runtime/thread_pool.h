@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/event_word.h"
+#include "runtime/openmp_team.h"
 #include "support/result.h"
 
 namespace weft {
@@ -23,6 +24,8 @@ class ThreadPool {
   struct Options {
     int threads = 1;   ///< of a region, the caller's included
     bool pin = false;  ///< each worker to one core of the process (the caller's thread stays free)
+    /// The threads of the process's OpenMP runtime in the place of own ones, where it has one.
+    bool openmp = false;
   };
   /// kInvalidInput for a thread count outside 1..1024 or when the system refuses the threads.
   static Result<std::shared_ptr<ThreadPool>> create(const Options& options);
@@ -31,7 +34,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const { return threads_; }
   /// For waits inside a region.
   const WaitPolicy& region_wait() const { return region_wait_; }
 
@@ -51,6 +54,8 @@ class ThreadPool {
   bool runs_follow_closely();
   void work(int thread);
 
+  int threads_ = 1;
+  const OpenMpTeam* team_ = nullptr;  ///< runs regions in the place of workers
   std::vector<std::thread> workers_;
   std::vector<int> cores_;  ///< that workers may be moved among; empty: where they are started
   int avoided_core_ = -1;

@@ -55,5 +55,8 @@ class Options:
 
 @functools.cache
 def _pool(threads: int) -> _weft.ThreadPool:
-    """Shared by all parts of all graphs: a run that finds it busy goes on alone."""
-    return _weft.ThreadPool(threads)
+    """Shared by all parts of all graphs: a run that finds it busy goes on alone.
+
+    torch's own threads, which otherwise would wait for torch's next operation where weft computes.
+    """
+    return _weft.ThreadPool(threads, openmp=True)
