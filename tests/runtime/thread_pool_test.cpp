@@ -2,6 +2,7 @@
 
 #include "runtime/thread_pool.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -10,6 +11,12 @@
 #include <thread>
 
 #include "runtime/region_barrier.h"
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WEFT_SANITIZER_SEES_NO_OPENMP 1
+#endif
+#endif
 
 namespace weft {
 namespace {
@@ -39,6 +46,45 @@ TEST(ThreadPool, RunsEveryThreadOnce) {
     }
   }
 }
+
+#if !defined(WEFT_SANITIZER_SEES_NO_OPENMP)
+/// The threads of GCC's OpenMP runtime, in the place of workers; inside of one of its regions there
+/// are none to have.
+TEST(ThreadPool, RunsOnTheThreadsOfOpenMp) {
+  if (dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) GTEST_SKIP() << "no libgomp";
+  ThreadPool::Options options;
+  options.threads = 3;
+  options.openmp = true;
+  const auto pool = *ThreadPool::create(options);
+  ASSERT_EQ(pool->threads(), 3);
+  struct Calls {
+    std::vector<int> of = std::vector<int>(3);
+    std::shared_ptr<ThreadPool> pool, other;
+    std::atomic<int> refused{0};
+  } calls;
+  const auto number = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_num_threads"));
+  ASSERT_NE(number, nullptr);
+  static int (*team_size)();
+  team_size = number;
+  for (int repeat = 1; repeat <= 100; ++repeat) {
+    ASSERT_TRUE(pool->try_run(
+        [](void* context, int thread) {
+          EXPECT_EQ(team_size(), 3) << "OpenMP knows of the region";
+          ++static_cast<Calls*>(context)->of[static_cast<size_t>(thread)];
+        },
+        &calls));
+    ASSERT_THAT(calls.of, Each(repeat));
+  }
+  calls.other = *ThreadPool::create(options);
+  ASSERT_TRUE(pool->try_run(
+      [](void* context, int thread) {
+        auto& c = *static_cast<Calls*>(context);
+        if (thread == 0) c.refused += c.other->try_run([](void*, int) {}, nullptr) ? 0 : 1;
+      },
+      &calls));
+  EXPECT_EQ(calls.refused, 1);
+}
+#endif
 
 TEST(ThreadPool, WakesSleepingWorkers) {
   const auto pool = pool_of(2);

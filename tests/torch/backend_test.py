@@ -110,6 +110,18 @@ def test_strides_of_inputs_and_results():
     assert [t.stride() for t in made[:2]] == [t.stride() for t in expected[:2]]
 
 
+def test_tensors_are_read_and_written_as_they_lie(counter):
+    function = lambda x, y: ((x * 2).permute(2, 0, 1), y + x[:, :1])
+    x = torch.randn(5, 3, 4).permute(1, 0, 2)
+    y = torch.randn(4, 1, 3).permute(2, 1, 0)
+    made, expected = torch.compile(function, backend=counter)(x, y), function(x, y)
+    close(made, expected)
+    assert [t.stride() for t in made] == [t.stride() for t in expected]
+    (executable,) = counter.explanations[0].executables
+    assert sorted(tensor.shape for tensor in executable.inputs) == [(1, 4, 3), (5, 3, 4)]
+    assert executable.outputs[0].shape == (5, 3, 4), "in the order of x"
+
+
 def test_aliases_and_written_buffers():
     class Counting(nn.Module):
         def __init__(self):

@@ -88,13 +88,17 @@ def _memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
     as_it_is = tuple(range(len(shape)))
     if not all(isinstance(dim, int) for dim in (*shape, *strides)):
         return as_it_is
-    order = sorted(as_it_is, key=lambda axis: -strides[axis])
-    step = 1
-    for axis in reversed(order):
-        if shape[axis] != 1 and strides[axis] != step:
-            return as_it_is
-        step *= shape[axis]
-    return tuple(order)
+
+    def is_dense(order: Sequence[int]) -> bool:
+        step = 1
+        for axis in reversed(order):
+            if shape[axis] != 1 and strides[axis] != step:
+                return False
+            step *= shape[axis]
+        return True
+
+    order = tuple(sorted(as_it_is, key=lambda axis: -strides[axis]))
+    return order if is_dense(order) and not is_dense(as_it_is) else as_it_is
 
 
 def _in_memory_order(
