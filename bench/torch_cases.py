@@ -47,6 +47,56 @@ def rows():
     return nn.Sequential(nn.LayerNorm(1024), nn.GELU(), nn.Softmax(-1))
 
 
+class Neighbours(nn.Module):
+    """Two layers of a graph network: the mean of what an edge's other end has."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
+
+    def mean(self, x, edges):
+        ones = torch.ones(edges.shape[1])
+        count = torch.zeros(x.shape[0]).scatter_add(0, edges[1], ones).clamp(min=1)
+        to = edges[1][:, None].expand(-1, x.shape[1])
+        return torch.zeros_like(x).scatter_add(0, to, x[edges[0]]) / count[:, None]
+
+    def forward(self, x, edges):
+        x = torch.relu(self.mean(self.first(x), edges))
+        return self.mean(self.second(x), edges)
+
+
+class Points(nn.Module):
+    """Each eighth point's sixteen nearest, as a set (PointNet++)."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 64))
+
+    def forward(self, points):
+        some = points[:, ::8]
+        apart = ((some[:, :, None] - points[:, None]) ** 2).sum(-1)
+        near = apart.topk(16, largest=False)[1][..., None].expand(-1, -1, -1, 3)
+        there = torch.gather(points[:, None].expand(-1, some.shape[1], -1, -1), 2, near)
+        return self.inner(torch.cat([there - some[:, :, None], there], -1)).amax(2)
+
+
+class Routed(nn.Module):
+    """Eight experts, two of them for each row."""
+
+    def __init__(self, width=128):
+        super().__init__()
+        self.gate = nn.Linear(width, 8)
+        self.wide = nn.Parameter(torch.randn(8, width, 2 * width) / 10)
+        self.narrow = nn.Parameter(torch.randn(8, 2 * width, width) / 10)
+
+    def forward(self, x):
+        weights, chosen = self.gate(x).softmax(-1).topk(2)
+        inner = nn.functional.gelu(torch.einsum("nd,edh->enh", x, self.wide))
+        made = torch.einsum("enh,ehd->end", inner, self.narrow)
+        shares = torch.zeros(x.shape[0], 8).scatter(1, chosen, weights / weights.sum(-1, keepdim=True))
+        return torch.einsum("ne,end->nd", shares, made)
+
+
 def picture(size=128):
     return (torch.randn(1, 3, size, size),)
 
@@ -74,6 +124,12 @@ CASES = {
         lambda: (torch.randn(256, 13), torch.randint(0, 10000, (256, 3))),
     ),
     "experts": (lambda: modules.MixtureOfExperts(256, 1024), lambda: (torch.randn(32, 256),)),
+    "routed": (Routed, lambda: (torch.randn(512, 128),)),
+    "neighbours": (
+        Neighbours,
+        lambda: (torch.randn(2000, 64), torch.randint(0, 2000, (2, 10000))),
+    ),
+    "points": (Points, lambda: (torch.randn(2, 1024, 3),)),
     "mixer": (lambda: modules.Mixer(196, 256, 1024), lambda: (torch.randn(1, 196, 256),)),
     "transformer": (
         lambda: modules.transformer(256, 1024, LAYERS),

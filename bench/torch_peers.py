@@ -8,6 +8,7 @@ traces and the backend compiles, without caches on disk.
 
     --threads N     of each engine (2)
     --turns N       alternating turns of half a second (5)
+    --train         calls are steps of training: forward, the mean of squares (torch's), gradients
     --markdown FILE the table goes there, too
 """
 
@@ -32,7 +33,20 @@ def case_names():
     return list(CASES)
 
 
-def work(engine, name, threads, expected):
+def step_of(model, call, x):
+    """Runs forward, a loss and backward; returns the gradients."""
+
+    def step():
+        model.zero_grad()
+        made = call(*x)
+        outputs = made if isinstance(made, tuple) else (made,)
+        sum(output.square().mean() for output in outputs).backward()
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    return step
+
+
+def work(engine, name, threads, expected, train):
     """One engine on one case: compares, then answers each line with the median of a turn."""
     import torch
     from torch_cases import CASES
@@ -45,9 +59,10 @@ def work(engine, name, threads, expected):
     x = inputs()
     clock = time.process_time if threads == 1 else time.perf_counter
     call = model if engine == "eager" else torch.compile(model, backend=engine)
-    with torch.no_grad():
+    run = step_of(model, call, x) if train else lambda: call(*x)
+    with torch.set_grad_enabled(train):
         start = time.perf_counter()
-        made = call(*x)
+        made = run()
         first = time.perf_counter() - start
         if engine == "eager":
             torch.save(made, expected)
@@ -58,7 +73,7 @@ def work(engine, name, threads, expected):
             times, end = [], time.perf_counter() + TURN_SECONDS
             while time.perf_counter() < end or len(times) < 5:
                 start = clock()
-                call(*x)
+                run()
                 times.append(clock() - start)
             print(json.dumps(sorted(times)[len(times) // 2]), flush=True)
 
@@ -69,7 +84,7 @@ def compare(name, options):
         workers, first = {}, {}
         for engine in ENGINES:
             command = [sys.executable, __file__, "--worker", engine, f"{folder}/expected", name]
-            command += ["--threads", str(options.threads)]
+            command += ["--threads", str(options.threads)] + ["--train"] * options.train
             pipe = subprocess.PIPE
             workers[engine] = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, text=True, env=os.environ | NO_CACHES
@@ -103,11 +118,12 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--train", action="store_true")
     parser.add_argument("--markdown")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.worker[0], options.names[0], options.threads, options.worker[1])
+        work(options.worker[0], options.names[0], options.threads, options.worker[1], options.train)
         return
     lines = [
         "| module | eager ms | inductor ms | weft ms | inductor first s | weft first s |",
