@@ -1,9 +1,10 @@
-"""Times operations without a kernel of their own (sorts, scatters, running sums) beside onnxruntime.
+"""Times operations without a kernel (sorts, scatters, running sums) beside onnxruntime.
 
     bench/operations [CASE...] [--threads 2] [--turns 3] [--before WEFT]
 
-Each is a model of one operator. What weft computes is compared with numpy first. Each turn runs every engine after the
-other; figures are least medians over turns, in milliseconds. `--before` times another build of weft, too.
+Each is a model of one operator. What weft computes is compared with numpy first. Each turn runs
+every engine after the other; figures are least medians over turns, in milliseconds. `--before`
+times another build of weft, too.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def indices(below, *shape):
 
 
 class Operation:
-    """Nodes by operator and attributes, each on the one before and constants; `expected` gives the outputs."""
+    """A model of these nodes; `expected` gives its outputs."""
 
     def __init__(self, inputs, nodes, outputs, expected, constants=None):
         self.inputs, self.nodes, self.outputs, self.expected = inputs, nodes, outputs, expected
@@ -41,7 +42,10 @@ class Operation:
 
     def write(self, folder, name):
         def declared(names, values):
-            return [helper.make_tensor_value_info(n, TYPES[str(v.dtype)], v.shape) for n, v in zip(names, values)]
+            return [
+                helper.make_tensor_value_info(n, TYPES[str(v.dtype)], v.shape)
+                for n, v in zip(names, values)
+            ]
 
         results = self.expected(**self.inputs)
         graph = helper.make_graph(
@@ -52,7 +56,10 @@ class Operation:
             [numpy_helper.from_array(v, n) for n, v in self.constants.items()],
         )
         path = folder / f"{name}.onnx"
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9),
+            path,
+        )
         np.savez(folder / f"{name}.npz", **self.inputs)
         np.savez(folder / f"{name}.expected.npz", **dict(zip(self.outputs, results)))
         return path
@@ -82,7 +89,9 @@ def scatter(data, index, updates, combine=None, elements=None, expand=False):
         nodes.append(helper.make_node("ScatterND", ["d", "i", "u"], ["y"], **attributes))
     else:
         inputs = ["d", "all" if expand else "i", "u"]
-        nodes.append(helper.make_node("ScatterElements", inputs, ["y"], axis=elements, **attributes))
+        nodes.append(
+            helper.make_node("ScatterElements", inputs, ["y"], axis=elements, **attributes)
+        )
     constants = {"shape": np.array(updates.shape)} if expand else {}
     return Operation({"d": data, "i": index, "u": updates}, nodes, ["y"], expected, constants)
 
@@ -114,7 +123,9 @@ CASES = {
     "top 300 of 8400": lambda: top_k(floats(8400), 300),
     "top 1000 of 100000": lambda: top_k(floats(100000), 1000),
     "top 10 of 8x80x400 along the second": lambda: top_k(floats(8, 80, 400), 10, axis=1),
-    "add 10000 rows of 64 to 2000": lambda: scatter(floats(2000, 64), indices(2000, 10000, 1), floats(10000, 64), "add"),
+    "add 10000 rows of 64 to 2000": lambda: scatter(
+        floats(2000, 64), indices(2000, 10000, 1), floats(10000, 64), "add"
+    ),
     "maxima of 10000 rows of 64 in 2000": lambda: scatter(
         floats(2000, 64), indices(2000, 10000, 1), floats(10000, 64), "maximum"
     ),
@@ -124,12 +135,17 @@ CASES = {
     "add 4096 rows of 128 to 50000": lambda: scatter(
         floats(50000, 128), indices(50000, 4096, 1), floats(4096, 128), "add"
     ),
-    "add 100000 numbers to 2000": lambda: scatter(floats(2000), indices(2000, 100000, 1), floats(100000), "add"),
+    "add 100000 numbers to 2000": lambda: scatter(
+        floats(2000), indices(2000, 100000, 1), floats(100000), "add"
+    ),
     "add 3000x128 along the first of 1000": lambda: scatter(
         floats(1000, 128), indices(1000, 3000, 128), floats(3000, 128), "add", elements=0
     ),
     "put 256x300 along the second of 1000": lambda: scatter(
-        floats(256, 1000), np.argsort(floats(256, 1000))[:, :300].copy(), floats(256, 300), elements=1
+        floats(256, 1000),
+        np.argsort(floats(256, 1000))[:, :300].copy(),
+        floats(256, 300),
+        elements=1,
     ),
     "sums along 256x4000": lambda: running_sum(floats(256, 4000), 1),
     "sums down 4000x256": lambda: running_sum(floats(4000, 256), 0),
@@ -142,7 +158,9 @@ def with_weft(weft, path, threads):
     def run():
         inputs = path.with_suffix(".npz")
         command = [weft, "bench", path, "--inputs", inputs, "--threads", str(threads), "--json"]
-        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["median_ms"]
+        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)[
+            "median_ms"
+        ]
 
     return run
 
@@ -165,8 +183,19 @@ def with_onnxruntime(path, inputs, threads):
 
 def check(path, threads):
     command = [WEFT, "run", path, "--inputs", path.with_suffix(".npz"), "--threads", str(threads)]
-    subprocess.run([*command, "--expect", path.with_suffix(".expected.npz"), "--rtol", "1e-5", "--atol", "1e-5"],
-                   check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [
+            *command,
+            "--expect",
+            path.with_suffix(".expected.npz"),
+            "--rtol",
+            "1e-5",
+            "--atol",
+            "1e-5",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def main():
@@ -192,7 +221,9 @@ def main():
         turns = [[engine() for engine in engines] for _ in range(arguments.turns)]
         best = [min(times) for times in zip(*turns)]
         speeds.append(best[-1] / best[0])
-        print(f"| {name} | {' | '.join(f'{ms:.4g}' for ms in best)} | {speeds[-1]:.2f}x |", flush=True)
+        print(
+            f"| {name} | {' | '.join(f'{ms:.4g}' for ms in best)} | {speeds[-1]:.2f}x |", flush=True
+        )
     print(f"\ngeometric mean {statistics.geometric_mean(speeds):.2f}x")
 
 

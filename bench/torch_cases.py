@@ -93,7 +93,8 @@ class Routed(nn.Module):
         weights, chosen = self.gate(x).softmax(-1).topk(2)
         inner = nn.functional.gelu(torch.einsum("nd,edh->enh", x, self.wide))
         made = torch.einsum("enh,ehd->end", inner, self.narrow)
-        shares = torch.zeros(x.shape[0], 8).scatter(1, chosen, weights / weights.sum(-1, keepdim=True))
+        weights = weights / weights.sum(-1, keepdim=True)
+        shares = torch.zeros(x.shape[0], 8).scatter(1, chosen, weights)
         return torch.einsum("ne,end->nd", shares, made)
 
 
