@@ -354,11 +354,7 @@ Status Builder::opaque(Frame& frame, int32_t index, Region* out) {
 }
 
 void Builder::add_host_step(ProgramStep step, Region* out) {
-  std::vector<HostOperand> operands;
-  for (const int32_t b : step.host.operands) {
-    const ProgramBuffer& buffer = program_.buffers[static_cast<size_t>(b)];
-    operands.push_back({buffer.dtype, &buffer.shape, nullptr});
-  }
+  const std::vector<HostOperand> operands = types_of(program_.buffers, step.host.operands);
   const double alone = host_step_microseconds(step.host, operands);
   const bool shared = host_step_pieces(step.host, operands) > 1 &&
                       alone >= least_shared_us(target_) * host_step_phases(step.host);

@@ -86,14 +86,11 @@ Status Executable::resolve(const std::vector<ProgramStep>& from, int32_t depth,
         WEFT_RETURN_IF_ERROR(resolve_launch(source.launch, step));
         break;
       case ProgramStep::Kind::kHost: {
-        std::vector<HostOperand> operands;
-        for (int32_t b : source.host.operands) {
-          const ProgramBuffer& buffer = program_.buffers[static_cast<size_t>(b)];
-          operands.push_back({buffer.dtype, &buffer.shape, nullptr});
-        }
         step.on_first_thread = source.host.serial;
         parallel_ = parallel_ || !step.on_first_thread;
-        scratch_bytes_ = std::max(scratch_bytes_, host_step_scratch_bytes(source.host, operands));
+        scratch_bytes_ = std::max(
+            scratch_bytes_,
+            host_step_scratch_bytes(source.host, types_of(program_.buffers, source.host.operands)));
         break;
       }
       case ProgramStep::Kind::kIf:

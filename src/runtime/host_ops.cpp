@@ -14,20 +14,9 @@ namespace {
 using Op = HostStep::Op;
 using Operands = std::span<const HostOperand>;
 
-constexpr int64_t kLine = 64;  // bytes of a cache line on x86-64
+int64_t bytes_of(const HostOperand& x) { return count(x) * byte_size(x.dtype); }
 
-int64_t cache_lines(const HostOperand& x) {
-  return (count(x) * byte_size(x.dtype) + kLine - 1) / kLine;
-}
-
-/// This part's cache lines of a copy.
-void run_copy(const HostOperand& from, const HostOperand& to, HostPart part) {
-  const int64_t bytes = count(from) * byte_size(from.dtype);
-  const Share lines = part.share(cache_lines(from));
-  const int64_t begin = lines.begin * kLine, end = std::min(bytes, lines.end * kLine);
-  if (from.data == to.data || begin >= end) return;
-  std::memmove(to.data + begin, from.data + begin, static_cast<size_t>(end - begin));
-}
+int64_t cache_lines(const HostOperand& x) { return (bytes_of(x) + kCacheLine - 1) / kCacheLine; }
 
 const char* op_name(Op op) {
   switch (op) {
@@ -128,6 +117,22 @@ std::string fault_of(const HostStep& step, Operands in, Operands out) {
 
 }  // namespace
 
+std::vector<HostOperand> types_of(std::span<const ProgramBuffer> buffers,
+                                  std::span<const int32_t> ids) {
+  std::vector<HostOperand> operands;
+  for (const int32_t id : ids) {
+    const ProgramBuffer& buffer = buffers[static_cast<size_t>(id)];
+    operands.push_back({buffer.dtype, &buffer.shape, nullptr});
+  }
+  return operands;
+}
+
+void copy_part(const std::byte* from, std::byte* to, int64_t bytes, HostPart part) {
+  const Share mine = part.share_of_lines(bytes, 1);
+  if (from == to || mine.begin >= mine.end) return;
+  std::memmove(to + mine.begin, from + mine.begin, static_cast<size_t>(mine.end - mine.begin));
+}
+
 Status verify_host_step(const HostStep& step, Operands operands, Operands results) {
   const std::string name = op_name(step.op);
   if (step.op > Op::kCumulative) return invalid_input("an unknown host operation");
@@ -194,13 +199,13 @@ void run_host_phase(const HostStep& step, int phase, Operands operands, Operands
                     HostPart part, std::byte* scratch) {
   switch (step.op) {
     case Op::kCopy:
-      return run_copy(operands[0], results[0], part);
+      return copy_part(operands[0].data, results[0].data, bytes_of(operands[0]), part);
     case Op::kSort:
     case Op::kTopK:
       return run_sort(step, operands[0], results[0], results[1], part, scratch);
     case Op::kScatterElements:
     case Op::kScatterNd:
-      return phase == 0 ? run_copy(operands[0], results[0], part)
+      return phase == 0 ? copy_part(operands[0].data, results[0].data, bytes_of(operands[0]), part)
                         : run_scatter(step, operands, results[0], part);
     case Op::kCumulative:
       return run_cumulative(step, operands[0], results[0], part);

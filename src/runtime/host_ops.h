@@ -18,6 +18,13 @@ struct HostOperand {
   std::byte* data = nullptr;
 };
 
+/// Buffers of a program as operands without data.
+std::vector<HostOperand> types_of(std::span<const ProgramBuffer> buffers,
+                                  std::span<const int32_t> ids);
+
+/// `part`'s cache lines of a copy; nothing where both are one.
+void copy_part(const std::byte* from, std::byte* to, int64_t bytes, HostPart part);
+
 /// Operand and result counts, types, shapes and axes of `step` fit its operation, so that
 /// run_host_step stays inside the tensors whatever they contain. `operands` and `results` need no
 /// data.

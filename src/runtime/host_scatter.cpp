@@ -9,17 +9,7 @@ namespace {
 
 using Operands = std::span<const HostOperand>;
 
-constexpr int64_t kLine = 64;      // bytes of a cache line on x86-64
 constexpr int64_t kDecoded = 256;  // indices that are decoded at once
-
-/// The part of a run of `extent` elements that is this part's, in whole cache lines.
-Share lines_of(int64_t extent, int64_t element_bytes, HostPart part) {
-  const int64_t in_line = kLine / element_bytes;
-  Share lines = part.share((extent + in_line - 1) / in_line);
-  lines.begin = std::min(extent, lines.begin * in_line);
-  lines.end = std::min(extent, lines.end * in_line);
-  return lines;
-}
 
 /// Where updates go: index tuples as numbers of places, clamped into range (what is asked for
 /// outside lands on the border).
@@ -184,7 +174,7 @@ void scatter_elements(const HostStep& step, Operands in, typename Put::Raw* to, 
 }  // namespace
 
 int64_t scatter_pieces(const HostStep& step, Operands in) {
-  const int64_t in_line = kLine / byte_size(in[0].dtype);
+  const int64_t in_line = kCacheLine / byte_size(in[0].dtype);
   if (step.op == HostStep::Op::kScatterNd) return (slice_of(in) + in_line - 1) / in_line;
   const Rows rows = rows_of(step, in[2]);
   return rows.along_axis ? rows.rows : (rows.extent + in_line - 1) / in_line;
@@ -197,13 +187,13 @@ void run_scatter(const HostStep& step, Operands in, const HostOperand& result, H
     using Put = decltype(put);
     auto* to = reinterpret_cast<typename Put::Raw*>(result.data);
     if (step.op == HostStep::Op::kScatterNd) {
-      const Share columns = lines_of(slice_of(in), bytes, part);
+      const Share columns = part.share_of_lines(slice_of(in), bytes);
       if (columns.begin < columns.end) scatter_slices<Put>(in, to, columns);
       return;
     }
     const Rows rows = rows_of(step, in[2]);
     const Share mine = rows.along_axis ? part.share(rows.rows) : Share(rows.rows, 0, 1);
-    const Share columns = lines_of(rows.extent, bytes, rows.along_axis ? HostPart() : part);
+    const Share columns = (rows.along_axis ? HostPart() : part).share_of_lines(rows.extent, bytes);
     scatter_elements<Put>(step, in, to, mine, columns);
   });
 }

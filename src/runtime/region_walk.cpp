@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "runtime/buffer_address.h"
 #include "runtime/host_ops.h"
@@ -288,15 +287,10 @@ bool RegionWalk::copy_carry(int32_t from, int32_t to, int64_t bytes) {
 
 /// This thread's part of a copy: all of it on the first, or whole cache lines.
 void RegionWalk::copy_share(int32_t from, int32_t to, int64_t bytes, bool shared) {
-  constexpr int64_t kLine = 64;  // bytes of a cache line on x86-64
   const auto* source = static_cast<const std::byte*>(address(from));
   auto* target = static_cast<std::byte*>(address(to));
-  if (source != target && (shared || is_first())) {
-    const Share lines((bytes + kLine - 1) / kLine, thread_, shared ? threads_ : 1);
-    const int64_t begin = lines.begin * kLine, end = std::min(bytes, lines.end * kLine);
-    if (begin < end) {
-      std::memmove(target + begin, source + begin, static_cast<size_t>(end - begin));
-    }
+  if (shared || is_first()) {
+    copy_part(source, target, bytes, shared ? HostPart{thread_, threads_} : HostPart());
   }
   worked(/*first_thread_only=*/!shared);
 }

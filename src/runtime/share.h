@@ -16,10 +16,20 @@ struct Share {
   }
 };
 
+inline constexpr int64_t kCacheLine = 64;  ///< bytes, on x86-64
+
 /// Which of the threads that run a step together.
 struct HostPart {
   int thread = 0, threads = 1;
   Share share(int64_t count) const { return {count, thread, threads}; }
+  /// Of `count` elements behind each other, in whole cache lines.
+  Share share_of_lines(int64_t count, int64_t element_bytes) const {
+    const int64_t in_line = kCacheLine / element_bytes;
+    Share lines = share((count + in_line - 1) / in_line);
+    lines.begin = std::min(count, lines.begin * in_line);
+    lines.end = std::min(count, lines.end * in_line);
+    return lines;
+  }
 };
 
 }  // namespace weft

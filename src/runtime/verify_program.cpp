@@ -373,26 +373,16 @@ class ProgramVerifier {
 
   Status verify_host(const ProgramStep& step) const {
     const HostStep& host = step.host;
-    std::vector<HostOperand> operands, results;
-    for (int32_t buffer : host.operands) {
-      WEFT_RETURN_IF_ERROR(verify_use(step, buffer));
-      operands.push_back(describe(buffer));
-    }
-    for (int32_t buffer : host.results) {
-      WEFT_RETURN_IF_ERROR(verify_written(step, buffer));
-      results.push_back(describe(buffer));
-    }
+    for (int32_t buffer : host.operands) WEFT_RETURN_IF_ERROR(verify_use(step, buffer));
+    for (int32_t buffer : host.results) WEFT_RETURN_IF_ERROR(verify_written(step, buffer));
+    const std::vector<HostOperand> operands = types_of(program_.buffers, host.operands);
+    const std::vector<HostOperand> results = types_of(program_.buffers, host.results);
     if (Status status = verify_host_step(host, operands, results); !status.ok()) {
       return fault(step, status.error().message);
     }
     const int64_t scratch = host_step_scratch_bytes(host, operands);
     if (scratch < 0 || scratch > kMaxBytes) return fault(step, "scratch");
     return {};
-  }
-
-  HostOperand describe(int32_t buffer) const {
-    const ProgramBuffer& b = program_.buffers[static_cast<size_t>(buffer)];
-    return {b.dtype, &b.shape, nullptr};
   }
 
   Status verify_loop(const ProgramStep& step) {
