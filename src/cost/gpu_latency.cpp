@@ -43,6 +43,7 @@ std::string_view class_of(ScalarOp op, DType type) {
 
 /// Instructions of an operation: what is no instruction of the device is a few of them.
 double instructions_of(std::string_view op_class, ScalarOp op) {
+  if (op == ScalarOp::kThreefry) return 75;
   if (op_class == "int") return op == ScalarOp::kDiv || op == ScalarOp::kRem ? 8 : 1;
   if (op_class != "special") return 1;
   switch (op) {

@@ -63,6 +63,7 @@ OperationCost cost_of(ScalarOp op, DType type, const Target& target) {
   constexpr double kOfPolynomials = 2.0 / 3;
   if (!is_float(type)) {
     if (op == ScalarOp::kDiv || op == ScalarOp::kRem) return {2, 20, 10};
+    if (op == ScalarOp::kThreefry) return {45, 75};
     return {1, 1};
   }
   const double width = std::max(1.0, target.vector_bytes / 32.0);
@@ -78,7 +79,7 @@ bool is_costly(const ScalarRef& s) {
   visit(s, [&](const Scalar& n) {
     if (n.kind != Scalar::Kind::kApply) return;
     costly |= (n.op >= ScalarOp::kExp && n.op <= ScalarOp::kErf) || n.op == ScalarOp::kDiv ||
-              n.op == ScalarOp::kPow;
+              n.op == ScalarOp::kPow || n.op == ScalarOp::kThreefry;
   });
   return costly;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -118,6 +119,23 @@ template <typename T>
 T shift_right(T a, T b) {
   const bool inside = !(b < 0) && static_cast<uint64_t>(b) < static_cast<uint64_t>(kBits<T>);
   return inside ? static_cast<T>(a >> static_cast<int>(b)) : T{0};
+}
+
+inline uint64_t threefry(uint64_t counter, uint64_t key) {
+  constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+  const auto low = static_cast<uint32_t>(key), high = static_cast<uint32_t>(key >> 32);
+  const uint32_t schedule[3] = {low, high, low ^ high ^ 0x1BD11BDA};
+  uint32_t x0 = static_cast<uint32_t>(counter) + low;
+  uint32_t x1 = static_cast<uint32_t>(counter >> 32) + high;
+  for (uint32_t i = 0; i < 5; ++i) {
+    for (const int distance : kRotations[i % 2]) {
+      x0 += x1;
+      x1 = std::rotl(x1, distance) ^ x0;
+    }
+    x0 += schedule[(i + 1) % 3];
+    x1 += schedule[(i + 2) % 3] + i + 1;
+  }
+  return (static_cast<uint64_t>(x1) << 32) | x0;
 }
 
 /// To To: floats round; float to integer truncates and saturates with NaN to 0; integers wrap; to
@@ -274,6 +292,9 @@ bool with_binary(ScalarOp op, Body&& body) {
         return body([](T a, T b) { return shift_left(a, b); }), true;
       case ScalarOp::kShr:
         return body([](T a, T b) { return shift_right(a, b); }), true;
+      case ScalarOp::kThreefry:
+        if constexpr (std::is_same_v<T, uint64_t>) return body(threefry), true;
+        return false;
       default:
         return false;
     }

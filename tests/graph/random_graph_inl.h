@@ -230,9 +230,17 @@ class RandomGraphBuilder {
         ops.push_back(scalar);
       }
     }
+    if (is_integer(dtype(a)) && random_.chance(5)) return add_threefry(a, b);
     const ScalarOp op = random_.pick(ops);
     add_elementwise(op, random_.chance(50) ? Ids{a, b} : Ids{b, a}, {});
     if (random_.chance(15)) add_elementwise(op, {a, b}, {});  // often an equal node
+  }
+
+  void add_threefry(ValueId a, ValueId b) {
+    const ValueId counter = add_elementwise(ScalarOp::kConvert, {a}, DType::kU64);
+    const ValueId key = add_elementwise(ScalarOp::kConvert, {b}, DType::kU64);
+    const ValueId drawn = add_elementwise(ScalarOp::kThreefry, {counter, key}, {});
+    add_elementwise(ScalarOp::kConvert, {drawn}, dtype(a));
   }
 
   void add_select() {

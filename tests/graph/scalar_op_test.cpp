@@ -54,6 +54,18 @@ TEST(ScalarOp, FloatEdges) {
       1);
 }
 
+/// The known answers of the authors' Random123 for 20 rounds.
+TEST(ScalarOp, ThreefryEncryptsWords) {
+  const auto encrypted = [](uint64_t counter, uint64_t key) {
+    return static_cast<uint64_t>(integer(DType::kU64, ScalarOp::kThreefry,
+                                         static_cast<int64_t>(counter), static_cast<int64_t>(key)));
+  };
+  EXPECT_EQ(encrypted(0, 0), 0x99BA4EFE6B200159);
+  EXPECT_EQ(encrypted(~uint64_t{0}, ~uint64_t{0}), 0xBB002BE71CB996FC);
+  EXPECT_EQ(encrypted(0x85A308D3243F6A88, 0x0370734413198A2E), 0x483DF7A0C4923A9C);
+  EXPECT_FALSE(scalar_op_accepts(ScalarOp::kThreefry, DType::kU32));
+}
+
 TEST(ScalarOp, IntegersWrapAndNeverTrap) {
   const int64_t lowest = std::numeric_limits<int64_t>::min();
   EXPECT_EQ(integer(DType::kI64, ScalarOp::kDiv, lowest, -1), lowest);

@@ -32,7 +32,7 @@ constexpr NamedPass kPasses[] = {
     {"inline_constant_if", inline_constant_if},
     {"narrow_regions", narrow},
     {"unroll_scans", unroll},
-    {"unite_scans", unite_scans, 3},
+    {"unite_scans", unite_scans, 2},
 };
 
 std::string whole_text(const Graph& graph) {

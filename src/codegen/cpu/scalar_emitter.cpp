@@ -41,6 +41,33 @@ V shift(const LaneBuilder& k, ScalarOp op, bool is_signed, V x, V y) {
   return k.select(inside, shifted, constant_like(k, x, 0));
 }
 
+/// On words: half as wide as the lanes, so that an operation of the processor works on twice as
+/// many.
+V threefry(const LaneBuilder& k, V counter, V key) {
+  constexpr uint64_t kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+  llvm::IRBuilder<>& b = k.b;
+  llvm::Type* wide = counter->getType();
+  llvm::Type* word = wide->getWithNewBitWidth(32);
+  V half = constant_like(k, counter, 32);
+  const auto low = [&](V x) { return b.CreateTrunc(x, word); };
+  const auto high = [&](V x) { return b.CreateTrunc(b.CreateLShr(x, half), word); };
+  const auto number = [&](uint64_t n) { return llvm::ConstantInt::get(word, n); };
+  V first = low(key), second = high(key);
+  V parity = b.CreateXor(b.CreateXor(first, second), number(0x1BD11BDA));
+  V schedule[3] = {first, second, parity};
+  V x0 = b.CreateAdd(low(counter), first), x1 = b.CreateAdd(high(counter), second);
+  for (uint64_t i = 0; i < 5; ++i) {
+    for (const uint64_t distance : kRotations[i % 2]) {
+      x0 = b.CreateAdd(x0, x1);
+      V rotated = b.CreateIntrinsic(llvm::Intrinsic::fshl, {word}, {x1, x1, number(distance)});
+      x1 = b.CreateXor(rotated, x0);
+    }
+    x0 = b.CreateAdd(x0, schedule[(i + 1) % 3]);
+    x1 = b.CreateAdd(x1, b.CreateAdd(schedule[(i + 2) % 3], number(i + 1)));
+  }
+  return b.CreateOr(b.CreateShl(b.CreateZExt(x1, wide), half), b.CreateZExt(x0, wide));
+}
+
 /// By squaring, while any lane has bits of its exponent left.
 V power_of_integers(const LaneBuilder& k, bool is_signed, V x, V y) {
   llvm::IRBuilder<>& b = k.b;
@@ -111,6 +138,8 @@ V integer_binary(const LaneBuilder& k, ScalarOp op, bool is_signed, V x, V y) {
     case ScalarOp::kShl:
     case ScalarOp::kShr:
       return shift(k, op, is_signed, x, y);
+    case ScalarOp::kThreefry:
+      return threefry(k, x, y);
     default:
       return nullptr;
   }

@@ -77,6 +77,29 @@ WF_DEVICE T sc_shr(T a, T b) {
   return !(b < T(0)) && (u64)b < sizeof(T) * 8 ? T(a >> b) : T(0);
 }
 )"},
+    {"sc_threefry", R"(
+WF_DEVICE u64 sc_threefry(u64 counter, u64 key) {
+  const u32 low = (u32)key, high = (u32)(key >> 32);
+  const u32 schedule[3] = {low, high, low ^ high ^ 0x1BD11BDAu};
+  u32 x0 = (u32)counter + low, x1 = (u32)(counter >> 32) + high;
+#define WF_ROUND(distance)                       \
+  x0 += x1;                                      \
+  x1 = (x1 << distance) | (x1 >> (32 - distance)); \
+  x1 ^= x0;
+#pragma unroll
+  for (u32 i = 0; i < 5; ++i) {
+    if (i % 2 == 0) {
+      WF_ROUND(13) WF_ROUND(15) WF_ROUND(26) WF_ROUND(6)
+    } else {
+      WF_ROUND(17) WF_ROUND(29) WF_ROUND(16) WF_ROUND(24)
+    }
+    x0 += schedule[(i + 1) % 3];
+    x1 += schedule[(i + 2) % 3] + i + 1;
+  }
+#undef WF_ROUND
+  return ((u64)x1 << 32) | x0;
+}
+)"},
     {"sc_to_integer", R"(
 template <class To, class From>
 WF_DEVICE To sc_to_integer(From v, From below, From above, To lowest, To highest) {

@@ -196,6 +196,8 @@ std::string integer_text(ScalarOp op, const std::vector<std::string>& x, DType t
     case ScalarOp::kShl:
     case ScalarOp::kShr:
       return fmt::format("sc_{}<{}>({}, {})", scalar_op_name(op), name, x[0], x[1]);
+    case ScalarOp::kThreefry:
+      return fmt::format("sc_threefry({}, {})", x[0], x[1]);
     default:
       return fmt::format("{} {} {}", x[0], infix(op), x[1]);
   }

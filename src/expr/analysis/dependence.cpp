@@ -59,6 +59,8 @@ int64_t multiply_add_slots(ScalarOp op) {
     case ScalarOp::kErf:
     case ScalarOp::kPow:
       return 15;
+    case ScalarOp::kThreefry:
+      return 75;
     default:
       return 1;
   }

@@ -214,6 +214,7 @@ class XlaFusion {
         case ScalarOp::kSigmoid:
         case ScalarOp::kErf:
         case ScalarOp::kPow:
+        case ScalarOp::kThreefry:
         case ScalarOp::kAtan2:
           expensive = true;
           break;
