@@ -98,6 +98,12 @@ class GraphBuilder {
   /// 0, 1, 2, … along an axis.
   Tensor iota(DType dtype, std::vector<Extent> shape, int64_t axis);
 
+  /// Random numbers, each a function of the seed and of its place: "uniform" in [0, 1), or "normal"
+  /// of mean 0 and variance 1. Calls of one graph draw others from one seed. `seed`: an integer of
+  /// rank 0; without one each run draws others (set_seed()). Not in the bodies of loops.
+  Tensor random(std::string_view distribution, DType dtype, std::vector<Extent> shape,
+                std::optional<Tensor> seed = std::nullopt);
+
   /// By the operation's name ("add", "exp", "select", …). Operands have one type (of select: the
   /// last two) and broadcast as in numpy.
   Tensor elementwise(std::string_view op, std::vector<Tensor> operands);

@@ -279,6 +279,10 @@ struct LoadOptions {
   bool skip_constants_checksum = false;  ///< large weights are not read before they are used
 };
 
+/// Models that draw random numbers draw others in each run, from a sequence of the process that
+/// begins at random: here it begins anew, the same one for the same value. From any thread.
+void set_seed(uint64_t seed);
+
 /// The memory of one run at a time; movable. Give every thread its own.
 class Context {
  public:

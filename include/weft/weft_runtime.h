@@ -113,6 +113,9 @@ WEFT_RUNTIME_API weft_context* weft_context_new(weft_model* model);
 WEFT_RUNTIME_API int weft_context_run(weft_context* context, const weft_tensor* inputs,
                                       size_t input_count, const weft_tensor* outputs,
                                       size_t output_count);
+/* Models that draw random numbers draw others in each run, from a sequence of the process that
+ * begins at random: here it begins anew, the same one for the same value. From any thread. */
+WEFT_RUNTIME_API void weft_set_seed(uint64_t seed);
 /* From any thread or a signal handler: the run in progress, or else the next one, returns
  * WEFT_INTERRUPTED. */
 WEFT_RUNTIME_API void weft_context_cancel(weft_context* context);

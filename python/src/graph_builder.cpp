@@ -272,6 +272,19 @@ void bind_values(nb::class_<GraphBuilder>& c) {
           },
           "dtype"_a, "shape"_a, "axis"_a)
       .def(
+          "random",
+          [](GraphBuilder& b, const std::string& distribution, const std::string& dtype,
+             const nb::sequence& shape, std::optional<Tensor> seed) {
+            return b.random(distribution, dtype_of(dtype), extents_of(shape), seed);
+          },
+          "distribution"_a, "dtype"_a, "shape"_a, "seed"_a = nb::none(),
+          "Random numbers, each a function of the seed and of its place: \"uniform\" in [0, 1), "
+          "or\n"
+          "\"normal\" of mean 0 and variance 1. Calls of one graph draw others from one seed, an\n"
+          "integer of rank 0; without one each run draws others (weft.set_seed). Not in the "
+          "bodies\n"
+          "of loops.")
+      .def(
           "elementwise",
           [](GraphBuilder& b, const std::string& op, std::vector<Tensor> operands) {
             return b.elementwise(op, std::move(operands));

@@ -204,5 +204,8 @@ NB_MODULE(_weft, m) {
   m.def("compile_model", &weft_python::compile_model, "model"_a, "settings"_a);
   m.def("load", &weft_python::load, "path"_a, "threads"_a);
   m.def("targets", &weft_python::targets);
+  m.def("set_seed", &weft::set_seed, "seed"_a,
+        "Models that draw random numbers draw others in each run, from a sequence of the process\n"
+        "that begins at random: here it begins anew, the same one for the same value.");
   m.def("version", [] { return std::string(weft::version()); });
 }

@@ -6,7 +6,7 @@ print(exe.explain())                # which operators share a kernel, and why
 exe.save("model.weft")              # weft.load, `weft run` and the C runtime take it
 """
 
-from weft._weft import Executable, Extent, GraphBuilder, Model
+from weft._weft import Executable, Extent, GraphBuilder, Model, set_seed
 from weft._weft import version as _version
 from weft.compiler import Target, compile, load, targets
 from weft.errors import Error, Internal, Interrupted, InvalidInput, MissingDevice, Unsupported
@@ -31,5 +31,6 @@ __all__ = [
     "Unsupported",
     "compile",
     "load",
+    "set_seed",
     "targets",
 ]

@@ -8,6 +8,7 @@
 
 #include "api/graph_builder_impl.h"
 #include "api/handles.h"
+#include "import/builder/random_numbers.h"
 #include "import/builder/refusal.h"
 
 namespace weft_v1 {
@@ -118,6 +119,23 @@ Tensor GraphBuilder::value_of(Extent extent) {
 Tensor GraphBuilder::iota(DType dtype, std::vector<Extent> shape, int64_t axis) {
   return {impl_->graph.record("iota", 1, [=](Replay& r) -> Ids {
     return {r.builder.iota(to_internal(dtype), at(r, shape), axis)};
+  })};
+}
+
+Tensor GraphBuilder::random(std::string_view distribution, DType dtype, std::vector<Extent> shape,
+                            std::optional<Tensor> seed) {
+  const bool is_normal = distribution == "normal", is_uniform = distribution == "uniform";
+  return {impl_->graph.record("random", 1, [=](Replay& r) -> Ids {
+    if (!is_normal && !is_uniform)
+      weft::onnx::refuse_invalid("a distribution is \"uniform\" or \"normal\"");
+    if (!weft::is_float(to_internal(dtype)))
+      weft::onnx::refuse_invalid("random numbers are floats");
+    weft::onnx::GraphBuilder& b = r.builder;
+    const auto stream =
+        seed ? weft::onnx::new_stream(b, r.at(seed->id)) : weft::onnx::new_stream(b);
+    const weft::Shape to = at(r, shape);
+    return {is_normal ? weft::onnx::random_normal(b, stream, to_internal(dtype), to)
+                      : weft::onnx::random_uniform(b, stream, to_internal(dtype), to)};
   })};
 }
 

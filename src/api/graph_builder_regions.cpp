@@ -86,6 +86,8 @@ std::vector<Tensor> GraphBuilder::conditional(Tensor condition, const Branch& th
   const auto step = [=](Recorded::Replay& r) -> Ids {
     const weft::ValueId chosen = r.at(condition.id);
     weft::onnx::GraphBuilder yes(&r.builder), no(&r.builder);
+    yes.runs_once();
+    no.runs_once();
     Recorded::replay_region(*first.region, {}, r, yes);
     Recorded::replay_region(*second.region, {}, r, no);
     const bool alike =

@@ -9,6 +9,7 @@
 #include "api/handles.h"
 #include "runtime/artefact.h"
 #include "runtime/load_programs.h"
+#include "runtime/run_seed.h"
 #include "target/target.h"
 
 namespace weft_v1 {
@@ -26,7 +27,7 @@ Status status_of(const weft::Status& status) {
   return status.ok() ? Status() : Status(to_public(status.error()));
 }
 
-std::vector<TensorSpec> specs_of(const std::vector<weft::ProgramIo>& list) {
+std::vector<TensorSpec> specs_of(std::span<const weft::ProgramIo> list) {
   std::vector<TensorSpec> specs;
   for (const weft::ProgramIo& io : list) {
     specs.push_back({io.name, static_cast<DType>(io.dtype), io.shape});
@@ -41,6 +42,8 @@ Error to_public(const weft::Error& error) {
   const bool known = error.code != weft::ErrorCode::kComparison;
   return {known ? static_cast<ErrorCode>(error.code) : ErrorCode::kInternal, error.message};
 }
+
+void set_seed(uint64_t seed) { weft::set_run_seed(seed); }
 
 int64_t byte_size(DType type) { return weft::byte_size(to_internal(type)); }
 std::string_view dtype_name(DType type) { return weft::dtype_name(to_internal(type)); }
@@ -84,7 +87,7 @@ Result<Executable> Bridge::make(weft::StartedPrograms programs,
   impl->given_up = std::move(programs.given_up);
   impl->metadata = std::move(metadata);
   impl->kept = std::move(kept);
-  impl->inputs = specs_of(impl->first().inputs);
+  impl->inputs = specs_of(impl->first().given_inputs());
   impl->outputs = specs_of(impl->first().outputs);
   Executable executable;
   executable.impl_ = std::move(impl);

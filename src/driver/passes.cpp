@@ -414,6 +414,7 @@ void note_input_ranges(const ImportedModel& model, Program& program) {
   for (const ImportedInput& input : model.inputs) {
     if (input.graph_input < 0 || !input.range) continue;
     ProgramIo& io = program.inputs[static_cast<size_t>(input.graph_input)];
+    io.drawn = input.drawn;
     io.lowest = input.range->lo;
     io.highest = input.range->hi;
   }

@@ -335,7 +335,9 @@ Result<size_t> find_program(std::span<const Program* const> programs,
                             std::span<const std::span<const int64_t>> input_shapes) {
   std::string known;
   for (size_t p = 0; p < programs.size(); ++p) {
-    const std::vector<ProgramIo>& inputs = programs[p]->inputs;
+    const Program& program = *programs[p];
+    const bool seeded = input_shapes.size() == program.inputs.size();
+    const std::span<const ProgramIo> inputs = seeded ? program.inputs : program.given_inputs();
     const bool fits = std::ranges::equal(inputs, input_shapes,
                                          [](const ProgramIo& io, std::span<const int64_t> shape) {
                                            return std::ranges::equal(io.shape, shape);

@@ -14,6 +14,7 @@
 
 #include "runtime/artefact.h"
 #include "runtime/load_programs.h"
+#include "runtime/run_seed.h"
 #include "runtime/shape_dispatch.h"
 #include "target/target.h"
 #include "weft/weft_runtime.h"
@@ -116,9 +117,9 @@ Status convert(const weft_tensor* from, size_t count, std::vector<Ref>& to) {
   return {};
 }
 
-int describe(const std::vector<weft::ProgramIo>* list, size_t index, weft_tensor_info* info) {
-  if (list == nullptr || info == nullptr || index >= list->size()) return WEFT_INVALID_INPUT;
-  const weft::ProgramIo& io = (*list)[index];
+int describe(std::span<const weft::ProgramIo> list, size_t index, weft_tensor_info* info) {
+  if (info == nullptr || index >= list.size()) return WEFT_INVALID_INPUT;
+  const weft::ProgramIo& io = list[index];
   *info = {io.name.c_str(), static_cast<int32_t>(io.dtype), io.shape.size(), io.shape.data()};
   return WEFT_OK;
 }
@@ -145,7 +146,7 @@ const char* weft_model_message(const weft_model* model) {
 }
 
 size_t weft_model_input_count(const weft_model* model) {
-  return model == nullptr || model->first() == nullptr ? 0 : model->first()->inputs.size();
+  return model == nullptr || model->first() == nullptr ? 0 : model->first()->given_inputs().size();
 }
 
 size_t weft_model_output_count(const weft_model* model) {
@@ -154,12 +155,12 @@ size_t weft_model_output_count(const weft_model* model) {
 
 int weft_model_input(const weft_model* model, size_t index, weft_tensor_info* info) {
   const weft::Program* program = model == nullptr ? nullptr : model->first();
-  return describe(program == nullptr ? nullptr : &program->inputs, index, info);
+  return program == nullptr ? WEFT_INVALID_INPUT : describe(program->given_inputs(), index, info);
 }
 
 int weft_model_output(const weft_model* model, size_t index, weft_tensor_info* info) {
   const weft::Program* program = model == nullptr ? nullptr : model->first();
-  return describe(program == nullptr ? nullptr : &program->outputs, index, info);
+  return program == nullptr ? WEFT_INVALID_INPUT : describe(program->outputs, index, info);
 }
 
 void weft_model_free(weft_model* model) { delete model; }
@@ -195,6 +196,8 @@ int weft_context_run(weft_context* context, const weft_tensor* inputs, size_t in
   if (code == WEFT_INTERRUPTED) context->cancel.store(false);
   return code;
 }
+
+void weft_set_seed(uint64_t seed) { weft::set_run_seed(seed); }
 
 void weft_context_cancel(weft_context* context) {
   if (context != nullptr) context->cancel.store(true);

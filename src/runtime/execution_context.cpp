@@ -7,6 +7,7 @@
 #include "runtime/buffer_address.h"
 #include "runtime/flush_denormals.h"
 #include "runtime/region_walk.h"
+#include "runtime/run_seed.h"
 
 namespace weft {
 namespace {
@@ -48,7 +49,8 @@ template <typename Ref>
 Status check_tensors(std::span<const Ref> given, const std::vector<ProgramIo>& declared,
                      const char* what, std::vector<ByteRange>& ranges) {
   if (given.size() != declared.size()) {
-    return invalid_input("expected " + std::to_string(declared.size()) + " " + what + "s, got " +
+    const size_t wanted = declared.size() - (!declared.empty() && declared.back().drawn ? 1 : 0);
+    return invalid_input("expected " + std::to_string(wanted) + " " + what + "s, got " +
                          std::to_string(given.size()));
   }
   for (size_t i = 0; i < given.size(); ++i) {
@@ -157,6 +159,7 @@ Status ExecutionContext::allocate() {
 void ExecutionContext::allocate_bindings() {
   const Program& program = executable_->program();
   input_data_.resize(program.inputs.size());
+  seeded_inputs_.reserve(program.inputs.size());
   input_ranges_.resize(program.inputs.size());
   input_copies_.resize(program.inputs.size());
   output_data_.resize(program.outputs.size());
@@ -170,9 +173,19 @@ Status ExecutionContext::run(std::span<const InputRef> inputs, std::span<const O
   if (running_.exchange(true, std::memory_order_acquire)) {
     return invalid_input("this context is running already: give every thread its own context");
   }
-  Status status = run_exclusively(inputs, outputs, options);
+  Status status = run_exclusively(with_seed(inputs), outputs, options);
   running_.store(false, std::memory_order_release);
   return status;
+}
+
+std::span<const InputRef> ExecutionContext::with_seed(std::span<const InputRef> inputs) {
+  const Program& program = executable_->program();
+  if (inputs.size() == program.inputs.size() || inputs.size() != program.given_inputs().size())
+    return inputs;
+  seed_ = next_run_seed();
+  seeded_inputs_.assign(inputs.begin(), inputs.end());
+  seeded_inputs_.push_back({.dtype = DType::kU64, .shape = {}, .data = &seed_});
+  return seeded_inputs_;
 }
 
 Status ExecutionContext::run_exclusively(std::span<const InputRef> inputs,

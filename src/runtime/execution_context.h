@@ -52,7 +52,8 @@ class ExecutionContext {
   /// Of a run that finds the pool free.
   int threads() const { return static_cast<int>(threads_.size()); }
 
-  /// Runs the program on the caller's tensors, in the order of Program::inputs and outputs.
+  /// Runs the program on the caller's tensors, in the order of Program::inputs and outputs. A seed
+  /// of random numbers may be left out: it is drawn (run_seed.h).
   ///
   /// Dense, aligned tensors are used in place. Outputs may overlap inputs (a state passed back into
   /// itself) but not each other. Errors: kInvalidInput names the tensor that has another type or
@@ -92,6 +93,7 @@ class ExecutionContext {
   ExecutionContext(std::shared_ptr<const Executable> executable, ContextOptions options);
   Status allocate();
   void allocate_bindings();
+  std::span<const InputRef> with_seed(std::span<const InputRef> inputs);
   Status run_exclusively(std::span<const InputRef> inputs, std::span<const OutputRef> outputs,
                          const RunOptions& options);
   Status bind(std::span<const InputRef> inputs, std::span<const OutputRef> outputs);
@@ -111,6 +113,8 @@ class ExecutionContext {
   std::vector<void*> input_data_, output_data_;  ///< what the kernels see
   std::vector<ByteRange> input_ranges_, output_ranges_;
   std::vector<Memory> input_copies_, output_copies_;
+  std::vector<InputRef> seeded_inputs_;  ///< the caller's and the seed
+  uint64_t seed_ = 0;
   std::vector<bool> output_delivered_;  ///< this run writes the output to its copy first
   Region region_;
   std::atomic<bool> running_{false};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,9 @@ struct ProgramIo {
   /// index into an axis). For callers that make inputs up; a run does not check it. None known when
   /// lowest > highest.
   int64_t lowest = 0, highest = -1;
+  /// Of the last input: the seed of random numbers, a u64, which a run draws where the caller does
+  /// not give the tensor.
+  bool drawn = false;
 };
 
 struct Program {
@@ -136,6 +140,12 @@ struct Program {
   bool brief = false;
   /// What the plan was, as text and as JSON, for people who ask an artefact; empty if not known.
   std::string explanation, explanation_json;
+
+  /// The inputs that a caller has to give: all but a seed that a run draws.
+  std::span<const ProgramIo> given_inputs() const {
+    const bool draws = !inputs.empty() && inputs.back().drawn;
+    return std::span(inputs).first(inputs.size() - (draws ? 1 : 0));
+  }
 };
 
 }  // namespace weft

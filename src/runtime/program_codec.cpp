@@ -32,7 +32,7 @@ void constant(A& a, Like<A, StoredConstant>& c) {
 template <typename A>
 void io(A& a, Like<A, ProgramIo>& x) {
   a.text(x.name);
-  values(a, x.dtype, x.alignment, x.lowest, x.highest);
+  values(a, x.dtype, x.alignment, x.lowest, x.highest, x.drawn);
   numbers(a, x.shape);
 }
 

@@ -95,6 +95,7 @@ class ProgramVerifier {
   Status verify() {
     WEFT_RETURN_IF_ERROR(verify_sizes());
     WEFT_RETURN_IF_ERROR(verify_io(program_.inputs, "input"));
+    WEFT_RETURN_IF_ERROR(verify_seed());
     WEFT_RETURN_IF_ERROR(verify_io(program_.outputs, "output"));
     for (const HostTensor& constant : program_.constants) {
       if (constant.bytes() > 0 && constant.raw() == nullptr) return fault("a constant has no data");
@@ -139,6 +140,15 @@ class ProgramVerifier {
       if (io.alignment < 0 || io.alignment > 64 || !power_of_two) {
         return fault(name + " has an impossible alignment");
       }
+    }
+    return {};
+  }
+
+  Status verify_seed() const {
+    for (const ProgramIo& io : program_.inputs) {
+      if (!io.drawn) continue;
+      if (&io != &program_.inputs.back() || io.dtype != DType::kU64 || !io.shape.empty())
+        return fault("input '" + io.name + "' is drawn and no seed");
     }
     return {};
   }

@@ -4,6 +4,8 @@ import numpy as np
 import onnxruntime
 import pytest
 import weft
+from conftest import model_of
+from onnx import TensorProto, helper
 
 
 def sessions(model):
@@ -32,6 +34,28 @@ def test_describes_the_model_as_onnxruntime_does(add_model):
     for describe in ("get_inputs", "get_outputs"):
         for a, b in zip(getattr(ours, describe)(), getattr(theirs, describe)()):
             assert (a.name, a.type, a.shape) == (b.name, b.type, b.shape)
+
+
+def test_random_numbers():
+    model = model_of(
+        [
+            helper.make_node("RandomNormalLike", ["x"], ["noise"]),
+            helper.make_node("Add", ["x", "noise"], ["y"]),
+        ],
+        [("x", TensorProto.FLOAT, ["N", 100])],
+        [("y", TensorProto.FLOAT, ["N", 100])],
+    )
+    session = weft.InferenceSession(model.SerializeToString())
+    assert [arg.name for arg in session.get_inputs()] == ["x"]
+    for rows in (50, 70):
+        feed = {"x": np.full((rows, 100), 5, np.float32)}
+        weft.set_seed(1)
+        (a,), (b,) = session.run(None, feed), session.run(None, feed)
+        weft.set_seed(1)
+        (again,) = session.run(None, feed)
+        np.testing.assert_array_equal(a, again)
+        assert (a != b).mean() > 0.99
+        assert abs(a.mean() - 5) < 0.1 and abs(a.std() - 1) < 0.1
 
 
 def test_wrong_names(add_model):

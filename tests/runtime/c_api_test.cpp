@@ -110,6 +110,48 @@ TEST_F(CApi, DispatchesOnTheShapes) {
   EXPECT_THAT(weft_context_message(context_), HasSubstr("x[4], state[4]; or x[2], state[2]"));
 }
 
+TEST_F(CApi, DrawsTheSeedThatNobodyGives) {
+  ProgramFixture f;
+  f.program.model = "drawing";
+  f.program.target = "any";
+  const int32_t x = f.input("x", {}), seed = f.input("seed", {}, DType::kU64);
+  f.program.inputs.back().drawn = true;
+  f.step(ProgramFixture::copy(x, f.output("y", {})));
+  f.step(ProgramFixture::copy(seed, f.output("drawn", {}, DType::kU64)));
+  Program two = f.program;  // for another shape, so that the shapes choose
+  two.inputs[0].shape = two.outputs[0].shape = {2};
+  for (ProgramBuffer& b : two.buffers) {
+    if (b.dtype != DType::kF32) continue;
+    b.shape = {2};
+    b.bytes = 8;
+  }
+  open({f.program, two});
+  ASSERT_EQ(weft_model_input_count(model_), 1u);
+  weft_tensor_info info = {};
+  EXPECT_EQ(weft_model_input(model_, 1, &info), WEFT_INVALID_INPUT);
+  float in = 3, out = 0;
+  const auto draw = [&](bool given, uint64_t value) {
+    const weft_tensor inputs[] = {{WEFT_F32, 0, nullptr, nullptr, &in},
+                                  {WEFT_U64, 0, nullptr, nullptr, &value}};
+    uint64_t drawn = 0;
+    const weft_tensor outputs[] = {{WEFT_F32, 0, nullptr, nullptr, &out},
+                                   {WEFT_U64, 0, nullptr, nullptr, &drawn}};
+    EXPECT_EQ(weft_context_run(context_, inputs, given ? 2 : 1, outputs, 2), WEFT_OK)
+        << weft_context_message(context_);
+    return drawn;
+  };
+  weft_set_seed(4);
+  const uint64_t first = draw(false, 0), second = draw(false, 0);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(draw(true, 11), 11u);
+  weft_set_seed(4);
+  EXPECT_EQ(draw(false, 0), first);
+  weft_set_seed(5);
+  EXPECT_NE(draw(false, 0), second);
+  EXPECT_EQ(out, 3);
+  EXPECT_EQ(weft_context_run(context_, nullptr, 0, nullptr, 0), WEFT_INVALID_INPUT);
+}
+
 TEST_F(CApi, MistakesHaveMessages) {
   EXPECT_EQ(weft_context_new(model_), nullptr);
   EXPECT_STREQ(weft_model_message(model_), "no model is loaded");

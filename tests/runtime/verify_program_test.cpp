@@ -74,6 +74,7 @@ TEST(VerifyProgram, NamesEveryFault) {
        [](Program& p) { p.outputs[0].dtype = static_cast<DType>(99); }},
       {"input 'x' has an impossible alignment", [](Program& p) { p.inputs[0].alignment = 48; }},
       {"input 'x' has an impossible alignment", [](Program& p) { p.inputs[0].alignment = 128; }},
+      {"input 'x' is drawn and no seed", [](Program& p) { p.inputs[0].drawn = true; }},
       {"larger than 'x'", [](Program& p) { p.inputs[0].shape[0] = 2; }},
       {"no such input", [](Program& p) { buffer(p, kX).index = 1; }},
       {"no such input", [](Program& p) { buffer(p, kY).index = -1; }},

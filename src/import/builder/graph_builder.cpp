@@ -12,6 +12,7 @@ std::string print_shape(const Shape& shape) { return fmt::format("[{}]", fmt::jo
 }  // namespace
 
 GraphBuilder::GraphBuilder(GraphBuilder* parent) : parent_(parent) {
+  if (parent != nullptr) iteration_ = kNoValue;
   if (parent == nullptr || parent->graph_.current_origin < 0) return;
   start_origin(parent->graph_.origins[static_cast<size_t>(parent->graph_.current_origin)]);
 }

@@ -147,6 +147,20 @@ class GraphBuilder {
   std::pair<ValueId, ValueId> sort(ValueId x, int64_t axis, bool descending);
   std::pair<ValueId, ValueId> top_k(ValueId x, TopKAttrs attrs);
 
+  // Random numbers (random_numbers.h).
+  /// A scalar u64, another one in each run: the last input of the whole graph, there once it is
+  /// asked for.
+  ValueId seed();
+  /// That input; kNoValue where nothing asked.
+  ValueId known_seed() const { return seed_; }
+  /// What tells the runs of this region apart. A region of which neither is said cannot draw.
+  void set_iteration(ValueId number) { iteration_ = number; }
+  void runs_once() { iteration_.reset(); }
+  /// Numbers of the iterations of the loops around, as this region knows them.
+  std::vector<ValueId> iterations();
+  /// Other ones for each who draws, regions included.
+  uint32_t next_stream() { return parent_ != nullptr ? parent_->next_stream() : streams_++; }
+
   // Regions.
   // A region is built by a GraphBuilder whose parent is this one: first its own inputs by input(),
   // in order, then its nodes, then result() for each of its results. It reads its parent's values
@@ -210,6 +224,9 @@ class GraphBuilder {
   std::vector<Known> known_;        ///< by ValueId
   std::vector<int32_t> defined_;    ///< by ValueId: the node, -1 for an input
   std::vector<std::string> names_;  ///< by ValueId, empty for none
+  ValueId seed_ = kNoValue;
+  std::optional<ValueId> iteration_;  ///< of a region that runs several times; kNoValue: unknown
+  uint32_t streams_ = 0;
   std::vector<ValueId> results_;
   std::vector<std::pair<ValueId, ValueId>>
       captures_;  ///< (parent's value, this region's), in order

@@ -29,6 +29,23 @@ ValueId GraphBuilder::capture(ValueId parent_value) {
   return inner;
 }
 
+ValueId GraphBuilder::seed() {
+  if (parent_ != nullptr) return capture(parent_->seed());
+  if (seed_ == kNoValue) seed_ = input({DType::kU64, {}}, "seed");
+  return seed_;
+}
+
+std::vector<ValueId> GraphBuilder::iterations() {
+  std::vector<ValueId> numbers;
+  if (parent_ != nullptr) {
+    for (const ValueId outer : parent_->iterations()) numbers.push_back(capture(outer));
+  }
+  if (iteration_ == kNoValue)
+    refuse_unsupported("random numbers in a loop that does not number its iterations");
+  if (iteration_) numbers.push_back(*iteration_);
+  return numbers;
+}
+
 std::vector<ValueId> GraphBuilder::unite_captures(const std::vector<GraphBuilder*>& regions) const {
   std::vector<ValueId> united;
   for (const GraphBuilder* region : regions) {

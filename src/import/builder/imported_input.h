@@ -25,6 +25,8 @@ struct ImportedInput {
   /// Integers that are safe whatever the rest: an index into an axis of n has [0, n-1]. nullopt:
   /// nothing is known.
   std::optional<Interval> range;
+  /// The seed of random numbers, which a run draws where the caller gives none.
+  bool drawn = false;
 };
 
 }  // namespace weft

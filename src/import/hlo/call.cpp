@@ -54,6 +54,8 @@ void import_branch(InstructionContext& n, const Branch& branch, GraphBuilder& re
 std::vector<ValueId> choose(InstructionContext& n, GraphBuilder& b, ValueId index,
                             const std::vector<Branch>& branches, size_t first) {
   GraphBuilder then(&b), otherwise(&b);
+  then.runs_once();
+  otherwise.runs_once();
   import_branch(n, branches[first], then);
   if (first + 2 == branches.size()) {
     import_branch(n, branches[first + 1], otherwise);

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "import/builder/infer_input_ranges.h"
-#include "import/builder/prune_graph.h"
+#include "import/builder/finish_import.h"
 #include "import/hlo/text_scanner.h"
 #include "import/hlo/translator.h"
 
@@ -237,8 +236,7 @@ ImportedModel ModuleImporter::run() {
   for (size_t i = 0; i < outputs.size(); ++i) {
     builder.graph().add_output(outputs[i], fmt::format("out{}", i));
   }
-  imported.graph = onnx::prune_graph(builder.graph(), builder.value_names());
-  onnx::infer_input_ranges(imported.graph, imported.inputs);
+  onnx::finish_import(builder, imported);
   return imported;
 }
 

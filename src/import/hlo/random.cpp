@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "import/builder/random_numbers.h"
 #include "import/hlo/translator.h"
 
 // Counter-based generators: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
@@ -32,30 +33,6 @@ std::array<ValueId, 2> halves(GraphBuilder& b, ValueId x) {
 ValueId join_halves(GraphBuilder& b, ValueId low, ValueId high) {
   const ValueId shifted = b.binary(ScalarOp::kShl, b.convert(high, kWide), wide(b, 32));
   return b.binary(ScalarOp::kOr, b.convert(low, kWide), shifted);
-}
-
-ValueId rotated(GraphBuilder& b, ValueId x, uint32_t distance) {
-  const ValueId left = b.binary(ScalarOp::kShl, x, word(b, distance));
-  return b.binary(ScalarOp::kOr, left, b.binary(ScalarOp::kShr, x, word(b, 32 - distance)));
-}
-
-/// Threefry-2x32 with 20 rounds.
-std::array<ValueId, 2> threefry(GraphBuilder& b, std::array<ValueId, 2> x,
-                                std::array<ValueId, 2> key) {
-  constexpr uint32_t kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
-  constexpr uint32_t kParity = 0x1BD11BDA;
-  const ValueId parity = exclusive_or(b, exclusive_or(b, key[0], key[1]), word(b, kParity));
-  const ValueId schedule[3] = {key[0], key[1], parity};
-  x = {b.add(x[0], key[0]), b.add(x[1], key[1])};
-  for (uint32_t i = 0; i < 5; ++i) {
-    for (const uint32_t distance : kRotations[i % 2]) {
-      x[0] = b.add(x[0], x[1]);
-      x[1] = exclusive_or(b, x[0], rotated(b, x[1], distance));
-    }
-    x[0] = b.add(x[0], schedule[(i + 1) % 3]);
-    x[1] = b.add(x[1], b.add(schedule[(i + 2) % 3], word(b, i + 1)));
-  }
-  return x;
 }
 
 /// Philox-4x32 with 10 rounds.
@@ -111,12 +88,12 @@ Generated generate_threefry(InstructionContext& n, const std::vector<ValueId>& s
   Shape steps = shape;
   if (!is_wide) steps[axis] = (steps[axis] + 1) / 2;
   const int64_t count = count_of(n, steps);
-  const auto [low, high] =
-      threefry(b, halves(b, counters(b, state[1], count)), halves(b, state[0]));
+  const ValueId drawn = b.binary(ScalarOp::kThreefry, counters(b, state[1], count), state[0]);
   Generated g{kNoValue, {state[0], b.add(state[1], wide(b, count))}};
   if (is_wide) {
-    g.bits = b.reshape(join_halves(b, low, high), steps);
+    g.bits = b.reshape(drawn, steps);
   } else {
+    const auto [low, high] = halves(b, drawn);
     const auto at = static_cast<int64_t>(axis);
     const ValueId pairs = b.concat({b.unsqueeze(b.reshape(low, steps), {at + 1}),
                                     b.unsqueeze(b.reshape(high, steps), {at + 1})},
@@ -189,8 +166,36 @@ void translate_rng_bit_generator(InstructionContext& n) {
       {n.b.concat(g.state, 0), same_width ? n.b.bitcast(g.bits, type) : n.b.convert(g.bits, type)});
 }
 
-void translate_rng(InstructionContext&) {
-  refuse_unsupported("random numbers whose state is not part of the module");
+/// From `low` on, below `high`.
+ValueId uniform_integers(GraphBuilder& b, const onnx::RandomStream& stream, ValueId low,
+                         ValueId high, const Shape& shape) {
+  const ValueId first = b.convert(low, DType::kI64);
+  const ValueId span = b.convert(b.sub(b.convert(high, DType::kI64), first), DType::kF64);
+  const ValueId drawn = b.mul(onnx::random_uniform(b, stream, DType::kF64, shape), span);
+  return b.convert(b.add(b.convert(drawn, DType::kI64), first), b.dtype(low));
+}
+
+/// The state is not part of the module: each run draws others.
+void translate_rng(InstructionContext& n) {
+  n.expect_operands(2);
+  GraphBuilder& b = n.b;
+  const ValueId first = n.operand(0), second = n.operand(1);
+  n.require(b.type(first) == TensorType{n.dtype(), {}} && b.type(second) == b.type(first),
+            "the distribution's parameters are scalars of the result's type");
+  n.importer().spend(200);
+  const std::string_view distribution = n.word("distribution");
+  const bool is_normal = distribution == "rng_normal";
+  if (!is_normal && distribution != "rng_uniform")
+    refuse_unsupported(fmt::format("the distribution '{}'", distribution));
+  const onnx::RandomStream stream = onnx::new_stream(b);
+  if (is_float(n.dtype())) {
+    const ValueId drawn = is_normal ? onnx::random_normal(b, stream, n.dtype(), n.dims())
+                                    : onnx::random_uniform(b, stream, n.dtype(), n.dims());
+    const ValueId scale = is_normal ? second : b.sub(second, first);
+    return n.set_result(b.add(b.mul(drawn, scale), first));
+  }
+  if (is_normal || !is_integer(n.dtype())) refuse_unsupported("random numbers of this type");
+  n.set_result(uniform_integers(b, stream, first, second, n.dims()));
 }
 
 const Translator kRows[] = {

@@ -29,6 +29,8 @@ void add_results(OpContext& n, GraphBuilder& region, const std::vector<ValueId>&
 
 std::vector<ValueId> import_both_branches(OpContext& n, ValueId condition) {
   GraphBuilder then(&n.b), otherwise(&n.b);
+  then.runs_once();
+  otherwise.runs_once();
   add_results(n, then, n.importer().import_subgraph(n.graph_attr("then_branch"), n, then, {}));
   add_results(n, otherwise,
               n.importer().import_subgraph(n.graph_attr("else_branch"), n, otherwise, {}));
@@ -131,6 +133,7 @@ BodyRegion import_body(OpContext& n, const LoopParts& parts, bool condition_know
   std::vector<ValueId> arguments;
   for (ValueId carry : parts.carries) arguments.push_back(region.builder->input(n.b.type(carry)));
   region.iteration = region.builder->input({DType::kI64, {}});
+  region.builder->set_iteration(region.iteration);
   region.condition = condition_known ? region.builder->scalar_int(DType::kBool, 1)
                                      : region.builder->input({DType::kBool, {}});
   arguments.insert(arguments.begin(), {region.iteration, region.condition});

@@ -156,20 +156,6 @@ void translate_is_inf(OpContext& n) {
   n.set_output(0, n.b.binary(ScalarOp::kEq, x, positive ? infinity : -infinity));
 }
 
-/// At inference nothing is dropped and the mask is all true.
-void translate_dropout(OpContext& n) {
-  const ValueId x = n.input(0);
-  if (n.has_input(2)) {
-    const HostTensor training = n.constant_input(2, "training_mode");
-    const bool drops = training.size() == 1 && training.at_int(0) != 0 &&
-                       (!n.has_input(1) || n.double_input(1, "ratio") != 0);
-    if (drops) n.unsupported("dropping at random (training_mode)");
-  }
-  n.set_output(0, x);
-  const DType mask = n.opset() < 10 ? n.b.dtype(x) : DType::kBool;
-  if (n.wants_output(1)) n.set_output(1, n.b.full(mask, n.b.shape(x), 1));
-}
-
 const Translator kRows[] = {
     {"", "Abs", 1, translate_unary<ScalarOp::kAbs>},
     {"", "Acos", 1, translate_unary<ScalarOp::kAcos>},
@@ -194,7 +180,6 @@ const Translator kRows[] = {
     {"", "Cos", 1, translate_unary<ScalarOp::kCos>},
     {"", "Cosh", 1, translate_unary<ScalarOp::kCosh>},
     {"", "Div", 1, translate_binary<ScalarOp::kDiv>},
-    {"", "Dropout", 1, translate_dropout},
     {"", "Equal", 1, translate_binary<ScalarOp::kEq>},
     {"", "Erf", 1, translate_unary<ScalarOp::kErf>},
     {"", "Exp", 1, translate_unary<ScalarOp::kExp>},

@@ -5,8 +5,7 @@
 #include <filesystem>
 #include <protozero/exception.hpp>
 
-#include "import/builder/infer_input_ranges.h"
-#include "import/builder/prune_graph.h"
+#include "import/builder/finish_import.h"
 #include "import/onnx/bind_inputs.h"
 #include "import/onnx/graph_importer.h"
 #include "import/onnx/read_model.h"
@@ -70,8 +69,7 @@ ImportedModel import_once(const ModelDef& model, const ImportOptions& options,
     }
   }
   importer.import_main(scope);
-  imported.graph = prune_graph(builder.graph(), builder.value_names());
-  infer_input_ranges(imported.graph, imported.inputs);
+  finish_import(builder, imported);
   for (const auto& [location, file] : *importer.source().files)
     imported.files.push_back({model.folder + "/" + location, file.bytes});
   return imported;

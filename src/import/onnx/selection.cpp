@@ -104,26 +104,16 @@ void translate_space_to_depth(OpContext& n) {
   n.set_output(0, b.reshape(x, {in[0], in[1] * s * s, in[2] / s, in[3] / s}));
 }
 
-void refuse_random(OpContext& n) {
-  n.unsupported("random numbers: a compiled model gives the same result for the same inputs");
-}
-
 void translate_det(OpContext& n) {
   ValueId y = determinant(n.b, widen(n.b, n.input(0)));
   n.set_output(0, n.b.convert(y, n.b.dtype(n.input(0))));
 }
 
 const Translator kRows[] = {
-    {"", "Bernoulli", 15, refuse_random},
     {"", "DepthToSpace", 1, translate_depth_to_space},
     {"", "Det", 11, translate_det},
-    {"", "Multinomial", 7, refuse_random},
     {"", "NonMaxSuppression", 10, translate_non_max_suppression},
     {"", "OneHot", 9, translate_one_hot},
-    {"", "RandomNormal", 1, refuse_random},
-    {"", "RandomNormalLike", 1, refuse_random},
-    {"", "RandomUniform", 1, refuse_random},
-    {"", "RandomUniformLike", 1, refuse_random},
     {"", "SpaceToDepth", 1, translate_space_to_depth},
     {"", "TfIdfVectorizer", 9, translate_tf_idf_vectorizer},
     {"", "TopK", 1, translate_top_k},

@@ -159,6 +159,7 @@ TranslatorTable resize_translators();
 TranslatorTable loss_translators();
 TranslatorTable selection_translators();  ///< TopK, Unique, OneHot, Trilu, NonMaxSuppression, …
 TranslatorTable signal_translators();     ///< DFT, STFT, windows, MelWeightMatrix
+TranslatorTable random_translators();
 // Operators that onnxruntime's optimiser and quantiser write (com.microsoft).
 TranslatorTable fused_translators();
 TranslatorTable fused_attention_translators();

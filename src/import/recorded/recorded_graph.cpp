@@ -6,8 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "import/builder/infer_input_ranges.h"
-#include "import/builder/prune_graph.h"
+#include "import/builder/finish_import.h"
 #include "import/builder/refusal.h"
 #include "import/onnx/bind_inputs.h"
 
@@ -188,8 +187,7 @@ ImportedModel RecordedGraph::replay(const ImportOptions& options) const {
     builder.graph().add_output(replay.at(number), name);
   }
   model.node_count = static_cast<int64_t>(steps_.size() - inputs_.size());
-  model.graph = onnx::prune_graph(builder.graph(), builder.value_names());
-  onnx::infer_input_ranges(model.graph, model.inputs);
+  onnx::finish_import(builder, model);
   return model;
 }
 

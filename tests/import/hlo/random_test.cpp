@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "tests/import/hlo/importing.h"
 
 namespace weft::hlo {
@@ -42,10 +44,41 @@ TEST(RngBitGenerator, RefusesWhatIsNotItsState) {
   EXPECT_THAT(import_error(module_of(R"(  s = u64[5] parameter(0)
   ROOT r = (u64[5], u32[2]) rng-bit-generator(s), algorithm=rng_philox)")),
               HasSubstr("no u64[2]"));
-  EXPECT_THAT(import_error(module_of(R"(  s = f32[] constant(0)
-  ROOT r = f32[2] rng(s, s), distribution=rng_uniform)"),
-                           ErrorCode::kUnsupported),
-              HasSubstr("whose state is not part"));
+}
+
+std::vector<double> draw(std::string_view type, double a, double b, std::string_view distribution) {
+  return run(module_of(fmt::format(R"(  a = {0}[] constant({1})
+  b = {0}[] constant({2})
+  ROOT r = {0}[5000] rng(a, b), distribution={3})",
+                                   type, a, b, distribution)),
+             {tensor_of(DType::kU64, {}, {7})});
+}
+
+TEST(Rng, DrawsFromItsDistributionByTheSeed) {
+  for (const std::string_view type : {"f32", "f64", "s32"}) {
+    const std::vector<double> drawn = draw(type, -2, 6, "rng_uniform");
+    double sum = 0;
+    for (const double v : drawn) {
+      ASSERT_TRUE(v >= -2 && v < 6) << v;
+      sum += v;
+    }
+    const double mean = type == "s32" ? 1.5 : 2;
+    EXPECT_NEAR(sum / 5000, mean, 5 * 8 / std::sqrt(12.0 * 5000));
+  }
+  double squares = 0;
+  for (const double v : draw("f32", 3, 2, "rng_normal")) squares += (v - 3) * (v - 3);
+  EXPECT_NEAR(squares / 5000, 4, 5 * 4 * std::sqrt(2.0 / 5000));
+}
+
+TEST(Rng, RefusesWhatIsNoDistribution) {
+  const auto error = [](std::string_view distribution, std::string_view type) {
+    return import_error(module_of(fmt::format(R"(  a = {0}[] constant(1)
+  ROOT r = {0}[2] rng(a, a), distribution={1})",
+                                              type, distribution)),
+                        ErrorCode::kUnsupported);
+  };
+  EXPECT_THAT(error("rng_cauchy", "f32"), HasSubstr("rng_cauchy"));
+  EXPECT_THAT(error("rng_normal", "s32"), HasSubstr("of this type"));
 }
 
 }  // namespace

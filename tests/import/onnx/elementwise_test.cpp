@@ -116,23 +116,5 @@ TEST(Elementwise, MeansOverAnyNumberOfInputs) {
   EXPECT_THAT(run_for_values(model, {{"x", f32_tensor({2}, {9, 3})}}), ElementsAre(7, 4));
 }
 
-TEST(Elementwise, DropsNothingAtInference) {
-  const auto model = [](bool training) {
-    return TestModel()
-        .input("x", DType::kF32, {2})
-        .initializer("ratio", f32_tensor({}, {0.5f}))
-        .initializer("training", bool_tensor(training))
-        .node({"Dropout", {"x", "ratio", "training"}, {"y", "mask"}})
-        .output("y")
-        .output("mask", DType::kBool)
-        .model();
-  };
-  const std::vector<HostTensor> outputs = run_model(model(false), {{"x", f32_tensor({2}, {3, 4})}});
-  ASSERT_EQ(outputs.size(), 2u);
-  EXPECT_THAT(values_of(outputs[0]), ElementsAre(3, 4));
-  EXPECT_THAT(values_of(outputs[1]), ElementsAre(1, 1));
-  EXPECT_THAT(import_error(model(true), {}, ErrorCode::kUnsupported), HasSubstr("at random"));
-}
-
 }  // namespace
 }  // namespace weft::onnx

@@ -138,10 +138,5 @@ TEST(NgramCounts, CountsPairsAtEachDistance) {
   expect_values(node.run_for({3}), {3, 0, 3});
 }
 
-TEST(Random, IsRefusedWithItsReason) {
-  OneNode node{"Bernoulli", {ramp({2})}, {}, 15};
-  EXPECT_THAT(node.refusal(), testing::HasSubstr("random"));
-}
-
 }  // namespace
 }  // namespace weft::onnx
