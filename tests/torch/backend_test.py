@@ -10,6 +10,7 @@ import weft
 import weft.torch
 from conftest import close
 from torch import nn
+from torch.nn import functional as f
 
 
 def mlp():
@@ -91,9 +92,54 @@ def test_what_weft_lacks_stays_with_torch_and_says_why(caplog):
     )
 
 
-def test_dropout_draws_what_eager_draws(counter):
+def test_dropout_draws_by_torchs_seed(counter):
+    class Twice(nn.Module):
+        def forward(self, x):
+            return f.dropout(x, 0.25), f.dropout(x, 0.25)
+
+    x = torch.full((40, 500), 3.0)
+    compiled = torch.compile(Twice(), backend=counter)
+    torch.manual_seed(3)
+    first, second = compiled(x)
+    other, _ = compiled(x)
+    for y in (first, second, other):
+        assert set(y.unique().tolist()) == {0.0, 4.0}
+        assert abs((y == 0).float().mean() - 0.25) < 5 * (0.1875 / y.numel()) ** 0.5
+    assert not torch.equal(first, second) and not torch.equal(first, other)
+    torch.manual_seed(3)
+    assert torch.equal(compiled(x)[0], first)
+    assert counter.left == []
+
+
+def test_gradients_pass_where_nothing_was_dropped(counter):
+    model = nn.Sequential(nn.Linear(16, 64), nn.Dropout(0.5))
+    x = torch.randn(8, 16, requires_grad=True)
+    y = torch.compile(model, backend=counter)(x)
+    (y * y.detach()).sum().backward()
+    close(x.grad, ((y * 2) @ model[0].weight).detach())
+    assert counter.left == []
+
+
+def test_distributions(counter):
+    def drawn(x):
+        p = torch.sigmoid(x)
+        return torch.rand_like(x), torch.randn(200, 100) * 2 + 1, torch.bernoulli(p), p
+
+    compiled = torch.compile(drawn, backend=counter)
+    uniform, normal, hits, p = compiled(torch.randn(200, 100))
+    n = uniform.numel()
+    assert 0 <= uniform.min() and uniform.max() < 1
+    assert abs(uniform.mean() - 0.5) < 5 * (1 / 12 / n) ** 0.5
+    assert abs(normal.mean() - 1) < 5 * 2 / n**0.5 and abs(normal.std() - 2) < 0.1
+    assert set(hits.unique().tolist()) == {0.0, 1.0}
+    assert abs((hits - p).mean()) < 5 * 0.5 / n**0.5
+    assert counter.left == []
+
+
+def test_random_numbers_of_eager_mode(counter):
     model = nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.5), nn.Linear(16, 4), nn.Dropout(0.2))
     x = torch.randn(8, 16)
+    counter.options = weft.torch.Options(fallback_random=True)
     compiled = torch.compile(model, backend=counter)
     torch.manual_seed(3)
     made = compiled(x)

@@ -23,7 +23,7 @@ def compile_graph(
 ) -> tuple[fx.GraphModule, GraphExplanation]:
     """The module's equal with its parts compiled. `static`: inputs that are weights."""
     graph = module.graph
-    refusals = find_refusals(graph)
+    refusals = find_refusals(graph, options.fallback_random)
     while True:
         parts, depths = partition(graph, refusals)
         wrong = _make_modules(module, parts, static, options, refusals)

@@ -27,6 +27,9 @@ class Options:
     #: Weights are constants of the compiled code where nothing needs a gradient. Those that change
     #: are noticed by torch's version counters, and compiled again.
     freeze: bool = True
+    #: Random numbers are those that torch draws in eager mode, call by call. Else weft draws others
+    #: where they are read, by a seed from torch's generator: torch.manual_seed repeats them.
+    fallback_random: bool = False
 
     @staticmethod
     def of(given: Mapping[str, Any] | None) -> "Options":

@@ -15,13 +15,15 @@ from weft.torch.eager_part import eager_part
 from weft.torch.extents import dims_of, source_of, strides_of, symbols_of
 from weft.torch.lowering import Emitter, Value, lower, type_name
 from weft.torch.options import Options
-from weft.torch.partition import Part
+from weft.torch.partition import Part, is_random
 from weft.torch.refused import Refused
 
 log = logging.getLogger("weft.torch")
 
 #: Times that frozen weights may change before they are read as inputs.
 _REFREEZES = 3
+#: Seeds of random numbers are below.
+_SEEDS = 2**63 - 1
 
 
 class _Signature:
@@ -145,6 +147,7 @@ class PartModule(torch.nn.Module):
         self._read = list(range(len(part.inputs)))
         self._orders = _orders_of(part.inputs)
         self._output_orders = _orders_of(part.outputs)
+        self._draws = any(is_random(node) for node in part.nodes)
         self._allocate = self._allocator()
         self._eager: Any = None
         self._left: set[tuple[torch.Size, ...]] = set()
@@ -174,6 +177,8 @@ class PartModule(torch.nn.Module):
         inputs = [given[i] for i in self._read]
         if self._signature.extra:
             inputs += _tensors_of_sizes(args[len(self._part.inputs) :])
+        if self._draws:
+            inputs.append(torch.randint(_SEEDS, ()))
         self.executable.run_into(_in_memory_order(outputs, self._output_orders), *inputs)
         return outputs
 
@@ -232,6 +237,8 @@ class PartModule(torch.nn.Module):
             else:
                 values[node] = constant(e, tensor)
         self._signature.declare_extra(e)
+        if self._draws:
+            e.declare_seed()
         lower(e, self._part.nodes, values)
         for node in self._part.outputs:
             e.b.output(e.permute(values[node], _memory_order(node.meta["val"])).tensor, node.name)

@@ -43,7 +43,12 @@ def trial_value(e: Emitter, node: fx.Node) -> object:
     raise Refused("it makes no tensor")
 
 
-def find_refusals(graph: fx.Graph) -> dict[fx.Node, str]:
+def is_random(node: fx.Node) -> bool:
+    tags = getattr(node.target, "tags", ())
+    return torch.Tag.nondeterministic_seeded in tags
+
+
+def find_refusals(graph: fx.Graph, fallback_random: bool = False) -> dict[fx.Node, str]:
     """The calls that weft does not take, each with its reason; "": the reason is another's."""
     e, values, refusals = Emitter(weft.GraphBuilder()), {}, {}
     for node in graph.nodes:
@@ -53,6 +58,8 @@ def find_refusals(graph: fx.Graph) -> dict[fx.Node, str]:
             try:
                 if node.target is operator.getitem and node.args[0] in refusals:
                     raise Refused("")
+                if fallback_random and is_random(node):
+                    raise Refused("its random numbers are to be torch's")
                 values[node] = lower_node(e, node, values)
                 continue
             except Refused as reason:
@@ -86,11 +93,6 @@ class Part:
         return all(name_of(node) in _VIEWS for node in self.nodes)
 
 
-def _is_random(node: fx.Node) -> bool:
-    tags = getattr(node.target, "tags", ())
-    return torch.Tag.nondeterministic_seeded in tags
-
-
 def _depths(graph: fx.Graph, refusals: Iterable[fx.Node]) -> dict[fx.Node, int]:
     """Part k holds the calls of depth k that weft takes; those of torch's with depth k run after
     it, and random ones in their order."""
@@ -105,7 +107,7 @@ def _depths(graph: fx.Graph, refusals: Iterable[fx.Node]) -> dict[fx.Node, int]:
         for read in node.all_input_nodes:
             theirs = read in refusals or is_number(read)
             depth = max(depth, depths[read] + (1 if theirs and not by_torch else 0))
-        if by_torch and _is_random(node):
+        if by_torch and is_random(node):
             depth = last_random = max(depth, last_random)
         depths[node] = depth
     return depths

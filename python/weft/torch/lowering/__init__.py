@@ -9,6 +9,7 @@ from weft.torch.lowering import (  # noqa: F401
     pointwise,
     pooling,
     products,
+    random,
     reductions,
     shapes,
 )

@@ -72,6 +72,8 @@ class Emitter:
         self.node: Any = None
         #: Type and shape of each result of the node that is lowered.
         self.node_outputs: list[Any] = []
+        #: Of random numbers; None: weft draws it.
+        self.seed: Value | None = None
 
     # What the node makes.
     @property
@@ -124,6 +126,16 @@ class Emitter:
     def iota(self, dtype: str, shape: Sequence[Dim], axis: int = 0) -> Value:
         extents = [extent_of(dim) for dim in shape]
         return Value(self.b.iota(dtype, extents, axis), dtype, tuple(shape))
+
+    def declare_seed(self) -> None:
+        """The seed is an input, the last one so far."""
+        self.seed = self.input("random seed", "int64", ())
+
+    def random(self, distribution: str, dtype: str, shape: Sequence[Dim]) -> Value:
+        """ "uniform" in [0, 1), "normal" of variance 1."""
+        extents = [extent_of(dim) for dim in shape]
+        seed = None if self.seed is None else self.seed.tensor
+        return Value(self.b.random(distribution, dtype, extents, seed), dtype, tuple(shape))
 
     def of(self, operand: Operand, dtype: str) -> Value:
         """A number or a Value, converted."""
