@@ -17,6 +17,7 @@ from weft.torch.compile_graph import compile_graph
 from weft.torch.decompositions import decompositions
 from weft.torch.explanation import GraphExplanation
 from weft.torch.options import Options
+from weft.torch.saved_layouts import lie_as_given
 
 
 def backend(
@@ -41,7 +42,10 @@ def compile_module(
     if not options.target:
         options = dataclasses.replace(options, target=device)
 
-    def compiled(graph: fx.GraphModule, _: Sequence[Any], *, freezes: bool) -> Callable[..., Any]:
+    def compiled(
+        graph: fx.GraphModule, examples: Sequence[Any], *, freezes: bool
+    ) -> Callable[..., Any]:
+        lie_as_given(graph.graph, examples)
         made, explanation = compile_graph(graph, _static_inputs() if freezes else (), options)
         tell(explanation)
         return make_boxed_func(made.forward)

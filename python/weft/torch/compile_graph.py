@@ -14,6 +14,13 @@ from weft.torch.options import Options
 from weft.torch.part_module import PartModule
 from weft.torch.partition import Part, find_refusals, named_in, partition
 from weft.torch.refused import Refused
+from weft.torch.saved_layouts import (
+    in_strides,
+    lay_out_saved,
+    lies_otherwise,
+    report_strides,
+    traced,
+)
 
 log = logging.getLogger("weft.torch")
 
@@ -25,10 +32,12 @@ def compile_graph(
     graph = module.graph
     refusals = find_refusals(graph, options.fallback_random)
     while True:
+        lay_out_saved(graph, refusals)
         parts, depths = partition(graph, refusals)
         wrong = _make_modules(module, parts, static, options, refusals)
         if not wrong:
             break
+    report_strides(graph)
     left = [
         Left(node.name, str(node.target), reason) for node, reason in refusals.items() if reason
     ]
@@ -88,8 +97,13 @@ def _assemble(
     made, copies = fx.Graph(), {}
     owner = torch.nn.Module()
 
+    def read_by_torch(read: fx.Node) -> fx.Node:
+        if not lies_otherwise(read):
+            return copies[read]
+        return made.call_function(in_strides, (copies[read], traced(read).stride()))
+
     def copy(node: fx.Node) -> None:
-        copies[node] = made.node_copy(node, lambda read: copies[read])
+        copies[node] = made.node_copy(node, read_by_torch)
 
     def call(depth: int, part: Part) -> None:
         name = f"part_{depth}"

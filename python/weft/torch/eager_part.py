@@ -12,6 +12,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from weft.torch.extents import symbols_of
 from weft.torch.lowering.registry import is_number, subgraph_of
 from weft.torch.partition import Part
+from weft.torch.saved_layouts import in_strides, lies_otherwise, traced
 
 _PRINTER = PythonPrinter()
 
@@ -40,7 +41,15 @@ def eager_part(part: Part, read_symbol: Callable[[str], str]) -> Callable[..., A
     graph.output(tuple(copies[node] for node in part.outputs))
     module = fx.GraphModule(owner, graph)
     count, numbers_of = len(part.inputs), _numbers_of(numbers, read_symbol)
-    return lambda args: module(*args[:count], *numbers_of(args))
+
+    def run(args: Sequence[Any]) -> Any:
+        tensors = [
+            in_strides(given, traced(node).stride()) if lies_otherwise(node) else given
+            for node, given in zip(part.inputs, args[:count])
+        ]
+        return module(*tensors, *numbers_of(args))
+
+    return run
 
 
 def _numbers_of(

@@ -4,7 +4,7 @@ An extent is an int, or a sympy expression over torch's symbols; a symbol is an 
 its name.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sympy
@@ -32,6 +32,12 @@ def dim_of(value: Any) -> Dim:
     if isinstance(expression, sympy.Expr) and expression.has(ToFloat):
         expression = expression.replace(_is_rounded, _in_integers)
     return plain(expression)
+
+
+def hint_of(extent: Any) -> int:
+    """A number, or what torch has seen in its place."""
+    hint = extent.node.hint if isinstance(extent, torch.SymInt) else extent
+    return 2 if hint is None else int(hint)
 
 
 #: Of numerator and denominator, up to which products of floats are exact and rounding does what
@@ -68,6 +74,26 @@ def _in_integers(e: sympy.Expr) -> sympy.Expr:
 
 def dims_of(values: Iterable[Any]) -> tuple[Dim, ...]:
     return tuple(dim_of(value) for value in values)
+
+
+def dense_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...] | None:
+    """The axes from the outermost in memory to the innermost, as they are where that is one such
+    order; None where elements do not lie side by side, or extents or strides are open.
+    """
+    as_it_is = tuple(range(len(shape)))
+    if not all(isinstance(dim, int) for dim in (*shape, *strides)):
+        return None
+
+    def is_dense(order: Sequence[int]) -> bool:
+        step = 1
+        for axis in reversed(order):
+            if shape[axis] != 1 and strides[axis] != step:
+                return False
+            step *= shape[axis]
+        return True
+
+    by_stride = tuple(sorted(as_it_is, key=lambda axis: -strides[axis]))
+    return next((order for order in (as_it_is, by_stride) if is_dense(order)), None)
 
 
 def strides_of(tensor: torch.Tensor) -> tuple[Dim, ...]:

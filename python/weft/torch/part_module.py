@@ -12,7 +12,7 @@ import weft
 from weft import _weft
 from weft.torch.constant import constant
 from weft.torch.eager_part import eager_part
-from weft.torch.extents import dims_of, source_of, strides_of, symbols_of
+from weft.torch.extents import dense_order, dims_of, hint_of, source_of, strides_of, symbols_of
 from weft.torch.lowering import Emitter, Value, lower, type_name
 from weft.torch.options import Options
 from weft.torch.partition import Part, is_random
@@ -50,14 +50,14 @@ class _Signature:
             for axis, extent in enumerate(node.meta["val"].shape):
                 dim = self.shapes[i][axis]
                 if not isinstance(dim, int):
-                    self.example[self.name_of(i, axis)] = _hint(extent)
+                    self.example[self.name_of(i, axis)] = hint_of(extent)
                 if isinstance(dim, sympy.Symbol):
                     self.places.setdefault(dim.name, (i, axis))
         self.extra = sorted(wanted - set(self.places))
         for name in self.extra:
             if name not in sizes:
                 raise Refused(f"no input has the size {name}")
-            self.example[name] = _hint(sizes[name].meta["val"])
+            self.example[name] = hint_of(sizes[name].meta["val"])
         self.size_nodes = [sizes[name] for name in self.extra]
 
     def name_of(self, i: int, axis: int) -> str:
@@ -86,21 +86,8 @@ def _memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
     order: so ordered, it is read and written in place. Else, and where strides are open, as they
     are.
     """
-    shape, strides = dims_of(tensor.shape), strides_of(tensor)
-    as_it_is = tuple(range(len(shape)))
-    if not all(isinstance(dim, int) for dim in (*shape, *strides)):
-        return as_it_is
-
-    def is_dense(order: Sequence[int]) -> bool:
-        step = 1
-        for axis in reversed(order):
-            if shape[axis] != 1 and strides[axis] != step:
-                return False
-            step *= shape[axis]
-        return True
-
-    order = tuple(sorted(as_it_is, key=lambda axis: -strides[axis]))
-    return order if is_dense(order) and not is_dense(as_it_is) else as_it_is
+    as_it_is = tuple(range(tensor.dim()))
+    return dense_order(dims_of(tensor.shape), strides_of(tensor)) or as_it_is
 
 
 def _in_memory_order(
@@ -115,11 +102,6 @@ def _orders_of(nodes: Sequence[fx.Node]) -> dict[int, tuple[int, ...]]:
     """Of those that do not lie as their axes are."""
     orders = {i: _memory_order(node.meta["val"]) for i, node in enumerate(nodes)}
     return {i: order for i, order in orders.items() if order != tuple(range(len(order)))}
-
-
-def _hint(extent: Any) -> int:
-    hint = extent.node.hint if isinstance(extent, torch.SymInt) else extent
-    return 2 if hint is None else int(hint)
 
 
 def _tensors_of_sizes(sizes: Sequence[int]) -> list[torch.Tensor]:

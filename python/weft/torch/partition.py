@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 import weft
-from weft.torch.extents import dims_of
+from weft.torch.extents import dims_of, hint_of
 from weft.torch.lowering import Emitter, lower_node, type_name
 from weft.torch.lowering.registry import is_number, subgraph_of
 from weft.torch.refused import Refused
@@ -113,6 +113,56 @@ def _depths(graph: fx.Graph, refusals: Iterable[fx.Node]) -> dict[fx.Node, int]:
     return depths
 
 
+def _bytes_of(node: fx.Node) -> int:
+    made = node.meta.get("val")
+    tensors = made if isinstance(made, (tuple, list)) else [made]
+    return sum(hint_of(t.numel()) * t.itemsize for t in tensors if isinstance(t, torch.Tensor))
+
+
+def _is_movable(node: fx.Node) -> bool:
+    """Whether a node costs what it reads and writes, wherever it is computed."""
+    tags = getattr(node.target, "tags", ())
+    return torch.Tag.pointwise in tags or name_of(node) in _VIEWS | {"_to_copy", "clone", "full"}
+
+
+def _sink(graph: fx.Graph, refusals: Iterable[fx.Node], depths: dict[fx.Node, int]) -> None:
+    """Moves elementwise calls that only later parts read to the first of these, so that nobody
+    waits for their results in memory: where what they read is there already, or is less."""
+    ours = {
+        node
+        for node in graph.nodes
+        if node.op == "call_function" and node not in refusals and not is_number(node)
+    }
+    fixed = {node for node in ours if not _is_movable(node)}
+    while True:
+        moved: dict[fx.Node, int] = {}
+
+        def depth_of(node: fx.Node) -> int:
+            return -1 if node.op == "output" else moved.get(node, depths[node])
+
+        for node in reversed(graph.nodes):
+            if node in ours and node not in fixed and node.users:
+                later = min(map(depth_of, node.users))
+                if later > depths[node]:
+                    moved[node] = later
+
+        def waits_instead(read: fx.Node) -> bool:
+            if read not in ours or read in moved:
+                return False
+            return all(user in moved or depths[user] <= depths[read] for user in read.users)
+
+        wrong = {
+            node
+            for node in moved
+            if sum(_bytes_of(read) for read in node.all_input_nodes if waits_instead(read))
+            >= _bytes_of(node)
+        }
+        if not wrong:
+            depths.update(moved)
+            return
+        fixed |= wrong
+
+
 def _close(part: Part) -> Part:
     inside = set(part.nodes)
     inputs = {
@@ -136,6 +186,7 @@ def partition(
 ) -> tuple[dict[int, Part], dict[fx.Node, int]]:
     """The parts by their depths, and the depth of every call."""
     depths = _depths(graph, refusals)
+    _sink(graph, refusals, depths)
     parts: dict[int, Part] = {}
     for node in graph.nodes:
         if node.op == "call_function" and node not in refusals and not is_number(node):

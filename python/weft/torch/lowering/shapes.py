@@ -1,11 +1,22 @@
 """Operations that move elements."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from weft.torch.extents import Dim, dim_of, floor_div, plain, product
+from weft.torch.extents import (
+    Dim,
+    dense_order,
+    dim_of,
+    dims_of,
+    floor_div,
+    plain,
+    product,
+    strides_of,
+)
 from weft.torch.lowering.emitter import Emitter, Value
 from weft.torch.lowering.registry import lowers
 from weft.torch.refused import Refused
+from weft.torch.saved_layouts import traced
 
 
 @lowers(
@@ -203,12 +214,41 @@ def _select_scatter(e: Emitter, x: Value, source: Value, axis: int, index: Any) 
 
 @lowers("aten.as_strided.default")
 def _as_strided(e: Emitter, x: Value, size: Any, stride: Any, offset: Any = None) -> Value:
-    read = e.node.args[0].meta["val"]
-    if offset or not read.is_contiguous() or product(e.shape) != product(x.shape):
+    read = traced(e.node.args[0])
+    if offset or product(e.shape) != product(x.shape):
         raise Refused("it reads elements by their places in memory")
-    dense = product(e.shape)
-    for dim, step in zip(e.shape, stride):
+    if read.is_contiguous() and _is_row_major(e.shape, stride):
+        return e.reshape(x, e.shape)
+    return _by_memory(e, x, strides_of(read), e.shape, dims_of(stride))
+
+
+def _is_row_major(shape: Sequence[Dim], strides: Any) -> bool:
+    dense = product(shape)
+    for dim, step in zip(shape, strides):
         dense = floor_div(dense, dim)
         if dim != 1 and dim_of(step) != dense:
-            raise Refused("it reads elements by their places in memory")
-    return e.reshape(x, e.shape)
+            return False
+    return True
+
+
+def _by_memory(
+    e: Emitter, x: Value, strides: Sequence[Dim], shape: Sequence[Dim], wanted: Sequence[Dim]
+) -> Value:
+    """The elements of x, which lie by `strides`, in the order of memory, as a tensor of a shape
+    that lies by the strides that are wanted."""
+    order, made = dense_order(x.shape, strides), dense_order(shape, wanted)
+    if order is None or made is None:
+        raise Refused("it reads elements by their places in memory")
+    there = e.reshape(e.permute(x, order), [shape[axis] for axis in made])
+    return e.permute(there, [made.index(axis) for axis in range(len(made))])
+
+
+@lowers("aten.as_strided_scatter.default")
+def _as_strided_scatter(
+    e: Emitter, x: Value, source: Value, size: Any, stride: Any, offset: Any = None
+) -> Value:
+    """All of x written anew, as gradients of as_strided do."""
+    into = traced(e.node.args[0])
+    if offset or product(source.shape) != product(x.shape):
+        raise Refused("it writes elements by their places in memory")
+    return _by_memory(e, source, dims_of(stride), x.shape, strides_of(into))
