@@ -24,11 +24,13 @@
 #include "expr/movement/index_masks.h"
 #include "expr/movement/lend_constants.h"
 #include "expr/movement/open_axes.h"
+#include "expr/movement/order_sums.h"
 #include "expr/movement/remove_dead_expressions.h"
 #include "expr/movement/separate_outputs.h"
 #include "expr/movement/sink_constants.h"
 #include "expr/movement/sink_movement.h"
 #include "expr/movement/split_axes.h"
+#include "expr/movement/turn_windows.h"
 #include "expr/products/decode_weights.h"
 #include "expr/products/fold_scales.h"
 #include "expr/products/integer_products.h"
@@ -226,6 +228,15 @@ Result<bool> run_assign_layouts(Compilation& c) {
   // A GPU's threads read and store maps as they lie about as quickly.
   const bool twins = !c.target.is_gpu();
   for_each_program(c.tensors, [&](TensorProgram& p) { assign_layouts(p, twins); });
+  return true;
+}
+Result<bool> run_order_sums(Compilation& c) {
+  // On a GPU what lies a page apart is read by threads side by side, or from shared memory.
+  if (!c.target.is_gpu()) for_each_program(c.tensors, [](TensorProgram& p) { order_sums(p); });
+  return true;
+}
+Result<bool> run_turn_windows(Compilation& c) {
+  if (!c.target.is_gpu()) for_each_program(c.tensors, [](TensorProgram& p) { turn_windows(p); });
   return true;
 }
 Result<bool> run_lend_constants(Compilation& c) {
@@ -488,6 +499,8 @@ constexpr Pass kPasses[] = {
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
     {"separate-outputs", "tensor-program", run_separate_outputs},
     {"assign-layouts", "tensor-program", run_assign_layouts},
+    {"order-sums", "tensor-program", run_order_sums},
+    {"turn-windows", "tensor-program", run_turn_windows},
     {"lend-constants", "tensor-program", run_lend_constants},
     {"mark-open-axes", "tensor-program", run_mark_open},
     {"plan", "plan", run_plan},

@@ -1,10 +1,13 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "expr/movement/assign_layouts.h"
 #include "expr/movement/fold_movement.h"
+#include "expr/movement/order_sums.h"
 #include "expr/movement/sink_movement.h"
 #include "expr/movement/split_axes.h"
+#include "expr/movement/turn_windows.h"
 #include "expr/products/merge_products.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
@@ -472,6 +475,52 @@ TEST(AssignLayouts, MatrixProductsStayRowMajor) {
   } -> (y))");
   TensorProgram program = expressed(graph);
   EXPECT_FALSE(assign_layouts(program, true));
+}
+
+bool lay_out(TensorProgram& program) { return assign_layouts(program, true); }
+bool order(TensorProgram& program) { return order_sums(program); }
+bool turn(TensorProgram& program) { return turn_windows(program); }
+
+/// The gradient of a 3x3 convolution's weights: images stand for channels.
+std::string weights_gradient(int64_t images, int64_t channels, int64_t size) {
+  return fmt::format(R"((x: f32[{0},{1},{2},{2}], dy: f32[{0},8,{2},{2}]) {{
+    a = transpose x, permutation={{1,0,2,3}} : f32[{1},{0},{2},{2}]
+    b = transpose dy, permutation={{1,0,2,3}} : f32[8,{0},{2},{2}]
+    y = convolution a, b, strides={{1,1}}, low={{1,1}}, high={{1,1}}, lhs_dilations={{1,1}}, rhs_dilations={{1,1}}, groups=1 : f32[{1},8,3,3]
+  }} -> (y))",
+                     images, channels, size);
+}
+
+TEST(OrderSums, WhatGoesByPagesIsOutermost) {
+  const std::string large = after(weights_gradient(3, 4, 24), {fold, order});
+  EXPECT_THAT(large, HasSubstr("y: f32[4,8,3,3] = contraction sum[3, 24, 24]:f32"));
+  EXPECT_THAT(large, HasSubstr("dy[r0, d1, r1, r2]"));
+  // Of smaller images a page holds several.
+  EXPECT_THAT(after(weights_gradient(3, 4, 5), {fold, order}),
+              HasSubstr("contraction sum[5, 5, 3]"));
+  // Channels are a page apart in the image and neighbours in the weights.
+  EXPECT_THAT(after(R"((x: f32[1,4,40,40], w: f32[8,4,3,3]) {
+    y = convolution x, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,8,40,40]
+  } -> (y))",
+                    {fold, order}),
+              HasSubstr("contraction sum[3, 3, 4]"));
+}
+
+constexpr const char* kByChannels =
+    R"((x: f32[1,16,6,6], v: f32[16,16,3,3], w: f32[16,1,3,3]) {
+    a = convolution x, v, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,16,6,6]
+    b = convolution a, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=16 : f32[1,16,6,6]
+    y = convolution b, v, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,16,6,6]
+  } -> (y))";
+
+TEST(TurnWindows, ThoseOfEachChannelLieSideBySide) {
+  const std::string turned = after(kByChannels, {fold, lay_out, turn});
+  EXPECT_THAT(turned,
+              HasSubstr("w_turned: f32[16,1,3,3] layout {1,1,1}{2,1,3}{3,1,3}{0,1,16} = w["));
+  EXPECT_THAT(turned, HasSubstr("* w_turned[d1, 0, r0, r1]"));
+  EXPECT_THAT(turned, Not(HasSubstr("v_turned")));
+  // As the model says, rows are innermost.
+  EXPECT_THAT(after(kByChannels, {fold, turn}), Not(HasSubstr("turned")));
 }
 
 }  // namespace
