@@ -278,11 +278,9 @@ void bind_values(nb::class_<GraphBuilder>& c) {
             return b.random(distribution, dtype_of(dtype), extents_of(shape), seed);
           },
           "distribution"_a, "dtype"_a, "shape"_a, "seed"_a = nb::none(),
-          "Random numbers, each a function of the seed and of its place: \"uniform\" in [0, 1), "
-          "or\n"
-          "\"normal\" of mean 0 and variance 1. Calls of one graph draw others from one seed, an\n"
-          "integer of rank 0; without one each run draws others (weft.set_seed). Not in the "
-          "bodies\n"
+          "Random numbers, each a function of the seed and of its place: uniform in [0, 1), or\n"
+          "normal of mean 0 and variance 1. Calls of one graph draw others from one seed, an\n"
+          "integer of rank 0; without one each run draws others (weft.set_seed). Not in bodies\n"
           "of loops.")
       .def(
           "elementwise",

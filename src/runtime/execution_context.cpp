@@ -49,9 +49,8 @@ template <typename Ref>
 Status check_tensors(std::span<const Ref> given, const std::vector<ProgramIo>& declared,
                      const char* what, std::vector<ByteRange>& ranges) {
   if (given.size() != declared.size()) {
-    const size_t wanted = declared.size() - (!declared.empty() && declared.back().drawn ? 1 : 0);
-    return invalid_input("expected " + std::to_string(wanted) + " " + what + "s, got " +
-                         std::to_string(given.size()));
+    return invalid_input("expected " + std::to_string(without_drawn(declared).size()) + " " + what +
+                         "s, got " + std::to_string(given.size()));
   }
   for (size_t i = 0; i < given.size(); ++i) {
     WEFT_ASSIGN_OR_RETURN(ranges[i], check_tensor(given[i], declared[i], what));
@@ -180,8 +179,8 @@ Status ExecutionContext::run(std::span<const InputRef> inputs, std::span<const O
 
 std::span<const InputRef> ExecutionContext::with_seed(std::span<const InputRef> inputs) {
   const Program& program = executable_->program();
-  if (inputs.size() == program.inputs.size() || inputs.size() != program.given_inputs().size())
-    return inputs;
+  const size_t wanted = program.given_inputs().size();
+  if (wanted == program.inputs.size() || inputs.size() != wanted) return inputs;
   seed_ = next_run_seed();
   seeded_inputs_.assign(inputs.begin(), inputs.end());
   seeded_inputs_.push_back({.dtype = DType::kU64, .shape = {}, .data = &seed_});

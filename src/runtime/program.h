@@ -122,6 +122,11 @@ struct ProgramIo {
   bool drawn = false;
 };
 
+/// All but a seed that a run draws.
+inline std::span<const ProgramIo> without_drawn(std::span<const ProgramIo> inputs) {
+  return inputs.first(inputs.size() - (!inputs.empty() && inputs.back().drawn ? 1 : 0));
+}
+
 struct Program {
   std::string model;   ///< for messages
   std::string target;  ///< name, and the CPU features that the code needs
@@ -141,11 +146,8 @@ struct Program {
   /// What the plan was, as text and as JSON, for people who ask an artefact; empty if not known.
   std::string explanation, explanation_json;
 
-  /// The inputs that a caller has to give: all but a seed that a run draws.
-  std::span<const ProgramIo> given_inputs() const {
-    const bool draws = !inputs.empty() && inputs.back().drawn;
-    return std::span(inputs).first(inputs.size() - (draws ? 1 : 0));
-  }
+  /// The inputs that a caller has to give.
+  std::span<const ProgramIo> given_inputs() const { return without_drawn(inputs); }
 };
 
 }  // namespace weft

@@ -3,7 +3,7 @@
 import logging
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,14 +125,14 @@ def _is_movable(node: fx.Node) -> bool:
     return torch.Tag.pointwise in tags or name_of(node) in _VIEWS | {"_to_copy", "clone", "full"}
 
 
-def _sink(graph: fx.Graph, refusals: Iterable[fx.Node], depths: dict[fx.Node, int]) -> None:
+def _is_ours(node: fx.Node, refusals: Collection[fx.Node]) -> bool:
+    return node.op == "call_function" and node not in refusals and not is_number(node)
+
+
+def _sink(graph: fx.Graph, refusals: Collection[fx.Node], depths: dict[fx.Node, int]) -> None:
     """Moves elementwise calls that only later parts read to the first of these, so that nobody
     waits for their results in memory: where what they read is there already, or is less."""
-    ours = {
-        node
-        for node in graph.nodes
-        if node.op == "call_function" and node not in refusals and not is_number(node)
-    }
+    ours = {node for node in graph.nodes if _is_ours(node, refusals)}
     fixed = {node for node in ours if not _is_movable(node)}
     while True:
         moved: dict[fx.Node, int] = {}
@@ -189,7 +189,7 @@ def partition(
     _sink(graph, refusals, depths)
     parts: dict[int, Part] = {}
     for node in graph.nodes:
-        if node.op == "call_function" and node not in refusals and not is_number(node):
+        if _is_ours(node, refusals):
             parts.setdefault(depths[node], Part()).nodes.append(node)
     return {depth: _close(part) for depth, part in sorted(parts.items())}, depths
 

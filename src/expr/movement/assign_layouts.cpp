@@ -121,22 +121,14 @@ class LayoutChoice {
     for (const size_t e : followers_[t]) {
       program_.exprs[e].body = rewrite(program_.exprs[e].body, {}, [&](const ScalarRef& read) {
         if (read->symbol != t) return read;
-        Scalar other = *read;
-        other.symbol = twin;
-        return ScalarRef(std::make_shared<const Scalar>(std::move(other)));
+        return scalar_read(twin, read->type, read->indices, read->operands, read->fill);
       });
     }
     for (TensorExpr& e : program_.exprs) {
       if (e.output == t) e.output = twin;
     }
     const bool read_in = fixed.kind == Tensor::Kind::kInput;
-    TensorExpr copy = read_in ? copy_of(program_, t, twin) : copy_of(program_, twin, t);
-    const TensorProgram::Step step{false, static_cast<int32_t>(program_.exprs.size())};
-    program_.exprs.push_back(std::move(copy));
-    const auto maker = std::ranges::find_if(program_.steps, [&](const TensorProgram::Step& s) {
-      return !s.opaque && program_.exprs[static_cast<size_t>(s.index)].output == twin;
-    });
-    program_.steps.insert(maker == program_.steps.end() ? program_.steps.begin() : maker + 1, step);
+    add_copy(program_, read_in ? t : twin, read_in ? twin : t);
     return static_cast<size_t>(twin);
   }
 

@@ -22,4 +22,11 @@ TensorExpr copy_of(const TensorProgram& program, TensorId from, TensorId to) {
   return copy;
 }
 
+void add_copy(TensorProgram& program, TensorId from, TensorId to) {
+  const int32_t producer = tensor_uses(program).producer[static_cast<size_t>(from)];
+  const TensorProgram::Step step{false, static_cast<int32_t>(program.exprs.size())};
+  program.exprs.push_back(copy_of(program, from, to));
+  program.steps.insert(program.steps.begin() + producer + 1, step);
+}
+
 }  // namespace weft

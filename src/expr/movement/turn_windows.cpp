@@ -71,12 +71,9 @@ class WindowTurner {
     if (!fits) return read;
     auto [twin, is_new] = twins_.try_emplace(read->symbol, -1);
     if (is_new) twin->second = copied(read->symbol);
-    Scalar other = *read;
-    other.symbol = twin->second;
-    return std::make_shared<const Scalar>(std::move(other));
+    return scalar_read(twin->second, read->type, read->indices, read->operands, read->fill);
   }
 
-  /// The copy's step stands behind the one that makes the tensor.
   TensorId copied(TensorId t) {
     const std::string name = tensor(t).name + "_turned";
     const TensorType type = tensor(t).type;
@@ -85,10 +82,7 @@ class WindowTurner {
     for (size_t a = 1; a < type.shape.size(); ++a) order.push_back(static_cast<int64_t>(a));
     order.push_back(0);
     tensor(twin).layout = permuted_layout(type.shape, order);
-    const int32_t producer = tensor_uses(program_).producer[static_cast<size_t>(t)];
-    const TensorProgram::Step step{false, static_cast<int32_t>(program_.exprs.size())};
-    program_.exprs.push_back(copy_of(program_, t, twin));
-    program_.steps.insert(program_.steps.begin() + producer + 1, step);
+    add_copy(program_, t, twin);
     return twin;
   }
 

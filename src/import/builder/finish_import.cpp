@@ -1,7 +1,6 @@
 #include "import/builder/finish_import.h"
 
 #include <limits>
-#include <utility>
 
 #include "import/builder/infer_input_ranges.h"
 #include "import/builder/prune_graph.h"

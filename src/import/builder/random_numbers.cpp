@@ -1,6 +1,5 @@
 #include "import/builder/random_numbers.h"
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -11,14 +10,6 @@ namespace {
 constexpr DType kWord = DType::kU32;
 constexpr DType kWide = DType::kU64;
 
-ValueId word(GraphBuilder& b, uint32_t value) {
-  return b.scalar_int(kWord, static_cast<int64_t>(value));
-}
-
-ValueId shifted_right(GraphBuilder& b, ValueId x, uint32_t distance) {
-  return b.binary(ScalarOp::kShr, x, word(b, distance));
-}
-
 /// Two words for each element. A second pair of the same element has `again`.
 std::array<ValueId, 2> draw(GraphBuilder& b, const RandomStream& stream, const Shape& shape,
                             bool again = false) {
@@ -28,14 +19,12 @@ std::array<ValueId, 2> draw(GraphBuilder& b, const RandomStream& stream, const S
   const uint64_t pair = 2 * uint64_t{stream.number} + (again ? 1 : 0);
   const ValueId first = b.scalar_int(kWide, static_cast<int64_t>(pair << 32));
   const ValueId counter = b.add(b.reshape(b.iota(kWide, {count}, 0), shape), first);
-  const ValueId drawn = b.binary(ScalarOp::kThreefry, counter, stream.key);
-  const ValueId upper = b.binary(ScalarOp::kShr, drawn, b.scalar_int(kWide, 32));
-  return {b.convert(drawn, kWord), b.convert(upper, kWord)};
+  return words_of(b, b.binary(ScalarOp::kThreefry, counter, stream.key));
 }
 
 /// The upper `bits` of a word, as a number of `type`, which holds them.
 ValueId upper_bits(GraphBuilder& b, ValueId x, uint32_t bits, DType type) {
-  return b.convert(shifted_right(b, x, 32 - bits), type);
+  return b.convert(b.binary(ScalarOp::kShr, x, b.scalar_int(kWord, 32 - bits)), type);
 }
 
 /// 53 bits of two words, in [0, 1).
@@ -57,6 +46,11 @@ ValueId box_muller(GraphBuilder& b, ValueId radius, ValueId turn) {
 
 }  // namespace
 
+std::array<ValueId, 2> words_of(GraphBuilder& b, ValueId x) {
+  const ValueId upper = b.binary(ScalarOp::kShr, x, b.scalar_int(kWide, 32));
+  return {b.convert(x, kWord), b.convert(upper, kWord)};
+}
+
 RandomStream new_stream(GraphBuilder& b) { return new_stream(b, b.seed()); }
 
 RandomStream seeded_stream(GraphBuilder& b, uint64_t seed) {
@@ -70,10 +64,6 @@ RandomStream new_stream(GraphBuilder& b, ValueId seed) {
   for (const ValueId iteration : b.iterations())
     stream.key = b.binary(ScalarOp::kThreefry, b.convert(iteration, kWide), stream.key);
   return stream;
-}
-
-ValueId random_words(GraphBuilder& b, const RandomStream& stream, const Shape& shape) {
-  return draw(b, stream, shape)[0];
 }
 
 ValueId random_uniform(GraphBuilder& b, const RandomStream& stream, DType type,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "import/builder/graph_builder.h"
@@ -31,7 +32,8 @@ ValueId random_uniform(GraphBuilder& b, const RandomStream& stream, DType type, 
 ValueId random_inside(GraphBuilder& b, const RandomStream& stream, const Shape& shape);
 /// Of mean 0 and variance 1 (Box and Muller, 1958).
 ValueId random_normal(GraphBuilder& b, const RandomStream& stream, DType type, const Shape& shape);
-/// u32, all values equally probable.
-ValueId random_words(GraphBuilder& b, const RandomStream& stream, const Shape& shape);
+
+/// The lower and the upper words, u32, of a u64.
+std::array<ValueId, 2> words_of(GraphBuilder& b, ValueId x);
 
 }  // namespace weft::onnx

@@ -25,11 +25,6 @@ ValueId exclusive_or(GraphBuilder& b, ValueId x, ValueId y) {
   return b.binary(ScalarOp::kXor, x, y);
 }
 
-std::array<ValueId, 2> halves(GraphBuilder& b, ValueId x) {
-  const ValueId high = b.binary(ScalarOp::kShr, x, wide(b, 32));
-  return {b.convert(x, kWord), b.convert(high, kWord)};
-}
-
 ValueId join_halves(GraphBuilder& b, ValueId low, ValueId high) {
   const ValueId shifted = b.binary(ScalarOp::kShl, b.convert(high, kWide), wide(b, 32));
   return b.binary(ScalarOp::kOr, b.convert(low, kWide), shifted);
@@ -39,7 +34,7 @@ ValueId join_halves(GraphBuilder& b, ValueId low, ValueId high) {
 std::array<ValueId, 4> philox(GraphBuilder& b, std::array<ValueId, 4> x,
                               std::array<ValueId, 2> key) {
   const auto product = [&](ValueId v, int64_t factor) {
-    return halves(b, b.mul(b.convert(v, kWide), wide(b, factor)));
+    return onnx::words_of(b, b.mul(b.convert(v, kWide), wide(b, factor)));
   };
   for (int i = 0; i < 10; ++i) {
     const auto [low0, high0] = product(x[0], 0xD2511F53);
@@ -93,7 +88,7 @@ Generated generate_threefry(InstructionContext& n, const std::vector<ValueId>& s
   if (is_wide) {
     g.bits = b.reshape(drawn, steps);
   } else {
-    const auto [low, high] = halves(b, drawn);
+    const auto [low, high] = onnx::words_of(b, drawn);
     const auto at = static_cast<int64_t>(axis);
     const ValueId pairs = b.concat({b.unsqueeze(b.reshape(low, steps), {at + 1}),
                                     b.unsqueeze(b.reshape(high, steps), {at + 1})},
@@ -119,10 +114,10 @@ Generated generate_philox(InstructionContext& n, const std::vector<ValueId>& sta
     return b.select(overflows, b.add(upper, wide(b, 1)), upper);
   };
   const ValueId lower = counters(b, state[1], steps);
-  const auto [w0, w1] = halves(b, lower);
-  const auto [w2, w3] = halves(b, carried(lower));
+  const auto [w0, w1] = onnx::words_of(b, lower);
+  const auto [w2, w3] = onnx::words_of(b, carried(lower));
   std::vector<ValueId> columns;
-  for (const ValueId v : philox(b, {w0, w1, w2, w3}, halves(b, state[0]))) {
+  for (const ValueId v : philox(b, {w0, w1, w2, w3}, onnx::words_of(b, state[0]))) {
     columns.push_back(b.unsqueeze(v, {1}));
   }
   ValueId bits = b.slice_axis(b.reshape(b.concat(columns, 1), {4 * steps}), 0, 0, words);
