@@ -35,6 +35,9 @@ constexpr double kReducingPart = 400, kReducedPart = 6;
 constexpr double kLoneWarp = 1.1;       ///< of a block: nothing runs while it waits
 constexpr double kStepAlone = 0.62;     ///< of a step's resources, beside what its warps wait for
 constexpr double kOverlapLoss = 0.47;   ///< of the lesser of throughput and latency
+/// Of the lesser of memory and the rest: of tiles that memory bounds, those that ask for less come
+/// first.
+constexpr double kMemoryLoss = 0.1;
 constexpr double kReadsOverCopies = 2;  ///< rate of the second-level cache, of reads alone
 constexpr double kPartials = 1.7;       ///< over what their bytes take
 
@@ -84,7 +87,7 @@ class Pricing {
                           static_cast<double>(each) * epilogue_cycles(t) + reducing_cycles(t, each);
     double us = cycles / static_cast<double>(target_.clock_mhz) * (warps == 1 ? kLoneWarp : 1);
     if (p_.each) return us;
-    us = std::max(us, memory_us_) + target_.launch_us;
+    us = std::max(us, memory_us_) + kMemoryLoss * std::min(us, memory_us_) + target_.launch_us;
     if (t.splits > 1) us += target_.barrier_us + kPartials * partials_us(t);
     if (reduces_parts(p_, t)) us += target_.barrier_us + kPartials * reduced_parts_us(t);
     return us;
