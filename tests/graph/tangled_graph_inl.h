@@ -364,6 +364,9 @@ class TangledGraphBuilder {
       const ValueId sum = add(GraphOp::kReduce, ReduceAttrs{axes, Combiner::kSum}, {e}, {}, of_sum);
       return elementwise(ScalarOp::kDiv, {e, back(sum, e, axes)}, {1, 0.3});
     }
+    // A sum of squares beyond float16 is an infinity where it is rounded, and none where it is not.
+    const double squares = 4 * n.bound * n.bound * static_cast<double>(terms);
+    if (dtype(x) == DType::kF16 && squares > 30000) return kNoValue;
     const auto mean = [&](ValueId v) {
       const double count = static_cast<double>(terms);
       const Numbers s{numbers(v).bound * count, numbers(v).typical * count};
