@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """PyTorch on the GPU of this machine beside weft's cases: the chains of MCFuser and the six models of Souffle.
 
-    gpu_torch.py [CASE...] [--output FILE] [--minutes M]
+    gpu_torch.py [CASE...] [--output FILE] [--minutes M] [--export FOLDER]
     gpu_torch.py --list
+
+A case with *N behind it is a batch of N. With --export each model is written into a folder as CASE.onnx with CASE.npz
+of its inputs, for gpu_models.py.
 
 Each case is compiled in a process of its own, several at a time; then they are timed one after
 another: torch.compile, replayed as a CUDA graph, and, where it says `fused`, the attention that
@@ -83,11 +86,12 @@ def model_of(torch, name):
     import torchvision
     import transformers
 
-    base = name.removesuffix("-f16")
-    picture = (torch.randn(1, 3, 224, 224),)
+    name, _, batch = name.partition("*")
+    base, batch = name.removesuffix("-f16"), int(batch or 1)
+    picture = (torch.randn(batch, 3, 224, 224),)
     if base == "bert-base-s384":
         module = transformers.BertModel(transformers.BertConfig(attn_implementation="sdpa"))
-        arguments = (torch.randint(0, 30000, (1, 384)), torch.ones(1, 384, dtype=torch.int64))
+        arguments = (torch.randint(0, 30000, (batch, 384)), torch.ones(batch, 384, dtype=torch.int64))
     elif base == "lstm":
         module, arguments = torch.nn.LSTM(256, 256, num_layers=10), (torch.randn(100, 1, 256),)
     elif base == "mmoe":
@@ -104,7 +108,16 @@ def model_of(torch, name):
     return module, arguments
 
 
-def run_case(name, lock, go):
+def export(torch, module, arguments, path):
+    """As ONNX, with its inputs beside it."""
+    import numpy as np
+
+    names = [f"input{i}" for i in range(len(arguments))]
+    torch.onnx.export(module, arguments, path, dynamo=True, input_names=names, external_data=True, verbose=False)
+    np.savez(path.with_suffix(".npz"), **{n: a.cpu().numpy() for n, a in zip(names, arguments)})
+
+
+def run_case(name, lock, go, folder):
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -117,6 +130,8 @@ def run_case(name, lock, go):
                 ready.append((case, way, function, arguments))
     else:
         module, arguments = model_of(torch, name)
+        if folder:
+            export(torch, module, arguments, folder / f"{name.replace('*', '-x')}.onnx")
         compiled = torch.compile(module, dynamic=False)
         with torch.no_grad():
             module(*arguments)
@@ -143,6 +158,7 @@ def main():
     parser.add_argument("--lock", default="/tmp/weft-torch.lock")
     parser.add_argument("--go", help="a file: timing begins when it is there")
     parser.add_argument("--ready", type=Path, help="a file to make when all cases are compiled")
+    parser.add_argument("--export", type=Path)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.list:
@@ -150,9 +166,12 @@ def main():
         return 0
     go = options.go or "/"
     if options.one:
-        return run_case(options.cases[0], options.lock, go)
+        return run_case(options.cases[0], options.lock, go, options.export)
     end = time.monotonic() + 60 * options.minutes
     words = [sys.executable, str(Path(__file__).resolve()), "--one", "--lock", options.lock, "--go", go]
+    if options.export:
+        options.export.mkdir(parents=True, exist_ok=True)
+        words += ["--export", str(options.export)]
     files = {}
     for case in options.cases or CASES:
         out = Path(f"{options.output}.{case}")

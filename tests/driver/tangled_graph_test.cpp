@@ -19,6 +19,7 @@ struct Wanted {
   std::string target;  ///< for this device alone; empty: the seed's
   std::string folder;  ///< where failures go, and the seed that is being tried; empty: nowhere
   bool reduces = false;
+  bool writes = false;  ///< the graphs for GPUs into the folder, and nothing else
 };
 Wanted wanted() {
   Wanted w;
@@ -30,6 +31,7 @@ Wanted wanted() {
   if (!text("WEFT_FUZZ_LAST").empty()) w.last = std::stoull(text("WEFT_FUZZ_LAST"));
   w.target = text("WEFT_FUZZ_TARGET");
   w.folder = text("WEFT_FUZZ_FOLDER");
+  w.writes = !text("WEFT_FUZZ_GRAPHS").empty();
   w.reduces = !text("WEFT_FUZZ_REDUCE").empty();
   return w;
 }
@@ -47,6 +49,16 @@ void keep(const Wanted& w, const TangledCase& c, const std::string& text) {
   EXPECT_TRUE(written.ok()) << written.error().message;
 }
 
+/// A graph that is small enough to be compared, and a line as bench/gpu_models.py takes it.
+void write_case(const Wanted& w, const TangledCase& c) {
+  if (!c.target.is_gpu() || !c.runs) return;
+  const std::string file = w.folder + "/" + std::to_string(c.seed) + ".graph";
+  const Status written = write_graph_file(file, c.graph, describe(c));
+  EXPECT_TRUE(written.ok()) << written.error().message;
+  printf("CASE %s@%s%s%s\n", file.c_str(), c.planner.c_str(), c.compositions.empty() ? "" : ":",
+         c.compositions.c_str());
+}
+
 TEST(TangledGraphs, PlanScheduleAndRun) {
   const Wanted w = wanted();
   for (uint64_t seed = w.first; seed < w.last; ++seed) {
@@ -55,6 +67,10 @@ TEST(TangledGraphs, PlanScheduleAndRun) {
     }
     TangledCase c = tangled_case(seed);
     if (!w.target.empty()) c.target = *find_target(w.target);
+    if (w.writes) {
+      write_case(w, c);
+      continue;
+    }
     const auto start = std::chrono::steady_clock::now();
     const TangledRun how = run_of(c, !w.folder.empty());
     std::string text = fault(c, how);
