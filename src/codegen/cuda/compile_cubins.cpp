@@ -22,6 +22,7 @@ struct Job {
   size_t text = 0;
   Hash128 key;
   std::optional<Result<CudaBinary>> result;
+  bool ended = false;  ///< the helper did, without a result
 };
 
 /// A result as bytes through a pipe: '+' and a binary, or '-', the code of the error and its text.
@@ -85,6 +86,7 @@ class Helper {
     if (n > 0 || (n < 0 && errno == EINTR)) return true;
     ::close(fd_);
     wait();
+    job_->ended = bytes_.empty();
     job_->result = decode_result(bytes_, name_);
     return false;
   }
@@ -168,15 +170,17 @@ Result<CompiledCubins> compile_cubins(std::span<const CudaText> texts, const Nvr
     if (!job.result.has_value()) left.push_back(&job);
   }
   std::sort(left.begin(), left.end(), [](const Job* a, const Job* b) { return a->text < b->text; });
-  // In this process nothing would stop NVRTC.
-  if (cancel != nullptr || (processes > 1 && left.size() > 1)) {
-    run_helpers(left, texts, nvrtc, options, static_cast<size_t>(std::max(1, processes)), cancel);
-    if (is_cancelled(cancel)) return Error{ErrorCode::kInterrupted, Cancelled().what()};
-  } else {
-    for (Job* job : left) {
-      job->result = nvrtc.compile(texts[job->text].text, texts[job->text].name, options);
-    }
+  // In this process nothing would stop NVRTC, and its faults would be this process's.
+  const auto at_once = static_cast<size_t>(std::max(1, processes));
+  run_helpers(left, texts, nvrtc, options, at_once, cancel);
+  std::vector<Job*> again;
+  for (Job* job : left) {
+    if (job->ended) again.push_back(job);
   }
+  NvrtcOptions plain = options;
+  plain.optimizes = false;
+  if (!is_cancelled(cancel)) run_helpers(again, texts, nvrtc, plain, at_once, cancel);
+  if (is_cancelled(cancel)) return Error{ErrorCode::kInterrupted, Cancelled().what()};
   for (const Job* job : left) {
     if (!job->result->ok()) return (*job->result).error();
     if (cache != nullptr) cache->insert(job->key, **job->result);

@@ -22,7 +22,8 @@ struct CompiledCubins {
 
 /// Compiles each text for one architecture, in up to `processes` helper processes, since NVRTC does
 /// one compile at a time within a process; equal texts are compiled once. Takes from `cache`, when
-/// there is one, what was compiled before. The result does not depend on either. The first error in
+/// there is one, what was compiled before. The result does not depend on either. A text that ends
+/// NVRTC (some that are correct do) is compiled again without its optimisations. The first error in
 /// the order of the texts; kInterrupted soon after `cancel` says so, whatever NVRTC is at.
 Result<CompiledCubins> compile_cubins(std::span<const CudaText> texts, const Nvrtc& nvrtc,
                                       const NvrtcOptions& options, int processes,

@@ -230,9 +230,10 @@ Result<CudaBinary> Nvrtc::compile(const std::string& text, const std::string& na
   };
   if (result != kSuccess) return failure("");
   const std::string arch = "--gpu-architecture=" + options.arch;
-  const char* flags[] = {arch.c_str(), "--std=c++17", "--ptxas-options=-v",
-                         options.contract ? "--fmad=true" : "--fmad=false"};
-  result = library_->nvrtcCompileProgram(program, 4, flags);
+  std::vector<const char*> flags = {arch.c_str(), "--std=c++17", "--ptxas-options=-v",
+                                    options.contract ? "--fmad=true" : "--fmad=false"};
+  if (!options.optimizes) flags.push_back("--Ofast-compile=min");
+  result = library_->nvrtcCompileProgram(program, static_cast<int>(flags.size()), flags.data());
   const std::string log = library_->log_of(program);
   CudaBinary binary;
   size_t bytes = 0;

@@ -37,6 +37,7 @@ struct NvrtcOptions {
   std::string arch = "sm_90";  ///< "sm_80", "sm_90a", "sm_100", …
   /// Joins a * b + c of the text into one rounding. Off: the text says fma where it means it.
   bool contract = false;
+  bool optimizes = true;  ///< else as little as it can
 };
 
 /// NVIDIA's run-time compiler, which needs no device and no driver. One compile at a time within a
