@@ -54,6 +54,7 @@
 #include "rewrite/narrow_regions.h"
 #include "rewrite/remove_dead_nodes.h"
 #include "rewrite/roll_loops.h"
+#include "rewrite/select_behind_products.h"
 #include "rewrite/simplify_graph.h"
 #include "rewrite/skew_scans.h"
 #include "rewrite/split_scans.h"
@@ -103,6 +104,12 @@ Result<bool> run_skew(Compilation& c) { return c.skews && skew_scans(c.graph); }
 Result<bool> run_unite(Compilation& c) { return c.unites && unite_scans(c.graph); }
 Result<bool> run_simplify(Compilation& c) { return simplify_graph(c.graph); }
 Result<bool> run_merge_equal(Compilation& c) { return merge_equal_nodes(c.graph); }
+Result<bool> run_select_behind_products(Compilation& c) {
+  const std::vector<std::string> products = select_behind_products(c.graph);
+  for (const std::string& name : products)
+    c.substitutions.push_back(name + ": 0 for a row of NaN, also times what is not finite");
+  return !products.empty();
+}
 Result<bool> run_remove_dead(Compilation& c) { return remove_dead_nodes(c.graph); }
 Result<bool> run_express(Compilation& c) {
   WEFT_ASSIGN_OR_RETURN(c.tensors, express(c.graph));
@@ -473,6 +480,7 @@ constexpr Pass kPasses[] = {
     {"narrow-regions", "graph", run_narrow_regions},
     {"unroll-scans", "graph", run_unroll},
     {"simplify", "graph", run_simplify},
+    {"select-behind-products", "graph", run_select_behind_products},
     {"merge-equal-nodes", "graph", run_merge_equal},
     {"remove-dead-nodes", "graph", run_remove_dead},
     {"split-scans", "graph", run_split},
