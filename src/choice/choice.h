@@ -94,7 +94,8 @@ struct TilesChoice {
   int64_t m = 0, n = 0, k = 0;
   int64_t warps_m = 1, warps_n = 1;
   int64_t stages = 2;
-  int64_t splits = 1;  ///< of the depth, over blocks
+  int64_t splits = 1;   ///< of the depth, over blocks
+  bool groups = false;  ///< groups of four warps multiply out of shared memory
   friend bool operator==(const TilesChoice&, const TilesChoice&) = default;
 };
 

@@ -85,6 +85,7 @@ void for_each_field(const TilesChoice*, F&& f) {
   f("warps_n", &C::warps_n);
   f("stages", &C::stages);
   f("splits", &C::splits);
+  f("groups", &C::groups);
 }
 
 template <typename F>

@@ -423,7 +423,15 @@ class Evaluation {
     const double rows = 16.0 * static_cast<double>(product.tiles_m),
                  columns = 8.0 * static_cast<double>(product.tiles_n);
     const double results = static_cast<double>(product.tiles_m * product.tiles_n);
-    const double bytes = (rows + columns) * depth * static_cast<double>(byte_size(product.a->type));
+    const auto element = static_cast<double>(byte_size(product.a->type));
+    if (product.by_group) {
+      // A group reads its columns once.
+      const double bytes = (rows + columns / 4) * depth * element;
+      return std::max({kStepOfGroup + 2 * 4 * rows * columns * depth / of_sm,
+                       at_once_ * 2 * rows * columns * depth / (of_sm * kGroupShare),
+                       at_once_ * bytes / kBanksBytes});
+    }
+    const double bytes = (rows + columns) * depth * element;
     return std::max({kStepOfUnit + kInstructionOfUnit * results,
                      at_once_ * 2 * rows * columns * depth / (of_sm * kUnitShare),
                      at_once_ * bytes / kBanksBytes});

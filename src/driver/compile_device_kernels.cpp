@@ -14,6 +14,8 @@
 #include "support/hash.h"
 #include "tile/text/tile_text.h"
 
+#include "target/unit_peak.h"
+
 namespace weft {
 
 namespace {
@@ -231,7 +233,9 @@ KernelImage image_of(const KernelFunction& kernel, DeviceCode code) {
 }  // namespace
 
 std::string device_arch(const Target& target) {
-  return fmt::format("sm_{}", target.compute_capability);
+  // Warp groups multiply by instructions of this architecture alone.
+  const bool own = multiplies_by_groups(DType::kF16, target);
+  return fmt::format("sm_{}{}", target.compute_capability, own ? "a" : "");
 }
 
 Result<std::vector<KernelImage>> compile_device_kernels(Compilation& c, CacheFolder* cache) {

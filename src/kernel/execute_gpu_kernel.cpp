@@ -157,6 +157,11 @@ class GpuExecutor {
         return run_exchange(in);
       case KernelOp::kMatrixMultiply:
         return run_multiply(in);
+      case KernelOp::kGroupMultiply:
+        return run_group_multiply(in);
+      case KernelOp::kGroupWait:
+        move_values(in.operands, in.results);
+        return whole_groups(4 * kWarpThreads) ? Status{} : Status{fail(in, "not all warps come")};
       default:
         make(in.results[0]);
         for_active([&](int64_t t) {
@@ -442,6 +447,57 @@ class GpuExecutor {
             float_value(DType::kF32, sum)};
       }
     }
+  }
+
+  Status run_group_multiply(const KernelInstruction& in) {
+    if (!whole_groups(4 * kWarpThreads)) return fail(in, "not all warps of a group come");
+    for (const Reg r : in.results) make(r);
+    for (int64_t warp = 0; warp < threads_; warp += kWarpThreads) {
+      if (active_[static_cast<size_t>(warp)]) WEFT_RETURN_IF_ERROR(multiply_of_group(in, warp));
+    }
+    return {};
+  }
+
+  /// The 16 rows of one warp of a group.
+  Status multiply_of_group(const KernelInstruction& in, int64_t warp) {
+    const auto& p = in.as<GroupMultiplyPayload>();
+    const DType type = kernel_.buffers[static_cast<size_t>(p.left)].dtype;
+    const int64_t first = warp % kernel_.threads() / kWarpThreads % 4 * 16;
+    const auto read = [&](bool left, int64_t across, int64_t k) -> Result<float> {
+      const bool turned = left ? p.left_across : p.right_across;
+      const int64_t panel = left ? p.left_panel : p.right_panel;
+      const int64_t at =
+          turned ? element_of_panels(k, across, panel) : element_of_panels(across, k, panel);
+      WEFT_ASSIGN_OR_RETURN(
+          const std::byte* from,
+          element(in, left ? p.left : p.right, int_of(in.operands[left ? 0 : 1], warp) + at, warp));
+      return static_cast<float>(read_element(type, from).f);
+    };
+    const auto gather = [&](bool left, int64_t begin, int64_t n) -> Result<std::vector<float>> {
+      std::vector<float> out;
+      for (int64_t x = begin; x < begin + n; ++x) {
+        for (int64_t k = 0; k < p.depth; ++k) {
+          WEFT_ASSIGN_OR_RETURN(const float value, read(left, x, k));
+          out.push_back(value);
+        }
+      }
+      return out;
+    };
+    WEFT_ASSIGN_OR_RETURN(const std::vector<float> a, gather(true, first, 16));
+    WEFT_ASSIGN_OR_RETURN(const std::vector<float> b, gather(false, 0, p.columns));
+    for (int64_t lane = 0; lane < kWarpThreads; ++lane) {
+      for (size_t c = 0; c < in.results.size(); ++c) {
+        const auto i = static_cast<int64_t>(c);
+        const int64_t row = lane / 4 + i % 4 / 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        auto sum = static_cast<float>(lanes(in.operands[c + 2], warp + lane)[0].f);
+        for (int64_t k = 0; k < p.depth; ++k) {
+          sum += a[static_cast<size_t>(row * p.depth + k)] *
+                 b[static_cast<size_t>(column * p.depth + k)];
+        }
+        of(in.results[c])[static_cast<size_t>(warp + lane)] = {float_value(DType::kF32, sum)};
+      }
+    }
+    return {};
   }
 
   const KernelFunction& kernel_;

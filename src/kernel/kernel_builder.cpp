@@ -405,6 +405,22 @@ std::vector<Reg> KernelBuilder::matrix_multiply(KernelUnit unit, const std::vect
                       4, {DType::kF32, 1});
 }
 
+std::vector<Reg> KernelBuilder::group_multiply(const GroupMultiplyPayload& payload, Reg left,
+                                               Reg right, const std::vector<Reg>& c) {
+  std::vector<Reg> operands{left, right};
+  operands.insert(operands.end(), c.begin(), c.end());
+  return emit_results({KernelOp::kGroupMultiply, payload, std::move(operands)}, c.size(),
+                      {DType::kF32, 1});
+}
+
+std::vector<Reg> KernelBuilder::group_wait(std::vector<Reg> sums) {
+  KernelInstruction in{KernelOp::kGroupWait, NoPayload{}, std::move(sums)};
+  for (const Reg r : in.operands) in.results.push_back(new_reg(type(r)));
+  std::vector<Reg> results = in.results;
+  emit(std::move(in));
+  return results;
+}
+
 Reg KernelBuilder::exp_nonpositive(Reg x) {
   const ApplyPayload payload{ScalarOp::kExp, /*exponent_nonpositive=*/true};
   return emit_pure({KernelOp::kApply, payload, {x}}, type(x));

@@ -55,6 +55,9 @@ class KernelBuilder {
   std::vector<Reg> load_matrix(int32_t shared, Reg row_offset, int32_t matrices, bool transposed);
   std::vector<Reg> matrix_multiply(KernelUnit unit, const std::vector<Reg>& a,
                                    const std::vector<Reg>& b, const std::vector<Reg>& c);
+  std::vector<Reg> group_multiply(const GroupMultiplyPayload& payload, Reg left, Reg right,
+                                  const std::vector<Reg>& c);
+  std::vector<Reg> group_wait(std::vector<Reg> sums);
   /// exp(x) where x <= 0, -inf or NaN.
   Reg exp_nonpositive(Reg x);
 

@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 5> kKinds = {"input", "output", "workspac
                                                     "shared"};
 constexpr std::array<std::string_view, 3> kPositions = {"lane", "warp", "block"};
 constexpr std::array<std::string_view, 4> kBarriers = {"warp", "block", "cluster", "grid"};
-constexpr std::array<std::string_view, 3> kUnits = {"m16n8k16_f16", "m16n8k16_bf16",
-                                                    "m16n8k8_tf32"};
+constexpr std::array<std::string_view, 5> kUnits = {"m16n8k16_f16", "m16n8k16_bf16", "m16n8k8_tf32",
+                                                    "m64k16_f16", "m64k16_bf16"};
 
 template <typename E, size_t kCount>
 std::optional<E> find_name(const std::array<std::string_view, kCount>& names,

@@ -16,7 +16,13 @@ enum class KernelPosition : uint8_t { kLane, kWarp, kBlock };
 /// Whose threads a barrier waits for.
 enum class KernelBarrier : uint8_t { kWarp, kBlock, kCluster, kGrid };
 /// mma.sync of PTX, rows x columns x depth: A row by row, B column by column, float32 accumulation.
-enum class KernelUnit : uint8_t { kM16N8K16F16, kM16N8K16BF16, kM16N8K8TF32 };
+enum class KernelUnit : uint8_t {
+  kM16N8K16F16,
+  kM16N8K16BF16,
+  kM16N8K8TF32,
+  kM64K16F16,  ///< of warp groups alone
+  kM64K16BF16
+};
 
 // What instructions hold besides operands, results and regions; kernel/ops.def says which holds
 // which. Members named `buffer` are positions in KernelFunction::buffers. `fields` lists the
@@ -130,12 +136,37 @@ struct MatrixMultiplyPayload {
   auto fields() const { return std::tie(unit); }
 };
 
+/// An operand lies in panels: rows of 64 elements (128 bytes), whose chunk c of 16 bytes stands in
+/// the place of chunk c ^ (row % 8). A row runs along the depth, or across it. The panel that holds
+/// the next 64 elements of all rows lies `panel` elements behind.
+struct GroupMultiplyPayload {
+  KernelUnit unit = KernelUnit::kM64K16F16;
+  int32_t left = 0, right = 0;  ///< shared
+  int32_t columns = 8;
+  int32_t depth = 16;
+  int32_t left_panel = 0, right_panel = 0;
+  bool left_across = false, right_across = false;
+  /// What it reads and makes is under way until the next one is, or a group_wait; else it waits.
+  bool under_way = false;
+  auto fields() const {
+    return std::tie(unit, left, right, columns, depth, left_panel, right_panel, left_across,
+                    right_across, under_way);
+  }
+};
+
+/// Where element `at` of row `row` lies, in elements behind the first panel.
+constexpr int64_t element_of_panels(int64_t row, int64_t at, int64_t panel) {
+  constexpr int64_t kRow = 64, kChunk = 8;
+  return at / kRow * panel + row * kRow + ((at % kRow / kChunk) ^ (row % kChunk)) * kChunk +
+         at % kChunk;
+}
+
 using KernelPayload =
     std::variant<NoPayload, ConstPayload, ArgumentPayload, ApplyPayload, ReduceLanesPayload,
                  ExtractPayload, ShufflePayload, LookUpPayload, LoadPayload, StorePayload,
                  PrefetchPayload, PositionPayload, WarpXorPayload, BarrierPayload,
                  LoadClusterPayload, CopyAsyncPayload, WaitAsyncPayload, LoadMatrixPayload,
-                 MatrixMultiplyPayload>;
+                 MatrixMultiplyPayload, GroupMultiplyPayload>;
 
 /// Whether both are one alternative of equal fields. In numbers -0.0 and 0.0 differ, and a NaN is
 /// equal to itself.

@@ -410,6 +410,29 @@ class KernelParser {
     read_operands(in);
   }
 
+  void read(KernelInstruction& in, GroupMultiplyPayload& p) {
+    p.unit = named(parse_unit, "a matrix unit");
+    expect_word("columns");
+    p.columns = small_number();
+    expect_word("depth");
+    p.depth = small_number();
+    const auto panels = [&](int32_t& buffer, int32_t& panel, bool& across) {
+      buffer = small_number();
+      const Reg offset = element();
+      expect_word("panels");
+      panel = small_number();
+      across = accept_word("across");
+      expect(',');
+      return offset;
+    };
+    const Reg left = panels(p.left, p.left_panel, p.left_across);
+    const Reg right = panels(p.right, p.right_panel, p.right_across);
+    p.under_way = accept_word("under_way");
+    if (p.under_way) expect(',');
+    read_operands(in);
+    in.operands.insert(in.operands.begin(), {left, right});
+  }
+
   /// The value that a word names.
   template <typename E>
   E named(std::optional<E> (*parse)(std::string_view), std::string_view what) {

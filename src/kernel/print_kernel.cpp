@@ -206,6 +206,19 @@ class KernelPrinter {
     add_operands(in);
   }
 
+  void add(const KernelInstruction& in, const GroupMultiplyPayload& p) {
+    const auto panels = [&](int32_t buffer, size_t operand, int32_t panel, bool across) {
+      out_ += fmt::format(" {}[%{}] panels {}{}", buffer, in.operands[operand], panel,
+                          across ? " across" : "");
+    };
+    out_ += fmt::format(" {} columns {} depth {}", unit_name(p.unit), p.columns, p.depth);
+    panels(p.left, 0, p.left_panel, p.left_across);
+    out_ += ',';
+    panels(p.right, 1, p.right_panel, p.right_across);
+    if (p.under_way) out_ += ", under_way";
+    for (size_t i = 2; i < in.operands.size(); ++i) out_ += fmt::format(", %{}", in.operands[i]);
+  }
+
   const KernelFunction& kernel_;
   std::string out_;
 };

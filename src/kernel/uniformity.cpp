@@ -62,7 +62,8 @@ class UniformityWalk {
       if (buffer && in.op != KernelOp::kLoadCluster && is_own(*buffer)) {
         made = std::max(made, Uniformity::kBlock);
       }
-      if (in.op == KernelOp::kLoadMatrix || in.op == KernelOp::kMatrixMultiply) {
+      if (in.op == KernelOp::kLoadMatrix || in.op == KernelOp::kMatrixMultiply ||
+          in.op == KernelOp::kGroupMultiply || in.op == KernelOp::kGroupWait) {
         made = Uniformity::kThread;
       }
       if (in.op == KernelOp::kFor) {

@@ -266,6 +266,10 @@ class KernelVerifier {
         return check_load_matrix(in, types);
       case KernelOp::kMatrixMultiply:
         return check_multiply(in, types);
+      case KernelOp::kGroupMultiply:
+        return check_group_multiply(in, types);
+      case KernelOp::kGroupWait:
+        return check_group_wait(in, types);
       case KernelOp::kPosition:
       case KernelOp::kCommitAsync:
         return {};
@@ -311,7 +315,53 @@ class KernelVerifier {
     return {};
   }
 
+  /// Panels begin where the pattern of their chunks does: every eight rows of 128 bytes.
+  Status check_panels(int32_t number, int32_t panel, DType type) const {
+    constexpr int64_t kPatternBytes = 1024;
+    const KernelBuffer* from = buffer(number);
+    const bool shared = from != nullptr && from->kind == KernelBuffer::Kind::kShared;
+    if (!shared || from->dtype != type || from->scratch_offset % kPatternBytes != 0 || panel <= 0 ||
+        panel * byte_size(type) % kPatternBytes != 0) {
+      return fail(fmt::format("takes panels of {} in shared memory, each a multiple of {} bytes",
+                              dtype_name(type), kPatternBytes));
+    }
+    return {};
+  }
+
+  Status check_group_multiply(const KernelInstruction& in, std::vector<KernelType>& types) const {
+    constexpr int64_t kGroupThreads = 128;
+    constexpr int32_t kMostColumns = 256;
+    const auto& p = in.as<GroupMultiplyPayload>();
+    if (p.unit != KernelUnit::kM64K16F16 && p.unit != KernelUnit::kM64K16BF16)
+      return fail("is no operation of this unit");
+    const bool counted = p.columns > 0 && p.columns % 8 == 0 && p.columns <= kMostColumns &&
+                         p.depth > 0 && p.depth % 16 == 0;
+    const auto sums = static_cast<size_t>(p.columns / 2);
+    if (!counted || in.operands.size() != sums + 2 || kernel_.threads() % kGroupThreads != 0)
+      return fail("takes 8 to 256 columns, steps of 16 and whole groups of four warps");
+    const DType type = p.unit == KernelUnit::kM64K16F16 ? DType::kF16 : DType::kBF16;
+    WEFT_RETURN_IF_ERROR(check_panels(p.left, p.left_panel, type));
+    WEFT_RETURN_IF_ERROR(check_panels(p.right, p.right_panel, type));
+    for (size_t i = 0; i < in.operands.size(); ++i) {
+      if (operand(in, i) != (i < 2 ? kIndex : KernelType{DType::kF32, 1}))
+        return fail("takes two offsets and f32");
+    }
+    types.assign(sums, {DType::kF32, 1});
+    return {};
+  }
+
+  Status check_group_wait(const KernelInstruction& in, std::vector<KernelType>& types) const {
+    types.clear();
+    for (size_t i = 0; i < in.operands.size(); ++i) {
+      types.push_back(operand(in, i));
+      if (types.back().dtype != DType::kF32) return fail("takes f32");
+    }
+    return {};
+  }
+
   Status check_multiply(const KernelInstruction& in, std::vector<KernelType>& types) const {
+    if (in.as<MatrixMultiplyPayload>().unit >= KernelUnit::kM64K16F16)
+      return fail("is no operation of this unit");
     for (size_t i = 0; i < in.operands.size(); ++i) {
       const KernelType wanted{i < 6 ? DType::kU32 : DType::kF32, 1};
       if (operand(in, i) != wanted) return fail("takes four, two u32 and four f32");

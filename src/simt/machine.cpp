@@ -72,6 +72,10 @@ Machine::Machine(const Module& module, Module::Kernel kernel, const LaunchShape&
     thread.observed.clear();
     thread.released = machine.release(thread);
   };
+  group_wait = [](wf_machine* m) {
+    auto* machine = static_cast<Machine*>(m);
+    machine->end_group(*machine->current_);
+  };
   pause = [](wf_machine* m) { static_cast<Machine*>(m)->yield(); };
   map = [](wf_machine* m, const void* p, u32 rank, u32 site) {
     return static_cast<Machine*>(m)->map_shared(p, rank, site);

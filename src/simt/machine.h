@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/cuda/emulator_abi.h"
@@ -42,6 +44,8 @@ struct Thread {
   Knowledge released;  ///< what the last fence lets relaxed atomics hand on
   std::vector<AsyncCopy> copies;
   std::vector<size_t> groups;  ///< per committed group: copies up to its end
+  /// What its warp group still reads, and from where in the text.
+  std::optional<std::pair<simt_abi::wf_group, const void*>> under_way;
 };
 
 /// A collective whose lanes have not all arrived.
@@ -155,6 +159,9 @@ class Machine : public simt_abi::wf_machine {
   void complete_barrier(Block& block);
   void release_block(Block& block);
   void release_cluster(Block& block);
+  void reach_group(Thread& thread, const simt_abi::wf_collective& lane);
+  void end_group(Thread& thread);
+  void check_group(const Thread& thread, const simt_abi::wf_group& group, const void* address);
   void reach_collective(simt_abi::wf_collective& lane);
   void complete_collective(Warp& warp, PendingCollective& pending);
   void order_warp(Warp& warp, uint32_t mask);

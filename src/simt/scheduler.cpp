@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernel/kernel_payload.h"
 #include "simt/machine.h"
 
 namespace weft::simt {
@@ -309,6 +310,35 @@ void Machine::release_cluster(Block& block) {
   }
 }
 
+/// What the one before has read until now is read by then, not before.
+void Machine::reach_group(Thread& thread, const wf_collective& lane) {
+  check_group(thread, *lane.group, lane.address);
+  end_group(thread);
+  if (lane.group->under_way) thread.under_way.emplace(*lane.group, lane.address);
+}
+
+void Machine::end_group(Thread& thread) {
+  if (thread.under_way) check_group(thread, thread.under_way->first, thread.under_way->second);
+  thread.under_way.reset();
+}
+
+/// Each lane reads its share of the chunks of 16 bytes that its warp multiplies.
+void Machine::check_group(const Thread& thread, const wf_group& g, const void* address) {
+  constexpr u32 kChunk = 8;
+  const auto check = [&](const void* from, u32 first, u32 count, u32 panel, bool across) {
+    const u32 rows = across ? g.depth : count, begin = across ? first : 0;
+    const u32 chunks = (across ? count : g.depth) / kChunk;
+    for (u32 i = thread.lane; i < rows * chunks; i += 32) {
+      const u32 row = i / chunks + (across ? 0 : first), at = begin + i % chunks * kChunk;
+      ++report_.accesses;
+      locate_and_check(static_cast<const std::byte*>(from) + element_of_panels(row, at, panel) * 2,
+                       16, AccessKind::kRead, module_.offset_of(address));
+    }
+  };
+  check(g.left, g.first_row, 16, g.left_panel, g.left_across);
+  check(g.right, 0, g.columns, g.right_panel, g.right_across);
+}
+
 void Machine::reach_collective(wf_collective& lane) {
   Thread& thread = *current_;
   Warp& warp = thread.block->warps[thread.warp];
@@ -336,6 +366,9 @@ void Machine::reach_collective(wf_collective& lane) {
       locate_and_check(static_cast<const std::byte*>(lane.row), 16, AccessKind::kRead,
                        module_.offset_of(lane.address));
     }
+  }
+  if (lane.kind == wf_collective_group_f16 || lane.kind == wf_collective_group_bf16) {
+    reach_group(thread, lane);
   }
   auto pending = std::find_if(warp.pending.begin(), warp.pending.end(),
                               [&](const auto& p) { return (p.mask & lane.mask) != 0; });

@@ -1,7 +1,9 @@
 #include "simt/warp_collective.h"
 
 #include <cstring>
+#include <vector>
 
+#include "kernel/kernel_payload.h"
 #include "support/check.h"
 #include "support/dtype.h"
 
@@ -95,6 +97,38 @@ void multiply_tf32(const LaneArguments& lanes) {
   }
 }
 
+/// The 16 rows of a group's warp, each lane's as of multiply_16_bit; out of shared memory.
+void multiply_of_group(const LaneArguments& lanes) {
+  const wf_group& g = *lanes[0]->group;
+  const bool bfloat = lanes[0]->kind == wf_collective_group_bf16;
+  const auto gathered = [&](bool left, u32 first, u32 count) {
+    const void* from = left ? g.left : g.right;
+    const bool across = left ? g.left_across : g.right_across;
+    const u32 panel = left ? g.left_panel : g.right_panel;
+    std::vector<float> out(size_t{count} * g.depth);
+    for (u32 x = 0; x < count; ++x) {
+      for (u32 k = 0; k < g.depth; ++k) {
+        const int64_t at = across ? element_of_panels(k, first + x, panel)
+                                  : element_of_panels(first + x, k, panel);
+        uint16_t bits;
+        std::memcpy(&bits, static_cast<const char*>(from) + at * 2, sizeof bits);
+        out[size_t{x} * g.depth + k] = bfloat ? bfloat16_to_float(bits) : half_to_float(bits);
+      }
+    }
+    return out;
+  };
+  const std::vector<float> a = gathered(true, g.first_row, 16), b = gathered(false, 0, g.columns);
+  for (u32 lane = 0; lane < 32; ++lane) {
+    for (u32 c = 0; c < g.columns / 2; ++c) {
+      const float* row = &a[size_t{lane / 4 + c % 4 / 2 * 8} * g.depth];
+      const float* column = &b[size_t{c / 4 * 8 + lane % 4 * 2 + c % 2} * g.depth];
+      float sum = lanes[lane]->d[c];
+      for (u32 k = 0; k < g.depth; ++k) sum += row[k] * column[k];
+      lanes[lane]->d[c] = sum;
+    }
+  }
+}
+
 uint16_t half_at(const void* row, int index) {
   uint16_t value;
   std::memcpy(&value, static_cast<const char*>(row) + index * 2, sizeof value);
@@ -138,6 +172,10 @@ std::optional<int> compute_collective(uint32_t mask, const LaneArguments& lanes)
     case wf_collective_mma_tf32:
       multiply_tf32(lanes);
       return std::nullopt;
+    case wf_collective_group_f16:
+    case wf_collective_group_bf16:
+      multiply_of_group(lanes);
+      return std::nullopt;
     case wf_collective_ldmatrix:
     case wf_collective_ldmatrix_trans:
       load_matrices(lanes);
@@ -158,6 +196,9 @@ std::string collective_name(wf_collective_kind kind) {
     case wf_collective_mma_bf16:
     case wf_collective_mma_tf32:
       return "mma";
+    case wf_collective_group_f16:
+    case wf_collective_group_bf16:
+      return "multiplication of a warp group";
     case wf_collective_ldmatrix:
     case wf_collective_ldmatrix_trans:
       return "ldmatrix";

@@ -15,6 +15,9 @@ inline constexpr double kUnitShare = 0.55, kCoreShare = 0.8;
 /// Of one warp, which waits for what it has just asked for: each depth of its matrix units and each
 /// of their instructions, in a loop of one product.
 inline constexpr double kStepOfUnit = 8, kInstructionOfUnit = 5.2;
+/// Of that peak, what warp groups reach that multiply out of shared memory; and what a step of
+/// theirs takes beside its arithmetic where it waits for its sums.
+inline constexpr double kGroupShare = 1, kStepOfGroup = 170;
 /// The same on plain cores: each element of the depth, and of it each row of a thread's results.
 inline constexpr double kCoreDepth = 0.5, kCoreResult = 2.1;
 /// Of shared memory, for a core's element of the left operand and its vector of the right one.

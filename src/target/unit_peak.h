@@ -10,4 +10,8 @@ namespace weft {
 /// plain cores. 0: the device has no units for the type.
 double unit_gflops(DType factors, const Target& target);
 
+/// Whether warp groups multiply factors of that type out of shared memory (wgmma): 16-bit floats on
+/// compute capability 9.0, and on no later one.
+bool multiplies_by_groups(DType factors, const Target& target);
+
 }  // namespace weft

@@ -133,8 +133,15 @@ std::optional<UnitProduct> unit_product(const TileProgram& program, const TileSt
     }
   }
   if (out.m < 0 || out.n < 0) return std::nullopt;
+  out.by_group = s.unit == kGroupUnit;
   share_tiles(program, s.place, &out);
   return out;
+}
+
+bool multiplies_by_groups(const TileProgram& program) {
+  bool found = false;
+  for_each_statement(program.body, [&](const TileStatement& s) { found |= s.unit == kGroupUnit; });
+  return found;
 }
 
 bool lie_alike(const Place& a, const Place& b) {

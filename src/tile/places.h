@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "tile/tile_structure.h"
@@ -27,6 +28,8 @@ PlaceTable resolve_places(const TileStructure& structure);
 /// results, rows over REG_2 and LANE_8, columns over LANE_4 and VEC_2; the left operand has its
 /// columns over REG_2, LANE_4, VEC_2, the right one its columns over LANE_8 (32-bit elements:
 /// without VEC_2). Without a place of the statement warps split rows first.
+/// A warp group's (`by wgmma_m64k16`) has the same fragments of results, one row of tiles a warp,
+/// and reads its operands out of block memory, where they lie in panels (GroupMultiplyPayload).
 struct UnitProduct {
   const Scalar* a = nullptr;
   const Scalar* b = nullptr;
@@ -35,13 +38,19 @@ struct UnitProduct {
   int64_t tiles_m = 1, tiles_n = 1;  ///< 16 rows, 8 columns: of one warp
   int64_t lane_k = 2;    ///< elements that a lane has next to each other: 2 of 16 bits, 1 of 32
   int64_t halves_k = 1;  ///< 4 * lane_k of the depth: of every warp
+  bool by_group = false;
 
   Place result() const;
   Place left() const;
   Place right() const;
 };
+inline constexpr std::string_view kGroupUnit = "wgmma_m64k16";
+inline constexpr int64_t kPanelColumns = 64;  ///< 16-bit elements in a row of a panel
 /// Nothing where the statement names no unit, or is not of this form.
 std::optional<UnitProduct> unit_product(const TileProgram& program, const TileStatement& statement);
+
+/// Whether warp groups multiply anywhere in the program.
+bool multiplies_by_groups(const TileProgram& program);
 
 /// Whether two places are one: digits of one thread or register say nothing.
 bool lie_alike(const Place& a, const Place& b);

@@ -8,8 +8,12 @@ namespace weft {
 
 /// Rows of 16 bytes of a buffer exchanged so that eight rows above each other lie in different
 /// banks: element p of the row-major order lies at p ^ ((p >> shift) & ((2^bits - 1) << base)).
+///
+/// With panels the order is another one before: so many columns of all rows lie below each other,
+/// then the next (what warp groups read; GroupMultiplyPayload).
 struct Swizzle {
   int bits = 0, base = 0, shift = 0;
+  int64_t panel_columns = 0;  ///< 0: rows as a whole
   friend bool operator==(const Swizzle&, const Swizzle&) = default;
 };
 

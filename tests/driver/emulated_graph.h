@@ -46,6 +46,11 @@ struct EmulatedRun {
 EmulatedRun run_and_compare(const std::string& graph, const Target& target, double tolerance = 1e-5,
                             bool fast_math = false, CompileOptions options = {});
 
+/// "sm_90a" of "sm_90", whose warp groups no other architecture has; others as they are.
+std::string own_arch(const std::string& arch);
+/// Whether the code is for that architecture, or any.
+bool runs_on(const CudaKernel& code, const std::string& arch);
+
 /// Compiles every kernel for these where NVRTC is installed; a thread must not need more registers
 /// than its launch leaves it.
 void expect_no_spills(const EmulatedRun& run,

@@ -26,7 +26,9 @@ void expect_on_units(const std::string& text, double tolerance) {
   const auto c =
       run_and_compare(text, *find_target("h100-sxm"), tolerance, false, options).compilation;
   ASSERT_NE(c, nullptr);
-  EXPECT_THAT(*print_level(*c, "tile-program"), ::testing::HasSubstr("by mma_")) << text;
+  EXPECT_THAT(*print_level(*c, "tile-program"),
+              ::testing::AnyOf(::testing::HasSubstr("by mma_"), ::testing::HasSubstr("by wgmma_")))
+      << text;
 }
 
 TEST_F(MatrixUnits, ProductsWithAnEpilogue) {
@@ -185,6 +187,41 @@ TEST_F(MatrixUnits, FewRowsThroughSharedTiles) {
     ASSERT_NE(c, nullptr);
     EXPECT_THAT(c->plan.kernels.back().schedule.schedule_template,
                 ::testing::HasSubstr("in shared tiles"));
+  }
+}
+
+/// Out of panels in shared memory, by groups of four warps: rows of tiles along the depth and
+/// across it, tails of all three, products under way and not, parts of the depth.
+TEST_F(MatrixUnits, WarpGroups) {
+  struct Tile {
+    std::string choice, made;
+  };
+  const std::vector<Tile> tiles = {
+      {"m 64 n 64 k 64 warps_m 4 stages 3", "64x64x64, 3 stages, 1 warp groups, 49152 B shared"},
+      {"m 64 n 192 k 64 warps_m 4 stages 4", "64x192x64, 4 stages, 1 warp groups, 131072 B shared"},
+      {"m 128 n 128 k 64 warps_m 8 stages 4",
+       "128x128x64, 4 stages, 2 warp groups, 131072 B shared"},
+      {"m 64 n 64 k 64 warps_m 4 stages 2 splits 2",
+       "64x64x64, 2 stages, 1 warp groups, 32768 B shared, depth over 2 blocks"}};
+  const std::vector<std::string> forms = {
+      "(a: f16[$M,$K], b: f16[$K,$N]) { y = dot_general a, b, lhs_contract={1}, "
+      "rhs_contract={0} : f16[$M,$N] } -> (y)",
+      "(a: bf16[$M,$K], b: bf16[$N,$K]) { y = dot_general a, b, lhs_contract={1}, "
+      "rhs_contract={1} : bf16[$M,$N] } -> (y)",
+      "(a: f16[$K,$M], b: f16[$K,$N]) { y = dot_general a, b, lhs_contract={0}, "
+      "rhs_contract={0} : f16[$M,$N] } -> (y)"};
+  for (const Tile& tile : tiles) {
+    for (const std::string& form : forms) {
+      CompileOptions options;
+      options.plan_text = "plan auto {\n  kernel k0_y compute \"contract on matrix units " +
+                          tile.made + "\" by leaf(tiles " + tile.choice +
+                          " groups true): y -> y\n}\n";
+      const EmulatedRun run = run_and_compare(sized(form, "136 200 264"), *find_target("h100-sxm"),
+                                              3e-2, false, options);
+      ASSERT_NE(run.compilation, nullptr) << tile.made;
+      EXPECT_THAT(run.code(), ::testing::HasSubstr("wf_group_multiply"));
+      expect_no_spills(run, {"sm_90"});
+    }
   }
 }
 

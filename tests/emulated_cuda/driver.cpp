@@ -207,7 +207,9 @@ int cuLibraryLoadData(void** library, const void* code, void*, void**, unsigned 
   if (std::strncmp(image, kImageMagic.data(), kImageMagic.size()) != 0) return 200;
   const std::string rest = image + kImageMagic.size();
   const size_t line = rest.find('\n');
-  if (rest.substr(0, line) != "sm_" + std::to_string(state().device.capability)) return kNoBinary;
+  const std::string own = "sm_" + std::to_string(state().device.capability);
+  const bool runs = rest.substr(0, line) == own || rest.substr(0, line) == own + "a";
+  if (!runs) return kNoBinary;
   auto module = simt::Module::compile(rest.substr(line + 1), "emulated.cu");
   if (!module.ok()) {
     std::fprintf(stderr, "%s\n", module.error().message.c_str());

@@ -46,6 +46,42 @@ TEST(GpuKernelText, PrintsWhatItParses) {
   EXPECT_TRUE(has_grid_barrier(*kernel));
 }
 
+constexpr const char* kByGroup = R"(kernel "by_group" {
+  gpu blocks 1 warps 4 per_sm 0 shared 17408
+  buffer 0 "a" shared f16[4096] align 16
+  buffer 1 "b" shared f16[4096] align 16 offset 8192
+  buffer 2 "y" output f32[1] align 16
+  phase 1 (%0, %1) {
+    %2: i64 = const 0
+    %3: f32 = const 0
+    %4: f32, %5: f32, %6: f32, %7: f32 = group_multiply m64k16_f16 columns 8 depth 64 0[%2] panels 4096, 1[%2] panels 4096 across, under_way, %3, %3, %3, %3
+    %8: f32, %9: f32, %10: f32, %11: f32 = group_wait %4, %5, %6, %7
+    store 2[%2], %8
+  }
+}
+)";
+
+TEST(GpuKernelText, WarpGroups) {
+  const auto kernel = parse_kernel(kByGroup);
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  EXPECT_EQ(print(*kernel), kByGroup);
+  EXPECT_TRUE(verify_kernel(*kernel).ok()) << verify_kernel(*kernel).error().message;
+  const auto refusal = [](std::string_view from, std::string_view to) {
+    std::string text = kByGroup;
+    text.replace(text.find(from), from.size(), to);
+    const auto other = parse_kernel(text);
+    EXPECT_TRUE(other.ok()) << to;
+    const Status status = verify_kernel(*other);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  EXPECT_THAT(refusal("offset 8192", "offset 8256"), testing::HasSubstr("multiple of 1024 bytes"));
+  EXPECT_THAT(refusal("panels 4096,", "panels 100,"), testing::HasSubstr("multiple of 1024 bytes"));
+  EXPECT_THAT(refusal("warps 4", "warps 2"), testing::HasSubstr("whole groups of four warps"));
+  EXPECT_THAT(refusal("columns 8", "columns 16"), testing::HasSubstr("8 to 256 columns"));
+  EXPECT_THAT(refusal("m64k16_f16", "m64k16_bf16"), testing::HasSubstr("panels of bf16"));
+  EXPECT_THAT(refusal("m64k16_f16", "m16n8k16_f16"), testing::HasSubstr("of this unit"));
+}
+
 TEST(GpuKernelText, HashSeesWhatInstructionsHold) {
   const auto hash_with = [](std::string_view from, std::string_view to) {
     std::string text = kEverything;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/lower/lowered_program.h"
+#include "tile/analysis/derive_scopes.h"
+#include "tile/text/tile_text.h"
 
 namespace weft::testing {
 namespace {
@@ -101,6 +103,82 @@ TEST(LowerMatrixUnits, TailsAreFilledWithZeros) {
     const KernelFunction kernel = lower_text(text);
     EXPECT_EQ(count_instructions(kernel, KernelOp::kCopyAsync) > 0, width > 1);
   }
+}
+
+/// Warp groups: 128 x 128 results of two groups, panels of 64 columns; by rows along the depth or
+/// across it.
+const char* const kByGroups = R"(
+    kernel k(a: $TYPE[$MM,$KK], b: $TYPE[$BSHAPE], out y: f32[$MM,$NN]) blocks $BLOCKS warps 8 gpu {
+      grid m in $MM step 128, n in $NN step 128 {
+        seq k in $KK step 64 stages $STAGES carry acc[m,n]: f32 = 0 @[m=WARP_8-REG_2-LANE_8, n=REG_16-LANE_4-VEC_2] {
+          A[m,k] = a[m,k] at block @[m=REG_4-WARP_8-LANE_4, k=LANE_8-VEC_8];
+          B[$BI] = b[$BI] at block @[$BPLACE];
+          p[m,n] = sum[k] A[m,k]*B[$BI] by wgmma_m64k16 : f32 @[m=WARP_8-REG_2-LANE_8, n=REG_16-LANE_4-VEC_2];
+          acc'[m,n] = acc[m,n] + p[m,n] @[m=WARP_8-REG_2-LANE_8, n=REG_16-LANE_4-VEC_2];
+        }
+        y[m,n] = acc[m,n] @[m=WARP_8-REG_2-LANE_8, n=REG_16-LANE_4-VEC_2];
+      }
+    })";
+
+std::string by_groups(const std::string& type, int64_t m, int64_t n, int64_t k, int stages,
+                      bool along) {
+  const auto text = [](int64_t i) { return std::to_string(i); };
+  return replaced(kByGroups,
+                  {{"$TYPE", type},
+                   {"$BSHAPE", along ? text(n) + "," + text(k) : text(k) + "," + text(n)},
+                   {"$BI", along ? "n,k" : "k,n"},
+                   {"$BPLACE", along ? "n=REG_4-WARP_8-LANE_4, k=LANE_8-VEC_8"
+                                     : "k=REG_4-WARP_8-LANE_2, n=LANE_16-VEC_8"},
+                   {"$MM", text(m)},
+                   {"$NN", text(n)},
+                   {"$KK", text(k)},
+                   {"$BLOCKS", text((m + 127) / 128 * ((n + 127) / 128))},
+                   {"$STAGES", text(stages)}});
+}
+
+TEST(LowerMatrixUnits, WarpGroupsMultiplyOutOfPanels) {
+  for (const bool along : {false, true}) {
+    for (const int stages : {3, 4}) {
+      const DType type = along ? DType::kBF16 : DType::kF16;
+      const HostTensor a = sample(type, {136, 200}, 1),
+                       b = along ? sample(type, {152, 200}, 2) : sample(type, {200, 152}, 2);
+      const std::string text = by_groups(along ? "bf16" : "f16", 136, 152, 200, stages, along);
+      expect_lowered(
+          text, {{"a", a}, {"b", b}}, "y",
+          [&](const Coordinates& c) {
+            double sum = 0;
+            for (int64_t k = 0; k < 200; ++k)
+              sum += at(a, {c[0], k}) * (along ? at(b, {c[1], k}) : at(b, {k, c[1]}));
+            return sum;
+          },
+          1e-4);
+      const KernelFunction kernel = lower_text(text);
+      EXPECT_EQ(count_instructions(kernel, KernelOp::kGroupMultiply), 1);
+      // With four stages a product is under way while the next operands arrive.
+      EXPECT_EQ(count_instructions(kernel, KernelOp::kGroupWait), stages == 4 ? 1 : 0);
+      EXPECT_EQ(count_instructions(kernel, KernelOp::kMatrixMultiply), 0);
+    }
+  }
+}
+
+/// What a warp group cannot multiply is refused, not built otherwise.
+TEST(LowerMatrixUnits, WarpGroupsTakeWhatLiesInPanels) {
+  const std::string right = by_groups("f16", 128, 128, 64, 3, false);
+  const auto refusal = [](const std::string& text) {
+    const auto program = parse_tile_program(text);
+    EXPECT_TRUE(program.ok()) << text;
+    const auto scopes = derive_scopes(*program);
+    return scopes.ok() ? "" : scopes.error().message;
+  };
+  EXPECT_EQ(refusal(right), "");
+  // Half a panel along the depth.
+  EXPECT_THAT(refusal(replaced(right, {{"k in 64 step 64", "k in 64 step 32"}})),
+              ::testing::HasSubstr("does not lie in panels"));
+  // Three warps are no group.
+  EXPECT_THAT(refusal(replaced(right, {{"warps 8 gpu", "warps 9 gpu"}})),
+              ::testing::HasSubstr("groups of 4 warps"));
+  EXPECT_THAT(refusal(replaced(by_groups("f32", 128, 128, 64, 3, false), {})),
+              ::testing::HasSubstr("no product of 16-bit floats"));
 }
 
 TEST(LowerMatrixUnits, FewerIterationsThanStages) {

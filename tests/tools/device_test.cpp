@@ -82,7 +82,7 @@ TEST_F(Device, ArtefactsHoldCodeForSeveralArchitectures) {
   }
   const CommandRun older = run_weft({"run", file}, on("Tesla V100:70:80"));
   EXPECT_EQ(older.exit_code, kMissing);
-  EXPECT_THAT(older.err, AllOf(HasSubstr("h100-sxm (sm_90)"), HasSubstr("a100-40gb (sm_80)"),
+  EXPECT_THAT(older.err, AllOf(HasSubstr("h100-sxm (sm_90a)"), HasSubstr("a100-40gb (sm_80)"),
                                HasSubstr("Tesla V100 (sm_70) does not run")));
   const CommandRun explained = run_weft({"explain", file});
   EXPECT_EQ(explained.exit_code, 0) << explained.err;
@@ -90,7 +90,7 @@ TEST_F(Device, ArtefactsHoldCodeForSeveralArchitectures) {
   const CommandRun as_json = run_weft({"explain", file, "--json"});
   ASSERT_EQ(as_json.exit_code, 0) << as_json.err;
   const auto json = nlohmann::json::parse(as_json.out);
-  EXPECT_EQ(json["device_code"]["arch"], "sm_90");
+  EXPECT_EQ(json["device_code"]["arch"], "sm_90a");
   EXPECT_EQ(json["other_programs"].back()["device_code"]["arch"], "sm_80");
 }
 

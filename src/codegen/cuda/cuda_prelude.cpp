@@ -5,6 +5,7 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kPlaceAndMemory = R"prelude(
+#define WF_ON_DEVICE
 #define WF_DEVICE static __device__ __forceinline__
 #define WF_PART static __device__ __noinline__
 #define WF_GLOBAL(p) __builtin_assume(__isGlobal(p))
@@ -238,6 +239,25 @@ WF_DEVICE void wf_ldmatrix_trans(u32 (&r)[4], const void* p) {
 WF_DEFINE_MMA(wf_mma_f16, "m16n8k16.row.col.f32.f16.f16.f32")
 WF_DEFINE_MMA(wf_mma_bf16, "m16n8k16.row.col.f32.bf16.bf16.f32")
 WF_DEFINE_MMA(wf_mma_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32")
+WF_DEVICE void wf_fence_shared() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+template <int N>
+WF_DEVICE void wf_group_wait(float (&d)[N]) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#endif
+#pragma unroll
+  for (int i = 0; i < N; ++i) { asm volatile("" : "+f"(d[i]) :: "memory"); }
+}
+WF_DEVICE u64 wf_panels(const void* p, u32 panel_bytes) {
+  return (u64)((wf_shared_address(p) & 0x3ffff) >> 4) | (u64)(panel_bytes >> 4) << 16 |
+         (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+#define wf_group_multiply(unit, kind, d, a, b, depth, a_panel, a_across, b_panel, b_across, under_way) \
+  unit(d, wf_panels(a, a_panel * 2), wf_panels(b, b_panel * 2))
 WF_DEVICE u32 wf_tf32(float v) {
   u32 r;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));

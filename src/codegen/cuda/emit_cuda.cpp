@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "codegen/cuda/group_unit.h"
 #include "codegen/cuda/index_facts.h"
 #include "codegen/cuda/scalar_text.h"
 #include "codegen/cuda/share_parts.h"
@@ -51,7 +52,7 @@ class CudaEmitter {
     std::vector<std::string> declared;
     std::map<std::string, std::string> types;
     for (const auto& [type, parameter] : list) {
-      declared.push_back(type + " " + parameter);
+      declared.push_back(fmt::format("{} {}", type, parameter));
       types[parameter] = type;
     }
     const std::string signature =
@@ -63,11 +64,15 @@ class CudaEmitter {
       if (p > 0) line(barrier_call(KernelBarrier::kGrid));
       emit_phase(kernel_.phases[p]);
     }
+    std::string units;
+    for (size_t i = 0; i < group_units_.size(); ++i)
+      units.append(group_unit_text(i, group_units_[i]));
     const SharedParts shared =
         shares ? share_parts(text_, out.name, types) : SharedParts{"", text_};
     out.shares = !shared.functions.empty();
-    out.text = "#include \"weft_cuda.h\"\n" + cuda_scalar_functions(text_) + shared.functions +
-               signature + shared.body + fmt::format("}}\nWF_EXPORT({})\n", out.name);
+    out.text = "#include \"weft_cuda.h\"\n" + cuda_scalar_functions(text_) + units +
+               shared.functions + signature + shared.body +
+               fmt::format("}}\nWF_EXPORT({})\n", out.name);
     return out;
   }
 
@@ -90,6 +95,7 @@ class CudaEmitter {
     for (const KernelInstruction& in : block.body) {
       if (const auto* load = std::get_if<LoadPayload>(&in.payload)) loaded_.insert(load->buffer);
       if (const auto* copy = std::get_if<CopyAsyncPayload>(&in.payload)) loaded_.insert(copy->from);
+      by_groups_ |= in.op == KernelOp::kGroupMultiply;
       for (const KernelBlock& inner : in.regions) note_loads(inner);
     }
   }
@@ -205,6 +211,7 @@ class CudaEmitter {
       case KernelOp::kScatter:
         return emit_store(in);
       case KernelOp::kBarrier:
+        if (by_groups_) line("wf_fence_shared();");
         return line(barrier_call(in.as<BarrierPayload>().scope));
       case KernelOp::kLoadCluster:
         return emit_load_cluster(in);
@@ -220,6 +227,10 @@ class CudaEmitter {
         return emit_load_matrix(in);
       case KernelOp::kMatrixMultiply:
         return emit_multiply(in);
+      case KernelOp::kGroupMultiply:
+        return emit_group_multiply(in);
+      case KernelOp::kGroupWait:
+        return emit_group_wait(in);
       default:
         return emit_pure(in);
     }
@@ -648,6 +659,44 @@ class CudaEmitter {
     }
   }
 
+  void emit_group_multiply(const KernelInstruction& in) {
+    GroupMultiplyPayload p = in.as<GroupMultiplyPayload>();
+    const std::string left = address(p.left, in.operands[0]);
+    const std::string right = address(p.right, in.operands[1]);
+    p.left = p.right = 0;  // one function for all buffers
+    const auto known = std::ranges::find_if(
+        group_units_, [&](const GroupMultiplyPayload& of) { return of.fields() == p.fields(); });
+    const auto unit = static_cast<size_t>(known - group_units_.begin());
+    if (unit == group_units_.size()) group_units_.push_back(p);
+    const Reg first = in.results[0];
+    std::vector<std::string> sums;
+    for (size_t i = 2; i < in.operands.size(); ++i) sums.push_back(name(in.operands[i]));
+    line(fmt::format("float m{}[{}] = {{{}}};", first, sums.size(), fmt::join(sums, ", ")));
+    line(fmt::format("wf_group_multiply({}, {}, m{}, {}, {}, {}, {}, {}, {}, {}, {});",
+                     group_unit_name(unit), p.unit == KernelUnit::kM64K16F16 ? "f16" : "bf16",
+                     first, left, right, p.depth, p.left_panel, p.left_across, p.right_panel,
+                     p.right_across, p.under_way));
+    for (size_t i = 0; i < in.results.size(); ++i) {
+      names_[static_cast<size_t>(in.results[i])] = {fmt::format("m{}[{}]", first, i)};
+    }
+  }
+
+  void emit_group_wait(const KernelInstruction& in) {
+    if (in.operands.empty()) return;
+    std::vector<std::string> sums;
+    for (const Reg r : in.operands) sums.insert(sums.end(), lanes(r).begin(), lanes(r).end());
+    const Reg first = in.results[0];
+    line(fmt::format("float m{}[{}] = {{{}}};", first, sums.size(), fmt::join(sums, ", ")));
+    line(fmt::format("wf_group_wait(m{});", first));
+    size_t next = 0;
+    for (const Reg r : in.results) {
+      auto& names = names_[static_cast<size_t>(r)];
+      names.clear();
+      for (int32_t l = 0; l < kernel_.type(r).lanes; ++l)
+        names.push_back(fmt::format("m{}[{}]", first, next++));
+    }
+  }
+
   // Control.
   void emit_for(const KernelInstruction& in) {
     const KernelBlock& body = in.regions[0];
@@ -714,8 +763,10 @@ class CudaEmitter {
 
   const KernelFunction& kernel_;
   std::vector<IndexFact> facts_;
-  std::vector<std::vector<std::string>> names_;  ///< by register: one a lane
-  std::set<int32_t> loaded_;                     ///< buffers that something is loaded from
+  std::vector<std::vector<std::string>> names_;    ///< by register: one a lane
+  std::set<int32_t> loaded_;                       ///< buffers that something is loaded from
+  bool by_groups_ = false;                         ///< warp groups multiply out of shared memory
+  std::vector<GroupMultiplyPayload> group_units_;  ///< that are called so far
   std::string text_;
   int depth_ = 0;
   int stores_ = 0, copies_ = 0;

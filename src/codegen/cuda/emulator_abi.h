@@ -31,17 +31,24 @@ WEFT_DECLARE_AND_QUOTE(kEmulatorAbi,
   enum wf_barrier_kind { wf_barrier_block, wf_barrier_grid, wf_barrier_cluster };
   enum wf_collective_kind {
     wf_collective_shuffle, wf_collective_ballot, wf_collective_sync, wf_collective_mma_f16,
-    wf_collective_mma_bf16, wf_collective_mma_tf32, wf_collective_ldmatrix,
-    wf_collective_ldmatrix_trans
+    wf_collective_mma_bf16, wf_collective_mma_tf32, wf_collective_group_f16,
+    wf_collective_group_bf16, wf_collective_ldmatrix, wf_collective_ldmatrix_trans
   };
 
   struct wf_place {
     u32 thread; u32 block[3]; u32 grid[3]; u32 cluster_rank; u32 cluster_size; u8* shared;
   };
 
+  struct wf_group {
+    const void* left; const void* right; u32 columns; u32 depth; u32 first_row; u32 left_panel;
+    u32 right_panel; bool left_across; bool right_across;
+    bool under_way;
+  };
+
   struct wf_collective {
     wf_collective_kind kind; u32 mask; u32 site; u32 count; u64 value; u64 result;
     float* d; const u32* a; const u32* b; u32* r; const void* row; const void* address;
+    const wf_group* group;
   };
 
   struct wf_machine {
@@ -54,6 +61,7 @@ WEFT_DECLARE_AND_QUOTE(kEmulatorAbi,
     void (*commit)(wf_machine*);
     void (*wait)(wf_machine*, u32 groups);
     void (*fence)(wf_machine*);
+    void (*group_wait)(wf_machine*);
     void (*pause)(wf_machine*);
     void* (*map)(wf_machine*, const void* shared, u32 rank, u32 site);
   };

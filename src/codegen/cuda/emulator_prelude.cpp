@@ -227,6 +227,38 @@ static inline void wf_sim_mma_checked(wf_collective_kind kind, float (&d)[4], co
 #define wf_mma_bf16(d, a, b) wf_sim_mma_checked(wf_collective_mma_bf16, d, a, b, WF_SITE)
 #define wf_mma_tf32(d, a, b) wf_sim_mma_checked(wf_collective_mma_tf32, d, a, b, WF_SITE)
 template <u32 N>
+WF_WRAPPER void wf_sim_group(wf_collective_kind kind, float (&d)[N], const void* a, const void* b,
+                             u32 depth, u32 a_panel, bool a_across, u32 b_panel, bool b_across,
+                             bool under_way, u32 site) {
+  wf_group group;
+  group.under_way = under_way;
+  group.left = a;
+  group.right = b;
+  group.columns = 2 * N;
+  group.depth = depth;
+  group.first_row = wf_warp() % 4 * 16;
+  group.left_panel = a_panel;
+  group.right_panel = b_panel;
+  group.left_across = a_across;
+  group.right_across = b_across;
+  wf_collective c;
+  c.kind = kind;
+  c.mask = WF_FULL;
+  c.site = site;
+  c.count = 0;
+  c.d = d;
+  c.address = WF_HERE;
+  c.group = &group;
+  wf_sim->collective(wf_sim, &c);
+}
+#define wf_group_multiply(unit, kind, d, a, b, depth, a_panel, a_across, b_panel, b_across, \
+                          under_way)                                                          \
+  wf_sim_group(wf_collective_group_##kind, d, a, b, depth, a_panel, a_across, b_panel, b_across, \
+               under_way, WF_SITE)
+template <u32 N>
+WF_WRAPPER void wf_group_wait(float (&)[N]) { wf_sim->group_wait(wf_sim); }
+static inline void wf_fence_shared() {}
+template <u32 N>
 WF_WRAPPER void wf_sim_ldmatrix(wf_collective_kind kind, u32 (&r)[N], const void* row, u32 site) {
   static_assert(N == 1 || N == 2 || N == 4, "ldmatrix loads 1, 2 or 4 matrices");
   wf_collective c;

@@ -56,6 +56,11 @@ namespace weft {
 ///            ab, m16n8k16, a row-major, b column-major, registers as PTX lays them out.
 ///            wf_mma_tf32: the same, m16n8k8; operands through wf_tf32(float) -> u32.
 ///            Every lane of the warp takes part.
+///            wf_group_multiply(unit, f16 or bf16, d, a, b, depth, a's panel, across, b's panel,
+///            across, under_way): the kernel's own function `unit` (codegen/cuda/group_unit.h;
+///            within WF_ON_DEVICE) on operands in panels (GroupMultiplyPayload); sm_90 alone, by
+///            four warps. wf_group_wait(float (&d)[N]): for those that are under way.
+///            wf_fence_shared() before the barrier shows it what threads stored or copied.
 /// Atomics    wf_atomic_add(p, v): s32 u32 u64 f32 f64; wf_atomic_max/min(p, v): s32 u32 s64 u64;
 ///            wf_atomic_exchange(p, v), wf_atomic_cas(p, expected, v): u32 u64; all return the old
 ///            value, relaxed, device scope. wf_atomic_add_acq_rel(p, v): u32, orders memory both

@@ -141,9 +141,74 @@ IndexExpr buffer_offset(const KernelWriter& w, TileSymbolId id,
   return offset;
 }
 
+namespace {
+
+/// Rows and columns of a buffer whose columns lie in several panels.
+struct Panels {
+  int64_t rows, columns, of_panel;
+};
+std::optional<Panels> panels_of(const SymbolScope& scope) {
+  if (!scope.swizzle || scope.swizzle->panel_columns == 0) return std::nullopt;
+  const int64_t columns = scope.extents.back();
+  if (columns == scope.swizzle->panel_columns) return std::nullopt;  // as rows lie anyway
+  return Panels{scope.extents[scope.extents.size() - 2], columns, scope.swizzle->panel_columns};
+}
+
+Reg op_with(KernelWriter& w, ScalarOp op, Reg a, int64_t b) {
+  const int32_t lanes = w.builder.type(a).lanes;
+  return w.builder.apply(op, {a, to_lanes(w, w.builder.int_constant(b), lanes)}, DType::kI64);
+}
+
+/// Of a row-major offset in one plane, its place in the panels.
+Reg in_panels(KernelWriter& w, const Panels& p, Reg offset) {
+  const Reg row = op_with(w, ScalarOp::kDiv, offset, p.columns);
+  const Reg column = op_with(w, ScalarOp::kRem, offset, p.columns);
+  const Reg panel = op_with(w, ScalarOp::kDiv, column, p.of_panel);
+  const Reg within = op_with(w, ScalarOp::kRem, column, p.of_panel);
+  const auto sum = [&](Reg a, Reg b) {
+    return w.builder.apply(ScalarOp::kAdd, {a, b}, DType::kI64);
+  };
+  return sum(sum(op_with(w, ScalarOp::kMul, panel, p.rows * p.of_panel),
+                 op_with(w, ScalarOp::kMul, row, p.of_panel)),
+             within);
+}
+
+Reg exchanged(KernelWriter& w, const Swizzle& swizzle, Reg offset) {
+  const int64_t mask = ((int64_t{1} << swizzle.bits) - 1) << swizzle.base;
+  const Reg row = op_with(w, ScalarOp::kDiv, offset, int64_t{1} << swizzle.shift);
+  return w.builder.apply(ScalarOp::kXor, {offset, op_with(w, ScalarOp::kAnd, row, mask)},
+                         DType::kI64);
+}
+
+/// What moves by whole copies of the buffer, or by eight of its rows, keeps its place in the
+/// pattern.
+Reg panelled(KernelWriter& w, const Swizzle& swizzle, const Panels& p, const PointOffset& at) {
+  constexpr int64_t kPatternRows = 8;
+  const int64_t plane = p.rows * p.columns, pattern = kPatternRows * p.columns;
+  const auto moved = [&](int64_t n) {
+    return n / plane * plane + n % plane / pattern * kPatternRows * p.of_panel;
+  };
+  std::vector<std::pair<int, int64_t>> outside, inside;
+  for (const auto& [id, step] : at.terms) {
+    if (step % pattern == 0) {
+      outside.emplace_back(id, step % plane == 0 ? step : step / p.columns * p.of_panel);
+    } else {
+      inside.emplace_back(id, step);
+    }
+  }
+  const int64_t rest = mod(IndexExpr(at.constant), pattern).constant();
+  const Reg base = exchanged(w, swizzle, in_panels(w, p, emit_terms(w, inside, rest)));
+  return w.builder.apply(ScalarOp::kAdd, {base, emit_terms(w, outside, moved(at.constant - rest))},
+                         DType::kI64);
+}
+
+}  // namespace
+
 Reg swizzled(KernelWriter& w, TileSymbolId symbol, const PointOffset& at) {
-  const auto& swizzle = w.scopes.symbols[static_cast<size_t>(symbol)].swizzle;
+  const SymbolScope& scope = w.scopes.symbols[static_cast<size_t>(symbol)];
+  const auto& swizzle = scope.swizzle;
   if (!swizzle || swizzle->bits == 0) return emit_terms(w, at.terms, at.constant);
+  if (const auto panels = panels_of(scope)) return panelled(w, *swizzle, *panels, at);
   const int64_t pattern = int64_t{1} << (swizzle->bits + swizzle->base + swizzle->shift);
   std::vector<std::pair<int, int64_t>> outside, inside;
   for (const auto& term : at.terms) {
@@ -156,15 +221,15 @@ Reg swizzled(KernelWriter& w, TileSymbolId symbol, const PointOffset& at) {
 }
 
 Reg swizzled(KernelWriter& w, TileSymbolId symbol, Reg offset) {
-  const auto& swizzle = w.scopes.symbols[static_cast<size_t>(symbol)].swizzle;
-  if (!swizzle || swizzle->bits == 0) return offset;
-  const int32_t lanes = w.builder.type(offset).lanes;
-  const auto op = [&](ScalarOp o, Reg a, int64_t b) {
-    return w.builder.apply(o, {a, to_lanes(w, w.builder.int_constant(b), lanes)}, DType::kI64);
-  };
-  const int64_t mask = ((int64_t{1} << swizzle->bits) - 1) << swizzle->base;
-  const Reg row = op(ScalarOp::kDiv, offset, int64_t{1} << swizzle->shift);
-  return w.builder.apply(ScalarOp::kXor, {offset, op(ScalarOp::kAnd, row, mask)}, DType::kI64);
+  const SymbolScope& scope = w.scopes.symbols[static_cast<size_t>(symbol)];
+  if (!scope.swizzle || scope.swizzle->bits == 0) return offset;
+  const auto panels = panels_of(scope);
+  if (!panels) return exchanged(w, *scope.swizzle, offset);
+  const int64_t plane = panels->rows * panels->columns;
+  const Reg inside = op_with(w, ScalarOp::kRem, offset, plane);
+  const Reg copy = w.builder.apply(ScalarOp::kSub, {offset, inside}, DType::kI64);
+  const Reg at = exchanged(w, *scope.swizzle, in_panels(w, *panels, inside));
+  return w.builder.apply(ScalarOp::kAdd, {copy, at}, DType::kI64);
 }
 
 bool fills_matrix_rows(const KernelWriter& w, TileSymbolId symbol) {

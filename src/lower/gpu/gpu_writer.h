@@ -54,6 +54,7 @@ class GpuWriter final : public KernelWriter {
   std::map<TileVarId, std::vector<TileVarId>> same_origins;
   /// Loads of which the first copies stand in front of the barrier before their nest.
   std::set<const TileStatement*> went_ahead;
+  bool multiplies_under_way = false;  ///< in the loop at hand (staged_loops.cpp)
   Reg later_item = kNoReg;     ///< whether the item at hand is not its block's first; kNoReg: it is
   std::set<NestPath> keeping;  ///< nests that make or read what a block keeps from nest to nest
   std::vector<int32_t> path;   ///< of the body at hand, for barriers

@@ -87,6 +87,11 @@ class BlockBarriers {
 
   /// The barrier that has to stand before the instruction.
   Wanted conflict(const KernelInstruction& in, const Pending& pending) const {
+    if (in.op == KernelOp::kGroupMultiply) {
+      const auto& p = in.as<GroupMultiplyPayload>();
+      const bool wanted = meets(p.left, pending.written) || meets(p.right, pending.written);
+      return wanted ? Wanted(KernelBarrier::kBlock) : Wanted();
+    }
     const auto buffer = buffer_of(in);
     if (!buffer || !is_shared(*buffer)) return std::nullopt;
     const auto block = [](bool wanted) {
@@ -120,6 +125,10 @@ class BlockBarriers {
       case KernelOp::kGather:
       case KernelOp::kLoadMatrix:
         if (is_shared(*buffer_of(in))) pending.read.insert(*buffer_of(in));
+        return;
+      case KernelOp::kGroupMultiply:
+        pending.read.insert(in.as<GroupMultiplyPayload>().left);
+        pending.read.insert(in.as<GroupMultiplyPayload>().right);
         return;
       case KernelOp::kStore:
       case KernelOp::kScatter:

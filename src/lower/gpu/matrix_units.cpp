@@ -125,6 +125,72 @@ Fragments pack_fragments(GpuWriter& w, const Scalar& read, const UnitProduct& pr
   return out;
 }
 
+/// Where a warp group's part of an operand begins, and how its panels lie.
+Reg group_operand(GpuWriter& w, const Scalar& read, const UnitProduct& product, bool left,
+                  int32_t* panel, bool* across) {
+  constexpr int64_t kGroupWarps = 4, kGroupRows = kGroupWarps * kTileRows;
+  const auto symbol = static_cast<TileSymbolId>(read.symbol);
+  const SymbolScope& scope = w.scopes.symbols[static_cast<size_t>(symbol)];
+  *across = axis_of(w.program, read.indices.back()) != product.k;
+  *panel =
+      static_cast<int32_t>(scope.extents[scope.extents.size() - 2] * scope.swizzle->panel_columns);
+  IndexExpr group = left ? digit_of([&](const ThreadDigit& d) { return thread_var(w, d); },
+                                    PlaceLevel::kWarp, kGroupWarps, product.warps_m / kGroupWarps) *
+                               kGroupRows
+                         : IndexExpr(0);
+  begin_evaluation(w, Box{});
+  const TileVarId other = left ? product.m : product.n;
+  const IndexExpr offset = bind(w, substitute(buffer_offset(w, symbol, read.indices), [&](int id) {
+                                  if (id == other) return group;
+                                  return id == product.k ? IndexExpr(0) : IndexExpr::var(id);
+                                }));
+  const auto at = affine_at_point(w, prepare(w, offset), {});
+  return at ? swizzled(w, symbol, *at) : swizzled(w, symbol, emit_index(w, offset));
+}
+
+/// All tiles of a warp's one row of them, in one operation of its group.
+void multiply_by_group(GpuWriter& w, const UnitProduct& product,
+                       std::vector<std::vector<Reg>>* sums) {
+  GroupMultiplyPayload p;
+  p.unit = product.a->type == DType::kF16 ? KernelUnit::kM64K16F16 : KernelUnit::kM64K16BF16;
+  p.left = w.memory.buffer_of[static_cast<size_t>(product.a->symbol)];
+  p.right = w.memory.buffer_of[static_cast<size_t>(product.b->symbol)];
+  p.columns = static_cast<int32_t>(product.tiles_n * kTileColumns);
+  p.under_way = w.multiplies_under_way;
+  p.depth = static_cast<int32_t>(w.program.vars[static_cast<size_t>(product.k)].extent);
+  const Reg left = group_operand(w, *product.a, product, true, &p.left_panel, &p.left_across);
+  const Reg right = group_operand(w, *product.b, product, false, &p.right_panel, &p.right_across);
+  std::vector<Reg> c;
+  for (const std::vector<Reg>& tile : *sums) c.insert(c.end(), tile.begin(), tile.end());
+  c = w.builder.group_multiply(p, left, right, c);
+  for (size_t t = 0; t < sums->size(); ++t) {
+    (*sums)[t].assign(c.begin() + static_cast<ptrdiff_t>(4 * t),
+                      c.begin() + static_cast<ptrdiff_t>(4 * t + 4));
+  }
+}
+
+void multiply_by_warps(GpuWriter& w, const UnitProduct& product,
+                       std::vector<std::vector<Reg>>* sums) {
+  const KernelUnit unit = unit_of(product.a->type);
+  const int64_t depth = 2 * kRowBytes / byte_size(product.a->type);
+  const int64_t extent = w.program.vars[static_cast<size_t>(product.k)].extent;
+  for (int64_t step = 0; step * depth < extent; ++step) {
+    const auto fragments = [&](const Scalar& read, bool left) {
+      const bool rows_of_memory = w.memory.buffer_of[static_cast<size_t>(read.symbol)] >= 0 &&
+                                  fills_matrix_rows(w, static_cast<TileSymbolId>(read.symbol));
+      return rows_of_memory ? load_fragments(w, read, product, left, step)
+                            : pack_fragments(w, read, product, left, step);
+    };
+    const Fragments a = fragments(*product.a, true), b = fragments(*product.b, false);
+    for (size_t i = 0; i < a.size(); ++i) {
+      for (size_t j = 0; j < b.size(); ++j) {
+        std::vector<Reg>& c = (*sums)[i * b.size() + j];
+        c = w.builder.matrix_multiply(unit, a[i], b[j], c);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 TileSymbolId accumulates(const GpuWriter& w, const TileNode& product, const TileNode& next) {
@@ -168,23 +234,10 @@ void emit_matrix_product(GpuWriter& w, const TileStatement& statement, const Uni
       sums.push_back(std::move(c));
     }
   }
-  const KernelUnit unit = unit_of(product.a->type);
-  const int64_t depth = 2 * kRowBytes / byte_size(product.a->type);
-  const int64_t extent = w.program.vars[static_cast<size_t>(product.k)].extent;
-  for (int64_t step = 0; step * depth < extent; ++step) {
-    const auto fragments = [&](const Scalar& read, bool left) {
-      const bool rows_of_memory = w.memory.buffer_of[static_cast<size_t>(read.symbol)] >= 0 &&
-                                  fills_matrix_rows(w, static_cast<TileSymbolId>(read.symbol));
-      return rows_of_memory ? load_fragments(w, read, product, left, step)
-                            : pack_fragments(w, read, product, left, step);
-    };
-    const Fragments a = fragments(*product.a, true), b = fragments(*product.b, false);
-    for (size_t i = 0; i < a.size(); ++i) {
-      for (size_t j = 0; j < b.size(); ++j) {
-        std::vector<Reg>& c = sums[i * b.size() + j];
-        c = w.builder.matrix_multiply(unit, a[i], b[j], c);
-      }
-    }
+  if (product.by_group) {
+    multiply_by_group(w, product, &sums);
+  } else {
+    multiply_by_warps(w, product, &sums);
   }
   for (int64_t i = 0; i < product.tiles_m; ++i) {
     for (int64_t j = 0; j < product.tiles_n; ++j) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "index/index_units.h"
 #include "lower/core/buffers.h"
@@ -15,6 +16,7 @@
 #include "lower/core/loops.h"
 #include "lower/core/statements.h"
 #include "lower/gpu/filled_rows.h"
+#include "lower/gpu/matrix_units.h"
 #include "tile/analysis/loads_ahead.h"
 #include "tile/padded_read.h"
 
@@ -38,6 +40,8 @@ struct StagedLoad {
 
 /// The iterations of a loop of several stages.
 struct StagedTrips {
+  /// Iterations that copies are ahead: one less where a warp group still reads the stage before.
+  int64_t ahead = 1;
   IndexExpr begin = 0;
   int64_t count = 0;    ///< at most, where `reg` is not kNoReg
   Reg reg = kNoReg;     ///< known at run time only
@@ -291,9 +295,9 @@ std::vector<Reg> emit_staged_iteration(GpuWriter& w, const TileLoop& loop, const
     (load.async ? copies : registers) = true;
     if (!load.async) store_staged(w, load);
   }
-  if (copies) w.builder.wait_async(static_cast<int32_t>(loop.stages - 2));
+  if (copies) w.builder.wait_async(static_cast<int32_t>(trips.ahead - 1));
   w.builder.barrier(KernelBarrier::kBlock);
-  if (copies && trips.count > 1) issue_copies(w, loop, trips, loads, plus(loop.stages - 1), false);
+  if (copies && trips.count > 1) issue_copies(w, loop, trips, loads, plus(trips.ahead), false);
   if (registers) load_ahead(w, loop, trips, loads, plus(1));
   bind_staged(w, d, trips, now);
   set_stage(w, loads, t);
@@ -331,6 +335,21 @@ bool can_copy_async(GpuWriter& w, const TileStatement& s, const Box& box) {
   return fits;
 }
 
+/// Whether an iteration may leave its product to a warp group while the next one begins: all that
+/// the loop does is to copy, and to multiply what was copied into what it carries.
+bool multiplies_under_way(const GpuWriter& w, const TileLoop& loop,
+                          const std::vector<StagedLoad>& loads) {
+  constexpr int64_t kFewestStages = 4;  // with fewer, copies would be one iteration ahead alone
+  const size_t count = loads.size();
+  const bool all = std::ranges::all_of(loads, &StagedLoad::async);
+  if (!all || loop.stages < kFewestStages || loop.body.size() != count + 2) return false;
+  const TileNode &product = loop.body[count], &sum = loop.body[count + 1];
+  if (product.kind != TileNode::Kind::kStatement) return false;
+  const auto unit = unit_product(w.program, product.statement);
+  return unit && unit->by_group && accumulates(w, product, sum) >= 0 && loop.carries.size() == 1 &&
+         w.went_ahead.empty();
+}
+
 }  // namespace
 
 bool is_staged(const GpuWriter& w, const TileLoop& loop) {
@@ -365,7 +384,7 @@ std::vector<Reg> emit_staged_loop(GpuWriter& w, const TileLoop& loop, std::vecto
   const auto outer_bound = w.bindings.bound[static_cast<size_t>(d.origin)];
   const auto outer_valid =
       d.offset >= 0 ? w.bindings.valid[static_cast<size_t>(d.offset)] : std::optional<Valid>{};
-  const StagedTrips trips = staged_trips(w, d);
+  StagedTrips trips = staged_trips(w, d);
   std::vector<StagedLoad> loads = staged_loads(w, loop);
   bool copies = false;
   bind_staged(w, d, trips, add_kernel_var(w, w.builder.int_constant(0), {0, trips.count}));
@@ -380,7 +399,9 @@ std::vector<Reg> emit_staged_loop(GpuWriter& w, const TileLoop& loop, std::vecto
   // A rotating buffer may still be read by the loop's last run.
   if (!w.memory.rotating.empty() && w.bindings.repetitions > 1)
     w.builder.barrier(KernelBarrier::kBlock);
-  for (int64_t s = 0; copies && s + 1 < loop.stages; ++s) {
+  const bool under_way = multiplies_under_way(w, loop, loads);
+  trips.ahead = loop.stages - (under_way ? 2 : 1);
+  for (int64_t s = 0; copies && s < trips.ahead; ++s) {
     issue_copies(w, loop, trips, loads, w.builder.int_constant(s), true);
   }
   load_ahead(w, loop, trips, loads, w.builder.int_constant(0));
@@ -388,6 +409,7 @@ std::vector<Reg> emit_staged_loop(GpuWriter& w, const TileLoop& loop, std::vecto
   for (const StagedLoad& load : loads) {
     carries.insert(carries.end(), load.values.begin(), load.values.end());
   }
+  const bool around = std::exchange(w.multiplies_under_way, under_way);
   const Reg end = trips.reg == kNoReg ? w.builder.int_constant(trips.count) : trips.reg;
   std::vector<Reg> last =
       w.builder.for_loop(w.builder.int_constant(0), end, 1, std::move(carries),
@@ -395,6 +417,8 @@ std::vector<Reg> emit_staged_loop(GpuWriter& w, const TileLoop& loop, std::vecto
                            return emit_staged_iteration(w, loop, trips, t, loads, in);
                          });
   last.resize(carried);
+  w.multiplies_under_way = around;
+  if (under_way) last = w.builder.group_wait(std::move(last));
   w.bindings.bound[static_cast<size_t>(d.origin)] = outer_bound;
   if (d.offset >= 0) w.bindings.valid[static_cast<size_t>(d.offset)] = outer_valid;
   return last;

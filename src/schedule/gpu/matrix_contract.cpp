@@ -14,6 +14,7 @@
 #include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
 #include "support/rounding.h"
+#include "tile/places.h"
 #include "tile/thread_tile.h"
 
 namespace weft {
@@ -75,6 +76,7 @@ class MatrixContract {
   void add_dim(FlatAxis* flat, const std::string& name, int64_t step);
   TileBody tile_body();
   TileLoop product_loop(TileSymbolId acc);
+  ScalarRef row_by_row(const ScalarRef& total, TileBody* body);
   void multiply_on_units(TileSymbolId acc, TileBody* body);
   TileLoop core_loop(TileSymbolId acc);
   TileStatement update(TileSymbolId carry, ScalarRef value) const {
@@ -291,7 +293,7 @@ void MatrixContract::multiply_on_units(TileSymbolId acc, TileBody* body) {
       part, box(), Combiner::kSum, {depth_.dim.offset},
       scalar_apply(ScalarOp::kMul, {operand(left_, rows_), operand(right_, columns_)}, DType::kF32),
       place());
-  product.unit = byte_size(type_) == 2 ? "mma_m16n8k16" : "mma_m16n8k8";
+  product.unit = tile_.groups ? kGroupUnit : byte_size(type_) == 2 ? "mma_m16n8k16" : "mma_m16n8k8";
   body->push_back(TileNode::of(std::move(product)));
   body->push_back(TileNode::of(update(acc, scalar_apply(ScalarOp::kAdd,
                                                         {scalar_read(acc, DType::kF32, box()),
@@ -334,12 +336,32 @@ TileBody MatrixContract::tile_body() {
   TileBody body;
   const TileSymbolId acc = b_.add_value("acc", DType::kF32, TileSymbol::Kind::kCarry);
   body.push_back(TileNode::of(product_loop(acc)));
+  const ScalarRef total = scalar_read(acc, DType::kF32, box());
   if (split_ >= 0) {
     body.push_back(TileNode::of(partial_sums(acc)));
+  } else if (tile_.groups && whole_ == Whole::kNeither) {
+    emit_rest(&body, row_by_row(total, &body));
   } else {
-    emit_rest(&body, scalar_read(acc, DType::kF32, box()));
+    emit_rest(&body, total);
   }
   return body;
+}
+
+/// The finished tile through block memory, where the loop's operands were: a fragment has 4 bytes
+/// of a row beside each other, and all that follows reads and stores as many as an access takes.
+ScalarRef MatrixContract::row_by_row(const ScalarRef& total, TileBody* body) {
+  const DType type = b_.result_type(root_);
+  const TileSymbolId tile = b_.add_value("tile", type);
+  TileStatement st = assign(tile, box(), scalar_convert(total, type), place());
+  st.demand = Scope::kBlock;
+  body->push_back(TileNode::of(std::move(st)));
+  ThreadTile threads(warps_);
+  const int64_t width = std::gcd(columns_.extent, kAccessBytes / byte_size(type));
+  std::vector<Place::Digit> across = threads.add(tile_.n, width, 32, warps_, 0);
+  std::vector<Place::Digit> down = threads.add(tile_.m, 1, 32, warps_, 0);
+  if (down.empty()) down.push_back({PlaceLevel::kReg, 1});
+  place_ = {{{rows_.dim.offset, std::move(down)}, {columns_.dim.offset, std::move(across)}}};
+  return scalar_read(tile, type, box());
 }
 
 std::vector<IndexExpr> MatrixContract::partial_box(const IndexExpr& split) const {
@@ -524,10 +546,12 @@ ScheduledKernel MatrixContract::build() {
   b_.program().blocks = items;
   b_.program().warps = warps_;
   ScheduledKernel out = b_.take();
-  out.schedule_template =
-      fmt::format("contract on {} {}x{}x{}, {} stages, {}x{} warps, {} B shared",
-                  on_units_ ? "matrix units" : "cores", tile_.m, tile_.n, tile_.k, tile_.stages,
-                  tile_.warps_m, tile_.warps_n, shared_bytes(problem_, tile_));
+  const std::string warps = tile_.groups
+                                ? fmt::format("{} warp groups", tile_.warps_m / kGroupWarps)
+                                : fmt::format("{}x{} warps", tile_.warps_m, tile_.warps_n);
+  out.schedule_template = fmt::format("contract on {} {}x{}x{}, {} stages, {}, {} B shared",
+                                      on_units_ ? "matrix units" : "cores", tile_.m, tile_.n,
+                                      tile_.k, tile_.stages, warps, shared_bytes(problem_, tile_));
   if (tile_.splits > 1) {
     out.schedule_template += fmt::format(", depth over {} blocks", tile_.splits);
   }

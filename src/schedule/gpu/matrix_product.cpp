@@ -406,7 +406,18 @@ Status ProductFinder::describe() {
   p.right_in_place = right.in_place =
       lies_in_place(right, product_.columns, p.on_units ? kUnitColumns : kCoreColumns);
   p.registers_on_the_way = on_the_way(left) || on_the_way(right);
+  // Threads that copy few bytes at a time keep no warp group busy.
+  const auto copies_wide = [&](const ProductOperand& o, const FlatAxis& across) {
+    constexpr int64_t kLeastBytes = 8;
+    return run_along(o, o.along_depth ? product_.depth : across) * p.element_bytes % kLeastBytes ==
+           0;
+  };
+  p.by_groups = p.on_units && multiplies_by_groups(type, target_) && !space_.frame() &&
+                !p.left_in_place && !p.right_in_place && !p.registers_on_the_way &&
+                copies_wide(left, product_.rows) && copies_wide(right, product_.columns);
   if (space_.frame()) p.each = space_.frame()->each;
+  p.left_along = left.along_depth;
+  p.right_along = right.along_depth;
   p.whole = whole_;
   p.in_parts = target_.grid_barriers && !space_.frame() && ends_in_rows();
   p.epilogue_bytes = epilogue_bytes();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -32,14 +33,20 @@ constexpr double kReducing = 1500, kReducedResult = 90;
 /// The same of a tile that only reduces what it has, without an exponential: by its instructions
 /// and one exchange, not fitted.
 constexpr double kReducingPart = 400, kReducedPart = 6;
-constexpr double kLoneWarp = 1.1;       ///< of a block: nothing runs while it waits
-constexpr double kStepAlone = 0.62;     ///< of a step's resources, beside what its warps wait for
-constexpr double kOverlapLoss = 0.47;   ///< of the lesser of throughput and latency
+constexpr double kLoneWarp = 1.1;      ///< of a block: nothing runs while it waits
+constexpr double kStepAlone = 0.62;    ///< of a step's resources, beside what its warps wait for
+constexpr double kOverlapLoss = 0.47;  ///< of the lesser of throughput and latency
 /// Of the lesser of memory and the rest: of tiles that memory bounds, those that ask for less come
 /// first.
 constexpr double kMemoryLoss = 0.1;
 constexpr double kReadsOverCopies = 2;  ///< rate of the second-level cache, of reads alone
 constexpr double kPartials = 1.7;       ///< over what their bytes take
+
+// Of warp groups, fitted to 55 tiles of 5 products there (within 9 %).
+constexpr double kGroupLoads = 1.11;  ///< over the rate of the second-level cache
+constexpr double kShared = 0.86;      ///< of that rate, which SMs that still run have of others'
+constexpr double kGroupLatency = 450, kGroupQueued = 0.53;  ///< as kLoadLatency, kQueued
+constexpr double kGroupLoss = 0.16;                         ///< as kOverlapLoss
 
 /// Of the operands' tiles that pass through shared memory in a step.
 int64_t filled_elements(const MatrixProblem& p, const TilesChoice& t) {
@@ -72,19 +79,10 @@ class Pricing {
     // Tiles of the busiest SM; a block of stages makes one after another.
     const int64_t each = p_.each ? *p_.each * tiles : ceil_div(blocks, sms);
     const int64_t together = std::min(resident, p_.each.value_or(each));
-    const double steps = static_cast<double>(depth_of_split(t, p_.k) / t.k);
-
-    const double issue = kIterationIssue + kWarpIssue * static_cast<double>(warps);
-    const double throughput =
-        static_cast<double>(each) * steps * (cycles_of_step(t, together) + issue);
-    const double ahead = static_cast<double>(t.stages - 1);
-    const double load = kLoadLatency + kQueued * static_cast<double>(together) * load_cycles(t);
-    const double step_latency = std::max(latency_of_step(t), load / ahead);
-    const double latency = static_cast<double>(ceil_div(each, together)) *
-                           (kLoadLatency + steps * step_latency + epilogue_cycles(t));
-    const double cycles = std::max(throughput, latency) +
-                          kOverlapLoss * std::min(throughput, latency) +
-                          static_cast<double>(each) * epilogue_cycles(t) + reducing_cycles(t, each);
+    const double products =
+        t.groups ? cycles_of_groups(t, blocks, each, together) : cycles_of_warps(t, each, together);
+    const double cycles =
+        products + static_cast<double>(each) * epilogue_cycles(t) + reducing_cycles(t, each);
     double us = cycles / static_cast<double>(target_.clock_mhz) * (warps == 1 ? kLoneWarp : 1);
     if (p_.each) return us;
     us = std::max(us, memory_us_) + kMemoryLoss * std::min(us, memory_us_) + target_.launch_us;
@@ -103,6 +101,44 @@ class Pricing {
   }
 
  private:
+  double steps_of(const TilesChoice& t) const {
+    return static_cast<double>(depth_of_split(t, p_.k) / t.k);
+  }
+  /// Of the busiest SM, which makes `each` tiles, some of them together.
+  double cycles_of_warps(const TilesChoice& t, int64_t each, int64_t together) const {
+    const double steps = steps_of(t);
+    const double issue = kIterationIssue + kWarpIssue * static_cast<double>(warps_of(t));
+    const double throughput =
+        static_cast<double>(each) * steps * (cycles_of_step(t, together) + issue);
+    const double ahead = static_cast<double>(t.stages - 1);
+    const double load = kLoadLatency + kQueued * static_cast<double>(together) * load_cycles(t);
+    const double step_latency = std::max(latency_of_step(t), load / ahead);
+    const double latency = static_cast<double>(ceil_div(each, together)) *
+                           (kLoadLatency + steps * step_latency + epilogue_cycles(t));
+    return std::max(throughput, latency) + kOverlapLoss * std::min(throughput, latency);
+  }
+  /// The same of warp groups. What SMs ask of the second-level cache is shared by those that still
+  /// run; loads of two steps are under way; with kMovingStages a product is under way beside the
+  /// wait for the next one's operands (lower/gpu/staged_loops.cpp).
+  double cycles_of_groups(const TilesChoice& t, int64_t blocks, int64_t each,
+                          int64_t together) const {
+    constexpr int64_t kMovingStages = 4;
+    constexpr double kAhead = 2;
+    const double steps = steps_of(t), busiest = static_cast<double>(each);
+    const double evenly = static_cast<double>(blocks) / target_.sm_count;
+    const double filled = static_cast<double>(filled_elements(p_, t) * p_.element_bytes);
+    const double own = std::max(arithmetic_cycles(t), read_cycles(t) + filled / kBanksBytes);
+    const double load = load_cycles(t) / kGroupLoads;
+    const double throughput =
+        steps * std::max(busiest * own, std::lerp(busiest, evenly, kShared) * load);
+    const double product = std::max(arithmetic_cycles(t), read_cycles(t));
+    const double step = kIterationLatency + product + (t.stages < kMovingStages ? kStepOfGroup : 0);
+    const double arrival =
+        (kGroupLatency + kGroupQueued * static_cast<double>(together) * load) / kAhead;
+    const double latency = static_cast<double>(ceil_div(each, together)) *
+                           (kLoadLatency + steps * std::max(step, arrival) + epilogue_cycles(t));
+    return std::max(throughput, latency) + kGroupLoss * std::min(throughput, latency);
+  }
   /// Results and fragments; where operands pass through registers, what a thread loads in a step
   /// and three more registers for the address of each 4 bytes of it.
   int64_t registers_of(const TilesChoice& t) const {
@@ -142,7 +178,7 @@ class Pricing {
     return kIterationLatency + waits + kStepAlone * cycles_of_step(t, 1);
   }
   double arithmetic_cycles(const TilesChoice& t) const {
-    const double share = p_.on_units ? kUnitShare : kCoreShare;
+    const double share = t.groups ? kGroupShare : p_.on_units ? kUnitShare : kCoreShare;
     const double flops_a_cycle = p_.gflops * 1e9 / clock_ / target_.sm_count * share;
     return 2.0 * static_cast<double>(t.m * t.n * t.k) / flops_a_cycle;
   }
@@ -150,8 +186,10 @@ class Pricing {
   double read_cycles(const TilesChoice& t) const {
     const int64_t warp_m = t.m / t.warps_m, warp_n = t.n / t.warps_n;
     if (p_.on_units) {
-      return static_cast<double>(warps_of(t) * (warp_m + warp_n) * t.k * p_.element_bytes) /
-             kBanksBytes;
+      // A group reads its columns once.
+      const int64_t read =
+          t.groups ? t.m + t.warps_m / kGroupWarps * t.n : warps_of(t) * (warp_m + warp_n);
+      return static_cast<double>(read * t.k * p_.element_bytes) / kBanksBytes;
     }
     const double reads = kLeftRead * static_cast<double>(warp_m / core_rows(t)) +
                          kRightRead * static_cast<double>(warp_n / core_columns(t));
@@ -222,6 +260,16 @@ bool holds_whole(const MatrixProblem& p, const TilesChoice& t) {
   return false;
 }
 
+/// Whether groups of warps can multiply it: 16 rows a warp, tiles of operands in whole panels.
+bool suits_groups(const MatrixProblem& p, const TilesChoice& t) {
+  constexpr int64_t kPanelColumns = 64, kMostColumns = 256;
+  const bool along = p.left_along || p.right_along;
+  return p.by_groups && t.warps_n == 1 && t.warps_m % kGroupWarps == 0 &&
+         t.m == t.warps_m * kUnitRows && t.n <= kMostColumns &&
+         (!along || t.k % kPanelColumns == 0) && (p.left_along || t.m % kPanelColumns == 0) &&
+         (p.right_along || t.n % kPanelColumns == 0);
+}
+
 /// Whether the tile can be built: its warps have whole instructions, its steps and splits go
 /// through the depth, and what must be whole is.
 bool can_be_built(const MatrixProblem& p, const TilesChoice& t) {
@@ -229,6 +277,7 @@ bool can_be_built(const MatrixProblem& p, const TilesChoice& t) {
   const int64_t rows = (narrow ? core_rows(t) : least_rows(p)) * t.warps_m;
   const int64_t columns = narrow ? core_columns(t) : least_columns(p) * t.warps_n;
   if (t.m % rows != 0 || t.n % columns != 0 || t.k % p.depth != 0) return false;
+  if (t.groups && !suits_groups(p, t)) return false;
   // What lies in place has no more than it has.
   if (p.left_in_place && (p.m % t.m != 0 || p.k % t.k != 0)) return false;
   if (p.right_in_place && (p.n % t.n != 0 || p.k % t.k != 0)) return false;
@@ -246,7 +295,7 @@ bool sensible(const MatrixProblem& p, const TilesChoice& t) {
                 columns = p.on_units ? kUnitColumns : core_columns(t);
   const int64_t unrolled =
       t.m / t.warps_m / rows * (t.n / t.warps_n / columns) * (t.k / (p.on_units ? p.depth : 1));
-  if (unrolled > kMaxUnrolled) return false;
+  if (!t.groups && unrolled > kMaxUnrolled) return false;
   // More buffers than iterations, and tiles that are mostly padding, only cost memory.
   const int64_t steps = depth_of_split(t, p.k) / t.k;
   if (t.stages > std::max<int64_t>(steps, 2) || (t.k > p.depth && t.k >= 2 * p.k)) return false;
@@ -365,6 +414,8 @@ void for_each_tile(const MatrixProblem& problem, const Target& target, const Con
               for (const int64_t stages : {4, 3, 5, 2}) {
                 const int64_t k = deep * problem.depth;
                 if (has_enough({tile_m, tile_n, k, warps_m, warps_n, stages, splits})) return;
+                if (!problem.by_groups || warps_n != 1) continue;
+                if (has_enough({tile_m, tile_n, k, warps_m, 1, stages, splits, true})) return;
               }
             }
           }

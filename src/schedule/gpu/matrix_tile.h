@@ -26,6 +26,9 @@ struct MatrixProblem {
   /// behind a barrier of the grid. Nothing of a row's elements is asked for behind it.
   bool in_parts = false;
   bool registers_on_the_way = false;  ///< some operand cannot be copied behind the threads' back
+  /// Whether warp groups may multiply: the target has them, and all operands are copied. Whether
+  /// rows of the operands' tiles run along the depth: a row is whole panels then (tile/places.h).
+  bool by_groups = false, left_along = true, right_along = true;
   bool left_in_place = false, right_in_place = false;  ///< operands that the block keeps
   /// Of a stage: the blocks of one SM, which each go through all tiles.
   std::optional<int64_t> each;
@@ -35,6 +38,7 @@ struct MatrixProblem {
 inline constexpr int64_t kCoreRows = 4, kCoreColumns = 32;  ///< of one result register of a warp
 inline constexpr int64_t kCoreVector = 4;
 inline constexpr int64_t kUnitRows = 16, kUnitColumns = 8;  ///< of one matrix instruction
+inline constexpr int64_t kGroupWarps = 4;                   ///< that multiply together
 
 /// Elements of a row that one thread may have where the parts of a depth are combined.
 inline constexpr int64_t kMostCombined = 32;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "fmt/format.h"
+#include "support/rounding.h"
 #include "tile/analysis/loads_ahead.h"
 #include "tile/analysis/scope_derivation.h"
 #include "tile/analysis/view_parts.h"
@@ -12,6 +13,8 @@ namespace weft {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kPanelAlignment =
+    1024;  ///< of the pattern in which chunks of panels are exchanged
 constexpr int64_t kLargestBuffer = int64_t{1} << 40;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -252,13 +255,14 @@ int64_t most_registers(const Derivation& d) {
 }
 
 /// First offset at which `bytes` do not meet what is alive at the same time.
-int64_t first_fit(int64_t bytes, const std::vector<std::pair<int64_t, int64_t>>& occupied) {
+int64_t first_fit(int64_t bytes, int64_t alignment,
+                  const std::vector<std::pair<int64_t, int64_t>>& occupied) {
   std::vector<std::pair<int64_t, int64_t>> sorted = occupied;
   std::sort(sorted.begin(), sorted.end());
   int64_t offset = 0;
   for (const auto& [begin, end] : sorted) {
     if (offset + bytes <= begin) break;
-    offset = std::max(offset, end);
+    offset = std::max(offset, round_up(end, alignment));
   }
   return offset;
 }
@@ -279,7 +283,7 @@ Placed place_in_order(const std::vector<ArenaSlot>& slots, const std::vector<siz
       if (slots[o].live.last < slot.live.first || slot.live.last < slots[o].live.first) continue;
       occupied.emplace_back(out.offsets[o], out.offsets[o] + slots[o].bytes);
     }
-    out.offsets[i] = first_fit(slot.bytes, occupied);
+    out.offsets[i] = first_fit(slot.bytes, slot.alignment, occupied);
     out.bytes = std::max(out.bytes, out.offsets[i] + slot.bytes);
     placed.push_back(i);
   }
@@ -330,6 +334,8 @@ std::vector<ArenaSlot> arena_slots(const Derivation& d) {
     } else {
       slots.push_back({{}, live, aligned(d.out.symbols[i].bytes)});
     }
+    const auto& swizzle = d.out.symbols[i].swizzle;
+    if (swizzle && swizzle->panel_columns > 0) slots[at].alignment = kPanelAlignment;
     slots[at].held.push_back(id);
     slot_of.emplace(id, at);
     return at;

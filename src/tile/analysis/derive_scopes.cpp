@@ -345,6 +345,48 @@ bool holds_whole_steps(const Derivation& d, const ReadSite& read, const SymbolSc
   return true;
 }
 
+/// Panels for what warp groups alone read: rows of whole panels, eight at a time, in one plane.
+std::optional<Swizzle> panels_of(const SymbolScope& scope) {
+  const size_t rank = scope.extents.size();
+  const bool plane = rank >= 2 && std::all_of(scope.extents.begin(), scope.extents.end() - 2,
+                                              [](int64_t e) { return e == 1; });
+  if (!plane || scope.extents.back() % kPanelColumns != 0 || scope.extents[rank - 2] % 8 != 0)
+    return std::nullopt;
+  return Swizzle{3, 3, 3, kPanelColumns};
+}
+
+bool reads_by_group(const Derivation& d, const ReadSite& read) {
+  const Site& site = d.structure.sites[static_cast<size_t>(read.site)];
+  if (site.kind != Site::Kind::kStatement) return false;
+  const auto product = unit_product(d.program, *site.statement);
+  return product && product->by_group;
+}
+
+/// Requires: derive_swizzles. Whether a warp group can multiply what the statement names: its warps
+/// stand below each other with 16 rows each, and both operands lie in panels.
+Status check_group_product(const Derivation& d, const Site& site) {
+  constexpr int64_t kGroupWarps = 4, kMostTiles = 32;
+  const TileStatement& s = *site.statement;
+  const auto refuse = [&](const std::string& why) {
+    return invalid_input(fmt::format("tile program {}: {} by {}: {}", d.program.name,
+                                     reader_name(d, site), s.unit, why));
+  };
+  const auto product = unit_product(d.program, s);
+  if (!product || byte_size(product->a->type) != 2 || product->a->type != product->b->type)
+    return refuse("is no product of 16-bit floats");
+  if (product->warps_n != 1 || product->tiles_m != 1 || product->warps_m % kGroupWarps != 0 ||
+      product->warps_m > d.program.warps || d.program.warps % kGroupWarps != 0 ||
+      product->tiles_n > kMostTiles)
+    return refuse("wants groups of 4 warps with 16 rows each and at most 256 columns");
+  for (const Scalar* operand : {product->a, product->b}) {
+    const SymbolScope& scope = d.out.symbols[static_cast<size_t>(operand->symbol)];
+    if (!scope.swizzle || scope.swizzle->panel_columns == 0)
+      return refuse("reads " + d.program.symbols[static_cast<size_t>(operand->symbol)].name +
+                    ", which does not lie in panels of block memory");
+  }
+  return {};
+}
+
 }  // namespace
 
 void derive_swizzles(Derivation& d) {
@@ -365,6 +407,12 @@ void derive_swizzles(Derivation& d) {
                        std::all_of(reads.begin(), reads.end(),
                                    [&](auto* r) { return holds_whole_steps(d, *r, scope); });
     if (!whole) continue;
+    if (reads_by_group(d, *reads.front())) {
+      const bool only =
+          std::all_of(reads.begin(), reads.end(), [&](auto* r) { return reads_by_group(d, *r); });
+      if (only && row == 8) scope.swizzle = panels_of(scope);
+      continue;
+    }
     const int64_t chunks = scope.extents.back() / row;
     scope.swizzle.emplace();
     // Rows of an odd number of chunks meet all banks as they are.
@@ -471,6 +519,10 @@ Result<ScopeAnalysis> derive_scopes(const TileProgram& program) {
   }
   WEFT_RETURN_IF_ERROR(derive_buffers(d));
   derive_swizzles(d);
+  for (const Site& site : d.structure.sites) {
+    const bool by_group = site.kind == Site::Kind::kStatement && site.statement->unit == kGroupUnit;
+    if (by_group) WEFT_RETURN_IF_ERROR(check_group_product(d, site));
+  }
   pad_rows(d);
   WEFT_RETURN_IF_ERROR(place_buffers(d));
   WEFT_RETURN_IF_ERROR(derive_block_barriers(d));

@@ -50,8 +50,9 @@ std::vector<TileSymbolId> in_place_sources(const Derivation& d);
 /// Values that have the same bytes one after another, in their order.
 struct ArenaSlot {
   std::vector<TileSymbolId> held;
-  SiteRange live;     ///< from the first of them to the last
-  int64_t bytes = 0;  ///< a multiple of the arena's alignment
+  SiteRange live;         ///< from the first of them to the last
+  int64_t bytes = 0;      ///< a multiple of the arena's alignment
+  int64_t alignment = 1;  ///< of its offset
 };
 /// Of what lies in the block's arena. Requires the buffers' bytes.
 std::vector<ArenaSlot> arena_slots(const Derivation& d);

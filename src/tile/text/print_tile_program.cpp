@@ -202,6 +202,8 @@ std::string scope_comment(const TilePrinter& printer, const TileProgram& program
     if (scope.swizzle && scope.swizzle->bits > 0) {
       out += fmt::format(" swizzle {},{},{}", scope.swizzle->bits, scope.swizzle->base,
                          scope.swizzle->shift);
+      if (scope.swizzle->panel_columns > 0)
+        out += fmt::format(" panels {}", scope.swizzle->panel_columns);
     }
     out += fmt::format(" from ({}), {} B at {}", base, scope.bytes, scope.offset);
   }
