@@ -377,6 +377,31 @@ TEST(LowerReduction, ShorterExponentialOnlyWhereTheMaximumIsSubtracted) {
       << "the maximum of the iterations before";
 }
 
+/// In a loop that carries a maximum, behind its update by that of the iteration's own elements.
+TEST(LowerReduction, ShorterExponentialBehindTheUpdate) {
+  const auto shortens = [](const std::string& shift, const std::string& of = "x[i,j]") {
+    const KernelFunction kernel = lower_text(R"(
+      kernel k(x: f32[3,64], z: f32[3,64], out y: f32[3,64], out w: f32[3]) blocks P warps 1 {
+        grid i in 3 {
+          seq j in 64 step 32 carry m: f32 = -inf {
+            t = max[j] x[i,j] @[j=REG_2-VEC_16];
+            m' = max(m, t);
+            n = )" + shift + R"(;
+            y[i,j] = exp()" + of + R"( - n) @[j=REG_2-VEC_16];
+          }
+          w[i] = m;
+        }
+      })");
+    return print(kernel).find("nonpositive") != std::string::npos;
+  };
+  EXPECT_TRUE(shortens("m'"));
+  EXPECT_TRUE(shortens("m' == -inf ? 0.0 : m'"));
+  EXPECT_FALSE(shortens("m")) << "the maximum of the iterations before";
+  EXPECT_FALSE(shortens("m' == -inf ? -inf : m'")) << "-inf less -inf";
+  EXPECT_FALSE(shortens("m' == 0.0 ? 1.0 : m'")) << "another case";
+  EXPECT_FALSE(shortens("m'", "z[i,j]")) << "another value";
+}
+
 TEST(LowerReduction, ShorterExponentialOfHalves) {
   const KernelFunction kernel = lower_text(R"(
     kernel k(x: f16[3,64], out y: f16[3,64]) blocks P warps 1 {

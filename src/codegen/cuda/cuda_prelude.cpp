@@ -324,12 +324,12 @@ WF_DEVICE float sc_min(float a, float b) {
 #endif
 WF_DEVICE float wf_rsqrt(float v) { return 1.0f / sqrtf(v); }
 WF_DEVICE double wf_rsqrt(double v) { return 1.0 / sqrt(v); }
-WF_DEVICE float wf_exp_fast(float v) { return __expf(v); }
 WF_DEVICE float wf_exp2_fast(float v) {
   float r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
   return r;
 }
+WF_DEVICE float wf_exp_fast(float v) { return wf_exp2_fast(v * 1.44269504088896341f); }
 WF_DEVICE float wf_rcp_fast(float v) { return __fdividef(1.0f, v); }
 WF_DEVICE float wf_tanh_fast(float v) {
   float r;

@@ -1,6 +1,7 @@
 #include "lower/core/shifted_exponentials.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -90,7 +91,8 @@ class Finder {
     return s.kind == Scalar::Kind::kApply && s.op == ScalarOp::kConvert;
   }
 
-  /// m' = max(m, e), once in every iteration of its loop.
+  /// m' = max(m, e), once in every iteration of its loop. Where e is the maximum of the iteration's
+  /// own elements, m' is none below it.
   void record_running(const TileStatement& st, const TileLoop* loop) {
     const Scalar& v = *st.value;
     if (loop == nullptr || v.kind != Scalar::Kind::kApply || v.op != ScalarOp::kMax) return;
@@ -100,6 +102,10 @@ class Finder {
           old.indices != st.targets[0].indices) {
         continue;
       }
+      const Scalar& own = *v.operands[1 - k];
+      const Maximum* part = own.kind == Scalar::Kind::kRead ? maximum(own) : nullptr;
+      if (part != nullptr && part->indices == own.indices && own.indices == old.indices)
+        next_maxima_[st.targets[0].symbol] = *part;
       Maximum m{st.targets[0].indices, v.operands[1 - k], {}};
       for (const TileLoop::Dim& d : loop->dims) {
         m.over.insert(d.origin);
@@ -135,8 +141,30 @@ class Finder {
   }
 
   const Maximum* maximum(const Scalar& read) const {
-    const auto it = maxima_.find(read.symbol);
-    return it == maxima_.end() ? nullptr : &it->second;
+    const auto& maxima = read.next ? next_maxima_ : maxima_;
+    const auto it = maxima.find(read.symbol);
+    return it == maxima.end() ? nullptr : &it->second;
+  }
+
+  /// m of `m == -inf ? c : m`: what is no more than -inf stays so, whatever finite c is subtracted.
+  ScalarRef where_finite(const ScalarRef& shift) const {
+    const ScalarRef made = definition(*shift);
+    const ScalarRef& s = made ? made : shift;
+    if (s->kind == Scalar::Kind::kRead && s->next) return s;
+    if (s->kind != Scalar::Kind::kApply || s->op != ScalarOp::kSelect) return shift;
+    const Scalar &test = *s->operands[0], &otherwise = *s->operands[1], &m = *s->operands[2];
+    const auto is_constant = [](const Scalar& c, auto holds) {
+      return c.kind == Scalar::Kind::kConstant && is_float(c.type) && holds(c.value.f);
+    };
+    const bool tests = test.kind == Scalar::Kind::kApply && test.op == ScalarOp::kEq &&
+                       m.kind == Scalar::Kind::kRead &&
+                       test.operands[0]->kind == Scalar::Kind::kRead &&
+                       test.operands[0]->symbol == m.symbol && test.operands[0]->next == m.next &&
+                       test.operands[0]->indices == m.indices;
+    const bool finite =
+        tests && is_constant(*test.operands[1], [](double c) { return std::isinf(c) && c < 0; }) &&
+        is_constant(otherwise, [](double c) { return std::isfinite(c); });
+    return finite ? s->operands[2] : shift;
   }
 
   void search(const ScalarRef& value) {
@@ -145,12 +173,14 @@ class Finder {
       ScalarRef exponent = n.operands[0];
       if (const ScalarRef d = definition(*exponent)) exponent = d;
       if (exponent->kind != Scalar::Kind::kApply || exponent->op != ScalarOp::kSub) return;
-      const Scalar& m = *exponent->operands[1];
-      if (m.kind != Scalar::Kind::kRead || m.next) return;
+      const ScalarRef shift = where_finite(exponent->operands[1]);
+      const Scalar& m = *shift;
+      if (m.kind != Scalar::Kind::kRead) return;
       const Maximum* of = maximum(m);
       if (of == nullptr || of->indices != m.indices) return;
       renamed_.clear();
       comparisons_ = 0;
+      updated_ = m.next;
       if (same(of->value, exponent->operands[0], of->over, 0) && same_ranges()) found_.insert(&n);
     });
   }
@@ -209,8 +239,10 @@ class Finder {
         const int from = a.var_id(), to = b.var_id();
         if (renamed_.emplace(from, to).first->second != to) return false;
         if (over.count(from) == 0) return from == to;
-        // Inside its own loop a running maximum does not hold the iteration's value yet.
-        return from != to || (from < kRuntimeIndexBase && var(from).kind == TileVar::Kind::kAxis);
+        // Inside its own loop a running maximum holds the iteration's value behind its update
+        // alone.
+        return from != to || updated_ ||
+               (from < kRuntimeIndexBase && var(from).kind == TileVar::Kind::kAxis);
       }
       default:
         return same_index(a.lhs(), b.lhs(), over) && same_index(a.rhs(), b.rhs(), over);
@@ -234,9 +266,10 @@ class Finder {
   const TileProgram& program_;
   std::map<int, const TileLoop::Dim*> dims_;  ///< by origin
   std::map<int, const TileStatement*> definitions_;
-  std::map<int, Maximum> maxima_;
+  std::map<int, Maximum> maxima_, next_maxima_;  ///< of the latter m' is no less, behind its update
   std::map<int, int> renamed_;
   int comparisons_ = 0;
+  bool updated_ = false;  ///< the maximum at hand is that behind an update
   std::set<const Scalar*> found_;
 };
 
