@@ -189,6 +189,29 @@ TEST(Launch, AsyncCopies) {
   expect_issue(IssueKind::kUnfinishedCopy, kFirstLine, 0, copy);
 }
 
+/// A warp group's product that is under way reads its operands until it is waited for, or the next
+/// one has begun.
+TEST(Launch, ProductsUnderWayStillRead) {
+  const auto body = [](const std::string& under_way, const std::string& before,
+                       const std::string& behind) {
+    return "for (s32 i = t; i < 1024; i += 64) { s[i] = 0; }\nwf_sync_block();\n"
+           "float d[4] = {0, 0, 0, 0};\n"
+           "wf_group_multiply(0, f16, d, shared, shared, 16, 4096, false, 4096, false, " +
+           under_way + ");\n" + before + "wf_sync_block();\ns[t] = x[t];\n" + behind;
+  };
+  const std::string wait = "wf_group_wait(d);\n";
+  expect_issue(IssueKind::kRace, kFirstLine + 5, kFirstLine + 3, body("true", "", wait));
+  expect_clean(body("true", wait, ""));
+  expect_clean(body("false", "", ""));
+  // Without a barrier another warp still reads.
+  expect_issue(
+      IssueKind::kRace, kFirstLine + 5, kFirstLine + 3,
+      "for (s32 i = t; i < 1024; i += 64) { s[i] = 0; }\nwf_sync_block();\n"
+      "float d[4] = {0, 0, 0, 0};\n"
+      "wf_group_multiply(0, f16, d, shared, shared, 16, 4096, false, 4096, false, false);\n"
+      "x[t] = (s32)d[0];\ns[t] = x[t];\n");
+}
+
 TEST(Launch, AsyncCopiesFillWithZeros) {
   const Outcome result =
       run("wf_cp_async_16_fill(s + 4 * t, t < 16 ? x + 4 * t : (s32*)0, t < 15 ? 16 : t < 16 ? 6 : "
