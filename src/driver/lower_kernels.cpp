@@ -10,7 +10,6 @@
 #include "runtime/thread_pool.h"
 #include "support/for_each_in_parallel.h"
 #include "tile/check/fits.h"
-#include "tile/places.h"
 #include "tile/rewrite/open_sizes.h"
 
 namespace weft {
@@ -56,13 +55,10 @@ OpenTileProgram opened(const Planned& planned, const Target& target) {
   return open ? std::move(*open) : OpenTileProgram{here, {}};
 }
 
-/// Kernels that memory bounds are compiled for the residency that they were priced with, and those
-/// of warp groups, whose sums leave room for what follows them; what other products need is known
-/// to the models of their tiles.
+/// Kernels are compiled for the residency that they were priced with.
 void bound_registers(const PlannedKernel& planned, const ScheduledKernel& schedule,
                      const Target& target, KernelFunction* f) {
-  const bool leaves_room = !planned.is_compute || multiplies_by_groups(schedule.program);
-  if (!leaves_room || f->blocks_per_sm > 0) return;
+  if (!is_bounded(schedule.program, planned.is_compute) || f->blocks_per_sm > 0) return;
   const int64_t blocks = bounded_blocks_per_sm(schedule.program, schedule.scopes, target);
   const int64_t held = resident_blocks_per_sm(target, int64_t{f->warps} * 32, 1, f->shared_bytes);
   f->blocks_per_sm = static_cast<int32_t>(std::max<int64_t>(std::min(blocks, held), 1));

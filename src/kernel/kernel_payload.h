@@ -154,11 +154,12 @@ struct GroupMultiplyPayload {
   }
 };
 
+inline constexpr int64_t kPanelRow = 64;  ///< elements of a row of a panel
 /// Where element `at` of row `row` lies, in elements behind the first panel.
 constexpr int64_t element_of_panels(int64_t row, int64_t at, int64_t panel) {
-  constexpr int64_t kRow = 64, kChunk = 8;
-  return at / kRow * panel + row * kRow + ((at % kRow / kChunk) ^ (row % kChunk)) * kChunk +
-         at % kChunk;
+  constexpr int64_t kChunk = 8;
+  return at / kPanelRow * panel + row * kPanelRow +
+         ((at % kPanelRow / kChunk) ^ (row % kChunk)) * kChunk + at % kChunk;
 }
 
 using KernelPayload =

@@ -106,6 +106,23 @@ const Node* GraphRebuilder::definition(ValueId v) const {
   return n < 0 ? nullptr : &graph_.nodes[static_cast<size_t>(n)];
 }
 
+const Node* GraphRebuilder::made_by(ValueId v, GraphOp op) const {
+  const Node* node = definition(v);
+  return node != nullptr && node->op == op ? node : nullptr;
+}
+
+const Node* GraphRebuilder::made_by(ValueId v, ScalarOp op) const {
+  const Node* node = made_by(v, GraphOp::kElementwise);
+  return node != nullptr && std::get<ElementwiseAttrs>(node->attrs).op == op ? node : nullptr;
+}
+
+std::optional<HostTensor> GraphRebuilder::uniform_element(ValueId v) const {
+  if (const Node* node = made_by(v, GraphOp::kBroadcast)) v = node->operands[0];
+  const HostTensor* value = constant(v);
+  if (value == nullptr || value->size() != 1) return std::nullopt;
+  return value->reshaped({});
+}
+
 const HostTensor* GraphRebuilder::constant(ValueId v) const {
   const Node* node = definition(v);
   if (node == nullptr || node->op != GraphOp::kConstant) return nullptr;

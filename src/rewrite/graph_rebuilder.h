@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,8 +50,14 @@ class GraphRebuilder {
   const TensorType& type(ValueId v) const { return graph_.type(v); }
   /// The node in the new list that makes `v`; null for an input.
   const Node* definition(ValueId v) const;
+  /// That node when it is of this op, else null. Valid until the next node is made.
+  const Node* made_by(ValueId v, GraphOp op) const;
+  const Node* made_by(ValueId v, ScalarOp op) const;
   /// The constant that `v` is, or null.
   const HostTensor* constant(ValueId v) const;
+  /// The one value that all elements of `v` have, as a scalar: a constant of one element, broadcast
+  /// or not.
+  std::optional<HostTensor> uniform_element(ValueId v) const;
 
   /// Rewires the outputs and renumbers what is left; returns whether anything was replaced.
   bool finish();

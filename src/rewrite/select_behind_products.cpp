@@ -37,20 +37,11 @@ class SelectBehindProducts {
     std::vector<int64_t> axes;
   };
 
-  const Node* made_by(ValueId v, GraphOp op) const {
-    const Node* node = rebuild_.definition(v);
-    return node != nullptr && node->op == op ? node : nullptr;
-  }
-  const Node* made_by(ValueId v, ScalarOp op) const {
-    const Node* node = made_by(v, GraphOp::kElementwise);
-    return node != nullptr && std::get<ElementwiseAttrs>(node->attrs).op == op ? node : nullptr;
-  }
-
   /// What `v` repeats along the axes that a reduction by `combiner` of `of` ran over.
   const Node* reduction_over(ValueId v, Combiner combiner, ValueId of) const {
-    const Node* repeated = made_by(v, GraphOp::kBroadcast);
+    const Node* repeated = rebuild_.made_by(v, GraphOp::kBroadcast);
     if (repeated == nullptr) return nullptr;
-    const Node* reduced = made_by(repeated->operands[0], GraphOp::kReduce);
+    const Node* reduced = rebuild_.made_by(repeated->operands[0], GraphOp::kReduce);
     if (reduced == nullptr || reduced->operands[0] != of) return nullptr;
     const auto& attrs = std::get<ReduceAttrs>(reduced->attrs);
     const std::vector<int64_t>& dims = std::get<BroadcastAttrs>(repeated->attrs).dims;
@@ -62,17 +53,17 @@ class SelectBehindProducts {
   }
 
   std::optional<Rows> rows_of_nan(ValueId p) const {
-    while (const Node* converted = made_by(p, ScalarOp::kConvert)) {
+    while (const Node* converted = rebuild_.made_by(p, ScalarOp::kConvert)) {
       if (!is_float(graph_.type(converted->operands[0]).dtype)) return std::nullopt;
       p = converted->operands[0];
     }
-    const Node* quotient = made_by(p, ScalarOp::kDiv);
+    const Node* quotient = rebuild_.made_by(p, ScalarOp::kDiv);
     if (quotient == nullptr) return std::nullopt;
     const ValueId e = quotient->operands[0];
     const Node* total = reduction_over(quotient->operands[1], Combiner::kSum, e);
-    const Node* power = made_by(e, ScalarOp::kExp);
+    const Node* power = rebuild_.made_by(e, ScalarOp::kExp);
     if (total == nullptr || power == nullptr) return std::nullopt;
-    const Node* distance = made_by(power->operands[0], ScalarOp::kSub);
+    const Node* distance = rebuild_.made_by(power->operands[0], ScalarOp::kSub);
     if (distance == nullptr) return std::nullopt;
     const Node* most = reduction_over(distance->operands[1], Combiner::kMax, distance->operands[0]);
     const auto& axes = std::get<ReduceAttrs>(total->attrs).axes;
@@ -81,17 +72,15 @@ class SelectBehindProducts {
   }
 
   bool is_zero(ValueId v) const {
-    if (const Node* repeated = made_by(v, GraphOp::kBroadcast)) v = repeated->operands[0];
-    const HostTensor* constant = rebuild_.constant(v);
-    return constant != nullptr && constant->size() == 1 && is_float(constant->dtype()) &&
-           constant->at_double(0) == 0;
+    const auto element = rebuild_.uniform_element(v);
+    return element && is_float(element->dtype()) && element->at_double(0) == 0;
   }
 
   /// p, where `q` is p with 0 for NaN.
   std::optional<ValueId> chosen(ValueId q) const {
-    const Node* choice = made_by(q, ScalarOp::kSelect);
+    const Node* choice = rebuild_.made_by(q, ScalarOp::kSelect);
     if (choice == nullptr || !is_zero(choice->operands[1])) return std::nullopt;
-    const Node* test = made_by(choice->operands[0], ScalarOp::kIsNan);
+    const Node* test = rebuild_.made_by(choice->operands[0], ScalarOp::kIsNan);
     const ValueId p = choice->operands[2];
     return test != nullptr && test->operands[0] == p ? std::optional(p) : std::nullopt;
   }

@@ -59,14 +59,8 @@ class Simplifier {
   Rewrite simplify_convert(const CandidateNode& c);
   ValueId without_clamp(ValueId x, DType to);
 
-  /// The node that makes `v` when it is of this op, else null. Valid until the next node is made.
-  const Node* made_by(ValueId v, GraphOp op) const;
-  const Node* made_by(ValueId v, ScalarOp op) const;
   /// The scalar that `v` is a broadcast of.
   std::optional<ValueId> broadcast_scalar(ValueId v) const;
-  /// The one value that all elements of `v` have, as a scalar: a constant of one element, broadcast
-  /// or not.
-  std::optional<HostTensor> uniform_element(ValueId v) const;
   bool is_read_once(ValueId v) const;
 
   const TensorType& type(ValueId v) const { return rebuild_.type(v); }

@@ -91,7 +91,7 @@ Simplifier::Rewrite Simplifier::simplify_elementwise(const CandidateNode& c) {
 }
 
 Simplifier::Rewrite Simplifier::simplify_unary(ScalarOp op, const CandidateNode& c) {
-  const Node* inner = made_by(c.operands[0], GraphOp::kElementwise);
+  const Node* inner = rebuild_.made_by(c.operands[0], GraphOp::kElementwise);
   if (inner == nullptr) return std::nullopt;
   const ScalarOp inner_op = std::get<ElementwiseAttrs>(inner->attrs).op;
   const ValueId x = c.operands[0];
@@ -114,12 +114,12 @@ Simplifier::Rewrite Simplifier::simplify_binary(ScalarOp op, const CandidateNode
   const ValueId a = c.operands[0];
   const ValueId b = c.operands[1];
   if (a == b && is_idempotent(op)) return a;
-  if (const auto element = uniform_element(b)) {
+  if (const auto element = rebuild_.uniform_element(b)) {
     if (const Rewrite value = simplify_by_constant(op, a, *element, c)) return value;
     if (is_absorbing(op, *element)) return b;
   }
   if (!is_commutative(op)) return std::nullopt;
-  if (const auto element = uniform_element(a)) {
+  if (const auto element = rebuild_.uniform_element(a)) {
     if (is_neutral(op, *element)) return b;
     if (is_absorbing(op, *element)) return a;
   }
@@ -155,10 +155,10 @@ Simplifier::Rewrite Simplifier::simplify_select(const CandidateNode& c) {
   const ValueId then = c.operands[1];
   const ValueId otherwise = c.operands[2];
   if (then == otherwise) return then;
-  if (const auto element = uniform_element(condition)) {
+  if (const auto element = rebuild_.uniform_element(condition)) {
     return element->at_int(0) != 0 ? then : otherwise;
   }
-  if (const Node* inverted = made_by(condition, ScalarOp::kNot)) {
+  if (const Node* inverted = rebuild_.made_by(condition, ScalarOp::kNot)) {
     return make({GraphOp::kElementwise,
                  c.attrs,
                  {inverted->operands[0], otherwise, then},
@@ -166,8 +166,8 @@ Simplifier::Rewrite Simplifier::simplify_select(const CandidateNode& c) {
                  c.origin});
   }
   if (c.type.dtype != DType::kBool) return std::nullopt;
-  const auto if_true = uniform_element(then);
-  const auto if_false = uniform_element(otherwise);
+  const auto if_true = rebuild_.uniform_element(then);
+  const auto if_false = rebuild_.uniform_element(otherwise);
   if (!if_true || !if_false) return std::nullopt;
   if (if_true->at_int(0) != 0 && if_false->at_int(0) == 0) return condition;
   return std::nullopt;
@@ -181,10 +181,10 @@ ValueId Simplifier::without_clamp(ValueId x, DType to) {
   const bool has_sign = is_signed_integer(to);
   const double top = std::ldexp(1.0, has_sign ? bits - 1 : bits) - 1;
   const double bottom = has_sign ? -std::ldexp(1.0, bits - 1) : 0;
-  while (const Node* inner = made_by(x, GraphOp::kElementwise)) {
+  while (const Node* inner = rebuild_.made_by(x, GraphOp::kElementwise)) {
     const ScalarOp op = std::get<ElementwiseAttrs>(inner->attrs).op;
     if (op != ScalarOp::kMin && op != ScalarOp::kMax) return x;
-    const auto bound = uniform_element(inner->operands[1]);
+    const auto bound = rebuild_.uniform_element(inner->operands[1]);
     if (!bound) return x;
     const double limit = bound->at_double(0);
     if (!(op == ScalarOp::kMin ? limit >= top : limit <= bottom)) return x;
@@ -201,7 +201,7 @@ Simplifier::Rewrite Simplifier::simplify_convert(const CandidateNode& c) {
     const ValueId whole = without_clamp(x, c.type.dtype);
     if (whole != x) return make({GraphOp::kElementwise, c.attrs, {whole}, c.type, c.origin});
   }
-  const Node* inner = made_by(x, op);
+  const Node* inner = rebuild_.made_by(x, op);
   if (inner == nullptr) return std::nullopt;
   const ValueId source = inner->operands[0];
   if (op == ScalarOp::kConvert && !widens(type(source).dtype, type(x).dtype)) return std::nullopt;

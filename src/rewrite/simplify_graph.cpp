@@ -83,27 +83,10 @@ Simplifier::Rewrite Simplifier::simplify(const CandidateNode& c) {
   }
 }
 
-const Node* Simplifier::made_by(ValueId v, GraphOp op) const {
-  const Node* node = rebuild_.definition(v);
-  return node != nullptr && node->op == op ? node : nullptr;
-}
-
-const Node* Simplifier::made_by(ValueId v, ScalarOp op) const {
-  const Node* node = made_by(v, GraphOp::kElementwise);
-  return node != nullptr && std::get<ElementwiseAttrs>(node->attrs).op == op ? node : nullptr;
-}
-
 std::optional<ValueId> Simplifier::broadcast_scalar(ValueId v) const {
-  const Node* node = made_by(v, GraphOp::kBroadcast);
+  const Node* node = rebuild_.made_by(v, GraphOp::kBroadcast);
   if (node == nullptr || !shape(node->operands[0]).empty()) return std::nullopt;
   return node->operands[0];
-}
-
-std::optional<HostTensor> Simplifier::uniform_element(ValueId v) const {
-  if (const Node* node = made_by(v, GraphOp::kBroadcast)) v = node->operands[0];
-  const HostTensor* constant = rebuild_.constant(v);
-  if (constant == nullptr || constant->size() != 1) return std::nullopt;
-  return constant->reshaped({});
 }
 
 bool Simplifier::is_read_once(ValueId v) const {

@@ -48,14 +48,14 @@ Simplifier::Rewrite Simplifier::simplify_broadcast(const CandidateNode& c) {
   if (element_count(shape(x)) == element_count(c.type.shape)) {
     return make({GraphOp::kReshape, ReshapeAttrs{}, {x}, c.type, c.origin});
   }
-  if (const Node* inner = made_by(x, GraphOp::kBroadcast)) {
+  if (const Node* inner = rebuild_.made_by(x, GraphOp::kBroadcast)) {
     BroadcastAttrs attrs;
     for (int64_t middle : std::get<BroadcastAttrs>(inner->attrs).dims) {
       attrs.dims.push_back(dims[static_cast<size_t>(middle)]);
     }
     return make({GraphOp::kBroadcast, attrs, {inner->operands[0]}, c.type, c.origin});
   }
-  if (const Node* inner = made_by(x, GraphOp::kReshape)) {
+  if (const Node* inner = rebuild_.made_by(x, GraphOp::kReshape)) {
     const ValueId source = inner->operands[0];
     const auto direct =
         dims_past_reshape(shape(source), shape(x), dims, static_cast<int64_t>(c.type.shape.size()));
@@ -69,7 +69,7 @@ Simplifier::Rewrite Simplifier::simplify_broadcast(const CandidateNode& c) {
 Simplifier::Rewrite Simplifier::simplify_reshape(const CandidateNode& c) {
   const ValueId x = c.operands[0];
   if (type(x) == c.type) return x;
-  if (const Node* inner = made_by(x, GraphOp::kReshape)) {
+  if (const Node* inner = rebuild_.made_by(x, GraphOp::kReshape)) {
     return make({GraphOp::kReshape, ReshapeAttrs{}, {inner->operands[0]}, c.type, c.origin});
   }
   if (const auto scalar = broadcast_scalar(x)) {
@@ -88,7 +88,7 @@ Simplifier::Rewrite Simplifier::simplify_transpose(const CandidateNode& c) {
   if (std::is_sorted(wide.begin(), wide.end())) {
     return make({GraphOp::kReshape, ReshapeAttrs{}, {x}, c.type, c.origin});
   }
-  if (const Node* inner = made_by(x, GraphOp::kTranspose)) {
+  if (const Node* inner = rebuild_.made_by(x, GraphOp::kTranspose)) {
     TransposeAttrs attrs;
     for (int64_t axis : permutation) {
       attrs.permutation.push_back(
@@ -113,7 +113,7 @@ Simplifier::Rewrite Simplifier::simplify_slice(const CandidateNode& c) {
         is_identity && attrs.start[i] == 0 && (c.type.shape[i] == 1 || attrs.step[i] == 1);
   }
   if (is_identity) return x;
-  if (const Node* inner = made_by(x, GraphOp::kSlice)) {
+  if (const Node* inner = rebuild_.made_by(x, GraphOp::kSlice)) {
     const auto& first = std::get<SliceAttrs>(inner->attrs);
     SliceAttrs joined = attrs;
     for (size_t i = 0; i < rank; ++i) {
@@ -124,9 +124,10 @@ Simplifier::Rewrite Simplifier::simplify_slice(const CandidateNode& c) {
     }
     return make({GraphOp::kSlice, joined, {inner->operands[0]}, c.type, c.origin});
   }
-  if (const Node* concat = made_by(x, GraphOp::kConcat)) return slice_of_concat(c, *concat);
-  if (const Node* pad = made_by(x, GraphOp::kPad)) return slice_of_pad(c, *pad);
-  if (const Node* scan = made_by(x, GraphOp::kScan)) return slice_of_scan(c, *scan);
+  if (const Node* concat = rebuild_.made_by(x, GraphOp::kConcat))
+    return slice_of_concat(c, *concat);
+  if (const Node* pad = rebuild_.made_by(x, GraphOp::kPad)) return slice_of_pad(c, *pad);
+  if (const Node* scan = rebuild_.made_by(x, GraphOp::kScan)) return slice_of_scan(c, *scan);
   if (const auto scalar = broadcast_scalar(x)) {
     return make({GraphOp::kBroadcast, BroadcastAttrs{}, {*scalar}, c.type, c.origin});
   }
@@ -200,7 +201,7 @@ Simplifier::Rewrite Simplifier::simplify_pad(const CandidateNode& c) {
     slice.step.assign(attrs.low.size(), 1);
     return make({GraphOp::kSlice, slice, {x}, c.type, c.origin});
   }
-  const Node* inner = made_by(x, GraphOp::kPad);
+  const Node* inner = rebuild_.made_by(x, GraphOp::kPad);
   if (inner == nullptr || inner->operands[1] != c.operands[1]) return std::nullopt;
   PadAttrs joined = std::get<PadAttrs>(inner->attrs);
   if (!all(attrs.low, grows) || !all(attrs.high, grows) || !all(joined.low, grows) ||
@@ -221,7 +222,7 @@ Simplifier::Rewrite Simplifier::simplify_concat(const CandidateNode& c) {
   std::vector<ValueId> operands;
   bool changed = false;
   for (ValueId v : c.operands) {
-    const Node* inner = made_by(v, GraphOp::kConcat);
+    const Node* inner = rebuild_.made_by(v, GraphOp::kConcat);
     if (inner != nullptr && is_read_once(v) && std::get<ConcatAttrs>(inner->attrs).axis == axis) {
       operands.insert(operands.end(), inner->operands.begin(), inner->operands.end());
       changed = true;
@@ -239,7 +240,8 @@ Simplifier::Rewrite Simplifier::simplify_concat(const CandidateNode& c) {
 
 bool Simplifier::join_slices(std::vector<ValueId>& operands, size_t axis) {
   const auto continues = [&](ValueId before, ValueId v) {
-    const Node *a = made_by(before, GraphOp::kSlice), *b = made_by(v, GraphOp::kSlice);
+    const Node *a = rebuild_.made_by(before, GraphOp::kSlice),
+               *b = rebuild_.made_by(v, GraphOp::kSlice);
     if (a == nullptr || b == nullptr || a->operands != b->operands) return false;
     SliceAttrs next = std::get<SliceAttrs>(a->attrs);
     const auto& attrs = std::get<SliceAttrs>(b->attrs);
@@ -249,7 +251,8 @@ bool Simplifier::join_slices(std::vector<ValueId>& operands, size_t axis) {
   std::vector<ValueId> joined;
   for (size_t begin = 0, end = 1; begin < operands.size(); begin = end++) {
     while (end < operands.size() && continues(operands[end - 1], operands[end])) ++end;
-    const Node* first = end - begin > 1 ? made_by(operands[begin], GraphOp::kSlice) : nullptr;
+    const Node* first =
+        end - begin > 1 ? rebuild_.made_by(operands[begin], GraphOp::kSlice) : nullptr;
     if (first == nullptr) {
       joined.push_back(operands[begin]);
       continue;

@@ -117,8 +117,8 @@ ValueId Simplifier::replace_box(ValueId data, ValueId update, const Shape& start
 
 /// Whether `v` is the same everywhere along all axes but `axis`.
 bool Simplifier::varies_along_only(ValueId v, size_t axis) const {
-  if (uniform_element(v)) return true;
-  if (const Node* broadcast = made_by(v, GraphOp::kBroadcast)) {
+  if (rebuild_.uniform_element(v)) return true;
+  if (const Node* broadcast = rebuild_.made_by(v, GraphOp::kBroadcast)) {
     const Shape& from = shape(broadcast->operands[0]);
     const auto& dims = std::get<BroadcastAttrs>(broadcast->attrs).dims;
     for (size_t i = 0; i < dims.size(); ++i) {
@@ -126,7 +126,7 @@ bool Simplifier::varies_along_only(ValueId v, size_t axis) const {
     }
     return true;
   }
-  if (const Node* elementwise = made_by(v, GraphOp::kElementwise)) {
+  if (const Node* elementwise = rebuild_.made_by(v, GraphOp::kElementwise)) {
     return std::ranges::all_of(elementwise->operands,
                                [&](ValueId operand) { return varies_along_only(operand, axis); });
   }

@@ -45,7 +45,12 @@ struct UnitProduct {
   Place right() const;
 };
 inline constexpr std::string_view kGroupUnit = "wgmma_m64k16";
-inline constexpr int64_t kPanelColumns = 64;  ///< 16-bit elements in a row of a panel
+inline constexpr int64_t kGroupWarps = 4;      ///< that multiply together
+inline constexpr int64_t kGroupColumns = 256;  ///< of one product at most
+inline constexpr int64_t kPanelColumns = 64;   ///< 16-bit elements in a row of a panel
+/// Of a loop whose products may be under way while the next operands arrive: with fewer, copies
+/// would be one iteration ahead alone.
+inline constexpr int64_t kStagesUnderWay = 4;
 /// Nothing where the statement names no unit, or is not of this form.
 std::optional<UnitProduct> unit_product(const TileProgram& program, const TileStatement& statement);
 

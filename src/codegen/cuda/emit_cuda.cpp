@@ -34,7 +34,7 @@ class CudaEmitter {
  public:
   explicit CudaEmitter(const KernelFunction& kernel)
       : kernel_(kernel), facts_(derive_index_facts(kernel)), names_(kernel.types.size()) {
-    for (const KernelPhase& phase : kernel.phases) note_loads(phase.body);
+    for (const KernelPhase& phase : kernel.phases) note_uses(phase.body);
   }
 
   CudaKernel run(bool shares) {
@@ -91,7 +91,7 @@ class CudaEmitter {
     line("}");
   }
 
-  void note_loads(const KernelBlock& block) {
+  void note_uses(const KernelBlock& block) {
     for (const KernelInstruction& in : block.body) {
       if (const auto* load = std::get_if<LoadPayload>(&in.payload)) loaded_.insert(load->buffer);
       if (const auto* copy = std::get_if<CopyAsyncPayload>(&in.payload)) loaded_.insert(copy->from);
@@ -99,7 +99,7 @@ class CudaEmitter {
       by_halves_ |= in.op == KernelOp::kGroupMultiply ||
                     (in.op == KernelOp::kMatrixMultiply &&
                      in.as<MatrixMultiplyPayload>().unit != KernelUnit::kM16N8K8TF32);
-      for (const KernelBlock& inner : in.regions) note_loads(inner);
+      for (const KernelBlock& inner : in.regions) note_uses(inner);
     }
   }
 
@@ -635,15 +635,24 @@ class CudaEmitter {
     }
   }
 
+  /// The lanes of all registers are the elements of an array, one after another.
+  void name_elements(const std::vector<Reg>& registers, const std::string& array) {
+    size_t next = 0;
+    for (const Reg r : registers) {
+      auto& names = names_[static_cast<size_t>(r)];
+      names.clear();
+      for (int32_t l = 0; l < kernel_.type(r).lanes; ++l)
+        names.push_back(fmt::format("{}[{}]", array, next++));
+    }
+  }
+
   void emit_load_matrix(const KernelInstruction& in) {
     const std::string fragment = fmt::format("m{}", in.results[0]);
     const auto& [number, matrices, transposed] = in.as<LoadMatrixPayload>();
     line(fmt::format("u32 {}[{}];", fragment, matrices));
     line(fmt::format("wf_ldmatrix{}({}, {});", transposed ? "_trans" : "", fragment,
                      address(number, in.operands[0])));
-    for (size_t i = 0; i < in.results.size(); ++i) {
-      names_[static_cast<size_t>(in.results[i])] = {fmt::format("{}[{}]", fragment, i)};
-    }
+    name_elements(in.results, fragment);
   }
 
   void emit_multiply(const KernelInstruction& in) {
@@ -659,9 +668,7 @@ class CudaEmitter {
     line(fmt::format("float m{}[4] = {{{}}};", first, list(6, 10)));
     const auto unit = static_cast<size_t>(in.as<MatrixMultiplyPayload>().unit);
     line(fmt::format("{}(m{}, ma{}, mb{});", kCalls[unit], first, first, first));
-    for (size_t i = 0; i < in.results.size(); ++i) {
-      names_[static_cast<size_t>(in.results[i])] = {fmt::format("m{}[{}]", first, i)};
-    }
+    name_elements(in.results, fmt::format("m{}", first));
   }
 
   void emit_group_multiply(const KernelInstruction& in) {
@@ -681,9 +688,7 @@ class CudaEmitter {
                      group_unit_name(unit), p.unit == KernelUnit::kM64K16F16 ? "f16" : "bf16",
                      first, left, right, p.depth, p.left_panel, p.left_across, p.right_panel,
                      p.right_across, p.under_way));
-    for (size_t i = 0; i < in.results.size(); ++i) {
-      names_[static_cast<size_t>(in.results[i])] = {fmt::format("m{}[{}]", first, i)};
-    }
+    name_elements(in.results, fmt::format("m{}", first));
   }
 
   void emit_group_wait(const KernelInstruction& in) {
@@ -693,13 +698,7 @@ class CudaEmitter {
     const Reg first = in.results[0];
     line(fmt::format("float m{}[{}] = {{{}}};", first, sums.size(), fmt::join(sums, ", ")));
     line(fmt::format("wf_group_wait(m{});", first));
-    size_t next = 0;
-    for (const Reg r : in.results) {
-      auto& names = names_[static_cast<size_t>(r)];
-      names.clear();
-      for (int32_t l = 0; l < kernel_.type(r).lanes; ++l)
-        names.push_back(fmt::format("m{}[{}]", first, next++));
-    }
+    name_elements(in.results, fmt::format("m{}", first));
   }
 
   // Control.

@@ -9,16 +9,14 @@ namespace weft {
 namespace {
 
 constexpr int64_t kStep = 16;  ///< of the depth, of one instruction
-constexpr int64_t kRow = 64;   ///< elements of a row of a panel
-constexpr int64_t kRowBytes = 128;
+constexpr int64_t kElementBytes = 2;
 constexpr int64_t kDescriptorUnit = 16;  ///< bytes that one in a descriptor's address stands for
 
 /// What an operand's address grows by from its begin to step `s` of the depth, in a descriptor.
 int64_t behind(int64_t s, int64_t panel, bool across) {
   const int64_t k = s * kStep;
-  const int64_t bytes =
-      across ? k * kRowBytes : k / kRow * panel * 2 + k % kRow * 2;  // 16-bit elements
-  return bytes / kDescriptorUnit;
+  const int64_t elements = across ? k * kPanelRow : k / kPanelRow * panel + k % kPanelRow;
+  return elements * kElementBytes / kDescriptorUnit;
 }
 
 std::string numbered(std::string_view format, int64_t n) {

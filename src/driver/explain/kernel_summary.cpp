@@ -13,7 +13,6 @@
 #include "schedule/stages/compose_chain.h"
 #include "tile/analysis/loads_ahead.h"
 #include "tile/check/fits.h"
-#include "tile/places.h"
 #include "tile/text/split_form.h"
 #include "tile/text/template_form.h"
 
@@ -287,8 +286,7 @@ std::vector<std::string> assumed_masks(const TensorProgram& program, const Plann
 
 std::string launch_bound(const PlannedKernel& kernel, const Target& target) {
   const TileProgram& tile = kernel.schedule.program;
-  const bool leaves_room = !kernel.is_compute || multiplies_by_groups(tile);
-  if (tile.cpu || !leaves_room || tile.per_sm > 0) return {};
+  if (tile.cpu || !is_bounded(tile, kernel.is_compute) || tile.per_sm > 0) return {};
   const int64_t blocks = bounded_blocks_per_sm(tile, kernel.schedule.scopes, target);
   if (blocks == 1) return {};
   return fmt::format("launch bound: {} blocks of {} threads on an SM, {} registers each", blocks,

@@ -180,43 +180,39 @@ Reg exchanged(KernelWriter& w, const Swizzle& swizzle, Reg offset) {
                          DType::kI64);
 }
 
-/// What moves by whole copies of the buffer, or by eight of its rows, keeps its place in the
-/// pattern.
-Reg panelled(KernelWriter& w, const Swizzle& swizzle, const Panels& p, const PointOffset& at) {
-  constexpr int64_t kPatternRows = 8;
-  const int64_t plane = p.rows * p.columns, pattern = kPatternRows * p.columns;
-  const auto moved = [&](int64_t n) {
-    return n / plane * plane + n % plane / pattern * kPatternRows * p.of_panel;
-  };
-  std::vector<std::pair<int, int64_t>> outside, inside;
-  for (const auto& [id, step] : at.terms) {
-    if (step % pattern == 0) {
-      outside.emplace_back(id, step % plane == 0 ? step : step / p.columns * p.of_panel);
-    } else {
-      inside.emplace_back(id, step);
-    }
-  }
-  const int64_t rest = mod(IndexExpr(at.constant), pattern).constant();
-  const Reg base = exchanged(w, swizzle, in_panels(w, p, emit_terms(w, inside, rest)));
-  return w.builder.apply(ScalarOp::kAdd, {base, emit_terms(w, outside, moved(at.constant - rest))},
-                         DType::kI64);
+/// Within one copy of a buffer.
+Reg in_pattern(KernelWriter& w, const SymbolScope& scope, Reg offset) {
+  const auto panels = panels_of(scope);
+  return exchanged(w, *scope.swizzle, panels ? in_panels(w, *panels, offset) : offset);
 }
 
 }  // namespace
 
 Reg swizzled(KernelWriter& w, TileSymbolId symbol, const PointOffset& at) {
+  constexpr int64_t kPatternRows = 8;
   const SymbolScope& scope = w.scopes.symbols[static_cast<size_t>(symbol)];
   const auto& swizzle = scope.swizzle;
   if (!swizzle || swizzle->bits == 0) return emit_terms(w, at.terms, at.constant);
-  if (const auto panels = panels_of(scope)) return panelled(w, *swizzle, *panels, at);
-  const int64_t pattern = int64_t{1} << (swizzle->bits + swizzle->base + swizzle->shift);
+  const auto panels = panels_of(scope);
+  const int64_t pattern = panels ? kPatternRows * panels->columns
+                                 : int64_t{1} << (swizzle->bits + swizzle->base + swizzle->shift);
+  // What moves by whole patterns keeps its place in them; rows of panels are shorter.
+  const auto moved = [&](int64_t n) {
+    if (!panels) return n;
+    const int64_t plane = panels->rows * panels->columns;
+    return n / plane * plane + n % plane / pattern * kPatternRows * panels->of_panel;
+  };
   std::vector<std::pair<int, int64_t>> outside, inside;
-  for (const auto& term : at.terms) {
-    (term.second % pattern == 0 ? outside : inside).push_back(term);
+  for (const auto& [id, step] : at.terms) {
+    if (step % pattern == 0) {
+      outside.emplace_back(id, moved(step));
+    } else {
+      inside.emplace_back(id, step);
+    }
   }
   const int64_t rest = mod(IndexExpr(at.constant), pattern).constant();
-  const Reg base = swizzled(w, symbol, emit_terms(w, inside, rest));
-  return w.builder.apply(ScalarOp::kAdd, {base, emit_terms(w, outside, at.constant - rest)},
+  const Reg base = in_pattern(w, scope, emit_terms(w, inside, rest));
+  return w.builder.apply(ScalarOp::kAdd, {base, emit_terms(w, outside, moved(at.constant - rest))},
                          DType::kI64);
 }
 
@@ -224,12 +220,10 @@ Reg swizzled(KernelWriter& w, TileSymbolId symbol, Reg offset) {
   const SymbolScope& scope = w.scopes.symbols[static_cast<size_t>(symbol)];
   if (!scope.swizzle || scope.swizzle->bits == 0) return offset;
   const auto panels = panels_of(scope);
-  if (!panels) return exchanged(w, *scope.swizzle, offset);
-  const int64_t plane = panels->rows * panels->columns;
-  const Reg inside = op_with(w, ScalarOp::kRem, offset, plane);
+  if (!panels) return in_pattern(w, scope, offset);
+  const Reg inside = op_with(w, ScalarOp::kRem, offset, panels->rows * panels->columns);
   const Reg copy = w.builder.apply(ScalarOp::kSub, {offset, inside}, DType::kI64);
-  const Reg at = exchanged(w, *scope.swizzle, in_panels(w, *panels, inside));
-  return w.builder.apply(ScalarOp::kAdd, {copy, at}, DType::kI64);
+  return w.builder.apply(ScalarOp::kAdd, {copy, in_pattern(w, scope, inside)}, DType::kI64);
 }
 
 bool fills_matrix_rows(const KernelWriter& w, TileSymbolId symbol) {

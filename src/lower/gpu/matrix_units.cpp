@@ -128,7 +128,7 @@ Fragments pack_fragments(GpuWriter& w, const Scalar& read, const UnitProduct& pr
 /// Where a warp group's part of an operand begins, and how its panels lie.
 Reg group_operand(GpuWriter& w, const Scalar& read, const UnitProduct& product, bool left,
                   int32_t* panel, bool* across) {
-  constexpr int64_t kGroupWarps = 4, kGroupRows = kGroupWarps * kTileRows;
+  constexpr int64_t kGroupRows = kGroupWarps * kTileRows;
   const auto symbol = static_cast<TileSymbolId>(read.symbol);
   const SymbolScope& scope = w.scopes.symbols[static_cast<size_t>(symbol)];
   *across = axis_of(w.program, read.indices.back()) != product.k;

@@ -339,10 +339,9 @@ bool can_copy_async(GpuWriter& w, const TileStatement& s, const Box& box) {
 /// the loop does is to copy, and to multiply what was copied into what it carries.
 bool multiplies_under_way(const GpuWriter& w, const TileLoop& loop,
                           const std::vector<StagedLoad>& loads) {
-  constexpr int64_t kFewestStages = 4;  // with fewer, copies would be one iteration ahead alone
   const size_t count = loads.size();
   const bool all = std::ranges::all_of(loads, &StagedLoad::async);
-  if (!all || loop.stages < kFewestStages || loop.body.size() != count + 2) return false;
+  if (!all || loop.stages < kStagesUnderWay || loop.body.size() != count + 2) return false;
   const TileNode &product = loop.body[count], &sum = loop.body[count + 1];
   if (product.kind != TileNode::Kind::kStatement) return false;
   const auto unit = unit_product(w.program, product.statement);

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "support/rounding.h"
 #include "target/gpu_rates.h"
+#include "tile/places.h"
 
 namespace weft {
 
@@ -118,11 +119,10 @@ class Pricing {
     return std::max(throughput, latency) + kOverlapLoss * std::min(throughput, latency);
   }
   /// The same of warp groups. What SMs ask of the second-level cache is shared by those that still
-  /// run; loads of two steps are under way; with kMovingStages a product is under way beside the
+  /// run; loads of two steps are under way; with kStagesUnderWay a product is under way beside the
   /// wait for the next one's operands (lower/gpu/staged_loops.cpp).
   double cycles_of_groups(const TilesChoice& t, int64_t blocks, int64_t each,
                           int64_t together) const {
-    constexpr int64_t kMovingStages = 4;
     constexpr double kAhead = 2;
     const double steps = steps_of(t), busiest = static_cast<double>(each);
     const double evenly = static_cast<double>(blocks) / target_.sm_count;
@@ -132,7 +132,8 @@ class Pricing {
     const double throughput =
         steps * std::max(busiest * own, std::lerp(busiest, evenly, kShared) * load);
     const double product = std::max(arithmetic_cycles(t), read_cycles(t));
-    const double step = kIterationLatency + product + (t.stages < kMovingStages ? kStepOfGroup : 0);
+    const double step =
+        kIterationLatency + product + (t.stages < kStagesUnderWay ? kStepOfGroup : 0);
     const double arrival =
         (kGroupLatency + kGroupQueued * static_cast<double>(together) * load) / kAhead;
     const double latency = static_cast<double>(ceil_div(each, together)) *
@@ -262,10 +263,9 @@ bool holds_whole(const MatrixProblem& p, const TilesChoice& t) {
 
 /// Whether groups of warps can multiply it: 16 rows a warp, tiles of operands in whole panels.
 bool suits_groups(const MatrixProblem& p, const TilesChoice& t) {
-  constexpr int64_t kPanelColumns = 64, kMostColumns = 256;
   const bool along = p.left_along || p.right_along;
   return p.by_groups && t.warps_n == 1 && t.warps_m % kGroupWarps == 0 &&
-         t.m == t.warps_m * kUnitRows && t.n <= kMostColumns &&
+         t.m == t.warps_m * kUnitRows && t.n <= kGroupColumns &&
          (!along || t.k % kPanelColumns == 0) && (p.left_along || t.m % kPanelColumns == 0) &&
          (p.right_along || t.n % kPanelColumns == 0);
 }

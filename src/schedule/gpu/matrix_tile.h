@@ -38,7 +38,6 @@ struct MatrixProblem {
 inline constexpr int64_t kCoreRows = 4, kCoreColumns = 32;  ///< of one result register of a warp
 inline constexpr int64_t kCoreVector = 4;
 inline constexpr int64_t kUnitRows = 16, kUnitColumns = 8;  ///< of one matrix instruction
-inline constexpr int64_t kGroupWarps = 4;                   ///< that multiply together
 
 /// Elements of a row that one thread may have where the parts of a depth are combined.
 inline constexpr int64_t kMostCombined = 32;

@@ -365,7 +365,7 @@ bool reads_by_group(const Derivation& d, const ReadSite& read) {
 /// Requires: derive_swizzles. Whether a warp group can multiply what the statement names: its warps
 /// stand below each other with 16 rows each, and both operands lie in panels.
 Status check_group_product(const Derivation& d, const Site& site) {
-  constexpr int64_t kGroupWarps = 4, kMostTiles = 32;
+  constexpr int64_t kTileColumns = 8;
   const TileStatement& s = *site.statement;
   const auto refuse = [&](const std::string& why) {
     return invalid_input(fmt::format("tile program {}: {} by {}: {}", d.program.name,
@@ -376,7 +376,7 @@ Status check_group_product(const Derivation& d, const Site& site) {
     return refuse("is no product of 16-bit floats");
   if (product->warps_n != 1 || product->tiles_m != 1 || product->warps_m % kGroupWarps != 0 ||
       product->warps_m > d.program.warps || d.program.warps % kGroupWarps != 0 ||
-      product->tiles_n > kMostTiles)
+      product->tiles_n * kTileColumns > kGroupColumns)
     return refuse("wants groups of 4 warps with 16 rows each and at most 256 columns");
   for (const Scalar* operand : {product->a, product->b}) {
     const SymbolScope& scope = d.out.symbols[static_cast<size_t>(operand->symbol)];

@@ -3,6 +3,8 @@
 #include "fmt/format.h"
 #include "support/rounding.h"
 #include "tile/check/fits.h"
+
+#include "tile/places.h"
 #include "tile/scope_analysis.h"
 
 namespace weft {
@@ -107,6 +109,10 @@ int64_t bounded_blocks_per_sm(const TileProgram& program, const ScopeAnalysis& s
   if (program.blocks.is_const())
     blocks = std::min(blocks, ceil_div(program.blocks.constant(), target.sm_count));
   return std::max<int64_t>(blocks, 1);
+}
+
+bool is_bounded(const TileProgram& program, bool is_compute) {
+  return !is_compute || multiplies_by_groups(program);
 }
 
 Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {

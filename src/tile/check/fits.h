@@ -24,6 +24,11 @@ Residency residency(const TileProgram& program, const ScopeAnalysis& scopes, con
 int64_t bounded_blocks_per_sm(const TileProgram& program, const ScopeAnalysis& scopes,
                               const Target& target);
 
+/// Whether a kernel's code is bounded so: where memory bounds it, and of products where warp groups
+/// multiply, whose sums leave room for what follows them. What other products need is known to the
+/// models of their tiles.
+bool is_bounded(const TileProgram& program, bool is_compute);
+
 /// Whether the program fits the target, on a GPU with as many blocks on an SM as it asks for
 /// (TileProgram::per_sm); otherwise what overflows, by how much (rule 4).
 Decision fits(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
