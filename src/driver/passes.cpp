@@ -38,6 +38,7 @@
 #include "expr/products/part_products.h"
 #include "expr/products/read_bytes.h"
 #include "expr/products/round_factors.h"
+#include "expr/products/scale_sums.h"
 #include "expr/products/weight_sources.h"
 #include "expr/products/widen_halves.h"
 #include "kernel/divide_by_invariants.h"
@@ -205,6 +206,10 @@ Result<bool> run_widen_operands(Compilation& c) {
   if (c.target.is_gpu()) return true;
   const bool in_pairs = multiplies_bfloat16(c.target);
   for_each_program(c.tensors, [&](TensorProgram& p) { widen_operands(p, in_pairs); });
+  return true;
+}
+Result<bool> run_scale_sums(Compilation& c) {
+  substitute(c, scale_sums, ": it is scaled instead of its factors");
   return true;
 }
 Result<bool> run_merge_products(Compilation& c) {
@@ -502,6 +507,7 @@ constexpr Pass kPasses[] = {
     {"decode-weights", "tensor-program", run_decode_weights},
     {"round-factors", "tensor-program", run_round_factors},
     {"widen-operands", "tensor-program", run_widen_operands},
+    {"scale-sums", "tensor-program", run_scale_sums},
     {"merge-products", "tensor-program", run_merge_products},
     {"part-products", "tensor-program", run_part_products},
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},

@@ -400,10 +400,10 @@ constexpr const char* kThree = R"(
     a = dot_general x, w, lhs_contract={1}, rhs_contract={0} : $T[$M,$B]
     s = constant 0.0625 : $T[]
     sa = broadcast s, dims={} : $T[$M,$B]
-    t = mul a, sa : $T[$M,$B]
+    t = max a, sa : $T[$M,$B]
     c = dot_general t, u, lhs_contract={1}, rhs_contract={0} : $T[$M,$N]
     sc = broadcast s, dims={} : $T[$M,$N]
-    r = mul c, sc : $T[$M,$N]
+    r = min c, sc : $T[$M,$N]
     y = dot_general r, v, lhs_contract={1}, rhs_contract={0} : $T[$M,$H]
   } -> (y))";
 

@@ -210,18 +210,23 @@ TEST_F(MatrixUnits, WarpGroups) {
       "rhs_contract={1} : bf16[$M,$N] } -> (y)",
       "(a: f16[$K,$M], b: f16[$K,$N]) { y = dot_general a, b, lhs_contract={0}, "
       "rhs_contract={0} : f16[$M,$N] } -> (y)"};
+  // Columns that do not fill panels, where the right operand lies along the depth.
+  const Tile narrow = {"m 128 n 96 k 64 warps_m 8 stages 3",
+                       "128x96x64, 3 stages, 2 warp groups, 86016 B shared"};
+  std::vector<std::pair<Tile, std::string>> cases = {{narrow, forms[1]}};
   for (const Tile& tile : tiles) {
-    for (const std::string& form : forms) {
-      CompileOptions options;
-      options.plan_text = "plan auto {\n  kernel k0_y compute \"contract on matrix units " +
-                          tile.made + "\" by leaf(tiles " + tile.choice +
-                          " groups true): y -> y\n}\n";
-      const EmulatedRun run = run_and_compare(sized(form, "136 200 264"), *find_target("h100-sxm"),
-                                              3e-2, false, options);
-      ASSERT_NE(run.compilation, nullptr) << tile.made;
-      EXPECT_THAT(run.code(), ::testing::HasSubstr("wf_group_multiply"));
-      expect_no_spills(run, {"sm_90"});
-    }
+    for (const std::string& form : forms) cases.emplace_back(tile, form);
+  }
+  for (const auto& [tile, form] : cases) {
+    CompileOptions options;
+    options.plan_text = "plan auto {\n  kernel k0_y compute \"contract on matrix units " +
+                        tile.made + "\" by leaf(tiles " + tile.choice +
+                        " groups true): y -> y\n}\n";
+    const EmulatedRun run =
+        run_and_compare(sized(form, "136 200 264"), *find_target("h100-sxm"), 3e-2, false, options);
+    ASSERT_NE(run.compilation, nullptr) << tile.made;
+    EXPECT_THAT(run.code(), ::testing::HasSubstr("wf_group_multiply"));
+    expect_no_spills(run, {"sm_90"});
   }
 }
 

@@ -309,6 +309,8 @@ std::vector<int64_t> extents(const MatrixProblem& p, Whole along, int64_t splits
   if (whole) return {0};
   if (along == Whole::kColumns && !p.on_units && p.n <= kCoreColumns / 2)
     return {least_core_columns(p.n)};
+  // Thirds for groups alone: of 144 tiles, which 132 SMs make in two turns, there are 96 then.
+  if (along == Whole::kColumns && p.by_groups) return {16, 32, 64, 96, 128, 192, 256};
   return {16, 32, 64, 128, 256};
 }
 
@@ -413,7 +415,9 @@ void for_each_tile(const MatrixProblem& problem, const Target& target, const Con
               // Of what is predicted alike, the first: a few buffers hide what is not predicted.
               for (const int64_t stages : {4, 3, 5, 2}) {
                 const int64_t k = deep * problem.depth;
-                if (has_enough({tile_m, tile_n, k, warps_m, warps_n, stages, splits})) return;
+                const bool thirds = n > 0 && !std::has_single_bit(static_cast<uint64_t>(n));
+                if (!thirds && has_enough({tile_m, tile_n, k, warps_m, warps_n, stages, splits}))
+                  return;
                 if (!problem.by_groups || warps_n != 1) continue;
                 if (has_enough({tile_m, tile_n, k, warps_m, 1, stages, splits, true})) return;
               }

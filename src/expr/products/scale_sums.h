@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "expr/tensor_program.h"
+
+namespace weft {
+
+/// Numbers that scale the factors of a sum of products scale the sum instead:
+///     q[m,k] = x[m,k] * 0.35; t[n,k] = y[n,k] * 0.35; s[m,n] = sum[k] q[m,k] * t[n,k]
+///       ->  u[m,n] = sum[k] x[m,k] * y[n,k]; s[m,n] = u[m,n] * 0.1225
+/// Where attention is exported so, its queries and keys are read as the projections left them, with
+/// no kernel between. Sums are kept in float32; a factor of 16 bits is no longer rounded after it
+/// was scaled, and nothing overflows there. What only other readers need stays as it is.
+///
+/// Requires: a verified program without layouts. Returns the sums that are scaled.
+std::vector<TensorId> scale_sums(TensorProgram& program);
+
+}  // namespace weft
