@@ -107,7 +107,10 @@ struct ThreadTilesChoice {
   int row_axis = -1, column_axis = -1;
   std::vector<Place::Digit> row_digits, column_digits;
   int64_t warps = 1;
-  bool shared = false;  ///< operands pass through tiles in shared memory
+  bool shared = false;       ///< operands pass through tiles in shared memory
+  bool window = false;       ///< a thread's rows, the last of row_digits, read a window together
+  int beside_axis = -1;      ///< one of `others` whose neighbours are made by a block's warps
+  int64_t beside_warps = 1;  ///< so many of them
   friend bool operator==(const ThreadTilesChoice&, const ThreadTilesChoice&) = default;
 };
 

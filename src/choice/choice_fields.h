@@ -99,6 +99,9 @@ void for_each_field(const ThreadTilesChoice*, F&& f) {
   f("column_digits", &C::column_digits);
   f("warps", &C::warps);
   f("shared", &C::shared);
+  f("window", &C::window);
+  f("beside_axis", &C::beside_axis);
+  f("beside_warps", &C::beside_warps);
 }
 
 template <typename F>

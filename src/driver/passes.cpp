@@ -31,6 +31,7 @@
 #include "expr/movement/sink_movement.h"
 #include "expr/movement/split_axes.h"
 #include "expr/movement/turn_windows.h"
+#include "expr/movement/widen_where_read.h"
 #include "expr/products/decode_weights.h"
 #include "expr/products/fold_scales.h"
 #include "expr/products/integer_products.h"
@@ -158,6 +159,10 @@ Result<bool> run_split_axes(Compilation& c) {
 Result<bool> run_compose_across_splits(Compilation& c) {
   if (c.recompute <= 0) return false;
   for_each_program(c.tensors, [&](TensorProgram& p) { compose_across_splits(p, c.recompute); });
+  return true;
+}
+Result<bool> run_widen_where_read(Compilation& c) {
+  for_each_program(c.tensors, [](TensorProgram& p) { widen_where_read(p); });
   return true;
 }
 Result<bool> run_sink_movement(Compilation& c) {
@@ -500,6 +505,7 @@ constexpr Pass kPasses[] = {
     {"compose-arithmetic", "tensor-program", run_compose_arithmetic},
     {"split-axes", "tensor-program", run_split_axes},
     {"compose-across-splits", "tensor-program", run_compose_across_splits},
+    {"widen-where-read", "tensor-program", run_widen_where_read},
     {"sink-movement", "tensor-program", run_sink_movement},
     {"integer-products", "tensor-program", run_integer_products},
     {"read-bytes", "tensor-program", run_read_bytes},

@@ -134,6 +134,10 @@ ScalarValue int_value(DType type, int64_t value) {
       type, [&](auto s) { return boxed(s, static_cast<typename decltype(s)::Value>(value)); });
 }
 
+bool is_plain_zero(const ScalarValue& value) {
+  return is_float(value.type) ? value.f == 0 && !std::signbit(value.f) : value.i == 0;
+}
+
 ScalarValue convert_value(const ScalarValue& value, DType to) {
   return with_storage(value.type, [&](auto from) {
     using From = typename decltype(from)::Value;

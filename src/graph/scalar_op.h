@@ -40,6 +40,8 @@ struct ScalarValue {
 ScalarValue float_value(DType type, double value);
 ScalarValue int_value(DType type, int64_t value);
 ScalarValue convert_value(const ScalarValue& value, DType to);
+/// Whether all bits of the value are zero: no -0.
+bool is_plain_zero(const ScalarValue& value);
 
 /// The reference meaning of every scalar operation: f32 operations round to f32, f16/bf16 compute
 /// in f32 and round. `result_type` is needed for kSelect, kConvert and kBitcast; for the others it

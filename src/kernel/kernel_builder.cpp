@@ -151,6 +151,8 @@ Reg KernelBuilder::apply(ScalarOp op, std::vector<Reg> operands, DType result_ty
   if (op == ScalarOp::kMul && is_float(result_type)) {
     facts_[static_cast<size_t>(r)] = {Fact::Kind::kProduct, operands[0], {}, operands[1]};
   }
+  if (op == ScalarOp::kConvert && fact(operands[0]).kind == Fact::Kind::kMasked)
+    facts_[static_cast<size_t>(r)] = Fact(fact(operands[0]));
   return r;
 }
 
@@ -202,9 +204,14 @@ std::optional<Reg> KernelBuilder::fold_identity(ScalarOp op, const std::vector<R
 
 std::optional<Reg> KernelBuilder::fold_select(const std::vector<Reg>& operands) {
   if (operands[1] == operands[2]) return operands[1];
-  const ScalarValue* condition = constant_of(operands[0]);
-  if (condition == nullptr) return std::nullopt;
-  return operands[condition->i != 0 ? 1 : 2];
+  if (const ScalarValue* condition = constant_of(operands[0]))
+    return operands[condition->i != 0 ? 1 : 2];
+  // The load has put the 0 there.
+  const Fact& chosen = fact(operands[1]);
+  const ScalarValue* other = constant_of(operands[2]);
+  const bool masked = chosen.kind == Fact::Kind::kMasked && chosen.base == operands[0];
+  return masked && other != nullptr && is_plain_zero(*other) ? std::optional(operands[1])
+                                                             : std::nullopt;
 }
 
 std::optional<Reg> KernelBuilder::fold_logic(ScalarOp op, Reg a, Reg b) {
@@ -309,7 +316,11 @@ Reg KernelBuilder::emit_load(KernelOp op, P payload, std::vector<Reg> operands, 
     operands.push_back(broadcast(mask, type.lanes));
     payload.filler = filler(payload.buffer, payload.filler);
   }
-  return emit_result({op, payload, std::move(operands)}, type);
+  const Reg set = mask == kNoReg ? kNoReg : operands.back();
+  const bool zero = set != kNoReg && is_plain_zero(payload.filler);
+  const Reg r = emit_result({op, payload, std::move(operands)}, type);
+  if (zero) facts_[static_cast<size_t>(r)] = {Fact::Kind::kMasked, set, {}, kNoReg};
+  return r;
 }
 
 Reg KernelBuilder::load(int32_t number, Reg offset, int32_t lanes, Reg mask, ScalarValue other) {

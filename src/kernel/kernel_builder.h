@@ -81,9 +81,11 @@ class KernelBuilder {
  private:
   /// What is known of a register for folding.
   struct Fact {
-    enum class Kind : uint8_t { kNone, kConstant, kBroadcast, kSum, kProduct };
+    enum class Kind : uint8_t { kNone, kConstant, kBroadcast, kSum, kProduct, kMasked };
     Kind kind = Kind::kNone;
-    Reg base = kNoReg;  ///< kBroadcast: the scalar; kSum: of `base` and the integer `value.i`
+    /// kBroadcast: the scalar; kSum: of `base` and the integer `value.i`; kMasked: 0 where this
+    /// mask is not set, as a load leaves it
+    Reg base = kNoReg;
     ScalarValue value;
     Reg other = kNoReg;  ///< kProduct: of the floats `base` and `other`
   };

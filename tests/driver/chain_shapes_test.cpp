@@ -107,7 +107,10 @@ std::string composition_of(const ChainCase& c, const Target& target) {
 
 /// A plan of one kernel, composed so.
 std::string plan_of(const ChainCase& c, const std::string& composition) {
-  const char* members = c.is_attention ? "a, w, t, m, d, e, s, r, p, y" : "c, y";
+  // Conversions to a wider type are their readers'.
+  const char* members = !c.is_attention ? "c, y"
+                        : c.is_float32  ? "a, w, t, m, d, e, s, r, p, y"
+                                        : "a, t, m, d, e, s, r, p, y";
   return "plan chain {\n  kernel k0_y compute " + composition + ": " + members + " -> y\n}\n";
 }
 

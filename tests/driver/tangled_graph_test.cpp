@@ -103,6 +103,13 @@ TEST(TangledGraphs, DevicesTooSmallForAClusterDoWithout) {
 /// masked: the warps exchange more there.
 TEST(TangledGraphs, TailsMayExchangeMoreThanWholeIterations) { expect_no_fault(10703); }
 
+/// What the blocks of a cluster load together stays for one nest: such a kernel joins no launch.
+TEST(TangledGraphs, WhatClustersLoadJoinsNoLaunch) {
+  TangledCase c = tangled_case(2100740);
+  c.target = *find_target("h100-sxm");
+  EXPECT_EQ(fault(c), "") << describe(c);
+}
+
 /// A program that CBC's preprocessing does not survive.
 TEST(TangledGraphs, IntegerProgramsAreNotPreprocessed) { expect_no_fault(30126); }
 

@@ -8,6 +8,7 @@
 #include "expr/movement/sink_movement.h"
 #include "expr/movement/split_axes.h"
 #include "expr/movement/turn_windows.h"
+#include "expr/movement/widen_where_read.h"
 #include "expr/products/merge_products.h"
 #include "tests/expr/expr_testing.h"
 #include "tests/graph/random_graph.h"
@@ -521,6 +522,30 @@ TEST(TurnWindows, ThoseOfEachChannelLieSideBySide) {
   EXPECT_THAT(turned, Not(HasSubstr("v_turned")));
   // As the model says, rows are innermost.
   EXPECT_THAT(after(kByChannels, {fold, turn}), Not(HasSubstr("turned")));
+}
+
+bool widen(TensorProgram& program) { return widen_where_read(program); }
+
+/// A normalisation's sum, and what is read transposed; not what others see in the wider type.
+TEST(WidenWhereRead, ReadersConvert) {
+  const std::string body = R"((x: f16[3,4]) {
+    n = neg x : f16[3,4]
+    w = convert n : f32[3,4]
+    s = reduce w, axes={1}, combiner=sum : f32[3]
+    sb = broadcast s, dims={0} : f32[3,4]
+    d = sub w, sb : f32[3,4]
+    t = transpose w, permutation={1,0} : f32[4,3]
+    e = mul t, t : f32[4,3]
+    h = convert s : f64[3]
+  } -> ()";
+  EXPECT_EQ(after(body + "d, e, h)", {fold, widen}),
+            "n: f16[3,4] = neg(x[d0, d1])\n"
+            "s: f32[3] = sum[4]:f32 f32(n[d0, r0])\n"
+            "d: f32[3,4] = f32(n[d0, d1]) - s[d0]\n"
+            "e: f32[4,3] = f32(n[d1, d0]) * f32(n[d1, d0])\n"
+            "h: f64[3] = f64(s[d0])\n"
+            "output d as d\noutput e as e\noutput h as h\n");
+  EXPECT_THAT(after(body + "d, w)", {fold, widen}), HasSubstr("w: f32[3,4] = f32(n[d0, d1])"));
 }
 
 }  // namespace

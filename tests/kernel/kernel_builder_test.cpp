@@ -46,6 +46,32 @@ TEST(KernelBuilder, KeepsFloatOperationsThatChangeZerosOrNan) {
   EXPECT_NE(zero, minus_zero);
 }
 
+/// A load puts 0 where its mask is not set.
+TEST(KernelBuilder, ChoosesNoZerosThatALoadHasPut) {
+  KernelFunction kernel = two_buffers();
+  KernelBuilder b(kernel);
+  const auto [begin, end] = b.begin_phase(4);
+  const Reg inside = b.apply(ScalarOp::kLt, {begin, end}, DType::kBool);
+  const Reg other = b.apply(ScalarOp::kLt, {end, begin}, DType::kBool);
+  const auto number = [&](DType type, double value) {
+    return b.constant({type, 4}, float_value(type, value));
+  };
+  const auto chosen = [&](Reg condition, Reg value, Reg otherwise) {
+    return b.apply(ScalarOp::kSelect, {condition, value, otherwise}, b.type(value).dtype);
+  };
+  const Reg x = b.load(0, begin, 4, inside);
+  const Reg wide = b.apply(ScalarOp::kConvert, {x}, DType::kF64);
+  EXPECT_EQ(x, chosen(inside, x, number(DType::kF32, 0)));
+  EXPECT_EQ(wide, chosen(inside, wide, number(DType::kF64, 0)));
+  EXPECT_NE(x, chosen(other, x, number(DType::kF32, 0)));
+  EXPECT_NE(x, chosen(inside, x, number(DType::kF32, -0.0)));
+  EXPECT_NE(x, chosen(inside, x, number(DType::kF32, 1)));
+  const Reg ones = b.load(0, begin, 4, inside, float_value(DType::kF32, 1));
+  EXPECT_NE(ones, chosen(inside, ones, number(DType::kF32, 0)));
+  const Reg twice = b.apply(ScalarOp::kAdd, {x, number(DType::kF32, 1)}, DType::kF32);
+  EXPECT_NE(twice, chosen(inside, twice, number(DType::kF32, 0)));
+}
+
 TEST(KernelBuilder, ReusesPureInstructionsOfEnclosingBlocksOnly) {
   KernelFunction kernel = two_buffers();
   KernelBuilder b(kernel);

@@ -54,6 +54,18 @@ WF_DEVICE vec<T, N> wf_load_ro(const T* p) {
   return wf_cast<vec<T, N>>(word);
 }
 template <int N, class T>
+WF_DEVICE vec<T, N> wf_load_if(bool on, const T* p) {
+  typename wf_word<sizeof(T) * N>::type word{};
+  if (on) word = *(const typename wf_word<sizeof(T) * N>::type*)p;
+  return wf_cast<vec<T, N>>(word);
+}
+template <int N, class T>
+WF_DEVICE vec<T, N> wf_load_ro_if(bool on, const T* p) {
+  typename wf_word<sizeof(T) * N>::type word{};
+  if (on) word = __ldg((const typename wf_word<sizeof(T) * N>::type*)p);
+  return wf_cast<vec<T, N>>(word);
+}
+template <int N, class T>
 WF_DEVICE void wf_store(T* p, const vec<T, N>& v) {
   typedef typename wf_word<sizeof(T) * N>::type word;
   *(word*)p = wf_cast<word>(v);

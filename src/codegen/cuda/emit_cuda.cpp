@@ -419,13 +419,6 @@ class CudaEmitter {
     while (width % (power * 2) == 0) power *= 2;
     return power;
   }
-  /// What stands in memory as a value and back.
-  static std::string from_storage(DType type, const std::string& stored) {
-    return type == DType::kBool ? fmt::format("{} != 0", stored) : stored;
-  }
-  static std::string to_storage(DType type, const std::string& value) {
-    return type == DType::kBool ? fmt::format("(u8)({} ? 1 : 0)", value) : value;
-  }
 
   void emit_load(const KernelInstruction& in) {
     const Reg r = in.results[0];
@@ -440,6 +433,11 @@ class CudaEmitter {
       for (int64_t l = 0; l < count; l += width) load_part(in, l, width, true);
       return;
     }
+    if (width > 1 && is_plain_zero(fill) && in_groups_alike(in.operands[*mask], width)) {
+      fresh(r);
+      for (int64_t l = 0; l < count; l += width) load_part(in, l, width, true);
+      return;
+    }
     declare(r);
     const std::string filler = cuda_literal(fill);
     for (int64_t l = 0; l < count; l += width) {
@@ -448,7 +446,7 @@ class CudaEmitter {
       --depth_;
       open("} else");
       for (int64_t i = l; i < l + width; ++i) {
-        load_or_fill(in, *mask, i, filler, from_storage(type, element(in, i)));
+        load_or_fill(in, *mask, i, filler, cuda_from_storage(type, element(in, i)));
       }
       close();
     }
@@ -467,6 +465,15 @@ class CudaEmitter {
     open("} else");
     line(fmt::format("{} = {};", target, filler));
     close();
+  }
+
+  /// Whether the lanes of each `width` have one condition.
+  bool in_groups_alike(Reg mask, int64_t width) {
+    const std::vector<std::string>& all = lanes(mask);
+    for (size_t l = 0; l < all.size(); ++l) {
+      if (all[l] != all[l - l % static_cast<size_t>(width)]) return false;
+    }
+    return true;
   }
 
   std::string all_of(Reg mask, int64_t first, int64_t count) {
@@ -495,14 +502,18 @@ class CudaEmitter {
       line(defines ? fmt::format("const {} {} = {};", type_name(r), target, value)
                    : fmt::format("{} = {};", target, value));
     };
-    if (width == 1) return assign(first, from_storage(type, element(in, first)));
+    if (width == 1) return assign(first, cuda_from_storage(type, element(in, first)));
     const bool input = buffer(number).kind == KernelBuffer::Kind::kInput;
     const std::string loaded = fmt::format("t{}_{}", r, first);
-    line(fmt::format("const vec<{}, {}> {} = {}<{}>({});", cuda_storage_name(type), width, loaded,
-                     input ? "wf_load_ro" : "wf_load", width,
+    // As a whole zero where the mask says so: halves of a register are not put together then.
+    const auto mask = defines ? mask_operand(in) : std::nullopt;
+    const std::string condition =
+        mask ? lanes(in.operands[*mask])[static_cast<size_t>(first)] + ", " : "";
+    line(fmt::format("const vec<{}, {}> {} = {}{}<{}>({}{});", cuda_storage_name(type), width,
+                     loaded, input ? "wf_load_ro" : "wf_load", mask ? "_if" : "", width, condition,
                      address(number, in.operands[0], first)));
     for (int64_t i = 0; i < width; ++i) {
-      assign(first + i, from_storage(type, fmt::format("{}[{}]", loaded, i)));
+      assign(first + i, cuda_from_storage(type, fmt::format("{}[{}]", loaded, i)));
     }
   }
 
@@ -542,13 +553,13 @@ class CudaEmitter {
     const std::vector<std::string>& values = lanes(in.operands[1]);
     if (width == 1) {
       return line(fmt::format("{} = {};", element(in, first),
-                              to_storage(type, values[static_cast<size_t>(first)])));
+                              cuda_to_storage(type, values[static_cast<size_t>(first)])));
     }
     const std::string stored = fmt::format("st{}", stores_++);
     line(fmt::format("vec<{}, {}> {};", cuda_storage_name(type), width, stored));
     for (int64_t i = 0; i < width; ++i) {
       line(fmt::format("{}[{}] = {};", stored, i,
-                       to_storage(type, values[static_cast<size_t>(first + i)])));
+                       cuda_to_storage(type, values[static_cast<size_t>(first + i)])));
     }
     line(fmt::format("{}({}, {});", non_temporal ? "wf_store_stream" : "wf_store",
                      address(number, in.operands[0], first), stored));
@@ -631,7 +642,7 @@ class CudaEmitter {
       const std::string value = width > 1 ? fmt::format("{}[{}]", loaded, i) : from + "[0]";
       const std::string& target = lanes(r)[static_cast<size_t>(first + i)];
       line(fmt::format("{}{} = {};", defines ? fmt::format("const {} ", type_name(r)) : "", target,
-                       from_storage(type, value)));
+                       cuda_from_storage(type, value)));
     }
   }
 

@@ -115,6 +115,22 @@ WF_WRAPPER vec<T, N> wf_load_ro(const T* p) {
   return v;
 }
 template <int N, class T>
+WF_WRAPPER vec<T, N> wf_load_if(bool on, const T* p) {
+  vec<T, N> v{};
+  if (!on) return v;
+  wf_sim->access(wf_sim, p, sizeof(T) * N, wf_access_load, WF_HERE);
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+template <int N, class T>
+WF_WRAPPER vec<T, N> wf_load_ro_if(bool on, const T* p) {
+  vec<T, N> v{};
+  if (!on) return v;
+  wf_sim->access(wf_sim, p, sizeof(T) * N, wf_access_load_ro, WF_HERE);
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+template <int N, class T>
 WF_WRAPPER void wf_store(T* p, const vec<T, N>& v) {
   wf_sim->access(wf_sim, p, sizeof(T) * N, wf_access_store, WF_HERE);
   __builtin_memcpy(p, &v, sizeof v);

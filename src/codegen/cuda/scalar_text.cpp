@@ -285,6 +285,14 @@ std::string_view cuda_storage_name(DType type) {
   return type == DType::kBool ? "u8" : cuda_type_name(type);
 }
 
+std::string cuda_from_storage(DType type, const std::string& stored) {
+  return type == DType::kBool ? fmt::format("{} != 0", stored) : stored;
+}
+
+std::string cuda_to_storage(DType type, const std::string& value) {
+  return type == DType::kBool ? fmt::format("(u8)({} ? 1 : 0)", value) : value;
+}
+
 std::string cuda_literal(const ScalarValue& value) {
   switch (value.type) {
     case DType::kBool:

@@ -12,6 +12,9 @@ namespace weft {
 std::string_view cuda_type_name(DType type);
 /// What a buffer of the type is declared as: bool lies in memory as u8.
 std::string_view cuda_storage_name(DType type);
+/// What stands in memory, as a value of the type, and back.
+std::string cuda_from_storage(DType type, const std::string& stored);
+std::string cuda_to_storage(DType type, const std::string& value);
 
 /// A literal of the value's type; the shortest digits that read back as the same number.
 std::string cuda_literal(const ScalarValue& value);

@@ -1,10 +1,12 @@
 #include "schedule/gpu/choose_thread_tile.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "expr/analysis/dependence.h"
 #include "group/strides.h"
+#include "schedule/gpu/choose_window_tile.h"
 #include "support/rounding.h"
 #include "tile/thread_tile.h"
 
@@ -44,6 +46,8 @@ class ThreadTileChooser {
 
   ThreadTilesChoice run() {
     choose_axes();
+    if (std::optional<ThreadTilesChoice> window = choose_window_tile(space_, target_, out_))
+      return std::move(*window);
     choose_tile();
     out_.shared = shared_operands(space_, out_).rows != nullptr;
     return std::move(out_);

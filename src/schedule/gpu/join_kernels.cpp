@@ -23,7 +23,8 @@ bool has_cluster_or_pack(const TileBody& body) {
   return std::ranges::any_of(body, [](const TileNode& node) {
     if (node.kind == TileNode::Kind::kPack) return true;
     return node.kind == TileNode::Kind::kLoop &&
-           (node.loop->kind == TileLoop::Kind::kCluster || has_cluster_or_pack(node.loop->body));
+           (node.loop->kind == TileLoop::Kind::kCluster || node.loop->by_cluster ||
+            has_cluster_or_pack(node.loop->body));
   });
 }
 

@@ -409,8 +409,9 @@ Status ProductFinder::describe() {
   // Threads that copy few bytes at a time keep no warp group busy.
   const auto copies_wide = [&](const ProductOperand& o, const FlatAxis& across) {
     constexpr int64_t kLeastBytes = 8;
-    return run_along(o, o.along_depth ? product_.depth : across) * p.element_bytes % kLeastBytes ==
-           0;
+    const FlatAxis& along = o.along_depth ? product_.depth : across;
+    const int64_t run = o.order.empty() ? run_along(o, along) : along.extent;
+    return run * p.element_bytes % kLeastBytes == 0;
   };
   p.by_groups = p.on_units && multiplies_by_groups(type, target_) && !space_.frame() &&
                 !p.left_in_place && !p.right_in_place && !p.registers_on_the_way &&

@@ -98,6 +98,30 @@ TEST(EmitCuda, AccessesAreAsWideAsAlignmentIsProven) {
   EXPECT_THAT(load_of_four(4, 4), Not(HasSubstr("wf_load")));
 }
 
+/// Lanes of one condition are loaded together, as words that are 0 where it does not hold.
+TEST(EmitCuda, WholeWordsAreMasked) {
+  const auto masked = [](const std::string& lanes, const std::string& filler) {
+    return emit_cuda(kernel_of(R"(kernel "k" {
+    gpu blocks 1 warps 1 per_sm 0 shared 0
+    buffer 0 "x" input f16[4096] align 16
+    buffer 1 "y" output f16[4096] align 16
+    phase 1 (%0, %1) {
+      %2: i64 = position lane
+      %3: i64 = const 4
+      %4: i64 = apply mul %2, %3
+      %5: bool = apply lt %0, %2
+      %6: boolx4 = )" + lanes + R"(
+      %7: f16x4 = load 0[%4] mask %6 else )" +
+                               filler + R"(
+      store 1[%4], %7
+    } })"))
+        .text;
+  };
+  EXPECT_THAT(masked("broadcast %5", "0"), HasSubstr("wf_load_ro_if<4>(v5, b0 + v4)"));
+  EXPECT_THAT(masked("broadcast %5", "1"), Not(HasSubstr("wf_load_ro_if")));
+  EXPECT_THAT(masked("lane_mask %2", "0"), Not(HasSubstr("wf_load_ro_if")));
+}
+
 TEST(EmitCuda, LoopsExchangeTheirCarriesAtOnce) {
   const std::string text = emit_cuda(kernel_of(R"(kernel "k" {
     gpu blocks 1 warps 1 per_sm 0 shared 0
