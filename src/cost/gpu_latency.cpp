@@ -41,8 +41,9 @@ std::string_view class_of(ScalarOp op, DType type) {
   return byte_size(type) == 2 ? "f16" : "f32";
 }
 
-/// Instructions of an operation: what is no instruction of the device is a few of them.
-double instructions_of(std::string_view op_class, ScalarOp op) {
+/// Instructions of an operation: what is no instruction of the device is a few of them. `rounded`:
+/// results have 16 bits, which approximations are enough for (codegen/cuda/approximations.h).
+double instructions_of(std::string_view op_class, ScalarOp op, bool rounded) {
   if (op == ScalarOp::kThreefry) return 75;
   if (op_class == "int") return op == ScalarOp::kDiv || op == ScalarOp::kRem ? 8 : 1;
   if (op_class != "special") return 1;
@@ -56,6 +57,8 @@ double instructions_of(std::string_view op_class, ScalarOp op) {
       return 4;
     case ScalarOp::kPow:
       return 20;
+    case ScalarOp::kSigmoid:
+      return rounded ? 3 : 8;
     default:
       return 8;
   }
@@ -79,6 +82,9 @@ class Evaluation {
         target_(target),
         numbers_(program),
         block_(residency(program, scopes, target)) {
+    rounded_ = std::ranges::any_of(program.symbols, [](const TileSymbol& s) {
+      return s.kind == TileSymbol::Kind::kOutput && byte_size(s.type) == 2;
+    });
     blocks_ = blocks_of(program.body);
     const bool repeats = std::ranges::any_of(program.body, [](const TileNode& node) {
       return node.kind == TileNode::Kind::kLoop && is_recurrence(*node.loop);
@@ -387,7 +393,7 @@ class Evaluation {
         }
         const std::string_view op_class = class_of(node.op, node.type);
         const double instructions =
-            instructions_of(op_class, node.op) - (adds_product(node) ? 1 : 0);
+            instructions_of(op_class, node.op, rounded_) - (adds_product(node) ? 1 : 0);
         sum += cycles(op_class, of_thread(place, along, true) * instructions);
       });
       if (s.combiner != TileCombiner::kNone) {
@@ -467,6 +473,7 @@ class Evaluation {
   Residency block_;
   double blocks_ = 1, at_once_ = 1, waves_ = 1, grid_barriers_ = 0;
   std::set<const TileStatement*> kept_;
+  bool rounded_ = false;                  ///< results have 16 bits
   bool waits_ = false;                    ///< whether the body at hand loads from memory
   double memory_cycles_ = kMemoryCycles;  ///< that such a body waits
   double kept_cycles_ = 0;  ///< of what the loop at hand makes once for all of its items

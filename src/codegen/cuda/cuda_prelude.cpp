@@ -343,6 +343,7 @@ WF_DEVICE float wf_exp2_fast(float v) {
 }
 WF_DEVICE float wf_exp_fast(float v) { return wf_exp2_fast(v * 1.44269504088896341f); }
 WF_DEVICE float wf_rcp_fast(float v) { return __fdividef(1.0f, v); }
+WF_DEVICE float wf_sigmoid_fast(float v) { return wf_rcp_fast(1.0f + wf_exp_fast(-v)); }
 WF_DEVICE float wf_tanh_fast(float v) {
   float r;
   asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(v));

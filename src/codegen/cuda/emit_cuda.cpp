@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "codegen/cuda/approximations.h"
 #include "codegen/cuda/group_unit.h"
 #include "codegen/cuda/index_facts.h"
 #include "codegen/cuda/scalar_text.h"
@@ -33,7 +34,10 @@ std::string identifier(const std::string& name) {
 class CudaEmitter {
  public:
   explicit CudaEmitter(const KernelFunction& kernel)
-      : kernel_(kernel), facts_(derive_index_facts(kernel)), names_(kernel.types.size()) {
+      : kernel_(kernel),
+        facts_(derive_index_facts(kernel)),
+        approximations_(kernel),
+        names_(kernel.types.size()) {
     for (const KernelPhase& phase : kernel.phases) note_uses(phase.body);
   }
 
@@ -96,9 +100,6 @@ class CudaEmitter {
       if (const auto* load = std::get_if<LoadPayload>(&in.payload)) loaded_.insert(load->buffer);
       if (const auto* copy = std::get_if<CopyAsyncPayload>(&in.payload)) loaded_.insert(copy->from);
       by_groups_ |= in.op == KernelOp::kGroupMultiply;
-      by_halves_ |= in.op == KernelOp::kGroupMultiply ||
-                    (in.op == KernelOp::kMatrixMultiply &&
-                     in.as<MatrixMultiplyPayload>().unit != KernelUnit::kM16N8K8TF32);
       for (const KernelBlock& inner : in.regions) note_uses(inner);
     }
   }
@@ -341,8 +342,8 @@ class CudaEmitter {
     if (operand == DType::kI64 && op == ScalarOp::kBitcast) {
       operands[0] = fmt::format("(s64){}", operands[0]);
     }
-    if (in.as<ApplyPayload>().exponent_nonpositive && by_halves_ && operand == DType::kF32)
-      return fmt::format("wf_exp_fast({})", operands[0]);
+    if (operand == DType::kF32 && approximations_.hold(in))
+      return fmt::format("wf_{}_fast({})", scalar_op_name(op), operands[0]);
     return cuda_scalar_text(op, operands, operand, result);
   }
 
@@ -778,11 +779,9 @@ class CudaEmitter {
 
   const KernelFunction& kernel_;
   std::vector<IndexFact> facts_;
+  Approximations approximations_;
   std::vector<std::vector<std::string>> names_;  ///< by register: one a lane
   std::set<int32_t> loaded_;                     ///< buffers that something is loaded from
-  /// Units multiply 16-bit floats: exp(x) of x <= 0 may be off by 2^-24, as their factors are by
-  /// 4096 times that.
-  bool by_halves_ = false;
   bool by_groups_ = false;                         ///< warp groups multiply out of shared memory
   std::vector<GroupMultiplyPayload> group_units_;  ///< that are called so far
   std::string text_;

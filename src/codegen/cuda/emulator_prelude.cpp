@@ -350,6 +350,7 @@ static inline double wf_rsqrt(double v) { return 1.0 / sqrt(v); }
 static inline float wf_exp_fast(float v) { return expf(v); }
 static inline float wf_exp2_fast(float v) { return exp2f(v); }
 static inline float wf_rcp_fast(float v) { return 1.0f / v; }
+static inline float wf_sigmoid_fast(float v) { return 1.0f / (1.0f + expf(-v)); }
 static inline float wf_tanh_fast(float v) { return tanhf(v); }
 static inline void wf_dependency_wait() {}
 static inline void wf_dependency_launch() {}

@@ -71,8 +71,8 @@ namespace weft {
 /// Math       Those of CUDA by their C names, float (…f) and double: exp exp2 expm1 log log2 log1p
 ///            sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 erf pow fmod sqrt
 ///            fma floor ceil rint trunc fabs fmin fmax copysign. wf_rsqrt(float or double): as
-///            exact as 1/sqrt in the type. wf_exp_fast, wf_rcp_fast, wf_tanh_fast, wf_exp2_fast
-///            (float): the machine's approximations. wf_nan(), wf_inf(): float.
+///            exact as 1/sqrt in the type. wf_exp_fast, wf_rcp_fast, wf_tanh_fast, wf_exp2_fast,
+///            wf_sigmoid_fast (float): the machine's approximations. wf_nan(), wf_inf(): float.
 /// Launching  wf_dependency_wait(), wf_dependency_launch(): programmatic dependent launch; nothing
 ///            below sm_90.
 ///
