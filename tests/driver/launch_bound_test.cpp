@@ -2,6 +2,7 @@
 // on an SM at first, fewer where shared memory or the grid leaves no more; all registers that this
 // leaves are the code's.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,6 +73,29 @@ TEST(LaunchBound, IsNoneWhereThereIsNothingToShare) {
 } -> (y))",
                        target),
               IsEmpty());
+}
+
+/// A warp group's instruction takes its sums and some 26 registers more: the assembler refuses less.
+TEST(LaunchBound, LeavesWarpGroupsTheirInstructions) {
+  const Target target = *find_target("h100-sxm");
+  for (const int64_t n : {128, 192, 256}) {
+    CompileOptions options;
+    options.device = target;
+    options.stop_after = "lower";
+    options.plan_text = fmt::format(
+        "plan auto {{\n  kernel k compute \"contract on matrix units 128x{0}x64, 2 stages, 2 warp "
+        "groups, {1} B shared\" by leaf(tiles m 128 n {0} k 64 warps_m 8 stages 2 groups true): y -> "
+        "y\n}}\n",
+        n, 2 * (128 + n) * 64 * 2);
+    const auto c = compile_graph(*parse_graph(R"((x: f16[25088,128], w: f16[128,768]) {
+  y = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f16[25088,768]
+} -> (y))"),
+                                 options);
+    ASSERT_TRUE(c.ok()) << c.error().message;
+    const int64_t blocks = (*c)->kernels[0].function.blocks_per_sm;
+    const int64_t sums = 128 * n / 256;
+    EXPECT_GE(registers_for_residency(target, 256, blocks), sums + 26) << n;
+  }
 }
 
 /// The code states it, and needs no memory for its registers all the same.

@@ -15,6 +15,9 @@ constexpr int64_t kScratchShare = 2;
 
 /// Registers of a GPU's thread that hold addresses and counters, beside the program's values.
 constexpr int64_t kAddressRegisters = 16;
+/// The same beside warp groups, whose instructions take descriptors and cannot be parted: a bound
+/// below its sums and 26 more is no code at all.
+constexpr int64_t kGroupRegisters = 56;
 
 /// Of one place in which warps leave their parts of a reduction: each leaves what its lanes hold.
 int64_t exchanged_bytes(const TileProgram& program, const TileStatement& statement,
@@ -87,7 +90,8 @@ Decision fits_gpu(const TileProgram& program, const ScopeAnalysis& scopes, const
 Residency residency(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target) {
   Residency out;
   out.threads = program.warps * 32;
-  out.registers = scopes.registers + kAddressRegisters;
+  out.registers =
+      scopes.registers + (multiplies_by_groups(program) ? kGroupRegisters : kAddressRegisters);
   int64_t exchanged = 0;
   size_t number = 0;
   for_each_statement(program.body, [&](const TileStatement& statement) {
