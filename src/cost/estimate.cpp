@@ -1,11 +1,13 @@
 #include "cost/estimate.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "expr/analysis/dependence.h"
 #include "expr/products/bfloat_products.h"
 #include "expr/products/integer_products.h"
 #include "target/multiplies_bfloat16.h"
+#include "target/unit_peak.h"
 
 namespace weft {
 
@@ -29,6 +31,12 @@ double arithmetic_us(const TensorProgram& program, const TensorExpr& e, const Ta
     // Four products in a lane by an instruction, or by three of which each takes two.
     if (as_integer_product(e.body)) times = multiplies_bytes(target) ? 4 : 4.0 / 3;
     if (multiplies_bfloat16(target) && sums_bfloat_pairs(program, e)) times = 2;
+  }
+  if (target.is_gpu() && e.is_contraction) {
+    // Of the wider factor on the device's units.
+    const std::optional<FloatProduct> product = as_float_product(e.body);
+    const auto rate = [&](size_t side) { return unit_gflops(product->reads[side]->type, target); };
+    if (product) times = std::max(1.0, std::min(rate(0), rate(1)) / target.peak_gflops);
   }
   return static_cast<double>(flops_of(e)) / (target.peak_gflops * 1e3 * times);
 }

@@ -92,6 +92,26 @@ TEST(Estimate, ProductsOfBytesAndOfBfloat16TakeTheirInstructions) {
   EXPECT_DOUBLE_EQ(us(1, {"avx512bf16"}), 0.128 / 2);
 }
 
+/// A device's units multiply at the rate of the wider factor; without any the cores do.
+TEST(Estimate, ProductsOf16BitsTakeTheUnits) {
+  const TensorProgram p = program_of(R"(program {
+  input x: f16[8,2]
+  input h: bf16[2,4]
+  input w: f16[2,4]
+  a: f32[8,4] = contraction sum[2]:f32 f32(x[d0, r0]) * f32(w[r0, d1])
+  b: f32[8,4] = contraction sum[2]:f32 f32(x[d0, r0]) * f32(h[r0, d1])
+  output a as a
+  output b as b
+})");
+  Target t = slow();
+  t.kind = Target::Kind::kGpu;
+  EXPECT_DOUBLE_EQ(arithmetic_us(p, p.exprs[0], t), 0.128);
+  t.peak_f16_gflops = 16;
+  t.peak_bf16_gflops = 8;
+  EXPECT_DOUBLE_EQ(arithmetic_us(p, p.exprs[0], t), 0.128 / 16);
+  EXPECT_DOUBLE_EQ(arithmetic_us(p, p.exprs[1], t), 0.128 / 8);
+}
+
 TEST(Estimate, AGatherReadsRowsNotTheTable) {
   const TensorProgram p = program_of(kChain);
   const std::vector<ExprId> gather{2};

@@ -75,7 +75,8 @@ TEST(LaunchBound, IsNoneWhereThereIsNothingToShare) {
               IsEmpty());
 }
 
-/// A warp group's instruction takes its sums and some 26 registers more: the assembler refuses less.
+/// A warp group's instruction takes its sums and some 26 registers more: the assembler refuses
+/// less.
 TEST(LaunchBound, LeavesWarpGroupsTheirInstructions) {
   const Target target = *find_target("h100-sxm");
   for (const int64_t n : {128, 192, 256}) {
@@ -84,7 +85,8 @@ TEST(LaunchBound, LeavesWarpGroupsTheirInstructions) {
     options.stop_after = "lower";
     options.plan_text = fmt::format(
         "plan auto {{\n  kernel k compute \"contract on matrix units 128x{0}x64, 2 stages, 2 warp "
-        "groups, {1} B shared\" by leaf(tiles m 128 n {0} k 64 warps_m 8 stages 2 groups true): y -> "
+        "groups, {1} B shared\" by leaf(tiles m 128 n {0} k 64 warps_m 8 stages 2 groups true): y "
+        "-> "
         "y\n}}\n",
         n, 2 * (128 + n) * 64 * 2);
     const auto c = compile_graph(*parse_graph(R"((x: f16[25088,128], w: f16[128,768]) {

@@ -20,8 +20,7 @@ bool keeps_relative_error(const KernelInstruction& in, size_t i) {
 
 }  // namespace
 
-Approximations::Approximations(const KernelFunction& kernel)
-    : rounded_(kernel.types.size(), true) {
+Approximations::Approximations(const KernelFunction& kernel) : rounded_(kernel.types.size(), true) {
   for (const KernelPhase& phase : kernel.phases) follow(kernel, phase.body);
 }
 

@@ -780,8 +780,8 @@ class CudaEmitter {
   const KernelFunction& kernel_;
   std::vector<IndexFact> facts_;
   Approximations approximations_;
-  std::vector<std::vector<std::string>> names_;  ///< by register: one a lane
-  std::set<int32_t> loaded_;                     ///< buffers that something is loaded from
+  std::vector<std::vector<std::string>> names_;    ///< by register: one a lane
+  std::set<int32_t> loaded_;                       ///< buffers that something is loaded from
   bool by_groups_ = false;                         ///< warp groups multiply out of shared memory
   std::vector<GroupMultiplyPayload> group_units_;  ///< that are called so far
   std::string text_;
