@@ -18,6 +18,7 @@ constexpr int64_t kMostRows = 8;     ///< of a thread
 constexpr int64_t kMostColumns = 4;  ///< of a thread: a vector
 constexpr int64_t kMostWarps = 4;    ///< of a block
 constexpr int64_t kOtherRegisters = 32;
+constexpr int64_t kMostRegisters = 200;  ///< of a thread: what is not foreseen has the others
 constexpr int64_t kManyRegisters = 128;  ///< of a thread: beyond, an SM has few warps
 
 class WindowTileChooser {
@@ -80,8 +81,9 @@ double WindowTileChooser::score(const WindowFactor& window, const Numbers& n, in
   constexpr double kOverlapLoss = 0.3;  ///< of the lesser of both
   const auto d = [](int64_t v) { return static_cast<double>(v); };
   const int64_t elements = window.elements(n.rows);
-  const int64_t registers = (n.rows + elements + 2) * n.vec + kOtherRegisters;
-  if (registers > target_.registers_per_thread) return 0;
+  const int64_t words = ceil_div(byte_size(window.moved->type), int64_t{4});
+  const int64_t registers = (n.rows + elements + 2) * n.vec * words + kOtherRegisters;
+  if (registers > std::min<int64_t>(kMostRegisters, target_.registers_per_thread)) return 0;
   const double converted = kConversion * d(n.vec);
   const double products = d(n.rows * window.taps * n.vec);
   const double instructions = products + d(elements) * (1 + kGuards + converted) +
