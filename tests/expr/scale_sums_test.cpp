@@ -62,27 +62,33 @@ TEST(ScaleSums, ScalesASumInsteadOfItsFactors) {
 )");
 }
 
+/// What is made for others, too, or in the kernel before; what float32 might not hold.
 TEST(ScaleSums, LeavesWhatOthersRead) {
-  const auto text = [](const std::string& scaling, const std::string& outputs) {
-    return "(x: f32[4,8], y: f32[8,4]) {\n  c = constant " + scaling +
-           " : f32[]\n  cb = broadcast c, dims={} : f32[4,8]\n  q = mul x, cb : f32[4,8]\n"
+  const auto text = [](const std::string& scaling, const std::string& outputs,
+                       const std::string& read = "t") {
+    return "(x: f32[8,4], y: f32[8,4]) {\n  c = constant " + scaling +
+           " : f32[]\n  cb = broadcast c, dims={} : f32[4,8]\n"
+           "  t = transpose x, permutation={1,0} : f32[4,8]\n"
+           "  r = reshape y : f32[4,8]\n  n = neg r : f32[4,8]\n"
+           "  q = mul " + read + ", cb : f32[4,8]\n"
            "  s = dot_general q, y, lhs_contract={1}, rhs_contract={0} : f32[4,4]\n"
-           "  e = exp q : f32[4,8]\n} -> (" +
-           outputs + ")";
+           "  e = exp q : f32[4,8]\n} -> (" + outputs + ")";
   };
   scaled(text("0.5", "s"), true);
   scaled(text("0.5", "s, q"), false);
   scaled(text("0.5", "s, e"), false);
+  scaled(text("0.5", "s", "n"), false);
   scaled(text("1e-30", "s"), false);
   scaled(text("0", "s"), false);
 }
 
-/// A factor that is padded, and a sum of squares, whose factors are one tensor.
+/// A sum of squares, whose factors are one tensor.
 TEST(ScaleSums, ScalesSquares) {
-  scaled(R"((x: f32[4,8]) {
+  scaled(R"((x: f32[8,4]) {
   c = constant -0.5 : f32[]
   cb = broadcast c, dims={} : f32[4,8]
-  q = mul cb, x : f32[4,8]
+  t = transpose x, permutation={1,0} : f32[4,8]
+  q = mul cb, t : f32[4,8]
   s = dot_general q, q, lhs_contract={1}, rhs_contract={1} : f32[4,4]
 } -> (s))",
          true);

@@ -42,20 +42,7 @@ class SumScaling {
   explicit SumScaling(TensorProgram& program)
       : program_(program),
         uses_(tensor_uses(program)),
-        reads_(program.tensors.size(), 0),
-        new_tensors_(program) {
-    for (const TensorExpr& e : program.exprs) {
-      visit(e.body, [&](const Scalar& s) {
-        if (s.kind == Scalar::Kind::kRead) ++reads_[static_cast<size_t>(s.symbol)];
-      });
-      if (!sums_products(e)) continue;
-      const FloatProduct product = *as_float_product(e.body);
-      for (const ScalarRef& factor : product.reads) --reads_[static_cast<size_t>(factor->symbol)];
-    }
-    for (const OpaqueExpr& o : program.opaques) {
-      for (const TensorId t : o.operands) ++reads_[static_cast<size_t>(t)];
-    }
-  }
+        new_tensors_(program) {}
 
   std::vector<TensorId> run() {
     std::vector<TensorId> scaled;
@@ -77,17 +64,28 @@ class SumScaling {
            as_float_product(e.body);
   }
 
-  /// What a factor is a multiple of, where nothing but such sums reads it.
+  /// Whether all of a tensor is read as it lies: what scales it is made in the kernel that made it.
+  bool is_read_as_made(const TensorExpr& scaled, const Scalar& read) const {
+    for (size_t a = 0; a < read.indices.size(); ++a) {
+      const bool same = read.indices[a].is_var() && read.indices[a].var_id() == static_cast<int>(a);
+      if (!same) return false;
+    }
+    return program_.tensors[static_cast<size_t>(read.symbol)].type.shape == scaled.extents;
+  }
+
+  /// What a factor is a multiple of, where this sum alone reads it and it is moved, too.
   std::optional<ScaledRead> source_of(const Scalar& factor) const {
     const auto t = static_cast<size_t>(factor.symbol);
     const int32_t producer = uses_.producer[t];
-    if (producer < 0 || reads_[t] != 0 || program_.tensors[t].is_output) return std::nullopt;
+    if (producer < 0 || uses_.consumers[t].size() != 1 || program_.tensors[t].is_output)
+      return std::nullopt;
     const TensorProgram::Step& step = program_.steps[static_cast<size_t>(producer)];
     if (step.opaque) return std::nullopt;
     const TensorExpr& made = program_.exprs[static_cast<size_t>(step.index)];
     if (made.is_contraction || !made.reduce_extents.empty()) return std::nullopt;
     std::optional<ScaledRead> out = as_scaled_read(made.body);
-    if (!out || out->read->type != factor.type) return std::nullopt;
+    if (!out || out->read->type != factor.type || is_read_as_made(made, *out->read))
+      return std::nullopt;
     out->origins = made.origins;
     out->read = rewrite(out->read, [&](int v) { return factor.indices[static_cast<size_t>(v)]; });
     return out;
@@ -142,7 +140,6 @@ class SumScaling {
 
   TensorProgram& program_;
   TensorUses uses_;
-  std::vector<int> reads_;  ///< by tensor: other reads than as a factor
   NewTensors new_tensors_;
 };
 
