@@ -214,7 +214,7 @@ Result<bool> run_widen_operands(Compilation& c) {
   return true;
 }
 Result<bool> run_scale_sums(Compilation& c) {
-  if (!c.planner->moves_into_contractions) return false;
+  if (!c.planner->composes_arithmetic) return false;
   substitute(c, scale_sums, ": it is scaled instead of its factors");
   return true;
 }

@@ -64,13 +64,19 @@ class SumScaling {
            as_float_product(e.body);
   }
 
-  /// Whether all of a tensor is read as it lies: what scales it is made in the kernel that made it.
+  /// Whether all of a tensor is read in its order: what scales it is made in its own kernel then.
   bool is_read_as_made(const TensorExpr& scaled, const Scalar& read) const {
-    for (size_t a = 0; a < read.indices.size(); ++a) {
-      const bool same = read.indices[a].is_var() && read.indices[a].var_id() == static_cast<int>(a);
-      if (!same) return false;
+    const Shape& shape = program_.tensors[static_cast<size_t>(read.symbol)].type.shape;
+    int last = -1;
+    for (size_t a = 0; a < shape.size(); ++a) {
+      const IndexExpr& index = read.indices[a];
+      if (shape[a] == 1 && index.is_const(0)) continue;
+      if (!index.is_var() || index.var_id() <= last || index.var_id() >= scaled.axis_count())
+        return false;
+      last = index.var_id();
+      if (scaled.range(last).hi + 1 != shape[a]) return false;
     }
-    return program_.tensors[static_cast<size_t>(read.symbol)].type.shape == scaled.extents;
+    return element_count(shape) == element_count(scaled.extents);
   }
 
   /// What a factor is a multiple of, where this sum alone reads it and it is moved, too.

@@ -36,7 +36,8 @@ struct Planner {
   bool merges_products = false;
   /// Contractions read what was moved where it was before (expr: fold_movement).
   bool moves_into_contractions = true;
-  /// Element-wise expressions go into readers that move them (expr: compose_arithmetic).
+  /// Element-wise expressions go into readers that move them (expr: compose_arithmetic), and what
+  /// scales a moved factor scales the sum of products (expr: scale_sums).
   bool composes_arithmetic = false;
   /// Where merged products raise the peak of the arena above that of no fusion at all, the program
   /// is planned without them, too, and the lower peak wins: what they make lives until the last of
