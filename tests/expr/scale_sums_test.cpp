@@ -70,9 +70,12 @@ TEST(ScaleSums, LeavesWhatOthersRead) {
            " : f32[]\n  cb = broadcast c, dims={} : f32[4,8]\n"
            "  t = transpose x, permutation={1,0} : f32[4,8]\n"
            "  r = reshape y : f32[4,8]\n  n = neg r : f32[4,8]\n"
-           "  q = mul " + read + ", cb : f32[4,8]\n"
+           "  q = mul " +
+           read +
+           ", cb : f32[4,8]\n"
            "  s = dot_general q, y, lhs_contract={1}, rhs_contract={0} : f32[4,4]\n"
-           "  e = exp q : f32[4,8]\n} -> (" + outputs + ")";
+           "  e = exp q : f32[4,8]\n} -> (" +
+           outputs + ")";
   };
   scaled(text("0.5", "s"), true);
   scaled(text("0.5", "s, q"), false);

@@ -40,9 +40,7 @@ std::optional<ScaledRead> as_scaled_read(const ScalarRef& body) {
 class SumScaling {
  public:
   explicit SumScaling(TensorProgram& program)
-      : program_(program),
-        uses_(tensor_uses(program)),
-        new_tensors_(program) {}
+      : program_(program), uses_(tensor_uses(program)), new_tensors_(program) {}
 
   std::vector<TensorId> run() {
     std::vector<TensorId> scaled;
