@@ -6,8 +6,6 @@ namespace weft {
 
 namespace {
 
-bool is_half(DType type) { return type == DType::kF16 || type == DType::kBF16; }
-
 /// Whether what is made of operand `i` is off by no more of itself than the operand is.
 bool keeps_relative_error(const KernelInstruction& in, size_t i) {
   if (in.op == KernelOp::kExtract || in.op == KernelOp::kShuffle || in.op == KernelOp::kBroadcast)
@@ -42,7 +40,8 @@ void Approximations::note(const KernelFunction& kernel, const KernelInstruction&
     if (rounded) {
       const Reg r = in.results[0];
       const DType type = kernel.type(r).dtype;
-      rounded = is_half(type) || (type == DType::kF32 && rounded_[static_cast<size_t>(r)]);
+      rounded = is_float(type) &&
+                (byte_size(type) == 2 || (type == DType::kF32 && rounded_[static_cast<size_t>(r)]));
     }
     if (!rounded) rounded_[static_cast<size_t>(in.operands[i])] = false;
   }

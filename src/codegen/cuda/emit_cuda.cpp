@@ -429,12 +429,9 @@ class CudaEmitter {
     const bool gathers = in.op == KernelOp::kGather;
     const auto count = static_cast<int64_t>(kernel_.type(r).lanes);
     const int64_t width = gathers ? 1 : access_width(number, in.operands[0], count);
-    if (!mask) {
-      fresh(r);
-      for (int64_t l = 0; l < count; l += width) load_part(in, l, width, true);
-      return;
-    }
-    if (width > 1 && is_plain_zero(fill) && in_groups_alike(in.operands[*mask], width)) {
+    const bool whole =
+        !mask || (width > 1 && is_plain_zero(fill) && in_groups_alike(in.operands[*mask], width));
+    if (whole) {
       fresh(r);
       for (int64_t l = 0; l < count; l += width) load_part(in, l, width, true);
       return;

@@ -32,7 +32,8 @@ namespace weft {
 ///            wf_cluster_rank() wf_cluster_size(): block within its cluster (launches with one).
 /// Memory     p[i] on any pointer: one scalar access.
 ///            wf_load<N>(p) -> vec<T, N>, wf_store(p, vec): one access of N elements, aligned to
-///            its size. wf_load_ro<N>(p): the same through the read-only path; nothing may write
+///            its size. wf_load_if<N>(on, p), wf_load_ro_if<N>(on, p): zeros where `on` is false.
+///            wf_load_ro<N>(p): the same through the read-only path; nothing may write
 ///            that memory during the launch. wf_store_stream(p, vec): not read again soon.
 /// Warp       wf_shfl(mask, v, lane), wf_shfl_xor(mask, v, x), wf_shfl_down(mask, v, d),
 ///            wf_shfl_up(mask, v, d): T of 1 to 8 bytes (bool, f16, s64, …); a source beyond the

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "expr/movement/element_by_element.h"
 #include "expr/movement/read_composer.h"
 #include "expr/movement/remove_dead_expressions.h"
 
@@ -67,21 +68,7 @@ class Evaluations {
   int visits_left_ = 4000;
 };
 
-/// Axes of the reader in their order, or none where there is one element: groups hold such reads.
-bool is_element_by_element(const TensorExpr& reader, const Scalar& read, const Shape& shape) {
-  int last = -1;
-  for (size_t a = 0; a < shape.size(); ++a) {
-    const IndexExpr& index = read.indices[a];
-    if (shape[a] == 1 && index.is_const(0)) continue;
-    if (!index.is_var() || index.var_id() >= reader.axis_count()) return false;
-    if (reader.range(index.var_id()).hi + 1 != shape[a]) return false;
-    if (index.var_id() <= last) return false;
-    last = index.var_id();
-  }
-  return true;
-}
-
-/// The same, but for one axis of which the reader has a part.
+/// A read element by element but for one axis, of which the reader has a part.
 bool is_part(const TensorExpr& reader, const Scalar& read, const Shape& shape) {
   int last = -1, parted = 0;
   for (size_t a = 0; a < shape.size(); ++a) {

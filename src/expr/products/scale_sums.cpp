@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "expr/movement/element_by_element.h"
 #include "expr/new_tensors.h"
 #include "expr/products/bfloat_products.h"
 
@@ -65,16 +66,8 @@ class SumScaling {
   /// Whether all of a tensor is read in its order: what scales it is made in its own kernel then.
   bool is_read_as_made(const TensorExpr& scaled, const Scalar& read) const {
     const Shape& shape = program_.tensors[static_cast<size_t>(read.symbol)].type.shape;
-    int last = -1;
-    for (size_t a = 0; a < shape.size(); ++a) {
-      const IndexExpr& index = read.indices[a];
-      if (shape[a] == 1 && index.is_const(0)) continue;
-      if (!index.is_var() || index.var_id() <= last || index.var_id() >= scaled.axis_count())
-        return false;
-      last = index.var_id();
-      if (scaled.range(last).hi + 1 != shape[a]) return false;
-    }
-    return element_count(shape) == element_count(scaled.extents);
+    return is_element_by_element(scaled, read, shape) &&
+           element_count(shape) == element_count(scaled.extents);
   }
 
   /// What a factor is a multiple of, where this sum alone reads it and it is moved, too.

@@ -5,9 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "schedule/gpu/matrix_tile.h"
 #include "schedule/gpu/product_factor.h"
 #include "schedule/gpu/window_factor.h"
 #include "support/rounding.h"
+#include "target/gpu_rates.h"
 #include "tile/thread_tile.h"
 
 namespace weft {
@@ -60,15 +62,13 @@ class WindowTileChooser {
 /// is asked for once.
 double WindowTileChooser::cycles_of_caches(const WindowFactor& window, const Numbers& n) const {
   const auto d = [](int64_t v) { return static_cast<double>(v); };
-  constexpr int64_t kSector = 32, kLine = 128;  ///< bytes: of a request, and of a cycle
+  constexpr int64_t kSector = 32;  ///< bytes of a request
   const int64_t columns = n.column_lanes * n.vec * byte_size(in_narrowest_type(window.moved)->type);
   const double bytes = d(window.elements(n.rows * n.row_lanes) * round_up(columns, kSector));
   const double shared = beside_ ? d(beside_->elements(n.warps)) / d(n.warps * beside_->taps) : 1;
-  constexpr double kReadsOverCopies = 2;  // as in matrix_tile
-  const double bytes_a_cycle = kReadsOverCopies * target_.bandwidth_gb_per_s(target_.l2_bytes / 2) *
-                               1e3 / d(target_.sm_count) / d(target_.clock_mhz);
-  const double lines = d(n.row_lanes * ceil_div(columns, kLine));
-  return std::max(d(window.elements(n.rows)) * lines, bytes * shared / bytes_a_cycle);
+  const double lines = d(n.row_lanes * ceil_div(columns, static_cast<int64_t>(kBanksBytes)));
+  return std::max(d(window.elements(n.rows)) * lines,
+                  bytes * shared / cached_bytes_a_cycle(target_));
 }
 
 /// Products a cycle of a warp's slot, as far as lanes are busy and the machine has work. A step

@@ -40,8 +40,7 @@ constexpr double kOverlapLoss = 0.47;  ///< of the lesser of throughput and late
 /// Of the lesser of memory and the rest: of tiles that memory bounds, those that ask for less come
 /// first.
 constexpr double kMemoryLoss = 0.1;
-constexpr double kReadsOverCopies = 2;  ///< rate of the second-level cache, of reads alone
-constexpr double kPartials = 1.7;       ///< over what their bytes take
+constexpr double kPartials = 1.7;  ///< over what their bytes take
 
 // Of warp groups, fitted to 55 tiles of 5 products there (within 9 %).
 constexpr double kGroupLoads = 1.11;  ///< over the rate of the second-level cache
@@ -60,8 +59,7 @@ class Pricing {
       : p_(problem),
         target_(target),
         clock_(static_cast<double>(target.clock_mhz) * 1e6),
-        cached_bytes_(kReadsOverCopies * target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e9 /
-                      clock_ / target.sm_count),
+        cached_bytes_(cached_bytes_a_cycle(target)),
         memory_us_(memory_us()) {}
 
   /// Microseconds; negative where the tile does not fit.
@@ -357,6 +355,13 @@ class Quickest {
 };
 
 }  // namespace
+
+double cached_bytes_a_cycle(const Target& target) {
+  constexpr double kReadsOverCopies = 2;  // of the rate, of reads alone
+  const double clock = static_cast<double>(target.clock_mhz) * 1e6;
+  return kReadsOverCopies * target.bandwidth_gb_per_s(target.l2_bytes / 2) * 1e9 / clock /
+         target.sm_count;
+}
 
 int64_t least_core_columns(int64_t columns) {
   return std::clamp(power_above(columns), kCoreVector, kCoreColumns);

@@ -48,6 +48,9 @@ int64_t core_rows(const TilesChoice& tile);
 /// Rows and columns of a tile of one register that waste the least on a product so narrow.
 int64_t least_core_columns(int64_t columns);
 
+/// Bytes that each SM has of the second-level cache in a cycle while all of them read it.
+double cached_bytes_a_cycle(const Target& target);
+
 inline int64_t warps_of(const TilesChoice& tile) { return tile.warps_m * tile.warps_n; }
 /// Whether tiles reduce parts of the columns.
 bool reduces_parts(const MatrixProblem& problem, const TilesChoice& tile);
