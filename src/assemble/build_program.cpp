@@ -37,6 +37,14 @@ double microseconds_on_one_thread(const PlannedKernel& kernel, const TensorProgr
                   flops / (target.peak_gflops * 1e3));
 }
 
+/// Of a thread's share that takes so long: each begins late enough to be worth a look at what is
+/// left, and the last one to be begun is short beside the whole.
+int32_t pieces_of_share(double microseconds) {
+  constexpr double kShortest = 8;  // us; cores may be half as fast as they say
+  constexpr double kMost = 16;
+  return static_cast<int32_t>(std::clamp(microseconds / kShortest, 1.0, kMost));
+}
+
 /// Blocks of one list of steps, and the buffers to move when they are placed.
 struct ArenaScope {
   std::vector<ArenaBlock> blocks;
@@ -313,6 +321,7 @@ void Builder::launch(Frame& frame, int32_t index, Region* out) {
   const auto phases = static_cast<double>(std::max<size_t>(code.function->phases.size(), 1));
   const double shared = least_shared_us(target_) * phases;
   access.serial = most <= 1 || alone < shared;
+  step.launch.pieces = pieces_of_share(alone / (phases * std::max(1, target_.threads)));
   out->works.resize(out->steps.size());
   out->works.push_back(
       {most > 1, alone, shared, static_cast<double>(kernel.schedule.estimate.bytes_read)});

@@ -22,7 +22,7 @@ namespace weft {
 ///
 /// It may hold several programs of one model, for different shapes of the inputs and for processors
 /// with and without some features.
-inline constexpr uint32_t kArtefactVersion = 8;
+inline constexpr uint32_t kArtefactVersion = 9;
 
 /// Whether a file that starts with these bytes claims to be an artefact.
 bool is_artefact(std::span<const std::byte> start);

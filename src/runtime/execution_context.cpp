@@ -129,6 +129,7 @@ Status ExecutionContext::allocate() {
   const int64_t scratch = padded_scratch(executable_->scratch_bytes_per_thread());
   WEFT_ASSIGN_OR_RETURN(scratch_, Memory::allocate(scratch * threads, "scratch"));
   threads_ = std::vector<ThreadState>(static_cast<size_t>(threads));
+  region_.shares = WorkShares(threads);
   constexpr size_t kMostHostOperands = 3;
   for (size_t t = 0; t < threads_.size(); ++t) {
     ThreadState& state = threads_[t];
@@ -216,6 +217,7 @@ Status ExecutionContext::run_exclusively(std::span<const InputRef> inputs,
   if (threads_.size() > 1) {
     region_.threads = static_cast<int>(threads_.size());
     region_.barrier.reset(region_.threads, options_.pool->region_wait());
+    region_.shares.reset();
     const bool brief = executable_->program().brief;
     done = options_.pool->try_run(
         body, this, brief ? ThreadPool::Sleepers::kLeave : ThreadPool::Sleepers::kWake);

@@ -15,6 +15,7 @@
 #include "runtime/region_barrier.h"
 #include "runtime/tensor_ref.h"
 #include "runtime/thread_pool.h"
+#include "runtime/work_shares.h"
 #include "support/result.h"
 
 namespace weft {
@@ -88,6 +89,7 @@ class ExecutionContext {
     std::optional<Error> launch_error;  ///< of the first thread
     int32_t endless_step = 0;
     RegionBarrier barrier;
+    WorkShares shares{0};
   };
 
   ExecutionContext(std::shared_ptr<const Executable> executable, ContextOptions options);

@@ -47,7 +47,8 @@ struct ProgramBuffer {
   bool reverse = false;
 };
 
-/// A kernel on buffers; items of each phase are shared out to the threads in contiguous ranges.
+/// A kernel on buffers; items of each phase are shared out to the threads in contiguous ranges, of
+/// which those that are done early take over pieces (runtime/work_shares.h).
 struct LaunchStep {
   int32_t kernel = -1;  ///< into Program::kernels
   std::vector<int32_t> buffers;
@@ -56,6 +57,7 @@ struct LaunchStep {
   int64_t scratch_bytes = 0;        ///< per thread
   bool serial = false;              ///< too small to share: thread 0 alone
   bool inner_barriers = false;      ///< threads wait for each other inside a phase
+  int32_t pieces = 1;               ///< of a thread's share, which others may take over
 };
 
 /// An operation that has no kernel: the runtime's own code.

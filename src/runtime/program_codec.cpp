@@ -50,7 +50,7 @@ void launch(A& a, Like<A, LaunchStep>& l) {
   numbers(a, l.buffers);
   numbers(a, l.arguments);
   numbers(a, l.work_items);
-  values(a, l.scratch_bytes, l.serial, l.inner_barriers);
+  values(a, l.scratch_bytes, l.serial, l.inner_barriers, l.pieces);
 }
 
 template <typename A>

@@ -111,8 +111,13 @@ bool RegionWalk::run_launch(const ExecutableStep& step) {
   alone_ = step.on_first_thread;
   for (size_t phase = 0; phase < step.phases.size(); ++phase) {
     if (phase > 0 && !step.on_first_thread && !wait_for_all()) return false;
-    // Where threads meet inside a phase, all of them enter it; a request to stop is seen there.
-    if (mine && (!skipped || launch.inner_barriers)) {
+    const bool in_pieces =
+        launch.pieces > 1 && threads_ > 1 && !step.on_first_thread && !launch.inner_barriers;
+    if (in_pieces) {
+      ++round_;
+      if (!skipped) run_pieces(step, phase);
+      // Where threads meet inside a phase, all of them enter it; a request to stop is seen there.
+    } else if (mine && (!skipped || launch.inner_barriers)) {
       const Share share(launch.work_items[phase], thread_, step.on_first_thread ? 1 : threads_);
       if (share.begin < share.end || launch.inner_barriers) {
         call_kernel(step.phases[phase], buffers, launch.arguments.data(), share.begin, share.end,
@@ -123,6 +128,25 @@ bool RegionWalk::run_launch(const ExecutableStep& step) {
     worked(step.on_first_thread || launch.work_items[phase] <= 1);
   }
   return true;
+}
+
+/// The thread's own share, then what its neighbours have not begun of theirs.
+void RegionWalk::run_pieces(const ExecutableStep& step, size_t phase) {
+  constexpr int kMostNeighbours = 8;
+  const LaunchStep& launch = step.source->launch;
+  const int64_t items = launch.work_items[phase];
+  for (int n = 0; n < std::min(threads_, 1 + kMostNeighbours); ++n) {
+    const int owner = (thread_ + n) % threads_;
+    const Share share(items, owner, threads_);
+    for (;;) {
+      const int piece = region_.shares.take(owner, round_, launch.pieces, n == 0);
+      if (piece < 0) break;
+      const Share part(share.end - share.begin, piece, launch.pieces);
+      if (part.begin == part.end) continue;
+      call_kernel(step.phases[phase], state_.launch_table.data(), launch.arguments.data(),
+                  share.begin + part.begin, share.begin + part.end, state_.scratch);
+    }
+  }
 }
 
 /// What a step takes over from the one before lies in the caches of the cores that made it: a short

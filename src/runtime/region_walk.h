@@ -30,6 +30,7 @@ class RegionWalk {
   bool run_timed(const ExecutableStep& step);
   bool dispatch(const ExecutableStep& step);
   bool run_launch(const ExecutableStep& step);
+  void run_pieces(const ExecutableStep& step, size_t phase);
   static uint32_t wait_inside_phase(void* walk);
   bool run_launcher(const LaunchStep& launch);
   void fetch_carries(const LaunchStep& launch) const;
@@ -65,6 +66,7 @@ class RegionWalk {
   const int threads_;
   Unsynced unsynced_ = Unsynced::kNobody;
   bool alone_ = false;  ///< the launch at hand is the first thread's
+  uint32_t round_ = 0;  ///< of shares in pieces
   bool stopped_inside_ = false;
   PhaseBarrier phase_barrier_{&wait_inside_phase, this};
   /// An iteration ended, or a marked step did not need its barrier: the next step of all threads

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/host_ops.h"
+#include "runtime/work_shares.h"
 #include "target/library_call.h"
 
 namespace weft {
@@ -358,6 +359,7 @@ class ProgramVerifier {
     for (int64_t items : launch.work_items) {
       if (items < 0) return fault(step, "negative work");
     }
+    if (launch.pieces < 1 || launch.pieces > WorkShares::kMostPieces) return fault(step, "pieces");
     if (launch.scratch_bytes < 0 || launch.scratch_bytes > kMaxBytes) return fault(step, "scratch");
     for (int32_t buffer : launch.buffers) WEFT_RETURN_IF_ERROR(verify_use(step, buffer));
     return kernel.device.library_call.empty() ? Status() : verify_library(step, kernel);

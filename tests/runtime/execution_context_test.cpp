@@ -137,6 +137,36 @@ TEST_P(Run, ThreadsMeetInsideAPhase) {
   EXPECT_EQ(out_y, (std::vector<float>{50, 60}));
 }
 
+/// Shares in pieces, one behind the other without a barrier between: each item once.
+TEST_P(Run, ThreadsTakeOverPiecesOfOthers) {
+  const auto count = [](void* const* b, const int64_t*, int64_t begin, int64_t end, void*) {
+    for (int64_t i = begin; i < end; ++i) elements(b[0])[i] += 1;
+  };
+  Fixture f;
+  const int32_t x = f.output("x", {61}), y = f.output("y", {61});
+  const int32_t zero =
+      f.kernel({[](void* const* b, const int64_t*, int64_t begin, int64_t end, void*) {
+        for (int64_t i = begin; i < end; ++i) elements(b[0])[i] = 0;
+      }});
+  const int32_t add = f.kernel({count});
+  for (const int32_t b : {x, y}) f.step(Fixture::launch(zero, {b}, {61}));
+  for (int turn = 0; turn < 20; ++turn) {
+    for (const int32_t b : {x, y}) {
+      ProgramStep step = Fixture::launch(add, {b}, {61});
+      step.launch.pieces = 1 + 3 * (turn % 4);
+      step.barrier_before = b == x;
+      f.step(step);
+    }
+  }
+  auto context = context_of(f);
+  for (int run = 0; run < 50; ++run) {
+    std::vector<float> out_x(61), out_y(61);
+    ASSERT_TRUE(context->run({}, {{out(out_x, {61}), out(out_y, {61})}}).ok());
+    EXPECT_THAT(out_x, Each(20.0f));
+    EXPECT_THAT(out_y, Each(20.0f));
+  }
+}
+
 TEST_P(Run, ScratchBelongsToTheThreadAndIsAligned) {
   Fixture f;
   const int32_t x = f.input("x", {64}), y = f.output("y", {64});

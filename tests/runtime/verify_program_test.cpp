@@ -119,6 +119,8 @@ TEST(VerifyProgram, NamesEveryFault) {
       {"not the phases of its kernel", [](Program& p) { p.steps[0].launch.work_items = {4, 4}; }},
       {"negative work", [](Program& p) { p.steps[0].launch.work_items = {-4}; }},
       {"scratch", [](Program& p) { p.steps[0].launch.scratch_bytes = -1; }},
+      {"pieces", [](Program& p) { p.steps[0].launch.pieces = 0; }},
+      {"pieces", [](Program& p) { p.steps[0].launch.pieces = 1 << 20; }},
       {"a buffer that does not exist", [](Program& p) { p.steps[0].launch.buffers[1] = 55; }},
       {"a slice outside its loop", [](Program& p) { p.steps[0].launch.buffers[1] = kXt; }},
       {"a slice outside its loop", [](Program& p) { scan(p).carries[0].initial = kXt; }},
