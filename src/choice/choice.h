@@ -50,6 +50,10 @@ struct PanelChoice {
   int staged_factor = -1;  ///< of the product, 0 or 1: computed into scratch panel by panel
   /// The last of `inner`, so many, are summed up apart; what is the same along them comes behind.
   int64_t apart = 0;
+  /// Of the first of `inner` a part has so many; 0: the sum is made at once. What the parts before
+  /// summed up waits in scratch, of so many rows and of the last axes of the grid that the vectors
+  /// do not depend on.
+  int64_t part = 0, part_rows = 0, part_axes = 0;
   friend bool operator==(const PanelChoice&, const PanelChoice&) = default;
 };
 

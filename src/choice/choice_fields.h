@@ -38,6 +38,9 @@ void for_each_field(const PanelChoice*, F&& f) {
   f("depth", &C::depth);
   f("staged_factor", &C::staged_factor);
   f("apart", &C::apart);
+  f("part", &C::part);
+  f("part_rows", &C::part_rows);
+  f("part_axes", &C::part_axes);
 }
 
 template <typename F>

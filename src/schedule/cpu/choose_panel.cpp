@@ -59,14 +59,15 @@ Multiplier multiplier_of(const Target& target, const PanelChoice& choice, int64_
 /// Chooses the register tile of a CPU's products or window and the loops around it.
 class PanelChooser {
  public:
-  /// By the register tile of this rank, or the last one.
-  PanelChooser(const GroupSpace& space, const Target& target, size_t rank)
+  /// By the register tile of this rank, or the last one; for a sum that is made in so many parts.
+  PanelChooser(const GroupSpace& space, const Target& target, size_t rank, int64_t parts = 1)
       : space_(space),
         axes_(space.axes()),
         target_(target),
         root_(space.axes().reductions[0]),
         products_(std::ssize(space.axes().reductions)),
-        rank_(rank) {}
+        rank_(rank),
+        parts_(parts) {}
 
   PanelChoice run() {
     collect_reads();
@@ -81,6 +82,11 @@ class PanelChooser {
     }
     return std::move(c_);
   }
+
+  /// Requires: run. Bytes of a panel of which rows read every element again.
+  int64_t panel_bytes(const PanelChoice& c) const;
+  /// Requires: run. Axes of the grid that the panel does not depend on, outermost first.
+  std::vector<int> beside_rows(const PanelChoice& c) const;
 
  private:
   struct Read {
@@ -130,6 +136,7 @@ class PanelChooser {
   int root_;          ///< the first reduction
   int64_t products_;  ///< reductions
   size_t rank_;
+  int64_t parts_;
   std::vector<Read> reads_;
   std::optional<PackedProduct> packed_;  ///< what is summed up, where it is one
   const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
@@ -426,7 +433,7 @@ bool PanelChooser::along_vectors(const SumApart& sum) const {
 }
 
 void PanelChooser::choose_tile(const std::vector<int>& outputs) {
-  RowOperand operand{.depth = reduction_depth()};
+  RowOperand operand{.depth = ceil_div(reduction_depth(), parts_)};
   for (const Read& r : reads_) {
     if (c_.row_axis < 0) continue;
     if (c_.vec_axis >= 0 && depends(r, c_.vec_axis)) {
@@ -634,6 +641,74 @@ bool PanelChooser::rows_outermost() const {
   }
   const bool many_rows = rows > panels || (c_.row_axis >= 0 && is_open(c_.row_axis));
   return panels <= panel_budget(target_) && many_rows;
+}
+
+int64_t PanelChooser::panel_bytes(const PanelChoice& c) const {
+  int64_t bytes = 0;
+  for (const Read& r : reads_) {
+    if (r.vec_stride != 0)
+      bytes = reduction_depth() * c.vectors * c.lanes * byte_size(r.scalar->type);
+  }
+  return bytes;
+}
+
+std::vector<int> PanelChooser::beside_rows(const PanelChoice& c) const {
+  std::vector<int> out;
+  for (const int a : c.grid) {
+    const bool moves = std::ranges::any_of(
+        reads_, [&](const Read& r) { return r.vec_stride != 0 && depends(r, a); });
+    if (!moves) out.push_back(a);
+  }
+  return out;
+}
+
+std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const Target& target) {
+  constexpr double kOutgrows = 0.4, kOfPart = 0.25, kOfSums = 0.125;  // of the second cache
+  constexpr int64_t kFewestTiles = 4, kMostParts = 16, kWholeSteps = 16, kOpenRows = 192;
+  const auto second = static_cast<double>(target.l2_bytes);
+  PanelChooser whole(space, target, 0);
+  const PanelChoice c = whole.run();
+  const auto& axes = space.axes().axes;
+  const auto extent = [&](int a) { return axes[static_cast<size_t>(a)].extent; };
+  const auto is_open = [&](int a) { return axes[static_cast<size_t>(a)].open; };
+  const bool plain = space.axes().reductions.size() == 1 && c.vec_axis >= 0 && c.row_axis >= 0 &&
+                     c.depth == 1 && c.apart == 0 && c.staged_read < 0 && c.staged_factor < 0 &&
+                     !c.inner.empty();
+  const auto bytes = static_cast<double>(plain ? whole.panel_bytes(c) : 0);
+  if (bytes <= kOutgrows * second || is_open(c.inner.front()) ||
+      !residues_of(space, space.axes().reductions[0], c.vec_axis).empty())
+    return {};
+  const int64_t steps = extent(c.inner.front());
+  const int64_t parts =
+      std::min({static_cast<int64_t>(std::ceil(bytes / (kOfPart * second))), steps, kMostParts});
+  PanelChooser chooser(space, target, 0, parts);
+  PanelChoice out = chooser.run();
+  out.rows_outermost = false;
+  out.part = ceil_div(steps, parts);
+  if (out.part >= 4 * kWholeSteps) out.part = round_up(out.part, kWholeSteps);
+  // As many rows as wait beside a part's panel.
+  const std::vector<int> beside = chooser.beside_rows(out);
+  const auto most = static_cast<int64_t>(kOfSums * second) /
+                    (out.vectors * out.lanes * static_cast<int64_t>(sizeof(float)));
+  // Of an open number blocks have as many whatever it is.
+  const bool open = is_open(out.row_axis);
+  const int64_t rows = open ? std::min(most, kOpenRows) / out.rows * out.rows
+                            : round_up(extent(out.row_axis), out.rows);
+  int64_t waiting = rows;
+  for (auto a = beside.rbegin(); a != beside.rend(); ++a) {
+    if (is_open(*a) || waiting * extent(*a) > most) break;
+    waiting *= extent(*a);
+    ++out.part_axes;
+  }
+  std::vector<PanelChoice> all;
+  for (int64_t cuts = ceil_div(std::max(rows, out.rows), std::max(most, out.rows));
+       all.size() < (open ? 1 : 3); cuts *= 2) {
+    out.part_rows = round_up(ceil_div(rows, cuts), out.rows);
+    const int64_t tiles = waiting / rows * (out.part_rows / out.rows);
+    if (tiles < kFewestTiles) break;
+    all.push_back(out);
+  }
+  return out.part < steps ? all : std::vector<PanelChoice>();
 }
 
 PanelChoice choose_panel(const GroupSpace& space, const Target& target) {

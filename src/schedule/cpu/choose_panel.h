@@ -14,6 +14,11 @@ namespace weft {
 /// for a group that fits_panel (schedule/cpu/panel_fit.h).
 PanelChoice choose_panel(const GroupSpace& space, const Target& target);
 
+/// The same where a panel outgrows the second cache and rows read it again: by parts of the sum
+/// whose panels do not, with all rows that its sums leave room for, and with halves and quarters of
+/// them, which more threads share. Empty where nothing is gained so.
+std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const Target& target);
+
 /// Others for the same group that measuring may prefer: the order of the loops turned, and register
 /// tiles in the order of the model.
 std::vector<PanelChoice> other_panels(const GroupSpace& space, const Target& target);

@@ -13,6 +13,7 @@
 #include "schedule/writer/epilogue.h"
 #include "schedule/writer/statements.h"
 #include "schedule/writer/tile_builder.h"
+#include "support/rounding.h"
 #include "tile/bfloat_dot.h"
 
 namespace weft {
@@ -53,6 +54,7 @@ class Contract {
         "contract " + std::to_string(rows_) + "x" + std::to_string(vectors_ * lanes_);
     if (choice_.depth == kBFloatDotDepth) out.schedule_template += " bf16";
     if (roots_.size() > 1) out.schedule_template += " of " + std::to_string(roots_.size());
+    if (choice_.part > 0) out.schedule_template += " in parts of the sum";
     return out;
   }
 
@@ -68,8 +70,17 @@ class Contract {
     return roots.size() == 1 && choice.depth == 1 && choice.apart == 0 && choice.staged_read < 0 &&
            choice.staged_factor < 0;
   }
+  /// Of the first reduced axis, and where the sums of the parts before and of this one wait.
+  struct Part {
+    int64_t begin = 0, end = 0;
+    TileSymbolId before = -1, sums = -1;
+  };
+
   Status collect_reads();
+  Status check_parts() const;
   TileBody nest();
+  void add_parts(const std::vector<int>& inside, TileLoop* outer);
+  std::vector<IndexExpr> waiting_at() const;
   TileBody tile_body();
   TileBody tile_of_sums_apart();
   ScalarRef at_present(const ScalarRef& s);
@@ -106,6 +117,8 @@ class Contract {
   int64_t rows_, vectors_, lanes_;
   ResidueLoops loops_;
   TileVarId row_var_ = -1, vec_var_ = -1;
+  Part part_;
+  std::vector<int> chunk_axes_;          ///< of the grid: what waits has all of them
   const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
   TileSymbolId panel_ = -1;
   std::optional<SumApart> apart_;
@@ -140,6 +153,7 @@ Status Contract::collect_reads() {
   if (roots_.size() > 1 &&
       (in_steps || choice_.staged_factor >= 0 || choice_.staged_read >= 0 || choice_.apart != 0))
     return invalid_input("of several products nothing is staged or summed up apart");
+  WEFT_RETURN_IF_ERROR(check_parts());
   for (const int root : roots_) {
     visit(space_.expr(root).body, [&](const Scalar& s) {
       if (s.kind == Scalar::Kind::kRead) reads_.push_back({&s, root});
@@ -161,6 +175,22 @@ Status Contract::collect_reads() {
     b_.set_layout(read.symbol, std::move(*layout));
   }
   return {};
+}
+
+Status Contract::check_parts() const {
+  const bool none = choice_.part == 0 && choice_.part_rows == 0 && choice_.part_axes == 0;
+  if (none) return {};
+  constexpr int64_t kMostParts = 64;
+  const bool cut = is_plain(choice_, roots_) && row_axis_ >= 0 && vec_axis_ >= 0 &&
+                   !choice_.rows_outermost && !reduction_.empty() && choice_.part > 0 &&
+                   choice_.part_rows > 0 && choice_.part_axes >= 0 &&
+                   choice_.part_axes <= std::ssize(grid_);
+  const int first = cut ? reduction_.front() : -1;
+  if (cut && !loops_.any() && ceil_div(extent(first), choice_.part) <= kMostParts &&
+      choice_.part_rows % rows_ == 0 && b_.begin_of(first).is_const(0) &&
+      b_.end_of(first).is_const(extent(first)))
+    return {};
+  return invalid_input("only a plain sum of a panel's rows is made in parts of a known axis");
 }
 
 Place Contract::tile_place(bool with_rows, bool with_vectors) const {
@@ -195,6 +225,10 @@ TileBody Contract::nest() {
   TileLoop inner;
   inner.kind = TileLoop::Kind::kGrid;
   TileLoop& last = stages() ? inner : outer;
+  if (choice_.part > 0) {
+    add_parts(inside, &outer);
+    return b_.one_nest(std::move(outer));
+  }
   if (staged_read_ != nullptr) stage_panel(&outer.body);
   if (choice_.staged_factor >= 0) stage_factor(&outer.body);
   for (const int a : inside) loops_.add_axis(&last, a, 1);
@@ -209,6 +243,52 @@ TileBody Contract::nest() {
     }
   }
   return b_.one_nest(std::move(outer));
+}
+
+/// grid chunks of rows {
+///   seq row tiles { sums[rows, panel] = the first part of the sum }
+///   seq row tiles { sums_2[rows, panel] = sums[rows, panel] + the second part } ...
+///   seq row tiles { sums_n[rows, panel] + the last part; what follows }
+/// }
+/// A part's panel stays in a cache that does not hold the whole one, while the rows go over it
+/// (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008).
+void Contract::add_parts(const std::vector<int>& inside, TileLoop* outer) {
+  const auto first_whole =
+      inside.end() - std::min<std::ptrdiff_t>(choice_.part_axes, std::ssize(inside));
+  for (auto a = inside.begin(); a != first_whole; ++a) loops_.add_axis(outer, *a, 1);
+  chunk_axes_.assign(first_whole, inside.end());
+  std::optional<TileLoop::Dim> chunk;
+  if (choice_.part_rows < extent(row_axis_) || axes_.axes[static_cast<size_t>(row_axis_)].open) {
+    chunk = b_.loop_dim(row_axis_, choice_.part_rows);
+    outer->dims.push_back(*chunk);
+  }
+  const int64_t end = extent(reduction_.front());
+  TileSymbolId before = -1;
+  for (int64_t begin = 0; begin < end; begin += choice_.part) {
+    part_ = {begin, std::min(begin + choice_.part, end), before, -1};
+    if (part_.end < end) part_.sums = b_.add_value("sums", b_.expr(root_).accumulator);
+    TileLoop rows;
+    rows.kind = TileLoop::Kind::kSeq;
+    for (const int a : chunk_axes_) loops_.add_axis(&rows, a, 1);
+    row_var_ = loops_.add_axis(&rows, row_axis_, rows_);
+    if (chunk) {
+      rows.dims.back().begin = IndexExpr::var(chunk->origin);
+      rows.dims.back().end =
+          min(IndexExpr::var(chunk->origin) + choice_.part_rows, b_.end_of(row_axis_));
+    }
+    rows.body = tile_body();
+    outer->body.push_back(TileNode::of(std::move(rows)));
+    before = part_.sums;
+  }
+}
+
+/// Where a tile's sums wait for the next part.
+std::vector<IndexExpr> Contract::waiting_at() const {
+  std::vector<IndexExpr> out;
+  for (const int a : chunk_axes_) out.push_back(b_.index(a));
+  out.push_back(loops_.coordinate(row_axis_));
+  out.push_back(b_.index(vec_axis_));
+  return out;
 }
 
 /// The vector operand's panel in scratch, [reduction][vector]: read across its rows, a vector of
@@ -296,6 +376,10 @@ TileLoop Contract::reduction_loop() {
     const int a = reduction_[i];
     const bool innermost = i + 1 == reduction_.size();
     TileLoop::Dim dim = loops_.tap(a, innermost ? choice_.depth : 1);
+    if (choice_.part > 0 && i == 0) {
+      dim.begin = part_.begin;
+      dim.end = part_.end;
+    }
     // A predicate that a window axis enters is decided where the axis is written out.
     if (predicated_ && extent(a) <= 8 && !innermost) dim.unroll = 0;
     if (innermost) dim.unroll = rows_ * vectors_ >= 16 ? 2 : 4;
@@ -400,8 +484,9 @@ TileBody Contract::tile_body() {
   for (size_t r = 0; r < roots_.size(); ++r) {
     const TensorExpr& e = b_.expr(roots_[r]);
     const DType acc = e.accumulator;
-    loop.carries.push_back(
-        carried(carries[r], box, scalar_constant(combiner_identity(e.combiner, acc)), place));
+    const ScalarRef first = part_.before >= 0 ? scalar_read(part_.before, acc, waiting_at())
+                                              : scalar_constant(combiner_identity(e.combiner, acc));
+    loop.carries.push_back(carried(carries[r], box, first, place));
     const ScalarRef before = scalar_read(carries[r], acc, box);
     ScalarRef product = loops_.simplified(scalar_convert(body_of(roots_[r]), acc));
     if (roots_.size() == 1) walk_product(&loop, &product);
@@ -411,7 +496,11 @@ TileBody Contract::tile_body() {
     totals[roots_[r]] = before;
   }
   body.push_back(TileNode::of(std::move(loop)));
-  emit_rest(&body, totals);
+  if (part_.sums >= 0) {
+    body.push_back(TileNode::of(assign(part_.sums, waiting_at(), totals.at(root_), place)));
+  } else {
+    emit_rest(&body, totals);
+  }
   return body;
 }
 

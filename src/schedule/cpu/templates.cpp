@@ -58,6 +58,8 @@ Fit panel_applies(const GroupSpace& space, const Target&) { return fits_panel(sp
 constexpr double kFullVectors = 0.8;
 /// And only where they are predicted to take so much of the time at most.
 constexpr double kClearly = 0.9;
+/// What is predicted to take no less than this part of another's time takes as long.
+constexpr double kAlike = 0.99;
 
 bool fills_vectors(const GroupSpace& space, const PanelChoice& choice, const Target& target) {
   if (choice.vec_axis < 0) return false;
@@ -70,9 +72,27 @@ bool fills_vectors(const GroupSpace& space, const PanelChoice& choice, const Tar
 /// Microseconds of the built kernel.
 std::optional<double> built_us(const GroupSpace& space, const Choice& choice, const Target& target);
 
+/// The quickest of those in parts of the sum, before the whole unless that is quicker: a panel that
+/// fills much of the second cache by its size loses some of it to what else falls into its sets.
+std::vector<Candidate> add_parts(const GroupSpace& space, const Target& target,
+                                 std::vector<Candidate> out) {
+  std::optional<Candidate> best;
+  for (PanelChoice& choice : panels_in_parts(space, target)) {
+    const std::optional<double> us = built_us(space, choice, target);
+    if (us && (!best || *us < kAlike * *best->predicted_us))
+      best = Candidate{std::move(choice), us};
+  }
+  if (!best) return out;
+  out[0].predicted_us = built_us(space, out[0].choice, target);
+  const bool quicker = !out[0].predicted_us || kAlike * *best->predicted_us <= *out[0].predicted_us;
+  out.insert(quicker ? out.begin() : out.end(), std::move(*best));
+  return out;
+}
+
 std::vector<Candidate> panel_candidates(const GroupSpace& space, const Target& target) {
   std::vector<Candidate> out = {{choose_panel(space, target), std::nullopt}};
-  if (fills_vectors(space, std::get<PanelChoice>(out[0].choice), target)) return out;
+  if (fills_vectors(space, std::get<PanelChoice>(out[0].choice), target))
+    return add_parts(space, target, std::move(out));
   std::optional<PanelChoice> in_lanes = choose_lane_sums(space, target);
   if (!in_lanes) return out;
   out.push_back({std::move(*in_lanes), std::nullopt});
