@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <set>
 
 #include "cost/port_cycles.h"
@@ -695,9 +696,9 @@ std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const Target& 
   const int64_t rows = open ? std::min(most, kOpenRows) / out.rows * out.rows
                             : round_up(extent(out.row_axis), out.rows);
   int64_t waiting = rows;
-  for (auto a = beside.rbegin(); a != beside.rend(); ++a) {
-    if (is_open(*a) || waiting * extent(*a) > most) break;
-    waiting *= extent(*a);
+  for (const int a : std::views::reverse(beside)) {
+    if (is_open(a) || waiting * extent(a) > most) break;
+    waiting *= extent(a);
     ++out.part_axes;
   }
   std::vector<PanelChoice> all;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "expr/products/bfloat_products.h"
 #include "expr/products/integer_products.h"
@@ -180,15 +181,15 @@ Status Contract::collect_reads() {
 Status Contract::check_parts() const {
   const bool none = choice_.part == 0 && choice_.part_rows == 0 && choice_.part_axes == 0;
   if (none) return {};
-  constexpr int64_t kMostParts = 64;
+  constexpr int64_t kMostParts = 64, kMostRows = 1 << 16;
   const bool cut = is_plain(choice_, roots_) && row_axis_ >= 0 && vec_axis_ >= 0 &&
                    !choice_.rows_outermost && !reduction_.empty() && choice_.part > 0 &&
-                   choice_.part_rows > 0 && choice_.part_axes >= 0 &&
-                   choice_.part_axes <= std::ssize(grid_);
+                   choice_.part_rows > 0 && choice_.part_rows <= kMostRows &&
+                   choice_.part_axes >= 0 && choice_.part_axes <= std::ssize(grid_);
   const int first = cut ? reduction_.front() : -1;
-  if (cut && !loops_.any() && ceil_div(extent(first), choice_.part) <= kMostParts &&
-      choice_.part_rows % rows_ == 0 && b_.begin_of(first).is_const(0) &&
-      b_.end_of(first).is_const(extent(first)))
+  if (cut && !loops_.any() && choice_.part < extent(first) &&
+      ceil_div(extent(first), choice_.part) <= kMostParts && choice_.part_rows % rows_ == 0 &&
+      b_.begin_of(first).is_const(0) && b_.end_of(first).is_const(extent(first)))
     return {};
   return invalid_input("only a plain sum of a panel's rows is made in parts of a known axis");
 }
@@ -253,10 +254,11 @@ TileBody Contract::nest() {
 /// A part's panel stays in a cache that does not hold the whole one, while the rows go over it
 /// (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008).
 void Contract::add_parts(const std::vector<int>& inside, TileLoop* outer) {
-  const auto first_whole =
-      inside.end() - std::min<std::ptrdiff_t>(choice_.part_axes, std::ssize(inside));
-  for (auto a = inside.begin(); a != first_whole; ++a) loops_.add_axis(outer, *a, 1);
-  chunk_axes_.assign(first_whole, inside.end());
+  const auto whole = std::min(static_cast<size_t>(choice_.part_axes), inside.size());
+  const std::span<const int> axes(inside);
+  for (const int a : axes.first(axes.size() - whole)) loops_.add_axis(outer, a, 1);
+  const std::span<const int> last = axes.last(whole);
+  chunk_axes_.assign(last.begin(), last.end());
   std::optional<TileLoop::Dim> chunk;
   if (choice_.part_rows < extent(row_axis_) || axes_.axes[static_cast<size_t>(row_axis_)].open) {
     chunk = b_.loop_dim(row_axis_, choice_.part_rows);
@@ -476,9 +478,8 @@ TileBody Contract::tile_body() {
   if (vec_axis_ >= 0) box.push_back(b_.index(vec_axis_));
   const Place place = tile_place(true, true);
   std::vector<TileSymbolId> carries;  // named before the loop's own
-  for (size_t r = 0; r < roots_.size(); ++r)
-    carries.push_back(
-        b_.add_value("acc", b_.expr(roots_[r]).accumulator, TileSymbol::Kind::kCarry));
+  for (const int root : roots_)
+    carries.push_back(b_.add_value("acc", b_.expr(root).accumulator, TileSymbol::Kind::kCarry));
   TileLoop loop = reduction_loop();
   std::map<int, ScalarRef> totals;
   for (size_t r = 0; r < roots_.size(); ++r) {
