@@ -84,11 +84,6 @@ class PanelChooser {
     return std::move(c_);
   }
 
-  /// Requires: run. Bytes of a panel of which rows read every element again.
-  int64_t panel_bytes(const PanelChoice& c) const;
-  /// Requires: run. Axes of the grid that the panel does not depend on, outermost first.
-  std::vector<int> beside_rows(const PanelChoice& c) const;
-
  private:
   struct Read {
     const Scalar* scalar = nullptr;
@@ -644,51 +639,65 @@ bool PanelChooser::rows_outermost() const {
   return panels <= panel_budget(target_) && many_rows;
 }
 
-int64_t PanelChooser::panel_bytes(const PanelChoice& c) const {
-  int64_t bytes = 0;
-  for (const Read& r : reads_) {
-    if (r.vec_stride != 0)
-      bytes = reduction_depth() * c.vectors * c.lanes * byte_size(r.scalar->type);
+namespace {
+
+/// Each read of the reductions that moves along the vectors, with its reduction.
+template <typename F>
+void for_each_vector_read(const GroupSpace& space, const PanelChoice& choice, F&& f) {
+  size_t r = 0;
+  for (const int root : space.axes().reductions) {
+    visit(space.expr(root).body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && choice.vec_strides[r++] != 0) f(root, s);
+    });
   }
+}
+
+/// Bytes of a panel whose elements the rows read again.
+int64_t panel_bytes(const GroupSpace& space, const PanelChoice& choice) {
+  int64_t bytes = 0;
+  for_each_vector_read(space, choice, [&](int root, const Scalar& read) {
+    bytes = choice.vectors * choice.lanes * byte_size(read.type);
+    for (const int64_t n : space.expr(root).reduce_extents) bytes *= n;
+  });
   return bytes;
 }
 
-std::vector<int> PanelChooser::beside_rows(const PanelChoice& c) const {
-  std::vector<int> out;
-  for (const int a : c.grid) {
-    const bool moves = std::ranges::any_of(
-        reads_, [&](const Read& r) { return r.vec_stride != 0 && depends(r, a); });
-    if (!moves) out.push_back(a);
-  }
+}  // namespace
+
+std::vector<int> axes_inside_panel(const GroupSpace& space, const PanelChoice& choice) {
+  std::vector<int> out = choice.grid;
+  for_each_vector_read(space, choice, [&](int root, const Scalar& read) {
+    std::erase_if(out, [&](int a) {
+      return stride_along(space.program(), space.axes(), root, read, a) != 0;
+    });
+  });
   return out;
 }
 
-std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const Target& target) {
+std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const PanelChoice& whole,
+                                         const Target& target) {
   constexpr double kOutgrows = 0.4, kOfPart = 0.25, kOfSums = 0.125;  // of the second cache
   constexpr int64_t kFewestTiles = 4, kMostParts = 16, kWholeSteps = 16, kOpenRows = 192;
   const auto second = static_cast<double>(target.l2_bytes);
-  PanelChooser whole(space, target, 0);
-  const PanelChoice c = whole.run();
   const auto& axes = space.axes().axes;
   const auto extent = [&](int a) { return axes[static_cast<size_t>(a)].extent; };
   const auto is_open = [&](int a) { return axes[static_cast<size_t>(a)].open; };
-  const bool plain = space.axes().reductions.size() == 1 && c.vec_axis >= 0 && c.row_axis >= 0 &&
-                     c.depth == 1 && c.apart == 0 && c.staged_read < 0 && c.staged_factor < 0 &&
-                     !c.inner.empty();
-  const auto bytes = static_cast<double>(plain ? whole.panel_bytes(c) : 0);
-  if (bytes <= kOutgrows * second || is_open(c.inner.front()) ||
-      !residues_of(space, space.axes().reductions[0], c.vec_axis).empty())
+  const bool plain = space.axes().reductions.size() == 1 && whole.vec_axis >= 0 &&
+                     whole.row_axis >= 0 && whole.depth == 1 && whole.apart == 0 &&
+                     whole.staged_read < 0 && whole.staged_factor < 0 && !whole.inner.empty();
+  const auto bytes = static_cast<double>(plain ? panel_bytes(space, whole) : 0);
+  if (bytes <= kOutgrows * second || is_open(whole.inner.front()) ||
+      !residues_of(space, space.axes().reductions[0], whole.vec_axis).empty())
     return {};
-  const int64_t steps = extent(c.inner.front());
+  const int64_t steps = extent(whole.inner.front());
   const int64_t parts =
       std::min({static_cast<int64_t>(std::ceil(bytes / (kOfPart * second))), steps, kMostParts});
-  PanelChooser chooser(space, target, 0, parts);
-  PanelChoice out = chooser.run();
+  PanelChoice out = PanelChooser(space, target, 0, parts).run();
   out.rows_outermost = false;
   out.part = ceil_div(steps, parts);
   if (out.part >= 4 * kWholeSteps) out.part = round_up(out.part, kWholeSteps);
   // As many rows as wait beside a part's panel.
-  const std::vector<int> beside = chooser.beside_rows(out);
+  const std::vector<int> beside = axes_inside_panel(space, out);
   const auto most = static_cast<int64_t>(kOfSums * second) /
                     (out.vectors * out.lanes * static_cast<int64_t>(sizeof(float)));
   // Of an open number blocks have as many whatever it is.

@@ -97,9 +97,6 @@ class Contract {
   void emit_rest(TileBody* body, const std::map<int, ScalarRef>& totals);
   Place tile_place(bool with_rows, bool with_vectors) const;
   int64_t extent(int axis) const { return axes_.axes[static_cast<size_t>(axis)].extent; }
-  bool depends(const Read& read, int axis) const {
-    return stride_along(program_, axes_, read.root, *read.scalar, axis) != 0;
-  }
   ScalarRef translated(const Scalar& read);
   ScalarRef read_scratch(DType type) const;
 
@@ -209,14 +206,11 @@ TileBody Contract::nest() {
   outer.kind = TileLoop::Kind::kGrid;
   // Axes that the vector operand does not depend on run inside its panel, so that the panel stays
   // in cache.
-  std::vector<int> outside, inside;
-  for (const int a : grid_) {
-    bool operand_changes = false;
-    for (const Read& r : reads_) operand_changes |= r.vec_stride != 0 && depends(r, a);
-    (operand_changes ? outside : inside).push_back(a);
-  }
+  const std::vector<int> inside = axes_inside_panel(space_, choice_);
   const bool rows_first = choice_.rows_outermost;
-  for (const int a : outside) loops_.add_axis(&outer, a, 1);
+  for (const int a : grid_) {
+    if (std::ranges::find(inside, a) == inside.end()) loops_.add_axis(&outer, a, 1);
+  }
   const auto add_panels = [&] {
     if (vec_axis_ < 0) return;
     outer.dims.push_back(b_.loop_dim(vec_axis_, vectors_ * lanes_));

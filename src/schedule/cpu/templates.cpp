@@ -77,7 +77,7 @@ std::optional<double> built_us(const GroupSpace& space, const Choice& choice, co
 std::vector<Candidate> add_parts(const GroupSpace& space, const Target& target,
                                  std::vector<Candidate> out) {
   std::optional<Candidate> best;
-  for (PanelChoice& choice : panels_in_parts(space, target)) {
+  for (PanelChoice& choice : panels_in_parts(space, std::get<PanelChoice>(out[0].choice), target)) {
     const std::optional<double> us = built_us(space, choice, target);
     if (us && (!best || *us < kAlike * *best->predicted_us))
       best = Candidate{std::move(choice), us};
