@@ -521,11 +521,30 @@ int64_t longest(const IndexExpr& begin, const IndexExpr& end, const TileStructur
   return range_of(simplify(end - begin, structure.range()), structure.range()).hi;
 }
 
+IndexExpr count_from_begin(const IndexExpr& e, const TileStructure& structure,
+                           const std::function<bool(TileVarId)>& fixed, Interval* around);
+
+/// Of v / 2 in `seq v in 2 * h .. 2 * h + 4`: h, and `around` widens by 1. The quotient itself
+/// where the loops begin elsewhere.
+IndexExpr quotient_from_begin(const IndexExpr& e, const TileStructure& structure,
+                              const std::function<bool(TileVarId)>& fixed, Interval* around) {
+  const int64_t divisor = e.rhs().constant();
+  Interval way{0, 0};
+  const IndexExpr begin = count_from_begin(e.lhs(), structure, fixed, &way);
+  IndexExpr quotient = simplify(floor_div(begin, divisor), structure.range_of_pairs());
+  if (begin == e.lhs() || !(simplify(quotient * divisor - begin, structure.range()).is_const(0)))
+    return e;
+  around->lo += floor_div(IndexExpr(way.lo), divisor).constant();
+  around->hi += floor_div(IndexExpr(way.hi), divisor).constant();
+  return quotient;
+}
+
 /// Inner loops that begin where an outer one stands, `seq v in h-.h .. h-.h+8`, counted from there:
 /// their origin (with their offset, where both move alike) becomes `begin`, and `around` widens by
 /// the way they go.
 IndexExpr count_from_begin(const IndexExpr& e, const TileStructure& structure,
                            const std::function<bool(TileVarId)>& fixed, Interval* around) {
+  if (e.op() == IndexOp::kFloorDiv) return quotient_from_begin(e, structure, fixed, around);
   IndexExpr at = e;
   for (int round = 0; round < 8; ++round) {
     AffineForm form;

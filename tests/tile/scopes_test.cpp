@@ -407,6 +407,22 @@ TEST(Traffic, OfWindowsOnAGpuIsABound) {
   EXPECT_TRUE(exact("i+16*k"));
 }
 
+/// Rows that a block makes, each of which two of its rows read: no other block needs them.
+TEST(Scopes, QuotientsOfRowsStayWithinTheirBlock) {
+  const TileProgram program = parsed(R"(
+kernel k(x: f32[8,16], out y: f32[16,16]) blocks P warps 1 {
+  grid b in 8 step 2 {
+    seq i in b .. b+2 {
+      seq j in 16 step 16 { A[i,j] = exp(x[i,j]) @[j=VEC_16]; }
+    }
+    seq h in b*2 .. b*2+4 {
+      seq k in 16 step 16 { y[h,k] = A[h/2,k] @[k=VEC_16]; }
+    }
+  }
+})");
+  EXPECT_EQ(scope_of(program, derived(program), "A").scope, Scope::kBlock);
+}
+
 TEST(Scopes, WhatBlocksOfAClusterShareStaysTheSame) {
   const auto message = [](const std::string& blocks, const std::string& loop) {
     const auto scopes = derive_scopes(parsed(weighted_rows(blocks, loop)));
