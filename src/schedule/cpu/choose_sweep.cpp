@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "cost/operation_cost.h"
@@ -23,6 +24,9 @@ constexpr int64_t kMostRows = 4;
 
 /// Rows that share what lanes gather for all of them.
 constexpr int64_t kGatheringRows = 8;
+
+/// The longest axis that is written out for what its steps share.
+constexpr int64_t kMostSharing = 4;
 
 /// Chooses the loops of a CPU's rows.
 class SweepChooser {
@@ -49,6 +53,7 @@ class SweepChooser {
   void choose_vector_axis(const std::vector<int>& all);
   int choose_row_axis() const;
   bool gathers_for_all_rows() const;
+  int axis_of_shared_reads() const;
   std::optional<int64_t> bytes_of_row(int axis) const;
   void choose_rows();
   void decide_kept();
@@ -114,6 +119,10 @@ void SweepChooser::choose_axes() {
     } else if (gathers_for_all_rows()) {
       c_.row_axis = c_.grid.back();
       c_.rows = kGatheringRows, c_.vectors = 1;
+    } else if (const int sharing = axis_of_shared_reads(); sharing >= 0) {
+      c_.row_axis = sharing;
+      c_.rows = axes_.axes[static_cast<size_t>(sharing)].extent;
+      c_.vectors = std::min<int64_t>(c_.vectors, 2);
     }
   } else {
     choose_rows();
@@ -245,6 +254,44 @@ bool SweepChooser::gathers_for_all_rows() const {
     });
   }
   return found;
+}
+
+/// A short axis whose steps read the same elements, of which half or less are distinct, as the taps
+/// of a transformed window do: written out, each is loaded once. Of several the innermost.
+int SweepChooser::axis_of_shared_reads() const {
+  if (!c_.row_vector) return -1;
+  for (const int a : std::views::reverse(c_.grid)) {
+    const int64_t steps = axes_.axes[static_cast<size_t>(a)].extent;
+    if (steps > kMostSharing || axes_.axes[static_cast<size_t>(a)].open) continue;
+    size_t reads = 0;
+    std::vector<ScalarRef> distinct;
+    for (int p = 0; p < space_.size(); ++p) {
+      const TensorExpr& e = space_.expr(p);
+      const std::vector<int>& own = axes_.axis_of[static_cast<size_t>(p)];
+      visit(e.body, [&](const Scalar& s) {
+        if (s.kind != Scalar::Kind::kRead || axes_.producer(s.symbol) >= 0 || !s.operands.empty())
+          return;
+        for (int64_t step = 0; step < steps; ++step) {
+          std::vector<IndexExpr> at;
+          for (const IndexExpr& index : s.indices) {
+            at.push_back(simplify(substitute(index,
+                                             [&](int v) {
+                                               return own[static_cast<size_t>(v)] == a
+                                                          ? IndexExpr(step)
+                                                          : IndexExpr::var(v);
+                                             }),
+                                  [&](int v) { return e.range(v); }));
+          }
+          ++reads;
+          const ScalarRef read = scalar_read(s.symbol, s.type, std::move(at));
+          if (std::ranges::none_of(distinct, [&](const ScalarRef& d) { return equal(d, read); }))
+            distinct.push_back(read);
+        }
+      });
+    }
+    if (reads > static_cast<size_t>(steps) && 2 * distinct.size() <= reads) return a;
+  }
+  return -1;
 }
 
 /// What a row along `axis` reads, now and ahead, and stores; nothing where rows cannot be taken
