@@ -80,6 +80,21 @@ bool walks_for_nothing(const DemandBoxes& demand) {
          std::ranges::all_of(demand.members, [&](const Demand& m) { return m.level == all; });
 }
 
+/// Whether a CPU's blocks of element-wise stages have slivers of rows: lines that lie far apart,
+/// each with indices and a page of its own.
+bool has_slivers(const BlockSpace& space, const BlockPartition& partition, const Target& target) {
+  constexpr int64_t kFewest = 4;  // vectors side by side
+  for (int p = 0; p < space.size(); ++p) {
+    if (!space.expr(p).reduce_extents.empty()) return false;
+  }
+  const std::vector<int64_t>& extents =
+      space.expr(partition.roots[0]).extents;  // in the order of memory
+  return !target.is_gpu() && std::ranges::any_of(partition.loops, [&](const auto& loop) {
+    return loop.axes[0] + 1 == std::ssize(extents) && loop.step < extents.back() &&
+           loop.step < kFewest * target.lanes(byte_size(DType::kF32));
+  });
+}
+
 /// Whether the target has room for a block. What spills of a CPU's registers is priced: the
 /// templates of stages make leaves that spill a little, too.
 Decision has_room(const ScheduledKernel& kernel, Target target) {
@@ -172,6 +187,7 @@ class Composer {
 
   /// Those of which blocks compute little again, quickest first.
   void price(BlockPartition partition) {
+    if (has_slivers(space_, partition, target_)) return;
     auto demand = demand_boxes(space_.program(), space_.group(), partition);
     if (!demand.ok()) return reject(partition, std::nullopt, demand.error().message);
     if (walks_for_nothing(*demand)) return;
