@@ -59,6 +59,9 @@ struct Compilation {
   bool rolls = false, skews = false, unites = false;
   /// How often element-wise expressions may be computed to go into their readers; 0: none does.
   double recompute = 0;
+  /// PlannerParameters::filter, and what was made so; a plan's text says which tensors are.
+  int64_t filter = 0;
+  std::optional<std::vector<std::string>> filtered;
   ImportedModel imported;
   Graph graph;                    ///< after the rewrites
   MeasuredCompositions measured;  ///< of the options' library, on the target

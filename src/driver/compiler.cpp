@@ -35,6 +35,7 @@ Result<std::unique_ptr<Compilation>> begin(const ModelSource& source,
     c->options.planner = header->planner;
     unmerged = header->unmerged;
     recompute = header->recompute;
+    c->filtered = std::move(header->filtered);
   }
   WEFT_ASSIGN_OR_RETURN(c->planner, find_planner(c->options.planner));
   if (c->planner->composes_arithmetic) {
@@ -42,6 +43,7 @@ Result<std::unique_ptr<Compilation>> begin(const ModelSource& source,
         const PlannerParameters parameters,
         parse_planner_parameters(c->options.planner_parameters, c->options.planner));
     c->recompute = recompute.value_or(parameters.recompute);
+    c->filter = options.compute_as_calls ? 0 : parameters.filter;
   }
   c->merges_products = c->planner->merges_products && !unmerged && !options.compute_as_calls;
   c->target =

@@ -25,6 +25,8 @@ Compilation begun_again(const Compilation& c) {
   again.skews = c.skews;
   again.unites = c.unites;
   again.recompute = c.recompute;
+  again.filter = c.filter;
+  if (!c.options.plan_text.empty()) again.filtered = c.filtered;
   again.graph = c.graph;
   return again;
 }
@@ -79,6 +81,7 @@ void take_form(Compilation form, Compilation& c) {
   c.plan = std::move(form.plan);
   c.substitutions = std::move(form.substitutions);
   c.merges_products = form.merges_products;
+  c.filtered = std::move(form.filtered);
   c.rolls = form.rolls;
   c.skews = form.skews;
   c.unites = form.unites;
@@ -136,7 +139,7 @@ Status take_given_forms(Compilation& c) {
   WEFT_ASSIGN_OR_RETURN(const FusionPlan header, parse_plan_header(c.options.plan_text));
   for (const LoopForm& form : kLoopForms) {
     if (!(header.*form.taken)) continue;
-    WEFT_ASSIGN_OR_RETURN(std::optional<Compilation> given, in_form(c, form, kLastExpressing));
+    WEFT_ASSIGN_OR_RETURN(std::optional<Compilation> given, in_form(c, form, "filter-minimally"));
     if (given) take_form(std::move(*given), c);
   }
   return {};

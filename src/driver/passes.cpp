@@ -10,6 +10,7 @@
 #include "assemble/arena_peak.h"
 #include "assemble/build_program.h"
 #include "codegen/cpu/code_features.h"
+#include "cost/window_time.h"
 #include "driver/compile_device_kernels.h"
 #include "driver/explain/explain_json.h"
 #include "driver/explain/explain_text.h"
@@ -36,6 +37,7 @@
 #include "expr/products/fold_scales.h"
 #include "expr/products/integer_products.h"
 #include "expr/products/merge_products.h"
+#include "expr/products/minimal_filtering.h"
 #include "expr/products/part_products.h"
 #include "expr/products/read_bytes.h"
 #include "expr/products/round_factors.h"
@@ -269,6 +271,27 @@ Result<bool> run_mark_open(Compilation& c) {
   return false;
 }
 
+/// Which sums are made so is decided here, or by a plan's text, and is the same at other bindings.
+Result<bool> run_filter_minimally(Compilation& c) {
+  if (c.target.is_gpu()) return false;
+  const auto pays = [&](const WindowSum& sum) {
+    if (c.filtered) return std::ranges::find(*c.filtered, sum.name) != c.filtered->end();
+    return c.filter > 1 || (c.filter == 1 && pays_filtered(sum, c.target));
+  };
+  std::vector<std::string> made;
+  for_each_program(c.tensors, [&](TensorProgram& p) {
+    for (const TensorId t : filter_minimally(p, pays))
+      made.push_back(p.tensors[static_cast<size_t>(t)].name);
+  });
+  for (const std::string& name : made)
+    c.substitutions.push_back(name + ": its windows are summed by minimal filtering, F(2, 3)");
+  c.filtered = std::move(made);
+  if (Compilation* other = other_binding_of(c); other != nullptr && !c.filtered->empty()) {
+    for_each_program(other->tensors, [&](TensorProgram& p) { filter_minimally(p, pays); });
+  }
+  return !c.filtered->empty();
+}
+
 bool has_grids(const FusionPlan& plan) {
   const auto is_grid = [](const PlannedKernel& kernel) {
     return kernel.schedule.composition.in_turns();
@@ -349,6 +372,7 @@ Result<bool> run_planner(Compilation& c) {
   c.plan = std::move(apart.plan);
   c.plan.unmerged = true;
   c.other = std::move(apart.other);
+  c.filtered = std::move(apart.filtered);
   c.planned_arena_bytes = apart.planned_arena_bytes;
   return true;
 }
@@ -364,6 +388,7 @@ Result<bool> run_plan(Compilation& c) {
   const bool is_given =
       c.planner->composes_arithmetic && c.recompute != PlannerParameters().recompute;
   if (is_given) c.plan.recompute = c.recompute;
+  if (c.filtered) c.plan.filtered = *c.filtered;
   return planned;
 }
 
@@ -524,6 +549,7 @@ constexpr Pass kPasses[] = {
     {"turn-windows", "tensor-program", run_turn_windows},
     {"lend-constants", "tensor-program", run_lend_constants},
     {"mark-open-axes", "tensor-program", run_mark_open},
+    {"filter-minimally", "tensor-program", run_filter_minimally},
     {"plan", "plan", run_plan},
     {"lower", "kernel", run_lower},
     {"stream-outputs", "kernel", run_stream_outputs},

@@ -151,6 +151,9 @@ struct FusionPlan {
   /// Pieces that repeat became loops (rewrite/roll_loops.h), scans above each other one
   /// (rewrite/skew_scans.h), scans beside each other one (rewrite/unite_scans.h).
   bool rolled = false, skewed = false, united = false;
+  /// Tensors whose sums over windows are made by minimal filtering
+  /// (expr/products/minimal_filtering.h).
+  std::vector<std::string> filtered;
   /// The planner's parameter of that name, where it was given: the text's expressions depend on it.
   std::optional<double> recompute;
   std::vector<PlannedKernel> kernels;

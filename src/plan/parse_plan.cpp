@@ -32,6 +32,14 @@ Result<FusionPlan> plan_header(TextCursor& cursor) {
   plan.rolled = cursor.take("rolled");
   plan.skewed = cursor.take("skewed");
   plan.united = cursor.take("united");
+  if (cursor.take("filtered")) {
+    WEFT_RETURN_IF_ERROR(cursor.expect("("));
+    do {
+      WEFT_ASSIGN_OR_RETURN(std::string tensor, cursor.name());
+      plan.filtered.push_back(std::move(tensor));
+    } while (cursor.take(","));
+    WEFT_RETURN_IF_ERROR(cursor.expect(")"));
+  }
   if (cursor.take("recompute")) {
     WEFT_ASSIGN_OR_RETURN(plan.recompute, recompute_factor(cursor));
   }

@@ -25,6 +25,9 @@ class PlanPrinter {
     out_ += "plan " + print_name(plan.planner) + (plan.unmerged ? " unmerged" : "") +
             (plan.rolled ? " rolled" : "") + (plan.skewed ? " skewed" : "") +
             (plan.united ? " united" : "");
+    for (size_t i = 0; i < plan.filtered.size(); ++i)
+      out_ += (i == 0 ? " filtered (" : ", ") + print_name(plan.filtered[i]);
+    if (!plan.filtered.empty()) out_ += ')';
     if (plan.recompute) out_ += fmt::format(" recompute {}", *plan.recompute);
     out_ += " {\n";
     for (const FusionPlan::Step& step : plan.order) {

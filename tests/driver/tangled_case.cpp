@@ -319,6 +319,9 @@ CompileOptions options_for(const TangledCase& c) {
                                                          "ilp",    "chain", "auto"};
   if (!c.compositions.empty() && std::ranges::find(kTakeGain, options.planner) != kTakeGain.end())
     options.planner_parameters = "gain=0";
+  // Sums over windows are small here, and filtered all the same.
+  if (!c.target.is_gpu() && c.planner != "none" && c.planner != "xla")
+    options.planner_parameters += options.planner_parameters.empty() ? "filter=2" : ",filter=2";
   options.device = c.target;
   options.fast_math = c.fast_math;
   options.verify = true;

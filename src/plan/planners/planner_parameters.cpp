@@ -62,6 +62,10 @@ constexpr Parameter kParameters[] = {
     parameter<&P::recompute>("recompute", kComposing,
                              "times that a composed expression is computed at most; 0: none is", 0,
                              kMostRecompute),
+    parameter<&P::filter>("filter", kComposing,
+                          "1: a CPU sums windows of three places by minimal filtering where that "
+                          "is predicted to be quicker; 2: wherever it can; 0: nowhere",
+                          0, 2),
     parameter<&P::reuse>(
         "reuse", "subprogram best auto souffle-v4",
         "1: what a block of a launch has on chip stays there for later kernels; 0: "

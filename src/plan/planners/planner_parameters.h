@@ -33,6 +33,9 @@ struct PlannerParameters {
   /// Times that the operations of a composed expression are done at most, of those of the
   /// expression alone (expr/movement/compose_arithmetic.h); 0: none is composed.
   double recompute = 2;
+  /// Sums over windows of three places on a CPU (expr/products/minimal_filtering.h): 1: by minimal
+  /// filtering where that is predicted to be quicker; 2: wherever they have the form; 0: none.
+  int64_t filter = 1;
   /// 1: what a block of a launch has on chip stays there for the launch's later kernels (Souffle
   /// §6.5); 0: they read it from memory.
   int64_t reuse = 1;

@@ -1,0 +1,54 @@
+#include "cost/window_time.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+/// 100 GFLOP/s, 50 GB/s from the second cache, 20 from the third one, 10 from memory.
+Target machine() {
+  Target t;
+  t.kind = Target::Kind::kCpu;
+  t.threads = 1;
+  t.l2_bytes = 1 << 20;
+  t.peak_gflops = 100;
+  t.bandwidth = {{1 << 19, 50}, {1 << 20, 20}, {1 << 24, 20}, {1 << 26, 10}};
+  return t;
+}
+
+/// 3 x 3 places of 64 channels on 56 x 56 pixels.
+WindowSum pictures() {
+  return {.name = "y",
+          .tiles = 28 * 28,
+          .results = 56 * 56,
+          .inputs = 64,
+          .outputs = 64,
+          .places = 9,
+          .products = 16,
+          .along_vectors = true};
+}
+
+TEST(WindowTime, IsThatOfRates) {
+  const WindowTime time = window_time(pictures(), machine());
+  const double weights = 64 * 64 * 4 / 10e3;  // us a place
+  EXPECT_NEAR(time.direct_us, 2.0 * 3136 * 9 * 4096 / 0.85 / 1e5 + 9 * weights, 1e-6);
+  const double handed = 2.0 * 784 * 16 * 64 * 4;  // bytes
+  EXPECT_NEAR(time.filtered_us,
+              2.0 * 784 * 16 * 4096 / 1e5 + 16 * weights + handed / 50e3 + handed / 20e3, 1e-6);
+}
+
+TEST(WindowTime, FiltersWhatIsClearlyQuicker) {
+  EXPECT_TRUE(pays_filtered(pictures(), machine()));
+  WindowSum few = pictures();
+  few.inputs = few.outputs = 8;  // what is handed on takes longer than all products
+  EXPECT_FALSE(pays_filtered(few, machine()));
+  WindowSum small = pictures();  // weights take longer
+  small.tiles = 16, small.results = 49, small.inputs = small.outputs = 512;
+  EXPECT_FALSE(pays_filtered(small, machine()));
+  WindowSum apart = pictures();
+  apart.along_vectors = false;
+  EXPECT_FALSE(pays_filtered(apart, machine()));
+}
+
+}  // namespace
+}  // namespace weft
