@@ -271,9 +271,10 @@ Result<bool> run_mark_open(Compilation& c) {
   return false;
 }
 
-/// Which sums are made so is decided here, or by a plan's text, and is the same at other bindings.
+/// Which sums are made so is decided here for a CPU, or by a plan's text for any target, and is the
+/// same at other bindings.
 Result<bool> run_filter_minimally(Compilation& c) {
-  if (c.target.is_gpu()) return false;
+  if (c.target.is_gpu() && !c.filtered) return false;
   const auto pays = [&](const WindowSum& sum) {
     if (c.filtered) return std::ranges::find(*c.filtered, sum.name) != c.filtered->end();
     return c.filter > 1 || (c.filter == 1 && pays_filtered(sum, c.target));

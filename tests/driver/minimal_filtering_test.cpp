@@ -132,5 +132,27 @@ TEST(MinimalFilteringPlan, IsOfThePlansText) {
   EXPECT_TRUE(compiled(text, given)->plan.filtered.empty());
 }
 
+/// A GPU makes none by itself, and keeps a plan's.
+TEST(MinimalFilteringPlan, BuildsForGpus) {
+  const std::string text = fmt::format(R"((x: f32[1,8,8,16]) {{
+  w = constant {} : f32[16,16,3,3]
+  t = transpose x, permutation={{0,3,1,2}} : f32[1,16,8,8]
+  c = convolution t, w, strides={{1,1}}, low={{1,1}}, high={{1,1}}, lhs_dilations={{1,1}}, rhs_dilations={{1,1}}, groups=1 : f32[1,16,8,8]
+  y = transpose c, permutation={{0,2,3,1}} : f32[1,8,8,16]
+}} -> (y))",
+                                       weights(16 * 16 * 9, 7));
+  const auto made = compiled(text, options(1, "filter=2"));
+  CompileOptions device = options(1, "filter=2");
+  device.device = *find_target("a100-40gb");
+  device.stop_after = "plan";
+  EXPECT_TRUE(compiled(text, device)->plan.filtered.empty());
+  device.planner_parameters.clear();
+  device.plan_text = print(made->plan, made->tensors);
+  const auto there = compiled(text, device);
+  ASSERT_NE(there, nullptr);
+  EXPECT_EQ(there->plan.filtered, std::vector<std::string>({"y"}));
+  EXPECT_EQ(there->plan.kernels.size(), made->plan.kernels.size());
+}
+
 }  // namespace
 }  // namespace weft
