@@ -152,6 +152,30 @@ TEST(MinimalFiltering, TakesAnAxisOnce) {
   expect_computes(*program, {x}, *expected);
 }
 
+/// What data leave out of a sum, here one number for all and one for each element.
+TEST(MinimalFiltering, LeavesWhatIsMaskedByData) {
+  for (const std::string mask : {"m[]", "k[i32(q[d0]), r0]"}) {
+    auto program = parse_tensor_program(
+        R"(program {
+  input x: f32[10,2]
+  input m: bool[]
+  input k: bool[4,3]
+  input q: i32[8]
+  constant w: f32[3,2,4] = #0
+  y: f32[8,4] = contraction sum[3, 2]:f32 ()" +
+            mask +
+            R"( ? x[d0 + r0, r1] : 0.0) * w[r0, r1, d1]
+  output y as y
+}
+)",
+        [](std::string_view, const TensorType& type) -> Result<HostTensor> {
+          return numbers(type.shape, 5);
+        });
+    ASSERT_TRUE(program.ok()) << program.error().message;
+    EXPECT_TRUE(filter_minimally(*program, kAlways).empty()) << mask;
+  }
+}
+
 TEST(MinimalFiltering, LeavesOpenWindows) {
   TensorProgram program = program_of({"[2,2,8]", "[4,2,3]", "[2,4,8]", attributes(1, 1, 1)});
   program.exprs[0].open = {false, false, true, false, false};

@@ -99,7 +99,11 @@ class WindowsFinder {
       return false;
     out_.weights = product->reads[constant];
     out_.source = e_.body->operands[1 - constant];
-    return out_.weights->type == DType::kF32 && product->reads[1 - constant]->type == DType::kF32 &&
+    // Padding is by indices: what data leave out has no neighbours to tell of.
+    size_t reads = 0;
+    visit(out_.source, [&](const Scalar& s) { reads += s.kind == Scalar::Kind::kRead; });
+    return reads == 1 && out_.weights->type == DType::kF32 &&
+           product->reads[1 - constant]->type == DType::kF32 &&
            std::ranges::all_of(out_.weights->indices, [](const IndexExpr& index) {
              return index.is_var() || index.is_const(0);
            });
