@@ -60,20 +60,26 @@ std::optional<FloatProduct> as_bfloat_product(const ScalarRef& product) {
   return out;
 }
 
+std::optional<size_t> constant_factor(const TensorProgram& program, const FloatProduct& product) {
+  const auto is_constant = [&](size_t side) {
+    const auto t = static_cast<size_t>(product.reads[side]->symbol);
+    return program.tensors[t].kind == Tensor::Kind::kConstant;
+  };
+  const size_t constant = is_constant(1) ? 1 : 0;
+  if (!is_constant(constant) || is_constant(1 - constant) ||
+      (product.inside && product.padded_side == constant))
+    return std::nullopt;
+  return constant;
+}
+
 std::optional<size_t> constant_of_pairs(const TensorProgram& program, const TensorExpr& e) {
   if (!e.is_contraction || e.combiner != Combiner::kSum || e.accumulator != DType::kF32)
     return std::nullopt;
   const std::optional<FloatProduct> product = as_float_product(e.body);
-  if (!product) return std::nullopt;
-  const auto is_constant = [&](size_t side) {
-    const auto t = static_cast<size_t>(product->reads[side]->symbol);
-    return program.tensors[t].kind == Tensor::Kind::kConstant;
-  };
-  const size_t constant = is_constant(1) ? 1 : 0;
-  const Scalar &weights = *product->reads[constant], &other = *product->reads[1 - constant];
-  if (!is_constant(constant) || is_constant(1 - constant) ||
-      (product->inside && product->padded_side == constant))
-    return std::nullopt;
+  const std::optional<size_t> constant =
+      product ? constant_factor(program, *product) : std::nullopt;
+  if (!constant) return std::nullopt;
+  const Scalar &weights = *product->reads[*constant], &other = *product->reads[1 - *constant];
   bool along = false;
   for (int v = e.output_rank(); v < e.axis_count(); ++v)
     along |= e.range(v).hi >= 1 && runs_along(weights, v) && runs_along(other, v);

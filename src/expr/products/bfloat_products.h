@@ -18,6 +18,9 @@ std::optional<FloatProduct> as_float_product(const ScalarRef& product);
 /// The same where both factors are of bfloat16.
 std::optional<FloatProduct> as_bfloat_product(const ScalarRef& product);
 
+/// The side of the one factor that is a constant, which no predicate leaves out.
+std::optional<size_t> constant_factor(const TensorProgram& program, const FloatProduct& product);
+
 /// The side of the constant in a contraction that a processor can make of pairs: a sum in float32
 /// of products of a constant and another tensor, which run along an axis of the sum together, two
 /// of its steps being multiplied and added in a lane, and the constant along columns of the result

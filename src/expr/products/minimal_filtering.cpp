@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "expr/body_uses.h"
+#include "expr/leaves.h"
 #include "expr/new_tensors.h"
 #include "expr/products/bfloat_products.h"
 #include "support/rounding.h"
@@ -34,35 +36,28 @@ struct Windows {
   std::vector<int> rows;     ///< of the result, along which the source is read
   std::vector<int> columns;  ///< of the result, along which the weights are read
   std::vector<int> inputs;   ///< of the sum, but for the windows'
+
+  /// The window along a variable of the result, or -1.
+  int axis_of(int result) const {
+    const auto found = std::ranges::find(axes, result, &WindowAxis::result);
+    return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
+  }
 };
-
-/// Calls `f` with each index in the tree.
-template <typename F>
-void for_each_index(const ScalarRef& s, F&& f) {
-  visit(s, [&](const Scalar& n) {
-    if (n.kind == Scalar::Kind::kIndex) f(n.index);
-    for (const IndexExpr& index : n.indices) f(index);
-  });
-}
-
-bool depends(const ScalarRef& s, int var) {
-  bool found = false;
-  for_each_index(s, [&](const IndexExpr& index) { found |= uses_var(index, var); });
-  return found;
-}
 
 /// Whether all that `s` reads stands at result + place, wherever it depends on either.
 bool reads_neighbours(const ScalarRef& s, const WindowAxis& axis, const RangeOf& range) {
   bool neighbours = true;
   const int at = kRuntimeIndexBase - 1;  // no variable of an expression
-  for_each_index(s, [&](const IndexExpr& index) {
-    if (!uses_var(index, axis.place) && !uses_var(index, axis.result)) return;
-    const IndexExpr moved = substitute(index, [&](int v) {
-      return v == axis.place ? IndexExpr::var(at) - IndexExpr::var(axis.result) : IndexExpr::var(v);
-    });
-    neighbours &= !uses_var(simplify(moved, [&](int v) { return v == at ? kUnbounded : range(v); }),
-                            axis.result);
-  });
+  const RangeOf range_with_at = [&](int v) { return v == at ? kUnbounded : range(v); };
+  for (const Leaf& leaf : leaves_of(s)) {
+    for (const IndexExpr& index : leaf.indices) {
+      const IndexExpr moved = substitute(index, [&](int v) {
+        return v == axis.place ? IndexExpr::var(at) - IndexExpr::var(axis.result)
+                               : IndexExpr::var(v);
+      });
+      neighbours &= !uses_var(simplify(moved, range_with_at), axis.result);
+    }
+  }
   return neighbours;
 }
 
@@ -89,21 +84,15 @@ class WindowsFinder {
 
   bool take_factors() {
     const std::optional<FloatProduct> product = as_float_product(e_.body);
-    if (!product) return false;
-    const auto is_constant = [&](size_t side) {
-      return tensor(product->reads[side]->symbol).kind == Tensor::Kind::kConstant;
-    };
-    const size_t constant = is_constant(1) ? 1 : 0;
-    if (!is_constant(constant) || is_constant(1 - constant) ||
-        (product->inside && product->padded_side == constant))
-      return false;
-    out_.weights = product->reads[constant];
-    out_.source = e_.body->operands[1 - constant];
+    const auto constant = product ? constant_factor(program_, *product) : std::nullopt;
+    if (!constant) return false;
+    out_.weights = product->reads[*constant];
+    out_.source = e_.body->operands[1 - *constant];
     // Padding is by indices: what data leave out has no neighbours to tell of.
     size_t reads = 0;
     visit(out_.source, [&](const Scalar& s) { reads += s.kind == Scalar::Kind::kRead; });
     return reads == 1 && out_.weights->type == DType::kF32 &&
-           product->reads[1 - constant]->type == DType::kF32 &&
+           product->reads[1 - *constant]->type == DType::kF32 &&
            std::ranges::all_of(out_.weights->indices, [](const IndexExpr& index) {
              return index.is_var() || index.is_const(0);
            });
@@ -111,12 +100,11 @@ class WindowsFinder {
 
   void find_axes() {
     for (int place = e_.output_rank(); place < e_.axis_count(); ++place) {
-      if (e_.range(place).hi + 1 != kPlaces || !depends(out_.weights, place)) continue;
+      if (e_.range(place).hi + 1 != kPlaces || !body_uses(out_.weights, place)) continue;
       for (int result = 0; result < e_.output_rank(); ++result) {
         const WindowAxis axis{result, place};
-        const bool taken = std::ranges::count(out_.axes, result, &WindowAxis::result) > 0;
-        if (taken || e_.is_open(result) || depends(out_.weights, result) ||
-            !depends(out_.source, result) || !depends(out_.source, place) ||
+        if (out_.axis_of(result) >= 0 || e_.is_open(result) || body_uses(out_.weights, result) ||
+            !body_uses(out_.source, result) || !body_uses(out_.source, place) ||
             e_.extents[static_cast<size_t>(result)] < kTile ||
             !reads_neighbours(out_.source, axis, ranges()))
           continue;
@@ -133,7 +121,7 @@ class WindowsFinder {
     };
     for (int v = 0; v < e_.axis_count(); ++v) {
       if (e_.range(v).hi == 0 && v >= e_.output_rank()) continue;
-      const bool source = depends(out_.source, v), weights = depends(out_.weights, v);
+      const bool source = body_uses(out_.source, v), weights = body_uses(out_.weights, v);
       if (v < e_.output_rank()) {
         if (source && weights) return false;  // groups
         (weights ? out_.columns : out_.rows).push_back(v);
@@ -190,13 +178,9 @@ class Filtering {
   }
 
  private:
-  int axis_of(int result) const {
-    const auto found = std::ranges::find(w_.axes, result, &WindowAxis::result);
-    return found == w_.axes.end() ? -1 : static_cast<int>(found - w_.axes.begin());
-  }
   int64_t extent(int var) const { return e_.range(var).hi + 1; }
   int64_t tiles(int row) const {
-    return axis_of(row) < 0 ? extent(row) : ceil_div(extent(row), kTile);
+    return w_.axis_of(row) < 0 ? extent(row) : ceil_div(extent(row), kTile);
   }
 
   TensorExpr begun(const char* what, std::vector<int64_t> extents) {
@@ -248,7 +232,7 @@ class Filtering {
     int next = taps_;
     for (const int row : w_.rows) {
       IndexExpr at = IndexExpr::var(next++);
-      if (const int axis = axis_of(row); axis >= 0) {
+      if (const int axis = w_.axis_of(row); axis >= 0) {
         at = at * kTile + neighbours[static_cast<size_t>(axis)];
         if (extent(row) % kTile != 0) conditions.push_back(is_below(at, extent(row) + kPlaces - 1));
       }
@@ -372,7 +356,7 @@ class Filtering {
     std::vector<IndexExpr> at(static_cast<size_t>(taps_));
     for (const int row : w_.rows) {
       const IndexExpr d = IndexExpr::var(row);
-      at.push_back(axis_of(row) < 0 ? d : floor_div(d, kTile));
+      at.push_back(w_.axis_of(row) < 0 ? d : floor_div(d, kTile));
     }
     for (const int column : w_.columns) at.push_back(IndexExpr::var(column));
     out.body = result_of(products, at, 0);
@@ -423,10 +407,8 @@ WindowSum size_of(const TensorProgram& program, const TensorExpr& e, const Windo
   // So that other numbers of what is open are decided alike.
   const auto extent = [&](int v) { return e.is_open(v) ? 1 : e.range(v).hi + 1; };
   for (const int row : windows.rows) {
-    const bool along =
-        std::ranges::find(windows.axes, row, &WindowAxis::result) != windows.axes.end();
     out.results *= extent(row);
-    out.tiles *= along ? ceil_div(extent(row), kTile) : extent(row);
+    out.tiles *= windows.axis_of(row) < 0 ? extent(row) : ceil_div(extent(row), kTile);
   }
   for (const int input : windows.inputs) out.inputs *= extent(input);
   for (const int column : windows.columns) out.outputs *= extent(column);

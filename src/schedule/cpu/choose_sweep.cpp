@@ -54,6 +54,7 @@ class SweepChooser {
   int choose_row_axis() const;
   bool gathers_for_all_rows() const;
   int axis_of_shared_reads() const;
+  bool shares_reads(int axis) const;
   std::optional<int64_t> bytes_of_row(int axis) const;
   void choose_rows();
   void decide_kept();
@@ -256,42 +257,47 @@ bool SweepChooser::gathers_for_all_rows() const {
   return found;
 }
 
-/// A short axis whose steps read the same elements, of which half or less are distinct, as the taps
-/// of a transformed window do: written out, each is loaded once. Of several the innermost.
+/// A short axis whose steps read the same elements, as the taps of a transformed window do: written
+/// out, each is loaded once. Of several the innermost.
 int SweepChooser::axis_of_shared_reads() const {
   if (!c_.row_vector) return -1;
   for (const int a : std::views::reverse(c_.grid)) {
-    const int64_t steps = axes_.axes[static_cast<size_t>(a)].extent;
-    if (steps > kMostSharing || axes_.axes[static_cast<size_t>(a)].open) continue;
-    size_t reads = 0;
-    std::vector<ScalarRef> distinct;
-    for (int p = 0; p < space_.size(); ++p) {
-      const TensorExpr& e = space_.expr(p);
-      const std::vector<int>& own = axes_.axis_of[static_cast<size_t>(p)];
-      visit(e.body, [&](const Scalar& s) {
-        if (s.kind != Scalar::Kind::kRead || axes_.producer(s.symbol) >= 0 || !s.operands.empty())
-          return;
-        for (int64_t step = 0; step < steps; ++step) {
-          std::vector<IndexExpr> at;
-          for (const IndexExpr& index : s.indices) {
-            at.push_back(simplify(substitute(index,
-                                             [&](int v) {
-                                               return own[static_cast<size_t>(v)] == a
-                                                          ? IndexExpr(step)
-                                                          : IndexExpr::var(v);
-                                             }),
-                                  [&](int v) { return e.range(v); }));
-          }
-          ++reads;
-          const ScalarRef read = scalar_read(s.symbol, s.type, std::move(at));
-          if (std::ranges::none_of(distinct, [&](const ScalarRef& d) { return equal(d, read); }))
-            distinct.push_back(read);
-        }
-      });
-    }
-    if (reads > static_cast<size_t>(steps) && 2 * distinct.size() <= reads) return a;
+    const GroupAxes::Axis& axis = axes_.axes[static_cast<size_t>(a)];
+    if (axis.extent <= kMostSharing && !axis.open && shares_reads(a)) return a;
   }
   return -1;
+}
+
+/// Whether of all that the steps of an axis read half or less is distinct.
+bool SweepChooser::shares_reads(int axis) const {
+  const int64_t steps = axes_.axes[static_cast<size_t>(axis)].extent;
+  size_t reads = 0;
+  std::vector<ScalarRef> distinct;
+  const auto add = [&](const ScalarRef& read) {
+    ++reads;
+    if (std::ranges::none_of(distinct, [&](const ScalarRef& d) { return equal(d, read); }))
+      distinct.push_back(read);
+  };
+  for (int p = 0; p < space_.size(); ++p) {
+    const TensorExpr& e = space_.expr(p);
+    const std::vector<int>& own = axes_.axis_of[static_cast<size_t>(p)];
+    const auto at_step = [&](const Scalar& read, int64_t step) {
+      std::vector<IndexExpr> at;
+      for (const IndexExpr& index : read.indices) {
+        const IndexExpr there = substitute(index, [&](int v) {
+          return own[static_cast<size_t>(v)] == axis ? IndexExpr(step) : IndexExpr::var(v);
+        });
+        at.push_back(simplify(there, [&](int v) { return e.range(v); }));
+      }
+      return scalar_read(read.symbol, read.type, std::move(at));
+    };
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead || axes_.producer(s.symbol) >= 0 || !s.operands.empty())
+        return;
+      for (int64_t step = 0; step < steps; ++step) add(at_step(s, step));
+    });
+  }
+  return reads > static_cast<size_t>(steps) && 2 * distinct.size() <= reads;
 }
 
 /// What a row along `axis` reads, now and ahead, and stores; nothing where rows cannot be taken
