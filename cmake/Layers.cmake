@@ -30,6 +30,9 @@ function(weft_library folder)
   target_include_directories(${name} ${scope}
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>" "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
   target_link_libraries(${name} ${scope} ${dep_targets} fmt::fmt Threads::Threads)
+  if(sources)
+    weft_precompile(${name})
+  endif()
 endfunction()
 
 # weft_test(folder [DEPS folder...]): <folder>_test from tests/<folder>/*.cpp; nothing while there is none.
@@ -50,6 +53,7 @@ function(weft_test folder)
   configure_file("${PROJECT_SOURCE_DIR}/tests/paths.h.in" "${PROJECT_BINARY_DIR}/made/tests/paths.h" @ONLY)
   target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/made")
   target_link_libraries(${name}_test PRIVATE ${dep_targets} GTest::gmock_main)
+  weft_precompile_test(${name}_test)
   gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST TEST_PREFIX "${folder}: "
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES LABELS "${folder}" TIMEOUT 600)
 endfunction()
