@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "support/rounding.h"
+
 namespace weft {
 
 namespace {
@@ -24,8 +26,10 @@ double handed_us(double bytes, double among, const Target& target) {
 }  // namespace
 
 WindowTime window_time(const WindowSum& sum, const Target& target) {
-  const auto tiles = static_cast<double>(sum.tiles), inputs = static_cast<double>(sum.inputs),
+  const auto tiles = static_cast<double>(sum.tiles), groups = static_cast<double>(sum.groups),
+             inputs = groups * static_cast<double>(sum.inputs),
              outputs = static_cast<double>(sum.outputs),
+             columns = static_cast<double>(round_up(sum.outputs, target.lanes(sizeof(float)))),
              products = static_cast<double>(sum.products), places = static_cast<double>(sum.places),
              results = static_cast<double>(sum.results);
   const double memory =
@@ -33,12 +37,12 @@ WindowTime window_time(const WindowSum& sum, const Target& target) {
   const double peak = target.peak_gflops * 1e3;
   const auto weights_us = [&](double each) { return each * inputs * outputs * kElement / memory; };
   WindowTime out;
-  out.direct_us = 2 * results * places * inputs * outputs / (kOfDirect * peak) + weights_us(places);
+  out.direct_us = 2 * results * places * inputs * columns / (kOfDirect * peak) + weights_us(places);
   // Windows go into the products' panels block by block; sums wait for all products of theirs.
   const double second = static_cast<double>(target.l2_bytes) / 2 * std::max(target.threads, 1);
   const double windows = tiles * products * inputs * kElement,
-               sums = tiles * products * outputs * kElement;
-  out.filtered_us = 2 * tiles * products * inputs * outputs / peak + weights_us(products) +
+               sums = tiles * products * groups * outputs * kElement;
+  out.filtered_us = 2 * tiles * products * inputs * columns / peak + weights_us(products) +
                     handed_us(windows, second, target) + handed_us(sums, sums, target);
   return out;
 }

@@ -77,16 +77,21 @@ TEST_P(Filtered, ComputesTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(
     Convolutions, Filtered,
-    testing::Values(Convolution{"[1,2,8,6]", "[4,2,3,3]", "[1,4,8,6]", attributes(2, 1, 1)},
-                    Convolution{"[2,3,7,5]", "[4,3,3,3]", "[2,4,7,5]", attributes(2, 1, 1)},
-                    Convolution{"[1,2,6,9]", "[4,2,3,3]", "[1,4,4,7]", attributes(2, 0, 0)},
-                    Convolution{"[1,2,5,4]", "[4,2,3,3]", "[1,4,6,5]", attributes(2, 2, 1)},
-                    Convolution{"[1,2,9]", "[4,2,3]", "[1,4,9]", attributes(1, 1, 1)},
-                    Convolution{"[2,5,8]", "[3,5,3]", "[2,3,6]", attributes(1, 0, 0)},
-                    // One axis of two.
-                    Convolution{"[1,2,6,6]", "[4,2,3,1]", "[1,4,6,6]",
-                                "strides={1,1}, low={1,0}, high={1,0}, lhs_dilations={1,1}, "
-                                "rhs_dilations={1,1}, groups=1"}));
+    testing::Values(
+        Convolution{"[1,2,8,6]", "[4,2,3,3]", "[1,4,8,6]", attributes(2, 1, 1)},
+        Convolution{"[2,3,7,5]", "[4,3,3,3]", "[2,4,7,5]", attributes(2, 1, 1)},
+        Convolution{"[1,2,6,9]", "[4,2,3,3]", "[1,4,4,7]", attributes(2, 0, 0)},
+        Convolution{"[1,2,5,4]", "[4,2,3,3]", "[1,4,6,5]", attributes(2, 2, 1)},
+        Convolution{"[1,2,9]", "[4,2,3]", "[1,4,9]", attributes(1, 1, 1)},
+        Convolution{"[2,5,8]", "[3,5,3]", "[2,3,6]", attributes(1, 0, 0)},
+        // Groups: as many outputs as inputs, more, fewer.
+        Convolution{"[1,6,8,6]", "[6,3,3,3]", "[1,6,8,6]", attributes(2, 1, 1, 1, 1, 2)},
+        Convolution{"[2,6,7]", "[12,2,3]", "[2,12,7]", attributes(1, 1, 1, 1, 1, 3)},
+        Convolution{"[1,8,5,6]", "[4,4,3,3]", "[1,4,5,6]", attributes(2, 1, 1, 1, 1, 2)},
+        // One axis of two.
+        Convolution{"[1,2,6,6]", "[4,2,3,1]", "[1,4,6,6]",
+                    "strides={1,1}, low={1,0}, high={1,0}, lhs_dilations={1,1}, "
+                    "rhs_dilations={1,1}, groups=1"}));
 
 TEST(MinimalFiltering, IsThreeExpressions) {
   TensorProgram program = program_of({"[1,2,9]", "[4,2,3]", "[1,4,9]", attributes(1, 1, 1)});
@@ -105,6 +110,30 @@ TEST(MinimalFiltering, IsThreeExpressions) {
 )");
 }
 
+/// Groups are a batch of the products in the middle, and lie side by side in what is around them.
+TEST(MinimalFiltering, KeepsGroupsApart) {
+  TensorProgram program =
+      program_of({"[1,4,8]", "[6,2,3]", "[1,6,8]", attributes(1, 1, 1, 1, 1, 2)});
+  WindowSum asked;
+  filter_minimally(program, [&](const WindowSum& sum) {
+    asked = sum;
+    return true;
+  });
+  EXPECT_EQ(asked.groups, 2);
+  EXPECT_EQ(asked.inputs, 2);
+  EXPECT_EQ(asked.outputs, 3);
+  const std::string text = print(program);
+  EXPECT_NE(text.find("x[d1, d3 * 2 + d4, "), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("y_products: f32[4,1,4,2,3] = contraction sum[2]:f32 y_windows[d0, d1, d2, d3, "
+                "r0] * w_windows[d0, d3, r0, d4]"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("y_products[d2 mod 2, d0, d2 floordiv 2, d1 floordiv 3, d1 mod 3]"),
+            std::string::npos)
+      << text;
+}
+
 struct Unfit {
   std::string why;
   Convolution convolution;
@@ -114,7 +143,7 @@ TEST(MinimalFiltering, LeavesOtherSums) {
   const Unfit others[] = {
       {"steps of two", {"[1,2,8]", "[4,2,3]", "[1,4,4]", attributes(1, 1, 1, 2)}},
       {"places apart", {"[1,2,8]", "[4,2,3]", "[1,4,8]", attributes(1, 2, 2, 1, 2)}},
-      {"groups", {"[1,4,8]", "[4,2,3]", "[1,4,8]", attributes(1, 1, 1, 1, 1, 2)}},
+      {"single channels", {"[1,4,8]", "[4,1,3]", "[1,4,8]", attributes(1, 1, 1, 1, 1, 4)}},
       {"five places", {"[1,2,8]", "[4,2,5]", "[1,4,8]", attributes(1, 2, 2)}},
       {"one place", {"[1,2,8]", "[4,2,1]", "[1,4,8]", attributes(1, 0, 0)}},
       {"three axes", {"[1,2,4,4,4]", "[4,2,3,3,3]", "[1,4,4,4,4]", attributes(3, 1, 1)}},

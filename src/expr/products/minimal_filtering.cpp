@@ -7,136 +7,17 @@
 #include <optional>
 #include <utility>
 
-#include "expr/body_uses.h"
-#include "expr/leaves.h"
 #include "expr/new_tensors.h"
-#include "expr/products/bfloat_products.h"
+#include "expr/products/windows_of_sum.h"
 #include "support/rounding.h"
 
 namespace weft {
 
 namespace {
 
-constexpr int64_t kPlaces = 3;  ///< of a window along one axis
-constexpr int64_t kTile = 2;    ///< results that a tile has of it
+constexpr int64_t kPlaces = kWindowPlaces;
+constexpr int64_t kTile = kWindowTile;
 constexpr int64_t kTaps = kTile + kPlaces - 1;
-constexpr size_t kMostAxes = 2;
-
-/// A window along an axis of the result: the other factor is read at `result` + `place`.
-struct WindowAxis {
-  int result = -1;  ///< variable of the result
-  int place = -1;   ///< variable of the sum
-};
-
-/// A sum over windows, its variables by what they run over.
-struct Windows {
-  ScalarRef source;   ///< the factor that varies, with its padding
-  ScalarRef weights;  ///< the read of the constant
-  std::vector<WindowAxis> axes;
-  std::vector<int> rows;     ///< of the result, along which the source is read
-  std::vector<int> columns;  ///< of the result, along which the weights are read
-  std::vector<int> inputs;   ///< of the sum, but for the windows'
-
-  /// The window along a variable of the result, or -1.
-  int axis_of(int result) const {
-    const auto found = std::ranges::find(axes, result, &WindowAxis::result);
-    return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
-  }
-};
-
-/// Whether all that `s` reads stands at result + place, wherever it depends on either.
-bool reads_neighbours(const ScalarRef& s, const WindowAxis& axis, const RangeOf& range) {
-  bool neighbours = true;
-  const int at = kRuntimeIndexBase - 1;  // no variable of an expression
-  const RangeOf range_with_at = [&](int v) { return v == at ? kUnbounded : range(v); };
-  for (const Leaf& leaf : leaves_of(s)) {
-    for (const IndexExpr& index : leaf.indices) {
-      const IndexExpr moved = substitute(index, [&](int v) {
-        return v == axis.place ? IndexExpr::var(at) - IndexExpr::var(axis.result)
-                               : IndexExpr::var(v);
-      });
-      neighbours &= !uses_var(simplify(moved, range_with_at), axis.result);
-    }
-  }
-  return neighbours;
-}
-
-/// Windows of three places of one float32 tensor, multiplied by a constant whose indices are
-/// variables, each of the result's of one factor alone.
-class WindowsFinder {
- public:
-  WindowsFinder(const TensorProgram& program, const TensorExpr& e) : program_(program), e_(e) {}
-
-  std::optional<Windows> find() {
-    if (!e_.is_contraction || e_.combiner != Combiner::kSum || e_.accumulator != DType::kF32 ||
-        tensor(e_.output).type.dtype != DType::kF32 || !take_factors())
-      return std::nullopt;
-    find_axes();
-    if (out_.axes.empty() || !take_variables()) return std::nullopt;
-    return std::move(out_);
-  }
-
- private:
-  const Tensor& tensor(TensorId t) const { return program_.tensors[static_cast<size_t>(t)]; }
-  RangeOf ranges() const {
-    return [this](int v) { return e_.range(v); };
-  }
-
-  bool take_factors() {
-    const std::optional<FloatProduct> product = as_float_product(e_.body);
-    const auto constant = product ? constant_factor(program_, *product) : std::nullopt;
-    if (!constant) return false;
-    out_.weights = product->reads[*constant];
-    out_.source = e_.body->operands[1 - *constant];
-    // Padding is by indices: what data leave out has no neighbours to tell of.
-    size_t reads = 0;
-    visit(out_.source, [&](const Scalar& s) { reads += s.kind == Scalar::Kind::kRead; });
-    return reads == 1 && out_.weights->type == DType::kF32 &&
-           product->reads[1 - *constant]->type == DType::kF32 &&
-           std::ranges::all_of(out_.weights->indices, [](const IndexExpr& index) {
-             return index.is_var() || index.is_const(0);
-           });
-  }
-
-  void find_axes() {
-    for (int place = e_.output_rank(); place < e_.axis_count(); ++place) {
-      if (e_.range(place).hi + 1 != kPlaces || !body_uses(out_.weights, place)) continue;
-      for (int result = 0; result < e_.output_rank(); ++result) {
-        const WindowAxis axis{result, place};
-        if (out_.axis_of(result) >= 0 || e_.is_open(result) || body_uses(out_.weights, result) ||
-            !body_uses(out_.source, result) || !body_uses(out_.source, place) ||
-            e_.extents[static_cast<size_t>(result)] < kTile ||
-            !reads_neighbours(out_.source, axis, ranges()))
-          continue;
-        out_.axes.push_back(axis);
-        break;
-      }
-    }
-  }
-
-  bool take_variables() {
-    if (out_.axes.size() > kMostAxes) return false;
-    const auto is_window = [&](int v) {
-      return std::ranges::any_of(out_.axes, [&](const WindowAxis& a) { return a.place == v; });
-    };
-    for (int v = 0; v < e_.axis_count(); ++v) {
-      if (e_.range(v).hi == 0 && v >= e_.output_rank()) continue;
-      const bool source = body_uses(out_.source, v), weights = body_uses(out_.weights, v);
-      if (v < e_.output_rank()) {
-        if (source && weights) return false;  // groups
-        (weights ? out_.columns : out_.rows).push_back(v);
-      } else if (!is_window(v)) {
-        if (!source || !weights || e_.is_open(v)) return false;
-        out_.inputs.push_back(v);
-      }
-    }
-    return !out_.columns.empty() && !out_.inputs.empty();
-  }
-
-  const TensorProgram& program_;
-  const TensorExpr& e_;
-  Windows out_;
-};
 
 /// Of the points 0, 1, -1 and infinity: what a tap of the weights is of their three places.
 constexpr double kOfWeights[kTaps][kPlaces] = {
@@ -162,7 +43,7 @@ ScalarRef times(const IndexExpr& sign, const ScalarRef& a) {
 /// Replaces one such sum by three expressions.
 class Filtering {
  public:
-  Filtering(TensorProgram& program, NewTensors& new_tensors, TensorExpr e, Windows windows)
+  Filtering(TensorProgram& program, NewTensors& new_tensors, TensorExpr e, WindowsOfSum windows)
       : program_(program), new_tensors_(new_tensors), e_(std::move(e)), w_(std::move(windows)) {
     name_ = program_.tensors[static_cast<size_t>(e_.output)].name;
     taps_ = static_cast<int>(w_.axes.size());
@@ -178,9 +59,8 @@ class Filtering {
   }
 
  private:
-  int64_t extent(int var) const { return e_.range(var).hi + 1; }
-  int64_t tiles(int row) const {
-    return w_.axis_of(row) < 0 ? extent(row) : ceil_div(extent(row), kTile);
+  int64_t tiles(const Digit& row) const {
+    return w_.axis_of(row.var) < 0 ? row.extent : ceil_div(row.extent, kTile);
   }
 
   TensorExpr begun(const char* what, std::vector<int64_t> extents) {
@@ -193,23 +73,24 @@ class Filtering {
   }
 
   /// Marks what is open of axes that begin with the taps and go on with these variables.
-  void mark_open(TensorExpr& made, std::initializer_list<std::vector<int>> variables) const {
+  void mark_open(TensorExpr& made, std::initializer_list<std::vector<Digit>> digits) const {
     if (e_.open.empty()) return;
     made.open.assign(static_cast<size_t>(taps_), false);
-    for (const std::vector<int>& list : variables) {
-      for (const int v : list) made.open.push_back(e_.is_open(v));
+    for (const std::vector<Digit>& list : digits) {
+      for (const Digit& d : list) made.open.push_back(e_.is_open(d.var));
     }
   }
 
-  /// [taps][rows and tiles][inputs], each element of up to four of the source.
+  /// [taps][rows and tiles][groups][inputs], each element of up to four of the source.
   TensorExpr of_windows() {
     std::vector<int64_t> extents(static_cast<size_t>(taps_), kTaps);
-    for (const int row : w_.rows) extents.push_back(tiles(row));
-    for (const int input : w_.inputs) extents.push_back(extent(input));
+    for (const Digit& row : w_.rows) extents.push_back(tiles(row));
+    for (const Digit& group : w_.groups) extents.push_back(group.extent);
+    for (const Digit& input : w_.inputs) extents.push_back(input.extent);
     TensorExpr out = begun("_windows", std::move(extents));
     std::vector<IndexExpr> neighbours(w_.axes.size());
     out.body = window_of(neighbours, 0);
-    mark_open(out, {w_.rows, w_.inputs});
+    mark_open(out, {w_.rows, w_.groups, w_.inputs});
     return out;
   }
 
@@ -230,15 +111,18 @@ class Filtering {
     std::vector<IndexExpr> variable(static_cast<size_t>(e_.axis_count()), IndexExpr(0));
     std::vector<ScalarRef> conditions;
     int next = taps_;
-    for (const int row : w_.rows) {
+    for (const Digit& row : w_.rows) {
       IndexExpr at = IndexExpr::var(next++);
-      if (const int axis = w_.axis_of(row); axis >= 0) {
+      if (const int axis = w_.axis_of(row.var); axis >= 0) {
         at = at * kTile + neighbours[static_cast<size_t>(axis)];
-        if (extent(row) % kTile != 0) conditions.push_back(is_below(at, extent(row) + kPlaces - 1));
+        if (row.extent % kTile != 0) conditions.push_back(is_below(at, row.extent + kPlaces - 1));
       }
-      variable[static_cast<size_t>(row)] = at;
+      variable[static_cast<size_t>(row.var)] = at;
     }
-    for (const int input : w_.inputs) variable[static_cast<size_t>(input)] = IndexExpr::var(next++);
+    for (const auto& list : {w_.groups, w_.inputs}) {
+      for (const Digit& d : list)
+        variable[static_cast<size_t>(d.var)] = IndexExpr::var(next++) * d.step;
+    }
     ScalarRef value = rewrite(w_.source, [&](int v) { return variable[static_cast<size_t>(v)]; });
     const ScalarRef zero = scalar_constant(float_value(DType::kF32, 0));
     for (const ScalarRef& condition : conditions)
@@ -246,45 +130,48 @@ class Filtering {
     return value;
   }
 
-  /// [taps][rows and tiles][columns], summed over the inputs.
+  /// [taps][rows and tiles][groups][columns], summed over the inputs.
   TensorExpr of_products(const TensorExpr& windows) {
     std::vector<int64_t> extents(windows.extents.begin(),
                                  windows.extents.end() - std::ssize(w_.inputs));
-    const int rows_end = static_cast<int>(extents.size());
-    for (const int column : w_.columns) extents.push_back(extent(column));
+    const int groups_end = static_cast<int>(extents.size()),
+              groups_begin = groups_end - static_cast<int>(w_.groups.size());
+    for (const Digit& column : w_.columns) extents.push_back(column.extent);
     TensorExpr out = begun("_products", std::move(extents));
-    for (const int input : w_.inputs) out.reduce_extents.push_back(extent(input));
+    for (const Digit& input : w_.inputs) out.reduce_extents.push_back(input.extent);
     out.accumulator = DType::kF32;
     out.is_contraction = true;
     std::vector<IndexExpr> of_window, of_weights;
-    for (int v = 0; v < rows_end; ++v) of_window.push_back(IndexExpr::var(v));
+    for (int v = 0; v < groups_end; ++v) of_window.push_back(IndexExpr::var(v));
     for (int tap = 0; tap < taps_; ++tap) of_weights.push_back(IndexExpr::var(tap));
+    for (int v = groups_begin; v < groups_end; ++v) of_weights.push_back(IndexExpr::var(v));
     for (int v = out.output_rank(); v < out.axis_count(); ++v) {
       of_window.push_back(IndexExpr::var(v));
       of_weights.push_back(IndexExpr::var(v));
     }
-    for (int v = rows_end; v < out.output_rank(); ++v) of_weights.push_back(IndexExpr::var(v));
+    for (int v = groups_end; v < out.output_rank(); ++v) of_weights.push_back(IndexExpr::var(v));
     out.body = scalar_apply(ScalarOp::kMul,
                             {scalar_read(windows.output, DType::kF32, of_window),
                              scalar_read(transformed_weights(), DType::kF32, of_weights)},
                             DType::kF32);
-    mark_open(out, {w_.rows, w_.columns, w_.inputs});
+    mark_open(out, {w_.rows, w_.groups, w_.columns, w_.inputs});
     return out;
   }
 
-  /// The constant as [taps][inputs][columns], rounded once.
+  /// The constant as [taps][groups][inputs][columns], rounded once.
   TensorId transformed_weights() {
+    const Tensor& weights = program_.tensors[static_cast<size_t>(w_.weights->symbol)];
     Shape shape(static_cast<size_t>(taps_), kTaps);
-    std::vector<int> variables;
-    for (const WindowAxis& axis : w_.axes) variables.push_back(axis.place);
-    for (const auto& list : {w_.inputs, w_.columns}) {
-      for (const int v : list) {
-        shape.push_back(extent(v));
-        variables.push_back(v);
+    std::vector<int64_t> strides;
+    for (const WindowAxis& axis : w_.axes)
+      strides.push_back(stride_of_weights(weights, axis.place));
+    for (const auto& list : {w_.groups, w_.inputs, w_.columns}) {
+      for (const Digit& d : list) {
+        shape.push_back(d.extent);
+        strides.push_back(stride_of_weights(weights, d.var) * d.step);
       }
     }
-    const Tensor& weights = program_.tensors[static_cast<size_t>(w_.weights->symbol)];
-    const HostTensor value = transform(weights, variables, shape);
+    const HostTensor value = transform(weights, strides, shape);
     const TensorId id =
         new_tensors_.add(weights.name + "_windows", {DType::kF32, shape}, Tensor::Kind::kConstant);
     program_.tensors[static_cast<size_t>(id)].value = value;
@@ -302,13 +189,11 @@ class Filtering {
     return found;
   }
 
-  HostTensor transform(const Tensor& weights, const std::vector<int>& variables,
+  HostTensor transform(const Tensor& weights, const std::vector<int64_t>& strides,
                        const Shape& shape) const {
     const auto* from = weights.value.data<float>();
     HostTensor out(DType::kF32, shape);
     auto* to = out.mutable_data<float>();
-    std::vector<int64_t> strides;
-    for (const int v : variables) strides.push_back(stride_of_weights(weights, v));
     int64_t windows = 1;
     for (size_t d = w_.axes.size(); d < shape.size(); ++d) windows *= shape[d];
     for (int64_t i = 0; i < windows; ++i) {
@@ -354,11 +239,17 @@ class Filtering {
     if (!out.open.empty()) out.open.resize(out.extents.size());
     out.is_contraction = false;
     std::vector<IndexExpr> at(static_cast<size_t>(taps_));
-    for (const int row : w_.rows) {
-      const IndexExpr d = IndexExpr::var(row);
-      at.push_back(w_.axis_of(row) < 0 ? d : floor_div(d, kTile));
+    for (const Digit& row : w_.rows) {
+      const IndexExpr d = IndexExpr::var(row.var);
+      at.push_back(w_.axis_of(row.var) < 0 ? d : floor_div(d, kTile));
     }
-    for (const int column : w_.columns) at.push_back(IndexExpr::var(column));
+    for (const auto& list : {w_.groups, w_.columns}) {
+      for (const Digit& d : list) {
+        const bool is_lower = d.extent * d.step < e_.extents[static_cast<size_t>(d.var)];
+        const IndexExpr upper = floor_div(IndexExpr::var(d.var), d.step);
+        at.push_back(is_lower ? mod(upper, d.extent) : upper);
+      }
+    }
     out.body = result_of(products, at, 0);
     return out;
   }
@@ -377,7 +268,7 @@ class Filtering {
   TensorProgram& program_;
   NewTensors& new_tensors_;
   TensorExpr e_;
-  Windows w_;
+  WindowsOfSum w_;
   std::string name_;
   int taps_ = 0;
 };
@@ -388,30 +279,33 @@ size_t innermost_axis(const Tensor& tensor) {
   return tensor.type.shape.size() - 1;
 }
 
-/// Whether the inputs run along the source as it lies.
-bool lie_along_vectors(const TensorProgram& program, const Windows& windows) {
+/// Whether inputs run along the source as it lies, those of a group from where it begins.
+bool lie_along_vectors(const TensorProgram& program, const WindowsOfSum& windows) {
   bool along = true;
   visit(windows.source, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead) return;
     const IndexExpr& last =
         s.indices[innermost_axis(program.tensors[static_cast<size_t>(s.symbol)])];
-    along &= last.is_var() && std::ranges::count(windows.inputs, last.var_id()) == 1;
+    along &= std::ranges::any_of(windows.inputs, [&](const Digit& input) {
+      return uses_var(last, input.var) && !uses_var(last - IndexExpr::var(input.var), input.var);
+    });
   });
   return along;
 }
 
-WindowSum size_of(const TensorProgram& program, const TensorExpr& e, const Windows& windows) {
+WindowSum size_of(const TensorProgram& program, const TensorExpr& e, const WindowsOfSum& windows) {
   WindowSum out;
   out.name = program.tensors[static_cast<size_t>(e.output)].name;
   out.along_vectors = lie_along_vectors(program, windows);
   // So that other numbers of what is open are decided alike.
-  const auto extent = [&](int v) { return e.is_open(v) ? 1 : e.range(v).hi + 1; };
-  for (const int row : windows.rows) {
+  const auto extent = [&](const Digit& d) { return e.is_open(d.var) ? 1 : d.extent; };
+  for (const Digit& row : windows.rows) {
     out.results *= extent(row);
-    out.tiles *= windows.axis_of(row) < 0 ? extent(row) : ceil_div(extent(row), kTile);
+    out.tiles *= windows.axis_of(row.var) < 0 ? extent(row) : ceil_div(extent(row), kTile);
   }
-  for (const int input : windows.inputs) out.inputs *= extent(input);
-  for (const int column : windows.columns) out.outputs *= extent(column);
+  for (const Digit& group : windows.groups) out.groups *= extent(group);
+  for (const Digit& input : windows.inputs) out.inputs *= extent(input);
+  for (const Digit& column : windows.columns) out.outputs *= extent(column);
   for (size_t a = 0; a < windows.axes.size(); ++a) {
     out.places *= kPlaces;
     out.products *= kTaps;
@@ -437,7 +331,7 @@ std::vector<TensorId> filter_minimally(TensorProgram& program,
       continue;
     }
     const TensorExpr& e = program.exprs[static_cast<size_t>(step.index)];
-    std::optional<Windows> windows = WindowsFinder(program, e).find();
+    std::optional<WindowsOfSum> windows = windows_of_sum(program, e);
     if (!windows || !pays(size_of(program, e, *windows))) {
       add(e);
       continue;

@@ -14,8 +14,9 @@ struct WindowSum {
   std::string_view name;  ///< of what it makes
   int64_t tiles = 1;      ///< of 2 results along each of the windows' axes
   int64_t results = 1;    ///< of each output, four of two axes to a tile that is whole
-  int64_t inputs = 1;     ///< steps of the sum besides the windows', as channels are
-  int64_t outputs = 1;    ///< columns of the constant
+  int64_t groups = 1;     ///< sums side by side, each of inputs and with weights of its own
+  int64_t inputs = 1;     ///< steps of a group's sum besides the windows', as channels are
+  int64_t outputs = 1;    ///< columns of a group's constant
   int64_t places = 1;     ///< of a window: 3, or 9 of two axes
   /// Products that a tile takes for each input and output: 4, or 16 in the place of 2 * 2 * 9.
   int64_t products = 1;

@@ -1,0 +1,166 @@
+#include "expr/products/windows_of_sum.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "expr/body_uses.h"
+#include "expr/leaves.h"
+#include "expr/products/bfloat_products.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kMostAxes = 2;
+
+/// Whether all that `s` reads stands at result + place, wherever it depends on either.
+bool reads_neighbours(const ScalarRef& s, const WindowAxis& axis, const RangeOf& range) {
+  bool neighbours = true;
+  const int at = kRuntimeIndexBase - 1;  // no variable of an expression
+  const RangeOf range_with_at = [&](int v) { return v == at ? kUnbounded : range(v); };
+  for (const Leaf& leaf : leaves_of(s)) {
+    for (const IndexExpr& index : leaf.indices) {
+      const IndexExpr moved = substitute(index, [&](int v) {
+        return v == axis.place ? IndexExpr::var(at) - IndexExpr::var(axis.result)
+                               : IndexExpr::var(v);
+      });
+      neighbours &= !uses_var(simplify(moved, range_with_at), axis.result);
+    }
+  }
+  return neighbours;
+}
+
+/// The greatest common divisor of what a variable is divided by; 0 where it is not.
+int64_t divisor_of(const IndexExpr& index, int var) {
+  if (index.is_const() || index.is_var()) return 0;
+  if (index.op() == IndexOp::kFloorDiv && index.lhs().is_var())
+    return index.lhs().var_id() == var ? index.rhs().constant() : 0;
+  return std::gcd(divisor_of(index.lhs(), var), divisor_of(index.rhs(), var));
+}
+
+/// Whether `s` depends on a variable's quotient by `n` alone.
+bool reads_quotients(const ScalarRef& s, int var, int64_t n, const RangeOf& range) {
+  bool quotients = true;
+  const int quotient = kRuntimeIndexBase - 1,
+            rest = kRuntimeIndexBase - 2;  // no variables of an expression
+  const RangeOf range_of_digits = [&](int v) {
+    if (v == rest) return Interval{0, n - 1};
+    return v == quotient ? Interval{0, range(var).hi / n} : range(v);
+  };
+  for (const Leaf& leaf : leaves_of(s)) {
+    for (const IndexExpr& index : leaf.indices) {
+      const IndexExpr digits = substitute(index, [&](int v) {
+        return v == var ? IndexExpr::var(quotient) * n + IndexExpr::var(rest) : IndexExpr::var(v);
+      });
+      quotients &= !uses_var(simplify(digits, range_of_digits), rest);
+    }
+  }
+  return quotients;
+}
+
+class WindowsFinder {
+ public:
+  WindowsFinder(const TensorProgram& program, const TensorExpr& e) : program_(program), e_(e) {}
+
+  std::optional<WindowsOfSum> find() {
+    if (!e_.is_contraction || e_.combiner != Combiner::kSum || e_.accumulator != DType::kF32 ||
+        tensor(e_.output).type.dtype != DType::kF32 || !take_factors())
+      return std::nullopt;
+    find_axes();
+    if (out_.axes.empty() || !take_variables()) return std::nullopt;
+    return std::move(out_);
+  }
+
+ private:
+  const Tensor& tensor(TensorId t) const { return program_.tensors[static_cast<size_t>(t)]; }
+  RangeOf ranges() const {
+    return [this](int v) { return e_.range(v); };
+  }
+
+  bool take_factors() {
+    const std::optional<FloatProduct> product = as_float_product(e_.body);
+    const auto constant = product ? constant_factor(program_, *product) : std::nullopt;
+    if (!constant) return false;
+    out_.weights = product->reads[*constant];
+    out_.source = e_.body->operands[1 - *constant];
+    // Padding is by indices: what data leave out has no neighbours to tell of.
+    size_t reads = 0;
+    visit(out_.source, [&](const Scalar& s) { reads += s.kind == Scalar::Kind::kRead; });
+    return reads == 1 && out_.weights->type == DType::kF32 &&
+           product->reads[1 - *constant]->type == DType::kF32 &&
+           std::ranges::all_of(out_.weights->indices, [](const IndexExpr& index) {
+             return index.is_var() || index.is_const(0);
+           });
+  }
+
+  void find_axes() {
+    for (int place = e_.output_rank(); place < e_.axis_count(); ++place) {
+      if (e_.range(place).hi + 1 != kWindowPlaces || !body_uses(out_.weights, place)) continue;
+      for (int result = 0; result < e_.output_rank(); ++result) {
+        const WindowAxis axis{result, place};
+        if (out_.axis_of(result) >= 0 || e_.is_open(result) || body_uses(out_.weights, result) ||
+            !body_uses(out_.source, result) || !body_uses(out_.source, place) ||
+            e_.extents[static_cast<size_t>(result)] < kWindowTile ||
+            !reads_neighbours(out_.source, axis, ranges()))
+          continue;
+        out_.axes.push_back(axis);
+        break;
+      }
+    }
+  }
+
+  bool take_variables() {
+    if (out_.axes.size() > kMostAxes) return false;
+    const auto is_window = [&](int v) {
+      return std::ranges::any_of(out_.axes, [&](const WindowAxis& a) { return a.place == v; });
+    };
+    for (int v = 0; v < e_.axis_count(); ++v) {
+      if (e_.range(v).hi == 0 && v >= e_.output_rank()) continue;
+      const bool source = body_uses(out_.source, v), weights = body_uses(out_.weights, v);
+      const Digit all{v, e_.range(v).hi + 1};
+      if (v >= e_.output_rank()) {
+        if (is_window(v)) continue;
+        if (!source || !weights || e_.is_open(v)) return false;
+        out_.inputs.push_back(all);
+      } else if (source && weights) {
+        if (e_.is_open(v)) return false;
+        take_group(all);
+      } else {
+        (weights ? out_.columns : out_.rows).push_back(all);
+      }
+    }
+    return !out_.columns.empty() && !out_.inputs.empty();
+  }
+
+  /// A group for each step of the variable, or for each `columns` of them.
+  void take_group(const Digit& all) {
+    int64_t columns = 0;
+    for (const Leaf& leaf : leaves_of(out_.source)) {
+      for (const IndexExpr& index : leaf.indices)
+        columns = std::gcd(columns, divisor_of(index, all.var));
+    }
+    if (columns < 2 || all.extent % columns != 0 ||
+        !reads_quotients(out_.source, all.var, columns, ranges())) {
+      out_.groups.push_back(all);
+      return;
+    }
+    out_.groups.push_back({all.var, all.extent / columns, columns});
+    out_.columns.push_back({all.var, columns});
+  }
+
+  const TensorProgram& program_;
+  const TensorExpr& e_;
+  WindowsOfSum out_;
+};
+
+}  // namespace
+
+int WindowsOfSum::axis_of(int result) const {
+  const auto found = std::ranges::find(axes, result, &WindowAxis::result);
+  return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
+}
+
+std::optional<WindowsOfSum> windows_of_sum(const TensorProgram& program, const TensorExpr& e) {
+  return WindowsFinder(program, e).find();
+}
+
+}  // namespace weft
