@@ -132,7 +132,8 @@ Result<CollapsedGroup> collapse_axes(const TensorProgram& program, const Group& 
   while (true) {
     WEFT_ASSIGN_OR_RETURN(GroupAxes axes,
                           derive_group_axes(cut.view.program, cut.view.group, cut.leaves));
-    if (!merge_one_pair(cut, axes) && !(options.divides && divide_one_axis(cut, axes)))
+    if (!merge_one_pair(cut, axes) &&
+        !(options.divides && divide_one_axis(cut, axes, options.block_lanes)))
       return CollapsedGroup{finished(std::move(cut)), std::move(axes)};
   }
 }

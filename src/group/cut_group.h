@@ -44,6 +44,8 @@ struct CutOptions {
   const PhysicalLeaves* known = nullptr;
   /// Collapsing also takes axes apart of which contractions read blocks (divide_axes).
   bool divides = false;
+  /// But for blocks that fill vectors of so many lanes together: of a power of two, up to so many.
+  int64_t block_lanes = 1;
 };
 
 /// Axes stay as they are, in the order of memory.

@@ -1,6 +1,8 @@
 #include "group/divide_axes.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -146,7 +148,7 @@ class AxisDivision {
 
 }  // namespace
 
-bool divide_one_axis(GroupCut& cut, const GroupAxes& axes) {
+bool divide_one_axis(GroupCut& cut, const GroupAxes& axes, int64_t block_lanes) {
   for (size_t i = 0; i < cut.leaves.size(); ++i) {
     const TensorExpr& e = cut.view.program.exprs[i];
     if (!e.is_contraction) continue;
@@ -157,7 +159,8 @@ bool divide_one_axis(GroupCut& cut, const GroupAxes& axes) {
         if (!leaf.is_read() || a.open) continue;
         for (const IndexExpr& index : leaf.indices) {
           const int64_t by = divisor_of(index, v);
-          if (by <= 1 || by >= a.extent || a.extent % by != 0) continue;
+          const bool stays = by <= block_lanes && std::has_single_bit(static_cast<uint64_t>(by));
+          if (by <= 1 || stays || by >= a.extent || a.extent % by != 0) continue;
           if (AxisDivision(cut, axes, axis, by).run()) return true;
         }
       }

@@ -10,7 +10,8 @@ namespace weft {
 /// are a batch of products.
 ///     y[o] = sum[c] x[o floordiv 16 * 16 + c] * w[o, c]
 ///       ->  y[g, o] = sum[c] x[g * 16 + c] * w'[g, o, c]                w' = w as [G, 16, C]
-/// False, and nothing changes, where there is none.
-bool divide_one_axis(GroupCut& cut, const GroupAxes& axes);
+/// Blocks of a power of two up to `block_lanes` stay. False, and nothing changes, where there is
+/// none else.
+bool divide_one_axis(GroupCut& cut, const GroupAxes& axes, int64_t block_lanes);
 
 }  // namespace weft

@@ -80,8 +80,9 @@ bool reduces_behind_product(const TensorProgram& program, const Group& group) {
 Result<GroupSpace> GroupSpace::of(const TensorProgram& program, const Group& group,
                                   const Target& target, const CutOptions& options) {
   CutOptions cut = options;
-  // A library's convolution has its groups in one axis; a CPU's vectors go over several.
-  cut.divides = target.is_gpu() && target.libraries.empty();
+  // A library's convolution has its groups in one axis.
+  cut.divides = !target.is_gpu() || target.libraries.empty();
+  if (!target.is_gpu()) cut.block_lanes = target.lanes(sizeof(float));
   WEFT_ASSIGN_OR_RETURN(CollapsedGroup collapsed, collapse_axes(program, group, cut));
   GroupSpace space = of_view(std::move(collapsed.view), std::move(collapsed.axes), target);
   space.is_of_key_ = options.key != nullptr;

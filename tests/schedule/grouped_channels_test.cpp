@@ -51,15 +51,27 @@ std::string vectors_of(const std::string& text) {
   return text.substr(at, text.find_first_of(",]", at) - at);
 }
 std::string vectors_of_groups_of(int width) { return vectors_of(convolution_of_groups_of(width)); }
+std::string grid_of_groups_of(int width) {
+  const std::string text = convolution_of_groups_of(width);
+  const size_t at = text.find("grid ");
+  return text.substr(at, text.find('\n', at) - at);
+}
 
-/// A vector of which some lanes read another group's channels gathers its other operand lane by
-/// lane: it ends where the group does.
-TEST(GroupedChannels, VectorsStayWithinAGroup) {
+/// Groups of 4, 8 and 16 channels share an axis, of which a vector holds one group: all its lanes
+/// read the same channel. Others are a batch of products, whose last vector is filled in part.
+TEST(GroupedChannels, AVectorHoldsOneGroup) {
   EXPECT_EQ(vectors_of_groups_of(32), "VEC_16");
-  EXPECT_EQ(vectors_of_groups_of(24), "VEC_8");
-  EXPECT_EQ(vectors_of_groups_of(8), "VEC_8");
-  EXPECT_EQ(vectors_of_groups_of(12), "VEC_4");
+  EXPECT_EQ(vectors_of_groups_of(24), "VEC_16");
+  EXPECT_EQ(vectors_of_groups_of(16), "VEC_16");
+  EXPECT_EQ(vectors_of_groups_of(12), "VEC_16");
   EXPECT_EQ(vectors_of_groups_of(9), "VEC_16");
+  EXPECT_EQ(vectors_of_groups_of(8), "VEC_8");
+  EXPECT_EQ(vectors_of_groups_of(6), "VEC_8");
+  EXPECT_EQ(vectors_of_groups_of(4), "VEC_4");
+  EXPECT_EQ(vectors_of_groups_of(3), "VEC_4");
+  EXPECT_EQ(grid_of_groups_of(16).find("a4"), std::string::npos);
+  EXPECT_NE(grid_of_groups_of(48).find("in 48 step 48"), std::string::npos)
+      << grid_of_groups_of(48);
 }
 
 /// A block's channels may begin in the middle of a group, and then hold parts of two.
@@ -74,7 +86,7 @@ TEST(GroupedChannels, VectorsOfBlocksStayWithinAGroup) {
 /// spilled.
 TEST(GroupedChannels, AreWrittenOutWhereLanesDiffer) {
   EXPECT_NE(convolution_of_groups_of(16).find("in 16 unroll 4 "), std::string::npos);
-  EXPECT_NE(convolution_of_groups_of(9).find("in 9 unroll carry"), std::string::npos);
+  EXPECT_NE(convolution_of_groups_of(2).find("in 2 unroll carry"), std::string::npos);
 }
 
 }  // namespace
