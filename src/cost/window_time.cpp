@@ -15,6 +15,12 @@ constexpr double kElement = sizeof(float);
 /// of weights that are as deep as a window is large.
 constexpr double kOfDirect = 0.85;
 
+/// Steps of a sum that beginning and storing it take as long as.
+constexpr double kBegin = 8;
+
+/// Operations that an element of a window takes, beside its way through the cache.
+constexpr double kOfWindow = 12;
+
 /// Below which part of the direct time it is clearly quicker.
 constexpr double kClearly = 0.8;
 
@@ -42,8 +48,10 @@ WindowTime window_time(const WindowSum& sum, const Target& target) {
   const double second = static_cast<double>(target.l2_bytes) / 2 * std::max(target.threads, 1);
   const double windows = tiles * products * inputs * kElement,
                sums = tiles * products * groups * outputs * kElement;
-  out.filtered_us = 2 * tiles * products * inputs * columns / peak + weights_us(products) +
-                    handed_us(windows, second, target) + handed_us(sums, sums, target);
+  const double steps = inputs + kBegin * groups;
+  out.filtered_us = tiles * products * (2 * steps * columns + kOfWindow * inputs) / peak +
+                    weights_us(products) + handed_us(windows, second, target) +
+                    handed_us(sums, sums, target);
   return out;
 }
 
