@@ -59,7 +59,7 @@ class Filtering {
   }
 
  private:
-  int64_t tiles(const Digit& row) const {
+  int64_t tiles(const VariableDigit& row) const {
     return w_.axis_of(row.var) < 0 ? row.extent : ceil_div(row.extent, kTile);
   }
 
@@ -73,20 +73,20 @@ class Filtering {
   }
 
   /// Marks what is open of axes that begin with the taps and go on with these variables.
-  void mark_open(TensorExpr& made, std::initializer_list<std::vector<Digit>> digits) const {
+  void mark_open(TensorExpr& made, std::initializer_list<std::vector<VariableDigit>> digits) const {
     if (e_.open.empty()) return;
     made.open.assign(static_cast<size_t>(taps_), false);
-    for (const std::vector<Digit>& list : digits) {
-      for (const Digit& d : list) made.open.push_back(e_.is_open(d.var));
+    for (const std::vector<VariableDigit>& list : digits) {
+      for (const VariableDigit& d : list) made.open.push_back(e_.is_open(d.var));
     }
   }
 
   /// [taps][rows and tiles][groups][inputs], each element of up to four of the source.
   TensorExpr of_windows() {
     std::vector<int64_t> extents(static_cast<size_t>(taps_), kTaps);
-    for (const Digit& row : w_.rows) extents.push_back(tiles(row));
-    for (const Digit& group : w_.groups) extents.push_back(group.extent);
-    for (const Digit& input : w_.inputs) extents.push_back(input.extent);
+    for (const VariableDigit& row : w_.rows) extents.push_back(tiles(row));
+    for (const VariableDigit& group : w_.groups) extents.push_back(group.extent);
+    for (const VariableDigit& input : w_.inputs) extents.push_back(input.extent);
     TensorExpr out = begun("_windows", std::move(extents));
     std::vector<IndexExpr> neighbours(w_.axes.size());
     out.body = window_of(neighbours, 0);
@@ -111,7 +111,7 @@ class Filtering {
     std::vector<IndexExpr> variable(static_cast<size_t>(e_.axis_count()), IndexExpr(0));
     std::vector<ScalarRef> conditions;
     int next = taps_;
-    for (const Digit& row : w_.rows) {
+    for (const VariableDigit& row : w_.rows) {
       IndexExpr at = IndexExpr::var(next++);
       if (const int axis = w_.axis_of(row.var); axis >= 0) {
         at = at * kTile + neighbours[static_cast<size_t>(axis)];
@@ -120,7 +120,7 @@ class Filtering {
       variable[static_cast<size_t>(row.var)] = at;
     }
     for (const auto& list : {w_.groups, w_.inputs}) {
-      for (const Digit& d : list)
+      for (const VariableDigit& d : list)
         variable[static_cast<size_t>(d.var)] = IndexExpr::var(next++) * d.step;
     }
     ScalarRef value = rewrite(w_.source, [&](int v) { return variable[static_cast<size_t>(v)]; });
@@ -136,9 +136,9 @@ class Filtering {
                                  windows.extents.end() - std::ssize(w_.inputs));
     const int groups_end = static_cast<int>(extents.size()),
               groups_begin = groups_end - static_cast<int>(w_.groups.size());
-    for (const Digit& column : w_.columns) extents.push_back(column.extent);
+    for (const VariableDigit& column : w_.columns) extents.push_back(column.extent);
     TensorExpr out = begun("_products", std::move(extents));
-    for (const Digit& input : w_.inputs) out.reduce_extents.push_back(input.extent);
+    for (const VariableDigit& input : w_.inputs) out.reduce_extents.push_back(input.extent);
     out.accumulator = DType::kF32;
     out.is_contraction = true;
     std::vector<IndexExpr> of_window, of_weights;
@@ -163,10 +163,10 @@ class Filtering {
     const Tensor& weights = program_.tensors[static_cast<size_t>(w_.weights->symbol)];
     Shape shape(static_cast<size_t>(taps_), kTaps);
     std::vector<int64_t> strides;
-    for (const WindowAxis& axis : w_.axes)
+    for (const WindowAlong& axis : w_.axes)
       strides.push_back(stride_of_weights(weights, axis.place));
     for (const auto& list : {w_.groups, w_.inputs, w_.columns}) {
-      for (const Digit& d : list) {
+      for (const VariableDigit& d : list) {
         shape.push_back(d.extent);
         strides.push_back(stride_of_weights(weights, d.var) * d.step);
       }
@@ -239,12 +239,12 @@ class Filtering {
     if (!out.open.empty()) out.open.resize(out.extents.size());
     out.is_contraction = false;
     std::vector<IndexExpr> at(static_cast<size_t>(taps_));
-    for (const Digit& row : w_.rows) {
+    for (const VariableDigit& row : w_.rows) {
       const IndexExpr d = IndexExpr::var(row.var);
       at.push_back(w_.axis_of(row.var) < 0 ? d : floor_div(d, kTile));
     }
     for (const auto& list : {w_.groups, w_.columns}) {
-      for (const Digit& d : list) {
+      for (const VariableDigit& d : list) {
         const bool is_lower = d.extent * d.step < e_.extents[static_cast<size_t>(d.var)];
         const IndexExpr upper = floor_div(IndexExpr::var(d.var), d.step);
         at.push_back(is_lower ? mod(upper, d.extent) : upper);
@@ -286,7 +286,7 @@ bool lie_along_vectors(const TensorProgram& program, const WindowsOfSum& windows
     if (s.kind != Scalar::Kind::kRead) return;
     const IndexExpr& last =
         s.indices[innermost_axis(program.tensors[static_cast<size_t>(s.symbol)])];
-    along &= std::ranges::any_of(windows.inputs, [&](const Digit& input) {
+    along &= std::ranges::any_of(windows.inputs, [&](const VariableDigit& input) {
       return uses_var(last, input.var) && !uses_var(last - IndexExpr::var(input.var), input.var);
     });
   });
@@ -298,14 +298,14 @@ WindowSum size_of(const TensorProgram& program, const TensorExpr& e, const Windo
   out.name = program.tensors[static_cast<size_t>(e.output)].name;
   out.along_vectors = lie_along_vectors(program, windows);
   // So that other numbers of what is open are decided alike.
-  const auto extent = [&](const Digit& d) { return e.is_open(d.var) ? 1 : d.extent; };
-  for (const Digit& row : windows.rows) {
+  const auto extent = [&](const VariableDigit& d) { return e.is_open(d.var) ? 1 : d.extent; };
+  for (const VariableDigit& row : windows.rows) {
     out.results *= extent(row);
     out.tiles *= windows.axis_of(row.var) < 0 ? extent(row) : ceil_div(extent(row), kTile);
   }
-  for (const Digit& group : windows.groups) out.groups *= extent(group);
-  for (const Digit& input : windows.inputs) out.inputs *= extent(input);
-  for (const Digit& column : windows.columns) out.outputs *= extent(column);
+  for (const VariableDigit& group : windows.groups) out.groups *= extent(group);
+  for (const VariableDigit& input : windows.inputs) out.inputs *= extent(input);
+  for (const VariableDigit& column : windows.columns) out.outputs *= extent(column);
   for (size_t a = 0; a < windows.axes.size(); ++a) {
     out.places *= kPlaces;
     out.products *= kTaps;

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMostAxes = 2;
 
 /// Whether all that `s` reads stands at result + place, wherever it depends on either.
-bool reads_neighbours(const ScalarRef& s, const WindowAxis& axis, const RangeOf& range) {
+bool reads_neighbours(const ScalarRef& s, const WindowAlong& axis, const RangeOf& range) {
   bool neighbours = true;
   const int at = kRuntimeIndexBase - 1;  // no variable of an expression
   const RangeOf range_with_at = [&](int v) { return v == at ? kUnbounded : range(v); };
@@ -96,7 +96,7 @@ class WindowsFinder {
     for (int place = e_.output_rank(); place < e_.axis_count(); ++place) {
       if (e_.range(place).hi + 1 != kWindowPlaces || !body_uses(out_.weights, place)) continue;
       for (int result = 0; result < e_.output_rank(); ++result) {
-        const WindowAxis axis{result, place};
+        const WindowAlong axis{result, place};
         if (out_.axis_of(result) >= 0 || e_.is_open(result) || body_uses(out_.weights, result) ||
             !body_uses(out_.source, result) || !body_uses(out_.source, place) ||
             e_.extents[static_cast<size_t>(result)] < kWindowTile ||
@@ -111,12 +111,12 @@ class WindowsFinder {
   bool take_variables() {
     if (out_.axes.size() > kMostAxes) return false;
     const auto is_window = [&](int v) {
-      return std::ranges::any_of(out_.axes, [&](const WindowAxis& a) { return a.place == v; });
+      return std::ranges::any_of(out_.axes, [&](const WindowAlong& a) { return a.place == v; });
     };
     for (int v = 0; v < e_.axis_count(); ++v) {
       if (e_.range(v).hi == 0 && v >= e_.output_rank()) continue;
       const bool source = body_uses(out_.source, v), weights = body_uses(out_.weights, v);
-      const Digit all{v, e_.range(v).hi + 1};
+      const VariableDigit all{v, e_.range(v).hi + 1};
       if (v >= e_.output_rank()) {
         if (is_window(v)) continue;
         if (!source || !weights || e_.is_open(v)) return false;
@@ -132,7 +132,7 @@ class WindowsFinder {
   }
 
   /// A group for each step of the variable, or for each `columns` of them.
-  void take_group(const Digit& all) {
+  void take_group(const VariableDigit& all) {
     int64_t columns = 0;
     for (const Leaf& leaf : leaves_of(out_.source)) {
       for (const IndexExpr& index : leaf.indices)
@@ -155,7 +155,7 @@ class WindowsFinder {
 }  // namespace
 
 int WindowsOfSum::axis_of(int result) const {
-  const auto found = std::ranges::find(axes, result, &WindowAxis::result);
+  const auto found = std::ranges::find(axes, result, &WindowAlong::result);
   return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
 }
 

@@ -12,13 +12,13 @@ inline constexpr int64_t kWindowPlaces = 3;  ///< of a window along one axis
 inline constexpr int64_t kWindowTile = 2;    ///< results to a tile along it
 
 /// A window along an axis of the result: the other factor is read at `result` + `place`.
-struct WindowAxis {
+struct WindowAlong {
   int result = -1;  ///< variable of the result
   int place = -1;   ///< variable of the sum
 };
 
 /// A variable, or one digit of two: `step` times 0, 1, ... extent - 1.
-struct Digit {
+struct VariableDigit {
   int var = -1;
   int64_t extent = 1;
   int64_t step = 1;
@@ -28,11 +28,11 @@ struct Digit {
 struct WindowsOfSum {
   ScalarRef source;   ///< the factor that varies, with its padding
   ScalarRef weights;  ///< the read of the constant
-  std::vector<WindowAxis> axes;
-  std::vector<Digit> rows;     ///< of the result, along which the source is read
-  std::vector<Digit> groups;   ///< of the result, along which both are read
-  std::vector<Digit> columns;  ///< of the result, along which the weights are read
-  std::vector<Digit> inputs;   ///< of the sum, but for the windows'
+  std::vector<WindowAlong> axes;
+  std::vector<VariableDigit> rows;     ///< of the result, along which the source is read
+  std::vector<VariableDigit> groups;   ///< of the result, along which both are read
+  std::vector<VariableDigit> columns;  ///< of the result, along which the weights are read
+  std::vector<VariableDigit> inputs;   ///< of the sum, but for the windows'
 
   /// The window along a variable of the result, or -1.
   int axis_of(int result) const;
