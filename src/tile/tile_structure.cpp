@@ -440,7 +440,31 @@ Interval range_of_sum(const AffineForm& e, std::span<const AffineConstraint> par
   return out;
 }
 
+void collect_terms(const IndexExpr& e, std::vector<IndexExpr>& terms) {
+  if (e.op() == IndexOp::kAdd) {
+    collect_terms(e.lhs(), terms);
+    collect_terms(e.rhs(), terms);
+  } else {
+    terms.push_back(e);
+  }
+}
+
 }  // namespace
+
+std::optional<Constraint> without_quotient(const IndexExpr& index, const IndexExpr& bound,
+                                           bool begins) {
+  std::vector<IndexExpr> terms;
+  collect_terms(bound, terms);
+  const auto divides = [](const IndexExpr& e) { return e.op() == IndexOp::kFloorDiv; };
+  const auto quotient = std::ranges::find_if(terms, divides);
+  if (quotient == terms.end() || std::ranges::count_if(terms, divides) > 1) return std::nullopt;
+  const int64_t q = quotient->rhs().constant();
+  const IndexExpr rest = bound - *quotient;
+  const IndexExpr multiple = (index - rest) * q - quotient->lhs();
+  // x - q < q * (x floordiv q) <= x
+  if (begins) return Constraint{multiple, {1 - q, kUnbounded.hi}};
+  return Constraint{multiple, {kUnbounded.lo, -q}};
+}
 
 Interval bounded(const IndexExpr& e, const TileStructure& structure,
                  const std::vector<Constraint>& constraints) {
@@ -475,15 +499,6 @@ Interval bounded(const IndexExpr& e, const TileStructure& structure,
 }
 
 namespace {
-
-void collect_terms(const IndexExpr& e, std::vector<IndexExpr>& terms) {
-  if (e.op() == IndexOp::kAdd) {
-    collect_terms(e.lhs(), terms);
-    collect_terms(e.rhs(), terms);
-  } else {
-    terms.push_back(e);
-  }
-}
 
 /// The range of an inner sum, where origin + offset of one loop never reaches its end.
 Interval inner_range(const IndexExpr& e, const TileStructure& structure,

@@ -85,6 +85,11 @@ struct Constraint {
   Interval range;
   bool excluded = false;
 };
+/// What holds of an index that `bound`, with one quotient x floordiv q + rest, lies at or below
+/// (`begins`) or above, without the quotient: of q * (index - rest) - x. None for other bounds.
+std::optional<Constraint> without_quotient(const IndexExpr& index, const IndexExpr& bound,
+                                           bool begins);
+
 /// The comparisons of index expressions that follow from the guards; others are left out.
 /// `complete` becomes false when something was left out.
 std::vector<Constraint> constraints_of(const std::vector<Guard>& guards, bool* complete = nullptr);

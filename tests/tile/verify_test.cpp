@@ -144,6 +144,16 @@ TEST(VerifyTileProgram, SeesThatWindowsEndAtBorders) {
   expect_refused(blocks, "-i+1", "-i", "along coordinate 0 of extent 32");
 }
 
+/// Places two apart and one of padding: the border lies between two of them for every other result.
+TEST(VerifyTileProgram, SeesThatWindowsOfPlacesApartEndAtBorders) {
+  const std::string apart =
+      changed(changed(kWindow, "x[i+k-1,j]", "x[i+k*2-1,j]"), "max(0, -i+1) .. min(3, -i+9)",
+              "max(0, (-i+2)/2) .. min(3, (-i+2)/2+4)");
+  EXPECT_EQ(refusal(apart), "accepted");
+  expect_refused(apart, "max(0, (-i+2)/2)", "max(0, (-i+1)/2)", "reads x[i+k*2-1,j] at [-1, 7]");
+  expect_refused(apart, "(-i+2)/2+4", "(-i+3)/2+4", "at [0, 8] along coordinate 0 of extent 8");
+}
+
 TEST(VerifyTileProgram, SeesThatWindowsEndAtTwoBordersOfOneAxis) {
   // Over blocks of eight elements and within each.
   constexpr std::string_view kWindows =

@@ -738,6 +738,8 @@ class Verifier {
       const Interval range =
           op == IndexOp::kMax ? Interval{0, kUnbounded.hi} : Interval{kUnbounded.lo, -1};
       constraints->push_back({index - bound, range});
+      if (auto affine = without_quotient(index, bound, op == IndexOp::kMax))
+        constraints->push_back(std::move(*affine));
     };
     if (!dim.begin.is_const()) add(add, dim.begin, IndexOp::kMax);
     if (!dim.end.is_const()) add(add, dim.end, IndexOp::kMin);
