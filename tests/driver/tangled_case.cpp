@@ -467,7 +467,9 @@ TangledCase tangled_case(uint64_t seed) {
     c.target.grid_barriers = random.chance(80);
   }
   c.fast_math = !c.runs && random.chance(15);
-  c.graph = tangled_graph(seed, c.runs ? small_tangled_graphs() : TangledGraphOptions());
+  TangledGraphOptions options = c.runs ? small_tangled_graphs() : TangledGraphOptions();
+  options.convolutions = seed >= kConvolutionsFrom;
+  c.graph = tangled_graph(seed, options);
   return c;
 }
 

@@ -20,6 +20,8 @@ struct TangledCase {
   Target target;
 };
 TangledCase tangled_case(uint64_t seed);
+/// Seeds from here on draw graphs with convolutions.
+inline constexpr uint64_t kConvolutionsFrom = 3'000'000;
 
 /// "auto for h100-sxm with 4 SMs", and how the command would be asked for it.
 std::string describe(const TangledCase& c);

@@ -59,8 +59,7 @@ void write_case(const Wanted& w, const TangledCase& c) {
          c.compositions.c_str());
 }
 
-TEST(TangledGraphs, PlanScheduleAndRun) {
-  const Wanted w = wanted();
+void plan_schedule_and_run(const Wanted& w) {
   for (uint64_t seed = w.first; seed < w.last; ++seed) {
     if (!w.folder.empty()) {
       std::ofstream(w.folder + "/at-" + std::to_string(w.first)) << seed << "\n";
@@ -87,6 +86,16 @@ TEST(TangledGraphs, PlanScheduleAndRun) {
     ADD_FAILURE() << describe(c) << "\n" << text;
     if (w.folder.empty()) return;
   }
+}
+
+TEST(TangledGraphs, PlanScheduleAndRun) { plan_schedule_and_run(wanted()); }
+
+/// Windows, groups of channels of any width, filtered where a CPU can.
+TEST(TangledGraphs, OfConvolutions) {
+  Wanted w;
+  w.first = kConvolutionsFrom;
+  w.last = w.first + 400;
+  plan_schedule_and_run(w);
 }
 
 void expect_no_fault(uint64_t seed) {

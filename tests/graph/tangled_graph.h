@@ -14,6 +14,7 @@ struct TangledGraphOptions {
                                   77, 96, 100, 128, 197, 256, 384, 512, 768, 1000, 1024};
   int64_t most_elements = int64_t{1} << 22;  ///< of a value
   int64_t most_terms = int64_t{1} << 32;     ///< multiplications of a product
+  bool convolutions = false;
 };
 
 /// Small enough to be run by the reference executors; the extents leave tails at any vector width.
@@ -23,7 +24,8 @@ TangledGraphOptions small_tangled_graphs();
 /// values have up to four readers, reductions along any axis whose results are broadcast back,
 /// products of operands in any order of axes, transposes, reshapes that split, merge and exchange
 /// axes, slices, concatenations, padding, gathers and windows, in float32, float16 or both; outputs
-/// at the ends and in the middle of chains. The same for the same seed and options.
+/// at the ends and in the middle of chains. Convolutions, where they are asked for, have any groups
+/// of channels. The same for the same seed and options.
 ///
 /// On the numbers of random_inputs (tests/graph/random_graph.h) values stay finite and of moderate
 /// size. What is not continuous (comparisons, positions of a maximum) is taken only of values that

@@ -40,7 +40,8 @@ class TangledGraphBuilder {
              : kind < 8 ? std::vector{DType::kF32, DType::kF32, DType::kF16}
                         : std::vector{DType::kF16};
     for (int64_t i = random_.between(1, 3); i > 0; --i) {
-      add_input({random_.pick(types_), random_shape(2, 3)});
+      const int64_t more = options_.convolutions ? 1 : 0;
+      add_input({random_.pick(types_), random_shape(2 + more, 3 + more)});
     }
     const auto nodes =
         static_cast<size_t>(random_.between(options_.least_nodes, options_.most_nodes));
@@ -216,7 +217,11 @@ class TangledGraphBuilder {
         &TangledGraphBuilder::add_transpose,     &TangledGraphBuilder::add_reshape,
         &TangledGraphBuilder::add_reshape,       &TangledGraphBuilder::add_broadcast,
         &TangledGraphBuilder::add_rarely};
-    (this->*random_.pick(kKinds))();
+    if (options_.convolutions && random_.chance(15)) {
+      add_convolution();
+    } else {
+      (this->*random_.pick(kKinds))();
+    }
   }
   ValueId add_rarely() {
     static const std::vector<ValueId (TangledGraphBuilder::*)()> kKinds = {
@@ -635,6 +640,47 @@ class TangledGraphBuilder {
       if (dtype(x) == DType::kF16 && n.bound > 30000) return kNoValue;
     }
     return tamed(add(GraphOp::kReduceWindow, attrs, {x}, {}, n));
+  }
+
+  /// Of constant weights, or of weights that are an input.
+  ValueId add_convolution() {
+    const ValueId x = any_real(3);
+    if (x == kNoValue) return x;
+    ConvolutionAttrs attrs;
+    const int64_t channels = extent(x, 1);
+    std::vector<int64_t> groups;
+    for (int64_t g = 1; g <= channels; ++g) {
+      if (channels % g == 0) groups.push_back(g);
+    }
+    attrs.groups = random_.pick(groups);
+    const int64_t inputs = channels / attrs.groups;
+    const std::vector<int64_t> widths = {1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17, 24, inputs, inputs};
+    Shape weights = {attrs.groups * random_.pick(widths), inputs};
+    for (int64_t a = 2; a < rank(x); ++a) {
+      const int64_t apart = random_.chance(10) ? 2 : 1;
+      const int64_t places =
+          extent(x, a) > 2 * apart && random_.chance(70) ? 3 : random_.between(1, 2);
+      weights.push_back(extent(x, a) > apart ? places : 1);
+      attrs.rhs_dilations.push_back(apart);
+      attrs.strides.push_back(random_.chance(20) ? 2 : 1);
+      attrs.lhs_dilations.push_back(1);
+      attrs.low.push_back(random_.between(0, 1));
+      attrs.high.push_back(random_.between(0, 1));
+    }
+    const int64_t terms = elements(weights) / weights[0];
+    Numbers n = numbers(x);
+    n = {n.bound * kRandom.bound * static_cast<double>(terms),
+         n.typical * kRandom.typical * std::sqrt(static_cast<double>(terms))};
+    const int64_t results = elements(shape(x)) / channels * weights[0];
+    if (results > options_.most_elements || results * terms > options_.most_terms ||
+        (dtype(x) == DType::kF16 && n.bound > 30000))
+      return kNoValue;
+    const TensorType type{dtype(x), weights};
+    const ValueId w = random_.chance(20) ? add_input(type)
+                                         : add(GraphOp::kConstant,
+                                               ConstantAttrs{random_tensor(random_, type, false)},
+                                               {}, {}, kRandom);
+    return tamed(add(GraphOp::kConvolution, attrs, {x, w}, {}, n));
   }
   ValueId add_running() {
     const ValueId x = any_real(1);
