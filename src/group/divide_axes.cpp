@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "index/index_terms.h"
+
 namespace weft {
 
 namespace {
@@ -17,14 +19,6 @@ int own_axis(const GroupAxes& axes, size_t position, int axis) {
 }
 
 bool divides(const IndexExpr& e) { return e.op() == IndexOp::kFloorDiv || e.op() == IndexOp::kMod; }
-
-/// By what an index divides a variable itself; 0 where it does not.
-int64_t divisor_of(const IndexExpr& e, int var) {
-  if (e.is_const() || e.is_var()) return 0;
-  if (divides(e) && e.lhs().is_var() && e.lhs().var_id() == var) return e.rhs().constant();
-  const int64_t left = divisor_of(e.lhs(), var);
-  return left != 0 ? left : divisor_of(e.rhs(), var);
-}
 
 /// Whether something in an index divides what depends on a variable.
 bool divides_along(const IndexExpr& e, int var) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "index/index_terms.h"
+
 namespace weft {
 namespace {
 
@@ -440,21 +442,11 @@ Interval range_of_sum(const AffineForm& e, std::span<const AffineConstraint> par
   return out;
 }
 
-void collect_terms(const IndexExpr& e, std::vector<IndexExpr>& terms) {
-  if (e.op() == IndexOp::kAdd) {
-    collect_terms(e.lhs(), terms);
-    collect_terms(e.rhs(), terms);
-  } else {
-    terms.push_back(e);
-  }
-}
-
 }  // namespace
 
 std::optional<Constraint> without_quotient(const IndexExpr& index, const IndexExpr& bound,
                                            bool begins) {
-  std::vector<IndexExpr> terms;
-  collect_terms(bound, terms);
+  const std::vector<IndexExpr> terms = terms_of(bound);
   const auto divides = [](const IndexExpr& e) { return e.op() == IndexOp::kFloorDiv; };
   const auto quotient = std::ranges::find_if(terms, divides);
   if (quotient == terms.end() || std::ranges::count_if(terms, divides) > 1) return std::nullopt;
@@ -595,8 +587,7 @@ Coordinate coordinate_of(const IndexExpr& e, const TileStructure& structure,
   const IndexExpr simple =
       count_from_begin(simplify(e, structure.range_of_pairs()), structure, fixed, &around);
   Coordinate out;
-  std::vector<IndexExpr> terms;
-  collect_terms(simple, terms);
+  std::vector<IndexExpr> terms = terms_of(simple);
   for (const IndexExpr& term : terms) {
     bool any_outer = false, any_inner = false;
     for (const int id : variables(term)) {

@@ -15,12 +15,10 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kPlaces = kWindowPlaces;
-constexpr int64_t kTile = kWindowTile;
-constexpr int64_t kTaps = kTile + kPlaces - 1;
+constexpr int64_t kTaps = kWindowTile + kWindowPlaces - 1;
 
 /// Of the points 0, 1, -1 and infinity: what a tap of the weights is of their three places.
-constexpr double kOfWeights[kTaps][kPlaces] = {
+constexpr double kOfWeights[kTaps][kWindowPlaces] = {
     {1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 
 /// The same of a tile's four neighbours: x[tap] - x[second], but for tap 1, which adds them.
@@ -60,7 +58,7 @@ class Filtering {
 
  private:
   int64_t tiles(const VariableDigit& row) const {
-    return w_.axis_of(row.var) < 0 ? row.extent : ceil_div(row.extent, kTile);
+    return w_.axis_of(row.var) < 0 ? row.extent : ceil_div(row.extent, kWindowTile);
   }
 
   TensorExpr begun(const char* what, std::vector<int64_t> extents) {
@@ -114,8 +112,9 @@ class Filtering {
     for (const VariableDigit& row : w_.rows) {
       IndexExpr at = IndexExpr::var(next++);
       if (const int axis = w_.axis_of(row.var); axis >= 0) {
-        at = at * kTile + neighbours[static_cast<size_t>(axis)];
-        if (row.extent % kTile != 0) conditions.push_back(is_below(at, row.extent + kPlaces - 1));
+        at = at * kWindowTile + neighbours[static_cast<size_t>(axis)];
+        if (row.extent % kWindowTile != 0)
+          conditions.push_back(is_below(at, row.extent + kWindowPlaces - 1));
       }
       variable[static_cast<size_t>(row.var)] = at;
     }
@@ -216,9 +215,9 @@ class Filtering {
       taps += apart;
     };
     for (const auto& of_first : kOfWeights) {
-      double along[kPlaces] = {};  // by place of the second axis
-      for (int64_t s = 0; s < (two ? kPlaces : 1); ++s) {
-        for (int64_t r = 0; r < kPlaces; ++r) {
+      double along[kWindowPlaces] = {};  // by place of the second axis
+      for (int64_t s = 0; s < (two ? kWindowPlaces : 1); ++s) {
+        for (int64_t r = 0; r < kWindowPlaces; ++r) {
           const float place = places[r * strides[0] + (two ? s * strides[1] : 0)];
           along[s] += of_first[r] * static_cast<double>(place);
         }
@@ -241,7 +240,7 @@ class Filtering {
     std::vector<IndexExpr> at(static_cast<size_t>(taps_));
     for (const VariableDigit& row : w_.rows) {
       const IndexExpr d = IndexExpr::var(row.var);
-      at.push_back(w_.axis_of(row.var) < 0 ? d : floor_div(d, kTile));
+      at.push_back(w_.axis_of(row.var) < 0 ? d : floor_div(d, kWindowTile));
     }
     for (const auto& list : {w_.groups, w_.columns}) {
       for (const VariableDigit& d : list) {
@@ -256,7 +255,8 @@ class Filtering {
 
   ScalarRef result_of(const TensorExpr& products, std::vector<IndexExpr>& at, int axis) const {
     if (axis == taps_) return scalar_read(products.output, DType::kF32, at);
-    const IndexExpr second = mod(IndexExpr::var(w_.axes[static_cast<size_t>(axis)].result), kTile);
+    const IndexExpr second =
+        mod(IndexExpr::var(w_.axes[static_cast<size_t>(axis)].result), kWindowTile);
     const auto tap = [&](int64_t t) {
       at[static_cast<size_t>(axis)] = second + t;
       return result_of(products, at, axis + 1);
@@ -301,13 +301,13 @@ WindowSum size_of(const TensorProgram& program, const TensorExpr& e, const Windo
   const auto extent = [&](const VariableDigit& d) { return e.is_open(d.var) ? 1 : d.extent; };
   for (const VariableDigit& row : windows.rows) {
     out.results *= extent(row);
-    out.tiles *= windows.axis_of(row.var) < 0 ? extent(row) : ceil_div(extent(row), kTile);
+    out.tiles *= windows.axis_of(row.var) < 0 ? extent(row) : ceil_div(extent(row), kWindowTile);
   }
   for (const VariableDigit& group : windows.groups) out.groups *= extent(group);
   for (const VariableDigit& input : windows.inputs) out.inputs *= extent(input);
   for (const VariableDigit& column : windows.columns) out.outputs *= extent(column);
   for (size_t a = 0; a < windows.axes.size(); ++a) {
-    out.places *= kPlaces;
+    out.places *= kWindowPlaces;
     out.products *= kTaps;
   }
   return out;

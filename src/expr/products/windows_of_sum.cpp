@@ -6,55 +6,44 @@
 #include "expr/body_uses.h"
 #include "expr/leaves.h"
 #include "expr/products/bfloat_products.h"
+#include "index/index_terms.h"
 
 namespace weft {
 namespace {
 
 constexpr size_t kMostAxes = 2;
 
-/// Whether all that `s` reads stands at result + place, wherever it depends on either.
-bool reads_neighbours(const ScalarRef& s, const WindowAlong& axis, const RangeOf& range) {
-  bool neighbours = true;
-  const int at = kRuntimeIndexBase - 1;  // no variable of an expression
-  const RangeOf range_with_at = [&](int v) { return v == at ? kUnbounded : range(v); };
+/// Variables that no expression has.
+constexpr int kFirstNew = kRuntimeIndexBase - 1, kSecondNew = kRuntimeIndexBase - 2;
+
+/// Whether no index of `s` depends on `absent` once `var` is `value` of other variables.
+bool is_without(const ScalarRef& s, int absent, int var, const IndexExpr& value,
+                const RangeOf& range) {
+  bool without = true;
   for (const Leaf& leaf : leaves_of(s)) {
     for (const IndexExpr& index : leaf.indices) {
-      const IndexExpr moved = substitute(index, [&](int v) {
-        return v == axis.place ? IndexExpr::var(at) - IndexExpr::var(axis.result)
-                               : IndexExpr::var(v);
-      });
-      neighbours &= !uses_var(simplify(moved, range_with_at), axis.result);
+      const IndexExpr there =
+          substitute(index, [&](int v) { return v == var ? value : IndexExpr::var(v); });
+      without &= !uses_var(simplify(there, range), absent);
     }
   }
-  return neighbours;
+  return without;
 }
 
-/// The greatest common divisor of what a variable is divided by; 0 where it is not.
-int64_t divisor_of(const IndexExpr& index, int var) {
-  if (index.is_const() || index.is_var()) return 0;
-  if (index.op() == IndexOp::kFloorDiv && index.lhs().is_var())
-    return index.lhs().var_id() == var ? index.rhs().constant() : 0;
-  return std::gcd(divisor_of(index.lhs(), var), divisor_of(index.rhs(), var));
+/// Whether all that `s` reads stands at result + place, wherever it depends on either.
+bool reads_neighbours(const ScalarRef& s, const WindowAlong& axis, const RangeOf& range) {
+  const int at = kFirstNew;
+  return is_without(s, axis.result, axis.place, IndexExpr::var(at) - IndexExpr::var(axis.result),
+                    [&](int v) { return v == at ? kUnbounded : range(v); });
 }
 
 /// Whether `s` depends on a variable's quotient by `n` alone.
 bool reads_quotients(const ScalarRef& s, int var, int64_t n, const RangeOf& range) {
-  bool quotients = true;
-  const int quotient = kRuntimeIndexBase - 1,
-            rest = kRuntimeIndexBase - 2;  // no variables of an expression
-  const RangeOf range_of_digits = [&](int v) {
+  const int quotient = kFirstNew, rest = kSecondNew;
+  return is_without(s, rest, var, IndexExpr::var(quotient) * n + IndexExpr::var(rest), [&](int v) {
     if (v == rest) return Interval{0, n - 1};
     return v == quotient ? Interval{0, range(var).hi / n} : range(v);
-  };
-  for (const Leaf& leaf : leaves_of(s)) {
-    for (const IndexExpr& index : leaf.indices) {
-      const IndexExpr digits = substitute(index, [&](int v) {
-        return v == var ? IndexExpr::var(quotient) * n + IndexExpr::var(rest) : IndexExpr::var(v);
-      });
-      quotients &= !uses_var(simplify(digits, range_of_digits), rest);
-    }
-  }
-  return quotients;
+  });
 }
 
 class WindowsFinder {

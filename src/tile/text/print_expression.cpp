@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fmt/format.h"
+#include "index/index_terms.h"
 #include "tile/text/tile_printer.h"
 
 namespace weft {
@@ -70,15 +71,6 @@ TilePrinter::Piece TilePrinter::index_piece(const IndexExpr& e, Runtime runtime)
 
 namespace {
 
-void collect_terms(const IndexExpr& e, std::vector<IndexExpr>& terms) {
-  if (e.op() == IndexOp::kAdd) {
-    collect_terms(e.lhs(), terms);
-    collect_terms(e.rhs(), terms);
-  } else {
-    terms.push_back(e);
-  }
-}
-
 /// e = factor * rest.
 void split_factor(const IndexExpr& e, int64_t* factor, IndexExpr* rest) {
   *factor = 1;
@@ -97,8 +89,7 @@ void split_factor(const IndexExpr& e, int64_t* factor, IndexExpr* rest) {
 
 /// Sums with the origin and the offset of a loop joined to its name: `i`, `2*i - .i`.
 TilePrinter::Piece TilePrinter::sum_piece(const IndexExpr& e, Runtime runtime) const {
-  std::vector<IndexExpr> terms;
-  collect_terms(e, terms);
+  std::vector<IndexExpr> terms = terms_of(e);
   struct Term {
     int64_t factor;
     IndexExpr rest;

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "index/index_expr.h"
+
+namespace weft {
+
+/// The terms of a sum, in order; an expression that is none is its only term.
+std::vector<IndexExpr> terms_of(const IndexExpr& e);
+
+/// The first number by which an expression divides a variable itself, by floordiv or mod; 0 where
+/// it does not.
+int64_t divisor_of(const IndexExpr& e, int var);
+
+}  // namespace weft
