@@ -453,6 +453,45 @@ TEST(AssignLayouts, WindowsOverPartsOfTokensLeaveChannelsInnermost) {
               HasSubstr("a: f32[1,8,6,6] layout {0,1,1}{2,1,6}{3,1,6}{1,1,8} = contraction"));
 }
 
+/// What a normalisation over channels reads: products of single pixels alone say nothing.
+TEST(AssignLayouts, TokensOfAnImageLeaveItsChannelsInnermost) {
+  const Graph graph = parsed_graph(R"((x: f32[1,6,6,4], w: f32[8,4,1,1]) {
+    p = transpose x, permutation={0,3,1,2} : f32[1,4,6,6]
+    a = convolution p, w, strides={1,1}, low={0,0}, high={0,0}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,8,6,6]
+    e = tanh a : f32[1,8,6,6]
+    t = transpose e, permutation={0,2,3,1} : f32[1,6,6,8]
+    y = neg t : f32[1,6,6,8]
+  } -> (y))");
+  TensorProgram program = expressed(graph);
+  fold_movement(program);
+  EXPECT_TRUE(assign_layouts(program, true));
+  const std::vector<HostTensor> inputs = random_inputs(graph, 7, false);
+  expect_computes(program, inputs, *interpret(graph, inputs));
+  EXPECT_THAT(print(program),
+              HasSubstr("e: f32[1,8,6,6] layout {0,1,1}{2,1,6}{3,1,6}{1,1,8} = tanh"));
+}
+
+/// Each piece of a concatenation of channels lies as what a convolution reads.
+TEST(AssignLayouts, PiecesOfChannelsLieAsTheWhole) {
+  const Graph graph = parsed_graph(R"((x: f32[1,2,6,6], z: f32[1,3,6,6], w: f32[4,5,3,3]) {
+    a = tanh x : f32[1,2,6,6]
+    b = exp z : f32[1,3,6,6]
+    c = concat a, b, axis=1 : f32[1,5,6,6]
+    d = neg c : f32[1,5,6,6]
+    y = convolution d, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,4,6,6]
+  } -> (y))");
+  TensorProgram program = expressed(graph);
+  fold_movement(program);
+  EXPECT_TRUE(assign_layouts(program, true));
+  const std::vector<HostTensor> inputs = random_inputs(graph, 7, false);
+  expect_computes(program, inputs, *interpret(graph, inputs));
+  EXPECT_THAT(print(program), HasSubstr("d1 - 2"));
+  EXPECT_THAT(print(program),
+              HasSubstr("a: f32[1,2,6,6] layout {0,1,1}{2,1,6}{3,1,6}{1,1,2} = tanh"));
+  EXPECT_THAT(print(program),
+              HasSubstr("b: f32[1,3,6,6] layout {0,1,1}{2,1,6}{3,1,6}{1,1,3} = exp"));
+}
+
 /// A sum over channels alone lies channels last where its factors are multiplied in groups.
 TEST(AssignLayouts, ChannelsLieBesideEachOtherInGroups) {
   const auto moved = [](const std::string& type) {

@@ -146,7 +146,7 @@ class LayoutChoice {
     }
     const bool same_batch = same_rank && (is_var(read.indices[0], 0) || read.indices[0].is_const());
     const bool channels_follow =
-        same_rank && (is_var(read.indices[1], 1) || read.indices[1].is_const());
+        same_rank && (steps_along(read.indices[1], 1) || read.indices[1].is_const());
     const bool conv = e.is_contraction && same_batch && spatial_follows && !channels_follow;
     const bool follows = same_batch && spatial_follows && (channels_follow || conv);
     const bool as_it_lies = follows && reads_quickly_as_it_lies(e, read.symbol, slides);
@@ -161,6 +161,7 @@ class LayoutChoice {
       if (slides_over_folded_axes(e, read)) vote(e.output, 1);
       wants_last_axis(e, read);
     }
+    if (!follows && turns_channels_last(e, read)) vote(read.symbol, 1);
     if (channels_follow && !e.reduce_extents.empty()) wants_last_axis(e, read);
     // Instructions that multiply these add up neighbours along the sum.
     const bool in_groups = is_integer(read.type) || read.type == DType::kBF16;
@@ -174,6 +175,13 @@ class LayoutChoice {
     if (!e.is_contraction || e.output_rank() < 3 || !steps_along(read.indices.back(), 1))
       return false;
     return std::ranges::any_of(read.indices, [&](const IndexExpr& i) { return is_window(e, i); });
+  }
+
+  /// Whether neighbouring results are neighbouring channels: as tokens are made of an image.
+  static bool turns_channels_last(const TensorExpr& e, const Scalar& read) {
+    const int last = e.output_rank() - 1;
+    return !e.is_contraction && last > 1 && read.indices.size() >= 3 &&
+           e.extents[static_cast<size_t>(last)] > 1 && steps_along(read.indices[1], last);
   }
 
   /// Products without windows, and those of few results, need no copy of an input.

@@ -5,11 +5,12 @@
 namespace weft {
 
 /// Chooses the physical order of intermediates: tensors that convolutions produce or read, and
-/// those that pointwise expressions, windows and 1x1 convolutions connect with them, lie
-/// channels-last (axis 1 innermost) where convolutions outweigh, by elements touched, the readers
-/// that want the last axis innermost (matrix products, reductions over the last axis). Everything
-/// else stays row-major. So do inputs and outputs, but with `twins` those that such expressions
-/// follow get one in their order: a copy of the input, or what the output is a copy of.
+/// those that pointwise expressions, windows, 1x1 convolutions and pieces of channels connect with
+/// them, lie channels-last (axis 1 innermost) where convolutions, and readers that turn images into
+/// tokens, outweigh, by elements touched, the readers that want the last axis innermost (matrix
+/// products, reductions over the last axis). Everything else stays row-major. So do inputs and
+/// outputs, but with `twins` those that such expressions follow get one in their order: a copy of
+/// the input, or what the output is a copy of.
 ///     conv -> relu -> conv over [N,C,H,W]: both intermediates lie as {0,1,N}{2,1,H}{3,1,W}{1,1,C}
 bool assign_layouts(TensorProgram& program, bool twins);
 
