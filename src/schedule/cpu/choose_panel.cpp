@@ -13,7 +13,7 @@
 #include "expr/products/bfloat_products.h"
 #include "expr/products/integer_products.h"
 #include "group/strides.h"
-#include "index/index_units.h"
+#include "schedule/cpu/lanes_of_groups.h"
 #include "schedule/cpu/register_tiles.h"
 #include "schedule/cpu/residues.h"
 #include "support/rounding.h"
@@ -106,7 +106,8 @@ class PanelChooser {
   void collect_reads();
   void choose_axes();
   int choose_vector_axis(const std::vector<int>& outputs) const;
-  int64_t lanes_within_groups(int64_t most) const;
+  std::vector<RootRead> grouped_reads() const;
+  void choose_lanes_of_groups();
   void choose_depth();
   void choose_apart();
   void choose_tile(const std::vector<int>& outputs);
@@ -148,12 +149,6 @@ class PanelChooser {
   const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
   PanelChoice c_;
 };
-
-/// A number of which all positions are multiples where a stage's boxes begin along the axis.
-int64_t unit_of_boxes(const BlockFrame& frame, int axis) {
-  return unit_of(frame.axes[static_cast<size_t>(axis)].begin,
-                 [&](int loop) { return frame.loops[static_cast<size_t>(loop)]; });
-}
 
 /// Whether boxes of a stage along the axis are whole panels.
 bool is_in_panels(const GroupSpace& space, int axis, int64_t panel) {
@@ -224,29 +219,6 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
   return layout;
 }
 
-bool is_one_element(const GroupSpace& space, int root, const Scalar& read, int axis,
-                    int64_t lanes) {
-  const TensorExpr& e = space.expr(root);
-  const auto& own = space.axes().axis_of[static_cast<size_t>(root)];
-  const int64_t extent = space.axes().axes[static_cast<size_t>(axis)].extent;
-  const int vector = e.axis_count(), lane = vector + 1;
-  // A stage's box, the extent of which this is, may stand anywhere between groups.
-  const bool boxed =
-      space.frame() && !space.frame()->axes[static_cast<size_t>(axis)].begin.is_const(0);
-  const int64_t unit = boxed ? std::gcd(unit_of_boxes(*space.frame(), axis), lanes) : lanes;
-  const auto range = [&](int id) -> Interval {
-    if (id == vector) return {0, boxed ? kUnbounded.hi : ceil_div(extent, lanes) - 1};
-    return id == lane ? Interval{0, lanes - 1} : e.range(id);
-  };
-  return std::ranges::none_of(read.indices, [&](const IndexExpr& index) {
-    const IndexExpr in_vectors = substitute(index, [&](int id) {
-      if (id >= e.axis_count() || own[static_cast<size_t>(id)] != axis) return IndexExpr::var(id);
-      return IndexExpr::var(vector) * IndexExpr(unit) + IndexExpr::var(lane);
-    });
-    return uses_var(simplify(in_vectors, range), lane);
-  });
-}
-
 std::optional<SumApart> sum_apart(const GroupSpace& space, const PanelChoice& choice) {
   const int root = space.axes().reductions[0];
   const TensorExpr& e = space.expr(root);
@@ -295,10 +267,10 @@ void PanelChooser::choose_axes() {
   c_.lanes = target_.lanes(4);
   if (c_.vec_axis >= 0) {
     while (c_.lanes > 4 && c_.lanes / 2 >= extent(c_.vec_axis)) c_.lanes /= 2;
-    c_.lanes = lanes_within_groups(c_.lanes);
   }
   choose_row_axis(outputs);
   order_reduction();
+  choose_lanes_of_groups();
   choose_depth();
   choose_apart();
   choose_tile(outputs);
@@ -343,22 +315,33 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
   return chosen;
 }
 
-/// Lanes of which each vector stays within a group of channels, whose other operand all of them
-/// read alike; `most` where that would be less than four, or there are no groups.
-int64_t PanelChooser::lanes_within_groups(int64_t most) const {
-  constexpr int64_t kFewest = 4;
-  std::vector<const Read*> grouped;
+/// Reads of channels in groups, of which lanes that follow each other have the same or leap.
+std::vector<RootRead> PanelChooser::grouped_reads() const {
+  std::vector<RootRead> out;
   for (const Read& r : reads_) {
-    if (!r.constant && stride(r, c_.vec_axis) < 0) grouped.push_back(&r);
+    if (!r.constant && c_.vec_axis >= 0 && stride(r, c_.vec_axis) < 0)
+      out.push_back({r.root, r.scalar});
   }
-  if (grouped.empty()) return most;
-  for (int64_t lanes = most; lanes >= kFewest; lanes /= 2) {
-    if (std::ranges::all_of(grouped, [&](const Read* r) {
-          return is_one_element(space_, r->root, *r->scalar, c_.vec_axis, lanes);
-        }))
-      return lanes;
+  return out;
+}
+
+/// Taps that slide along the rows run innermost where channels come in groups: rows take each
+/// element that was broadcast or permuted from registers.
+void PanelChooser::choose_lanes_of_groups() {
+  const std::vector<RootRead> reads = grouped_reads();
+  if (reads.empty()) return;
+  double shared = 1;
+  if (c_.row_axis >= 0 && !packed_ && !c_.inner.empty()) {
+    const auto shared_by_all = [&](int a) {
+      return std::ranges::min(reads | std::views::transform([&](const RootRead& r) {
+                                return steps_of_an_element(space_, r, c_.row_axis, a);
+                              }));
+    };
+    const auto most = std::ranges::max_element(c_.inner, {}, shared_by_all);
+    shared = shared_by_all(*most);
+    if (shared > 1) std::rotate(most, most + 1, c_.inner.end());
   }
-  return most;
+  c_.lanes = lanes_of_groups(space_, reads, c_.vec_axis, c_.lanes, shared);
 }
 
 /// Whether the right factor of a packed product, which varies, lies as panels do: the steps that an

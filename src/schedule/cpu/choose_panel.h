@@ -34,9 +34,6 @@ std::vector<PanelChoice> other_panels(const GroupSpace& space, const Target& tar
 std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice, int root,
                                    const Scalar& read);
 
-/// Whether all lanes of each vector along an axis of the group read the same element.
-bool is_one_element(const GroupSpace& space, int root, const Scalar& read, int axis, int64_t lanes);
-
 /// What the choice's sums apart leave behind them, over the variables of the group's reduction;
 /// nothing where that is no such product.
 std::optional<SumApart> sum_apart(const GroupSpace& space, const PanelChoice& choice);

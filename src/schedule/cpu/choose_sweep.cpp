@@ -7,7 +7,7 @@
 
 #include "cost/operation_cost.h"
 #include "group/strides.h"
-#include "schedule/cpu/choose_panel.h"
+#include "schedule/cpu/lanes_of_groups.h"
 
 namespace weft {
 

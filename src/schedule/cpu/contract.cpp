@@ -10,6 +10,7 @@
 #include "group/strides.h"
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/cpu/clip_bounds.h"
+#include "schedule/cpu/lanes_of_groups.h"
 #include "schedule/cpu/residues.h"
 #include "schedule/writer/epilogue.h"
 #include "schedule/writer/statements.h"
@@ -87,6 +88,7 @@ class Contract {
   ScalarRef at_present(const ScalarRef& s);
   void stage_panel(TileBody* body);
   void stage_factor(TileBody* body);
+  bool permutes(int axis = -1) const;
   bool counts(int axis) const;
   bool stages() const { return staged_read_ != nullptr || choice_.staged_factor >= 0; }
   ScalarRef body_of(int root) const;
@@ -363,11 +365,6 @@ ScalarRef Contract::read_scratch(DType type) const {
 TileLoop Contract::reduction_loop() {
   TileLoop loop;
   loop.kind = TileLoop::Kind::kSeq;
-  // A vector across groups takes all of a group's channels from one load, once they are written
-  // out.
-  const bool permuted = std::ranges::any_of(reads_, [&](const Read& r) {
-    return r.vec_stride < 0 && !is_one_element(space_, r.root, *r.scalar, vec_axis_, lanes_);
-  });
   for (size_t i = 0; i < reduction_.size(); ++i) {
     const int a = reduction_[i];
     const bool innermost = i + 1 == reduction_.size();
@@ -379,13 +376,22 @@ TileLoop Contract::reduction_loop() {
     // A predicate that a window axis enters is decided where the axis is written out.
     if (predicated_ && extent(a) <= 8 && !innermost) dim.unroll = 0;
     if (innermost) dim.unroll = rows_ * vectors_ >= 16 ? 2 : 4;
-    if (innermost && permuted && extent(a) <= lanes_) dim.unroll = 0;
+    if (extent(a) <= lanes_ && (permutes(a) || (innermost && permutes()))) dim.unroll = 0;
     // Which part of a byte is read is decided where the axis is written out.
     if (innermost && !predicated_ && counts(a)) dim.unroll = 0;
     if (!loops_.takes_as_many_taps(a)) dim.unroll = 1;
     loop.dims.push_back(dim);
   }
   return loop;
+}
+
+/// Whether lanes of vectors across groups are permuted: such a vector takes all of a group's
+/// channels from one load, once the axis along them is written out.
+bool Contract::permutes(int axis) const {
+  return std::ranges::any_of(reads_, [&](const Read& r) {
+    return r.vec_stride < 0 && !is_one_element(space_, r.root, *r.scalar, vec_axis_, lanes_) &&
+           (axis < 0 || stride_along(space_.program(), axes_, r.root, *r.scalar, axis) == 1);
+  });
 }
 
 /// Whether a short axis's position is a value in the reduction's body.
