@@ -45,6 +45,7 @@
 #include "expr/products/weight_sources.h"
 #include "expr/products/widen_halves.h"
 #include "kernel/divide_by_invariants.h"
+#include "kernel/prefetch_panels.h"
 #include "kernel/prefetch_rows.h"
 #include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
@@ -435,6 +436,10 @@ Result<bool> run_prefetch_rows(Compilation& c) {
   return rewrite_kernels(
       c, [&](KernelFunction& f) { return Rewritten{prefetch_rows(f, c.target), {}}; });
 }
+Result<bool> run_prefetch_panels(Compilation& c) {
+  return rewrite_kernels(
+      c, [&](KernelFunction& f) { return Rewritten{prefetch_panels(f, c.target), {}}; });
+}
 Result<bool> run_divide_by_invariants(Compilation& c) {
   const auto& features = c.target.features;
   if (std::find(features.begin(), features.end(), "fma") == features.end()) return false;
@@ -555,6 +560,7 @@ constexpr Pass kPasses[] = {
     {"lower", "kernel", run_lower},
     {"stream-outputs", "kernel", run_stream_outputs},
     {"prefetch-rows", "kernel", run_prefetch_rows},
+    {"prefetch-panels", "kernel", run_prefetch_panels},
     {"divide-by-invariants", "kernel", run_divide_by_invariants},
     {"shorten-exponentials", "kernel", run_shorten_exponentials},
     {"tabulate", "kernel", run_tabulate},

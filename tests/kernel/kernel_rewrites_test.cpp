@@ -10,6 +10,7 @@
 
 #include "kernel/divide_by_invariants.h"
 #include "kernel/kernel_function.h"
+#include "kernel/prefetch_panels.h"
 #include "kernel/prefetch_rows.h"
 #include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
@@ -291,6 +292,75 @@ TEST(PrefetchRows, LeavesWhatIsNear) {
   Target target = small_machine();
   target.l2_bytes = 16 << 20;
   EXPECT_FALSE(prefetch_rows(kernel, target));
+}
+
+// Panels of 512 steps and 32 columns under six tiles of rows; a step is two vectors.
+constexpr const char* kPanels = R"(kernel "k" {
+  buffer 0 "x" input f32[3072] align 4
+  buffer 1 "w" input f32[131072] align 64
+  buffer 2 "y" output f32[1536] align 4
+  phase 8 (%0, %1) {
+    %2: i64 = const 0
+    %3: i64 = const 1
+    %4: i64 = const 6
+    %5: i64 = const 512
+    %6: i64 = const 32
+    %7: i64 = const 16384
+    %8: i64 = const 16
+    %9: f32x16 = const 0
+    for (%10: i64 = %0 to %1 step %3) {
+      %11: i64 = apply mul %10, %7
+      for (%12: i64 = %2 to %4 step %3) {
+        %13: i64 = apply mul %12, %5
+        %14: f32x16, %15: f32x16 = for (%16: i64 = %2 to %5 step %3, %17: f32x16 = %9, %18: f32x16 = %9) {
+          %19: i64 = apply add %13, %16
+          %20: f32 = load 0[%19]
+          %21: f32x16 = broadcast %20
+          %22: i64 = apply mul %16, %6
+          %23: i64 = apply add %11, %22
+          %24: f32x16 = load 1[%23]
+          %25: f32x16 = fma %21, %24, %17
+          %26: i64 = apply add %23, %8
+          %27: f32x16 = load 1[%26]
+          %28: f32x16 = fma %21, %27, %18
+          yield %25, %28
+        }
+        %29: i64 = apply mul %12, %6
+        store 2[%29], %14
+      }
+    }
+  }
+}
+)";
+
+TEST(PrefetchPanels, TilesAskForWhatLiesBehindTheirPanel) {
+  KernelFunction kernel = kernel_of(kPanels);
+  ASSERT_TRUE(prefetch_panels(kernel, small_machine()));
+  const Status status = verify_kernel(kernel);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  const std::string text = print(kernel);
+  EXPECT_EQ(count(text, "prefetch 1["), 1U) << text;
+  EXPECT_EQ(count(text, "prefetch"), 1U) << text;
+  // Two lines a step: the first two tiles ask for 512 of them each, the others for the last ones
+  // again. From step to step the request goes on by a line, 16 elements, where the load goes by 32.
+  EXPECT_NE(text.find("apply min %12, "), std::string::npos) << text;
+  for (const std::string number : {"const 1\n", "const 8192\n", "const -16\n", "const 16384\n"})
+    EXPECT_NE(text.find(number), std::string::npos) << number << text;
+}
+
+TEST(PrefetchPanels, LeavesWhatIsNearAndWhatTilesMove) {
+  Target target = small_machine();
+  target.l2_bytes = 1 << 20;
+  KernelFunction near = kernel_of(kPanels);
+  EXPECT_FALSE(prefetch_panels(near, target));
+  std::string text = kPanels;
+  text.replace(text.find("apply add %11, %22"), 18, "apply add %13, %22");
+  KernelFunction moved = kernel_of(text);
+  EXPECT_FALSE(prefetch_panels(moved, small_machine()));
+  std::string apart = kPanels;
+  apart.replace(apart.find("%6: i64 = const 32"), 18, "%6: i64 = const 33");
+  KernelFunction strided = kernel_of(apart);
+  EXPECT_FALSE(prefetch_panels(strided, small_machine()));
 }
 
 TEST(StreamOutputs, StoresPastTheCachesWhereTheyAreTooSmall) {
