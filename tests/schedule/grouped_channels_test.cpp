@@ -57,17 +57,18 @@ std::string grid_of_groups_of(int width) {
   return text.substr(at, text.find('\n', at) - at);
 }
 
-/// Groups of 4, 8 and 16 channels share an axis, of which a vector holds one group: all its lanes
-/// read the same channel. Others are a batch of products, whose last vector is filled in part.
-TEST(GroupedChannels, AVectorHoldsOneGroup) {
+/// Groups of 2, 4, 8 and 16 channels share an axis, of which a vector holds several, or one: then
+/// all its lanes read the same channel. Others are a batch of products, whose last vector is filled
+/// in part.
+TEST(GroupedChannels, AVectorHoldsWholeGroups) {
   EXPECT_EQ(vectors_of_groups_of(32), "VEC_16");
   EXPECT_EQ(vectors_of_groups_of(24), "VEC_16");
   EXPECT_EQ(vectors_of_groups_of(16), "VEC_16");
   EXPECT_EQ(vectors_of_groups_of(12), "VEC_16");
   EXPECT_EQ(vectors_of_groups_of(9), "VEC_16");
-  EXPECT_EQ(vectors_of_groups_of(8), "VEC_8");
+  EXPECT_EQ(vectors_of_groups_of(8), "VEC_16");
   EXPECT_EQ(vectors_of_groups_of(6), "VEC_8");
-  EXPECT_EQ(vectors_of_groups_of(4), "VEC_4");
+  EXPECT_EQ(vectors_of_groups_of(4), "VEC_8");
   EXPECT_EQ(vectors_of_groups_of(3), "VEC_4");
   EXPECT_EQ(grid_of_groups_of(16).find("a4"), std::string::npos);
   EXPECT_NE(grid_of_groups_of(48).find("in 48 step 48"), std::string::npos)
@@ -85,8 +86,13 @@ TEST(GroupedChannels, VectorsOfBlocksStayWithinAGroup) {
 /// one, what is written out is loaded for all taps of a window before it is multiplied, and
 /// spilled.
 TEST(GroupedChannels, AreWrittenOutWhereLanesDiffer) {
-  EXPECT_NE(convolution_of_groups_of(16).find("in 16 unroll 4 "), std::string::npos);
-  EXPECT_NE(convolution_of_groups_of(2).find("in 2 unroll carry"), std::string::npos);
+  EXPECT_NE(convolution_of_groups_of(16).find("in 16, a5 in 3 unroll 4 carry"), std::string::npos)
+      << convolution_of_groups_of(16);
+  for (const int width : {2, 4, 8}) {
+    const std::string text = convolution_of_groups_of(width);
+    const std::string channels = "in " + std::to_string(width) + " unroll, a5 in 3 unroll carry";
+    EXPECT_NE(text.find(channels), std::string::npos) << text;
+  }
 }
 
 }  // namespace
