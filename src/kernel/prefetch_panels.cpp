@@ -78,10 +78,11 @@ class PanelPrefetcher {
     return moves[moving] * *factor;
   }
 
+  /// Other kernels' operands throw out what would have room alone.
   bool is_large(int32_t buffer) const {
     const KernelBuffer& b = kernel_.buffers[static_cast<size_t>(buffer)];
     return b.kind == KernelBuffer::Kind::kInput &&
-           b.elements * byte_size(b.dtype) > target_.l2_bytes;
+           b.elements * byte_size(b.dtype) > target_.l2_bytes / 8;
   }
 
   /// By buffer: loads of whole vectors that the tile does not move, one behind another.

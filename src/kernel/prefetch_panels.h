@@ -14,8 +14,8 @@ namespace weft {
 /// waits for memory, and memory for the others. Panels lie in the order in which loops walk them
 /// (schedule/cpu/choose_panel.h); what is asked for and not there costs nothing.
 ///
-/// Only inputs larger than the second cache, and panels larger than the first. Requires: a verified
-/// kernel of a CPU. Returns whether it changed.
+/// Only inputs larger than an eighth of the second cache, and panels larger than the first.
+/// Requires: a verified kernel of a CPU. Returns whether it changed.
 bool prefetch_panels(KernelFunction& kernel, const Target& target);
 
 }  // namespace weft

@@ -350,7 +350,7 @@ TEST(PrefetchPanels, TilesAskForWhatLiesBehindTheirPanel) {
 
 TEST(PrefetchPanels, LeavesWhatIsNearAndWhatTilesMove) {
   Target target = small_machine();
-  target.l2_bytes = 1 << 20;
+  target.l2_bytes = 4 << 20;
   KernelFunction near = kernel_of(kPanels);
   EXPECT_FALSE(prefetch_panels(near, target));
   std::string text = kPanels;
