@@ -8,13 +8,12 @@
 #include <utility>
 
 #include "kernel/clone_block.h"
+#include "kernel/definitions.h"
 #include "kernel/kernel_op.h"
 
 namespace weft {
 
 namespace {
-
-constexpr int64_t kLineBytes = 64;  ///< of a cache line on x86-64
 
 /// What an innermost loop walks through of one buffer.
 struct Panel {
@@ -25,23 +24,14 @@ struct Panel {
 class PanelPrefetcher {
  public:
   PanelPrefetcher(KernelFunction& kernel, const Target& target)
-      : kernel_(kernel), target_(target) {}
+      : kernel_(kernel), target_(target), definitions_(definitions_of(kernel)) {}
 
   bool run() {
-    for (KernelPhase& phase : kernel_.phases) record(phase.body);
     for (KernelPhase& phase : kernel_.phases) walk(phase.body, nullptr);
     return changed_;
   }
 
  private:
-  void record(const KernelBlock& block) {
-    for (const KernelInstruction& in : block.body) {
-      if (in.op == KernelOp::kConst || in.op == KernelOp::kApply)
-        definitions_.emplace(in.results[0], in);
-      for (const KernelBlock& region : in.regions) record(region);
-    }
-  }
-
   void walk(KernelBlock& block, const KernelInstruction* around) {
     for (KernelInstruction& in : block.body) {
       const KernelInstruction* loop = in.op == KernelOp::kFor ? &in : around;
@@ -50,11 +40,7 @@ class PanelPrefetcher {
     }
   }
 
-  std::optional<int64_t> number(Reg r) const {
-    const auto it = definitions_.find(r);
-    if (it == definitions_.end() || it->second.op != KernelOp::kConst) return std::nullopt;
-    return it->second.as<ConstPayload>().value.i;
-  }
+  std::optional<int64_t> number(Reg r) const { return number_in(definitions_, r); }
 
   /// By how much the register moves with `variable`; nothing where that is no number.
   std::optional<int64_t> moves_with(Reg r, Reg variable) const {
@@ -163,7 +149,7 @@ class PanelPrefetcher {
 
   KernelFunction& kernel_;
   const Target& target_;
-  std::map<Reg, KernelInstruction> definitions_;
+  Definitions definitions_;
   bool changed_ = false;
 };
 

@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "kernel/clone_block.h"
+#include "kernel/definitions.h"
 #include "kernel/kernel_op.h"
 
 namespace weft {
 
 namespace {
-
-constexpr int64_t kLineBytes = 64;  ///< of a cache line on x86-64
 
 bool is_innermost(const KernelInstruction& loop) {
   const auto& body = loop.regions[0].body;
@@ -22,10 +21,10 @@ bool is_innermost(const KernelInstruction& loop) {
 
 class Prefetcher {
  public:
-  explicit Prefetcher(KernelFunction& kernel) : kernel_(kernel) {}
+  explicit Prefetcher(KernelFunction& kernel)
+      : kernel_(kernel), definitions_(definitions_of(kernel)) {}
 
   bool run() {
-    for (KernelPhase& phase : kernel_.phases) record(phase.body);
     for (KernelPhase& phase : kernel_.phases) {
       visible_ = {phase.body.parameters.begin(), phase.body.parameters.end()};
       walk(phase.body);
@@ -34,16 +33,6 @@ class Prefetcher {
   }
 
  private:
-  /// Definitions by register, copied: bodies grow while the pass works.
-  void record(const KernelBlock& block) {
-    for (const KernelInstruction& in : block.body) {
-      if (in.op == KernelOp::kConst || in.op == KernelOp::kApply) {
-        definitions_.emplace(in.results[0], in);
-      }
-      for (const KernelBlock& region : in.regions) record(region);
-    }
-  }
-
   void walk(KernelBlock& block) {
     for (KernelInstruction& in : block.body) {
       for (KernelBlock& region : in.regions) {
@@ -55,11 +44,7 @@ class Prefetcher {
     }
   }
 
-  std::optional<int64_t> number(Reg r) const {
-    const auto it = definitions_.find(r);
-    if (it == definitions_.end() || it->second.op != KernelOp::kConst) return std::nullopt;
-    return it->second.as<ConstPayload>().value.i;
-  }
+  std::optional<int64_t> number(Reg r) const { return number_in(definitions_, r); }
 
   bool same_range(const KernelInstruction& a, const KernelInstruction& b) const {
     for (size_t i = 0; i < 3; ++i) {
@@ -188,7 +173,7 @@ class Prefetcher {
   }
 
   KernelFunction& kernel_;
-  std::map<Reg, KernelInstruction> definitions_;
+  Definitions definitions_;
   std::set<Reg> visible_;  ///< parameters of the blocks around the loop in hand
   bool changed_ = false;
 };

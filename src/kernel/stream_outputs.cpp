@@ -6,11 +6,11 @@
 #include <numeric>
 #include <vector>
 
+#include "kernel/definitions.h"
+
 namespace weft {
 
 namespace {
-
-constexpr int64_t kLineBytes = 64;  ///< of a cache line on x86-64
 
 class Streamer {
  public:
