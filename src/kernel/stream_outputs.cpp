@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <map>
 #include <numeric>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "kernel/definitions.h"
@@ -22,15 +24,12 @@ class Streamer {
       collect(phase.body);
     }
     bool changed = false;
-    for (KernelInstruction* store : stores_) {
-      auto& payload = store->as<StorePayload>();
-      const auto number = static_cast<size_t>(payload.buffer);
-      const KernelType type = kernel_.type(store->operands[1]);
-      if (!streamed[number] || loaded_[number]) continue;
-      if (type.lanes * byte_size(type.dtype) != kLineBytes ||
-          divisor_of(store->operands[0]) % type.lanes != 0)
-        continue;
-      payload.non_temporal = true;
+    for (const auto& [number, stores] : lines_) {
+      if (!streamed[static_cast<size_t>(number)] || loaded_[static_cast<size_t>(number)]) continue;
+      int64_t bytes = 0;
+      for (const KernelInstruction* store : stores) bytes += bytes_of(*store);
+      if (bytes != kLineBytes) continue;
+      for (KernelInstruction* store : stores) store->as<StorePayload>().non_temporal = true;
       changed = true;
     }
     return changed;
@@ -43,21 +42,66 @@ class Streamer {
     return it == divisor_.end() ? 1 : it->second;
   }
 
+  /// A register as a number more than another.
+  struct Sum {
+    Reg base = kNoReg;
+    int64_t more = 0;
+  };
+  Sum sum_in(Reg r) const {
+    const auto it = sums_.find(r);
+    return it == sums_.end() ? Sum{r, 0} : it->second;
+  }
+
+  int64_t bytes_of(const KernelInstruction& store) const {
+    const KernelType type = kernel_.type(store.operands[1]);
+    return type.lanes * byte_size(type.dtype);
+  }
+
+  /// Stores of a block by the cache line that they write to: the elements of one that are written
+  /// there, each once, where a line begins at a multiple of its length.
   void collect(KernelBlock& block) {
+    std::map<std::tuple<int32_t, Reg, int64_t>, std::map<int64_t, KernelInstruction*>> lines;
     for (KernelInstruction& in : block.body) {
       if (in.op == KernelOp::kConst) {
         const ScalarValue& value = in.as<ConstPayload>().value;
-        if (!is_float(value.type)) divisor_[in.results[0]] = std::abs(value.i);
+        if (!is_float(value.type)) {
+          divisor_[in.results[0]] = std::abs(value.i);
+          numbers_[in.results[0]] = value.i;
+        }
       }
-      if (in.op == KernelOp::kApply) divisor_[in.results[0]] = divisor_of_result(in);
+      if (in.op == KernelOp::kApply) {
+        divisor_[in.results[0]] = divisor_of_result(in);
+        add_sum(in);
+      }
       if (in.op == KernelOp::kLoad || in.op == KernelOp::kGather)
         loaded_[static_cast<size_t>(in.as<LoadPayload>().buffer)] = true;
       if (in.op == KernelOp::kFor) {
         divisor_[in.regions[0].parameters[0]] =
             std::gcd(divisor_of(in.operands[0]), divisor_of(in.operands[2]));
       }
-      if (in.op == KernelOp::kStore && in.operands.size() == 2) stores_.push_back(&in);
+      if (in.op == KernelOp::kStore && in.operands.size() == 2) {
+        const int64_t bytes = bytes_of(in), lanes = kernel_.type(in.operands[1]).lanes;
+        const auto [base, more] = sum_in(in.operands[0]);
+        const int64_t line = kLineBytes * lanes / bytes;  // elements
+        if (bytes <= kLineBytes && divisor_of(base) % line == 0 && more >= 0 && more % lanes == 0)
+          lines[{in.as<StorePayload>().buffer, base, more / line}].emplace(more, &in);
+      }
       for (KernelBlock& region : in.regions) collect(region);
+    }
+    for (const auto& [where, stores] : lines) {
+      auto& line = lines_.emplace_back(std::get<0>(where), std::vector<KernelInstruction*>());
+      for (const auto& [more, store] : stores) line.second.push_back(store);
+    }
+  }
+
+  void add_sum(const KernelInstruction& in) {
+    if (in.as<ApplyPayload>().op != ScalarOp::kAdd) return;
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const auto number = numbers_.find(in.operands[1 - i]);
+      if (number == numbers_.end()) continue;
+      const Sum sum = sum_in(in.operands[i]);
+      sums_[in.results[0]] = {sum.base, sum.more + number->second};
+      return;
     }
   }
 
@@ -79,12 +123,17 @@ class Streamer {
   }
 
   KernelFunction& kernel_;
-  std::map<Reg, int64_t> divisor_;
-  std::vector<bool> loaded_;  ///< by buffer
-  std::vector<KernelInstruction*> stores_;
+  std::map<Reg, int64_t> divisor_, numbers_;
+  std::map<Reg, Sum> sums_;
+  std::vector<bool> loaded_;                                                ///< by buffer
+  std::vector<std::pair<int32_t, std::vector<KernelInstruction*>>> lines_;  ///< with their buffer
 };
 
 }  // namespace
+
+bool is_streamed(int64_t output, int64_t all, const Target& target) {
+  return all >= target.l3_bytes && output >= target.l3_bytes / 4;
+}
 
 std::vector<bool> streamed_buffers(const KernelFunction& kernel, const Target& target) {
   int64_t all = 0;
@@ -93,8 +142,8 @@ std::vector<bool> streamed_buffers(const KernelFunction& kernel, const Target& t
   }
   std::vector<bool> streamed;
   for (const KernelBuffer& b : kernel.buffers) {
-    streamed.push_back(all >= target.l3_bytes && b.kind == KernelBuffer::Kind::kOutput &&
-                       b.elements * byte_size(b.dtype) >= target.l3_bytes / 4);
+    streamed.push_back(b.kind == KernelBuffer::Kind::kOutput &&
+                       is_streamed(b.elements * byte_size(b.dtype), all, target));
   }
   return streamed;
 }

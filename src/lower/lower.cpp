@@ -7,8 +7,8 @@
 namespace weft {
 
 Result<KernelFunction> lower_to_kernel(const TileProgram& program, const ScopeAnalysis& scopes,
-                                       const Target& /*target*/) {
-  return program.cpu ? lowering::lower_for_cpu(program, scopes)
+                                       const Target& target) {
+  return program.cpu ? lowering::lower_for_cpu(program, scopes, target)
                      : lowering::lower_for_gpu(program, scopes);
 }
 
@@ -18,8 +18,8 @@ Result<KernelFunction> lower_to_kernel(const TileProgram& program, const Target&
 }
 
 Result<KernelFunction> kernel_outline(const TileProgram& program, const ScopeAnalysis& scopes,
-                                      const Target& /*target*/) {
-  return lowering::outline_for_cpu(program, scopes);
+                                      const Target& target) {
+  return lowering::outline_for_cpu(program, scopes, target);
 }
 
 }  // namespace weft

@@ -23,14 +23,15 @@ void add_memory(Hasher& hasher, const SymbolScope& scope) {
 
 }  // namespace
 
-Hash128 lowering_key(const TileProgram& program, const ScopeAnalysis& scopes) {
+Hash128 lowering_key(const TileProgram& program, const ScopeAnalysis& scopes,
+                     const Target& target) {
   Hasher hasher;
   TileProgram plain = program;
   plain.name = "k";
   for (size_t v = 0; v < plain.vars.size(); ++v) plain.vars[v].name = "i" + std::to_string(v);
   for (size_t s = 0; s < plain.symbols.size(); ++s) plain.symbols[s].name = "v" + std::to_string(s);
   hasher.add_text(print(plain));
-  const auto in_outputs = lowering::find_values_in_outputs(program, scopes);
+  const auto in_outputs = lowering::find_values_in_outputs(program, scopes, target);
   for (size_t s = 0; s < program.symbols.size(); ++s) {
     const SymbolScope& scope = scopes.symbols[s];
     add_number(hasher, static_cast<int64_t>(scope.scope));

@@ -373,6 +373,42 @@ TEST(StreamOutputs, StoresPastTheCachesWhereTheyAreTooSmall) {
   EXPECT_FALSE(stream_outputs(kernel, target));
 }
 
+// Two vectors of 32 bytes are a line, and what is stored of a third is none.
+TEST(StreamOutputs, VectorsThatFillALineTogether) {
+  const auto streamed = [](const std::string& second, const std::string& step = "16") {
+    KernelFunction kernel = kernel_of(R"(kernel "k" {
+  buffer 0 "x" input f32[65536] align 4
+  buffer 1 "y" output f32[65536] align 4
+  phase 64 (%0, %1) {
+    %2: i64 = const 0
+    %3: i64 = const 1024
+    %4: i64 = const )" + step + R"(
+    %5: i64 = const 1
+    %6: i64 = const )" + second + R"(
+    for (%7: i64 = %0 to %1 step %5) {
+      %8: i64 = apply mul %7, %3
+      for (%9: i64 = %2 to %3 step %4) {
+        %10: i64 = apply add %8, %9
+        %11: f32x8 = load 0[%10]
+        %12: i64 = apply add %10, %6
+        %13: f32x8 = load 0[%12]
+        store 1[%10], %11
+        store 1[%12], %13
+      }
+    }
+  }
+}
+)");
+    const bool changed = stream_outputs(kernel, small_machine());
+    EXPECT_EQ(changed, count(print(kernel), "non_temporal") == 2U);
+    return changed;
+  };
+  EXPECT_TRUE(streamed("8"));
+  EXPECT_FALSE(streamed("4")) << "lines that overlap";
+  EXPECT_FALSE(streamed("16")) << "halves of two lines";
+  EXPECT_FALSE(streamed("8", "8")) << "lines that begin anywhere";
+}
+
 TEST(StreamOutputs, LeavesRowsThatStartInsideALine) {
   std::string text = kRows;
   text.replace(text.find("const 1024"), 10, "const 1023");

@@ -174,7 +174,7 @@ TEST(LoweringKey, SaysWhetherKernelsAreTheSame) {
                " { y[i,j] = " + name + "[i,j] * 2.0 @[i=REG_" + tile + ", j=VEC_16]; } }");
     const Result<ScopeAnalysis> scopes = derive_scopes(program);
     EXPECT_TRUE(scopes.ok());
-    return lowering_key(program, *scopes);
+    return lowering_key(program, *scopes, test_target());
   };
   EXPECT_EQ(key(0, "4", "x"), key(0, "4", "other"));
   EXPECT_NE(key(0, "4", "x"), key(0, "8", "x"));
@@ -215,7 +215,8 @@ TEST(LoweringKey, SaysWhereScratchLies) {
       return b.kind == KernelBuffer::Kind::kScratch && b.scratch_offset > 0;
     };
     EXPECT_TRUE(kernel.ok() && std::ranges::any_of(kernel->buffers, in_scratch));
-    return std::pair(lowering_key(open, *scopes), kernel.ok() ? kernel_digest(*kernel) : Hash128{});
+    return std::pair(lowering_key(open, *scopes, test_target()),
+                     kernel.ok() ? kernel_digest(*kernel) : Hash128{});
   };
   const auto [key, digest] = key_and_kernel(18);
   const auto [other_key, other_digest] = key_and_kernel(48);

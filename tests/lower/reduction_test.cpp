@@ -289,10 +289,11 @@ TEST(LowerReduction, IntegersAndBools) {
 }
 
 /// Scratch of a kernel that keeps E over a sweep and then runs `last`.
-int64_t scratch_with(const std::string& last, const std::string& second_output = "") {
+int64_t scratch_with(const std::string& last, const std::string& second_output = "",
+                     const Target& target = test_target()) {
   return lower_text(R"(
     kernel k(x: f32[3,64], out y: f32[3,64])" +
-                    second_output + R"() blocks P warps 1 {
+                        second_output + R"() blocks P warps 1 {
       kk: 32;
       grid i in 3 {
         seq h in 64 step 32 carry s[.h]: f32 = 0 @[h=REG_2-VEC_16] {
@@ -300,7 +301,8 @@ int64_t scratch_with(const std::string& last, const std::string& second_output =
           s'[.h] = s[.h] + E[h] @[h=REG_2-VEC_16];
         }
         S = sum[kk] s[kk] @[kk=REG_2-VEC_16];
-        )" + last + "} }")
+        )" + last + "} }",
+                    target)
       .scratch_bytes;
 }
 
@@ -318,6 +320,10 @@ TEST(LowerReduction, ValuesLieInAnOutputUntilItIsStored) {
                          ", out z: i64[3,64]"),
             0)
       << "read after y is stored";
+  Target small = test_target();
+  small.l3_bytes = 1024;
+  EXPECT_GT(scratch_with("seq l in 64 step 32 { " + store + " }", "", small), 0)
+      << "an output that goes past the caches";
 }
 
 TEST(LowerReduction, ARowReversedInItsOutputIsRight) {
@@ -379,14 +385,15 @@ TEST(LowerReduction, ShorterExponentialOnlyWhereTheMaximumIsSubtracted) {
 
 /// In a loop that carries a maximum, behind its update by that of the iteration's own elements.
 TEST(LowerReduction, ShorterExponentialBehindTheUpdate) {
-  const auto shortens = [](const std::string& shift, const std::string& of = "x[i,j]") {
+  const auto shortens = [](const std::string& shift, const std::string& of = "x[i,j]",
+                           const std::string& update = "m' = max(m, t);") {
     const KernelFunction kernel = lower_text(R"(
       kernel k(x: f32[3,64], z: f32[3,64], out y: f32[3,64], out w: f32[3]) blocks P warps 1 {
         grid i in 3 {
           seq j in 64 step 32 carry m: f32 = -inf {
             t = max[j] x[i,j] @[j=REG_2-VEC_16];
-            m' = max(m, t);
-            n = )" + shift + R"(;
+            )" + update + " n = " + shift +
+                                             R"(;
             y[i,j] = exp()" + of + R"( - n) @[j=REG_2-VEC_16];
           }
           w[i] = m;
@@ -400,6 +407,13 @@ TEST(LowerReduction, ShorterExponentialBehindTheUpdate) {
   EXPECT_FALSE(shortens("m' == -inf ? -inf : m'")) << "-inf less -inf";
   EXPECT_FALSE(shortens("m' == 0.0 ? 1.0 : m'")) << "another case";
   EXPECT_FALSE(shortens("m'", "z[i,j]")) << "another value";
+  const std::string kept = "v = max(m, t); m' = v;";
+  EXPECT_TRUE(shortens("v", "x[i,j]", kept));
+  EXPECT_TRUE(shortens("v == -inf ? 0.0 : v", "x[i,j]", kept));
+  EXPECT_TRUE(shortens("v", "m", kept)) << "the larger of both is no less than the one before";
+  EXPECT_FALSE(shortens("v", "z[i,j]", kept)) << "another value";
+  EXPECT_FALSE(shortens("v", "x[i,j]", "v = min(m, t); m' = max(m, v);")) << "the smaller of both";
+  EXPECT_FALSE(shortens("v", "x[i,j]", "v = max(m, t) - 1.0; m' = v;")) << "less than the larger";
 }
 
 TEST(LowerReduction, ShorterExponentialOfHalves) {

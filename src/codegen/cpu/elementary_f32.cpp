@@ -12,6 +12,8 @@ constexpr double kLog2E = 0x1.715476p+0;
 constexpr double kLn2High = 0.693359375, kLn2Low = -2.12194440e-4;
 // Adding it rounds to a whole number and leaves that in the low bits.
 constexpr double kWholeF32 = 0x1.8p23;
+constexpr double kBias = 127;               // of an exponent
+constexpr double kLeastNormal = -87.33654;  // its exponential is 2^-126
 
 struct Scalef {
   llvm::Intrinsic::ID id = llvm::Intrinsic::not_intrinsic;
@@ -66,11 +68,18 @@ V fraction(const LaneBuilder& k, const Scalef& scalef, V x) {
   return k.b.CreateIntrinsic(scalef.reduce, {}, operands);
 }
 
-/// p * 2^n with n whole, -150..129, in two steps that round once where the result is denormal.
-V scale_in_steps(const LaneBuilder& k, V p, V n) {
-  V half = k.b.CreateAShr(n, k.integer(32, 1));
-  V rest = k.b.CreateSub(n, half);
-  return k.mul(k.mul(p, k.power_of_two(half)), k.power_of_two(rest));
+/// 2^n of the whole number n + kBias, -126..127, in the last 9 bits. What stands above them is
+/// shifted out.
+V power_of_biased(const LaneBuilder& k, V biased) {
+  return k.as_f32(k.b.CreateShl(biased, k.integer(32, 23)));
+}
+
+/// p * 2^n of the whole number n + 2 * kBias, -150..129, in the last bits of kWholeF32: in two
+/// steps that round once where the result is denormal.
+V scale_in_steps(const LaneBuilder& k, V p, V biased) {
+  V half = k.b.CreateLShr(biased, k.integer(32, 1));
+  V rest = k.b.CreateSub(biased, half);
+  return k.mul(k.mul(p, power_of_biased(k, half)), power_of_biased(k, rest));
 }
 
 // 1 + r + r^2 q(r) for |r| <= ln(2)/2, (e^r - 1 - r) / r^2: 2^-28.
@@ -81,16 +90,16 @@ V exp_series(const LaneBuilder& k, V r) {
 
 /// exp(x) where -104 <= x <= 89, and of NaN.
 V exp_within(const LaneBuilder& k, V x) {
-  V shifted = k.mul_add(x, k.f32(kLog2E), k.f32(kWholeF32));
-  V n = k.sub(shifted, k.f32(kWholeF32));
+  const Scalef scalef = scalef_for(k);
+  const bool has_scalef = scalef.id != llvm::Intrinsic::not_intrinsic;
+  V whole = k.f32(has_scalef ? kWholeF32 : kWholeF32 + 2 * kBias);
+  V shifted = k.mul_add(x, k.f32(kLog2E), whole);
+  V n = k.sub(shifted, whole);
   V r = k.mul_add(n, k.f32(-kLn2High), x);
   r = k.mul_add(n, k.f32(-kLn2Low), r);
   V p = exp_series(k, r);
-  if (const Scalef scalef = scalef_for(k); scalef.id != llvm::Intrinsic::not_intrinsic) {
-    return scale_by_power(k, scalef, p, n, all_lanes(k));
-  }
-  V whole = k.b.CreateSub(k.bits(shifted), k.bits(k.f32(kWholeF32)));
-  return scale_in_steps(k, p, whole);
+  if (has_scalef) return scale_by_power(k, scalef, p, n, all_lanes(k));
+  return scale_in_steps(k, p, k.bits(shifted));
 }
 
 }  // namespace
@@ -101,22 +110,19 @@ V exp_f32(const LaneBuilder& k, V x) {
 
 // 2^t on [0, 1) and on [-1/2, 1/2]: 2^-23.7.
 V exp_nonpositive(const LaneBuilder& k, V x) {
-  V t = k.mul(x, k.f32(kLog2E));
   if (const Scalef scalef = scalef_for(k); scalef.id != llvm::Intrinsic::not_intrinsic) {
+    V t = k.mul(x, k.f32(kLog2E));
     V p = k.polynomial(fraction(k, scalef, t), {0.00187757591, 0.0089893425, 0.0558263153,
                                                 0.240153618, 0.693153073, 0.999999925});
     return scale_by_power(k, scalef, p, t, lanes_where(k, k.b.CreateFCmpUGE(t, k.f32(-126))));
   }
-  V inside = k.at_least(t, k.f32(-126));
-  V shifted = k.add(inside, k.f32(kWholeF32));
-  V r = k.sub(inside, k.sub(shifted, k.f32(kWholeF32)));
+  V shifted = k.mul_add(x, k.f32(kLog2E), k.f32(kWholeF32 + kBias));
+  V r = k.mul_add(x, k.f32(kLog2E), k.neg(k.sub(shifted, k.f32(kWholeF32 + kBias))));
   V p = k.polynomial(
       r, {0.00132764666, 0.00967554169, 0.0555071328, 0.240221197, 0.693146967, 1.00000007});
-  V exponent = k.b.CreateShl(k.bits(shifted), k.integer(32, 23));
-  V scaled = k.as_f32(k.b.CreateAdd(k.bits(p), exponent));
-  // The exponent would wrap below; NaN has no place for it either.
-  scaled = k.select(k.lt(t, k.f32(-126)), k.f32(0), scaled);
-  return k.select(k.is_nan(x), x, scaled);
+  // What would be denormal is 0, whatever came out where the exponent wrapped.
+  V normal = k.b.CreateFCmpUGE(x, k.f32(kLeastNormal));
+  return k.select(normal, k.mul(p, power_of_biased(k, k.bits(shifted))), k.f32(0));
 }
 
 V log_f32(const LaneBuilder& k, V x) {

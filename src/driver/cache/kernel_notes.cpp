@@ -21,7 +21,7 @@ Hash128 KernelNotes::key(const TileProgram& program, const ScopeAnalysis& scopes
   Hasher hasher;
   hasher.add_text(source_digest());
   hasher.add_text(print(target));
-  const Hash128 lowered = lowering_key(program, scopes);
+  const Hash128 lowered = lowering_key(program, scopes, target);
   hasher.add_value(lowered.high);
   hasher.add_value(lowered.low);
   hasher.add_value(is_prefetched(outline, target) ? 1 : 0);

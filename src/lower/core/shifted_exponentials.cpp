@@ -19,6 +19,7 @@ struct Maximum {
   std::vector<IndexExpr> indices;
   ScalarRef value;
   std::set<int> over;
+  bool at_once = false;  ///< made by one statement, of elements that are all there
 };
 
 class Finder {
@@ -124,6 +125,7 @@ class Finder {
     const Maximum* running = st.value->kind == Scalar::Kind::kRead ? maximum(*st.value) : nullptr;
     if (running == nullptr) {
       m.over.insert(st.reduce_axes.begin(), st.reduce_axes.end());
+      m.at_once = true;
     } else {
       m.value = running->value;
       m.over = running->over;
@@ -173,16 +175,36 @@ class Finder {
       ScalarRef exponent = n.operands[0];
       if (const ScalarRef d = definition(*exponent)) exponent = d;
       if (exponent->kind != Scalar::Kind::kApply || exponent->op != ScalarOp::kSub) return;
-      const ScalarRef shift = where_finite(exponent->operands[1]);
-      const Scalar& m = *shift;
-      if (m.kind != Scalar::Kind::kRead) return;
-      const Maximum* of = maximum(m);
-      if (of == nullptr || of->indices != m.indices) return;
-      renamed_.clear();
-      comparisons_ = 0;
-      updated_ = m.next;
-      if (same(of->value, exponent->operands[0], of->over, 0) && same_ranges()) found_.insert(&n);
+      if (is_no_less(where_finite(exponent->operands[1]), exponent->operands[0], 0))
+        found_.insert(&n);
     });
+  }
+
+  /// Whether `shift` is a maximum over values among which is `e`, or the larger of that and
+  /// another.
+  bool is_no_less(const ScalarRef& shift, const ScalarRef& e, int depth) {
+    if (depth > kDeepestDefinition) return false;
+    if (shift->kind == Scalar::Kind::kRead) {
+      if (const Maximum* of = maximum(*shift); of != nullptr && of->indices == shift->indices) {
+        renamed_.clear();
+        comparisons_ = 0;
+        whole_ = shift->next || of->at_once;
+        if (same(of->value, e, of->over, 0) && same_ranges()) return true;
+      }
+      const ScalarRef made = definition(*shift);
+      return made && is_no_less(made, e, depth + 1);
+    }
+    if (shift->kind != Scalar::Kind::kApply || shift->op != ScalarOp::kMax) return false;
+    return std::ranges::any_of(shift->operands, [&](const ScalarRef& o) {
+      return is_same(o, e) || is_no_less(o, e, depth + 1);
+    });
+  }
+
+  bool is_same(const ScalarRef& a, const ScalarRef& b) {
+    renamed_.clear();
+    comparisons_ = 0;
+    whole_ = false;
+    return same(a, b, {}, 0);
   }
 
   /// Whether `b` is `a` with variables of `over` renamed.
@@ -241,7 +263,7 @@ class Finder {
         if (over.count(from) == 0) return from == to;
         // Inside its own loop a running maximum holds the iteration's value behind its update
         // alone.
-        return from != to || updated_ ||
+        return from != to || whole_ ||
                (from < kRuntimeIndexBase && var(from).kind == TileVar::Kind::kAxis);
       }
       default:
@@ -269,7 +291,7 @@ class Finder {
   std::map<int, Maximum> maxima_, next_maxima_;  ///< of the latter m' is no less, behind its update
   std::map<int, int> renamed_;
   int comparisons_ = 0;
-  bool updated_ = false;  ///< the maximum at hand is that behind an update
+  bool whole_ = false;  ///< the maximum at hand has the elements of the iteration at hand
   std::set<const Scalar*> found_;
 };
 

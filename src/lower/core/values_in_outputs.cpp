@@ -4,6 +4,9 @@
 #include <optional>
 #include <set>
 
+#include "expr/layout.h"
+#include "kernel/stream_outputs.h"
+
 namespace weft::lowering {
 
 namespace {
@@ -23,8 +26,8 @@ struct ReadSite {
 
 class Finder {
  public:
-  Finder(const TileProgram& program, const ScopeAnalysis& scopes)
-      : program_(program), scopes_(scopes) {}
+  Finder(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target)
+      : program_(program), scopes_(scopes), target_(target) {}
 
   std::map<TileSymbolId, ValueInOutput> run() {
     if (program_.body.size() != 1 || program_.body[0].kind != TileNode::Kind::kLoop) return {};
@@ -38,7 +41,9 @@ class Finder {
           scope.copies != 1)
         continue;
       for (const auto& [output, store] : stores_) {
-        if (taken.count(output) != 0 || symbol(output).type != symbol(value).type) continue;
+        if (taken.count(output) != 0 || symbol(output).type != symbol(value).type ||
+            is_streamed(output))
+          continue;
         auto place = try_place(value, output);
         if (!place) continue;
         found.emplace(value, std::move(*place));
@@ -52,6 +57,26 @@ class Finder {
  private:
   const TileSymbol& symbol(TileSymbolId id) const {
     return program_.symbols[static_cast<size_t>(id)];
+  }
+
+  /// Bytes of a parameter; nothing of one with an open size, whatever that is bound to.
+  std::optional<int64_t> bytes_of(TileSymbolId id) const {
+    Shape shape;
+    for (const IndexExpr& e : symbol(id).shape) {
+      if (!e.is_const()) return std::nullopt;
+      shape.push_back(e.constant());
+    }
+    return physical_size(symbol(id).layout, shape) * byte_size(symbol(id).type);
+  }
+
+  bool is_streamed(TileSymbolId output) const {
+    int64_t all = 0;
+    for (const TileSymbolId id : program_.parameters) {
+      const std::optional<int64_t> bytes = bytes_of(id);
+      if (!bytes) return false;
+      all += *bytes;
+    }
+    return weft::is_streamed(*bytes_of(output), all, target_);
   }
 
   /// False where the body is not a plain list of statements and loops over statements.
@@ -166,6 +191,7 @@ class Finder {
 
   const TileProgram& program_;
   const ScopeAnalysis& scopes_;
+  const Target& target_;
   std::set<TileVarId> grid_origins_;
   std::vector<std::pair<TileVarId, TileVarId>> grid_dims_;
   std::map<TileSymbolId, std::vector<Site>> makers_, stores_;
@@ -189,8 +215,9 @@ std::vector<IndexExpr> ValueInOutput::indices_of(const std::vector<IndexExpr>& e
 }
 
 std::map<TileSymbolId, ValueInOutput> find_values_in_outputs(const TileProgram& program,
-                                                             const ScopeAnalysis& scopes) {
-  return Finder(program, scopes).run();
+                                                             const ScopeAnalysis& scopes,
+                                                             const Target& target) {
+  return Finder(program, scopes, target).run();
 }
 
 }  // namespace weft::lowering

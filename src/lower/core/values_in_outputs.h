@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "target/target.h"
 #include "tile/scope_analysis.h"
 #include "tile/tile_program.h"
 
@@ -25,8 +26,9 @@ struct ValueInOutput {
 ///     seq j { E[j] = exp(x[i,j] - M); … }  seq j' { y[i,j'] = E[j'] / Z; }   ->   E[j] in y[i,j]
 /// That saves the copy, and the lines of the output are fetched while the earlier loop computes.
 /// Both loops must run over the same range and both tensors be of one type; no output holds two
-/// values.
+/// values, and one that goes past the caches (kernel/stream_outputs) none.
 std::map<TileSymbolId, ValueInOutput> find_values_in_outputs(const TileProgram& program,
-                                                             const ScopeAnalysis& scopes);
+                                                             const ScopeAnalysis& scopes,
+                                                             const Target& target);
 
 }  // namespace weft::lowering

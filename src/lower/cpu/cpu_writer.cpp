@@ -24,8 +24,9 @@ constexpr Interval kOpenSize{1, int64_t{1} << 31};
 
 }  // namespace
 
-CpuWriter::CpuWriter(const TileProgram& p, const ScopeAnalysis& s) : KernelWriter(p, s) {
-  values_in_outputs = find_values_in_outputs(p, s);
+CpuWriter::CpuWriter(const TileProgram& p, const ScopeAnalysis& s, const Target& target)
+    : KernelWriter(p, s) {
+  values_in_outputs = find_values_in_outputs(p, s, target);
   for (const SymbolScope& symbol : s.symbols) {
     if (symbol.scope == Scope::kBlock) arena_offsets_.insert(symbol.offset);
   }

@@ -10,7 +10,7 @@ namespace weft::lowering {
 
 class CpuWriter final : public KernelWriter {
  public:
-  CpuWriter(const TileProgram& p, const ScopeAnalysis& s);
+  CpuWriter(const TileProgram& p, const ScopeAnalysis& s, const Target& target);
 
   Box make_box(const std::vector<TileVarId>& vars, const Place& place) override;
   Place place_of(const TileStatement& statement) const override;

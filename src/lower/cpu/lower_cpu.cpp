@@ -21,15 +21,17 @@ Status declare(CpuWriter& w) {
 
 }  // namespace
 
-Result<KernelFunction> lower_for_cpu(const TileProgram& program, const ScopeAnalysis& scopes) {
-  CpuWriter w(program, scopes);
+Result<KernelFunction> lower_for_cpu(const TileProgram& program, const ScopeAnalysis& scopes,
+                                     const Target& target) {
+  CpuWriter w(program, scopes, target);
   WEFT_RETURN_IF_ERROR(declare(w));
   for (const std::vector<Nest>& nests : phases(w)) WEFT_RETURN_IF_ERROR(emit_phase(w, nests));
   return std::move(w.kernel);
 }
 
-Result<KernelFunction> outline_for_cpu(const TileProgram& program, const ScopeAnalysis& scopes) {
-  CpuWriter w(program, scopes);
+Result<KernelFunction> outline_for_cpu(const TileProgram& program, const ScopeAnalysis& scopes,
+                                       const Target& target) {
+  CpuWriter w(program, scopes, target);
   WEFT_CHECK(w.vars.arguments == 0, "an outline of open sizes");
   WEFT_RETURN_IF_ERROR(declare(w));
   for (const std::vector<Nest>& nests : phases(w)) {
