@@ -36,7 +36,9 @@ class PanelPrefetcher {
     for (KernelInstruction& in : block.body) {
       const KernelInstruction* loop = in.op == KernelOp::kFor ? &in : around;
       for (KernelBlock& region : in.regions) walk(region, loop);
-      if (in.op == KernelOp::kFor && around != nullptr) rewrite(*around, in);
+      if (in.op != KernelOp::kFor || around == nullptr) continue;
+      rewrite(*around, in);
+      if (copies_to_scratch(in.regions[0])) request_next(*around, in);
     }
   }
 
@@ -112,6 +114,43 @@ class PanelPrefetcher {
       if (elements * size <= target_.l1_bytes || panel.elements <= line) continue;
       request(tiles, steps, buffer, panel, {.begin = *begin, .step = *step, .turns = turns});
       return;
+    }
+  }
+
+  bool copies_to_scratch(const KernelBlock& body) const {
+    bool stores = false;
+    for (const KernelInstruction& in : body.body) {
+      if (!in.regions.empty()) return false;
+      const auto* store = std::get_if<StorePayload>(&in.payload);
+      if (store == nullptr) continue;
+      if (kernel_.buffers[static_cast<size_t>(store->buffer)].kind != KernelBuffer::Kind::kScratch)
+        return false;
+      stores = true;
+    }
+    return stores;
+  }
+
+  /// What the copy of the next panel loads.
+  void request_next(const KernelInstruction& panels, KernelInstruction& copy) {
+    const std::optional<int64_t> step = number(panels.operands[2]);
+    std::vector<KernelInstruction>& body = copy.regions[0].body;
+    for (size_t i = 0; step && i < body.size(); ++i) {
+      if (body[i].op != KernelOp::kLoad || kernel_.type(body[i].results[0]).lanes < 2) continue;
+      const int32_t buffer = body[i].as<LoadPayload>().buffer;
+      const Reg at = body[i].operands[0];
+      const int64_t moved = moves_with(at, panels.regions[0].parameters[0]).value_or(0) * *step;
+      const int64_t size = byte_size(kernel_.buffers[static_cast<size_t>(buffer)].dtype);
+      if (!is_large(buffer) || std::abs(moved) * size < kLineBytes) continue;
+      std::vector<KernelInstruction> added;
+      const Reg apart =
+          append_constant(kernel_, added, {DType::kI64, 1}, int_value(DType::kI64, moved));
+      const Reg ahead = append_apply(kernel_, added, ScalarOp::kAdd, {at, apart}, DType::kI64);
+      added.emplace_back(KernelOp::kPrefetch, PrefetchPayload{buffer, false},
+                         std::vector<Reg>{ahead});
+      body.insert(body.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                  std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+      i += added.size();
+      changed_ = true;
     }
   }
 

@@ -348,6 +348,50 @@ TEST(PrefetchPanels, TilesAskForWhatLiesBehindTheirPanel) {
     EXPECT_NE(text.find(number), std::string::npos) << number << text;
 }
 
+// Rows of 2,048 columns, of which a panel has 16: the copy of one asks for the next, which lies
+// beside it in each row.
+TEST(PrefetchPanels, CopiesAskForWhatTheNextOneLoads) {
+  const auto prefetched = [](const std::string& into, const Target& target) {
+    KernelFunction kernel = kernel_of(R"(kernel "k" {
+  scratch 8256
+  buffer 0 "w" input f32[262144] align 64
+  buffer 1 "y" output f32[2112] align 4
+  buffer 2 "panel" scratch f32[2064] align 64
+  phase 128 (%0, %1) {
+    %2: i64 = const 0
+    %3: i64 = const 1
+    %4: i64 = const 128
+    %5: i64 = const 16
+    %6: i64 = const 2048
+    for (%7: i64 = %0 to %1 step %3) {
+      %8: i64 = apply mul %7, %5
+      for (%9: i64 = %2 to %4 step %3) {
+        %10: i64 = apply mul %9, %6
+        %11: i64 = apply add %10, %8
+        %12: f32x16 = load 0[%11]
+        %13: i64 = apply mul %9, %5
+        store )" + into + R"([%13], %12
+      }
+      %14: f32 = load 2[%2]
+      store 1[%2], %14
+    }
+  }
+}
+)");
+    const bool changed = prefetch_panels(kernel, target);
+    const Status status = verify_kernel(kernel);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+    const std::string text = print(kernel);
+    EXPECT_EQ(changed, text.find("prefetch 0[") != std::string::npos) << text;
+    return changed;
+  };
+  EXPECT_TRUE(prefetched("2", small_machine()));
+  EXPECT_FALSE(prefetched("1", small_machine())) << "no copy to scratch";
+  Target large = small_machine();
+  large.l2_bytes = 16 << 20;
+  EXPECT_FALSE(prefetched("2", large)) << "near";
+}
+
 TEST(PrefetchPanels, LeavesWhatIsNearAndWhatTilesMove) {
   Target target = small_machine();
   target.l2_bytes = 4 << 20;

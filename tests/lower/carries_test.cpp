@@ -81,6 +81,31 @@ TEST(LowerCarries, ReadInALoopWhatItUpdates) {
                  {{"x", x}}, "y", expected);
 }
 
+// A first value of many elements is stored in loops, also of a block that has fewer rows.
+TEST(LowerCarries, BeginInLoopsWhereTheyAreLarge) {
+  const std::string text = R"(
+    kernel k(x: f32[37,64], z: f32[3], out y: f32[37,64]) blocks P warps 1 {
+      c: 64;
+      grid i in 37 step 24 {
+        seq t in 3 carry s[i,c]: f32 = x[i,c] * 2 @[i=REG_24, c=REG_4-VEC_16] {
+          seq l in i-.i .. min(i-.i+24, 37), j in 64 step 16 {
+            s'[l,j] = s[l,j] + z[t] @[j=VEC_16];
+          }
+        }
+        seq l in i-.i .. min(i-.i+24, 37) { y[l,c] = s[l,c] @[c=REG_4-VEC_16]; }
+      }
+    })";
+  const HostTensor x = sample(DType::kF32, {37, 64}, 3), z = sample(DType::kF32, {3}, 4);
+  expect_lowered(text, {{"x", x}, {"z", z}}, "y", [&](const Coordinates& c) {
+    return 2 * at(x, c) + at(z, {0}) + at(z, {1}) + at(z, {2});
+  });
+  const std::string kernel = print(lower_text(text));
+  size_t stores = 0;
+  for (size_t p = kernel.find("store "); p != std::string::npos; p = kernel.find("store ", p + 1))
+    ++stores;
+  EXPECT_LE(stores, 64U) << "24 rows of four vectors are 96";
+}
+
 TEST(LowerInnerBarriers, AreRefusedInLoopsThatDiffer) {
   const auto program = parse_tile_program(R"(
     kernel k(x: f32[8], out y: f32[8]) blocks P warps 1 {

@@ -186,13 +186,23 @@ void store_element(KernelWriter& w, const TileRef& target, const PreparedIndex& 
   w.builder.scatter(buffer, offsets, value, mask);
 }
 
-std::vector<Reg> initial_carry(KernelWriter& w, const TileCarry& carry) {
-  std::vector<TileVarId> vars;
-  for (const IndexExpr& e : carry.target.indices) add_box_variables(w.program, e, &vars);
-  Place place = carry.place;
-  if (place.empty()) place = w.scopes.symbols[static_cast<size_t>(carry.target.symbol)].place;
-  const Box box = w.make_box(vars, place);
-  begin_evaluation(w, box);
+namespace {
+
+/// Stores of a first value that are written out at most.
+constexpr int64_t kMostWritten = 64;
+
+std::vector<RolledDigit> roll_many_points(Box* box) {
+  std::vector<RolledDigit> out;
+  for (size_t a = 0; a < box->axes.size() && box->points() > kMostWritten; ++a) {
+    Box::Axis& axis = box->axes[a];
+    if (axis.regs == 1 || axis.digits.size() != 1) continue;
+    out.push_back({a, axis.regs, axis.digits[0].divisor});
+    axis.regs = axis.digits[0].extent = 1;
+  }
+  return out;
+}
+
+std::vector<Reg> emit_initial(KernelWriter& w, const TileCarry& carry, const Box& box) {
   const DType type = w.program.symbols[static_cast<size_t>(carry.target.symbol)].type;
   const bool in_register = w.memory.buffer_of[static_cast<size_t>(carry.target.symbol)] < 0;
   RegisterTile tile;
@@ -226,6 +236,25 @@ std::vector<Reg> initial_carry(KernelWriter& w, const TileCarry& carry) {
   std::vector<Reg> regs = tile.regs;
   w.registers.tiles[carry.target.symbol] = std::move(tile);
   return regs;
+}
+
+}  // namespace
+
+std::vector<Reg> initial_carry(KernelWriter& w, const TileCarry& carry) {
+  std::vector<TileVarId> vars;
+  for (const IndexExpr& e : carry.target.indices) add_box_variables(w.program, e, &vars);
+  Place place = carry.place;
+  if (place.empty()) place = w.scopes.symbols[static_cast<size_t>(carry.target.symbol)].place;
+  Box box = w.make_box(vars, place);
+  if (w.memory.buffer_of[static_cast<size_t>(carry.target.symbol)] < 0) {
+    begin_evaluation(w, box);
+    return emit_initial(w, carry, box);
+  }
+  const std::vector<RolledDigit> rolled = roll_many_points(&box);
+  emit_rolled(w, rolled, 0, box, {}, [&](const Box& inner, const std::vector<Reg>&) {
+    return emit_initial(w, carry, inner);
+  });
+  return {};
 }
 
 }  // namespace weft::lowering

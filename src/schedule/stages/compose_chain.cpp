@@ -26,7 +26,7 @@ namespace {
 /// Made again by blocks at most, over what there is to compute.
 constexpr double kMostMade = 2;
 /// Vectors of a carry at most: its first value is written out.
-constexpr int64_t kMostCarried = 512;
+constexpr int64_t kMostCarried = 2048;
 /// Of the cache that scratch may fill, what an estimate may ask for: more is not built (MCFuser,
 /// R4).
 constexpr double kMostScratch = 1.2;
