@@ -95,7 +95,18 @@ TEST_F(BadInput, DescriptionsOfMachines) {
       0);
   EXPECT_EQ(run(measured).exit_code, 0);
   EXPECT_EQ(run("x86-64-v2").exit_code, 0);
-  expect_message(run(folder_.write("far.target", "name far\nfeatures avx9000\n")), 4, {"avx9000"});
+  const std::string far = folder_.write("far.target", "name far\nfeatures avx9000\n");
+  expect_message(run(far), 4, {"avx9000"});
+  const auto without_running = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"explain", model,      "--no-cache", "--bind",
+                                          "N=2",     "--target", far};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_weft(arguments);
+  };
+  const std::string page = folder_.path("far.html");
+  EXPECT_EQ(without_running({}).exit_code, 0);
+  EXPECT_EQ(without_running({"--html", page}).exit_code, 0);
+  expect_message(without_running({"--html", page, "--measure"}), 4, {"avx9000"});
   expect_message(run(folder_.write("bad.target", "name bad\nthreads many\n")), 2,
                  {"bad.target", "2"});
   expect_message(run(folder_.path("none.target")), 2, {"none.target"});

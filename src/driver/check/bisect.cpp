@@ -8,6 +8,7 @@
 #include "driver/check/level_of_difference.h"
 #include "driver/check/logical_order.h"
 #include "driver/compiler.h"
+#include "driver/models/device_target.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
 #include "io/onnx_case.h"
@@ -138,6 +139,7 @@ Result<std::optional<Difference>> bisect(const Graph& graph, const std::vector<H
 Result<std::optional<Difference>> bisect_model(const ModelRequest& request, double rtol,
                                                double atol) {
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
+  if (options.device) WEFT_RETURN_IF_ERROR(check_runs_here(*options.device));
   options.stop_after = kImportPass;
   WEFT_ASSIGN_OR_RETURN(const auto c, compile_model(request.model, options));
   WEFT_ASSIGN_OR_RETURN(const auto inputs,

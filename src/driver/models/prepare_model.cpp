@@ -136,13 +136,13 @@ Result<CompileOptions> options_for_target(const ModelRequest& request) {
                         targets_by_names(request.target == "simt" ? kEmulated : request.target));
   if (devices.size() != 1)
     return invalid_input("--target " + request.target + ": one target; only compile takes several");
-  WEFT_RETURN_IF_ERROR(check_runs_here(devices.front()));
   options.device = std::move(devices.front());
   return options;
 }
 
 Result<CompileOptions> options_for_machine(const ModelRequest& request) {
   WEFT_ASSIGN_OR_RETURN(CompileOptions options, options_for_target(request));
+  if (options.device) WEFT_RETURN_IF_ERROR(check_runs_here(*options.device));
   if (options.device && options.device->is_gpu()) {
     // Without a device the rest would be in vain.
     if (const auto device = open_cuda_device(); !device.ok()) return device.error();

@@ -26,7 +26,7 @@ struct ModelRequest {
 bool is_artefact(const std::string& path);
 
 /// The request's options with the device that its target names, a single one; none for cpu and
-/// interp.
+/// interp. It need not be there, and a CPU may have what this one lacks.
 Result<CompileOptions> options_for_target(const ModelRequest& request);
 
 /// The same for running here: with code for the device, which must be there (kMissingDevice).

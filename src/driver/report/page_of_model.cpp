@@ -1,6 +1,7 @@
 #include "driver/report/page_of_model.h"
 
 #include "driver/compiler.h"
+#include "driver/models/device_target.h"
 #include "driver/page/page.h"
 #include "driver/report/compare_with_plan.h"
 #include "driver/report/kernel_texts.h"
@@ -81,7 +82,8 @@ Result<std::string> page_of_compilation(const Compilation& c, const PageOptions&
 }
 
 Status check_can_measure(const CompileOptions& options) {
-  if (!options.device || !options.device->is_gpu()) return {};
+  if (!options.device) return {};
+  if (!options.device->is_gpu()) return check_runs_here(*options.device);
   const auto device = open_cuda_device();
   return device.ok() ? Status() : Status(device.error());
 }
