@@ -1,5 +1,7 @@
 #include "driver/report/page_of_model.h"
 
+#include <utility>
+
 #include "driver/compiler.h"
 #include "driver/models/device_target.h"
 #include "driver/page/page.h"
@@ -95,7 +97,7 @@ Result<std::string> page_of_executable(std::shared_ptr<const Executable> executa
   if (!options.measure) return explanation_page({program, {}, {}, {}});
   ReadyModel ready;
   WEFT_ASSIGN_OR_RETURN(ready.inputs, artefact_inputs(program.inputs, {}));
-  WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(executable, threads));
+  WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(executable), threads));
   WEFT_ASSIGN_OR_RETURN(MeasuredTimes times, measure(ready));
   return explanation_page({program, {}, std::move(times), {}});
 }
