@@ -14,7 +14,13 @@ namespace weft {
 /// waits for memory, and memory for the others. Panels lie in the order in which loops walk them
 /// (schedule/cpu/choose_panel.h); what is asked for and not there costs nothing.
 ///
-/// Only inputs larger than an eighth of the second cache, and panels larger than the first.
+/// An innermost loop that copies a panel to scratch, transposed or from rows far apart, asks for
+/// what it will load in the next iteration of the loop around it:
+///     for panel { for step { load x[panel, step]; prefetch x[panel + 1, step]; store scratch … } …
+///     }
+///
+/// Only inputs larger than an eighth of the second cache, and panels larger than the first where
+/// they are not copied.
 /// Requires: a verified kernel of a CPU. Returns whether it changed.
 bool prefetch_panels(KernelFunction& kernel, const Target& target);
 
