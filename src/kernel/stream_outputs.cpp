@@ -16,7 +16,8 @@ namespace {
 
 class Streamer {
  public:
-  explicit Streamer(KernelFunction& kernel) : kernel_(kernel), loaded_(kernel.buffers.size()) {}
+  explicit Streamer(KernelFunction& kernel)
+      : kernel_(kernel), definitions_(definitions_of(kernel)), loaded_(kernel.buffers.size()) {}
 
   bool run(const std::vector<bool>& streamed) {
     for (KernelPhase& phase : kernel_.phases) {
@@ -48,8 +49,17 @@ class Streamer {
     int64_t more = 0;
   };
   Sum sum_in(Reg r) const {
-    const auto it = sums_.find(r);
-    return it == sums_.end() ? Sum{r, 0} : it->second;
+    Sum sum{r, 0};
+    for (auto it = definitions_.find(r); it != definitions_.end();
+         it = definitions_.find(sum.base)) {
+      const KernelInstruction& in = it->second;
+      if (in.op != KernelOp::kApply || in.as<ApplyPayload>().op != ScalarOp::kAdd) break;
+      const auto left = number_in(definitions_, in.operands[0]);
+      const auto right = number_in(definitions_, in.operands[1]);
+      if (!left && !right) break;
+      sum = {in.operands[right ? 0 : 1], sum.more + (right ? *right : *left)};
+    }
+    return sum;
   }
 
   int64_t bytes_of(const KernelInstruction& store) const {
@@ -64,15 +74,9 @@ class Streamer {
     for (KernelInstruction& in : block.body) {
       if (in.op == KernelOp::kConst) {
         const ScalarValue& value = in.as<ConstPayload>().value;
-        if (!is_float(value.type)) {
-          divisor_[in.results[0]] = std::abs(value.i);
-          numbers_[in.results[0]] = value.i;
-        }
+        if (!is_float(value.type)) divisor_[in.results[0]] = std::abs(value.i);
       }
-      if (in.op == KernelOp::kApply) {
-        divisor_[in.results[0]] = divisor_of_result(in);
-        add_sum(in);
-      }
+      if (in.op == KernelOp::kApply) divisor_[in.results[0]] = divisor_of_result(in);
       if (in.op == KernelOp::kLoad || in.op == KernelOp::kGather)
         loaded_[static_cast<size_t>(in.as<LoadPayload>().buffer)] = true;
       if (in.op == KernelOp::kFor) {
@@ -94,17 +98,6 @@ class Streamer {
     }
   }
 
-  void add_sum(const KernelInstruction& in) {
-    if (in.as<ApplyPayload>().op != ScalarOp::kAdd) return;
-    for (const size_t i : {size_t{0}, size_t{1}}) {
-      const auto number = numbers_.find(in.operands[1 - i]);
-      if (number == numbers_.end()) continue;
-      const Sum sum = sum_in(in.operands[i]);
-      sums_[in.results[0]] = {sum.base, sum.more + number->second};
-      return;
-    }
-  }
-
   int64_t divisor_of_result(const KernelInstruction& in) const {
     const int64_t a = divisor_of(in.operands[0]);
     switch (in.as<ApplyPayload>().op) {
@@ -123,8 +116,8 @@ class Streamer {
   }
 
   KernelFunction& kernel_;
-  std::map<Reg, int64_t> divisor_, numbers_;
-  std::map<Reg, Sum> sums_;
+  const Definitions definitions_;
+  std::map<Reg, int64_t> divisor_;
   std::vector<bool> loaded_;                                                ///< by buffer
   std::vector<std::pair<int32_t, std::vector<KernelInstruction*>>> lines_;  ///< with their buffer
 };

@@ -175,6 +175,7 @@ class Finder {
       ScalarRef exponent = n.operands[0];
       if (const ScalarRef d = definition(*exponent)) exponent = d;
       if (exponent->kind != Scalar::Kind::kApply || exponent->op != ScalarOp::kSub) return;
+      comparisons_ = 0;
       if (is_no_less(where_finite(exponent->operands[1]), exponent->operands[0], 0))
         found_.insert(&n);
     });
@@ -183,28 +184,25 @@ class Finder {
   /// Whether `shift` is a maximum over values among which is `e`, or the larger of that and
   /// another.
   bool is_no_less(const ScalarRef& shift, const ScalarRef& e, int depth) {
-    if (depth > kDeepestDefinition) return false;
+    if (depth > kDeepestDefinition || ++comparisons_ > kMostComparisons) return false;
     if (shift->kind == Scalar::Kind::kRead) {
       if (const Maximum* of = maximum(*shift); of != nullptr && of->indices == shift->indices) {
-        renamed_.clear();
-        comparisons_ = 0;
-        whole_ = shift->next || of->at_once;
-        if (same(of->value, e, of->over, 0) && same_ranges()) return true;
+        const bool whole = shift->next || of->at_once;
+        if (is_same(of->value, e, of->over, whole) && same_ranges()) return true;
       }
       const ScalarRef made = definition(*shift);
       return made && is_no_less(made, e, depth + 1);
     }
     if (shift->kind != Scalar::Kind::kApply || shift->op != ScalarOp::kMax) return false;
     return std::ranges::any_of(shift->operands, [&](const ScalarRef& o) {
-      return is_same(o, e) || is_no_less(o, e, depth + 1);
+      return is_same(o, e, {}, false) || is_no_less(o, e, depth + 1);
     });
   }
 
-  bool is_same(const ScalarRef& a, const ScalarRef& b) {
+  bool is_same(const ScalarRef& a, const ScalarRef& b, const std::set<int>& over, bool whole) {
     renamed_.clear();
-    comparisons_ = 0;
-    whole_ = false;
-    return same(a, b, {}, 0);
+    whole_ = whole;
+    return same(a, b, over, 0);
   }
 
   /// Whether `b` is `a` with variables of `over` renamed.

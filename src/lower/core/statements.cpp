@@ -246,15 +246,12 @@ std::vector<Reg> initial_carry(KernelWriter& w, const TileCarry& carry) {
   Place place = carry.place;
   if (place.empty()) place = w.scopes.symbols[static_cast<size_t>(carry.target.symbol)].place;
   Box box = w.make_box(vars, place);
-  if (w.memory.buffer_of[static_cast<size_t>(carry.target.symbol)] < 0) {
-    begin_evaluation(w, box);
-    return emit_initial(w, carry, box);
-  }
-  const std::vector<RolledDigit> rolled = roll_many_points(&box);
-  emit_rolled(w, rolled, 0, box, {}, [&](const Box& inner, const std::vector<Reg>&) {
+  std::vector<RolledDigit> rolled;
+  if (w.memory.buffer_of[static_cast<size_t>(carry.target.symbol)] >= 0)
+    rolled = roll_many_points(&box);
+  return emit_rolled(w, rolled, 0, box, {}, [&](const Box& inner, const std::vector<Reg>&) {
     return emit_initial(w, carry, inner);
   });
-  return {};
 }
 
 }  // namespace weft::lowering

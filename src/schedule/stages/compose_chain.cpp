@@ -25,7 +25,7 @@ namespace {
 
 /// Made again by blocks at most, over what there is to compute.
 constexpr double kMostMade = 2;
-/// Vectors of a carry at most: its first value is written out.
+/// Vectors of a carry at most: each step goes over all of them.
 constexpr int64_t kMostCarried = 2048;
 /// Of the cache that scratch may fill, what an estimate may ask for: more is not built (MCFuser,
 /// R4).
