@@ -21,17 +21,19 @@ OperationCost on_floats(ScalarOp op, double divider, bool scales) {
     case ScalarOp::kRsqrt:
       return {2, 31, 2 * divider};
     case ScalarOp::kExp:
-    case ScalarOp::kExpm1:
       return {exponential, 50};
+    case ScalarOp::kExpm1:
+      return {18, 55};
     case ScalarOp::kLog:
-    case ScalarOp::kLog1p:
       return {32, 70};
+    case ScalarOp::kLog1p:
+      return {38, 85};
     case ScalarOp::kSigmoid:
-      return {exponential + 5, 70, divider};
+      return {scales ? 13.0 : 15.0, 70, divider};
     case ScalarOp::kTanh:
-      return {exponential + 18, 90, divider};
+      return {15, 50, divider};
     case ScalarOp::kErf:
-      return {exponential + 25, 100};
+      return {19, 60, divider};
     case ScalarOp::kSign:
       return {5, 8};
     case ScalarOp::kSin:

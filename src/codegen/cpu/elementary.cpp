@@ -11,8 +11,12 @@ Unary single_form(ScalarOp op) {
   switch (op) {
     case ScalarOp::kExp:
       return exp_f32;
+    case ScalarOp::kExpm1:
+      return expm1_f32;
     case ScalarOp::kLog:
       return log_f32;
+    case ScalarOp::kLog1p:
+      return log1p_f32;
     case ScalarOp::kTanh:
       return tanh_f32;
     case ScalarOp::kSigmoid:

@@ -8,10 +8,10 @@ namespace weft::cpu {
 /// The elementary functions as code in place. Coefficients are minimax fits made for these forms
 /// (the exponent of two of the error stands beside each).
 ///
-/// On float32 vectors: exp, log, tanh, sigmoid and erf are float32 arithmetic within 4 ulp, and so
-/// within 2 are sin and cos where the machine has an FMA; all others go through float64 and come
-/// out correct but for rare last bits. On float64 vectors: within 1e-14 relative. NaN, infinities,
-/// signed zeros and denormals as C's functions have them.
+/// On float32 vectors: exp, expm1, log, log1p, tanh, sigmoid and erf are float32 arithmetic within
+/// 4 ulp, and so within 2 are sin and cos where the machine has an FMA; all others go through
+/// float64 and come out correct but for rare last bits. On float64 vectors: within 1e-14 relative.
+/// NaN, infinities, signed zeros and denormals as C's functions have them.
 
 /// exp(x) for x <= 0, -inf and NaN, in 9 instructions on AVX-512. Its relative error is 2.5e-7 plus
 /// 8e-8 |x|: the product with log2(e) is rounded, which a softmax does not feel, since its small
@@ -20,7 +20,9 @@ namespace weft::cpu {
 llvm::Value* exp_nonpositive(const LaneBuilder& k, llvm::Value* x);
 
 llvm::Value* exp_f32(const LaneBuilder& k, llvm::Value* x);
+llvm::Value* expm1_f32(const LaneBuilder& k, llvm::Value* x);
 llvm::Value* log_f32(const LaneBuilder& k, llvm::Value* x);
+llvm::Value* log1p_f32(const LaneBuilder& k, llvm::Value* x);
 llvm::Value* tanh_f32(const LaneBuilder& k, llvm::Value* x);
 llvm::Value* sigmoid_f32(const LaneBuilder& k, llvm::Value* x);
 llvm::Value* erf_f32(const LaneBuilder& k, llvm::Value* x);

@@ -1,5 +1,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <array>
+
 #include "codegen/cpu/elementary.h"
 
 namespace weft::cpu {
@@ -82,11 +84,9 @@ V scale_in_steps(const LaneBuilder& k, V p, V biased) {
   return k.mul(k.mul(p, power_of_biased(k, half)), power_of_biased(k, rest));
 }
 
-// 1 + r + r^2 q(r) for |r| <= ln(2)/2, (e^r - 1 - r) / r^2: 2^-28.
-V exp_series(const LaneBuilder& k, V r) {
-  return k.polynomial(
-      r, {0.0013950464, 0.00836888928, 0.0416662062, 0.166665188, 0.50000001, 1.0, 1.0});
-}
+/// e^r for |r| <= ln(2)/2, the highest power first; (e^r - 1 - r) / r^2: 2^-28.
+constexpr std::array<double, 7> kExpSeries = {
+    0.0013950464, 0.00836888928, 0.0416662062, 0.166665188, 0.50000001, 1.0, 1.0};
 
 /// exp(x) where -104 <= x <= 89, and of NaN.
 V exp_within(const LaneBuilder& k, V x) {
@@ -97,7 +97,7 @@ V exp_within(const LaneBuilder& k, V x) {
   V n = k.sub(shifted, whole);
   V r = k.mul_add(n, k.f32(-kLn2High), x);
   r = k.mul_add(n, k.f32(-kLn2Low), r);
-  V p = exp_series(k, r);
+  V p = k.polynomial(r, kExpSeries);
   if (has_scalef) return scale_by_power(k, scalef, p, n, all_lanes(k));
   return scale_in_steps(k, p, k.bits(shifted));
 }
@@ -125,18 +125,10 @@ V exp_nonpositive(const LaneBuilder& k, V x) {
   return k.select(normal, k.mul(p, power_of_biased(k, k.bits(shifted))), k.f32(0));
 }
 
-V log_f32(const LaneBuilder& k, V x) {
-  llvm::IRBuilder<>& b = k.b;
-  V denormal = k.lt(x, k.f32(0x1p-126));
-  V normal = k.select(denormal, k.mul(x, k.f32(0x1p23)), x);
-  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)).
-  V bits = k.bits(normal);
-  V shifted = b.CreateSub(bits, k.bits(k.f32(0x1.6a09e6p-1)));
-  V e = b.CreateAShr(shifted, k.integer(32, 23));
-  V m = k.as_f32(b.CreateSub(bits, b.CreateShl(e, k.integer(32, 23))));
-  e = b.CreateSub(e, k.select(denormal, k.integer(32, 23), k.integer(32, 0)));
-  V n = b.CreateSIToFP(e, k.f32_type());
-  V f = k.sub(m, k.f32(1));
+namespace {
+
+/// log((1 + f) * 2^n) with 1 + f in [sqrt(1/2), sqrt(2)).
+V log_of_parts(const LaneBuilder& k, V f, V n) {
   // (log(1+f) - f + f^2/2) / f^3: 2^-30.
   V q = k.polynomial(f, {0.0691710546, -0.117905702, 0.118725237, -0.123841835, 0.142187109,
                          -0.166692627, 0.200022236, -0.249999863, 0.333333105});
@@ -144,45 +136,122 @@ V log_f32(const LaneBuilder& k, V x) {
   V y = k.mul(k.mul(q, f), square);
   y = k.mul_add(n, k.f32(kLn2Low), y);
   y = k.mul_add(square, k.f32(-0.5), y);
-  y = k.mul_add(n, k.f32(kLn2High), k.add(f, y));
+  return k.mul_add(n, k.f32(kLn2High), k.add(f, y));
+}
+
+/// The exponent e, in place (shifted by 23), that leaves x / 2^e in [sqrt(1/2), sqrt(2)).
+V exponent_in_place(const LaneBuilder& k, V bits) {
+  V shifted = k.b.CreateSub(bits, k.bits(k.f32(0x1.6a09e6p-1)));
+  return k.b.CreateAnd(shifted, k.integer(32, -(int64_t{1} << 23)));
+}
+
+V exponent_as_f32(const LaneBuilder& k, V in_place) {
+  return k.b.CreateSIToFP(k.b.CreateAShr(in_place, k.integer(32, 23)), k.f32_type());
+}
+
+/// A logarithm of which `y` holds between its pole and infinity.
+V with_limits(const LaneBuilder& k, V y, V x, double pole) {
   V infinity = k.f32(std::numeric_limits<double>::infinity());
   y = k.select(k.eq(x, infinity), x, y);
-  y = k.select(k.eq(x, k.f32(0)), k.neg(infinity), y);
-  V invalid = b.CreateFCmpULT(x, k.f32(0));
+  y = k.select(k.eq(x, k.f32(pole)), k.neg(infinity), y);
+  V invalid = k.b.CreateFCmpULT(x, k.f32(pole));
   return k.select(invalid, k.f32(std::numeric_limits<double>::quiet_NaN()), y);
 }
 
+}  // namespace
+
+V log_f32(const LaneBuilder& k, V x) {
+  V denormal = k.lt(x, k.f32(0x1p-126));
+  V bits = k.bits(k.select(denormal, k.mul(x, k.f32(0x1p23)), x));
+  V in_place = exponent_in_place(k, bits);
+  V f = k.sub(k.as_f32(k.b.CreateSub(bits, in_place)), k.f32(1));
+  V n = k.sub(exponent_as_f32(k, in_place), k.select(denormal, k.f32(23), k.f32(0)));
+  return with_limits(k, log_of_parts(k, f, n), x, 0);
+}
+
+// What 1 + x rounds off is part of f: near zero f is x.
+V log1p_f32(const LaneBuilder& k, V x) {
+  V u = k.add(x, k.f32(1));
+  V rest = k.sub(x, k.sub(u, k.f32(1)));
+  V bits = k.bits(u);
+  V in_place = exponent_in_place(k, bits);
+  // 2^-e; 0 where the rest does not count.
+  V scale = k.b.CreateBinaryIntrinsic(llvm::Intrinsic::smax,
+                                      k.b.CreateSub(k.bits(k.f32(1)), in_place), k.integer(32, 0));
+  V m = k.as_f32(k.b.CreateSub(bits, in_place));
+  V f = k.mul_add(rest, k.as_f32(scale), k.sub(m, k.f32(1)));
+  V y = k.copy_sign(log_of_parts(k, f, exponent_as_f32(k, in_place)), x);
+  return with_limits(k, y, x, -1);
+}
+
+// 2^n (e^r - 1) + (2^n - 1), halved so that 2^n stays finite.
+V expm1_f32(const LaneBuilder& k, V x) {
+  V whole = k.f32(kWholeF32 + kBias - 1);
+  V at = k.at_most(k.at_least(x, k.f32(-18)), k.f32(89));
+  V shifted = k.mul_add(at, k.f32(kLog2E), whole);
+  V n = k.sub(shifted, whole);
+  V r = k.mul_add(n, k.f32(-kLn2Low), k.mul_add(n, k.f32(-kLn2High), at));
+  V p = k.mul_add(k.mul(r, r), k.polynomial(r, std::span(kExpSeries).first(5)), r);
+  V half = power_of_biased(k, k.bits(shifted));
+  V y = k.mul_add(half, p, k.sub(half, k.f32(0.5)));
+  return k.copy_sign(k.add(y, y), x);
+}
+
+namespace {
+
+/// 2t / (1 + t^2) of t = x P(x^2) / (2 Q(x^2)), for odd functions that come to 1 within `limit`.
+/// Where they are near 1, t is, too, and an error of t is none of theirs; where x is small, P and Q
+/// are little more than constants, which are added last. `p` is P less 1, `q` is (Q - 1) / x^2, the
+/// highest power first.
+V odd_up_to_one(const LaneBuilder& k, V x, double limit, std::initializer_list<double> p,
+                std::initializer_list<double> q) {
+  V at = k.at_most(k.at_least(x, k.f32(-limit)), k.f32(limit));
+  V z = k.mul(at, at);
+  V top = k.mul_add(at, k.polynomial(z, p), at);
+  V w = k.mul(k.polynomial(z, q), z);
+  V half = k.mul(top, k.f32(0.5));
+  // Q^2 + (x P / 2)^2 - 1.
+  V bottom = k.mul_add(half, half, k.mul_add(w, w, k.add(w, w)));
+  V y = k.div(k.mul_add(top, w, top), k.add(bottom, k.f32(1)));
+  if (k.isa().fma) return y;
+  return k.at_most(k.at_least(y, k.f32(-1)), k.f32(1));  // which products rounded apart may pass
+}
+
+}  // namespace
+
+// t is tanh(x/2): 2^-27.
 V tanh_f32(const LaneBuilder& k, V x) {
-  V a = k.abs(x);
-  // Near zero the odd series, beyond 1 - 2/(e^2x + 1). (tanh x - x)/x^3: 2^-32.
-  V z = k.mul(x, x);
-  V q = k.polynomial(
-      z, {0.0021228751, -0.00815646791, 0.0216927058, -0.0539454014, 0.133331961, -0.333333306});
-  V small = k.mul_add(k.mul(q, z), x, x);
-  V e = exp_within(k, k.mul(k.at_most(a, k.f32(10)), k.f32(2)));
-  V large = k.sub(k.f32(1), k.div(k.f32(2), k.add(e, k.f32(1))));
-  return k.copy_sign(k.select(k.lt(a, k.f32(0.625)), small, large), x);
+  return odd_up_to_one(k, x, 9.02, {0.000114270202, 0.0297745652, 0},
+                       {1.22934136e-06, 0.00120662875, 0.11310786});
 }
 
+// 1 / (1 + e^-x), both sides scaled by 2^-24, so that e^104 is finite and results may be denormal.
 V sigmoid_f32(const LaneBuilder& k, V x) {
-  V e = exp_within(k, k.at_least(k.neg(k.abs(x)), k.f32(-104)));
-  V top = k.select(k.lt(x, k.f32(0)), e, k.f32(1));
-  return k.div(top, k.add(e, k.f32(1)));
+  const Scalef scalef = scalef_for(k);
+  const bool has_scalef = scalef.id != llvm::Intrinsic::not_intrinsic;
+  V at = k.at_most(k.at_least(x, k.f32(-104)), k.f32(70));
+  V whole = k.f32(has_scalef ? kWholeF32 : kWholeF32 + kBias - 24);
+  V shifted = k.mul_add(at, k.f32(-kLog2E), whole);
+  V n = k.sub(shifted, whole);
+  // e^-s, where s is x and its whole part in powers of e.
+  V s = k.mul_add(n, k.f32(kLn2Low), k.mul_add(n, k.f32(kLn2High), at));
+  std::array<double, 7> series = kExpSeries;
+  for (size_t i = 1; i < series.size(); i += 2) series[i] = -series[i];
+  if (has_scalef) {
+    for (double& c : series) c *= 0x1p-24;
+  }
+  V p = k.polynomial(s, series);
+  V e = has_scalef ? scale_by_power(k, scalef, p, n, all_lanes(k))
+                   : k.mul(p, power_of_biased(k, k.bits(shifted)));
+  return k.div(k.f32(0x1p-24), k.add(e, k.f32(0x1p-24)));
 }
 
+// t is erf(x) / (1 + sqrt(1 - erf(x)^2)): 2^-25.6.
 V erf_f32(const LaneBuilder& k, V x) {
-  V a = k.at_most(k.abs(x), k.f32(3.95));
-  V z = k.mul(x, x);
-  // erf(x)/x - 1 as a series of x^2 below 1: 2^-29.
-  V p = k.polynomial(z, {7.88911916e-05, -0.00080208457, 0.00518953646, -0.0268544456, 0.112836002,
-                         -0.376126271, 0.128379166});
-  V small = k.mul_add(p, x, x);
-  // (log erfc(a))/a + 1 on [1, 3.95]: 2^-35.
-  V q = k.polynomial(a, {1.86064892e-06, -3.01969901e-05, 0.000191801883, -0.000421866944,
-                         -0.00200405478, 0.0215390191, -0.10441472, -0.635978365, -0.128488988});
-  V logarithm = k.mul_add(q, a, k.neg(a));
-  V large = k.copy_sign(k.sub(k.f32(1), exp_within(k, logarithm)), x);
-  return k.select(k.lt(k.abs(x), k.f32(1)), small, large);
+  return odd_up_to_one(k, x, 3.93,
+                       {4.87559362e-07, -5.19063797e-05, -0.00036445359, 0.0111985439, 0.112693623,
+                        0.12837916709551256},
+                       {-0.000143546669, 0.00058762508, 0.027314499, 0.114896223});
 }
 
 }  // namespace weft::cpu
