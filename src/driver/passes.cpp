@@ -45,6 +45,7 @@
 #include "expr/products/weight_sources.h"
 #include "expr/products/widen_halves.h"
 #include "kernel/divide_by_invariants.h"
+#include "kernel/prefetch_epilogues.h"
 #include "kernel/prefetch_panels.h"
 #include "kernel/prefetch_rows.h"
 #include "kernel/shorten_exponentials.h"
@@ -440,6 +441,10 @@ Result<bool> run_prefetch_panels(Compilation& c) {
   return rewrite_kernels(
       c, [&](KernelFunction& f) { return Rewritten{prefetch_panels(f, c.target), {}}; });
 }
+Result<bool> run_prefetch_epilogues(Compilation& c) {
+  return rewrite_kernels(
+      c, [&](KernelFunction& f) { return Rewritten{prefetch_epilogues(f, c.target), {}}; });
+}
 Result<bool> run_divide_by_invariants(Compilation& c) {
   const auto& features = c.target.features;
   if (std::find(features.begin(), features.end(), "fma") == features.end()) return false;
@@ -561,6 +566,7 @@ constexpr Pass kPasses[] = {
     {"stream-outputs", "kernel", run_stream_outputs},
     {"prefetch-rows", "kernel", run_prefetch_rows},
     {"prefetch-panels", "kernel", run_prefetch_panels},
+    {"prefetch-epilogues", "kernel", run_prefetch_epilogues},
     {"divide-by-invariants", "kernel", run_divide_by_invariants},
     {"shorten-exponentials", "kernel", run_shorten_exponentials},
     {"tabulate", "kernel", run_tabulate},

@@ -18,4 +18,7 @@ Definitions definitions_of(const KernelFunction& kernel);
 /// The number that a register holds; nothing where no constant defines it.
 std::optional<int64_t> number_in(const Definitions& definitions, Reg r);
 
+/// By how much the register moves with `variable`; nothing where that is no number.
+std::optional<int64_t> moves_with(const Definitions& definitions, Reg r, Reg variable);
+
 }  // namespace weft

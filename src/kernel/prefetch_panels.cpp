@@ -44,26 +44,8 @@ class PanelPrefetcher {
 
   std::optional<int64_t> number(Reg r) const { return number_in(definitions_, r); }
 
-  /// By how much the register moves with `variable`; nothing where that is no number.
   std::optional<int64_t> moves_with(Reg r, Reg variable) const {
-    if (r == variable) return 1;
-    const auto it = definitions_.find(r);
-    if (it == definitions_.end() || it->second.op == KernelOp::kConst) return 0;
-    const KernelInstruction& in = it->second;
-    std::vector<int64_t> moves;
-    for (const Reg operand : in.operands) {
-      const std::optional<int64_t> m = moves_with(operand, variable);
-      if (!m) return std::nullopt;
-      moves.push_back(*m);
-    }
-    if (std::ranges::all_of(moves, [](int64_t m) { return m == 0; })) return 0;
-    const ScalarOp op = in.as<ApplyPayload>().op;
-    if (op == ScalarOp::kAdd) return moves[0] + moves[1];
-    if (op != ScalarOp::kMul) return std::nullopt;
-    const size_t moving = moves[0] != 0 ? 0 : 1;
-    const std::optional<int64_t> factor = number(in.operands[1 - moving]);
-    if (!factor || moves[1 - moving] != 0) return std::nullopt;
-    return moves[moving] * *factor;
+    return weft::moves_with(definitions_, r, variable);
   }
 
   /// Other kernels' operands throw out what would have room alone.

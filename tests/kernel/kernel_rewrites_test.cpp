@@ -10,6 +10,7 @@
 
 #include "kernel/divide_by_invariants.h"
 #include "kernel/kernel_function.h"
+#include "kernel/prefetch_epilogues.h"
 #include "kernel/prefetch_panels.h"
 #include "kernel/prefetch_rows.h"
 #include "kernel/shorten_exponentials.h"
@@ -405,6 +406,74 @@ TEST(PrefetchPanels, LeavesWhatIsNearAndWhatTilesMove) {
   apart.replace(apart.find("%6: i64 = const 32"), 18, "%6: i64 = const 33");
   KernelFunction strided = kernel_of(apart);
   EXPECT_FALSE(prefetch_panels(strided, small_machine()));
+}
+
+// Tiles of two rows of 4,096 elements, 16 columns each, to which a tensor and a bias are added. The
+// columns of a tile are two vectors in one line.
+constexpr const char* kEpilogue = R"(kernel "k" {
+  buffer 0 "x" input f32[64] align 4
+  buffer 1 "r" input f32[8192] align 4
+  buffer 2 "b" input f32[8192] align 4
+  buffer 3 "y" output f32[8192] align 4
+  phase 256 (%0, %1) {
+    %2: i64 = const 0
+    %3: i64 = const 1
+    %4: i64 = const 64
+    %5: f32x8 = const 0
+    for (%6: i64 = %0 to %1 step %3) {
+      %7: f32x8 = for (%8: i64 = %2 to %4 step %3, %9: f32x8 = %5) {
+        %10: f32 = load 0[%8]
+        %11: f32x8 = broadcast %10
+        %12: f32x8 = apply add %9, %11
+        yield %12
+      }
+      %13: i64 = const 16
+      %14: i64 = apply mul %6, %13
+      %15: f32x8 = load 1[%14]
+      %16: f32x8 = apply add %7, %15
+      %17: i64 = const 8
+      %18: i64 = apply add %14, %17
+      %19: f32x8 = load 1[%18]
+      %20: f32x8 = apply add %16, %19
+      %21: i64 = const 4096
+      %22: i64 = apply add %14, %21
+      %23: f32x8 = load 1[%22]
+      %24: f32x8 = apply add %20, %23
+      %25: f32x8 = load 2[%2]
+      %26: f32x8 = apply add %24, %25
+      store 3[%14], %26
+    }
+  }
+}
+)";
+
+TEST(PrefetchEpilogues, TilesAskForTheirLinesBeforeTheySum) {
+  Target target = small_machine();
+  target.l1_bytes = 16 << 10;
+  KernelFunction kernel = kernel_of(kEpilogue);
+  ASSERT_TRUE(prefetch_epilogues(kernel, target));
+  const Status status = verify_kernel(kernel);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  const std::string text = print(kernel);
+  EXPECT_EQ(count(text, "prefetch"), 2U) << text;
+  // The addresses with it; the bias, which all tiles share, is not asked for.
+  EXPECT_LT(text.find("prefetch 1[%14]"), text.find("%7: f32x8 = for")) << text;
+  EXPECT_LT(text.find("prefetch 1[%22]"), text.find("%7: f32x8 = for")) << text;
+}
+
+TEST(PrefetchEpilogues, LeavesWhatIsNearAndWhatTheSumsPointTo) {
+  Target target = small_machine();
+  target.l1_bytes = 32 << 10;
+  KernelFunction near = kernel_of(kEpilogue);
+  EXPECT_FALSE(prefetch_epilogues(near, target));
+  target.l1_bytes = 16 << 10;
+  std::string text = kEpilogue;
+  const std::string address = "%14: i64 = apply mul %6, %13";
+  text.replace(text.find(address), address.size(),
+               "%27: f32 = reduce_lanes sum %7\n      %28: i64 = apply convert %27\n      "
+               "%14: i64 = apply add %6, %28");
+  KernelFunction pointed = kernel_of(text);
+  EXPECT_FALSE(prefetch_epilogues(pointed, target));
 }
 
 TEST(StreamOutputs, StoresPastTheCachesWhereTheyAreTooSmall) {
