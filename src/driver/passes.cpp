@@ -48,6 +48,7 @@
 #include "kernel/prefetch_epilogues.h"
 #include "kernel/prefetch_panels.h"
 #include "kernel/prefetch_rows.h"
+#include "kernel/prefetch_windows.h"
 #include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
 #include "kernel/tabulate.h"
@@ -445,6 +446,10 @@ Result<bool> run_prefetch_epilogues(Compilation& c) {
   return rewrite_kernels(
       c, [&](KernelFunction& f) { return Rewritten{prefetch_epilogues(f, c.target), {}}; });
 }
+Result<bool> run_prefetch_windows(Compilation& c) {
+  return rewrite_kernels(
+      c, [&](KernelFunction& f) { return Rewritten{prefetch_windows(f, c.target), {}}; });
+}
 Result<bool> run_divide_by_invariants(Compilation& c) {
   const auto& features = c.target.features;
   if (std::find(features.begin(), features.end(), "fma") == features.end()) return false;
@@ -566,6 +571,7 @@ constexpr Pass kPasses[] = {
     {"stream-outputs", "kernel", run_stream_outputs},
     {"prefetch-rows", "kernel", run_prefetch_rows},
     {"prefetch-panels", "kernel", run_prefetch_panels},
+    {"prefetch-windows", "kernel", run_prefetch_windows},
     {"prefetch-epilogues", "kernel", run_prefetch_epilogues},
     {"divide-by-invariants", "kernel", run_divide_by_invariants},
     {"shorten-exponentials", "kernel", run_shorten_exponentials},

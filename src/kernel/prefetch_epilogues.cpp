@@ -1,14 +1,13 @@
 #include "kernel/prefetch_epilogues.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "kernel/definitions.h"
+#include "kernel/places.h"
 
 namespace weft {
 
@@ -16,13 +15,6 @@ namespace {
 
 /// Lines of a tile that are asked for at most: processors wait for few at once.
 constexpr size_t kMostLines = 24;
-
-/// A place in a buffer: a register and a number of elements from there.
-struct Place {
-  int32_t buffer = 0;
-  Reg from = kNoReg;
-  int64_t elements = 0;
-};
 
 class EpiloguePrefetcher {
  public:
@@ -65,11 +57,13 @@ class EpiloguePrefetcher {
     }
     std::set<size_t> moved;
     std::vector<KernelInstruction> requests;
-    std::vector<Place> asked;
+    std::vector<LoadPlace> asked;
     for (size_t i = loop + 1; i < end && requests.size() < kMostLines; ++i) {
       if (body[i].op != KernelOp::kLoad || !is_far(body[i], tiles)) continue;
-      const Place place = place_of(body[i]);
-      if (std::ranges::any_of(asked, [&](const Place& p) { return same_line(p, place); })) continue;
+      const LoadPlace place = place_of(definitions_, body[i]);
+      if (std::ranges::any_of(asked,
+                              [&](const LoadPlace& p) { return in_one_line(kernel_, p, place); }))
+        continue;
       std::set<size_t> needed;
       if (!collect(body, loop, body[i].operands[0], needed)) continue;
       moved.merge(needed);
@@ -89,29 +83,6 @@ class EpiloguePrefetcher {
     return b.kind == KernelBuffer::Kind::kInput && kernel_.type(load.results[0]).lanes > 1 &&
            b.elements * byte_size(b.dtype) > target_.l1_bytes &&
            moves_with(definitions_, load.operands[0], tiles.regions[0].parameters[0]) != 0;
-  }
-
-  Place place_of(const KernelInstruction& load) const {
-    Place place{.buffer = load.as<LoadPayload>().buffer, .from = load.operands[0]};
-    for (;;) {
-      const auto it = definitions_.find(place.from);
-      if (it == definitions_.end() || it->second.op != KernelOp::kApply ||
-          it->second.as<ApplyPayload>().op != ScalarOp::kAdd) {
-        return place;
-      }
-      const std::vector<Reg>& terms = it->second.operands;
-      const std::optional<int64_t> last = number_in(definitions_, terms[1]);
-      const std::optional<int64_t> first = number_in(definitions_, terms[0]);
-      if (!last && !first) return place;
-      place.from = last ? terms[0] : terms[1];
-      place.elements += last ? *last : *first;
-    }
-  }
-
-  bool same_line(const Place& a, const Place& b) const {
-    const int64_t size = byte_size(kernel_.buffers[static_cast<size_t>(a.buffer)].dtype);
-    return a.buffer == b.buffer && a.from == b.from &&
-           std::abs(a.elements - b.elements) * size < kLineBytes;
   }
 
   /// The instructions behind the loop that the register is made of; false where one of them is more

@@ -13,6 +13,7 @@
 #include "kernel/prefetch_epilogues.h"
 #include "kernel/prefetch_panels.h"
 #include "kernel/prefetch_rows.h"
+#include "kernel/prefetch_windows.h"
 #include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
 #include "kernel/tabulate.h"
@@ -406,6 +407,83 @@ TEST(PrefetchPanels, LeavesWhatIsNearAndWhatTilesMove) {
   apart.replace(apart.find("%6: i64 = const 32"), 18, "%6: i64 = const 33");
   KernelFunction strided = kernel_of(apart);
   EXPECT_FALSE(prefetch_panels(strided, small_machine()));
+}
+
+// Rows of 16 pixels of 32 channels; of 16 of them, windows of three rows sum tiles of two pixels.
+constexpr const char* kWindows = R"(kernel "k" {
+  buffer 0 "x" input f32[16384] align 4
+  buffer 1 "w" input f32[768] align 4
+  buffer 2 "y" output f32[4096] align 4
+  phase 16 (%0, %1) {
+    %2: i64 = const 0
+    %3: i64 = const 1
+    %4: i64 = const 3
+    %5: i64 = const 8
+    %6: i64 = const 16
+    %7: i64 = const 512
+    %8: i64 = const 64
+    %9: f32x16 = const 0
+    for (%10: i64 = %0 to %1 step %3) {
+      %11: i64 = apply mul %10, %7
+      for (%12: i64 = %2 to %5 step %3) {
+        %13: f32x16, %14: f32x16 = for (%15: i64 = %2 to %4 step %3, %16: f32x16 = %9, %17: f32x16 = %9) {
+          %18: f32x16, %19: f32x16 = for (%20: i64 = %2 to %6 step %3, %21: f32x16 = %16, %22: f32x16 = %17) {
+            %23: i64 = apply mul %15, %7
+            %24: i64 = apply add %11, %23
+            %25: i64 = apply mul %12, %8
+            %26: i64 = apply add %24, %25
+            %27: i64 = apply add %26, %20
+            %28: f32 = load 0[%27]
+            %29: i64 = const 32
+            %30: i64 = apply add %27, %29
+            %31: f32 = load 0[%30]
+            %32: i64 = apply mul %15, %6
+            %33: i64 = apply add %32, %20
+            %34: f32x16 = load 1[%33]
+            %35: f32x16 = broadcast %28
+            %36: f32x16 = fma %35, %34, %21
+            %37: f32x16 = broadcast %31
+            %38: f32x16 = fma %37, %34, %22
+            yield %36, %38
+          }
+          yield %18, %19
+        }
+        %39: i64 = apply mul %10, %6
+        store 2[%39], %13
+      }
+    }
+  }
+}
+)";
+
+std::string with_windows_prefetched(const std::string& text, bool changes) {
+  KernelFunction kernel = kernel_of(text);
+  EXPECT_EQ(prefetch_windows(kernel, small_machine()), changes);
+  const Status status = verify_kernel(kernel);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return print(kernel);
+}
+
+TEST(PrefetchWindows, TilesAskForTheRowThatTheNextOnesTakeIn) {
+  const std::string text = with_windows_prefetched(kWindows, true);
+  // A line for each pixel, of which the window has 16 channels: of the row behind the third tap.
+  EXPECT_EQ(count(text, "prefetch 0["), 2U) << text;
+  EXPECT_LT(text.find("prefetch 0["), text.find("%13: f32x16")) << text;
+  EXPECT_NE(text.find("const 1536\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("const 1568\n"), std::string::npos) << text;
+}
+
+TEST(PrefetchWindows, OfTwoRowsEachTwoAreNew) {
+  std::string text = kWindows;
+  text.replace(text.find("apply mul %10, %7"), 17, "apply mul %10, %40");
+  text.replace(text.find("    %8: i64"), 0, "    %40: i64 = const 1024\n");
+  EXPECT_EQ(count(with_windows_prefetched(text, true), "prefetch 0["), 4U);
+}
+
+TEST(PrefetchWindows, LeavesWindowsOfManyChannels) {
+  std::string text = kWindows;
+  text.replace(text.find("%20: i64 = %2 to %6"), 19, "%20: i64 = %2 to %7");
+  with_windows_prefetched(text, false);
 }
 
 // Tiles of two rows of 4,096 elements, 16 columns each, to which a tensor and a bias are added. The
