@@ -215,7 +215,7 @@ TEST(CpuLaunches, KernelsOfOneCodeStayApart) {
       std::string own = layer;
       for (size_t at; (at = own.find('$')) != std::string::npos;)
         own.replace(at, 1, std::to_string(l));
-      text += own + "\n  x" + std::to_string(l + 1) + " = tanh y" + std::to_string(l) +
+      text += own + "\n  x" + std::to_string(l + 1) + " = tan y" + std::to_string(l) +
               " : f32[512,4096]";
     }
     return text + "\n} -> (x" + std::to_string(count) + ")";
