@@ -16,7 +16,7 @@ namespace weft {
 namespace {
 
 /// Lines of a tile that are asked for at most: processors wait for few at once.
-constexpr size_t kMostLines = 24;
+constexpr size_t kMostLines = 48;
 
 /// A load inside the loops that make a tile's sums, and these loops, outermost first.
 struct TapLoad {
@@ -96,7 +96,19 @@ class WindowPrefetcher {
       if (row && !add_lines(tap, *row, lines)) return {};
       if (lines.size() > kMostLines) return {};
     }
-    return requests(lines);
+    return are_foreseen(lines) ? std::vector<KernelInstruction>{} : requests(lines);
+  }
+
+  /// Whether most lie one behind the other: pixels next to each other, or with many channels.
+  bool are_foreseen(const std::vector<NewLine>& lines) const {
+    const auto lies_behind = [&](const NewLine& l) {
+      const int64_t size = byte_size(kernel_.buffers[static_cast<size_t>(l.buffer)].dtype);
+      return std::ranges::any_of(lines, [&](const NewLine& before) {
+        return before.buffer == l.buffer && before.from.terms == l.from.terms &&
+               before.further == l.further - kLineBytes / size;
+      });
+    };
+    return 4 * std::ranges::count_if(lines, lies_behind) > 3 * std::ssize(lines);
   }
 
   /// How far the next row is; nothing where the load is none of an image's in rows far apart.

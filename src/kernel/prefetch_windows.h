@@ -12,7 +12,8 @@ namespace weft {
 /// Where a window has few channels (a group's), each pixel is a line of its own, far from the next,
 /// which no processor foresees.
 ///
-/// Only inputs larger than an eighth of the second cache, a few lines a tile.
+/// Only inputs larger than an eighth of the second cache, a few lines a tile, which do not lie one
+/// behind the other.
 /// Requires: a verified kernel of a CPU. Returns whether it changed.
 bool prefetch_windows(KernelFunction& kernel, const Target& target);
 

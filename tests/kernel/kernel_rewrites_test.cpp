@@ -480,6 +480,14 @@ TEST(PrefetchWindows, OfTwoRowsEachTwoAreNew) {
   EXPECT_EQ(count(with_windows_prefetched(text, true), "prefetch 0["), 4U);
 }
 
+TEST(PrefetchWindows, LeavesPixelsNextToEachOther) {
+  std::string text = kWindows;
+  text.replace(text.find("%29: i64 = const 32"), 19, "%29: i64 = const 16");
+  with_windows_prefetched(text, true);  // a tile of two: one of its lines lies behind the other
+  text.replace(text.find("%20: i64 = %2 to %6"), 19, "%20: i64 = %2 to %8");
+  with_windows_prefetched(text, false);  // 64 channels: four of five
+}
+
 TEST(PrefetchWindows, LeavesWindowsOfManyChannels) {
   std::string text = kWindows;
   text.replace(text.find("%20: i64 = %2 to %6"), 19, "%20: i64 = %2 to %7");
