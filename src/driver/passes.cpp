@@ -430,25 +430,11 @@ Result<bool> rewrite_kernels(Compilation& c, F&& rewrite) {
   }
   return changed;
 }
-Result<bool> run_stream_outputs(Compilation& c) {
-  return rewrite_kernels(
-      c, [&](KernelFunction& f) { return Rewritten{stream_outputs(f, c.target), {}}; });
-}
-Result<bool> run_prefetch_rows(Compilation& c) {
-  return rewrite_kernels(
-      c, [&](KernelFunction& f) { return Rewritten{prefetch_rows(f, c.target), {}}; });
-}
-Result<bool> run_prefetch_panels(Compilation& c) {
-  return rewrite_kernels(
-      c, [&](KernelFunction& f) { return Rewritten{prefetch_panels(f, c.target), {}}; });
-}
-Result<bool> run_prefetch_epilogues(Compilation& c) {
-  return rewrite_kernels(
-      c, [&](KernelFunction& f) { return Rewritten{prefetch_epilogues(f, c.target), {}}; });
-}
-Result<bool> run_prefetch_windows(Compilation& c) {
-  return rewrite_kernels(
-      c, [&](KernelFunction& f) { return Rewritten{prefetch_windows(f, c.target), {}}; });
+/// Of a rewrite that says whether it changed the kernel.
+template <bool (*kRewrite)(KernelFunction&, const Target&)>
+Result<bool> run_on_kernels(Compilation& c) {
+  return rewrite_kernels(c,
+                         [&](KernelFunction& f) { return Rewritten{kRewrite(f, c.target), {}}; });
 }
 Result<bool> run_divide_by_invariants(Compilation& c) {
   const auto& features = c.target.features;
@@ -568,11 +554,11 @@ constexpr Pass kPasses[] = {
     {"filter-minimally", "tensor-program", run_filter_minimally},
     {"plan", "plan", run_plan},
     {"lower", "kernel", run_lower},
-    {"stream-outputs", "kernel", run_stream_outputs},
-    {"prefetch-rows", "kernel", run_prefetch_rows},
-    {"prefetch-panels", "kernel", run_prefetch_panels},
-    {"prefetch-windows", "kernel", run_prefetch_windows},
-    {"prefetch-epilogues", "kernel", run_prefetch_epilogues},
+    {"stream-outputs", "kernel", run_on_kernels<stream_outputs>},
+    {"prefetch-rows", "kernel", run_on_kernels<prefetch_rows>},
+    {"prefetch-panels", "kernel", run_on_kernels<prefetch_panels>},
+    {"prefetch-windows", "kernel", run_on_kernels<prefetch_windows>},
+    {"prefetch-epilogues", "kernel", run_on_kernels<prefetch_epilogues>},
     {"divide-by-invariants", "kernel", run_divide_by_invariants},
     {"shorten-exponentials", "kernel", run_shorten_exponentials},
     {"tabulate", "kernel", run_tabulate},

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/address_sum.h"
 #include "kernel/definitions.h"
-#include "kernel/places.h"
 
 namespace weft {
 
@@ -57,19 +57,19 @@ class EpiloguePrefetcher {
     }
     std::set<size_t> moved;
     std::vector<KernelInstruction> requests;
-    std::vector<LoadPlace> asked;
+    std::vector<BufferPlace> asked;
     for (size_t i = loop + 1; i < end && requests.size() < kMostLines; ++i) {
       if (body[i].op != KernelOp::kLoad || !is_far(body[i], tiles)) continue;
-      const LoadPlace place = place_of(definitions_, body[i]);
-      if (std::ranges::any_of(asked,
-                              [&](const LoadPlace& p) { return in_one_line(kernel_, p, place); }))
-        continue;
+      const Reg address = body[i].operands[0];
+      const BufferPlace place{body[i].as<LoadPayload>().buffer, address_sum(definitions_, address)};
+      const auto near = [&](const BufferPlace& p) { return in_one_line(kernel_, p, place); };
+      if (std::ranges::any_of(asked, near)) continue;
       std::set<size_t> needed;
-      if (!collect(body, loop, body[i].operands[0], needed)) continue;
+      if (!collect(body, loop, address, needed)) continue;
       moved.merge(needed);
       asked.push_back(place);
       requests.emplace_back(KernelOp::kPrefetch, PrefetchPayload{place.buffer, false},
-                            std::vector<Reg>{body[i].operands[0]});
+                            std::vector<Reg>{address});
     }
     if (requests.empty()) return;
     put_before(body, loop, moved, std::move(requests));

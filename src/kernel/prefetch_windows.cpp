@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/address_sum.h"
 #include "kernel/clone_block.h"
 #include "kernel/definitions.h"
 
@@ -22,18 +23,6 @@ constexpr size_t kMostLines = 48;
 struct TapLoad {
   const KernelInstruction* load = nullptr;
   std::vector<const KernelInstruction*> loops;
-};
-
-/// A sum of registers times numbers, and a number.
-struct AddressSum {
-  std::map<Reg, int64_t> terms;
-  int64_t constant = 0;
-};
-
-struct NewLine {
-  int32_t buffer = 0;
-  AddressSum from;
-  int64_t further = 0;  ///< elements from there, in which the sum's constant is counted
 };
 
 class WindowPrefetcher {
@@ -90,7 +79,7 @@ class WindowPrefetcher {
     inside_.clear();
     std::vector<TapLoad> loads;
     find_loads(sums, {}, loads);
-    std::vector<NewLine> lines;
+    std::vector<BufferPlace> lines;
     for (const TapLoad& tap : loads) {
       const std::optional<int64_t> row = row_apart(*tap.load, tiles, rows);
       if (row && !add_lines(tap, *row, lines)) return {};
@@ -100,12 +89,12 @@ class WindowPrefetcher {
   }
 
   /// Whether most lie one behind the other: pixels next to each other, or with many channels.
-  bool are_foreseen(const std::vector<NewLine>& lines) const {
-    const auto lies_behind = [&](const NewLine& l) {
+  bool are_foreseen(const std::vector<BufferPlace>& lines) const {
+    const auto lies_behind = [&](const BufferPlace& l) {
       const int64_t size = byte_size(kernel_.buffers[static_cast<size_t>(l.buffer)].dtype);
-      return std::ranges::any_of(lines, [&](const NewLine& before) {
-        return before.buffer == l.buffer && before.from.terms == l.from.terms &&
-               before.further == l.further - kLineBytes / size;
+      return std::ranges::any_of(lines, [&](const BufferPlace& before) {
+        return before.buffer == l.buffer && before.at.terms == l.at.terms &&
+               before.at.constant == l.at.constant - kLineBytes / size;
       });
     };
     return 4 * std::ranges::count_if(lines, lies_behind) > 3 * std::ssize(lines);
@@ -127,7 +116,7 @@ class WindowPrefetcher {
 
   /// The lines that a load takes in with the next row: of the loop that walks rows, too, its last
   /// steps, of others all. False where that cannot be said.
-  bool add_lines(const TapLoad& tap, int64_t row, std::vector<NewLine>& lines) const {
+  bool add_lines(const TapLoad& tap, int64_t row, std::vector<BufferPlace>& lines) const {
     const int32_t buffer = tap.load->as<LoadPayload>().buffer;
     const int64_t size = byte_size(kernel_.buffers[static_cast<size_t>(buffer)].dtype);
     const int64_t line = kLineBytes / size;
@@ -138,7 +127,8 @@ class WindowPrefetcher {
       if (!moved) return false;
       const bool walks_rows =
           fresh == 0 && std::abs(*moved) >= line && row % *moved == 0 && row / *moved > 0;
-      at[loop->regions[0].parameters[0]] = sum_of(loop->operands[walks_rows ? 1 : 0], at);
+      at[loop->regions[0].parameters[0]] =
+          address_sum(definitions_, loop->operands[walks_rows ? 1 : 0], at);
       if (walks_rows) {
         fresh = row / *moved;
         apart = *moved;
@@ -148,13 +138,13 @@ class WindowPrefetcher {
       if (*moved != 0 && !turns) return false;
       if (*moved != 0) elements += (*turns - 1) * std::abs(*moved);
     }
-    const AddressSum first = sum_of(tap.load->operands[0], at);
+    const AddressSum first = address_sum(definitions_, tap.load->operands[0], at);
     const bool known = std::ranges::none_of(
         first.terms, [&](const auto& term) { return inside_.contains(term.first); });
     if (fresh == 0 || !known || fresh > static_cast<int64_t>(kMostLines)) return false;
     for (int64_t r = 1; r <= fresh; ++r) {
       for (int64_t l = 0; l < elements && lines.size() <= kMostLines; l += line)
-        add_line({buffer, first, row - r * apart + l}, line, lines);
+        add_line({buffer, {first.terms, first.constant + row - r * apart + l}}, lines);
     }
     return true;
   }
@@ -167,38 +157,12 @@ class WindowPrefetcher {
     return (*end - *begin + *step - 1) / *step;
   }
 
-  static void add_line(NewLine added, int64_t line, std::vector<NewLine>& lines) {
-    added.further += added.from.constant;
-    const bool asked = std::ranges::any_of(lines, [&](const NewLine& l) {
-      return l.buffer == added.buffer && l.from.terms == added.from.terms &&
-             std::abs(l.further - added.further) < line;
-    });
-    if (!asked) lines.push_back(std::move(added));
+  void add_line(BufferPlace added, std::vector<BufferPlace>& lines) const {
+    const auto asked = [&](const BufferPlace& l) { return in_one_line(kernel_, l, added); };
+    if (std::ranges::none_of(lines, asked)) lines.push_back(std::move(added));
   }
 
-  /// The register as a sum, the loops' variables as `at` has them.
-  AddressSum sum_of(Reg r, const std::map<Reg, AddressSum>& at) const {
-    if (const auto known = at.find(r); known != at.end()) return known->second;
-    if (const std::optional<int64_t> number = number_in(definitions_, r)) return {{}, *number};
-    const auto it = definitions_.find(r);
-    AddressSum itself{{{r, 1}}, 0};
-    if (it == definitions_.end()) return itself;
-    const ScalarOp op = it->second.as<ApplyPayload>().op;
-    if (op != ScalarOp::kAdd && op != ScalarOp::kMul) return itself;
-    AddressSum a = sum_of(it->second.operands[0], at), b = sum_of(it->second.operands[1], at);
-    if (op == ScalarOp::kAdd) {
-      for (const auto& [term, factor] : b.terms) a.terms[term] += factor;
-      a.constant += b.constant;
-      return a;
-    }
-    if (a.terms.empty()) std::swap(a, b);
-    if (!b.terms.empty()) return itself;
-    for (auto& [term, factor] : a.terms) factor *= b.constant;
-    a.constant *= b.constant;
-    return a;
-  }
-
-  std::vector<KernelInstruction> requests(const std::vector<NewLine>& lines) {
+  std::vector<KernelInstruction> requests(const std::vector<BufferPlace>& lines) {
     std::vector<KernelInstruction> out;
     const auto constant = [&](int64_t value) {
       return append_constant(kernel_, out, {DType::kI64, 1}, int_value(DType::kI64, value));
@@ -207,15 +171,19 @@ class WindowPrefetcher {
       return append_apply(kernel_, out, op, {a, b}, DType::kI64);
     };
     std::map<std::map<Reg, int64_t>, Reg> bases;
-    for (const NewLine& line : lines) {
-      Reg& base = bases.try_emplace(line.from.terms, kNoReg).first->second;
-      for (const auto& [term, factor] : line.from.terms) {
-        if (&term == &line.from.terms.begin()->first && base != kNoReg) break;
-        const Reg product = apply(ScalarOp::kMul, term, constant(factor));
-        base = base == kNoReg ? product : apply(ScalarOp::kAdd, base, product);
+    for (const BufferPlace& line : lines) {
+      auto base = bases.find(line.at.terms);
+      if (base == bases.end()) {
+        Reg sum = kNoReg;
+        for (const auto& [term, factor] : line.at.terms) {
+          const Reg product = apply(ScalarOp::kMul, term, constant(factor));
+          sum = sum == kNoReg ? product : apply(ScalarOp::kAdd, sum, product);
+        }
+        base = bases.emplace(line.at.terms, sum).first;
       }
-      const Reg further = constant(line.further);
-      const Reg address = base == kNoReg ? further : apply(ScalarOp::kAdd, base, further);
+      const Reg further = constant(line.at.constant);
+      const Reg address =
+          base->second == kNoReg ? further : apply(ScalarOp::kAdd, base->second, further);
       out.emplace_back(KernelOp::kPrefetch, PrefetchPayload{line.buffer, false},
                        std::vector<Reg>{address});
     }

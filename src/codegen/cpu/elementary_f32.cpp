@@ -88,15 +88,25 @@ V scale_in_steps(const LaneBuilder& k, V p, V biased) {
 constexpr std::array<double, 7> kExpSeries = {
     0.0013950464, 0.00836888928, 0.0416662062, 0.166665188, 0.50000001, 1.0, 1.0};
 
+/// e^(sign x) as 2^n e^(sign r), |r| <= ln(2)/2.
+struct Reduced {
+  V shifted, n, r;  ///< n + whole, whose last bits hold it
+};
+
+/// `sign` is 1 or -1; n is rounded by adding `whole`, kWholeF32 and a bias.
+Reduced reduce_exponent(const LaneBuilder& k, V x, double sign, double whole) {
+  V shifted = k.mul_add(x, k.f32(sign * kLog2E), k.f32(whole));
+  V n = k.sub(shifted, k.f32(whole));
+  V r = k.mul_add(n, k.f32(-sign * kLn2High), x);
+  return {shifted, n, k.mul_add(n, k.f32(-sign * kLn2Low), r)};
+}
+
 /// exp(x) where -104 <= x <= 89, and of NaN.
 V exp_within(const LaneBuilder& k, V x) {
   const Scalef scalef = scalef_for(k);
   const bool has_scalef = scalef.id != llvm::Intrinsic::not_intrinsic;
-  V whole = k.f32(has_scalef ? kWholeF32 : kWholeF32 + 2 * kBias);
-  V shifted = k.mul_add(x, k.f32(kLog2E), whole);
-  V n = k.sub(shifted, whole);
-  V r = k.mul_add(n, k.f32(-kLn2High), x);
-  r = k.mul_add(n, k.f32(-kLn2Low), r);
+  const auto [shifted, n, r] =
+      reduce_exponent(k, x, 1, has_scalef ? kWholeF32 : kWholeF32 + 2 * kBias);
   V p = k.polynomial(r, kExpSeries);
   if (has_scalef) return scale_by_power(k, scalef, p, n, all_lanes(k));
   return scale_in_steps(k, p, k.bits(shifted));
@@ -186,11 +196,8 @@ V log1p_f32(const LaneBuilder& k, V x) {
 
 // 2^n (e^r - 1) + (2^n - 1), halved so that 2^n stays finite.
 V expm1_f32(const LaneBuilder& k, V x) {
-  V whole = k.f32(kWholeF32 + kBias - 1);
   V at = k.at_most(k.at_least(x, k.f32(-18)), k.f32(89));
-  V shifted = k.mul_add(at, k.f32(kLog2E), whole);
-  V n = k.sub(shifted, whole);
-  V r = k.mul_add(n, k.f32(-kLn2Low), k.mul_add(n, k.f32(-kLn2High), at));
+  const auto [shifted, n, r] = reduce_exponent(k, at, 1, kWholeF32 + kBias - 1);
   V p = k.mul_add(k.mul(r, r), k.polynomial(r, std::span(kExpSeries).first(5)), r);
   V half = power_of_biased(k, k.bits(shifted));
   V y = k.mul_add(half, p, k.sub(half, k.f32(0.5)));
@@ -230,17 +237,15 @@ V sigmoid_f32(const LaneBuilder& k, V x) {
   const Scalef scalef = scalef_for(k);
   const bool has_scalef = scalef.id != llvm::Intrinsic::not_intrinsic;
   V at = k.at_most(k.at_least(x, k.f32(-104)), k.f32(70));
-  V whole = k.f32(has_scalef ? kWholeF32 : kWholeF32 + kBias - 24);
-  V shifted = k.mul_add(at, k.f32(-kLog2E), whole);
-  V n = k.sub(shifted, whole);
-  // e^-s, where s is x and its whole part in powers of e.
-  V s = k.mul_add(n, k.f32(kLn2Low), k.mul_add(n, k.f32(kLn2High), at));
+  const auto [shifted, n, r] =
+      reduce_exponent(k, at, -1, has_scalef ? kWholeF32 : kWholeF32 + kBias - 24);
+  // Of e^-r.
   std::array<double, 7> series = kExpSeries;
   for (size_t i = 1; i < series.size(); i += 2) series[i] = -series[i];
   if (has_scalef) {
     for (double& c : series) c *= 0x1p-24;
   }
-  V p = k.polynomial(s, series);
+  V p = k.polynomial(r, series);
   V e = has_scalef ? scale_by_power(k, scalef, p, n, all_lanes(k))
                    : k.mul(p, power_of_biased(k, k.bits(shifted)));
   return k.div(k.f32(0x1p-24), k.add(e, k.f32(0x1p-24)));
