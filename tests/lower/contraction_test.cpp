@@ -184,6 +184,36 @@ TEST(LowerContraction, ATailAroundTheReductionNeedsNoSelectInIt) {
   EXPECT_EQ(print(lower_text(text)).find("select"), std::string::npos);
 }
 
+// Strips of a picture with its border: only the first and the last meet it.
+TEST(LowerContraction, AWindowInStripsNeedsNoSelectInTheReduction) {
+  const HostTensor a = sample(DType::kF32, {40, 8}, 26), b = sample(DType::kF32, {3, 8, 16}, 27);
+  const std::string text = R"(
+    kernel k(a: f32[40,8], b: f32[3,8,16], out y: f32[40,16]) blocks P warps 1 {
+      n: 16;
+      grid s in 40 step 10 {
+        seq m in s-.s .. s+10-.s step 5 {
+          seq t in 3 unroll, k in 8 carry acc[m,n]: f32 = 0 @[m=REG_5, n=VEC_16] {
+            acc'[m,n] = acc[m,n] + (m+t-1 >= 0 && m+t-1 < 40 ? a[m+t-1,k] : 0) * b[t,k,n] @[m=REG_5, n=VEC_16];
+          }
+          y[m,n] = acc[m,n] @[m=REG_5, n=VEC_16];
+        }
+      }
+    })";
+  expect_lowered(
+      text, {{"a", a}, {"b", b}}, "y",
+      [&](const Coordinates& c) {
+        double sum = 0;
+        for (int64_t t = 0; t < 3; ++t) {
+          const int64_t row = c[0] + t - 1;
+          if (row < 0 || row >= 40) continue;
+          for (int64_t k = 0; k < 8; ++k) sum += at(a, {row, k}) * at(b, {t, k, c[1]});
+        }
+        return sum;
+      },
+      1e-5);
+  EXPECT_EQ(print(lower_text(text)).find("select"), std::string::npos);
+}
+
 TEST(LowerContraction, BatchesAndDoublePrecision) {
   const HostTensor a = sample(DType::kF64, {3, 7, 11}, 6), b = sample(DType::kF64, {3, 11, 19}, 7);
   expect_lowered(
