@@ -60,9 +60,25 @@ TEST_F(PartsOfSum, AreRefusedWhereTheyAreNoParts) {
   PanelChoice axes = good;
   axes.part_axes = 1;
   EXPECT_FALSE(builds(axes));
-  PanelChoice order = good;
-  order.rows_outermost = true;
-  EXPECT_FALSE(builds(order));
+}
+
+TEST_F(PartsOfSum, AreMadeInChunksOfRows) {
+  PanelChoice c = choice();
+  c.rows_outermost = true;
+  c.part_rows = 2 * c.rows;
+  EXPECT_TRUE(builds(c));
+  c.part = 100;
+  EXPECT_TRUE(builds(c));
+  for (const int64_t rows : {c.rows + 1, -c.rows, int64_t{1} << 16}) {
+    PanelChoice wrong = c;
+    wrong.part_rows = rows;
+    EXPECT_FALSE(builds(wrong)) << rows;
+    wrong.part = 0;
+    EXPECT_FALSE(builds(wrong)) << rows;
+  }
+  c.part = 0;
+  c.part_axes = 1;
+  EXPECT_FALSE(builds(c));
 }
 
 }  // namespace

@@ -11,18 +11,8 @@
 namespace weft {
 
 /// The register tile on two output axes of the reductions, and the order of the loops around it,
-/// for a group that fits_panel (schedule/cpu/panel_fit.h).
-PanelChoice choose_panel(const GroupSpace& space, const Target& target);
-
-/// Where a panel of that choice outgrows the second cache and rows read it again: by parts of the
-/// sum whose panels do not, with all rows that its sums leave room for, and with halves and
-/// quarters of them, which more threads share. Empty where nothing is gained so.
-std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const PanelChoice& whole,
-                                         const Target& target);
-
-/// Axes of the grid that no operand along the vectors depends on, outermost first: a panel stays in
-/// the cache while they run. Requires: a stride for each read.
-std::vector<int> axes_inside_panel(const GroupSpace& space, const PanelChoice& choice);
+/// for a group that fits_panel (schedule/cpu/panel_fit.h). `parts`: of the sum, one after another.
+PanelChoice choose_panel(const GroupSpace& space, const Target& target, int64_t parts = 1);
 
 /// Others for the same group that measuring may prefer: the order of the loops turned, and register
 /// tiles in the order of the model.

@@ -10,6 +10,7 @@
 #include "group/strides.h"
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/cpu/clip_bounds.h"
+#include "schedule/cpu/cut_panel.h"
 #include "schedule/cpu/lanes_of_groups.h"
 #include "schedule/cpu/residues.h"
 #include "schedule/writer/epilogue.h"
@@ -57,6 +58,7 @@ class Contract {
     if (choice_.depth == kBFloatDotDepth) out.schedule_template += " bf16";
     if (roots_.size() > 1) out.schedule_template += " of " + std::to_string(roots_.size());
     if (choice_.part > 0) out.schedule_template += " in parts of the sum";
+    if (is_chunked()) out.schedule_template += " in chunks of rows";
     return out;
   }
 
@@ -82,6 +84,8 @@ class Contract {
   Status check_parts() const;
   TileBody nest();
   void add_parts(const std::vector<int>& inside, TileLoop* outer);
+  void add_chunks(TileLoop* loop);
+  void add_rows(TileLoop* loop);
   std::vector<IndexExpr> waiting_at() const;
   TileBody tile_body();
   TileBody tile_of_sums_apart();
@@ -90,6 +94,8 @@ class Contract {
   void stage_factor(TileBody* body);
   bool permutes(int axis = -1) const;
   bool counts(int axis) const;
+  /// Whether panels go by inside of chunks of rows.
+  bool is_chunked() const { return choice_.rows_outermost && choice_.part_rows > 0; }
   bool stages() const { return staged_read_ != nullptr || choice_.staged_factor >= 0; }
   ScalarRef body_of(int root) const;
   void walk_product(TileLoop* loop, ScalarRef* product);
@@ -118,6 +124,7 @@ class Contract {
   ResidueLoops loops_;
   TileVarId row_var_ = -1, vec_var_ = -1;
   Part part_;
+  std::optional<TileLoop::Dim> chunk_;   ///< of rows
   std::vector<int> chunk_axes_;          ///< of the grid: what waits has all of them
   const Scalar* staged_read_ = nullptr;  ///< non-constant operand staged in scratch
   TileSymbolId panel_ = -1;
@@ -181,14 +188,18 @@ Status Contract::check_parts() const {
   const bool none = choice_.part == 0 && choice_.part_rows == 0 && choice_.part_axes == 0;
   if (none) return {};
   constexpr int64_t kMostParts = 64, kMostRows = 1 << 16;
-  const bool cut = is_plain(choice_, roots_) && row_axis_ >= 0 && vec_axis_ >= 0 &&
-                   !choice_.rows_outermost && !reduction_.empty() && choice_.part > 0 &&
-                   choice_.part_rows > 0 && choice_.part_rows <= kMostRows &&
-                   choice_.part_axes >= 0 && choice_.part_axes <= std::ssize(grid_);
-  const int first = cut ? reduction_.front() : -1;
-  if (cut && !loops_.any() && choice_.part < extent(first) &&
-      ceil_div(extent(first), choice_.part) <= kMostParts && choice_.part_rows % rows_ == 0 &&
-      b_.begin_of(first).is_const(0) && b_.end_of(first).is_const(extent(first)))
+  const bool rows = row_axis_ >= 0 && vec_axis_ >= 0 && !reduction_.empty() && !loops_.any() &&
+                    choice_.part_rows > 0 && choice_.part_rows <= kMostRows &&
+                    choice_.part_rows % rows_ == 0;
+  const bool several = rows && choice_.part_rows < extent(row_axis_);
+  if (choice_.rows_outermost && !several)
+    return invalid_input("panels go by inside of several chunks of whole tiles of rows");
+  if (rows && choice_.part == 0 && choice_.rows_outermost && choice_.part_axes == 0) return {};
+  const int first = rows ? reduction_.front() : -1;
+  if (rows && is_plain(choice_, roots_) && choice_.part > 0 && choice_.part < extent(first) &&
+      choice_.part_axes >= 0 && choice_.part_axes <= std::ssize(grid_) &&
+      ceil_div(extent(first), choice_.part) <= kMostParts && b_.begin_of(first).is_const(0) &&
+      b_.end_of(first).is_const(extent(first)))
     return {};
   return invalid_input("only a plain sum of a panel's rows is made in parts of a known axis");
 }
@@ -202,7 +213,9 @@ Place Contract::tile_place(bool with_rows, bool with_vectors) const {
 }
 
 /// grid others { grid vector panels { [stage the panel] grid row tiles { tile } } }, or
-/// grid others { grid row tiles { grid vector panels { tile } } } where `rows_outermost`
+/// grid others { grid row tiles { grid vector panels { tile } } } where `rows_outermost`, or in
+/// chunks of rows, whose operand stays in a cache while the panels go by:
+/// grid others { grid chunks { grid vector panels { [stage the panel] seq row tiles { tile } } } }
 TileBody Contract::nest() {
   TileLoop outer;
   outer.kind = TileLoop::Kind::kGrid;
@@ -218,10 +231,11 @@ TileBody Contract::nest() {
     outer.dims.push_back(b_.loop_dim(vec_axis_, vectors_ * lanes_));
     vec_var_ = outer.dims.back().offset;
   };
-  if (!rows_first) add_panels();
+  if (is_chunked()) add_chunks(&outer);
+  if (!rows_first || is_chunked()) add_panels();
   TileLoop inner;
-  inner.kind = TileLoop::Kind::kGrid;
-  TileLoop& last = stages() ? inner : outer;
+  inner.kind = is_chunked() ? TileLoop::Kind::kSeq : TileLoop::Kind::kGrid;
+  TileLoop& last = stages() || is_chunked() ? inner : outer;
   if (choice_.part > 0) {
     add_parts(inside, &outer);
     return b_.one_nest(std::move(outer));
@@ -229,10 +243,10 @@ TileBody Contract::nest() {
   if (staged_read_ != nullptr) stage_panel(&outer.body);
   if (choice_.staged_factor >= 0) stage_factor(&outer.body);
   for (const int a : inside) loops_.add_axis(&last, a, 1);
-  if (row_axis_ >= 0) row_var_ = loops_.add_axis(&last, row_axis_, rows_);
-  if (rows_first) add_panels();
+  if (row_axis_ >= 0) add_rows(&last);
+  if (rows_first && !is_chunked()) add_panels();
   last.body = tile_body();
-  if (stages()) {
+  if (&last == &inner) {
     if (inner.dims.empty()) {
       for (TileNode& n : inner.body) outer.body.push_back(std::move(n));
     } else {
@@ -240,6 +254,22 @@ TileBody Contract::nest() {
     }
   }
   return b_.one_nest(std::move(outer));
+}
+
+void Contract::add_chunks(TileLoop* loop) {
+  if (choice_.part_rows >= extent(row_axis_) && !axes_.axes[static_cast<size_t>(row_axis_)].open)
+    return;
+  chunk_ = b_.loop_dim(row_axis_, choice_.part_rows);
+  loop->dims.push_back(*chunk_);
+}
+
+/// Of the chunk, where there are chunks.
+void Contract::add_rows(TileLoop* loop) {
+  row_var_ = loops_.add_axis(loop, row_axis_, rows_);
+  if (!chunk_) return;
+  loop->dims.back().begin = IndexExpr::var(chunk_->origin);
+  loop->dims.back().end =
+      min(IndexExpr::var(chunk_->origin) + choice_.part_rows, b_.end_of(row_axis_));
 }
 
 /// grid chunks of rows {
@@ -255,11 +285,7 @@ void Contract::add_parts(const std::vector<int>& inside, TileLoop* outer) {
   for (const int a : axes.first(axes.size() - whole)) loops_.add_axis(outer, a, 1);
   const std::span<const int> last = axes.last(whole);
   chunk_axes_.assign(last.begin(), last.end());
-  std::optional<TileLoop::Dim> chunk;
-  if (choice_.part_rows < extent(row_axis_) || axes_.axes[static_cast<size_t>(row_axis_)].open) {
-    chunk = b_.loop_dim(row_axis_, choice_.part_rows);
-    outer->dims.push_back(*chunk);
-  }
+  if (!is_chunked()) add_chunks(outer);
   const int64_t end = extent(reduction_.front());
   TileSymbolId before = -1;
   for (int64_t begin = 0; begin < end; begin += choice_.part) {
@@ -268,12 +294,7 @@ void Contract::add_parts(const std::vector<int>& inside, TileLoop* outer) {
     TileLoop rows;
     rows.kind = TileLoop::Kind::kSeq;
     for (const int a : chunk_axes_) loops_.add_axis(&rows, a, 1);
-    row_var_ = loops_.add_axis(&rows, row_axis_, rows_);
-    if (chunk) {
-      rows.dims.back().begin = IndexExpr::var(chunk->origin);
-      rows.dims.back().end =
-          min(IndexExpr::var(chunk->origin) + choice_.part_rows, b_.end_of(row_axis_));
-    }
+    add_rows(&rows);
     rows.body = tile_body();
     outer->body.push_back(TileNode::of(std::move(rows)));
     before = part_.sums;

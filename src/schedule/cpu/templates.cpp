@@ -10,6 +10,7 @@
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/cpu/choose_sweep.h"
 #include "schedule/cpu/contract.h"
+#include "schedule/cpu/cut_panel.h"
 #include "schedule/cpu/lane_sums.h"
 #include "schedule/cpu/panel_fit.h"
 #include "schedule/cpu/stitch.h"
@@ -60,6 +61,12 @@ constexpr double kFullVectors = 0.8;
 constexpr double kClearly = 0.9;
 /// What is predicted to take no less than this part of another's time takes as long.
 constexpr double kAlike = 0.99;
+/// Chunks of rows read all panels again, which may come from memory: they are taken where they are
+/// predicted to take this part of the whole's time at most.
+constexpr double kClearlyInChunks = 0.97;
+/// Rows that outgrow a core's part of the third cache come from memory for each panel, and none of
+/// it is a core's own: chunks are taken unless they are predicted to take longer than so much.
+constexpr double kLargeInChunks = 1.03;
 
 bool fills_vectors(const GroupSpace& space, const PanelChoice& choice, const Target& target) {
   if (choice.vec_axis < 0) return false;
@@ -72,27 +79,43 @@ bool fills_vectors(const GroupSpace& space, const PanelChoice& choice, const Tar
 /// Microseconds of the built kernel.
 std::optional<double> built_us(const GroupSpace& space, const Choice& choice, const Target& target);
 
-/// The quickest of those in parts of the sum, before the whole unless that is quicker: a panel that
-/// fills much of the second cache by its size loses some of it to what else falls into its sets.
-std::vector<Candidate> add_parts(const GroupSpace& space, const Target& target,
-                                 std::vector<Candidate> out) {
+std::optional<Candidate> quickest(const GroupSpace& space, const Target& target,
+                                  std::vector<PanelChoice> choices) {
   std::optional<Candidate> best;
-  for (PanelChoice& choice : panels_in_parts(space, std::get<PanelChoice>(out[0].choice), target)) {
+  for (PanelChoice& choice : choices) {
     const std::optional<double> us = built_us(space, choice, target);
     if (us && (!best || *us < kAlike * *best->predicted_us))
       best = Candidate{std::move(choice), us};
   }
-  if (!best) return out;
+  return best;
+}
+
+/// The quickest of those in parts of the sum, before the whole unless that is quicker: a panel that
+/// fills much of the second cache by its size loses some of it to what else falls into its sets.
+/// The quickest in chunks of rows, before these where it is quicker.
+std::vector<Candidate> add_cuts(const GroupSpace& space, const Target& target,
+                                std::vector<Candidate> out) {
+  const auto whole = std::get<PanelChoice>(out[0].choice);
+  std::optional<Candidate> parts = quickest(space, target, panels_in_parts(space, whole, target));
+  std::optional<Candidate> chunks = quickest(space, target, panels_in_chunks(space, whole, target));
+  if (!parts && !chunks) return out;
   out[0].predicted_us = built_us(space, out[0].choice, target);
-  const bool quicker = !out[0].predicted_us || kAlike * *best->predicted_us <= *out[0].predicted_us;
-  out.insert(quicker ? out.begin() : out.end(), std::move(*best));
+  const auto add = [&](Candidate cut, double clearly) {
+    const std::optional<double>& first = out[0].predicted_us;
+    const bool quicker = !first || *cut.predicted_us <= clearly * *first;
+    out.insert(quicker ? out.begin() : out.end(), std::move(cut));
+  };
+  if (parts) add(std::move(*parts), 1 / kAlike);
+  if (chunks)
+    add(std::move(*chunks),
+        outgrows_third_cache(space, whole, target) ? kLargeInChunks : kClearlyInChunks);
   return out;
 }
 
 std::vector<Candidate> panel_candidates(const GroupSpace& space, const Target& target) {
   std::vector<Candidate> out = {{choose_panel(space, target), std::nullopt}};
   if (fills_vectors(space, std::get<PanelChoice>(out[0].choice), target))
-    return add_parts(space, target, std::move(out));
+    return add_cuts(space, target, std::move(out));
   std::optional<PanelChoice> in_lanes = choose_lane_sums(space, target);
   if (!in_lanes) return out;
   out.push_back({std::move(*in_lanes), std::nullopt});

@@ -1,0 +1,157 @@
+#include "schedule/cpu/cut_panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
+
+#include "group/strides.h"
+#include "schedule/cpu/choose_panel.h"
+#include "schedule/cpu/residues.h"
+#include "support/rounding.h"
+
+namespace weft {
+
+namespace {
+
+/// Each read of the reductions that moves along the vectors, with its reduction.
+template <typename F>
+void for_each_vector_read(const GroupSpace& space, const PanelChoice& choice, F&& f) {
+  size_t r = 0;
+  for (const int root : space.axes().reductions) {
+    visit(space.expr(root).body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && choice.vec_strides[r++] != 0) f(root, s);
+    });
+  }
+}
+
+/// Bytes of a panel whose elements the rows read again.
+int64_t panel_bytes(const GroupSpace& space, const PanelChoice& choice) {
+  int64_t bytes = 0;
+  for_each_vector_read(space, choice, [&](int root, const Scalar& read) {
+    bytes = choice.vectors * choice.lanes * byte_size(read.type);
+    for (const int64_t n : space.expr(root).reduce_extents) bytes *= n;
+  });
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<int> axes_inside_panel(const GroupSpace& space, const PanelChoice& choice) {
+  std::vector<int> out = choice.grid;
+  for_each_vector_read(space, choice, [&](int root, const Scalar& read) {
+    std::erase_if(out, [&](int a) {
+      return stride_along(space.program(), space.axes(), root, read, a) != 0;
+    });
+  });
+  return out;
+}
+
+std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const PanelChoice& whole,
+                                         const Target& target) {
+  constexpr double kOutgrows = 0.4, kOfPart = 0.25, kOfSums = 0.125;  // of the second cache
+  constexpr int64_t kFewestTiles = 4, kMostParts = 16, kWholeSteps = 16, kOpenRows = 192;
+  const auto second = static_cast<double>(target.l2_bytes);
+  const auto& axes = space.axes().axes;
+  const auto extent = [&](int a) { return axes[static_cast<size_t>(a)].extent; };
+  const auto is_open = [&](int a) { return axes[static_cast<size_t>(a)].open; };
+  const bool plain = space.axes().reductions.size() == 1 && whole.vec_axis >= 0 &&
+                     whole.row_axis >= 0 && whole.depth == 1 && whole.apart == 0 &&
+                     whole.staged_read < 0 && whole.staged_factor < 0 && !whole.inner.empty();
+  const auto bytes = static_cast<double>(plain ? panel_bytes(space, whole) : 0);
+  if (bytes <= kOutgrows * second || is_open(whole.inner.front()) ||
+      !residues_of(space, space.axes().reductions[0], whole.vec_axis).empty())
+    return {};
+  const int64_t steps = extent(whole.inner.front());
+  const int64_t parts =
+      std::min({static_cast<int64_t>(std::ceil(bytes / (kOfPart * second))), steps, kMostParts});
+  PanelChoice out = choose_panel(space, target, parts);
+  out.rows_outermost = false;
+  out.part = ceil_div(steps, parts);
+  if (out.part >= 4 * kWholeSteps) out.part = round_up(out.part, kWholeSteps);
+  // As many rows as wait beside a part's panel.
+  const std::vector<int> beside = axes_inside_panel(space, out);
+  const auto most = static_cast<int64_t>(kOfSums * second) /
+                    (out.vectors * out.lanes * static_cast<int64_t>(sizeof(float)));
+  // Of an open number blocks have as many whatever it is.
+  const bool open = is_open(out.row_axis);
+  const int64_t rows = open ? std::min(most, kOpenRows) / out.rows * out.rows
+                            : round_up(extent(out.row_axis), out.rows);
+  int64_t waiting = rows;
+  for (const int a : std::views::reverse(beside)) {
+    if (is_open(a) || waiting * extent(a) > most) break;
+    waiting *= extent(a);
+    ++out.part_axes;
+  }
+  std::vector<PanelChoice> all;
+  for (int64_t cuts = ceil_div(std::max(rows, out.rows), std::max(most, out.rows));
+       all.size() < (open ? 1 : 3); cuts *= 2) {
+    out.part_rows = round_up(ceil_div(rows, cuts), out.rows);
+    const int64_t tiles = waiting / rows * (out.part_rows / out.rows);
+    if (tiles < kFewestTiles) break;
+    all.push_back(out);
+  }
+  return out.part < steps ? all : std::vector<PanelChoice>();
+}
+
+namespace {
+
+/// What a row reads of the reduction's operands that do not move along the vectors.
+int64_t row_bytes(const GroupSpace& space, const PanelChoice& choice) {
+  int64_t bytes = 0;
+  size_t r = 0;
+  for (const int root : space.axes().reductions) {
+    visit(space.expr(root).body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead || choice.vec_strides[r++] != 0) return;
+      if (stride_along(space.program(), space.axes(), root, s, choice.row_axis) == 0) return;
+      int64_t own = byte_size(s.type);
+      for (const int64_t n : space.expr(root).reduce_extents) own *= n;
+      bytes += own;
+    });
+  }
+  return bytes;
+}
+
+/// A core's part of the third cache that one operand may fill.
+double third_cache(const Target& target) {
+  constexpr double kOfThird = 0.5;
+  return kOfThird * static_cast<double>(target.l3_bytes) / std::max(target.threads, 1);
+}
+
+}  // namespace
+
+bool outgrows_third_cache(const GroupSpace& space, const PanelChoice& choice,
+                          const Target& target) {
+  const int64_t rows = space.axes().axes[static_cast<size_t>(choice.row_axis)].extent;
+  return static_cast<double>(rows) * static_cast<double>(row_bytes(space, choice)) >
+         third_cache(target);
+}
+
+std::vector<PanelChoice> panels_in_chunks(const GroupSpace& space, const PanelChoice& whole,
+                                          const Target& target) {
+  constexpr double kOfSecond = 0.7, kFewest = 0.25;
+  constexpr int64_t kFewestTiles = 8;
+  const auto& axes = space.axes().axes;
+  const bool plain = space.axes().reductions.size() == 1 && whole.vec_axis >= 0 &&
+                     whole.row_axis >= 0 && !whole.rows_outermost && whole.apart == 0 &&
+                     whole.staged_factor < 0 && !whole.inner.empty();
+  if (!plain || axes[static_cast<size_t>(whole.row_axis)].open ||
+      !axes_inside_panel(space, whole).empty() ||
+      !residues_of(space, space.axes().reductions[0], whole.vec_axis).empty())
+    return {};
+  const int64_t rows = axes[static_cast<size_t>(whole.row_axis)].extent;
+  const auto of_row = static_cast<double>(std::max<int64_t>(row_bytes(space, whole), 1));
+  if (of_row * static_cast<double>(rows) < kFewest * third_cache(target)) return {};
+  const double beside_panel = kOfSecond * static_cast<double>(target.l2_bytes) -
+                              static_cast<double>(panel_bytes(space, whole));
+  std::vector<PanelChoice> all;
+  for (const double budget : {beside_panel, third_cache(target) / 2, third_cache(target)}) {
+    PanelChoice out = whole;
+    out.rows_outermost = true;
+    out.part_rows = static_cast<int64_t>(std::max(budget, 0.0) / of_row) / out.rows * out.rows;
+    if (out.part_rows >= kFewestTiles * out.rows && 2 * out.part_rows <= rows)
+      all.push_back(std::move(out));
+  }
+  return all;
+}
+
+}  // namespace weft
