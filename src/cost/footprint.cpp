@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "expr/layout.h"
@@ -13,6 +14,10 @@ namespace weft {
 namespace {
 
 constexpr double kLine = 64;
+/// Of a second cache; and how many times the lines that a set holds it still keeps a part of: sets
+/// do not give up their oldest line each time.
+constexpr int64_t kWays = 8;
+constexpr double kKeepsAPart = 4;
 
 double count(const Footprint::Extent& e) {
   return std::min(static_cast<double>(e.hull.hi - e.hull.lo + 1), e.points);
@@ -121,6 +126,31 @@ double Footprint::bytes(const Box& box) const {
   return std::min(runs * run * box.times, std::max(all * size, run));
 }
 
+double Footprint::crowded_bytes(const Box& box, int64_t cache_bytes) const {
+  const double plain = bytes(box);
+  if (!layout_.is_row_major() || box.times > 1) return plain;
+  double run = static_cast<double>(element_), lines = 1;
+  int64_t stride = element_, apart = 0;
+  bool inside = true;
+  for (size_t d = shape_.size(); d-- > 0;) {
+    const double n = count(box.extents[d]);
+    if (inside) {
+      run = n * static_cast<double>(stride);
+      inside = n >= static_cast<double>(shape_[d]);
+    } else if (n > 1) {
+      if (apart > 0) return plain;
+      lines = n;
+      apart = stride;
+    }
+    stride *= shape_[d];
+  }
+  const int64_t way = std::max<int64_t>(cache_bytes / kWays, 1);
+  const double sets = static_cast<double>(way) / kLine, of_run = std::ceil(run / kLine);
+  if (apart == 0) return plain;
+  const double reached = std::min(sets, of_run * static_cast<double>(way / std::gcd(apart, way)));
+  return lines * of_run <= kKeepsAPart * reached * kWays ? plain : plain * sets / reached;
+}
+
 double bytes_of_all(std::span<const Footprint* const> footprints,
                     std::span<const TileVarId> running) {
   struct Held {
@@ -154,6 +184,19 @@ double bytes_of_all(std::span<const Footprint* const> footprints,
   for (const auto& [symbol, held] : by_symbol) {
     for (const Held& h : held) bytes += h.footprint->bytes(h.box);
   }
+  return bytes;
+}
+
+double crowded_bytes_of_all(std::span<const Footprint* const> footprints,
+                            std::span<const TileVarId> running, int64_t cache_bytes) {
+  std::map<TileSymbolId, double> more;
+  for (const Footprint* f : footprints) {
+    const Footprint::Box box = f->box(running);
+    double& of_symbol = more[f->symbol()];
+    of_symbol = std::max(of_symbol, f->crowded_bytes(box, cache_bytes) - f->bytes(box));
+  }
+  double bytes = 0;
+  for (const auto& [symbol, n] : more) bytes += n;
   return bytes;
 }
 

@@ -33,6 +33,9 @@ class Footprint {
   Box box(std::span<const TileVarId> running) const;
   /// In lines of caches.
   double bytes(const Box& box) const;
+  /// What the box takes of a cache. Lines a constant distance apart share few of its sets: where
+  /// these do not hold them, as much as if all sets were filled like them.
+  double crowded_bytes(const Box& box, int64_t cache_bytes) const;
 
  private:
   double points_of(int var, std::span<const TileVarId> running) const;
@@ -51,5 +54,9 @@ class Footprint {
 /// Distinct bytes of several, where one symbol's boxes that meet count as one.
 double bytes_of_all(std::span<const Footprint* const> footprints,
                     std::span<const TileVarId> running);
+
+/// What they take of a cache beyond their distinct bytes, since lines of one symbol share few sets.
+double crowded_bytes_of_all(std::span<const Footprint* const> footprints,
+                            std::span<const TileVarId> running, int64_t cache_bytes);
 
 }  // namespace weft

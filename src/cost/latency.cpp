@@ -269,11 +269,11 @@ class Evaluation {
     // From the innermost dimension on: the more of them run, the more is touched.
     for (auto dim = loop.dims.rbegin(); dim != loop.dims.rend(); ++dim) {
       const double n = numbers_.trips(dim->origin);
-      const double one = touched_bytes(out);
+      const std::array<bool, 3> stays = stays_in(out);
       running_.push_back(dim->origin);
       const double all = touched_bytes(out);
       for (size_t c = 0; c < caches_.size(); ++c)
-        out.missed[c] = one <= caches_[c] ? all : out.missed[c] * n;
+        out.missed[c] = stays[c] ? all : out.missed[c] * n;
     }
     const double n = numbers_.trips(loop);
     const double own = loop.kind == TileLoop::Kind::kSeq ? kLoopInstructions : kItemInstructions;
@@ -334,8 +334,9 @@ class Evaluation {
     out.instructions += own.instructions;
     out.latency = now;
     const double bytes = touched_bytes(out);
+    const std::array<bool, 3> stays = stays_in(out);
     for (size_t c = 0; c < missed.size(); ++c)
-      out.missed[c] = bytes <= caches_[c] ? bytes : missed[c] + own_bytes(body);
+      out.missed[c] = stays[c] ? bytes : missed[c] + own_bytes(body);
     return out;
   }
 
@@ -390,6 +391,17 @@ class Evaluation {
   }
 
   double touched_bytes(const Work& work) const { return bytes_of_all(work.touched, running_); }
+
+  /// Whether each cache keeps what is touched. The third one's sets are not found by addresses
+  /// alone, and what the first one loses is near.
+  std::array<bool, 3> stays_in(const Work& work) const {
+    const double bytes = touched_bytes(work);
+    std::array<bool, 3> out{};
+    for (size_t c = 0; c < out.size(); ++c) out[c] = bytes <= caches_[c];
+    if (out[1] && !out[0])
+      out[1] = bytes + crowded_bytes_of_all(work.touched, running_, target_.l2_bytes) <= caches_[1];
+    return out;
+  }
 
   const TileProgram& program_;
   const ScopeAnalysis& scopes_;

@@ -47,6 +47,31 @@ double meeting(double most, double next) { return most + 0.05 * next; }
 /// the store, of which five end in a cycle.
 const double kExp = meeting(11, 24 / 5.0);
 
+// 80 lines of a panel that rows read again, 5 KB: a kilobyte apart they share one of 16 sets of
+// eight lines each, 1088 bytes apart they lie in all.
+TEST(Latency, LinesThatShareAFewSetsDoNotStayInTheSecondCache) {
+  Target target = slow();
+  target.l1_bytes = 256;
+  target.l2_bytes = 8192;
+  target.bandwidth = {{1000, 16}, {8191, 16}, {8192, 4}, {99999, 4}, {100000, 1}};
+  const auto third_cache_us = [&](int columns) {
+    return of(fmt::format(R"(
+      kernel k(a: f32[10,80], b: f32[80,{0}], out y: f32[10,16]) blocks P warps 1 {{
+        n: 16;
+        grid m in 10 {{
+          seq k in 80 carry acc[n]: f32 = 0 @[n=REG_2-VEC_8] {{
+            acc'[n] = acc[n] + a[m,k] * b[k,n] @[n=REG_2-VEC_8];
+          }}
+          y[m,n] = acc[n] @[n=REG_2-VEC_8];
+        }}
+      }})",
+                          columns),
+              target)
+        .third_cache_us;
+  };
+  EXPECT_GT(third_cache_us(256), 5 * third_cache_us(272));
+}
+
 TEST(Latency, CountsVectorsOfElementaryFunctions) {
   const Latency l = of(R"(kernel k(x: f32[4096], out y: f32[4096]) blocks P warps 1 {
   grid i in 4096 step 8 {
