@@ -56,11 +56,41 @@ def load_openvino(model, inputs, threads, precision="f32"):
     )
 
 
+def load_xla(module, inputs, threads):
+    """XLA's CPU compiler, by JAX; it takes as many threads as the process may use processors."""
+    import gzip
+    import os
+
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+    import jaxlib._hlo as hlo
+    from jax._src.lib import xla_client
+
+    with gzip.open(module, "rt") if module.endswith(".gz") else open(module) as file:
+        proto = hlo.hlo_module_from_text(file.read()).as_serialized_hlo_module_proto()
+    device = jax.devices()[0]
+    executable = device.client.compile_and_load(
+        xla_client._xla.mlir.hlo_to_stablehlo(proto),
+        xla_client.DeviceList((device,)),
+        xla_client.CompileOptions(),
+    )
+    arguments = [jax.device_put(inputs[f"arg{i}"], device) for i in range(len(inputs))]
+    results = []
+
+    def run():
+        results[:] = executable.execute(arguments)
+        for result in results:
+            result.block_until_ready()
+
+    return run, lambda: [np.asarray(result) for result in results]
+
+
 ENGINES = {
     "onnxruntime": load_onnxruntime,
     "onnxruntime-plain": functools.partial(load_onnxruntime, optimised=False),
     "openvino": load_openvino,
     "openvino-bf16": functools.partial(load_openvino, precision="bf16"),
+    "xla": load_xla,
 }
 
 

@@ -1,0 +1,144 @@
+"""Times weft and XLA (of JAX, on the CPU) on the same HLO modules, inputs and cores.
+
+    bench/xla_peers.py [MODULE... | FILE.hlo[.gz]...] [--threads 2] [--rounds 5] [--seconds 0.3] [--out FILE]
+
+Needs JAX in the Python that runs it (pip install "jax[cpu]"). Modules are those of models/hlo, by
+default all. Each engine runs in a process of its own on the same cores, XLA's stopped while weft
+runs; turns alternate, a figure is the median of the turns' medians. Arguments are random: of floats
+normal, rows of matrices scaled to keep sums near 1, of integers small. XLA is called as by
+`jax.jit`, arguments on the device and outputs waited for. `apart` is the distance of the outputs,
+sqrt(sum (y - e)^2 / sum e^2), of the worst one. Loading is the compilation, without a cache.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from peers import Failed, Peer, Weft, distance, geometric_mean, processor
+
+ROOT = Path(__file__).resolve().parent.parent
+TYPES = {"f32": np.float32, "s32": np.int32, "pred": np.bool_, "u32": np.uint32, "f16": np.float16}
+
+
+def read(path):
+    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
+        return file.read()
+
+
+def parameters(text):
+    """Types and shapes of the entry's parameters, by their number."""
+    entry = text[re.search(r"^ENTRY ", text, re.M).start() :]
+    found = {}
+    for type, shape, number in re.findall(r"= (\w+)\[([\d,]*)\]\S* parameter\((\d+)\)", entry):
+        found[int(number)] = (TYPES[type], tuple(int(n) for n in shape.split(",") if n))
+    return [found[number] for number in sorted(found)]
+
+
+def random_array(rng, type, shape):
+    if type == np.bool_:
+        return rng.integers(0, 2, shape).astype(bool)
+    if np.issubdtype(type, np.integer):
+        return rng.integers(1, 8, shape).astype(type)
+    if len(shape) < 2:
+        return rng.uniform(0.5, 1.5, shape).astype(type)
+    return (rng.standard_normal(shape) / np.sqrt(shape[-2])).astype(type)
+
+
+class Module:
+    """What `peers` calls a case."""
+
+    def __init__(self, path, cores, directory):
+        self.name = path.name.removesuffix(".gz").removesuffix(".hlo")
+        self.model, self.cores = path, cores
+        self.inputs = directory / "inputs.npz"
+        rng = np.random.default_rng(0)
+        given = parameters(read(path))
+        np.savez(self.inputs, **{f"arg{i}": random_array(rng, *p) for i, p in enumerate(given)})
+        self.outputs = 0
+
+    def output_names(self):
+        return [f"out{i}" for i in range(self.outputs)]
+
+
+def measure(path, options, cores):
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        module = Module(path, cores, directory)
+        xla = Peer("xla", options, module, directory)
+        try:
+            expected = xla.outputs()
+            module.outputs = len(expected)
+            (directory / "weft").mkdir()
+            weft = Weft(options, module, directory / "weft", None)
+            apart = max(map(distance, weft.outputs(), expected))
+            turns = {weft: [], xla: []}
+            for turn in range(options.rounds):
+                for engine in (weft, xla) if turn % 2 else (xla, weft):
+                    turns[engine].append(engine.turn(options.seconds)["median_ms"])
+        finally:
+            xla.close()
+    ours, theirs = (statistics.median(turns[engine]) for engine in (weft, xla))
+    return {"module": module.name, "weft_ms": ours, "xla_ms": theirs, "ratio": theirs / ours, "apart": apart}
+
+
+HEADING = """# weft beside XLA on HLO modules, {threads} threads of {processor}
+
+By `bench/xla_peers.py` (JAX {version}): ms of a run, medians of {rounds} alternating turns; `apart` is the distance of the
+worst output.
+
+| module | weft ms | XLA ms | weft over XLA | apart |
+|---|---|---|---|---|
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("modules", nargs="*")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--weft", default=str(ROOT / "build/release/weft"))
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    options.plan, options.processor_time = None, False
+    folder = ROOT / "models/hlo"
+    paths = [p for p in sorted(folder.glob("*.hlo*")) if ".verbose" not in p.name]
+    if options.modules:
+        by_name = {p.name.split(".")[0]: p for p in paths}
+        paths = [by_name.get(name) or Path(name) for name in options.modules]
+    cores = set(sorted(os.sched_getaffinity(0))[: options.threads])
+    lines, ratios = [], []
+    for path in paths:
+        try:
+            row = measure(path, options, cores)
+        except Failed as failure:
+            lines.append(f"| {path.name.split('.')[0]} | {failure} | | | |")
+        else:
+            ratios.append(row["ratio"])
+            lines.append("| {module} | {weft_ms:.4g} | {xla_ms:.4g} | {ratio:.2f}x | {apart:.1e} |".format(**row))
+        print(lines[-1], file=sys.stderr, flush=True)
+    import jax
+
+    text = HEADING.format(version=jax.__version__, processor=processor(), **vars(options))
+    text += "\n".join(lines) + "\n"
+    if ratios:
+        text += f"\nGeometric mean {geometric_mean(ratios):.2f}x over {len(ratios)} modules, least {min(ratios):.2f}x.\n"
+    if options.out:
+        options.out.write_text(text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
