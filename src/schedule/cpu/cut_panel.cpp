@@ -34,6 +34,28 @@ int64_t panel_bytes(const GroupSpace& space, const PanelChoice& choice) {
   return bytes;
 }
 
+/// What a row reads of the reduction's operands that do not move along the vectors.
+int64_t row_bytes(const GroupSpace& space, const PanelChoice& choice) {
+  int64_t bytes = 0;
+  size_t r = 0;
+  for (const int root : space.axes().reductions) {
+    visit(space.expr(root).body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead || choice.vec_strides[r++] != 0) return;
+      if (stride_along(space.program(), space.axes(), root, s, choice.row_axis) == 0) return;
+      int64_t own = byte_size(s.type);
+      for (const int64_t n : space.expr(root).reduce_extents) own *= n;
+      bytes += own;
+    });
+  }
+  return bytes;
+}
+
+/// A core's part of the third cache that one operand may fill.
+double third_cache(const Target& target) {
+  constexpr double kOfThird = 0.5;
+  return kOfThird * static_cast<double>(target.l3_bytes) / std::max(target.threads, 1);
+}
+
 }  // namespace
 
 std::vector<int> axes_inside_panel(const GroupSpace& space, const PanelChoice& choice) {
@@ -44,6 +66,13 @@ std::vector<int> axes_inside_panel(const GroupSpace& space, const PanelChoice& c
     });
   });
   return out;
+}
+
+bool outgrows_third_cache(const GroupSpace& space, const PanelChoice& choice,
+                          const Target& target) {
+  const int64_t rows = space.axes().axes[static_cast<size_t>(choice.row_axis)].extent;
+  return static_cast<double>(rows) * static_cast<double>(row_bytes(space, choice)) >
+         third_cache(target);
 }
 
 std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const PanelChoice& whole,
@@ -88,42 +117,12 @@ std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const PanelCho
     out.part_rows = round_up(ceil_div(rows, cuts), out.rows);
     const int64_t tiles = waiting / rows * (out.part_rows / out.rows);
     if (tiles < kFewestTiles) break;
+    // Blocks of rows that come from memory go by all panels, one block after another.
+    out.rows_outermost = !open && beside.empty() && out.part_rows < extent(out.row_axis) &&
+                         outgrows_third_cache(space, out, target);
     all.push_back(out);
   }
   return out.part < steps ? all : std::vector<PanelChoice>();
-}
-
-namespace {
-
-/// What a row reads of the reduction's operands that do not move along the vectors.
-int64_t row_bytes(const GroupSpace& space, const PanelChoice& choice) {
-  int64_t bytes = 0;
-  size_t r = 0;
-  for (const int root : space.axes().reductions) {
-    visit(space.expr(root).body, [&](const Scalar& s) {
-      if (s.kind != Scalar::Kind::kRead || choice.vec_strides[r++] != 0) return;
-      if (stride_along(space.program(), space.axes(), root, s, choice.row_axis) == 0) return;
-      int64_t own = byte_size(s.type);
-      for (const int64_t n : space.expr(root).reduce_extents) own *= n;
-      bytes += own;
-    });
-  }
-  return bytes;
-}
-
-/// A core's part of the third cache that one operand may fill.
-double third_cache(const Target& target) {
-  constexpr double kOfThird = 0.5;
-  return kOfThird * static_cast<double>(target.l3_bytes) / std::max(target.threads, 1);
-}
-
-}  // namespace
-
-bool outgrows_third_cache(const GroupSpace& space, const PanelChoice& choice,
-                          const Target& target) {
-  const int64_t rows = space.axes().axes[static_cast<size_t>(choice.row_axis)].extent;
-  return static_cast<double>(rows) * static_cast<double>(row_bytes(space, choice)) >
-         third_cache(target);
 }
 
 std::vector<PanelChoice> panels_in_chunks(const GroupSpace& space, const PanelChoice& whole,

@@ -105,10 +105,10 @@ std::vector<Candidate> add_cuts(const GroupSpace& space, const Target& target,
     const bool quicker = !first || *cut.predicted_us <= clearly * *first;
     out.insert(quicker ? out.begin() : out.end(), std::move(cut));
   };
+  const bool large = outgrows_third_cache(space, whole, target) &&
+                     !(parts && std::get<PanelChoice>(parts->choice).rows_outermost);
   if (parts) add(std::move(*parts), 1 / kAlike);
-  if (chunks)
-    add(std::move(*chunks),
-        outgrows_third_cache(space, whole, target) ? kLargeInChunks : kClearlyInChunks);
+  if (chunks) add(std::move(*chunks), large ? kLargeInChunks : kClearlyInChunks);
   return out;
 }
 
