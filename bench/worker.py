@@ -12,6 +12,7 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -58,22 +59,10 @@ def load_openvino(model, inputs, threads, precision="f32"):
 
 def load_xla(module, inputs, threads):
     """XLA's CPU compiler, by JAX; it takes as many threads as the process may use processors."""
-    import gzip
-    import os
-
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    import hlo_modules
     import jax
-    import jaxlib._hlo as hlo
-    from jax._src.lib import xla_client
 
-    with gzip.open(module, "rt") if module.endswith(".gz") else open(module) as file:
-        proto = hlo.hlo_module_from_text(file.read()).as_serialized_hlo_module_proto()
-    device = jax.devices()[0]
-    executable = device.client.compile_and_load(
-        xla_client._xla.mlir.hlo_to_stablehlo(proto),
-        xla_client.DeviceList((device,)),
-        xla_client.CompileOptions(),
-    )
+    executable, device = hlo_modules.compiled(hlo_modules.read(Path(module)))
     arguments = [jax.device_put(inputs[f"arg{i}"], device) for i in range(len(inputs))]
     results = []
 

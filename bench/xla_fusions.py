@@ -10,20 +10,14 @@ once. weft counts the kernels of `xla` in the same way, with every product and c
 """
 
 import argparse
-import gzip
 import json
-import os
 import re
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-import jax
-import jaxlib._hlo as hlo
-from jax._src.lib import xla_client
+import hlo_modules
 
 ROOT = Path(__file__).resolve().parent.parent
 CALLS = {"dot", "convolution", "custom-call", "sort", "scatter", "rng-bit-generator", "topk"}
@@ -51,13 +45,7 @@ without taking each module apart:
 
 
 def optimised(text):
-    proto = hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
-    device = jax.devices()[0]
-    executable = device.client.compile_and_load(
-        xla_client._xla.mlir.hlo_to_stablehlo(proto),
-        xla_client.DeviceList((device,)),
-        xla_client.CompileOptions(),
-    )
+    executable, _ = hlo_modules.compiled(text)
     return executable.hlo_modules()[0].to_string()
 
 
@@ -119,15 +107,12 @@ def main():
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    folder = ROOT / "models/hlo"
-    paths = sorted([*folder.glob("*.hlo"), *folder.glob("*.hlo.gz")])
     lines = []
-    for path in paths:
-        name = path.name.removesuffix(".gz").removesuffix(".hlo")
-        if options.modules and name not in options.modules or name.endswith(".verbose"):
+    for path in hlo_modules.paths():
+        name = hlo_modules.name_of(path)
+        if options.modules and name not in options.modules:
             continue
-        with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
-            text = file.read()
+        text = hlo_modules.read(path)
         ours = weft_kernels(options.weft, path, options.seconds)
         try:
             fusions, single = kernels(optimised(text))
@@ -141,11 +126,10 @@ def main():
         cells.append(fusions["call"])
         lines.append(f"| {' | '.join(map(str, cells))} |")
         print(lines[-1], file=sys.stderr)
+    import jax
+
     text = HEADING.format(version=jax.__version__) + "\n".join(lines) + "\n"
-    if options.out:
-        options.out.write_text(text)
-    else:
-        print(text)
+    hlo_modules.put(text, options.out)
 
 
 if __name__ == "__main__":

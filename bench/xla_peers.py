@@ -2,7 +2,7 @@
 
     bench/xla_peers.py [MODULE... | FILE.hlo[.gz]...] [--threads 2] [--rounds 5] [--seconds 0.3] [--out FILE]
 
-Needs JAX in the Python that runs it (pip install "jax[cpu]"). Modules are those of models/hlo, by
+Needs JAX and onnx in the Python that runs it (pip install "jax[cpu]" onnx). Modules are those of models/hlo, by
 default all. Each engine runs in a process of its own on the same cores, XLA's stopped while weft
 runs; turns alternate, a figure is the median of the turns' medians. Arguments are random: of floats
 normal, rows of matrices scaled to keep sums near 1, of integers small. XLA is called as by
@@ -11,27 +11,19 @@ sqrt(sum (y - e)^2 / sum e^2), of the worst one. Loading is the compilation, wit
 """
 
 import argparse
-import gzip
-import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+import hlo_modules
 import numpy as np
 from peers import Failed, Peer, Weft, distance, geometric_mean, processor
 
 ROOT = Path(__file__).resolve().parent.parent
 TYPES = {"f32": np.float32, "s32": np.int32, "pred": np.bool_, "u32": np.uint32, "f16": np.float16}
-
-
-def read(path):
-    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
-        return file.read()
 
 
 def parameters(text):
@@ -57,11 +49,11 @@ class Module:
     """What `peers` calls a case."""
 
     def __init__(self, path, cores, directory):
-        self.name = path.name.removesuffix(".gz").removesuffix(".hlo")
+        self.name = hlo_modules.name_of(path)
         self.model, self.cores = path, cores
         self.inputs = directory / "inputs.npz"
         rng = np.random.default_rng(0)
-        given = parameters(read(path))
+        given = parameters(hlo_modules.read(path))
         np.savez(self.inputs, **{f"arg{i}": random_array(rng, *p) for i, p in enumerate(given)})
         self.outputs = 0
 
@@ -112,10 +104,9 @@ def main():
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     options.plan, options.processor_time = None, False
-    folder = ROOT / "models/hlo"
-    paths = [p for p in sorted(folder.glob("*.hlo*")) if ".verbose" not in p.name]
+    paths = hlo_modules.paths()
     if options.modules:
-        by_name = {p.name.split(".")[0]: p for p in paths}
+        by_name = {hlo_modules.name_of(path): path for path in paths}
         paths = [by_name.get(name) or Path(name) for name in options.modules]
     cores = set(sorted(os.sched_getaffinity(0))[: options.threads])
     lines, ratios = [], []
@@ -123,7 +114,7 @@ def main():
         try:
             row = measure(path, options, cores)
         except Failed as failure:
-            lines.append(f"| {path.name.split('.')[0]} | {failure} | | | |")
+            lines.append(f"| {hlo_modules.name_of(path)} | {failure} | | | |")
         else:
             ratios.append(row["ratio"])
             lines.append("| {module} | {weft_ms:.4g} | {xla_ms:.4g} | {ratio:.2f}x | {apart:.1e} |".format(**row))
@@ -134,10 +125,7 @@ def main():
     text += "\n".join(lines) + "\n"
     if ratios:
         text += f"\nGeometric mean {geometric_mean(ratios):.2f}x over {len(ratios)} modules, least {min(ratios):.2f}x.\n"
-    if options.out:
-        options.out.write_text(text)
-    else:
-        print(text)
+    hlo_modules.put(text, options.out)
 
 
 if __name__ == "__main__":
