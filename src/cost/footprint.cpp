@@ -14,9 +14,8 @@ namespace weft {
 namespace {
 
 constexpr double kLine = 64;
-/// Of a second cache; and how many times the lines that a set holds it still keeps a part of: sets
-/// do not give up their oldest line each time.
-constexpr int64_t kWays = 8;
+/// How many times the lines that a set holds it still keeps a part of: sets do not give up their
+/// oldest line each time.
 constexpr double kKeepsAPart = 4;
 
 double count(const Footprint::Extent& e) {
@@ -144,11 +143,16 @@ double Footprint::crowded_bytes(const Box& box, int64_t cache_bytes) const {
     }
     stride *= shape_[d];
   }
-  const int64_t way = std::max<int64_t>(cache_bytes / kWays, 1);
+  const int64_t way = std::max<int64_t>(cache_bytes / kSecondCacheWays, 1);
   const double sets = static_cast<double>(way) / kLine, of_run = std::ceil(run / kLine);
   if (apart == 0) return plain;
-  const double reached = std::min(sets, of_run * static_cast<double>(way / std::gcd(apart, way)));
-  return lines * of_run <= kKeepsAPart * reached * kWays ? plain : plain * sets / reached;
+  const double reached = std::min(sets, of_run * static_cast<double>(sets_reached(apart, way)));
+  return lines * of_run <= kKeepsAPart * reached * kSecondCacheWays ? plain
+                                                                    : plain * sets / reached;
+}
+
+int64_t sets_reached(int64_t step, int64_t way) {
+  return std::min(way / std::gcd(step, way), way / static_cast<int64_t>(kLine));
 }
 
 double bytes_of_all(std::span<const Footprint* const> footprints,

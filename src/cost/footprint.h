@@ -51,6 +51,12 @@ class Footprint {
   int64_t element_ = 4;
 };
 
+/// Of a second cache.
+inline constexpr int64_t kSecondCacheWays = 8;
+/// Sets of a cache with ways of so many bytes in which lines `step` bytes apart lie: they are found
+/// by the bits of an address within a way.
+int64_t sets_reached(int64_t step, int64_t way);
+
 /// Distinct bytes of several, where one symbol's boxes that meet count as one.
 double bytes_of_all(std::span<const Footprint* const> footprints,
                     std::span<const TileVarId> running);

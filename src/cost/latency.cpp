@@ -269,7 +269,7 @@ class Evaluation {
     // From the innermost dimension on: the more of them run, the more is touched.
     for (auto dim = loop.dims.rbegin(); dim != loop.dims.rend(); ++dim) {
       const double n = numbers_.trips(dim->origin);
-      const std::array<bool, 3> stays = stays_in(out);
+      const std::array<bool, 3> stays = stays_in(out, touched_bytes(out));
       running_.push_back(dim->origin);
       const double all = touched_bytes(out);
       for (size_t c = 0; c < caches_.size(); ++c)
@@ -334,7 +334,7 @@ class Evaluation {
     out.instructions += own.instructions;
     out.latency = now;
     const double bytes = touched_bytes(out);
-    const std::array<bool, 3> stays = stays_in(out);
+    const std::array<bool, 3> stays = stays_in(out, bytes);
     for (size_t c = 0; c < missed.size(); ++c)
       out.missed[c] = stays[c] ? bytes : missed[c] + own_bytes(body);
     return out;
@@ -392,10 +392,9 @@ class Evaluation {
 
   double touched_bytes(const Work& work) const { return bytes_of_all(work.touched, running_); }
 
-  /// Whether each cache keeps what is touched. The third one's sets are not found by addresses
-  /// alone, and what the first one loses is near.
-  std::array<bool, 3> stays_in(const Work& work) const {
-    const double bytes = touched_bytes(work);
+  /// Whether each cache keeps what is touched, so many bytes. The third one's sets are not found by
+  /// addresses alone, and what the first one loses is near.
+  std::array<bool, 3> stays_in(const Work& work, double bytes) const {
     std::array<bool, 3> out{};
     for (size_t c = 0; c < out.size(); ++c) out[c] = bytes <= caches_[c];
     if (out[1] && !out[0])

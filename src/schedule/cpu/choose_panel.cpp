@@ -4,10 +4,10 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <ranges>
 #include <set>
 
+#include "cost/footprint.h"
 #include "cost/port_cycles.h"
 #include "expr/analysis/dependence.h"
 #include "expr/products/bfloat_products.h"
@@ -550,7 +550,7 @@ bool PanelChooser::in_bounds(const Scalar& read) const {
 /// and many tiles of rows read them again: all but the first would find them thrown out. A panel
 /// that is staged belongs to one thread, and takes a copy for all its tiles of rows.
 bool PanelChooser::lies_in_few_sets(const Read& read) const {
-  constexpr int64_t kWays = 8, kPage = 4096, kLine = 64, kFewestTiles = 4, kFewestInFirst = 8;
+  constexpr int64_t kWays = kSecondCacheWays, kPage = 4096, kFewestTiles = 4, kFewestInFirst = 8;
   if (read.constant || c_.row_axis < 0 || c_.inner.empty()) return false;
   const int64_t tiles =
       is_open(c_.row_axis) ? std::numeric_limits<int64_t>::max() : extent(c_.row_axis) / c_.rows;
@@ -559,15 +559,12 @@ bool PanelChooser::lies_in_few_sets(const Read& read) const {
   int64_t panels = ceil_div(extent(c_.vec_axis), c_.vectors * c_.lanes);
   for (const int a : c_.grid) panels *= extent(a);
   if (step < width || panels < 2 * target_.threads) return false;
-  // Sets are found by the bits of an address within a way; those of the first cache are pages.
-  const auto sets_of = [&](int64_t way) {
-    return std::min(way / std::gcd(step, way), way / kLine);
-  };
   const auto too_many_for = [&](int64_t cache, int64_t way) {
-    return extent(c_.inner.back()) > sets_of(way) * (cache / way) / 2;
+    return extent(c_.inner.back()) > sets_reached(step, way) * (cache / way) / 2;
   };
+  // Ways of the first cache are pages.
   return (tiles >= kFewestTiles && too_many_for(target_.l2_bytes, target_.l2_bytes / kWays)) ||
-         (tiles >= kFewestInFirst && sets_of(kPage) <= sets_that_fill_late(target_) &&
+         (tiles >= kFewestInFirst && sets_reached(step, kPage) <= sets_that_fill_late(target_) &&
           too_many_for(target_.l1_bytes, kPage));
 }
 

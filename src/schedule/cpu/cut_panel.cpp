@@ -13,23 +13,30 @@ namespace weft {
 
 namespace {
 
-/// Each read of the reductions that moves along the vectors, with its reduction.
+/// Each read of the reductions, with its reduction, that moves along the vectors or does not.
 template <typename F>
-void for_each_vector_read(const GroupSpace& space, const PanelChoice& choice, F&& f) {
+void for_each_read(const GroupSpace& space, const PanelChoice& choice, bool along_vectors, F&& f) {
   size_t r = 0;
   for (const int root : space.axes().reductions) {
     visit(space.expr(root).body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead && choice.vec_strides[r++] != 0) f(root, s);
+      if (s.kind == Scalar::Kind::kRead && (choice.vec_strides[r++] != 0) == along_vectors)
+        f(root, s);
     });
   }
+}
+
+/// Steps of a reduction's sum.
+int64_t steps_of(const GroupSpace& space, int root) {
+  int64_t steps = 1;
+  for (const int64_t n : space.expr(root).reduce_extents) steps *= n;
+  return steps;
 }
 
 /// Bytes of a panel whose elements the rows read again.
 int64_t panel_bytes(const GroupSpace& space, const PanelChoice& choice) {
   int64_t bytes = 0;
-  for_each_vector_read(space, choice, [&](int root, const Scalar& read) {
-    bytes = choice.vectors * choice.lanes * byte_size(read.type);
-    for (const int64_t n : space.expr(root).reduce_extents) bytes *= n;
+  for_each_read(space, choice, true, [&](int root, const Scalar& read) {
+    bytes = choice.vectors * choice.lanes * byte_size(read.type) * steps_of(space, root);
   });
   return bytes;
 }
@@ -37,16 +44,10 @@ int64_t panel_bytes(const GroupSpace& space, const PanelChoice& choice) {
 /// What a row reads of the reduction's operands that do not move along the vectors.
 int64_t row_bytes(const GroupSpace& space, const PanelChoice& choice) {
   int64_t bytes = 0;
-  size_t r = 0;
-  for (const int root : space.axes().reductions) {
-    visit(space.expr(root).body, [&](const Scalar& s) {
-      if (s.kind != Scalar::Kind::kRead || choice.vec_strides[r++] != 0) return;
-      if (stride_along(space.program(), space.axes(), root, s, choice.row_axis) == 0) return;
-      int64_t own = byte_size(s.type);
-      for (const int64_t n : space.expr(root).reduce_extents) own *= n;
-      bytes += own;
-    });
-  }
+  for_each_read(space, choice, false, [&](int root, const Scalar& read) {
+    if (stride_along(space.program(), space.axes(), root, read, choice.row_axis) != 0)
+      bytes += byte_size(read.type) * steps_of(space, root);
+  });
   return bytes;
 }
 
@@ -60,7 +61,7 @@ double third_cache(const Target& target) {
 
 std::vector<int> axes_inside_panel(const GroupSpace& space, const PanelChoice& choice) {
   std::vector<int> out = choice.grid;
-  for_each_vector_read(space, choice, [&](int root, const Scalar& read) {
+  for_each_read(space, choice, true, [&](int root, const Scalar& read) {
     std::erase_if(out, [&](int a) {
       return stride_along(space.program(), space.axes(), root, read, a) != 0;
     });
@@ -111,15 +112,15 @@ std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const PanelCho
     waiting *= extent(a);
     ++out.part_axes;
   }
+  // Blocks of rows that come from memory go by all panels, one block after another.
+  const bool by_blocks = !open && beside.empty() && outgrows_third_cache(space, out, target);
   std::vector<PanelChoice> all;
   for (int64_t cuts = ceil_div(std::max(rows, out.rows), std::max(most, out.rows));
        all.size() < (open ? 1 : 3); cuts *= 2) {
     out.part_rows = round_up(ceil_div(rows, cuts), out.rows);
     const int64_t tiles = waiting / rows * (out.part_rows / out.rows);
     if (tiles < kFewestTiles) break;
-    // Blocks of rows that come from memory go by all panels, one block after another.
-    out.rows_outermost = !open && beside.empty() && out.part_rows < extent(out.row_axis) &&
-                         outgrows_third_cache(space, out, target);
+    out.rows_outermost = by_blocks && out.part_rows < extent(out.row_axis);
     all.push_back(out);
   }
   return out.part < steps ? all : std::vector<PanelChoice>();
