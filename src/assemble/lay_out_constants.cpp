@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "support/float32_tensor.h"
 #include "support/for_each_in_parallel.h"
 #include "support/release_pages.h"
 
@@ -66,18 +67,8 @@ HostTensor widened_bytes(const HostTensor& bytes) {
 }
 
 /// Signed bytes as words, 16-bit floats as float32.
-HostTensor widened(const HostTensor& halves) {
-  if (halves.dtype() == DType::kI8) return widened_bytes(halves);
-  HostTensor out(DType::kF32, halves.shape());
-  const uint16_t* from = halves.data<uint16_t>();
-  auto* to = out.mutable_data<float>();
-  const int64_t size = halves.size();
-  if (halves.dtype() == DType::kF16) {
-    for (int64_t i = 0; i < size; ++i) to[i] = half_to_float(from[i]);
-  } else {
-    for (int64_t i = 0; i < size; ++i) to[i] = bfloat16_to_float(from[i]);
-  }
-  return out;
+HostTensor widened(const HostTensor& value) {
+  return value.dtype() == DType::kI8 ? widened_bytes(value) : float32_tensor(value);
 }
 
 }  // namespace

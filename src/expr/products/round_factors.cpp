@@ -7,6 +7,7 @@
 #include "expr/products/bfloat_products.h"
 #include "support/check.h"
 #include "support/dtype.h"
+#include "support/float32_tensor.h"
 
 namespace weft {
 
@@ -19,13 +20,9 @@ HostTensor rounded_tensor(const HostTensor& from) {
   HostTensor out(DType::kBF16, from.shape());
   auto* to = out.mutable_data<uint16_t>();
   const int64_t size = from.size();
-  if (from.dtype() == DType::kF32) {
-    const auto* values = from.data<float>();
-    for (int64_t i = 0; i < size; ++i) to[i] = float_to_bfloat16(values[i]);
-  } else {
-    const auto* values = from.data<uint16_t>();
-    for (int64_t i = 0; i < size; ++i) to[i] = float_to_bfloat16(half_to_float(values[i]));
-  }
+  const HostTensor wide = float32_tensor(from);
+  const auto* values = wide.data<float>();
+  for (int64_t i = 0; i < size; ++i) to[i] = float_to_bfloat16(values[i]);
   return out;
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "expr/new_tensors.h"
 #include "expr/products/bfloat_products.h"
 
 namespace weft {
@@ -98,6 +100,128 @@ class Widener {
   std::map<ScalarRef, ScalarRef> wide_, same_;
 };
 
+/// Reads of an element from which on a copy in float32 takes less time than conversions: a vector
+/// is converted once, where a tile of a product converts what it broadcasts one by one.
+constexpr double kReadsOften = 4;
+
+/// Finds what contractions read in 16 bits, makes it float32, or copies it where it has to stay.
+class OperandWidening {
+ public:
+  OperandWidening(TensorProgram& program, bool multiplies_bfloat16)
+      : program_(program), pairs_(multiplies_bfloat16), operands_(program.tensors.size()) {}
+
+  bool run() {
+    for (const TensorExpr& e : program_.exprs) {
+      if (e.is_contraction) note_reads(e);
+    }
+    find_tensors_that_stay();
+    std::vector<bool> widened;
+    for (const Operand& o : operands_) widened.push_back(o.reads > 0 && !o.stays && !o.in_pairs);
+    copy_operands();
+    widened.resize(program_.tensors.size(), true);  // the copies
+    if (std::ranges::find(widened, true) == widened.end()) return false;
+    compute_in_float32(program_, widened);
+    return true;
+  }
+
+ private:
+  struct Operand {
+    double reads = 0;  ///< of all elements, by contractions in float32
+    bool in_pairs = false, stays = false;
+    TensorId copy = -1;
+  };
+  Operand& operand(TensorId t) { return operands_[static_cast<size_t>(t)]; }
+  const Tensor& tensor(TensorId t) const { return program_.tensors[static_cast<size_t>(t)]; }
+
+  void note_reads(const TensorExpr& e) {
+    const bool in_pairs = pairs_ && sums_bfloat_pairs(program_, e);
+    double steps = 1;
+    for (int v = 0; v < e.axis_count(); ++v) steps *= static_cast<double>(e.range(v).hi) + 1;
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead || !is_half(s.type)) return;
+      if (in_pairs)
+        operand(s.symbol).in_pairs = true;
+      else
+        operand(s.symbol).reads += steps;
+    });
+  }
+
+  void find_tensors_that_stay() {
+    for (size_t t = 0; t < operands_.size(); ++t) {
+      const Tensor& own = program_.tensors[t];
+      operands_[t].stays = own.kind != Tensor::Kind::kIntermediate || own.is_output;
+    }
+    for (const OpaqueExpr& o : program_.opaques) {
+      for (const TensorId t : o.operands) operand(t).stays = true;
+      for (const TensorId t : o.results) operand(t).stays = true;
+    }
+  }
+
+  /// Constants are widened where they are laid out.
+  bool is_copied(TensorId t) {
+    const Operand& o = operand(t);
+    if (!o.stays || o.in_pairs || tensor(t).kind == Tensor::Kind::kConstant) return false;
+    return o.reads >= kReadsOften * static_cast<double>(*element_count(tensor(t).type.shape));
+  }
+
+  /// Contractions read the copies, which stand before the first of them.
+  void copy_operands() {
+    NewTensors new_tensors(program_);
+    std::vector<TensorProgram::Step> steps;
+    for (const TensorProgram::Step step : program_.steps) {
+      if (!step.opaque && program_.exprs[static_cast<size_t>(step.index)].is_contraction) {
+        const auto at = static_cast<size_t>(step.index);
+        for (const TensorId t : operands_of(program_.exprs[at])) {
+          if (operand(t).copy >= 0 || !is_copied(t)) continue;
+          operand(t).copy = add_copy(new_tensors, t, program_.exprs[at].origins);
+          steps.push_back({false, static_cast<int32_t>(program_.exprs.size()) - 1});
+        }
+        read_copies(program_.exprs[at]);
+      }
+      steps.push_back(step);
+    }
+    program_.steps = std::move(steps);
+  }
+
+  static std::vector<TensorId> operands_of(const TensorExpr& e) {
+    std::vector<TensorId> out;
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind == Scalar::Kind::kRead && is_half(s.type)) out.push_back(s.symbol);
+    });
+    return out;
+  }
+
+  TensorId add_copy(NewTensors& new_tensors, TensorId t, const std::vector<int32_t>& origins) {
+    const TensorType type = tensor(t).type;
+    TensorExpr e;
+    e.extents = type.shape;
+    e.accumulator = type.dtype;
+    e.origins = origins;
+    std::vector<IndexExpr> own;
+    for (size_t d = 0; d < e.extents.size(); ++d)
+      own.push_back(IndexExpr::var(static_cast<int>(d)));
+    e.body = scalar_read(t, type.dtype, std::move(own));
+    e.output = new_tensors.add(tensor(t).name + "_f32", type, Tensor::Kind::kIntermediate);
+    program_.exprs.push_back(std::move(e));
+    return program_.exprs.back().output;
+  }
+
+  void read_copies(TensorExpr& e) {
+    e.body = rewrite(e.body, {}, [&](const ScalarRef& read) {
+      const TensorId t = read->symbol;
+      const bool is_copied = static_cast<size_t>(t) < operands_.size() && operand(t).copy >= 0;
+      if (!is_copied) return read;
+      auto of_copy = std::make_shared<Scalar>(*read);
+      of_copy->symbol = operand(t).copy;
+      return ScalarRef(of_copy);
+    });
+  }
+
+  TensorProgram& program_;
+  bool pairs_;
+  std::vector<Operand> operands_;  ///< by tensor
+};
+
 }  // namespace
 
 void compute_in_float32(TensorProgram& program, const std::vector<bool>& widened) {
@@ -105,28 +229,7 @@ void compute_in_float32(TensorProgram& program, const std::vector<bool>& widened
 }
 
 bool widen_operands(TensorProgram& program, bool multiplies_bfloat16) {
-  std::vector<bool> widened(program.tensors.size(), false);
-  std::vector<bool> in_pairs(program.tensors.size(), false);
-  for (const TensorExpr& e : program.exprs) {
-    if (!e.is_contraction) continue;
-    const bool pairs = multiplies_bfloat16 && sums_bfloat_pairs(program, e);
-    visit(e.body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead && is_half(s.type))
-        (pairs ? in_pairs : widened)[static_cast<size_t>(s.symbol)] = true;
-    });
-  }
-  for (size_t t = 0; t < widened.size(); ++t) {
-    const Tensor& tensor = program.tensors[t];
-    if (tensor.kind != Tensor::Kind::kIntermediate || tensor.is_output || in_pairs[t])
-      widened[t] = false;
-  }
-  for (const OpaqueExpr& o : program.opaques) {
-    for (const TensorId t : o.operands) widened[static_cast<size_t>(t)] = false;
-    for (const TensorId t : o.results) widened[static_cast<size_t>(t)] = false;
-  }
-  if (std::find(widened.begin(), widened.end(), true) == widened.end()) return false;
-  compute_in_float32(program, widened);
-  return true;
+  return OperandWidening(program, multiplies_bfloat16).run();
 }
 
 }  // namespace weft

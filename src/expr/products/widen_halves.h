@@ -15,8 +15,10 @@ void compute_in_float32(TensorProgram& program, const std::vector<bool>& widened
 
 /// For processors that multiply float32 only: intermediates of 16-bit floats that contractions
 /// read become float32. A contraction reads each of them many times and would convert it each time,
-/// which takes longer than the bytes do. `multiplies_bfloat16`: but for those that the processor
-/// multiplies in pairs (expr/products/bfloat_products.h). Returns whether there are any.
+/// which takes longer than the bytes do. What has to be there in 16 bits, as inputs, outputs and
+/// what loops carry, gets a copy in float32 where contractions read its elements often.
+/// `multiplies_bfloat16`: but for those that the processor multiplies in pairs
+/// (expr/products/bfloat_products.h). Returns whether there are any.
 bool widen_operands(TensorProgram& program, bool multiplies_bfloat16);
 
 }  // namespace weft
