@@ -76,6 +76,16 @@ OperationCost cost_of(ScalarOp op, DType type, const Target& target) {
   return cost;
 }
 
+OperationCost conversion_cost(DType from, DType to, bool is_element) {
+  // An element is repeated before it is converted: that, as the conversion itself, takes pipes that
+  // move lanes, of which there are half as many as of others or fewer.
+  if (from == DType::kF16) return {is_element ? 5.0 : 2.0, 8};
+  if (from == DType::kBF16) return {is_element ? 3.0 : 2.0, 3};
+  if (to == DType::kF16) return {2, 8};
+  if (to == DType::kBF16) return {8, 8};  // what is rounded and what is no number, apart
+  return {1, is_float(to) ? 4.0 : 1.0};
+}
+
 bool is_costly(const ScalarRef& s) {
   bool costly = false;
   visit(s, [&](const Scalar& n) {

@@ -18,6 +18,9 @@ struct OperationCost {
 /// As codegen/cpu writes it: elementary functions are their polynomials' instructions.
 OperationCost cost_of(ScalarOp op, DType type, const Target& target);
 
+/// A conversion between types. `is_element`: of one element that stands for all lanes.
+OperationCost conversion_cost(DType from, DType to, bool is_element);
+
 /// Whether a tree holds operations that take many cycles a vector: what the papers of
 /// FusionStitching call expensive element-wise operations.
 bool is_costly(const ScalarRef& s);

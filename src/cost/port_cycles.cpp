@@ -389,7 +389,9 @@ class StatementPorts::Tree {
   void apply(const Scalar& s, Node* node) {
     const bool chooses = s.op == ScalarOp::kSelect && is_known(nodes_.at(s.operands[0].get()));
     if (chooses || is_known(*node)) return;
-    OperationCost cost = cost_of(s.op, s.type, ports_.target_);
+    OperationCost cost = s.op == ScalarOp::kConvert
+                             ? conversion_cost(s.operands[0]->type, s.type, is_element(*node))
+                             : cost_of(s.op, s.type, ports_.target_);
     if (s.op == ScalarOp::kDiv && is_float(s.type) && !nodes_.at(s.operands[1].get()).varies &&
         node->varies) {
       cost = kDivisionByOneValue;

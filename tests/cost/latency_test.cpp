@@ -203,6 +203,16 @@ TEST(Latency, ElementsAreNotCut) {
   EXPECT_NEAR(us, (64 * meeting(6, 7 / 2.0) + meeting(12, 12 / 10.0) / 2) / 500, 1e-3);
 }
 
+/// Six elements of float16 take five instructions each to be all lanes of a vector of float32,
+/// beside twelve multiply-adds.
+TEST(Latency, ElementsOfHalvesAreConvertedOneByOne) {
+  std::string text = tile_of_products(6, 2);
+  text.replace(text.find("a: f32"), 6, "a: f16");
+  text.replace(text.find("a[i,d]"), 6, "f32(a[i,d])");
+  const double us = of(text, slow()).compute_us;
+  EXPECT_NEAR(us, (64 * meeting((12 + 6 * 5) / 2.0, (12 + 6 * 5 + 8) / 5.0) + 6) / 1e3, 0.02);
+}
+
 /// Where two pipes add beside two that multiply, the 22 instructions of an exp, two thirds of which
 /// multiply, take these as long as those take them.
 TEST(Latency, PipesThatAddStandBesideThoseThatMultiply) {

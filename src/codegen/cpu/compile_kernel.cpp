@@ -13,7 +13,7 @@ namespace weft {
 namespace {
 
 /// Raised with every change of what is generated.
-constexpr int kGeneratorVersion = 8;
+constexpr int kGeneratorVersion = 9;
 
 uint64_t image_hash(const KernelImage& image) {
   Hasher hasher;

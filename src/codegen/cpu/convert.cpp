@@ -1,5 +1,6 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include <limits>
 
@@ -151,6 +152,23 @@ V round_to(const LaneBuilder& k, DType dtype, V value) {
   if (dtype != DType::kBF16) return value;
   V bits = round_to_bfloat16_bits(k, value);
   return k.as_f32(k.b.CreateAnd(bits, k.integer(32, -65536)));
+}
+
+V splat(const LaneBuilder& k, V scalar) {
+  using namespace llvm::PatternMatch;
+  llvm::IRBuilder<>& b = k.b;
+  const auto lanes = static_cast<unsigned>(k.lanes());
+  llvm::Value* half = nullptr;
+  if (k.isa().avx2 && match(scalar, m_FPExt(m_BitCast(m_Value(half)))) &&
+      half->getType()->isIntegerTy(16)) {
+    return half_to_single(k, b.CreateVectorSplat(lanes, half));
+  }
+  if (k.isa().avx2 && match(scalar, m_BitCast(m_Shl(m_ZExt(m_Value(half)), m_SpecificInt(16)))) &&
+      half->getType()->isIntegerTy(16)) {
+    V pairs = b.CreateBitCast(b.CreateVectorSplat(2 * lanes, half), k.int_type(32));
+    return k.as_f32(b.CreateShl(pairs, k.integer(32, 16)));
+  }
+  return b.CreateVectorSplat(lanes, scalar);
 }
 
 V constant_of(const LaneBuilder& k, const ScalarValue& value) {

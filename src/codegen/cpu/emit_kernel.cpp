@@ -264,9 +264,7 @@ class KernelEmitter {
       case KernelOp::kDot:
         return emit_dot(k, value(in.operands[0]), value(in.operands[1]), value(in.operands[2]));
       case KernelOp::kBroadcast:
-        return type.lanes == 1
-                   ? value(in.operands[0])
-                   : b_.CreateVectorSplat(static_cast<unsigned>(type.lanes), value(in.operands[0]));
+        return type.lanes == 1 ? value(in.operands[0]) : splat(k, value(in.operands[0]));
       case KernelOp::kRamp:
         return ramp(register_type(lanes(1), type.dtype), type.lanes);
       case KernelOp::kLaneMask:

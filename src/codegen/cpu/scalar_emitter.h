@@ -15,6 +15,9 @@ llvm::Value* to_register(const LaneBuilder& k, DType dtype, llvm::Value* memory)
 llvm::Value* to_memory(const LaneBuilder& k, DType dtype, llvm::Value* value);
 /// A float32 rounded to what f16 or bf16 can hold; others as they are.
 llvm::Value* round_to(const LaneBuilder& k, DType dtype, llvm::Value* value);
+/// The scalar in all lanes. One of 16 bits in memory is repeated before it becomes float32: loading
+/// and repeating it is one instruction, and converting a vector takes no longer.
+llvm::Value* splat(const LaneBuilder& k, llvm::Value* scalar);
 llvm::Value* constant_of(const LaneBuilder& k, const ScalarValue& value);
 
 /// float -> integer truncates and saturates, NaN -> 0; integers wrap; to bool is x != 0.

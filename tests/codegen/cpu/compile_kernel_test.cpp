@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "codegen/cpu/flatten_object.h"
@@ -12,10 +13,11 @@ namespace weft {
 namespace {
 
 /// C = A B for one tile of rows x columns: an accumulator for each row and vector, carried over K.
-KernelFunction microkernel(int32_t rows, int32_t columns, int32_t lanes, int64_t depth) {
+KernelFunction microkernel(int32_t rows, int32_t columns, int32_t lanes, int64_t depth,
+                           DType of_rows = DType::kF32) {
   KernelFunction k;
   k.name = "microkernel";
-  k.buffers = {make_buffer("a", DType::kF32, KernelBuffer::Kind::kInput, rows * depth),
+  k.buffers = {make_buffer("a", of_rows, KernelBuffer::Kind::kInput, rows * depth),
                make_buffer("b", DType::kF32, KernelBuffer::Kind::kInput, depth * columns),
                make_buffer("c", DType::kF32, KernelBuffer::Kind::kOutput, rows * columns)};
   KernelBuilder b(k);
@@ -30,7 +32,8 @@ KernelFunction microkernel(int32_t rows, int32_t columns, int32_t lanes, int64_t
       b.int_constant(0), b.int_constant(depth), 1, tile, [&](Reg d, std::vector<Reg> acc) {
         const Reg row = b.apply(ScalarOp::kMul, {d, b.int_constant(columns)}, DType::kI64);
         for (int32_t r = 0; r < rows; ++r) {
-          const Reg x = b.broadcast(b.load(0, sum(d, r * depth), 1), lanes);
+          const Reg read = b.load(0, sum(d, r * depth), 1);
+          const Reg x = b.broadcast(b.apply(ScalarOp::kConvert, {read}, DType::kF32), lanes);
           for (int32_t v = 0; v < vectors; ++v) {
             Reg& a = acc[static_cast<size_t>(r * vectors + v)];
             a = b.fma(x, b.load(1, sum(row, v * lanes), lanes), a);
@@ -107,6 +110,21 @@ TEST(CompileKernel, KeepsToTheFeaturesOfTheTarget) {
   const auto middle = kernel_code_text(kernel, host_cpu_target(1, 32));
   ASSERT_TRUE(middle.ok());
   EXPECT_THAT(*middle, testing::Not(testing::HasSubstr("%zmm")));
+}
+
+/// Elements of 16 bits are loaded and repeated at once, then converted: converted one by one, each
+/// waits for the register that its lane is put into.
+TEST(CompileKernel, RepeatsHalvesBeforeItConvertsThem) {
+  Target target = host_cpu_target(1, 32);
+  if (std::ranges::count(target.features, "avx2") + std::ranges::count(target.features, "f16c") < 2)
+    GTEST_SKIP() << "the machine has no AVX2";
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    const auto text = kernel_code_text(microkernel(6, 16, 8, 20, type), target);
+    ASSERT_TRUE(text.ok());
+    EXPECT_THAT(*text, testing::HasSubstr("vpbroadcastw"));
+    EXPECT_THAT(*text, testing::Not(testing::HasSubstr("vpinsrw")));
+    EXPECT_THAT(*text, testing::Not(testing::HasSubstr("vbroadcastss")));
+  }
 }
 
 TEST(CompileKernel, RefusesATargetThatIsNoCpu) {

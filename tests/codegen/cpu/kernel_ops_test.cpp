@@ -222,6 +222,7 @@ KernelFunction lanes_kernel(DType type, int32_t lanes) {
   }
   put(b.extract(x, lanes - 1));
   put(b.broadcast(b.extract(y, lanes / 2), lanes));
+  put(b.broadcast(b.load(0, b.int_constant(5), 1), lanes));
   std::vector<int32_t> picked;
   for (int32_t l = 0; l < lanes; ++l) picked.push_back((l * 7 + 3) % (2 * lanes));
   put(b.shuffle(x, y, picked));
