@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "support/rounding.h"
+#include "target/multiplies_bfloat16.h"
 
 namespace weft {
 
@@ -56,6 +57,7 @@ WindowTime window_time(const WindowSum& sum, const Target& target) {
 }
 
 bool pays_filtered(const WindowSum& sum, const Target& target) {
+  if (sum.of_pairs && multiplies_bfloat16(target)) return false;
   const WindowTime time = window_time(sum, target);
   return sum.along_vectors && time.filtered_us < kClearly * time.direct_us;
 }

@@ -16,7 +16,8 @@ struct WindowTime {
 WindowTime window_time(const WindowSum& sum, const Target& target);
 
 /// Whether minimal filtering is clearly quicker, vectors of it lie side by side, and weights that
-/// take 16/9 of their memory are worth it.
+/// take 16/9 of their memory are worth it; not where the processor multiplies their factors in
+/// pairs.
 bool pays_filtered(const WindowSum& sum, const Target& target);
 
 }  // namespace weft

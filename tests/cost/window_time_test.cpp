@@ -55,6 +55,13 @@ TEST(WindowTime, FiltersWhatIsClearlyQuicker) {
   WindowSum apart = pictures();
   apart.along_vectors = false;
   EXPECT_FALSE(pays_filtered(apart, machine()));
+  // A processor that multiplies pairs of bfloat16 takes half of the time without.
+  WindowSum pairs = pictures();
+  pairs.of_pairs = true;
+  EXPECT_TRUE(pays_filtered(pairs, machine()));
+  Target multiplies = machine();
+  multiplies.features = {"avx512bf16"};
+  EXPECT_FALSE(pays_filtered(pairs, multiplies));
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace weft {
 namespace {
 
-HostTensor numbers(Shape shape, int64_t step) {
-  HostTensor out(DType::kF32, std::move(shape));
+HostTensor numbers(Shape shape, int64_t step, DType type = DType::kF32) {
+  HostTensor out(type, std::move(shape));
   for (int64_t i = 0; i < out.size(); ++i)
     out.set_double(i, static_cast<double>(i * step % 23 - 11) / 8);
   return out;
@@ -23,10 +23,10 @@ struct Convolution {
   std::string x, w, y, attributes;
 };
 
-Graph graph_of(const Convolution& c) {
+Graph graph_of(const Convolution& c, const char* type = "f32") {
   return parsed_graph(
-      fmt::format("(x: f32{}, w: f32{}) {{\n  y = convolution x, w, {} : f32{}\n}} -> (y)", c.x,
-                  c.w, c.attributes, c.y));
+      fmt::format("(x: {4}{0}, w: {4}{1}) {{\n  y = convolution x, w, {2} : {4}{3}\n}} -> (y)", c.x,
+                  c.w, c.attributes, c.y, type));
 }
 
 /// The second input becomes a constant of this value.
@@ -92,6 +92,28 @@ INSTANTIATE_TEST_SUITE_P(
         Convolution{"[1,2,6,6]", "[4,2,3,1]", "[1,4,6,6]",
                     "strides={1,1}, low={1,0}, high={1,0}, lhs_dilations={1,1}, "
                     "rhs_dilations={1,1}, groups=1"}));
+
+/// In float32: of the factors' 16 bits nothing is lost, and the sum is rounded once.
+TEST(MinimalFiltering, TakesHalves) {
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    const std::string name(dtype_name(type));
+    const Graph graph =
+        graph_of({"[1,4,8,6]", "[4,4,3,3]", "[1,4,8,6]", attributes(2, 1, 1)}, name.c_str());
+    const HostTensor x = numbers(graph.type(graph.inputs[0]).shape, 7, type),
+                     w = numbers(graph.type(graph.inputs[1]).shape, 5, type);
+    TensorProgram program = with_weights(graph, w);
+    const auto expected = interpret(graph, {x, w});
+    ASSERT_TRUE(expected.ok());
+    bool of_pairs = false;
+    const auto ask = [&](const WindowSum& sum) {
+      of_pairs = sum.of_pairs;
+      return true;
+    };
+    EXPECT_EQ(filter_minimally(program, ask).size(), 1U) << name;
+    EXPECT_EQ(of_pairs, type == DType::kBF16);
+    expect_computes(program, {x}, *expected);
+  }
+}
 
 TEST(MinimalFiltering, IsThreeExpressions) {
   TensorProgram program = program_of({"[1,2,9]", "[4,2,3]", "[1,4,9]", attributes(1, 1, 1)});

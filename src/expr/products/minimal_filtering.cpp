@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "expr/new_tensors.h"
+#include "expr/products/bfloat_products.h"
 #include "expr/products/windows_of_sum.h"
+#include "support/float32_tensor.h"
 #include "support/rounding.h"
 
 namespace weft {
@@ -170,7 +172,7 @@ class Filtering {
         strides.push_back(stride_of_weights(weights, d.var) * d.step);
       }
     }
-    const HostTensor value = transform(weights, strides, shape);
+    const HostTensor value = transform(float32_tensor(weights.value), strides, shape);
     const TensorId id =
         new_tensors_.add(weights.name + "_windows", {DType::kF32, shape}, Tensor::Kind::kConstant);
     program_.tensors[static_cast<size_t>(id)].value = value;
@@ -188,9 +190,9 @@ class Filtering {
     return found;
   }
 
-  HostTensor transform(const Tensor& weights, const std::vector<int64_t>& strides,
+  HostTensor transform(const HostTensor& weights, const std::vector<int64_t>& strides,
                        const Shape& shape) const {
-    const auto* from = weights.value.data<float>();
+    const auto* from = weights.data<float>();
     HostTensor out(DType::kF32, shape);
     auto* to = out.mutable_data<float>();
     int64_t windows = 1;
@@ -249,7 +251,8 @@ class Filtering {
         at.push_back(is_lower ? mod(upper, d.extent) : upper);
       }
     }
-    out.body = result_of(products, at, 0);
+    const DType type = program_.tensors[static_cast<size_t>(e_.output)].type.dtype;
+    out.body = scalar_convert(result_of(products, at, 0), type);
     return out;
   }
 
@@ -297,6 +300,7 @@ WindowSum size_of(const TensorProgram& program, const TensorExpr& e, const Windo
   WindowSum out;
   out.name = program.tensors[static_cast<size_t>(e.output)].name;
   out.along_vectors = lie_along_vectors(program, windows);
+  out.of_pairs = sums_bfloat_pairs(program, e);
   // So that other numbers of what is open are decided alike.
   const auto extent = [&](const VariableDigit& d) { return e.is_open(d.var) ? 1 : d.extent; };
   for (const VariableDigit& row : windows.rows) {

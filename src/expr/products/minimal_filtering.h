@@ -22,6 +22,8 @@ struct WindowSum {
   int64_t products = 1;
   /// Whether neighbours in what is read are inputs.
   bool along_vectors = false;
+  /// Whether the factors are bfloat16, of which a processor may multiply pairs.
+  bool of_pairs = false;
 };
 
 /// Makes sums over windows of three neighbours with constant weights by minimal filtering:

@@ -52,7 +52,7 @@ class WindowsFinder {
 
   std::optional<WindowsOfSum> find() {
     if (!e_.is_contraction || e_.combiner != Combiner::kSum || e_.accumulator != DType::kF32 ||
-        tensor(e_.output).type.dtype != DType::kF32 || !take_factors())
+        !take_factors())
       return std::nullopt;
     find_axes();
     if (out_.axes.empty() || !take_variables()) return std::nullopt;
@@ -74,9 +74,7 @@ class WindowsFinder {
     // Padding is by indices: what data leave out has no neighbours to tell of.
     size_t reads = 0;
     visit(out_.source, [&](const Scalar& s) { reads += s.kind == Scalar::Kind::kRead; });
-    return reads == 1 && out_.weights->type == DType::kF32 &&
-           product->reads[1 - *constant]->type == DType::kF32 &&
-           std::ranges::all_of(out_.weights->indices, [](const IndexExpr& index) {
+    return reads == 1 && std::ranges::all_of(out_.weights->indices, [](const IndexExpr& index) {
              return index.is_var() || index.is_const(0);
            });
   }

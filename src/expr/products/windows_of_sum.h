@@ -39,9 +39,9 @@ struct WindowsOfSum {
 };
 
 /// The windows of a contraction that sums windows of three places, along one axis or two that are
-/// not open, of one float32 tensor, padded by indices alone, multiplied by a constant whose indices
-/// are variables. The result's variables are rows, columns and groups; of one that counts through
-/// the columns of several groups the source takes the quotient.
+/// not open, of one tensor of floats of at most 32 bits, padded by indices alone, multiplied in
+/// float32 by a constant whose indices are variables. The result's variables are rows, columns and
+/// groups; of one that counts through the columns of several groups the source takes the quotient.
 std::optional<WindowsOfSum> windows_of_sum(const TensorProgram& program, const TensorExpr& e);
 
 }  // namespace weft
