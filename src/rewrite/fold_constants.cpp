@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <ranges>
 
 #include "interp/interpreter.h"
 #include "rewrite/graph_rebuilder.h"
@@ -99,11 +100,24 @@ class ByteFactors {
   std::vector<bool> found_;
 };
 
+/// By value: whether it is what a loop reads, or moves to there.
+std::vector<bool> operands_of_loops(const Graph& graph) {
+  std::vector<bool> out(graph.values.size(), false);
+  for (const Node& node : graph.nodes | std::views::reverse) {
+    const bool moves = node.op == GraphOp::kReshape || node.op == GraphOp::kTranspose;
+    if (node.op != GraphOp::kScan && !(moves && out[static_cast<size_t>(node.results[0])]))
+      continue;
+    for (const ValueId v : node.operands) out[static_cast<size_t>(v)] = true;
+  }
+  return out;
+}
+
 class Folder {
  public:
-  Folder(Graph& graph, int64_t max_bytes, std::vector<bool> kept)
+  Folder(Graph& graph, int64_t max_bytes, std::vector<bool> kept, std::vector<bool> widened)
       : graph_(graph),
         kept_(std::move(kept)),
+        widened_(std::move(widened)),
         rebuild_(graph),
         max_bytes_(max_bytes),
         known_(graph.values.size()) {}
@@ -280,6 +294,15 @@ class Folder {
     return std::move((*results)[0]);
   }
 
+  /// Whether it makes float32 of 16-bit floats for a loop, whose steps read it again and again.
+  bool is_widened(const Node& node) const {
+    const auto* applied = std::get_if<ElementwiseAttrs>(&node.attrs);
+    const auto result = static_cast<size_t>(node.results[0]);
+    return applied != nullptr && applied->op == ScalarOp::kConvert && result < widened_.size() &&
+           widened_[result] && byte_size(graph_.type(node.operands[0]).dtype) == 2 &&
+           graph_.type(node.results[0]).dtype == DType::kF32;
+  }
+
   /// The node's results, when its operands are known and it is worth it.
   std::optional<std::vector<HostTensor>> evaluate(const Node& node) {
     int64_t operand_bytes = 0;
@@ -294,7 +317,8 @@ class Folder {
         return std::nullopt;
       }
     }
-    if (result_bytes > max_bytes_ && result_bytes > operand_bytes) return std::nullopt;
+    const int64_t most = is_widened(node) ? 2 * operand_bytes : operand_bytes;
+    if (result_bytes > max_bytes_ && result_bytes > most) return std::nullopt;
     if (!is_short(node)) return std::nullopt;
     std::vector<HostTensor> operands;
     for (ValueId v : node.operands) {
@@ -332,7 +356,8 @@ class Folder {
   }
 
   Graph& graph_;
-  std::vector<bool> kept_;  ///< by value; of those that there were
+  /// By value; of those that there were.
+  std::vector<bool> kept_, widened_;
   GraphRebuilder rebuild_;
   int64_t max_bytes_;
   std::vector<Known> known_;
@@ -340,12 +365,15 @@ class Folder {
 
 }  // namespace
 
-bool fold_constants(Graph& graph, int64_t max_bytes, bool keeps_bytes) {
+bool fold_constants(Graph& graph, int64_t max_bytes, bool for_cpu) {
   const bool regions_changed = rewrite_regions(
-      graph, [&](Graph& region) { return fold_constants(region, max_bytes, keeps_bytes); });
-  std::vector<bool> kept;
-  if (keeps_bytes) kept = ByteFactors(graph).take();
-  return Folder(graph, max_bytes, std::move(kept)).run() || regions_changed;
+      graph, [&](Graph& region) { return fold_constants(region, max_bytes, for_cpu); });
+  std::vector<bool> kept, widened;
+  if (for_cpu) {
+    kept = ByteFactors(graph).take();
+    widened = operands_of_loops(graph);
+  }
+  return Folder(graph, max_bytes, std::move(kept), std::move(widened)).run() || regions_changed;
 }
 
 }  // namespace weft

@@ -14,12 +14,12 @@ namespace weft {
 /// `max_bytes` and than its operands together, of broadcasts what they repeat (cheaper to recompute
 /// than to load), or it is a `while`, or its evaluation would be long (2^30 products). A result
 /// whose elements are all equal becomes a broadcast of a scalar constant; broadcasts, and iotas of
-/// at most `max_bytes`, stay as they are and count as constants of their readers. With
-/// `keeps_bytes`, what is made of a constant of 8-bit integers on its way into a contraction stays
-/// as it is where the other factor comes from 8 bits, too: expr/products/integer_products.h
-/// multiplies the bytes.
+/// at most `max_bytes`, stay as they are and count as constants of their readers. `for_cpu`: what
+/// is made of a constant of 8-bit integers on its way into a contraction stays as it is where the
+/// other factor comes from 8 bits, too (expr/products/integer_products.h multiplies the bytes), and
+/// constants of 16-bit floats that loops read as float32 are stored as such.
 ///     %2 = add(constant 1, constant 2)  ->  %2 = constant 3
 /// Returns whether the graph changed.
-bool fold_constants(Graph& graph, int64_t max_bytes, bool keeps_bytes = false);
+bool fold_constants(Graph& graph, int64_t max_bytes, bool for_cpu = false);
 
 }  // namespace weft

@@ -144,6 +144,30 @@ TEST(FoldConstants, LeavesBytesThatAreMultipliedByBytes) {
   EXPECT_TRUE(keeping(graph));
 }
 
+/// Weights of a recurrence on a CPU are float32 once and for all; what is read once stays short.
+TEST(FoldConstants, WidensWhatLoopsRead) {
+  const std::string text = R"((x: f32[4,2], h: f32[2]) {
+  w = constant {1, 2, 3, 4} : f16[2,2]
+  wide = convert w : f32[2,2]
+  turned = transpose wide, permutation={1,0} : f32[2,2]
+  y = scan h, x, turned, carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={} : f32[2]
+    region (a: f32[2], b: f32[2], v: f32[2,2]) {
+      p = dot_general a, v, lhs_batch={}, rhs_batch={}, lhs_contract={0}, rhs_contract={0} : f32[2]
+      s = add p, b : f32[2]
+    } -> (s)
+  z = dot_general x, wide, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[4,2]
+} -> (y, z))";
+  Graph graph = parsed(text);
+  EXPECT_TRUE(fold_constants(graph, 8, true));
+  EXPECT_NE(print(graph).find("constant {1, 3, 2, 4} : f32[2,2]"), std::string::npos)
+      << print(graph);
+  std::string once = text;
+  once.replace(once.find("x, turned"), 9, "x, u");
+  once.replace(once.find("x: f32"), 6, "u: f32[2,2], x: f32");
+  expect_unchanged([](Graph& g) { return fold_constants(g, 8, true); }, once);
+  expect_unchanged([](Graph& g) { return fold_constants(g, 8); }, text);
+}
+
 TEST(FoldConstants, ReachesIntoRegionsButRunsNoLoops) {
   Graph graph = parsed(R"((c: bool[], x: f32[]) {
   r = if c, x : f32[]
