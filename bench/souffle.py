@@ -1,12 +1,14 @@
 """Souffle's ablation V0 to V4 on the paper's six models, beside the paper's table 4 and 5.
 
     bench/souffle.py [MODEL...] [--weft PATH] [--target T] [--jobs N] [--out FILE]
+    bench/souffle.py --half [MODEL...] [--weft PATH] [--target T] [--jobs N]
     bench/souffle.py --measure [--runs N] [--threads N] [MODEL...]        on this machine's CPU
 
 Without --measure the steps are planned for a GPU: kernels (those of loop bodies once), launches, MB
-and the time that is predicted. With it they run on the CPU, the steps of a model in turns, and the
-least time of each is told. The paper's times are of an A100 in 16 bits, ours of float32: compare
-the steps of a row with each other.
+read and written, and the time that is predicted. With it they run on the CPU, the steps of a model
+in turns, and the least time of each is told. The paper's times are of an A100 in 16 bits, ours of
+float32: compare the steps of a row with each other. With --half the models are in float16, as the
+paper's, and MB are those that are read, which is what the paper counts.
 """
 
 import argparse
@@ -42,6 +44,14 @@ def model_of(name):
     return ROOT / "build/models" / f"{name}.onnx"
 
 
+def half_of(name):
+    """The model in float16."""
+    path = ROOT / "build/half" / f"{name}.onnx"
+    path.parent.mkdir(exist_ok=True)
+    subprocess.run([sys.executable, ROOT / "models/half.py", model_of(name), path], check=True)
+    return path
+
+
 def run(options, command):
     done = subprocess.run([options.weft, *command], capture_output=True, text=True, timeout=options.seconds)
     if done.returncode != 0:
@@ -50,13 +60,15 @@ def run(options, command):
 
 
 def planned(options, name, step):
-    return run(options, ["explain", model_of(name), "--target", options.target, "--souffle", step, "--json", "--no-cache"])
+    model = options.files[name]
+    return run(options, ["explain", model, "--target", options.target, "--souffle", step, "--json", "--no-cache"])
 
 
-def cell(row):
+def cell(row, half):
     kernels = sum(row[k] for k in ("memory_kernels", "compute_kernels", "library_calls", "opaque_steps"))
-    megabytes = (row["bytes_read"] + row["bytes_written"]) / 1e6
-    return f"{kernels}; {row['launches']}, {megabytes:.1f} MB, {row['predicted_us'] / 1e3:.3f} ms"
+    megabytes = (row["bytes_read"] + (0 if half else row["bytes_written"])) / 1e6
+    digits = 1 if megabytes >= 1 else 3
+    return f"{kernels}; {row['launches']}, {megabytes:.{digits}f} MB, {row['predicted_us'] / 1e3:.3f} ms"
 
 
 def measured(options, name):
@@ -85,6 +97,7 @@ def main():
     parser.add_argument("--target", default="a100-40gb")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--half", action="store_true")
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
@@ -97,11 +110,14 @@ def main():
     missing = [n for names, *_ in wanted.values() for n in names if not model_of(n).exists()]
     if missing:
         parser.error(f"not in build/models (models/materialize.py makes them): {', '.join(missing)}")
-    jobs = [(n, s) for names, *_ in wanted.values() for n in names for s in STEPS]
+    jobs = [(n, s) for own, *_ in wanted.values() for n in own for s in STEPS]
+    names = [n for own, *_ in wanted.values() for n in own]
+    options.files = {n: half_of(n) if options.half else model_of(n) for n in names}
     if not options.measure:
         with ThreadPoolExecutor(options.jobs) as pool:
-            rows = dict(zip(jobs, pool.map(lambda job: cell(planned(options, *job)), jobs)))
+            rows = dict(zip(jobs, pool.map(lambda job: cell(planned(options, *job), options.half), jobs)))
     where = f"a CPU, {options.threads} threads, measured" if options.measure else f"{options.target}, predicted"
+    where += ", in float16, MB read" if options.half else ""
     lines = [f"## {where}", "", "| model | " + " | ".join(STEPS) + " |", "|---" * (len(STEPS) + 1) + "|"]
     for name, paper in wanted.items():
         lines.append("| " + " | ".join([f"{name}, the paper", *paper_row(paper)]) + " |")
