@@ -507,6 +507,67 @@ TEST(AssignLayouts, ChannelsLieBesideEachOtherInGroups) {
   EXPECT_FALSE(moved("f32"));
 }
 
+/// Of a program whose constants are sequences of small numbers; checks that it computes the same.
+std::string laid_out(const char* text) {
+  auto program = parse_tensor_program(
+      text, [](std::string_view, const TensorType& type) -> Result<HostTensor> {
+        HostTensor value(type.dtype, type.shape);
+        for (int64_t i = 0; i < value.size(); ++i)
+          value.set_double(i, static_cast<double>(i % 7 - 3) / 4);
+        return value;
+      });
+  EXPECT_TRUE(program.ok()) << program.error().message;
+  HostTensor x(DType::kF32, declared_type(program->tensors[0]).shape);
+  for (int64_t i = 0; i < x.size(); ++i) x.set_double(i, static_cast<double>(i % 11 - 5) / 4);
+  const auto expected = evaluate(*program, {x});
+  EXPECT_TRUE(expected.ok());
+  assign_layouts(*program, true);
+  expect_computes(*program, {x}, *expected);
+  return print(*program);
+}
+
+/// Convolutions of one place in two groups between tokens: sums run along what they read, and the
+/// channels, two axes of four, beside each other in what they make.
+TEST(AssignLayouts, ChannelsOfTokensLieLast) {
+  const std::string text = laid_out(R"(program {
+  input x: f32[1,6,8]
+  constant w: f32[2,3,4] = #0
+  constant v: f32[2,4,3] = #1
+  a: f32[1,2,3,6] declared f32[1,6,6] = contraction sum[4]:f32 x[0, d3, d1 * 4 + r0] * w[d1, d2, r0]
+  t: f32[1,2,3,6] declared f32[1,6,6] = tanh(a[0, d1, d2, d3])
+  b: f32[1,2,4,6] declared f32[1,8,6] = contraction sum[3]:f32 t[0, d1, r0, d3] * v[d1, d2, r0]
+  y: f32[1,6,8] = exp(b[0, d2 floordiv 4, d2 mod 4, d1])
+  output y as y
+}
+)");
+  EXPECT_THAT(text,
+              HasSubstr("a: f32[1,2,3,6] declared f32[1,6,6] layout {0,1,1}{3,1,6}{1,1,2}{2,1,3}"));
+  EXPECT_THAT(text,
+              HasSubstr("t: f32[1,2,3,6] declared f32[1,6,6] layout {0,1,1}{3,1,6}{1,1,2}{2,1,3}"));
+  EXPECT_THAT(text,
+              HasSubstr("b: f32[1,2,4,6] declared f32[1,8,6] layout {0,1,1}{3,1,6}{1,1,2}{2,1,4}"));
+}
+
+/// What a convolution makes lies channels last, but not where a product takes a matrix of each.
+TEST(AssignLayouts, MatricesOfHeadsStayRowMajor) {
+  const std::string text = laid_out(R"(program {
+  input x: f32[1,2,6,6]
+  constant w: f32[2,3,2,3,3] = #0
+  a: f32[1,2,3,4,4] declared f32[1,6,4,4] = contraction sum[2, 3, 3]:f32 x[0, r0, d3 + r1, d4 + r2] * w[d1, d2, r0, r1, r2]
+  b: f32[1,2,3,4,4] declared f32[1,6,4,4] = contraction sum[2, 3, 3]:f32 x[0, r0, d3 + r1, d4 + r2] * w[d1, d2, r0, r1, r2]
+  m: f32[1,2,3,4,4] declared f32[1,6,4,4] = contraction sum[4]:f32 b[0, d1, d2, d3, r0] * b[0, d1, d2, r0, d4]
+  y: f32[1,2,3,4,4] declared f32[1,6,4,4] = a[0, d1, d2, d3, d4] + m[0, d1, d2, d3, d4]
+  output y as y
+}
+)");
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "a: f32[1,2,3,4,4] declared f32[1,6,4,4] layout {0,1,1}{3,1,4}{4,1,4}{1,1,2}{2,1,3}"));
+  EXPECT_THAT(text, HasSubstr("b: f32[1,2,3,4,4] declared f32[1,6,4,4] = "));
+  EXPECT_THAT(text, HasSubstr("m: f32[1,2,3,4,4] declared f32[1,6,4,4] = "));
+}
+
 TEST(AssignLayouts, MatrixProductsStayRowMajor) {
   const Graph graph = parsed_graph(R"((a: f32[2,3,4], w: f32[4,5], v: f32[5,4]) {
     p = dot_general a, w, lhs_batch={}, rhs_batch={}, lhs_contract={2}, rhs_contract={0} : f32[2,3,5]

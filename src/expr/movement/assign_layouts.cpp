@@ -52,16 +52,19 @@ class LayoutChoice {
   LayoutChoice(TensorProgram& program, bool twins)
       : program_(program),
         parent_(program.tensors.size()),
+        channels_end_(program.tensors.size(), 2),
         movable_(program.tensors.size(), false),
         votes_(program.tensors.size(), 0) {
     std::iota(parent_.begin(), parent_.end(), 0);
+    find_channels();
     for (size_t t = 0; t < movable_.size(); ++t) {
       const Tensor& x = program.tensors[t];
-      const size_t rank = x.type.shape.size();
+      const size_t rank = x.type.shape.size(), end = channels_end_[t];
       const int64_t least = x.kind == Tensor::Kind::kInput ? kLeastChannels : 2;
-      movable_[t] = x.kind != Tensor::Kind::kConstant && (twins || !is_fixed(t)) && rank >= 3 &&
-                    rank <= 5 && x.type.shape[1] >= least;
+      movable_[t] = x.kind != Tensor::Kind::kConstant && (twins || !is_fixed(t)) && rank > end &&
+                    rank <= end + 3 && channels_of(x.type.shape, end) >= least;
     }
+    keep_matrices();
     for (const OpaqueExpr& o : program.opaques) {
       for (const TensorId t : o.operands) movable_[static_cast<size_t>(t)] = false;
       for (const TensorId t : o.results) movable_[static_cast<size_t>(t)] = false;
@@ -88,9 +91,10 @@ class LayoutChoice {
       if (program_.tensors[t].kind == Tensor::Kind::kInput && !followers_.contains(t)) continue;
       const size_t moved = is_fixed(t) ? twin_of(static_cast<TensorId>(t), tensors) : t;
       Tensor& x = program_.tensors[moved];
-      std::vector<int64_t> order = {0};
-      for (size_t a = 2; a < x.type.shape.size(); ++a) order.push_back(static_cast<int64_t>(a));
-      order.push_back(1);
+      std::vector<int64_t> order(x.type.shape.size());
+      std::iota(order.begin(), order.end(), 0);
+      const auto end = static_cast<std::ptrdiff_t>(channels_end_[t]);
+      std::rotate(order.begin() + 1, order.begin() + end, order.end());
       x.layout = permuted_layout(x.type.shape, order);
       changed = true;
     }
@@ -102,9 +106,55 @@ class LayoutChoice {
     while (parent_[t] != t) t = parent_[t] = parent_[parent_[t]];
     return t;
   }
+  static size_t index_of(TensorId t) { return static_cast<size_t>(t); }
   int64_t size(TensorId t) const {
     return element_count(program_.tensors[static_cast<size_t>(t)].type.shape).value_or(0);
   }
+  /// Behind the last axis of channels: they are axis 1 as the model says it, which may have been
+  /// taken apart. Of what is no tensor of the model's, the axes that a constant's columns are.
+  void find_channels() {
+    for (size_t t = 0; t < channels_end_.size(); ++t) {
+      const Shape& shape = program_.tensors[t].type.shape;
+      const Shape declared = declared_type(program_.tensors[t]).shape;
+      if (declared.size() < 2 || declared == shape || shape[0] != declared[0]) continue;
+      size_t end = 2;
+      while (end < shape.size() && channels_of(shape, end) < declared[1]) ++end;
+      if (channels_of(shape, end) == declared[1]) channels_end_[t] = end;
+    }
+    for (const TensorExpr& e : program_.exprs) {
+      const auto t = static_cast<size_t>(e.output);
+      if (declared_type(program_.tensors[t]).shape != program_.tensors[t].type.shape) continue;
+      const Scalar* constant = constant_of(e);
+      if (constant == nullptr) continue;
+      size_t end = 1;
+      while (end < e.extents.size() && runs_along(*constant, static_cast<int>(end))) ++end;
+      channels_end_[t] = std::max<size_t>(end, 2);
+    }
+  }
+
+  static int64_t channels_of(const Shape& shape, size_t end) {
+    int64_t channels = 1;
+    for (size_t a = 1; a < end && a < shape.size(); ++a) channels *= shape[a];
+    return channels;
+  }
+
+  /// The read of the constant that a contraction multiplies with.
+  const Scalar* constant_of(const TensorExpr& e) const {
+    const Scalar* found = nullptr;
+    if (!e.is_contraction) return found;
+    visit(e.body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead) return;
+      const Tensor& read = program_.tensors[static_cast<size_t>(s.symbol)];
+      if (read.kind == Tensor::Kind::kConstant) found = &s;
+    });
+    return found;
+  }
+
+  static bool runs_along(const Scalar& read, int axis) {
+    return std::ranges::any_of(read.indices,
+                               [&](const IndexExpr& index) { return is_var(index, axis); });
+  }
+
   void vote(TensorId t, int64_t sign) { votes_[static_cast<size_t>(t)] += sign * size(t); }
 
   /// Inputs and outputs of the model lie as the model says.
@@ -132,21 +182,51 @@ class LayoutChoice {
     return static_cast<size_t>(twin);
   }
 
+  /// How the axes of what is read go along with those of the result.
+  struct Course {
+    bool slides = false;  ///< a window along an axis behind the channels
+    bool channels_follow = false, spatial_follows = false, same_batch = false;
+  };
+
+  Course course_of(const TensorExpr& e, const Scalar& read) const {
+    const size_t rank = read.indices.size(), end = channels_end_[index_of(read.symbol)],
+                 own_end = channels_end_[index_of(e.output)];
+    const auto& at = read.indices;
+    const bool same_rank =
+        rank > end && rank - end + own_end == static_cast<size_t>(e.output_rank());
+    Course out{.channels_follow = same_rank && end == own_end,
+               .spatial_follows = same_rank,
+               .same_batch = same_rank && (is_var(at[0], 0) || at[0].is_const())};
+    for (size_t a = end; a < rank; ++a) {
+      out.slides = out.slides || is_window(e, at[a]);
+      const int own = static_cast<int>(a - end + own_end);
+      out.spatial_follows =
+          out.spatial_follows && (goes_along(read, at[a], own) || at[a].is_const());
+    }
+    for (size_t a = 1; a < end && out.channels_follow; ++a)
+      out.channels_follow = steps_along(at[a], static_cast<int>(a)) || at[a].is_const();
+    return out;
+  }
+
+  /// Channels that are taken apart are heads, as a rule: where a product takes a matrix of each,
+  /// its rows stay rows.
+  void keep_matrices() {
+    for (const TensorExpr& e : program_.exprs) {
+      if (!e.is_contraction || channels_end_[index_of(e.output)] == 2) continue;
+      visit(e.body, [&](const Scalar& s) {
+        if (s.kind != Scalar::Kind::kRead) return;
+        const Course course = course_of(e, s);
+        if (!course.channels_follow || course.spatial_follows) return;
+        movable_[index_of(s.symbol)] = movable_[index_of(e.output)] = false;
+      });
+    }
+  }
+
   /// One read: does it slide, does it carry the channel axis over, does it want the last axis?
   void consider(size_t expr, const Scalar& read) {
     const TensorExpr& e = program_.exprs[expr];
-    const size_t rank = read.indices.size();
-    const bool same_rank = rank == static_cast<size_t>(e.output_rank()) && rank >= 3;
-    bool slides = false, spatial_follows = same_rank;
-    for (size_t a = 2; a < rank; ++a) {
-      slides = slides || is_window(e, read.indices[a]);
-      spatial_follows =
-          spatial_follows &&
-          (goes_along(read, read.indices[a], static_cast<int>(a)) || read.indices[a].is_const());
-    }
-    const bool same_batch = same_rank && (is_var(read.indices[0], 0) || read.indices[0].is_const());
-    const bool channels_follow =
-        same_rank && (steps_along(read.indices[1], 1) || read.indices[1].is_const());
+    const size_t rank = read.indices.size(), end = channels_end_[index_of(read.symbol)];
+    const auto [slides, channels_follow, spatial_follows, same_batch] = course_of(e, read);
     const bool conv = e.is_contraction && same_batch && spatial_follows && !channels_follow;
     const bool follows = same_batch && spatial_follows && (channels_follow || conv);
     const bool as_it_lies = follows && reads_quickly_as_it_lies(e, read.symbol, slides);
@@ -158,14 +238,15 @@ class LayoutChoice {
       if (!as_it_lies) vote(read.symbol, 1);
       vote(e.output, 1);
     } else if (!follows && !e.reduce_extents.empty() && rank >= 1) {
-      if (slides_over_folded_axes(e, read)) vote(e.output, 1);
+      if (slides_over_folded_axes(e, read) || sums_rows(e, read)) vote(e.output, 1);
       wants_last_axis(e, read);
     }
     if (!follows && turns_channels_last(e, read)) vote(read.symbol, 1);
     if (channels_follow && !e.reduce_extents.empty()) wants_last_axis(e, read);
     // Instructions that multiply these add up neighbours along the sum.
     const bool in_groups = is_integer(read.type) || read.type == DType::kBF16;
-    if (conv && !slides && in_groups && byte_size(read.type) < 4 && sums_along(e, read.indices[1]))
+    if (conv && !slides && in_groups && byte_size(read.type) < 4 &&
+        sums_along(e, read.indices[end - 1]))
       vote(read.symbol, 1);
   }
 
@@ -177,17 +258,45 @@ class LayoutChoice {
     return std::ranges::any_of(read.indices, [&](const IndexExpr& i) { return is_window(e, i); });
   }
 
+  /// Whether rows that lie along the sum are multiplied with a constant whose columns are channels:
+  /// as channels of an image are made of tokens.
+  bool sums_rows(const TensorExpr& e, const Scalar& read) const {
+    const Scalar* constant = constant_of(e);
+    const int last = e.output_rank() - 1, end = static_cast<int>(channels_end_[index_of(e.output)]);
+    if (constant == nullptr || constant->symbol == read.symbol || end > last) return false;
+    const bool of_rows = uses_axis(read, last) && !uses_axis(*constant, last) &&
+                         !uses_var(read.indices.back(), last);
+    const bool of_columns = runs_along(*constant, end - 1) && !uses_axis(read, end - 1);
+    return of_rows && of_columns && steps_along_sum(e, read.indices.back());
+  }
+
+  /// Whether neighbours along the sum are neighbours here, be it in a group of their own.
+  static bool steps_along_sum(const TensorExpr& e, const IndexExpr& index) {
+    AffineForm form;
+    return as_affine(index, &form) && std::ranges::any_of(form.terms, [&](const auto& term) {
+             return term.second == 1 && term.first >= e.output_rank() &&
+                    term.first < kRuntimeIndexBase;
+           });
+  }
+
+  static bool uses_axis(const Scalar& read, int axis) {
+    return std::ranges::any_of(read.indices,
+                               [&](const IndexExpr& index) { return uses_var(index, axis); });
+  }
+
   /// Whether neighbouring results are neighbouring channels: as tokens are made of an image.
-  static bool turns_channels_last(const TensorExpr& e, const Scalar& read) {
+  bool turns_channels_last(const TensorExpr& e, const Scalar& read) const {
     const int last = e.output_rank() - 1;
-    return !e.is_contraction && last > 1 && read.indices.size() >= 3 &&
-           e.extents[static_cast<size_t>(last)] > 1 && steps_along(read.indices[1], last);
+    const size_t end = channels_end_[index_of(read.symbol)];
+    return !e.is_contraction && last > 1 && read.indices.size() > end &&
+           e.extents[static_cast<size_t>(last)] > 1 && steps_along(read.indices[end - 1], last);
   }
 
   /// Products without windows, and those of few results, need no copy of an input.
   bool reads_quickly_as_it_lies(const TensorExpr& e, TensorId read, bool slides) const {
     return program_.tensors[static_cast<size_t>(read)].kind == Tensor::Kind::kInput &&
-           e.is_contraction && (!slides || e.extents[1] < kLeastChannels);
+           e.is_contraction &&
+           (!slides || channels_of(e.extents, channels_end_[index_of(e.output)]) < kLeastChannels);
   }
 
   static bool sums_along(const TensorExpr& e, const IndexExpr& index) {
@@ -216,6 +325,7 @@ class LayoutChoice {
 
   TensorProgram& program_;
   std::vector<size_t> parent_;
+  std::vector<size_t> channels_end_;  ///< by tensor
   std::vector<bool> movable_;
   std::vector<int64_t> votes_;
   std::map<TensorId, std::vector<size_t>> followers_;  ///< expressions that read it where they are
