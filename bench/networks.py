@@ -6,7 +6,7 @@
     bench/peers build/networks/regnet_y_1_6gf.onnx:build/networks/regnet_y_1_6gf.npz
 
 Video models take 8 frames of 112x112 pixels, others what they are made for, 224x224 at most. Of
-transformers' there are the small configurations of transformers_configs.py.
+transformers' there are the configurations of transformers_configs.py.
 """
 
 import argparse
@@ -19,6 +19,17 @@ import torch
 FOLDER = Path(__file__).resolve().parent.parent / "build/networks"
 
 
+class Tensors(torch.nn.Module):
+    """A model of transformers whose outputs are tensors alone."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs):
+        return tuple(x for x in self.model(*inputs).to_tuple() if torch.is_tensor(x))
+
+
 def network(library, name):
     """A network and the shapes of its inputs."""
     if library == "transformers":
@@ -28,8 +39,7 @@ def network(library, name):
         model, config, shapes, arguments = transformers_configs.CONFIGS[name]
         made = getattr(transformers, model)(getattr(transformers, config)(**arguments))
         made.config.use_cache = False
-        made.config.return_dict = False
-        return made, shapes
+        return Tensors(made), shapes
     if library == "timm":
         import timm
         import timm.layers
@@ -59,7 +69,8 @@ def write(library, name):
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.onnx"
     if library == "transformers":  # whose masks the older exporter cannot follow
-        torch.onnx.export(model.eval(), inputs, path, dynamo=True, external_data=False)
+        with torch.no_grad():
+            torch.onnx.export(model.eval(), inputs, path, dynamo=True, external_data=False)
     else:
         torch.onnx.export(model.eval(), inputs, path, opset_version=17, dynamo=False)
     names = [i.name for i in onnx.load(path, load_external_data=False).graph.input]
