@@ -107,11 +107,11 @@ def main():
     if unknown:
         parser.error(f"no model of the paper: {', '.join(unknown)}")
     wanted = {m: PAPER[m] for m in options.models or PAPER}
-    missing = [n for names, *_ in wanted.values() for n in names if not model_of(n).exists()]
+    names = [n for own, *_ in wanted.values() for n in own]
+    missing = [n for n in names if not model_of(n).exists()]
     if missing:
         parser.error(f"not in build/models (models/materialize.py makes them): {', '.join(missing)}")
-    jobs = [(n, s) for own, *_ in wanted.values() for n in own for s in STEPS]
-    names = [n for own, *_ in wanted.values() for n in own]
+    jobs = [(n, s) for n in names for s in STEPS]
     options.files = {n: half_of(n) if options.half else model_of(n) for n in names}
     if not options.measure:
         with ThreadPoolExecutor(options.jobs) as pool:

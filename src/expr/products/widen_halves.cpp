@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "expr/movement/copy_tensor.h"
 #include "expr/new_tensors.h"
 #include "expr/products/bfloat_products.h"
 
@@ -192,18 +193,12 @@ class OperandWidening {
   }
 
   TensorId add_copy(NewTensors& new_tensors, TensorId t, const std::vector<int32_t>& origins) {
-    const TensorType type = tensor(t).type;
-    TensorExpr e;
-    e.extents = type.shape;
-    e.accumulator = type.dtype;
-    e.origins = origins;
-    std::vector<IndexExpr> own;
-    for (size_t d = 0; d < e.extents.size(); ++d)
-      own.push_back(IndexExpr::var(static_cast<int>(d)));
-    e.body = scalar_read(t, type.dtype, std::move(own));
-    e.output = new_tensors.add(tensor(t).name + "_f32", type, Tensor::Kind::kIntermediate);
+    const TensorId copy =
+        new_tensors.add(tensor(t).name + "_f32", tensor(t).type, Tensor::Kind::kIntermediate);
+    TensorExpr e = copy_of(program_, t, copy);
+    e.origins = origins;  // of the reader, for which it is made
     program_.exprs.push_back(std::move(e));
-    return program_.exprs.back().output;
+    return copy;
   }
 
   void read_copies(TensorExpr& e) {
@@ -211,9 +206,7 @@ class OperandWidening {
       const TensorId t = read->symbol;
       const bool is_copied = static_cast<size_t>(t) < operands_.size() && operand(t).copy >= 0;
       if (!is_copied) return read;
-      auto of_copy = std::make_shared<Scalar>(*read);
-      of_copy->symbol = operand(t).copy;
-      return ScalarRef(of_copy);
+      return scalar_read(operand(t).copy, read->type, read->indices, read->operands, read->fill);
     });
   }
 
