@@ -15,6 +15,11 @@ constexpr int64_t kMaxProducts = int64_t{1} << 30;
 constexpr int64_t kMaxIterations = 4096;
 /// Broadcasts, reshapes and transposes one after another that are looked through.
 constexpr int kMostMoves = 8;
+/// Of a value that is stored though it is made of less.
+constexpr int64_t kMostStoredBytes = int64_t{1} << 24;
+/// Bytes for one of what a value is made of, from which that is no packed form of it, as weights of
+/// four bits are.
+constexpr int64_t kMadeOfLittle = 16;
 
 int64_t bytes_of(const TensorType& type) { return *checked_byte_size(type.dtype, type.shape); }
 
@@ -112,12 +117,59 @@ std::vector<bool> operands_of_loops(const Graph& graph) {
   return out;
 }
 
+bool is_transcendental(const Node& node) {
+  const auto* applied = std::get_if<ElementwiseAttrs>(&node.attrs);
+  if (applied == nullptr) return false;
+  switch (applied->op) {
+    case ScalarOp::kExp:
+    case ScalarOp::kLog:
+    case ScalarOp::kExpm1:
+    case ScalarOp::kLog1p:
+    case ScalarOp::kSin:
+    case ScalarOp::kCos:
+    case ScalarOp::kTan:
+    case ScalarOp::kAsin:
+    case ScalarOp::kAcos:
+    case ScalarOp::kAtan:
+    case ScalarOp::kSinh:
+    case ScalarOp::kCosh:
+    case ScalarOp::kTanh:
+    case ScalarOp::kAsinh:
+    case ScalarOp::kAcosh:
+    case ScalarOp::kAtanh:
+    case ScalarOp::kSigmoid:
+    case ScalarOp::kErf:
+    case ScalarOp::kPow:
+    case ScalarOp::kAtan2:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// By value: whether a contraction or a transcendental function reads it, through what has an
+/// element for each of its own. A contraction would have it made in memory by each run, and the
+/// function takes longer than a load.
+std::vector<bool> dear_operands(const Graph& graph) {
+  std::vector<bool> out(graph.values.size(), false);
+  for (const Node& node : graph.nodes | std::views::reverse) {
+    const bool reads_often = node.op == GraphOp::kDotGeneral || node.op == GraphOp::kConvolution;
+    const bool passes_on = node.op == GraphOp::kElementwise || node.op == GraphOp::kReshape ||
+                           node.op == GraphOp::kTranspose;
+    const bool is_dear = passes_on && out[static_cast<size_t>(node.results[0])];
+    if (!reads_often && !is_dear && !is_transcendental(node)) continue;
+    for (const ValueId v : node.operands) out[static_cast<size_t>(v)] = true;
+  }
+  return out;
+}
+
 class Folder {
  public:
   Folder(Graph& graph, int64_t max_bytes, std::vector<bool> kept, std::vector<bool> widened)
       : graph_(graph),
         kept_(std::move(kept)),
         widened_(std::move(widened)),
+        dear_(dear_operands(graph)),
         rebuild_(graph),
         max_bytes_(max_bytes),
         known_(graph.values.size()) {}
@@ -303,6 +355,13 @@ class Folder {
            graph_.type(node.results[0]).dtype == DType::kF32;
   }
 
+  /// Whether each run would take long to make what little operands say.
+  bool is_dear(const Node& node, int64_t operand_bytes, int64_t result_bytes) const {
+    const auto result = static_cast<size_t>(node.results[0]);
+    return node.op == GraphOp::kElementwise && result < dear_.size() && dear_[result] &&
+           result_bytes <= kMostStoredBytes && result_bytes / kMadeOfLittle >= operand_bytes;
+  }
+
   /// The node's results, when its operands are known and it is worth it.
   std::optional<std::vector<HostTensor>> evaluate(const Node& node) {
     int64_t operand_bytes = 0;
@@ -318,11 +377,14 @@ class Folder {
       }
     }
     const int64_t most = is_widened(node) ? 2 * operand_bytes : operand_bytes;
-    if (result_bytes > max_bytes_ && result_bytes > most) return std::nullopt;
+    const bool is_worth_it = result_bytes <= max_bytes_ || result_bytes <= most ||
+                             is_dear(node, operand_bytes, result_bytes);
+    if (!is_worth_it) return std::nullopt;
     if (!is_short(node)) return std::nullopt;
     std::vector<HostTensor> operands;
     for (ValueId v : node.operands) {
-      std::optional<HostTensor> value = value_of(v, std::max(max_bytes_, result_bytes));
+      std::optional<HostTensor> value =
+          value_of(v, std::max({max_bytes_, result_bytes, operand_bytes}));
       if (!value) return std::nullopt;
       operands.push_back(std::move(*value));
     }
@@ -357,7 +419,7 @@ class Folder {
 
   Graph& graph_;
   /// By value; of those that there were.
-  std::vector<bool> kept_, widened_;
+  std::vector<bool> kept_, widened_, dear_;
   GraphRebuilder rebuild_;
   int64_t max_bytes_;
   std::vector<Known> known_;

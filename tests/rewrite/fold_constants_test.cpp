@@ -69,6 +69,33 @@ TEST(FoldConstants, FoldsWhatReadsBroadcastsThatGrow) {
   EXPECT_EQ(factor(1).op, GraphOp::kElementwise);
 }
 
+/// Frequencies times positions, of which a sine is taken, and weights: both are stored. A sum
+/// that a product of elements reads is made again.
+TEST(FoldConstants, StoresWhatIsDearToMakeOfLittle) {
+  Graph graph = parsed(R"((x: f32[2,128], y: f32[128,128]) {
+  place = iota axis=0 : f32[128]
+  rows = broadcast place, dims={0} : f32[128,128]
+  columns = broadcast place, dims={1} : f32[128,128]
+  angles = mul rows, columns : f32[128,128]
+  sines = sin angles : f32[128,128]
+  p = mul y, sines : f32[128,128]
+  weights = sub rows, columns : f32[128,128]
+  q = dot_general x, weights, lhs_contract={1}, rhs_contract={0}, lhs_batch={}, rhs_batch={} : f32[2,128]
+  sums = add rows, columns : f32[128,128]
+  r = mul y, sums : f32[128,128]
+} -> (p, q, r))");
+  EXPECT_TRUE(fold_constants(graph, 1024));
+  const auto maker = [&](int output, size_t operand) {
+    const ValueId result = graph.outputs[static_cast<size_t>(output)];
+    const auto makes = [](ValueId v) { return [v](const Node& n) { return n.results[0] == v; }; };
+    const auto reader = std::ranges::find_if(graph.nodes, makes(result));
+    return std::ranges::find_if(graph.nodes, makes(reader->operands[operand]))->op;
+  };
+  EXPECT_EQ(maker(0, 1), GraphOp::kConstant);
+  EXPECT_EQ(maker(1, 1), GraphOp::kConstant);
+  EXPECT_EQ(maker(2, 1), GraphOp::kElementwise);
+}
+
 /// A small result of a value that no machine holds.
 TEST(FoldConstants, LeavesReductionsOfHugeBroadcasts) {
   expect_unchanged(fold_constants_up_to(1024), R"((x: f32[2]) {
