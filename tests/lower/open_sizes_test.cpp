@@ -130,6 +130,38 @@ TEST(LowerOpenSizes, TilesInsideAWindowAskNothing) {
   EXPECT_EQ(count_instructions(open.kernel(), KernelOp::kFor), 3);
 }
 
+/// Rows that are filled up to a known length from one that is open: chunks of them begin at run
+/// time, and where the open rows end, too.
+TEST(LowerOpenSizes, KnownRowsEndWhereOpenOnesDo) {
+  struct Case {
+    const char *condition, *place;
+    int64_t (*where)(int64_t);
+  };
+  for (const Case& c : {Case{"j-3 < N", "j-3", [](int64_t j) { return j - 3; }},
+                        Case{"N > 2*j-3", "2*j-3", [](int64_t j) { return 2 * j - 3; }},
+                        Case{"N-1-j >= 0", "N-1-j", [](int64_t) { return int64_t{-1}; }}}) {
+    const bool mirrored = c.where(100) < 0;
+    const OpenKernel open(std::string(R"(
+    kernel k(x: f32[3,N], out y: f32[3,500]) blocks P warps 1 {
+      grid i in 3, a in 8 {
+        seq j in a*64 .. min(500, a*64+64) step 32 {
+          y[i,j] = j < 3 ? 1.0 : )") +
+                          c.condition + " ? x[i," + c.place + R"(] : 0.5 @[j=REG_2-VEC_16];
+        }
+      }
+    })");
+    for (const int64_t n : {1, 2, 29, 30, 61, 64, 200, 496, 497, 500, 600, 1003}) {
+      const HostTensor x = sample(DType::kF32, {3, n}, 9);
+      open.expect({n}, {{"x", x}}, [&](const Coordinates& at_j) {
+        const int64_t j = at_j[1], place = mirrored ? n - 1 - j : c.where(j);
+        return j < 3 ? 1.0 : place >= 0 && place < n ? at(x, {at_j[0], place}) : 0.5;
+      });
+    }
+    // Two of the grid, the left border, and three of the rest, of which one asks for `n`.
+    EXPECT_EQ(count_instructions(open.kernel(), KernelOp::kFor), 6) << c.condition;
+  }
+}
+
 TEST(LowerOpenSizes, VectorsAlongAnOpenAxis) {
   const OpenKernel open(R"(
     kernel k(x: f32[3,N], s: f32[3], out y: f32[3,N]) blocks P warps 1 {

@@ -75,4 +75,47 @@ void state_decided(KernelWriter& w, const DecidedRange& decided, const IndexExpr
     w.bindings.facts.push_back(limit.slack - t * limit.loss);
 }
 
+std::optional<SizeCut> size_cut(KernelWriter& w, const TileBody& body, const TileLoop::Dim& dim) {
+  const std::map<int, Interval> inner = inner_ranges(w, body);
+  for (const IndexExpr& p : predicates_of(body)) {
+    PreparedIndex index;
+    if (!as_affine_of_products(w, bind(w, p), &index) || !index.scaled.empty()) continue;
+    const int64_t c = index.form.coefficient(dim.origin);
+    if (c == 0) continue;
+    IndexExpr sizes = 0;
+    Interval rest{index.form.constant, index.form.constant};
+    bool open = false, bounded = true;
+    for (const auto& [id, k] : index.form.terms) {
+      if (id == dim.origin) continue;
+      if (is_invariant_size(w, id)) {
+        sizes = sizes + IndexExpr::var(id) * k;
+        open = true;
+        continue;
+      }
+      const auto it = inner.find(id);
+      const Interval r = it != inner.end() ? it->second : range_of_var(w, id);
+      bounded &= r.lo > kOpenIterations.lo - kOpenIterations.hi && r.hi < kOpenIterations.hi;
+      rest.lo += k > 0 ? k * r.lo : k * r.hi;
+      rest.hi += k > 0 ? k * r.hi : k * r.lo;
+    }
+    if (!open || !bounded) continue;
+    SizeCut cut{c, sizes + rest.lo, sizes + rest.hi, 0, 0};
+    if (c > 0) {
+      cut.first = floor_div(c - 1 - cut.high, c);
+      cut.last = floor_div(c - 1 - cut.low, c);
+    } else {
+      cut.first = floor_div(cut.low, -c) + 1;
+      cut.last = floor_div(cut.high, -c) + 1;
+    }
+    return cut;
+  }
+  return std::nullopt;
+}
+
+void state_decided(KernelWriter& w, const SizeCut& cut, const IndexExpr& origin, bool below_first) {
+  const bool holds = below_first == (cut.coefficient < 0);
+  const IndexExpr moved = origin * cut.coefficient;
+  w.bindings.facts.push_back(holds ? moved + cut.low : IndexExpr(-1) - moved - cut.high);
+}
+
 }  // namespace weft::lowering

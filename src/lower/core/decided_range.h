@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "lower/core/kernel_writer.h"
@@ -29,5 +30,20 @@ Reg emit_last_decided(KernelWriter& w, const DecidedRange& decided, Reg whole);
 
 /// Adds to the facts what the limits say of iteration `t`.
 void state_decided(KernelWriter& w, const DecidedRange& decided, const IndexExpr& t);
+
+/// A predicate that an open size decides: coefficient * origin + rest >= 0, where `low` <= rest <=
+/// `high` are made of open sizes. Origins below `first` decide it one way, those from `last` on the
+/// other.
+struct SizeCut {
+  int64_t coefficient = 1;
+  IndexExpr low, high;
+  IndexExpr first, last;
+};
+
+/// The first such predicate of the body along a dimension whose length is known.
+std::optional<SizeCut> size_cut(KernelWriter& w, const TileBody& body, const TileLoop::Dim& dim);
+
+/// Adds to the facts what is decided of an origin below `first`, or else one from `last` on.
+void state_decided(KernelWriter& w, const SizeCut& cut, const IndexExpr& origin, bool below_first);
 
 }  // namespace weft::lowering

@@ -133,6 +133,60 @@ std::vector<Reg> emit_decided_tiles(KernelWriter& w, const TileLoop& loop, size_
   return carries;
 }
 
+/// Whole tiles from `first` to `whole`, cut where a predicate changes from decided to undecided or
+/// back: `origins` are all that there may be. What an open size decides cuts the longest piece.
+std::vector<Reg> emit_whole_tiles(KernelWriter& w, const TileLoop& loop, size_t dim,
+                                  std::vector<Reg> carries, Reg first, Reg whole,
+                                  Interval origins) {
+  const int64_t step = loop.dims[dim].step;
+  const auto op = [&](ScalarOp o, Reg a, Reg b) { return w.builder.apply(o, {a, b}, DType::kI64); };
+  const auto num = [&](int64_t v) { return w.builder.int_constant(v); };
+  const auto at = [&](const IndexExpr& place) {
+    return emit_index(w, simplify(place, [&](int id) { return range_of_var(w, id); }));
+  };
+  // The first tile at `place` or behind it.
+  const auto tile_at = [&](Reg place) {
+    const Reg behind = op(ScalarOp::kSub, op(ScalarOp::kAdd, place, num(step - 1)), first);
+    const Reg way = op(ScalarOp::kMax, behind, num(0));
+    const Reg tiles = op(ScalarOp::kSub, way, op(ScalarOp::kRem, way, num(step)));
+    return op(ScalarOp::kMin, op(ScalarOp::kAdd, first, tiles), whole);
+  };
+  const auto run = [&](Reg from, Reg to, Interval range, auto state) {
+    carries = w.builder.for_loop(from, to, step, std::move(carries),
+                                 [&](Reg iv, const std::vector<Reg>& in) {
+                                   const size_t known = w.bindings.facts.size();
+                                   const IndexExpr origin = add_kernel_var(w, iv, range);
+                                   state(origin);
+                                   std::vector<Reg> out = emit_iteration(w, loop, dim, origin, in);
+                                   w.bindings.facts.resize(known);
+                                   return out;
+                                 });
+  };
+  const auto nothing = [](const IndexExpr&) {};
+  const std::vector<Piece> pieces = split_origins(w, loop.body, loop.dims[dim], origins);
+  const auto longest = std::ranges::max_element(
+      pieces, {}, [](const Piece& piece) { return piece.end - piece.begin; });
+  const std::optional<SizeCut> cut =
+      w.vars.arguments > 0 ? size_cut(w, loop.body, loop.dims[dim]) : std::nullopt;
+  for (auto piece = pieces.begin(); piece != pieces.end(); ++piece) {
+    const Reg from = piece->begin == origins.lo ? first : tile_at(num(piece->begin));
+    const Reg to = piece->end > origins.hi ? whole : tile_at(num(piece->end));
+    const Interval range{piece->begin, piece->end - 1};
+    if (piece != longest || !cut) {
+      run(from, to, range, nothing);
+      continue;
+    }
+    const auto inside = [&](Reg tile) {
+      return op(ScalarOp::kMin, op(ScalarOp::kMax, tile, from), to);
+    };
+    const Reg left = inside(tile_at(at(cut->first))), right = inside(tile_at(at(cut->last)));
+    run(from, left, range, [&](const IndexExpr& v) { state_decided(w, *cut, v, true); });
+    run(left, right, range, nothing);
+    run(right, to, range, [&](const IndexExpr& v) { state_decided(w, *cut, v, false); });
+  }
+  return carries;
+}
+
 std::vector<Reg> emit_runtime_dim(KernelWriter& w, const TileLoop& loop, size_t dim,
                                   std::vector<Reg> carries, const IndexExpr& begin,
                                   const IndexExpr& end) {
@@ -158,7 +212,7 @@ std::vector<Reg> emit_runtime_dim(KernelWriter& w, const TileLoop& loop, size_t 
   const DecidedRange decided =
       w.vars.arguments > 0 ? decided_range(w, loop.body, d, begin) : DecidedRange{};
   if (decided.limits.empty()) {
-    carries = w.builder.for_loop(first, whole, d.step, std::move(carries), iteration);
+    carries = emit_whole_tiles(w, loop, dim, std::move(carries), first, whole, origins);
   } else {
     carries = emit_decided_tiles(w, loop, dim, std::move(carries), begin, decided,
                                  w.builder.apply(ScalarOp::kDiv, {extent, step}, DType::kI64));

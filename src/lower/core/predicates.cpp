@@ -220,4 +220,16 @@ std::vector<Piece> split_iterations(KernelWriter& w, const TileBody& body, const
   return cuts.pieces();
 }
 
+std::vector<Piece> split_origins(KernelWriter& w, const TileBody& body, TileLoop::Dim dim,
+                                 Interval origins) {
+  dim.step = 1;
+  std::vector<Piece> pieces =
+      split_iterations(w, body, dim, origins.lo, origins.hi - origins.lo + 1);
+  for (Piece& piece : pieces) {
+    piece.begin += origins.lo;
+    piece.end += origins.lo;
+  }
+  return pieces;
+}
+
 }  // namespace weft::lowering

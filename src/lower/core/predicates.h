@@ -21,5 +21,8 @@ std::map<int, Interval> inner_ranges(const KernelWriter& w, const TileBody& body
 /// back.
 std::vector<Piece> split_iterations(KernelWriter& w, const TileBody& body, const TileLoop::Dim& dim,
                                     int64_t origin0, int64_t trips);
+/// The same for a dimension that begins at run time: `origins`, all that it may have, in pieces.
+std::vector<Piece> split_origins(KernelWriter& w, const TileBody& body, TileLoop::Dim dim,
+                                 Interval origins);
 
 }  // namespace weft::lowering
