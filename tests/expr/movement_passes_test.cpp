@@ -526,6 +526,20 @@ std::string laid_out(const char* text) {
   return print(*program);
 }
 
+/// Squares of two groups of channels that are added up lie as the channels do.
+TEST(AssignLayouts, SumsOfGroupsLieAsTheirChannels) {
+  const std::string text = laid_out(R"(program {
+  input x: f32[2,1,40]
+  constant w: f32[6,1,8] = #1
+  image: f32[2,6,9] = contraction sum[8]:f32 x[d0, 0, d2 * 4 + r0] * w[d1, 0, r0]
+  squares: f32[2,3,9] = sum[2]:f32 image[d0, d1 + r0 * 3, d2] * image[d0, d1 + r0 * 3, d2]
+  y: f32[2,3,9] = squares[d0, d1, d2] + 1.0
+  output y as y
+})");
+  EXPECT_THAT(text, HasSubstr("image: f32[2,6,9] layout {0,1,2}{2,1,9}{1,1,6} ="));
+  EXPECT_THAT(text, HasSubstr("squares: f32[2,3,9] layout {0,1,2}{2,1,9}{1,1,3} ="));
+}
+
 /// Convolutions of one place in two groups between tokens: sums run along what they read, and the
 /// channels, two axes of four, beside each other in what they make.
 TEST(AssignLayouts, ChannelsOfTokensLieLast) {

@@ -33,6 +33,14 @@ bool is_window(const TensorExpr& e, const IndexExpr& index) {
   return output && reduced;
 }
 
+/// The position of the first step of each sum but a contraction's: groups that are added up.
+IndexExpr without_sums(const TensorExpr& e, const IndexExpr& index) {
+  if (e.is_contraction) return index;
+  return substitute(index, [&](int id) {
+    return id >= e.output_rank() && id < kRuntimeIndexBase ? IndexExpr(0) : IndexExpr::var(id);
+  });
+}
+
 /// Whether the position depends on the axis, as it stands or through what data say.
 bool goes_along(const Scalar& read, const IndexExpr& index, int axis) {
   if (uses_var(index, axis)) return true;
@@ -204,7 +212,8 @@ class LayoutChoice {
           out.spatial_follows && (goes_along(read, at[a], own) || at[a].is_const());
     }
     for (size_t a = 1; a < end && out.channels_follow; ++a)
-      out.channels_follow = steps_along(at[a], static_cast<int>(a)) || at[a].is_const();
+      out.channels_follow =
+          at[a].is_const() || steps_along(without_sums(e, at[a]), static_cast<int>(a));
     return out;
   }
 
