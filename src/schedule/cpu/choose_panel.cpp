@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cost/footprint.h"
+#include "cost/operation_cost.h"
 #include "cost/port_cycles.h"
 #include "expr/analysis/dependence.h"
 #include "expr/products/bfloat_products.h"
@@ -422,7 +423,10 @@ bool PanelChooser::along_vectors(const SumApart& sum) const {
 }
 
 void PanelChooser::choose_tile(const std::vector<int>& outputs) {
-  RowOperand operand{.depth = ceil_div(reduction_depth(), parts_)};
+  // Coefficients and bounds of an elementary function.
+  constexpr int64_t kNumbersOfFunctions = 10;
+  RowOperand operand{.depth = ceil_div(reduction_depth(), parts_),
+                     .costly = is_costly(space_.expr(root_).body)};
   for (const Read& r : reads_) {
     if (c_.row_axis < 0) continue;
     if (c_.vec_axis >= 0 && depends(r, c_.vec_axis)) {
@@ -438,8 +442,8 @@ void PanelChooser::choose_tile(const std::vector<int>& outputs) {
                            .columns = c_.vec_axis >= 0 ? extent(c_.vec_axis) : 1,
                            .open_rows = c_.row_axis >= 0 && is_open(c_.row_axis),
                            .open_columns = c_.vec_axis >= 0 && is_open(c_.vec_axis)};
-  const Multiplier multiplier =
-      multiplier_of(target_, c_, products_, packed_ ? &*packed_ : nullptr);
+  Multiplier multiplier = multiplier_of(target_, c_, products_, packed_ ? &*packed_ : nullptr);
+  if (operand.costly) multiplier.registers -= kNumbersOfFunctions;
   const auto rank = [&](int64_t lanes) {
     return rank_register_tiles(result, lanes, widest_panel(lanes), operand, multiplier, target_);
   };

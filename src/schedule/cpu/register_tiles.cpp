@@ -91,6 +91,7 @@ std::vector<RegisterTile> rank_register_tiles(const TiledResult& result, int64_t
         const double fma = slot * static_cast<double>(tr * tv * products);
         if (multiplier.in_words)  // a sum takes two slots of four, a row's halves two
           return fma + 0.5 * static_cast<double>(tr) + 0.25 * static_cast<double>(tv);
+        if (operand.costly) return fma;
         const double elements = slots.broadcast * static_cast<double>(tr);
         const double loads =
             (operand.per_vector ? fma : elements) + slot * static_cast<double>(tv * products);
@@ -116,14 +117,16 @@ std::vector<RegisterTile> rank_register_tiles(const TiledResult& result, int64_t
           result.open_rows
               ? static_cast<double>(r)
               : static_cast<double>(result.rows) / static_cast<double>(ceil_div(result.rows, r));
-      cost *= 1.0 + row_weight / (slot * static_cast<double>(v * products)) + 0.45 / rows_of_tile;
+      if (!operand.costly)
+        cost *= 1.0 + row_weight / (slot * static_cast<double>(v * products)) + 0.45 / rows_of_tile;
       if (halves) cost *= kOfHalves;
       if (ceil_div(r, distinct_sets) > ways - 2) cost *= 1.5;
       tiles.push_back({r, v, lanes, cost});
     }
   }
-  std::ranges::sort(tiles, {},
-                    [](const RegisterTile& t) { return std::tuple(t.cost, t.vectors, t.rows); });
+  std::ranges::sort(tiles, {}, [&](const RegisterTile& t) {
+    return std::tuple(t.cost, operand.costly ? -t.vectors : t.vectors, t.rows);
+  });
   if (tiles.empty()) tiles.push_back({.lanes = lanes});
   return tiles;
 }

@@ -28,6 +28,7 @@ struct RowOperand {
   int64_t row_stride = 0;
   int64_t row_bytes = 0;
   bool per_vector = false;    ///< each vector of the tile reads elements of its own
+  bool costly = false;        ///< functions of many instructions take the time, not what is read
   bool panels_again = false;  ///< other axes than that of the rows read a panel again
 };
 
@@ -51,7 +52,8 @@ inline constexpr int64_t kMostVectors = 4;
 
 /// Tiles of up to `max_vectors` vectors of `lanes` lanes, one vector FMA a slot beside loads. Wide
 /// tiles read the row operand less often, tall ones the panel; rows that fall into the same cache
-/// sets throw each other out. The best first; the first is there in any case.
+/// sets throw each other out. Where functions take the time, the widest read what lies side by
+/// side. The best first; the first is there in any case.
 std::vector<RegisterTile> rank_register_tiles(const TiledResult& result, int64_t lanes,
                                               int64_t max_vectors, const RowOperand& operand,
                                               const Multiplier& multiplier, const Target& target);
