@@ -54,6 +54,7 @@
 #include "kernel/tabulate.h"
 #include "plan/planners/plan_fusion.h"
 #include "plan/planners/planner_parameters.h"
+#include "rewrite/convolve_phases.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/hoist_from_scans.h"
 #include "rewrite/inline_constant_if.h"
@@ -116,6 +117,12 @@ Result<bool> run_select_behind_products(Compilation& c) {
   for (const std::string& name : products)
     c.substitutions.push_back(name + ": 0 for a row of NaN, also times what is not finite");
   return !products.empty();
+}
+Result<bool> run_convolve_phases(Compilation& c) {
+  const ConvolvedPhases phases = convolve_phases(c.graph);
+  for (const std::string& name : phases.filled)
+    c.substitutions.push_back(name + ": zeros in the place of taps, also times what is not finite");
+  return phases.changed;
 }
 Result<bool> run_remove_dead(Compilation& c) { return remove_dead_nodes(c.graph); }
 Result<bool> run_express(Compilation& c) {
@@ -519,6 +526,7 @@ constexpr Pass kPasses[] = {
     {"unroll-scans", "graph", run_unroll},
     {"simplify", "graph", run_simplify},
     {"select-behind-products", "graph", run_select_behind_products},
+    {"convolve-phases", "graph", run_convolve_phases},
     {"merge-equal-nodes", "graph", run_merge_equal},
     {"remove-dead-nodes", "graph", run_remove_dead},
     {"split-scans", "graph", run_split},
