@@ -1,4 +1,4 @@
-"""Writes networks of torchvision, timm and transformers, with random weights and inputs, as ONNX files.
+"""Writes networks of torchvision, timm, transformers and others, with random weights and inputs, as ONNX files.
 
     python3 -m venv build/venv-networks
     build/venv-networks/bin/pip install torch torchvision timm transformers onnx onnxscript
@@ -6,12 +6,15 @@
     bench/peers build/networks/regnet_y_1_6gf.onnx:build/networks/regnet_y_1_6gf.npz
 
 Video models take 8 frames of 112x112 pixels, others what they are made for, 224x224 at most. Of
-transformers' there are the configurations of transformers_configs.py.
+transformers' there are the configurations of transformers_configs.py, of other libraries
+(ultralytics:yolo11n, smp:Unet, torchaudio:Conformer, diffusers:DiT, segmentation:fcn_resnet50) the
+networks of library_networks.py.
 """
 
 import argparse
 from pathlib import Path
 
+import library_networks
 import numpy as np
 import onnx
 import torch
@@ -32,6 +35,8 @@ class Tensors(torch.nn.Module):
 
 def network(library, name):
     """A network and the shapes of its inputs."""
+    if library in library_networks.LIBRARIES:
+        return library_networks.LIBRARIES[library](name)
     if library == "transformers":
         import transformers
         import transformers_configs
@@ -58,7 +63,7 @@ def network(library, name):
 
 def random_input(shape):
     if shape[0] == "ids":
-        return torch.randint(1, 1000, shape[1:])
+        return torch.randint(1, 1000 if len(shape) > 2 else 100, shape[1:])
     return torch.randn(*shape)
 
 
@@ -68,7 +73,7 @@ def write(library, name):
     inputs = tuple(random_input(shape) for shape in shapes)
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.onnx"
-    if library == "transformers":  # whose masks the older exporter cannot follow
+    if library in ("transformers", "diffusers"):  # which the older exporter cannot follow
         with torch.no_grad():
             torch.onnx.export(model.eval(), inputs, path, dynamo=True, external_data=False)
     else:

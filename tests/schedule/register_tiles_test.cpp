@@ -54,6 +54,25 @@ TEST(RegisterTiles, LeaveRegistersForWhatTheyMultiply) {
   }
 }
 
+/// Pixels of 32 channels: what a max-pool of a swish takes of them, and of plain values. Vectors of
+/// one pixel come together where functions take the time.
+TEST(RegisterTiles, FunctionsTakeWholePixels) {
+  const Target target = *find_target("x86-64-v3");
+  const auto pool = [&](const char* value) {
+    TensorProgram program = *parse_tensor_program(
+        "program {\n  input x: f32[40,80,32]\n  y: f32[20,40,32] = max[2, 2]:f32 " +
+        std::string(value) + "\n  output y as y\n}");
+    const auto kernel = schedule_leaf(program, whole_group(program), target, "k");
+    EXPECT_TRUE(kernel.ok()) << kernel.error().message;
+    const std::string text = print(kernel->program);
+    const size_t place = text.find("@[", text.find("carry acc"));
+    return text.substr(place, text.find(']', place) + 1 - place);
+  };
+  EXPECT_EQ(pool("x[d0 * 2 + r0, d1 * 2 + r1, d2] * sigmoid(x[d0 * 2 + r0, d1 * 2 + r1, d2])"),
+            "@[a2=REG_4-VEC_8]");
+  EXPECT_EQ(pool("x[d0 * 2 + r0, d1 * 2 + r1, d2]"), "@[a1=REG_10, a2=VEC_8]");
+}
+
 /// The program of two products of one input in one kernel.
 std::string two_products(const char* target) {
   TensorProgram program = expressed(R"((x: f32[60,512], w: f32[512,1376], v: f32[512,1376]) {

