@@ -62,6 +62,8 @@ double sets_of(int64_t apart) {
   return static_cast<double>(kWay / std::gcd(std::max<int64_t>(apart, 64), kWay));
 }
 
+/// Elements between lanes up to which the vectors in which they lie are loaded (lower/cpu).
+constexpr double kWidestStride = 4;
 /// Registers that operands on their way take beside what lives longer.
 constexpr double kOperands = 2;
 
@@ -378,6 +380,10 @@ class StatementPorts::Tree {
       } else if (stride == -1 || (stride == 0 && !ports_.lie_apart(s, axes_[a]))) {
         each->arithmetic += 1;
         each->instructions += 1;
+      } else if (stride >= 2 && stride <= kWidestStride) {
+        each->loads += stride - 1;
+        each->arithmetic += 2 * (stride - 1);
+        each->instructions += 3 * (stride - 1);
       } else {
         each->loads += width - 1;
         each->arithmetic += width;

@@ -73,6 +73,30 @@ TEST(LowerElementwise, TransposesWithShuffles) {
   EXPECT_GE(count_instructions(lower_text(text), KernelOp::kShuffle), 64);
 }
 
+/// Every second, third or fourth element: the vectors in which they lie, of which lanes are picked.
+/// Nothing behind the last one is read, and those far apart are gathered.
+TEST(LowerElementwise, PicksLanesThatLieAFewElementsApart) {
+  for (const int stride : {2, 3, 4, 5}) {
+    for (const int lanes : {4, 8, 16}) {
+      const int n = 6 * lanes, from = stride - 1;
+      const std::string text = fmt::format(
+          "kernel k(x: f32[{0}], z: i8[{0}], out y: f32[{1}]) blocks P warps 1 {{\n"
+          "  seq i in {1} step {2} {{ y[i] = x[{3}*i+{4}] + f32(z[{3}*i]) @[i=REG_2-VEC_{5}]; "
+          "}} }}",
+          (n - 1) * stride + 1 + from, n, 2 * lanes, stride, from, lanes);
+      const HostTensor x = sample(DType::kF32, {(n - 1) * stride + 1 + from}, 9),
+                       z = sample(DType::kI8, {(n - 1) * stride + 1 + from}, 10, -90, 90);
+      expect_lowered(text, {{"x", x}, {"z", z}}, "y", [&](const Coordinates& c) {
+        return at(x, {stride * c[0] + from}) + at(z, {stride * c[0]});
+      });
+      const KernelFunction kernel = lower_text(text);
+      EXPECT_EQ(count_instructions(kernel, KernelOp::kGather) > 0, stride > 4) << text;
+      EXPECT_EQ(count_instructions(kernel, KernelOp::kShuffle), stride > 4 ? 0 : 4 * stride)
+          << text;
+    }
+  }
+}
+
 // Lanes divide words, which a vector has an instruction for; positions of 64 bits would be divided
 // one by one.
 TEST(LowerElementwise, DividesPositionsOfLanesAsWords) {

@@ -129,8 +129,9 @@ Reg CpuWriter::load_guard(const Scalar& read, const Point& point, Reg guard, uin
 std::optional<Reg> CpuWriter::load_spread(int32_t buffer, const Scalar& read,
                                           const PreparedIndex& offset, bool affine,
                                           const Point& point, Reg guard) {
-  return affine ? load_transposed(*this, buffer, read, offset, point, guard)
-                : load_permuted(*this, buffer, read, offset, point, guard);
+  if (!affine) return load_permuted(*this, buffer, read, offset, point, guard);
+  const auto transposed = load_transposed(*this, buffer, read, offset, point, guard);
+  return transposed ? transposed : load_strided(*this, buffer, offset, point, guard);
 }
 
 }  // namespace weft::lowering

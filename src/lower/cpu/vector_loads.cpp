@@ -237,4 +237,35 @@ std::optional<Reg> load_transposed(CpuWriter& w, int32_t buffer, const Scalar& r
   return loaded[static_cast<size_t>(point[row] - rows->first[row])];
 }
 
+std::optional<Reg> load_strided(CpuWriter& w, int32_t buffer, const PreparedIndex& offset,
+                                const Point& point, Reg guard) {
+  constexpr int64_t kWidest = 4;
+  const int64_t lanes = w.at_hand.box.lanes;
+  if (!offset.affine || guard != kNoReg || lanes < 4) return std::nullopt;
+  const auto at = affine_at_point(w, offset, point);
+  if (!at || at->lane_coefficient < 2 || at->lane_coefficient > kWidest) return std::nullopt;
+  const int64_t stride = at->lane_coefficient, reach = (lanes - 1) * stride + 1;
+  const Reg base = emit_terms(w, at->terms, 0);
+  Reg picked = kNoReg;
+  for (int64_t v = 0; v < stride; ++v) {
+    const int64_t begin = std::min(v * lanes, reach - lanes);
+    const Reg address = w.builder.apply(
+        ScalarOp::kAdd, {base, w.builder.int_constant(at->constant + begin)}, DType::kI64);
+    const Reg loaded = w.builder.load(buffer, address, static_cast<int32_t>(lanes));
+    std::vector<int32_t> order;
+    for (int64_t l = 0; l < lanes; ++l) {
+      const int64_t place = l * stride;
+      const bool here = place >= v * lanes && place < (v + 1) * lanes;
+      order.push_back(static_cast<int32_t>(here ? lanes + place - begin : l));
+    }
+    if (v > 0) {
+      picked = w.builder.shuffle(picked, loaded, order);
+      continue;
+    }
+    for (int32_t& from : order) from = from >= lanes ? from - static_cast<int32_t>(lanes) : 0;
+    picked = w.builder.shuffle(loaded, loaded, order);
+  }
+  return picked;
+}
+
 }  // namespace weft::lowering
