@@ -608,15 +608,11 @@ void PanelChooser::choose_staged_factor() {
   for (const int side : {0, 1}) {
     const ScalarRef& factor = body->operands[static_cast<size_t>(side)];
     const bool computed = operation_count(factor) > 1;
-    bool along = false, still = true;
+    bool along = false;
     visit(factor, [&](const Scalar& s) {
-      if (s.kind != Scalar::Kind::kRead) return;
-      const Tensor& t = space_.program().tensors[static_cast<size_t>(s.symbol)];
-      along |= depends(s, c_.vec_axis);
-      still &= t.kind == Tensor::Kind::kConstant && !depends(s, c_.row_axis);
-      for (const int a : c_.grid) still &= !depends(s, a);
+      along |= s.kind == Scalar::Kind::kRead && depends(s, c_.vec_axis);
     });
-    if (computed && along && still) c_.staged_factor = side;
+    if (computed && along && stays_for_panel(space_, c_, factor)) c_.staged_factor = side;
   }
 }
 
@@ -632,6 +628,29 @@ bool PanelChooser::rows_outermost() const {
   }
   const bool many_rows = rows > panels || (c_.row_axis >= 0 && is_open(c_.row_axis));
   return panels <= panel_budget(target_) && many_rows;
+}
+
+bool stays_for_panel(const GroupSpace& space, const PanelChoice& choice, const ScalarRef& factor) {
+  const GroupAxes& axes = space.axes();
+  const int root = axes.reductions[0];
+  const std::vector<int>& own = axes.axis_of[static_cast<size_t>(root)];
+  const auto moves_along = [&](const Scalar& s, int axis) {
+    if (s.kind == Scalar::Kind::kRead)
+      return stride_along(space.program(), axes, root, s, axis) != 0;
+    return std::ranges::any_of(variables(s.index), [&](int v) {
+      return v < std::ssize(own) && own[static_cast<size_t>(v)] == axis;
+    });
+  };
+  bool stays = true;
+  visit(factor, [&](const Scalar& s) {
+    if (s.kind != Scalar::Kind::kRead && s.kind != Scalar::Kind::kIndex) return;
+    if (s.kind == Scalar::Kind::kRead)
+      stays &=
+          space.program().tensors[static_cast<size_t>(s.symbol)].kind == Tensor::Kind::kConstant;
+    stays &= choice.row_axis < 0 || !moves_along(s, choice.row_axis);
+    for (const int a : choice.grid) stays &= !moves_along(s, a);
+  });
+  return stays;
 }
 
 PanelChoice choose_panel(const GroupSpace& space, const Target& target, int64_t parts) {

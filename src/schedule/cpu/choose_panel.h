@@ -14,6 +14,10 @@ namespace weft {
 /// for a group that fits_panel (schedule/cpu/panel_fit.h). `parts`: of the sum, one after another.
 PanelChoice choose_panel(const GroupSpace& space, const Target& target, int64_t parts = 1);
 
+/// Whether a factor of the first reduction is made of constants and is the same for all rows and
+/// all places of the grid: what it reads, and what its conditions ask of places.
+bool stays_for_panel(const GroupSpace& space, const PanelChoice& choice, const ScalarRef& factor);
+
 /// Others for the same group that measuring may prefer: the order of the loops turned, and register
 /// tiles in the order of the model.
 std::vector<PanelChoice> other_panels(const GroupSpace& space, const Target& target);

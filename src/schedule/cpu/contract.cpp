@@ -151,6 +151,9 @@ Status Contract::collect_reads() {
       (choice_.staged_factor >= 0 &&
        (!product || vec_axis_ < 0 || reduction_.empty() || in_steps || choice_.staged_read >= 0)))
     return invalid_input("only a factor of a product is staged, panel by panel");
+  if (choice_.staged_factor >= 0 &&
+      !stays_for_panel(space_, choice_, sum->operands[static_cast<size_t>(choice_.staged_factor)]))
+    return invalid_input("a factor that is staged is the same for all rows and places of the grid");
   apart_ = sum_apart(space_, choice_);
   if (choice_.apart != 0 && (!apart_ || vec_axis_ < 0 || in_steps || choice_.staged_read >= 0 ||
                              choice_.staged_factor >= 0))
