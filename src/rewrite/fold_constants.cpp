@@ -5,6 +5,7 @@
 #include <optional>
 #include <ranges>
 
+#include "graph/transcendental.h"
 #include "interp/interpreter.h"
 #include "rewrite/graph_rebuilder.h"
 
@@ -119,32 +120,7 @@ std::vector<bool> operands_of_loops(const Graph& graph) {
 
 bool is_transcendental(const Node& node) {
   const auto* applied = std::get_if<ElementwiseAttrs>(&node.attrs);
-  if (applied == nullptr) return false;
-  switch (applied->op) {
-    case ScalarOp::kExp:
-    case ScalarOp::kLog:
-    case ScalarOp::kExpm1:
-    case ScalarOp::kLog1p:
-    case ScalarOp::kSin:
-    case ScalarOp::kCos:
-    case ScalarOp::kTan:
-    case ScalarOp::kAsin:
-    case ScalarOp::kAcos:
-    case ScalarOp::kAtan:
-    case ScalarOp::kSinh:
-    case ScalarOp::kCosh:
-    case ScalarOp::kTanh:
-    case ScalarOp::kAsinh:
-    case ScalarOp::kAcosh:
-    case ScalarOp::kAtanh:
-    case ScalarOp::kSigmoid:
-    case ScalarOp::kErf:
-    case ScalarOp::kPow:
-    case ScalarOp::kAtan2:
-      return true;
-    default:
-      return false;
-  }
+  return applied != nullptr && is_transcendental(applied->op);
 }
 
 /// By value: whether a contraction or a transcendental function reads it, through what has an

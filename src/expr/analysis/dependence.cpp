@@ -4,6 +4,8 @@
 #include <set>
 #include <span>
 
+#include "graph/transcendental.h"
+
 namespace weft {
 namespace {
 
@@ -38,31 +40,10 @@ int64_t multiply_add_slots(ScalarOp op) {
     case ScalarOp::kSqrt:
     case ScalarOp::kRsqrt:
       return 10;
-    case ScalarOp::kExp:
-    case ScalarOp::kLog:
-    case ScalarOp::kExpm1:
-    case ScalarOp::kLog1p:
-    case ScalarOp::kSin:
-    case ScalarOp::kCos:
-    case ScalarOp::kTan:
-    case ScalarOp::kAsin:
-    case ScalarOp::kAcos:
-    case ScalarOp::kAtan:
-    case ScalarOp::kAtan2:
-    case ScalarOp::kSinh:
-    case ScalarOp::kCosh:
-    case ScalarOp::kTanh:
-    case ScalarOp::kAsinh:
-    case ScalarOp::kAcosh:
-    case ScalarOp::kAtanh:
-    case ScalarOp::kSigmoid:
-    case ScalarOp::kErf:
-    case ScalarOp::kPow:
-      return 15;
     case ScalarOp::kThreefry:
       return 75;
     default:
-      return 1;
+      return is_transcendental(op) ? 15 : 1;
   }
 }
 
