@@ -15,6 +15,41 @@ namespace {
 constexpr int64_t kLongestBorder = 2;
 constexpr size_t kMostLimits = 4;
 
+/// A predicate as coefficient * origin of a dimension + open sizes + what lies within `rest`.
+struct SizedPredicate {
+  int64_t coefficient = 0;
+  IndexExpr sizes = 0;
+  Interval rest;
+  bool open = false;
+};
+
+/// Nothing where that is unbounded, or the predicate does not go along the dimension.
+std::optional<SizedPredicate> along(KernelWriter& w, const IndexExpr& predicate,
+                                    const TileLoop::Dim& dim,
+                                    const std::map<int, Interval>& inner) {
+  PreparedIndex index;
+  if (!as_affine_of_products(w, bind(w, predicate), &index) || !index.scaled.empty())
+    return std::nullopt;
+  SizedPredicate out{.coefficient = index.form.coefficient(dim.origin),
+                     .rest = {index.form.constant, index.form.constant}};
+  if (out.coefficient == 0) return std::nullopt;
+  for (const auto& [id, k] : index.form.terms) {
+    if (id == dim.origin) continue;
+    if (is_invariant_size(w, id)) {
+      out.sizes = out.sizes + IndexExpr::var(id) * k;
+      out.open = true;
+      continue;
+    }
+    const auto it = inner.find(id);
+    const Interval r = it != inner.end() ? it->second : range_of_var(w, id);
+    if (r.lo <= kOpenIterations.lo - kOpenIterations.hi || r.hi >= kOpenIterations.hi)
+      return std::nullopt;
+    out.rest.lo += k > 0 ? k * r.lo : k * r.hi;
+    out.rest.hi += k > 0 ? k * r.hi : k * r.lo;
+  }
+  return out;
+}
+
 }  // namespace
 
 DecidedRange decided_range(KernelWriter& w, const TileBody& body, const TileLoop::Dim& dim,
@@ -23,35 +58,17 @@ DecidedRange decided_range(KernelWriter& w, const TileBody& body, const TileLoop
   if (!begin.is_const()) return out;
   const std::map<int, Interval> inner = inner_ranges(w, body);
   for (const IndexExpr& p : predicates_of(body)) {
-    PreparedIndex index;
-    if (!as_affine_of_products(w, bind(w, p), &index) || !index.scaled.empty()) continue;
-    const int64_t c = index.form.coefficient(dim.origin) * dim.step;
-    if (c <= 0) continue;
-    const int64_t start =
-        index.form.constant + index.form.coefficient(dim.origin) * begin.constant();
-    Interval rest{start, start};
-    IndexExpr sizes = 0;
-    bool open = false, bounded = true;
-    for (const auto& [id, k] : index.form.terms) {
-      if (id == dim.origin) continue;
-      const auto it = inner.find(id);
-      const Interval r = it != inner.end() ? it->second : range_of_var(w, id);
-      if (is_invariant_size(w, id)) {
-        sizes = sizes + IndexExpr::var(id) * k;
-        open = true;
-        continue;
-      }
-      bounded &= r.lo > kOpenIterations.lo - kOpenIterations.hi && r.hi < kOpenIterations.hi;
-      rest.lo += k > 0 ? k * r.lo : k * r.hi;
-      rest.hi += k > 0 ? k * r.hi : k * r.lo;
-    }
-    if (!bounded) continue;
-    if (!open) {
+    const std::optional<SizedPredicate> sized = along(w, p, dim, inner);
+    if (!sized || sized->coefficient < 0) continue;
+    const int64_t c = sized->coefficient * dim.step;
+    const int64_t start = sized->coefficient * begin.constant();
+    const Interval rest{sized->rest.lo + start, sized->rest.hi + start};
+    if (!sized->open) {
       const int64_t from = rest.lo < 0 ? (-rest.lo + c - 1) / c : 0;
       if (from <= kLongestBorder) out.from = std::max(out.from, from);
       continue;
     }
-    const DecidedRange::Limit limit{IndexExpr(-1 - rest.hi) - sizes, c};
+    const DecidedRange::Limit limit{IndexExpr(-1 - rest.hi) - sized->sizes, c};
     const bool known = std::any_of(out.limits.begin(), out.limits.end(), [&](const auto& l) {
       return l.slack == limit.slack && l.loss == limit.loss;
     });
@@ -78,28 +95,10 @@ void state_decided(KernelWriter& w, const DecidedRange& decided, const IndexExpr
 std::optional<SizeCut> size_cut(KernelWriter& w, const TileBody& body, const TileLoop::Dim& dim) {
   const std::map<int, Interval> inner = inner_ranges(w, body);
   for (const IndexExpr& p : predicates_of(body)) {
-    PreparedIndex index;
-    if (!as_affine_of_products(w, bind(w, p), &index) || !index.scaled.empty()) continue;
-    const int64_t c = index.form.coefficient(dim.origin);
-    if (c == 0) continue;
-    IndexExpr sizes = 0;
-    Interval rest{index.form.constant, index.form.constant};
-    bool open = false, bounded = true;
-    for (const auto& [id, k] : index.form.terms) {
-      if (id == dim.origin) continue;
-      if (is_invariant_size(w, id)) {
-        sizes = sizes + IndexExpr::var(id) * k;
-        open = true;
-        continue;
-      }
-      const auto it = inner.find(id);
-      const Interval r = it != inner.end() ? it->second : range_of_var(w, id);
-      bounded &= r.lo > kOpenIterations.lo - kOpenIterations.hi && r.hi < kOpenIterations.hi;
-      rest.lo += k > 0 ? k * r.lo : k * r.hi;
-      rest.hi += k > 0 ? k * r.hi : k * r.lo;
-    }
-    if (!open || !bounded) continue;
-    SizeCut cut{c, sizes + rest.lo, sizes + rest.hi, 0, 0};
+    const std::optional<SizedPredicate> sized = along(w, p, dim, inner);
+    if (!sized || !sized->open) continue;
+    const int64_t c = sized->coefficient;
+    SizeCut cut{c, sized->sizes + sized->rest.lo, sized->sizes + sized->rest.hi, 0, 0};
     if (c > 0) {
       cut.first = floor_div(c - 1 - cut.high, c);
       cut.last = floor_div(c - 1 - cut.low, c);
