@@ -124,6 +124,25 @@ TEST(Express, Contractions) {
             "* w[d1, 0, r0]");
 }
 
+TEST(Express, OfAxesOneWideTheElementIsKnown) {
+  // What stands under a condition has no place of its own, so that tiles can hold it.
+  EXPECT_EQ(expression_of(R"((x: f32[3,1], f: f32[]) {
+    y = pad x, f, low={0,1}, high={0,2} : f32[3,4]
+  } -> (y))"),
+            "y: f32[3,4] = i64(d1 - 1) >= i64(0) && i64(d1 - 1) < i64(1) ? x[d0, 0] : f[]");
+  EXPECT_EQ(expression_of(R"((x: f32[2,1]) {
+    y = reduce_window x, combiner=max, window={1,2}, strides={1,1}, low={0,1}, high={0,1}, dilations={1,1} : f32[2,2]
+  } -> (y))"),
+            "y: f32[2,2] = max[2]:f32 i64(d1 + r0 - 1) >= i64(0) && i64(d1 + r0 - 1) < i64(1) ? "
+            "x[d0, 0] : -inf");
+  EXPECT_EQ(
+      expression_of(R"((x: f32[1,2,1], w: f32[1,2,2]) {
+    y = convolution x, w, strides={1}, low={0}, high={1}, lhs_dilations={1}, rhs_dilations={1}, groups=1 : f32[1,1,1]
+  } -> (y))"),
+      "y: f32[1,1,1] = contraction sum[2, 2]:f32 (i64(r0) < i64(1) ? x[d0, r1, 0] : 0.0) * w[d1, "
+      "r1, r0]");
+}
+
 TEST(Express, RegionsBecomePrograms) {
   const Graph graph = parsed_graph(R"((h: f32[2], xs: f32[5,2]) {
     last, all = scan h, xs, carry_count=1, scanned_count=1, x_reverse={true}, y_reverse={false} : f32[2], f32[5,2]

@@ -97,7 +97,7 @@ TensorExpr express_convolution(const ExpressedNode& n) {
       inside = scalar_and(inside, on_element);
       at = simplify(floor_div(at, dilation), range);
     }
-    x.push_back(at);
+    x.push_back(where_inside(at, x_shape[s + 2]));
     w.push_back(taps[s]);
   }
   x[1] = simplify(x[1], range);

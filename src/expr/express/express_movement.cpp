@@ -54,7 +54,9 @@ TensorExpr express_pad(const ExpressedNode& n) {
   ScalarRef inside = scalar_true();
   for (size_t i = 0; i < pad.low.size(); ++i) {
     indices.push_back(IndexExpr::var(static_cast<int>(i)) - IndexExpr(pad.low[i]));
-    inside = scalar_and(inside, scalar_in_range(indices[i], n.operand(0).shape[i], range));
+    const int64_t extent = n.operand(0).shape[i];
+    inside = scalar_and(inside, scalar_in_range(indices[i], extent, range));
+    indices[i] = where_inside(indices[i], extent);
   }
   e.body = scalar_select(inside, n.read(0, indices), n.read(1, {}));
   return e;

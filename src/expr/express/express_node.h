@@ -38,6 +38,11 @@ DType accumulator_type(DType type);
 /// condition ? then : other, with the parts that are decided dropped.
 ScalarRef scalar_select(const ScalarRef& condition, const ScalarRef& then, const ScalarRef& other);
 ScalarRef scalar_and(const ScalarRef& a, const ScalarRef& b);
+/// `index` where it names an element of an axis: of an axis one wide none but 0, so that a read
+/// does not hang on what its condition decides.
+inline IndexExpr where_inside(const IndexExpr& index, int64_t extent) {
+  return extent == 1 ? IndexExpr(0) : index;
+}
 ScalarRef scalar_true();
 
 /// A reduction under construction: hands out reduction axes, none for extent 1.

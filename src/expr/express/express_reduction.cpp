@@ -61,6 +61,7 @@ TensorExpr express_reduce_window(const ExpressedNode& n) {
   for (size_t i = 0; i < shape.size(); ++i) {
     indices[i] = simplify(indices[i], range);
     inside = scalar_and(inside, scalar_in_range(indices[i], shape[i], range));
+    indices[i] = where_inside(indices[i], shape[i]);
   }
   const ScalarRef value = scalar_convert(n.read(0, std::move(indices)), accumulator);
   axes.finish(window.combiner, accumulator,
