@@ -206,15 +206,18 @@ class GraphBuilder {
   struct Known {
     bool foldable = false;            ///< follows from constants alone
     std::optional<HostTensor> value;  ///< computed already
+    int64_t too_little = -1;          ///< a budget that did not suffice
   };
-  /// Replaces results by constants where they are small.
   /// Whether it is a tensor of bytes in a wider type, as a dequantisation makes it.
   bool is_made_of_bytes(ValueId v) const;
+  /// Replaces results by constants where they are small.
   void fold_small(std::vector<ValueId>& results);
   /// Shared by a graph and its regions: bytes that folding may still touch.
   int64_t& fold_budget() { return parent_ != nullptr ? parent_->fold_budget() : fold_budget_; }
-  /// Computes the value if it follows from constants, spending `budget` (bytes touched).
+  /// Computes the value if it follows from constants, spending `budget` (bytes touched) on what it
+  /// computed.
   bool evaluate(ValueId v, int64_t* budget, int depth);
+  bool evaluate_within(int64_t budget, ValueId v);
   std::shared_ptr<const Graph> finish_region(const std::vector<ValueId>& captures);
   std::vector<ValueId> unite_captures(const std::vector<GraphBuilder*>& regions) const;
 

@@ -119,11 +119,7 @@ void GraphBuilder::fold_small(std::vector<ValueId>& results) {
   for (ValueId v : results) {
     if (bytes_of(type(v)) > kEagerBytes) return;
   }
-  int64_t budget = std::min(16 * kEagerBytes, fold_budget());
-  const int64_t before = budget;
-  const bool known = evaluate(results[0], &budget, 0);
-  fold_budget() -= before - std::max<int64_t>(budget, 0);
-  if (!known) return;
+  if (!evaluate_within(16 * kEagerBytes, results[0])) return;
   for (ValueId& v : results) {
     const HostTensor value = *known_[static_cast<size_t>(v)].value;
     // A splat stays a broadcast of its scalar: an immediate in every kernel that reads it.
@@ -141,15 +137,23 @@ void GraphBuilder::fold_small(std::vector<ValueId>& results) {
 bool GraphBuilder::evaluate(ValueId v, int64_t* budget, int depth) {
   Known& known = known_[static_cast<size_t>(v)];
   if (known.value) return true;
-  if (!known.foldable || depth > kDemandDepth) return false;
-  const Node node = graph_.nodes[static_cast<size_t>(defined_[static_cast<size_t>(v)])];
-  *budget -= work_of(graph_, node);
-  if (*budget < 0) return false;
+  if (!known.foldable || depth > kDemandDepth || *budget <= known.too_little) return false;
+  const Node& node = graph_.nodes[static_cast<size_t>(defined_[static_cast<size_t>(v)])];
+  const int64_t work = work_of(graph_, node);
+  const int64_t given = *budget;
+  // What is not computed costs nothing, and is not tried again with as little.
+  const auto give_up = [&] {
+    known.too_little = given;
+    return false;
+  };
+  if (work > given) return give_up();
   std::vector<HostTensor> operands;
   for (ValueId operand : node.operands) {
-    if (!evaluate(operand, budget, depth + 1)) return false;
+    if (!evaluate(operand, budget, depth + 1)) return give_up();
     operands.push_back(*known_[static_cast<size_t>(operand)].value);
   }
+  if (work > *budget) return give_up();
+  *budget -= work;
   auto results = interpret_node(graph_, node, operands);
   if (!results.ok()) return false;
   for (size_t i = 0; i < node.results.size(); ++i) {
@@ -158,14 +162,17 @@ bool GraphBuilder::evaluate(ValueId v, int64_t* budget, int depth) {
   return true;
 }
 
-const HostTensor* GraphBuilder::constant_value(ValueId v) {
-  type(v);
-  if (known_[static_cast<size_t>(v)].value) return &*known_[static_cast<size_t>(v)].value;
-  int64_t budget = std::min(kDemandBytes, fold_budget());
+bool GraphBuilder::evaluate_within(int64_t budget, ValueId v) {
+  budget = std::min(budget, fold_budget());
   const int64_t before = budget;
   const bool known = evaluate(v, &budget, 0);
-  fold_budget() -= before - std::max<int64_t>(budget, 0);
-  if (!known) return nullptr;
+  fold_budget() -= before - budget;
+  return known;
+}
+
+const HostTensor* GraphBuilder::constant_value(ValueId v) {
+  type(v);
+  if (!evaluate_within(kDemandBytes, v)) return nullptr;
   return &*known_[static_cast<size_t>(v)].value;
 }
 

@@ -56,6 +56,18 @@ TEST(GraphBuilder, ComputesLargeConstantsOnlyOnDemand) {
   EXPECT_EQ(b.constant_value(b.full(DType::kF32, {int64_t{1} << 34}, 1)), nullptr);
 }
 
+TEST(GraphBuilder, WhatIsTooLargeToComputeSpendsNothing) {
+  GraphBuilder b;
+  // 64 MiB that can be computed, which four values of a GiB read, and each of them is asked for.
+  const ValueId base = b.add(b.iota(DType::kI64, {1 << 22}, 0), b.full(DType::kI64, {1 << 22}, 5));
+  for (int k = 0; k < 4; ++k) {
+    const ValueId wide = b.neg(b.broadcast_to(b.neg(base), {(1 << 5) + k, 1 << 22}));
+    EXPECT_EQ(b.constant_value(wide), nullptr);
+  }
+  EXPECT_NE(b.constant_value(base), nullptr);
+  EXPECT_NE(b.constant_value(b.add(base, base)), nullptr);
+}
+
 TEST(GraphBuilder, AddsNoNodeWhereNothingChanges) {
   GraphBuilder b;
   const ValueId x = b.input({DType::kF32, {2, 3}}, "x");
