@@ -91,7 +91,9 @@ Result<bool> run_fold_constants(Compilation& c) {
   return fold_constants(c.graph, kFoldBytes, !c.target.is_gpu());
 }
 Result<bool> run_inline_if(Compilation& c) { return inline_constant_if(c.graph); }
-Result<bool> run_narrow_regions(Compilation& c) { return narrow_regions(c.graph, kNarrowBytes); }
+Result<bool> run_narrow_regions(Compilation& c) {
+  return narrow_regions(c.graph, kNarrowBytes, c.target.is_gpu());
+}
 Result<bool> run_unroll(Compilation& c) {
   return c.options.unroll && unroll_scans(c.graph, kUnrollTrips);
 }

@@ -27,6 +27,13 @@ struct RegionEdit {
     for (ValueId v : values) read[static_cast<size_t>(v)] = true;
   }
 
+  ValueId new_value(const TensorType& type) {
+    const ValueId v = graph.new_value({}, type);
+    read.push_back(false);
+    renamed.push_back(v);
+    return v;
+  }
+
   void rename(ValueId from, ValueId to) {
     renamed[static_cast<size_t>(from)] = to;
     read[static_cast<size_t>(to)] =
@@ -69,6 +76,14 @@ struct Narrowing {
   }
 };
 
+/// Whether it makes floats of narrower ones.
+bool widens(const Graph& graph, const Node& node) {
+  const auto* applied = std::get_if<ElementwiseAttrs>(&node.attrs);
+  if (applied == nullptr || applied->op != ScalarOp::kConvert) return false;
+  const DType from = graph.type(node.operands[0]).dtype, to = graph.type(node.results[0]).dtype;
+  return is_float(from) && is_float(to) && byte_size(from) < byte_size(to);
+}
+
 template <typename T>
 void erase_at(std::vector<T>& values, size_t i) {
   values.erase(values.begin() + static_cast<std::ptrdiff_t>(i));
@@ -76,8 +91,11 @@ void erase_at(std::vector<T>& values, size_t i) {
 
 class Narrower {
  public:
-  Narrower(Graph& graph, int64_t max_constant_bytes)
-      : rebuild_(graph), max_bytes_(max_constant_bytes), read_(graph.values.size()) {
+  Narrower(Graph& graph, int64_t max_constant_bytes, bool for_gpu)
+      : rebuild_(graph),
+        max_bytes_(max_constant_bytes),
+        for_gpu_(for_gpu),
+        read_(graph.values.size()) {
     for (const Node& node : graph.nodes) {
       for (ValueId v : node.operands) read_[static_cast<size_t>(v)] = true;
     }
@@ -104,6 +122,7 @@ class Narrower {
     turn_constant_carries(n);
     turn_stacked_slices(n);
     drop_unread_results(n);
+    if (for_gpu_ && n.node.op != GraphOp::kIf) widen_inside(n);
     merge_equal_captures(n);
     narrow_captures(n);
     if (n.changed) {
@@ -193,6 +212,34 @@ class Narrower {
     }
   }
 
+  /// A capture that is widened, and at most reshaped, in front of the loop is widened in it.
+  void widen_inside(Narrowing& n) {
+    for (size_t i = n.captures_begin; i < n.node.operands.size(); ++i) {
+      std::vector<const Node*> steps = {rebuild_.definition(n.node.operands[i])};
+      while (steps.back() != nullptr && steps.back()->op == GraphOp::kReshape)
+        steps.push_back(rebuild_.definition(steps.back()->operands[0]));
+      if (steps.back() == nullptr || !widens(rebuild_.graph(), *steps.back())) continue;
+      n.node.operands[i] = steps.back()->operands[0];
+      for (RegionEdit& region : n.regions) widen_inside(region, i - n.shift, steps);
+      n.changed = true;
+    }
+  }
+
+  /// Input `i` becomes what the last of `steps` reads, and they the head of the region.
+  void widen_inside(RegionEdit& region, size_t i, const std::vector<const Node*>& steps) {
+    ValueId wide = region.graph.inputs[i];
+    const bool is_read = region.read[static_cast<size_t>(wide)];
+    std::vector<Node> made;
+    for (const Node* step : steps) {
+      const ValueId operand = region.new_value(rebuild_.type(step->operands[0]));
+      made.insert(made.begin(), Node{step->op, step->attrs, {operand}, {wide}, {}, -1});
+      wide = operand;
+    }
+    region.graph.inputs[i] = wide;
+    region.read[static_cast<size_t>(wide)] = is_read;
+    if (is_read) std::ranges::move(made, std::back_inserter(region.head));
+  }
+
   /// Leaves the merged captures unread, for narrow_captures to drop.
   static void merge_equal_captures(Narrowing& n) {
     std::map<ValueId, size_t> first_of;
@@ -246,7 +293,7 @@ class Narrower {
                           const Node* broadcast) {
     Node constant{GraphOp::kConstant, ConstantAttrs{value}, {}, {input}, {}, -1};
     if (broadcast == nullptr) return region.head.push_back(std::move(constant));
-    const ValueId inner = region.graph.new_value({}, {value.dtype(), value.shape()});
+    const ValueId inner = region.new_value({value.dtype(), value.shape()});
     constant.results[0] = inner;
     region.head.push_back(std::move(constant));
     region.head.push_back({GraphOp::kBroadcast, broadcast->attrs, {inner}, {input}, {}, -1});
@@ -254,15 +301,16 @@ class Narrower {
 
   GraphRebuilder rebuild_;
   int64_t max_bytes_;
+  bool for_gpu_;
   std::vector<bool> read_;
 };
 
 }  // namespace
 
-bool narrow_regions(Graph& graph, int64_t max_constant_bytes) {
+bool narrow_regions(Graph& graph, int64_t max_constant_bytes, bool for_gpu) {
   const bool regions_changed = rewrite_regions(
-      graph, [&](Graph& region) { return narrow_regions(region, max_constant_bytes); });
-  return Narrower(graph, max_constant_bytes).run() || regions_changed;
+      graph, [&](Graph& region) { return narrow_regions(region, max_constant_bytes, for_gpu); });
+  return Narrower(graph, max_constant_bytes, for_gpu).run() || regions_changed;
 }
 
 }  // namespace weft

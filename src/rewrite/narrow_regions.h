@@ -13,6 +13,8 @@ namespace weft {
 ///   - a carry that each trip hands on unchanged becomes a capture;
 ///   - a stack of the slices that a scan is given, at most reshaped, becomes what they are slices
 ///   of;
+///   - `for_gpu`, a capture of a loop that is made of narrower floats is widened inside: the loop
+///   reads, and keeps on chip, fewer bytes, and a GPU widens them as it multiplies;
 ///   - captures that are the same value become one, captures that the region does not read go;
 ///   - results of `if` and stacked results of `scan` that nothing reads go.
 ///
@@ -20,6 +22,6 @@ namespace weft {
 ///     y = if c, x, k region (a, b) { d = add a, b } -> (d) …  with k = constant 2
 ///       ->   y = if c, x region (a) { b = constant 2; d = add a, b } -> (d) …
 /// Returns whether the graph changed.
-bool narrow_regions(Graph& graph, int64_t max_constant_bytes);
+bool narrow_regions(Graph& graph, int64_t max_constant_bytes, bool for_gpu = false);
 
 }  // namespace weft

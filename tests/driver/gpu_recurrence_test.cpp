@@ -120,6 +120,22 @@ TEST_F(GpuRecurrence, AProductOfWhatIsCarried) {
   }
 }
 
+/// Weights of 16 bits are read as such in each step, and not widened in front of the loop.
+TEST_F(GpuRecurrence, WeightsOfSixteenBits) {
+  for (const char* type : {"f16", "bf16"}) {
+    expect_one_launch(
+        replaced(
+            sized(std::string("(h0: f32[$B,$H], xs: f32[$T,$B,$H], w16: $W[1,$H,$H]) {\n") +
+                      "wide = convert w16 : f32[1,$H,$H]\n" + "w = reshape wide : f32[$H,$H]\n" +
+                      "last, all = scan h0, xs, w, carry_count=1, scanned_count=1, "
+                      "x_reverse={false}, y_reverse={false} : f32[$B,$H], f32[$T,$B]" +
+                      kStep + "} -> (last, all)",
+                  "5", "1", "40"),
+            "$W", type),
+        1, 2, 2);
+  }
+}
+
 /// What is carried is stacked as well, of slices from the last to the first. One block needs no
 /// barrier of the grid.
 TEST_F(GpuRecurrence, CarriesThatAreStacked) {

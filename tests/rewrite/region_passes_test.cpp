@@ -8,6 +8,7 @@ namespace weft {
 namespace {
 
 bool narrow(Graph& graph) { return narrow_regions(graph, 16); }
+bool narrow_for_gpu(Graph& graph) { return narrow_regions(graph, 16, true); }
 
 TEST(InlineConstantIf, TakesTheBranchWithWhatItCaptures) {
   expect_rewrite(inline_constant_if, R"((x: f32[2]) {
@@ -38,6 +39,36 @@ TEST(InlineConstantIf, LeavesOpenConditions) {
     region (a: f32[2]) {
     } -> (a)
 } -> (y))");
+}
+
+TEST(NarrowRegions, WidensInsideTheLoop) {
+  const char* graph = R"((h: f32[1,4], x: f32[3,1,4], w: f16[1,4,4], n: i32[4]) {
+  wide = convert w : f32[1,4,4]
+  u = reshape wide : f32[4,4]
+  b = convert n : f32[4]
+  g, ys = scan h, x, u, b, carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={false} : f32[1,4], f32[3,1,4]
+    region (a: f32[1,4], c: f32[1,4], v: f32[4,4], d: f32[4]) {
+      p = dot_general a, v, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={1} : f32[1,4]
+      e = broadcast d, dims={1} : f32[1,4]
+      q = add p, c : f32[1,4]
+      r = add q, e : f32[1,4]
+    } -> (r, o=r)
+} -> (ys))";
+  expect_unchanged(narrow, graph);
+  expect_rewrite(narrow_for_gpu, graph, R"((h: f32[1,4], x: f32[3,1,4], w: f16[1,4,4], n: i32[4]) {
+  wide = convert w : f32[1,4,4]
+  u = reshape wide : f32[4,4]
+  b = convert n : f32[4]
+  g, ys = scan h, x, w, b, carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={false} : f32[1,4], f32[3,1,4]
+    region (a: f32[1,4], c: f32[1,4], v9: f16[1,4,4], d: f32[4]) {
+      v8 = convert v9 : f32[1,4,4]
+      v = reshape v8 : f32[4,4]
+      p = dot_general a, v, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={1} : f32[1,4]
+      e = broadcast d, dims={1} : f32[1,4]
+      q = add p, c : f32[1,4]
+      r = add q, e : f32[1,4]
+    } -> (r, o=r)
+} -> (ys))");
 }
 
 TEST(NarrowRegions, MovesSmallConstantsInAndMergesCaptures) {
