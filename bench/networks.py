@@ -33,7 +33,7 @@ class Tensors(torch.nn.Module):
         return tuple(x for x in self.model(*inputs).to_tuple() if torch.is_tensor(x))
 
 
-def network(library, name):
+def network(library, name, fused_attention=True):
     """A network and the shapes of its inputs."""
     if library in library_networks.LIBRARIES:
         return library_networks.LIBRARIES[library](name)
@@ -49,7 +49,7 @@ def network(library, name):
         import timm
         import timm.layers
 
-        timm.layers.set_fused_attn(False)  # in primitive operators
+        timm.layers.set_fused_attn(fused_attention)
         model = timm.create_model(name, pretrained=False)
         channels, *size = model.default_cfg.get("input_size", (3, 224, 224))
         return model, [(1, channels, *(min(s, 224) if max(size) > 256 else s for s in size))]
@@ -69,7 +69,7 @@ def random_input(shape):
 
 def write(library, name):
     torch.manual_seed(0)
-    model, shapes = network(library, name)
+    model, shapes = network(library, name, fused_attention=False)  # in primitive operators
     inputs = tuple(random_input(shape) for shape in shapes)
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{name}.onnx"

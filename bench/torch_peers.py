@@ -1,5 +1,8 @@
 """torch_peers [NAME...]: eager torch, inductor and weft side by side on torch modules.
 
+A NAME with a colon, as timm:ghostnet_100, is a network of bench/networks.py, whose libraries must
+be installed, too. A case that an engine cannot run is told and left out.
+
 Each engine runs in a process of its own on the same weights and inputs, in alternating turns; its
 outputs are compared with eager's first. A time is the least over the turns of the median of a
 turn's calls: by the clock, or with --threads 1 by the processor's time of the process, which
@@ -33,6 +36,21 @@ def case_names():
     return list(CASES)
 
 
+def module_and_inputs(name):
+    """A case of torch_cases, or a network of bench/networks.py, with weights of a fixed seed."""
+    import torch
+    from torch_cases import CASES
+
+    torch.manual_seed(0)
+    if ":" not in name:
+        make, inputs = CASES[name]
+        return make().eval(), inputs()
+    import networks
+
+    model, shapes = networks.network(*name.split(":"))
+    return model.eval(), [networks.random_input(shape) for shape in shapes]
+
+
 def step_of(model, call, x):
     """Runs forward, a loss and backward; returns the gradients."""
 
@@ -49,14 +67,9 @@ def step_of(model, call, x):
 def work(engine, name, threads, expected, train):
     """One engine on one case: compares, then answers each line with the median of a turn."""
     import torch
-    from torch_cases import CASES
 
     torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    make, inputs = CASES[name]
-    torch.manual_seed(0)
-    model = make().eval()
-    x = inputs()
+    model, x = module_and_inputs(name)
     clock = time.process_time if threads == 1 else time.perf_counter
     call = model if engine == "eager" else torch.compile(model, backend=engine)
     run = step_of(model, call, x) if train else lambda: call(*x)
@@ -79,7 +92,7 @@ def work(engine, name, threads, expected, train):
 
 
 def compare(name, options):
-    """First calls and calls of each engine, in seconds."""
+    """First calls and calls of each engine, in seconds; None where an engine failed."""
     with tempfile.TemporaryDirectory() as folder:
         workers, first = {}, {}
         for engine in ENGINES:
@@ -91,7 +104,10 @@ def compare(name, options):
             )
             line = workers[engine].stdout.readline()
             if not line:
-                sys.exit(f"torch_peers: {engine} failed on {name}")
+                print(f"torch_peers: {engine} failed on {name}", file=sys.stderr, flush=True)
+                for worker in workers.values():
+                    worker.kill()
+                return None
             first[engine] = json.loads(line)
         turns = {engine: [] for engine in ENGINES}
         for _ in range(options.turns):
@@ -132,7 +148,10 @@ def main():
     print("\n".join(lines))
     ratios, starts = [], []
     for name in options.names or case_names():
-        first, times = compare(name, options)
+        made = compare(name, options)
+        if made is None:
+            continue
+        first, times = made
         lines.append(row(name, first, times))
         print(lines[-1], flush=True)
         ratios.append(times["inductor"] / times["weft"])
