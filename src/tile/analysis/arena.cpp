@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -96,6 +97,15 @@ SiteRange live_range(const Derivation& d, TileSymbolId symbol) {
   return range;
 }
 
+/// Rows of a core's scratch are up to an eighth longer than what they hold, so that lengths near
+/// each other have one layout, and with it one code. Rows of a register tile stay as they are.
+int64_t row_length(int64_t extent) {
+  constexpr int64_t kVector = 8, kLongestTile = 64;
+  if (extent <= kVector) return extent;
+  if (extent <= kLongestTile) return round_up(extent, kVector);
+  return round_up(extent, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(extent))) / 8);
+}
+
 Status fill_buffer(const Derivation& d, TileSymbolId symbol,
                    const std::vector<const TileLoop*>& around, SymbolScope* scope) {
   const TileSymbol& info = d.program.symbols[static_cast<size_t>(symbol)];
@@ -127,6 +137,8 @@ Status fill_buffer(const Derivation& d, TileSymbolId symbol,
     scope->extents.push_back(extent);
     scope->base.push_back(simplify(c.outer + c.inner.lo, d.structure.range()));
   }
+  if (d.program.cpu && scope->scope == Scope::kBlock && !scope->extents.empty())
+    scope->extents.back() = row_length(scope->extents.back());
   const auto bytes = checked_byte_size(info.type, scope->extents);
   if (!bytes.has_value() || *bytes > kLargestBuffer) {
     return invalid_input(
