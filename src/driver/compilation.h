@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -44,6 +45,9 @@ struct PassTiming {
   double milliseconds = 0;
 };
 
+struct Compilation;
+using OtherCompilation = std::shared_future<std::shared_ptr<Compilation>>;
+
 /// A model on its way: every level that has been reached. What a later pass replaces stays as it
 /// was for printing.
 struct Compilation {
@@ -69,7 +73,9 @@ struct Compilation {
   /// Of a model that leaves dimensions open: the same at other extents up to its tensor program,
   /// for comparison (driver/other_binding.h), made on a thread of its own. Not valid where nothing
   /// is open; null where the model does not allow that binding.
-  std::shared_future<std::shared_ptr<Compilation>> other;
+  OtherCompilation other;
+  /// Begins the same at smaller extents, for a model that is another program at larger ones.
+  std::function<OtherCompilation()> begin_smaller;
   FusionPlan plan;
   /// Peak of the arena between kernels, as planned and with every expression a kernel of its own.
   int64_t planned_arena_bytes = 0, unfused_arena_bytes = 0;
@@ -81,7 +87,7 @@ struct Compilation {
   std::vector<std::string> device_notes;
   Program program;
   ModelFiles files;  ///< of the model, with a cache on disk
-  /// By constant of the program: its key in the cache folder, when it is a view of a file there.
+  /// By constant of the program: its key in the cache, when it is a view of an entry there.
   std::vector<std::optional<Hash128>> cached_constants;
   std::vector<PassTiming> timings;
   int64_t kernels_from_cache = 0;

@@ -66,8 +66,7 @@ bool keeps_sizes_open(const CompileOptions& options) {
 }
 
 /// Compiles the model at another binding beside this compilation; see Compilation::other.
-std::shared_future<std::shared_ptr<Compilation>> compile_beside(const ModelSource& model,
-                                                                CompileOptions options) {
+OtherCompilation compile_beside(const ModelSource& model, CompileOptions options) {
   options.stop_after = kLastExpressing;
   const auto job = [model, options]() -> std::shared_ptr<Compilation> {
     auto made = compile_model(model, options);
@@ -90,7 +89,7 @@ Status import_graph(Compilation& c) {
   ImportOptions import = c.options.import;
   if (keeps_sizes_open(c.options)) {
     import.inputs_bound = [&](const std::vector<ImportedInput>& inputs) {
-      if (auto other = other_binding(c.options, inputs))
+      if (auto other = other_binding(c.options, inputs, OtherExtents::kLarger))
         c.other = compile_beside(c.source, std::move(*other));
     };
   }
@@ -99,6 +98,12 @@ Status import_graph(Compilation& c) {
   const bool specialised = std::ranges::any_of(
       c.imported.inputs, [](const ImportedInput& input) { return input.specialised.has_value(); });
   if (specialised) c.other = {};
+  if (!c.other.valid()) return {};
+  if (auto other = other_binding(c.options, c.imported.inputs, OtherExtents::kSmaller)) {
+    c.begin_smaller = [source = c.source, options = std::move(*other)] {
+      return compile_beside(source, options);
+    };
+  }
   return {};
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "support/rounding.h"
+
 namespace weft {
 
 namespace {
@@ -19,7 +21,8 @@ std::string dimension_name(const ImportedInput& input, size_t axis) {
 }
 
 /// Other extents for the open dimensions: for those with names, or for all where none has one.
-std::map<std::string, int64_t> other_extents(const std::vector<ImportedInput>& inputs) {
+std::map<std::string, int64_t> other_extents(const std::vector<ImportedInput>& inputs,
+                                             OtherExtents which) {
   std::map<std::string, int64_t> named, nameless;
   for (const ImportedInput& input : inputs) {
     for (size_t axis = 0; axis < input.open.size(); ++axis) {
@@ -30,15 +33,23 @@ std::map<std::string, int64_t> other_extents(const std::vector<ImportedInput>& i
   }
   std::map<std::string, int64_t>& extents = named.empty() ? nameless : named;
   int64_t times = 2;
-  for (auto& [name, extent] : extents) extent *= times++;
+  for (auto& [name, extent] : extents) {
+    // At least 2, and another number than now.
+    if (which == OtherExtents::kLarger || extent < 4) {
+      extent *= times++;
+    } else {
+      extent = std::max<int64_t>(2, ceil_div(extent, times++));
+    }
+  }
   return std::move(extents);
 }
 
 }  // namespace
 
 std::optional<CompileOptions> other_binding(const CompileOptions& as_first,
-                                            const std::vector<ImportedInput>& inputs) {
-  const std::map<std::string, int64_t> extents = other_extents(inputs);
+                                            const std::vector<ImportedInput>& inputs,
+                                            OtherExtents which) {
+  const std::map<std::string, int64_t> extents = other_extents(inputs, which);
   if (extents.empty()) return std::nullopt;
   CompileOptions options;
   options.planner = as_first.planner;

@@ -277,8 +277,13 @@ Result<bool> run_lend_constants(Compilation& c) {
 /// What depends on the dimensions that the model leaves open. Where the model at the other binding
 /// is another program, nothing is known of it.
 Result<bool> run_mark_open(Compilation& c) {
-  Compilation* other = other_binding_of(c);
-  if (other != nullptr && mark_open_axes(c.tensors, other->tensors)) return true;
+  const auto agrees = [&] {
+    Compilation* other = other_binding_of(c);
+    return other != nullptr && mark_open_axes(c.tensors, other->tensors);
+  };
+  if (agrees()) return true;
+  c.other = c.begin_smaller ? c.begin_smaller() : OtherCompilation();
+  if (agrees()) return true;
   c.other = {};
   return false;
 }
