@@ -1,5 +1,6 @@
 // The half of the public interface that needs the compiler.
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "driver/page/page.h"
 #include "driver/plan_file.h"
 #include "driver/report/page_of_model.h"
+#include "support/cache_memory.h"
 
 namespace weft_v1 {
 
@@ -56,9 +58,11 @@ weft::Result<weft::CompileOptions> internal_options(const CompileOptions& option
   return internal;
 }
 
-Result<Executable> compile_source(const weft::ModelSource& source, const CompileOptions& options) {
-  const auto internal = internal_options(options);
+Result<Executable> compile_source(const weft::ModelSource& source, const CompileOptions& options,
+                                  std::shared_ptr<weft::EntryCache> shared = nullptr) {
+  auto internal = internal_options(options);
   if (!internal.ok()) return to_public(internal.error());
+  internal->shared = std::move(shared);
   if (options.start_unfused) {
     auto started = weft::start_unfused(source, *internal);
     if (!started.ok()) return to_public(started.error());
@@ -88,8 +92,15 @@ weft::Result<weft::MappedFile> copy_of(std::span<const std::byte> bytes) {
 Model Bridge::make_model(weft::ModelSource source, const std::vector<weft::DeclaredTensor>& inputs,
                          const std::vector<weft::DeclaredTensor>& outputs) {
   Model model;
+  const auto is_open = [](const weft::DeclaredTensor& input) {
+    return !input.dims ||
+           std::ranges::any_of(*input.dims, [](const auto& d) { return d.extent < 0; });
+  };
+  // A model of one binding is compiled once.
+  auto shared = std::ranges::any_of(inputs, is_open) ? std::make_shared<weft::CacheMemory>()
+                                                     : std::shared_ptr<weft::CacheMemory>();
   model.impl_ = std::make_shared<Model::Impl>(
-      Model::Impl{std::move(source), declared(inputs), declared(outputs)});
+      Model::Impl{std::move(source), std::move(shared), declared(inputs), declared(outputs)});
   return model;
 }
 
@@ -122,7 +133,7 @@ const std::vector<ModelTensor>& Model::inputs() const { return impl_->inputs; }
 const std::vector<ModelTensor>& Model::outputs() const { return impl_->outputs; }
 
 Result<Executable> compile(const Model& model, const CompileOptions& options) {
-  return compile_source(Bridge::source_of(model), options);
+  return compile_source(Bridge::source_of(model), options, Bridge::shared_of(model));
 }
 Result<Executable> compile(const std::string& path, const CompileOptions& options) {
   return compile_source(path, options);

@@ -9,6 +9,7 @@
 
 #include "driver/model_source.h"
 #include "runtime/switching_context.h"
+#include "support/entry_cache.h"
 #include "weft/weft.h"
 
 // What stands behind the public handles. The public types have the names of internal ones: those of
@@ -24,6 +25,8 @@ struct ThreadPool::Impl {
 
 struct Model::Impl {
   weft::ModelSource source;
+  /// What its compilations share that have no folder: kernels and weights of several bindings.
+  std::shared_ptr<weft::EntryCache> shared;
   std::vector<ModelTensor> inputs, outputs;
 };
 
@@ -61,6 +64,9 @@ struct __attribute__((visibility("hidden"))) Bridge {
   static Model make_model(weft::ModelSource source, const std::vector<weft::DeclaredTensor>& inputs,
                           const std::vector<weft::DeclaredTensor>& outputs);
   static const weft::ModelSource& source_of(const Model& model) { return model.impl_->source; }
+  static const std::shared_ptr<weft::EntryCache>& shared_of(const Model& model) {
+    return model.impl_->shared;
+  }
   static const std::atomic<bool>* flag_of(const CancellationToken* token) {
     return token == nullptr ? nullptr : &token->cancelled_;
   }

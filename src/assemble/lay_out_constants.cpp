@@ -112,7 +112,7 @@ Hash128 laid_out_key(const LayoutJob& job, const LayoutOptions& options) {
 }
 
 /// The cache's view of a laid out constant of this type and size.
-std::optional<HostTensor> view_laid_out(const CacheFolder& cache, const Hash128& key, DType type,
+std::optional<HostTensor> view_laid_out(const EntryCache& cache, const Hash128& key, DType type,
                                         const Shape& shape, int64_t bytes) {
   std::optional<MappedFile> file = cache.find(key, kLaidOutKind);
   if (!file || file->bytes.size() != static_cast<size_t>(bytes)) return std::nullopt;
@@ -130,12 +130,12 @@ LaidOutConstant lay_out_one(const LayoutJob& job, const LayoutOptions& options) 
     return {std::move(*found), key};
   HostTensor made = lay_out_constant(job.value, job.layout, type);
   // From here on the laid out form is what is read: the two need not both stay in memory.
-  release_pages({job.value.raw(), static_cast<size_t>(job.value.bytes())});
-  const std::span<const std::byte> content(made.raw(), static_cast<size_t>(bytes));
-  if (!options.cache->insert(key, kLaidOutKind, {&content, 1})) return {std::move(made), {}};
-  if (auto mapped = view_laid_out(*options.cache, key, type, shape, bytes))
-    return {std::move(*mapped), key};
-  return {std::move(made), std::nullopt};
+  if (options.cache->is_on_disk())
+    release_pages({job.value.raw(), static_cast<size_t>(job.value.bytes())});
+  const auto shared = options.cache->share(
+      key, kLaidOutKind, {made.owner(), {made.raw(), static_cast<size_t>(bytes)}});
+  if (!shared) return {std::move(made), std::nullopt};
+  return {HostTensor(type, shape, shared->owner, shared->bytes), key};
 }
 
 }  // namespace

@@ -238,7 +238,7 @@ std::string device_arch(const Target& target) {
   return fmt::format("sm_{}{}", target.compute_capability, own ? "a" : "");
 }
 
-Result<std::vector<KernelImage>> compile_device_kernels(Compilation& c, CacheFolder* cache) {
+Result<std::vector<KernelImage>> compile_device_kernels(Compilation& c, EntryCache* cache) {
   WEFT_ASSIGN_OR_RETURN(Nvrtc nvrtc, Nvrtc::load("", device_arch(c.target)));
   std::optional<CubinCache> cubins;
   if (cache != nullptr) cubins.emplace(*cache);

@@ -4,7 +4,7 @@
 
 #include "driver/compilation.h"
 #include "runtime/kernel_image.h"
-#include "support/cache_folder.h"
+#include "support/entry_cache.h"
 
 namespace weft {
 
@@ -21,6 +21,6 @@ std::string device_arch(const Target& target);
 /// kMissingDevice without an NVRTC that compiles for the target; kInternal when code needs more
 /// than the plan promised (registers or shared memory of a block; blocks resident for a barrier of
 /// the grid).
-Result<std::vector<KernelImage>> compile_device_kernels(Compilation& c, CacheFolder* cache);
+Result<std::vector<KernelImage>> compile_device_kernels(Compilation& c, EntryCache* cache);
 
 }  // namespace weft

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "support/cache_folder.h"
 #include "support/cancelled.h"
 
 namespace weft {
@@ -22,13 +23,17 @@ Status check_cancelled(const CompileOptions& options) {
   return Error{ErrorCode::kInterrupted, Cancelled().what()};
 }
 
-std::unique_ptr<CacheFolder> open_cache(const CompileOptions& options) {
-  if (options.cache_dir.empty()) return nullptr;
+bool has_cache(const CompileOptions& options) {
+  return !options.cache_dir.empty() || options.shared != nullptr;
+}
+
+std::shared_ptr<EntryCache> open_cache(const CompileOptions& options) {
+  if (options.cache_dir.empty()) return options.shared;
   CacheFolder::Options folder;
   folder.directory = options.cache_dir;
   folder.verify = options.verify_cache;
   folder.warn = options.warn ? options.warn : [](const std::string&) {};
-  return std::make_unique<CacheFolder>(std::move(folder));
+  return std::make_shared<CacheFolder>(std::move(folder));
 }
 
 }  // namespace weft

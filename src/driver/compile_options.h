@@ -12,7 +12,7 @@
 #include "import/builder/imported_model.h"
 #include "kernel/kernel_function.h"
 #include "library/performance_library.h"
-#include "support/cache_folder.h"
+#include "support/entry_cache.h"
 #include "target/target.h"
 
 namespace weft {
@@ -61,6 +61,9 @@ struct CompileOptions {
       false;              ///< constants in the code even for dimensions that the model leaves open
   bool verify = false;    ///< every level after every pass
   std::string cache_dir;  ///< empty: no cache on disk
+  /// What this compilation shares with others of the process where there is no folder; null:
+  /// nothing.
+  std::shared_ptr<EntryCache> shared;
   bool verify_cache = false;  ///< hash whole files, of the model and of the cache
   std::string dump_dir;       ///< empty: none; otherwise each level before and after each pass
   std::string stop_after;     ///< name of a pass, or kImportPass; later ones do not run
@@ -82,7 +85,8 @@ inline constexpr const char* kImportPass = "import";
 /// kInterrupted where the options' flag says so.
 Status check_cancelled(const CompileOptions& options);
 
-/// The folder that the options name; nullptr without one.
-std::unique_ptr<CacheFolder> open_cache(const CompileOptions& options);
+/// The folder that the options name, else the memory that they share; nullptr where there is none.
+std::shared_ptr<EntryCache> open_cache(const CompileOptions& options);
+bool has_cache(const CompileOptions& options);
 
 }  // namespace weft

@@ -9,7 +9,7 @@
 
 namespace weft {
 
-Result<std::vector<KernelImage>> generate_kernels(Compilation& c, CacheFolder* cache) {
+Result<std::vector<KernelImage>> generate_kernels(Compilation& c, EntryCache* cache) {
   std::optional<KernelCache> kernels;
   if (cache != nullptr) kernels.emplace(*cache);
   std::vector<KernelToCompile> list;

@@ -114,7 +114,7 @@ Status finish_kernel(const Compilation& c, bool in_region, KernelFunction& f) {
 /// Whether nothing but the program is asked for: then kernels whose code is there need no
 /// instructions.
 bool wants_code_alone(const CompileOptions& o) {
-  return !o.cache_dir.empty() && !o.fast_math && !o.verify && !o.tamper && o.dump_dir.empty() &&
+  return has_cache(o) && !o.fast_math && !o.verify && !o.tamper && o.dump_dir.empty() &&
          o.stop_after.empty();
 }
 
@@ -124,7 +124,7 @@ Status lower_kernels(Compilation& c) {
   std::vector<Planned> planned;
   const Compilation* other = other_binding_of(c);
   collect_kernels(c.plan, c.tensors, other == nullptr ? nullptr : &other->tensors, 0, &planned);
-  const std::unique_ptr<CacheFolder> cache =
+  const std::shared_ptr<EntryCache> cache =
       wants_code_alone(c.options) && !c.target.is_gpu() ? open_cache(c.options) : nullptr;
   std::optional<KernelNotes> notes;
   if (cache) notes.emplace(*cache);

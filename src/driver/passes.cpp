@@ -491,7 +491,7 @@ void note_input_ranges(const ImportedModel& model, Program& program) {
 }
 
 Result<bool> run_generate(Compilation& c) {
-  const std::unique_ptr<CacheFolder> cache = open_cache(c.options);
+  const std::shared_ptr<EntryCache> cache = open_cache(c.options);
   const auto generate = [&]() -> Result<std::vector<KernelImage>> {
     if (!c.target.is_gpu()) return generate_kernels(c, cache.get());
     if (!c.options.device_code) return describe_device_kernels(c);

@@ -203,6 +203,14 @@ bool CacheFolder::insert(const Hash128& key, std::string_view kind,
   return error == 0;
 }
 
+std::optional<MappedFile> CacheFolder::share(const Hash128& key, std::string_view kind,
+                                             const MappedFile& made) {
+  if (!insert(key, kind, {&made.bytes, 1})) return std::nullopt;
+  std::optional<MappedFile> found = find(key, kind);
+  if (found && found->bytes.size() != made.bytes.size()) return std::nullopt;
+  return found;
+}
+
 int64_t CacheFolder::trim() {
   if (!folder_.is_open()) return 0;
   std::vector<CachedFile> files;

@@ -9,9 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "support/entry_cache.h"
 #include "support/file_descriptor.h"
-#include "support/hash.h"
-#include "support/mapped_file.h"
 
 namespace weft {
 
@@ -30,7 +29,7 @@ namespace weft {
 /// it; otherwise it is told to `warn` and not used. Entries that others own or may write to are
 /// ignored and replaced. Folders above it may be open to all, as /tmp is: the folder is opened
 /// once.
-class CacheFolder {
+class CacheFolder : public EntryCache {
  public:
   struct Options {
     std::string directory;  ///< made when missing, for its owner alone; its parents too
@@ -43,13 +42,17 @@ class CacheFolder {
 
   /// The bytes of an entry, at an address aligned to 64: of a large one the mapped file, which all
   /// that map it share.
-  std::optional<MappedFile> find(const Hash128& key, std::string_view kind) const;
+  std::optional<MappedFile> find(const Hash128& key, std::string_view kind) const override;
   /// Writes the parts one after the other. False when that failed.
   bool insert(const Hash128& key, std::string_view kind,
-              std::span<const std::span<const std::byte>> parts);
+              std::span<const std::span<const std::byte>> parts) override;
+  /// A view of the file, which all that map it share.
+  std::optional<MappedFile> share(const Hash128& key, std::string_view kind,
+                                  const MappedFile& made) override;
+  bool is_on_disk() const override { return true; }
   /// Deletes the files used longest ago until the rest are within the bound, and what a process
   /// that was killed left unfinished. Returns how many bytes remain.
-  int64_t trim();
+  int64_t trim() override;
 
  private:
   void warn_once(const std::string& message);

@@ -28,6 +28,8 @@ class HostTensor {
 
   /// The bytes, aligned to 64 if this object allocated them, anyhow in a view.
   const std::byte* raw() const { return data_; }
+  /// What keeps the bytes.
+  const std::shared_ptr<const void>& owner() const { return owner_; }
   std::byte* mutable_raw() { return const_cast<std::byte*>(data_); }
 
   template <typename T>

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "assemble/lay_out_constants.h"
 #include "driver/compiler.h"
 #include "driver/session.h"
 #include "interp/interpreter.h"
+#include "support/cache_memory.h"
 #include "tests/import/onnx/model_writer.h"
 
 namespace weft {
@@ -60,17 +62,37 @@ class BindingsTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
+  std::unique_ptr<Compilation> compile(int64_t width,
+                                       const std::shared_ptr<EntryCache>& shared) const {
+    CompileOptions options;
+    options.shared = shared;
+    return compile(width, std::move(options));
+  }
+
   std::unique_ptr<Compilation> compile(int64_t width, bool cached = false,
                                        bool fixed = false) const {
     CompileOptions options;
     options.verify = true;
-    options.threads = 2;
     options.fixed_sizes = fixed;
     if (cached) options.cache_dir = (root_ / "cache").string();
+    return compile(width, std::move(options));
+  }
+
+  std::unique_ptr<Compilation> compile(int64_t width, CompileOptions options) const {
+    options.threads = 2;
     options.import.bind["W"] = width;
     auto c = compile_model((root_ / "m.onnx").string(), options);
     EXPECT_TRUE(c.ok()) << c.error().message;
     return c.ok() ? std::move(*c) : nullptr;
+  }
+
+  /// Where the first large constant lies.
+  static const std::byte* weights_of(const Compilation& c) {
+    for (const HostTensor& constant : c.program.constants) {
+      if (constant.bytes() >= kLaidOutFileBytes) return constant.raw();
+    }
+    ADD_FAILURE() << "no large constant";
+    return nullptr;
   }
 
   static void expect_right(const Compilation& c) {
@@ -123,6 +145,43 @@ TEST_F(BindingsTest, TakeAllKernelsFromTheCache) {
   ASSERT_NE(other, nullptr);
   EXPECT_EQ(other->kernels_from_cache, other->unique_kernels);
   expect_right(*other);
+}
+
+TEST_F(BindingsTest, ShareKernelsInMemory) {
+  const auto memory = std::make_shared<CacheMemory>();
+  const auto first = compile(40, memory);
+  ASSERT_NE(first, nullptr);
+  const auto other = compile(45, memory);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->kernels_from_cache, other->unique_kernels);
+  expect_right(*other);
+}
+
+/// Rows of an embedding that are known are computed at once up to 64 KiB: of 42 positions, not of
+/// twice as many. Such a length is compared with a smaller one.
+TEST_F(BindingsTest, AreOpenWhereALargerOneIsAnotherProgram) {
+  std::ofstream(root_ / "m.onnx", std::ios::binary)
+      << onnx::TestModel()
+             .input("x", DType::kF32, {1, "W", 384})
+             .initializer("types", filled({2, 384}, 7))
+             .initializer("w", filled({384, 64}, 5))
+             .node({"Shape", {"x"}, {"s"}, {onnx::int_attr("end", 2)}})
+             .node({"ConstantOfShape", {"s"}, {"z"}, {}})
+             .node({"Cast", {"z"}, {"zeros"}, {onnx::int_attr("to", 7)}})
+             .node({"Gather", {"types", "zeros"}, {"t"}})
+             .node({"Add", {"x", "t"}, {"a"}})
+             .node({"MatMul", {"a", "w"}, {"y"}})
+             .output("y")
+             .model();
+  const auto memory = std::make_shared<CacheMemory>();
+  const auto first = compile(38, memory);
+  ASSERT_NE(first, nullptr);
+  for (const CompiledKernel& kernel : first->kernels) EXPECT_FALSE(kernel.arguments.empty());
+  const auto other = compile(40, memory);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->kernels_from_cache, other->unique_kernels);
+  expect_right(*other);
+  EXPECT_EQ(weights_of(*other), weights_of(*first));  // one in memory
 }
 
 TEST_F(BindingsTest, FixedSizesAreConstants) {

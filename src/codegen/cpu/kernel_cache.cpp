@@ -19,7 +19,7 @@ struct EntryHeader {
 }  // namespace
 
 std::optional<KernelImage> KernelCache::find(const Hash128& key) const {
-  const std::optional<MappedFile> file = folder_.find(key, kKind);
+  const std::optional<MappedFile> file = entries_.find(key, kKind);
   EntryHeader header;
   if (!file || file->bytes.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, file->bytes.data(), sizeof header);
@@ -41,7 +41,7 @@ void KernelCache::insert(const Hash128& key, const KernelImage& image) {
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&header, 1)),
                                               std::as_bytes(std::span(image.phase_entries)),
                                               image.bytes};
-  folder_.insert(key, kKind, parts);
+  entries_.insert(key, kKind, parts);
 }
 
 }  // namespace weft

@@ -3,21 +3,21 @@
 #include <optional>
 
 #include "runtime/kernel_image.h"
-#include "support/cache_folder.h"
+#include "support/entry_cache.h"
 
 namespace weft {
 
-/// Compiled kernels in a cache folder, under the hash of what they were made from. Safe for any
+/// Compiled kernels in a cache, under the hash of what they were made from. Safe for any
 /// number of threads; an entry that is damaged is none.
 class KernelCache {
  public:
-  explicit KernelCache(CacheFolder& folder) : folder_(folder) {}
+  explicit KernelCache(EntryCache& entries) : entries_(entries) {}
 
   std::optional<KernelImage> find(const Hash128& key) const;
   void insert(const Hash128& key, const KernelImage& image);
 
  private:
-  CacheFolder& folder_;
+  EntryCache& entries_;
 };
 
 }  // namespace weft

@@ -98,7 +98,7 @@ std::optional<CudaBinary> decode_cuda_binary(std::string_view bytes) {
 }
 
 std::optional<CudaBinary> CubinCache::find(const Hash128& key) const {
-  const std::optional<MappedFile> file = folder_.find(key, kKind);
+  const std::optional<MappedFile> file = entries_.find(key, kKind);
   if (!file) return std::nullopt;
   return decode_cuda_binary(
       {reinterpret_cast<const char*>(file->bytes.data()), file->bytes.size()});
@@ -107,7 +107,7 @@ std::optional<CudaBinary> CubinCache::find(const Hash128& key) const {
 void CubinCache::insert(const Hash128& key, const CudaBinary& binary) const {
   const std::string bytes = encode_cuda_binary(binary);
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(bytes))};
-  folder_.insert(key, kKind, parts);
+  entries_.insert(key, kKind, parts);
 }
 
 }  // namespace weft

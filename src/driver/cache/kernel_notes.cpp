@@ -30,11 +30,11 @@ Hash128 KernelNotes::key(const TileProgram& program, const ScopeAnalysis& scopes
 }
 
 std::optional<KnownCode> KernelNotes::find(const Hash128& key) const {
-  const std::optional<MappedFile> note = folder_.find(key, kKind);
+  const std::optional<MappedFile> note = entries_.find(key, kKind);
   KnownCode code;
   if (!note || note->bytes.size() != sizeof code.key) return std::nullopt;
   std::memcpy(&code.key, note->bytes.data(), sizeof code.key);
-  std::optional<KernelImage> image = KernelCache(folder_).find(code.key);
+  std::optional<KernelImage> image = KernelCache(entries_).find(code.key);
   if (!image) return std::nullopt;
   code.image = std::move(*image);
   return code;
@@ -42,7 +42,7 @@ std::optional<KnownCode> KernelNotes::find(const Hash128& key) const {
 
 void KernelNotes::insert(const Hash128& key, const Hash128& code) {
   const std::span<const std::byte> part = std::as_bytes(std::span(&code, 1));
-  folder_.insert(key, kKind, {&part, 1});
+  entries_.insert(key, kKind, {&part, 1});
 }
 
 }  // namespace weft

@@ -4,15 +4,15 @@
 
 #include "codegen/cpu/compile_kernels.h"
 #include "plan/fusion_plan.h"
-#include "support/cache_folder.h"
+#include "support/entry_cache.h"
 
 namespace weft {
 
-/// Notes in a cache folder of which code a tile program ended in, so that it need not be lowered to
+/// Notes in a cache of which code a tile program ended in, so that it need not be lowered to
 /// be found. Kind `lowered`: 16 bytes, the key of an entry of kind `kernel`.
 class KernelNotes {
  public:
-  explicit KernelNotes(CacheFolder& folder) : folder_(folder) {}
+  explicit KernelNotes(EntryCache& entries) : entries_(entries) {}
 
   /// Of a program lowered and rewritten for `target`: all that its instructions depend on, the
   /// sources of the compiler included. `outline` has its buffers.
@@ -23,7 +23,7 @@ class KernelNotes {
   void insert(const Hash128& key, const Hash128& code);
 
  private:
-  CacheFolder& folder_;
+  EntryCache& entries_;
 };
 
 }  // namespace weft

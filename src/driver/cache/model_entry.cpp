@@ -174,7 +174,7 @@ std::optional<std::vector<HostTensor>> find_constants(const Description& d,
                                                       const ProgramArchive& archive,
                                                       const std::vector<MappedFile>& files,
                                                       const MappedFile& own,
-                                                      const CacheFolder& cache) {
+                                                      const EntryCache& cache) {
   std::vector<HostTensor> out;
   for (size_t i = 0; i < archive.constants.size(); ++i) {
     const StoredPlace& place = d.places[i];
@@ -246,7 +246,7 @@ std::vector<std::byte> join_model_entry(const ModelEntry& entry) {
 }
 
 std::optional<StoredModel> decode_model_entry(const MappedFile& entry, const ModelReading& reading,
-                                              const CacheFolder& cache) {
+                                              const EntryCache& cache) {
   uint64_t length = 0;
   if (entry.bytes.size() < sizeof length) return std::nullopt;
   std::memcpy(&length, entry.bytes.data(), sizeof length);

@@ -10,7 +10,7 @@
 #include "driver/explain/plan_totals.h"
 #include "import/builder/imported_model.h"
 #include "runtime/program.h"
-#include "support/cache_folder.h"
+#include "support/entry_cache.h"
 
 namespace weft {
 
@@ -56,6 +56,6 @@ struct ModelReading {
 /// The model of an entry's bytes; nullopt when it does not parse, when a file or entry that it
 /// refers to is gone or another one, or when it is specialised on other values than those given.
 std::optional<StoredModel> decode_model_entry(const MappedFile& entry, const ModelReading& reading,
-                                              const CacheFolder& cache);
+                                              const EntryCache& cache);
 
 }  // namespace weft

@@ -112,7 +112,7 @@ Result<CompiledModel> compile(const ModelSource& source, const CompileOptions& o
   return model;
 }
 
-void store(const Compilation& c, const PlanTotals& totals, const Hash128& key, CacheFolder& cache) {
+void store(const Compilation& c, const PlanTotals& totals, const Hash128& key, EntryCache& cache) {
   const std::vector<std::byte> entry = join_model_entry(
       encode_model_entry({c.model, c.program, c.imported.inputs, c.imported.metadata, totals,
                           c.unique_kernels, c.files, c.cached_constants}));
@@ -123,7 +123,7 @@ void store(const Compilation& c, const PlanTotals& totals, const Hash128& key, C
 /// Starts to store a model on a thread of its own. Where the machine has none to spare, or no
 /// memory for the entry, nothing is stored.
 std::future<void> store_beside(const CompiledModel& model, const Hash128& key,
-                               std::shared_ptr<CacheFolder> cache) {
+                               std::shared_ptr<EntryCache> cache) {
   try {
     return std::async(std::launch::async,
                       [key, compilation = model.compilation, totals = model.totals,
@@ -145,7 +145,7 @@ Result<CompiledModel> load_or_compile(const ModelSource& source, const CompileOp
                                    : Result<Hash128>(invalid_input("no cache"));
   if (!file.ok()) return compile(source, options);
   const Hash128 key = model_key(*file, options);
-  const std::shared_ptr<CacheFolder> cache = open_cache(options);
+  const std::shared_ptr<EntryCache> cache = open_cache(options);
   if (const std::optional<MappedFile> entry = cache->find(key, kModelKind)) {
     const std::string name = source.name();
     const ModelReading reading{name, options.import.known_inputs, options.verify_cache};
