@@ -17,6 +17,8 @@ namespace {
 
 /// Runs that took this long last time look for signals.
 constexpr int64_t kLongRun = 50'000'000;
+/// Of intermediate values, that contexts of other bindings than the last one keep.
+constexpr int64_t kIdleBytes = int64_t{256} << 20;
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -264,9 +266,24 @@ void Executable::keep(std::shared_ptr<Binding> binding) {
   if (bindings_.size() > kept_) bindings_.pop_back();
 }
 
+/// Frees the idle contexts of bindings that were used long ago, beyond `kIdleBytes`.
+void Executable::release_idle() {
+  int64_t bytes = 0;
+  for (size_t b = 1; b < bindings_.size(); ++b) {
+    Binding& binding = *bindings_[b];
+    const auto contexts = static_cast<int64_t>(binding.idle.size());
+    bytes += contexts * binding.executable.arena_bytes();
+    if (bytes <= kIdleBytes) continue;
+    bytes -= contexts * binding.executable.arena_bytes();
+    binding.idle.clear();
+  }
+}
+
 void Executable::execute(Frame& frame, Binding& binding) {
   std::unique_ptr<weft::Context> context;
-  if (!binding.idle.empty()) {
+  if (binding.idle.empty()) {
+    release_idle();
+  } else {
     context = std::move(binding.idle.back());
     binding.idle.pop_back();
   }

@@ -71,6 +71,7 @@ class Executable {
   std::shared_ptr<Binding> compile(const weft::CompileOptions& options,
                                    std::vector<std::vector<int64_t>> shapes);
   void keep(std::shared_ptr<Binding> binding);
+  void release_idle();
   void check_types(const Frame& frame) const;
   void execute(Frame& frame, Binding& binding);
   void run_to_new(Frame& frame, ArrayKind kind, nanobind::list& results);

@@ -46,7 +46,7 @@ def compile(
     cache_dir: str | os.PathLike[str] | None = None,
     fast_math: bool = False,
     precision: str = "model",
-    max_bindings: int = 16,
+    max_bindings: int = 128,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> _weft.Executable:
     """Compiles a model.
@@ -62,7 +62,8 @@ def compile(
     target: cpu, cuda (the GPU that is there), a name of targets(), or the path of a NAME.target.
     plan: how operators are fused: none, xla, auto; or the path of a plan, NAME.plan.
     threads: of a run; 0: the cores that the process may use.
-    cache_dir: where compiled models are kept between processes; None: nowhere.
+    cache_dir: where compiled models are kept between processes; None: nowhere. Bindings of one
+        model share kernels and weights either way.
     fast_math: allows reassociation and substitutions of floating-point arithmetic.
     precision: in which type contractions multiply: "model", or "bf16" (on CPUs): their factors are
         rounded to bfloat16, weights when they are compiled; sums stay float32.

@@ -123,7 +123,9 @@ LaidOutConstant lay_out_one(const LayoutJob& job, const LayoutOptions& options) 
   const DType type = job.type;
   const Shape shape{physical_size(job.layout, job.value.shape())};
   const int64_t bytes = shape[0] * byte_size(type);
-  if (options.cache == nullptr || bytes < kLaidOutFileBytes)
+  // In memory small ones are shared, too: each could be a view that keeps a mapped file.
+  const bool is_small = bytes < kLaidOutFileBytes;
+  if (options.cache == nullptr || (is_small && options.cache->is_on_disk()))
     return {lay_out_constant(job.value, job.layout, type), std::nullopt};
   const Hash128 key = laid_out_key(job, options);
   if (auto found = view_laid_out(*options.cache, key, type, shape, bytes))

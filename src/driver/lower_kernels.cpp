@@ -1,11 +1,13 @@
 #include "driver/lower_kernels.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "driver/cache/kernel_notes.h"
+#include "group/group_key.h"
 #include "lower/lower.h"
 #include "runtime/thread_pool.h"
 #include "support/for_each_in_parallel.h"
@@ -21,6 +23,7 @@ namespace {
 struct Planned {
   CompiledKernel kernel;
   const TensorProgram* other = nullptr;
+  const Planned* first = nullptr;  ///< that is equal at both bindings, but for names; null: itself
 };
 
 /// The kernels of a plan and of its regions' plans, in the order of first use.
@@ -43,6 +46,49 @@ void collect_kernels(FusionPlan& plan, const TensorProgram& tensors, const Tenso
   }
 }
 
+/// Keys of kernels that differ in names alone, at both bindings, as those of equal layers do.
+class EqualKernels {
+ public:
+  /// nullopt for what is more than its groups.
+  std::optional<Hash128> key_of(const Planned& planned) {
+    const PlannedKernel& kernel = *planned.kernel.planned;
+    if (planned.other == nullptr || kernel.loop || !kernel.loops.empty() || !kernel.copies.empty())
+      return std::nullopt;
+    Hasher hasher;
+    hasher.add_value(planned.kernel.in_region ? 1 : 0);
+    hasher.add_value(kernel.rereads ? 1 : 0);
+    hasher.add_value(kernel.waits ? 1 : 0);
+    for (const TensorProgram* program : {planned.kernel.tensors, planned.other}) {
+      GroupKeys& keys = keys_.try_emplace(program, *program).first->second;
+      add(keys, kernel.group, hasher);
+      for (const Group& member : kernel.members) add(keys, member, hasher);
+    }
+    return hasher.digest128();
+  }
+
+ private:
+  static void add(GroupKeys& keys, const Group& group, Hasher& hasher) {
+    const Hash128 hash = keys.of(group).hash;
+    hasher.add_value(group.exprs.size());
+    hasher.add_value(hash.high);
+    hasher.add_value(hash.low);
+  }
+
+  std::map<const TensorProgram*, GroupKeys> keys_;
+};
+
+void find_equal_kernels(std::vector<Planned>& planned) {
+  EqualKernels equal;
+  std::map<std::pair<uint64_t, uint64_t>, const Planned*> first_of;
+  for (Planned& p : planned) {
+    const std::optional<Hash128> key = equal.key_of(p);
+    if (!key) continue;
+    const Planned* first = first_of.try_emplace({key->high, key->low}, &p).first->second;
+    const auto& composition = first->kernel.planned->schedule.composition;
+    if (first != &p && p.kernel.planned->schedule.composition == composition) p.first = first;
+  }
+}
+
 /// The tile program with the numbers that depend on the binding open; as it was planned where more
 /// than such numbers differs at the other binding.
 OpenTileProgram opened(const Planned& planned, const Target& target) {
@@ -62,6 +108,20 @@ void bound_registers(const PlannedKernel& planned, const ScheduledKernel& schedu
   const int64_t blocks = bounded_blocks_per_sm(schedule.program, schedule.scopes, target);
   const int64_t held = resident_blocks_per_sm(target, int64_t{f->warps} * 32, 1, f->shared_bytes);
   f->blocks_per_sm = static_cast<int32_t>(std::max<int64_t>(std::min(blocks, held), 1));
+}
+
+/// The code of the kernel that is equal to this one, where it is there.
+Result<bool> take_code_of_first(const Target& target, Planned& planned) {
+  if (planned.first == nullptr || !planned.first->kernel.known_code) return false;
+  CompiledKernel& kernel = planned.kernel;
+  const ScheduledKernel& here = kernel.planned->schedule;
+  WEFT_ASSIGN_OR_RETURN(kernel.function, kernel_outline(here.program, here.scopes, target));
+  const CompiledKernel& first = planned.first->kernel;
+  kernel.arguments = first.arguments;
+  kernel.note_key = first.note_key;
+  kernel.known_code = first.known_code;
+  kernel.function.argument_count = first.function.argument_count;
+  return true;
 }
 
 Status lower(const Target& target, const KernelNotes* notes, Planned* planned) {
@@ -128,11 +188,18 @@ Status lower_kernels(Compilation& c) {
       wants_code_alone(c.options) && !c.target.is_gpu() ? open_cache(c.options) : nullptr;
   std::optional<KernelNotes> notes;
   if (cache) notes.emplace(*cache);
+  if (notes) find_equal_kernels(planned);
   std::vector<Status> made(planned.size());
-  for_each_in_parallel(planned.size(), available_cores(), [&](size_t k) {
-    made[k] = check_cancelled(c.options);
-    if (made[k].ok()) made[k] = lower(c.target, notes ? &*notes : nullptr, &planned[k]);
-  });
+  const auto lower_one = [&](size_t k) -> Status {
+    WEFT_RETURN_IF_ERROR(check_cancelled(c.options));
+    WEFT_ASSIGN_OR_RETURN(const bool taken, take_code_of_first(c.target, planned[k]));
+    return taken ? Status() : lower(c.target, notes ? &*notes : nullptr, &planned[k]);
+  };
+  for (const bool firsts : {true, false}) {
+    for_each_in_parallel(planned.size(), available_cores(), [&](size_t k) {
+      if ((planned[k].first == nullptr) == firsts) made[k] = lower_one(k);
+    });
+  }
   for (size_t k = 0; k < planned.size(); ++k) {
     WEFT_RETURN_IF_ERROR(made[k]);
     CompiledKernel& kernel = c.kernels.emplace_back(std::move(planned[k].kernel));

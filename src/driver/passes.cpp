@@ -520,8 +520,13 @@ Result<bool> run_generate(Compilation& c) {
   c.program.target = c.target.name;
   if (!c.program.kernels.empty() && !c.target.is_gpu())
     c.program.required_features = required_features(c.target, functions_of(c));
-  c.program.explanation = explain_text(explained(c));
-  c.program.explanation_json = explain_json(explained(c));
+  const Explained plan = explained(c);
+  std::string texts[2];
+  for_each_in_parallel(2, available_cores(), [&](size_t k) {
+    texts[k] = k == 0 ? explain_text(plan) : explain_json(plan);
+  });
+  c.program.explanation = std::move(texts[0]);
+  c.program.explanation_json = std::move(texts[1]);
   return true;
 }
 

@@ -67,8 +67,8 @@ std::vector<TensorId> kept_outputs(const PlannedKernel& kernel);
 Result<ScheduledKernel> schedule_kernel(const TensorProgram& program, const PlannedKernel& kernel,
                                         const Target& target);
 
-/// The same as it was composed, without choosing anything again. Errors (kInvalidInput) say what
-/// does not fit the kernel.
+/// The same as it was composed, without choosing anything again, and without its traffic. Errors
+/// (kInvalidInput) say what does not fit the kernel.
 Result<ScheduledKernel> build_kernel(const TensorProgram& program, const PlannedKernel& kernel,
                                      const Composition& composition, const Target& target);
 

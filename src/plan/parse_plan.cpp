@@ -164,7 +164,10 @@ class PlanReader {
                                  : schedule_kernel(program, kernel, target_);
     if (!scheduled.ok()) return cursor_.error(scheduled.error().message);
     kernel.schedule = std::move(*scheduled);
-    if (as_composed) kernel.schedule.measured = std::move(measured);
+    if (as_composed) {
+      estimate_traffic(kernel.schedule);
+      kernel.schedule.measured = std::move(measured);
+    }
     if ((as_composed || !composition) && kernel.schedule.schedule_template != schedule_template) {
       return cursor_.error("this kernel is made by the template '" +
                            kernel.schedule.schedule_template + "' on the target, not '" +

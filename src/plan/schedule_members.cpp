@@ -485,11 +485,8 @@ Result<ScheduledKernel> build_kernel(const TensorProgram& program, const Planned
     return invalid_input(kernel.name + " is no loop's only kernel, and is composed as that");
   if (!shared && !kernel.members.empty())
     return invalid_input(kernel.name + " has members, and is composed as one group");
-  auto schedule = shared
-                      ? build_members(program, kernel, composition, target)
-                      : build_composition(program, kernel.group, composition, target, kernel.name);
-  if (schedule.ok()) estimate_traffic(*schedule);
-  return schedule;
+  return shared ? build_members(program, kernel, composition, target)
+                : build_composition(program, kernel.group, composition, target, kernel.name);
 }
 
 }  // namespace weft

@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 namespace weft {
 namespace {
@@ -35,6 +38,33 @@ Result<MappedFile> read_small(int fd, size_t size, const std::string& path) {
   return MappedFile{buffer, std::span<const std::byte>(buffer.get(), done)};
 }
 
+/// Mappings that somebody reads, by what tells the content of files apart: compilations of one
+/// model read it through one.
+class Mappings {
+ public:
+  Result<MappedFile> find_or_map(int fd, const struct stat& info, const std::string& path) {
+    const auto size = static_cast<size_t>(info.st_size);
+    const Identity identity{info.st_dev,         info.st_ino,          info.st_size,
+                            info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ctim.tv_sec,
+                            info.st_ctim.tv_nsec};
+    const std::lock_guard lock(mutex_);
+    std::erase_if(mapped_, [](const auto& entry) { return entry.second.expired(); });
+    std::shared_ptr<const void> owner = mapped_[identity].lock();
+    if (owner == nullptr) {
+      void* start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+      if (start == MAP_FAILED) return file_error(path, std::strerror(errno));
+      owner.reset(start, [size](const void* mapped) { munmap(const_cast<void*>(mapped), size); });
+      mapped_[identity] = owner;
+    }
+    return MappedFile{owner, {static_cast<const std::byte*>(owner.get()), size}};
+  }
+
+ private:
+  using Identity = std::tuple<dev_t, ino_t, off_t, time_t, long, time_t, long>;
+  std::mutex mutex_;
+  std::map<Identity, std::weak_ptr<const void>> mapped_;
+};
+
 }  // namespace
 
 Result<MappedFile> map_file(const std::string& path) {
@@ -51,11 +81,8 @@ Result<MappedFile> map_file(const FileDescriptor& file, const std::string& path)
   if (!S_ISREG(info.st_mode)) return file_error(path, "it is not a regular file");
   const auto size = static_cast<size_t>(info.st_size);
   if (size <= kReadBytes) return read_small(file.get(), size, path);
-  void* start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (start == MAP_FAILED) return file_error(path, std::strerror(errno));
-  std::shared_ptr<const void> owner(
-      start, [size](const void* mapped) { munmap(const_cast<void*>(mapped), size); });
-  return MappedFile{owner, {static_cast<const std::byte*>(start), size}};
+  static Mappings mappings;
+  return mappings.find_or_map(file.get(), info, path);
 }
 
 }  // namespace weft

@@ -23,7 +23,7 @@ class Options:
     fast_math: bool = False
     precision: str = "model"
     #: Shapes that a graph is compiled for at once; those used last are kept.
-    max_bindings: int = 16
+    max_bindings: int = 128
     #: Weights are constants of the compiled code where nothing needs a gradient. Those that change
     #: are noticed by torch's version counters, and compiled again.
     freeze: bool = True
