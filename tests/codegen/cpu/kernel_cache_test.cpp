@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "codegen/cpu/compile_kernels.h"
+#include "support/cache_folder.h"
 #include "tests/codegen/cpu/kernel_runner.h"
 
 namespace weft {

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "codegen/cuda/compile_cubins.h"
+#include "support/cache_folder.h"
 
 namespace weft {
 namespace {
