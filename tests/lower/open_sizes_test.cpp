@@ -162,6 +162,21 @@ TEST(LowerOpenSizes, KnownRowsEndWhereOpenOnesDo) {
   }
 }
 
+TEST(LowerOpenSizes, SingleElementsLeaveNoneOver) {
+  const OpenKernel open(R"(
+    kernel k(x: f32[B,6,32], out y: f32[B,6,32]) blocks P warps 1 {
+      grid b in B, h in 6, i in 32 step 16 {
+        y[b,h,i] = x[b,h,i] * 2.0 @[i=VEC_16];
+      }
+    })");
+  for (const int64_t n : {1, 2, 5}) {
+    const HostTensor x = sample(DType::kF32, {n, 6, 32}, 5);
+    open.expect({n}, {{"x", x}}, [&](const Coordinates& c) { return 2 * at(x, c); });
+  }
+  EXPECT_EQ(count_instructions(open.kernel(), KernelOp::kFor), 3);
+  EXPECT_EQ(count_instructions(open.kernel(), KernelOp::kStore), 1);
+}
+
 TEST(LowerOpenSizes, VectorsAlongAnOpenAxis) {
   const OpenKernel open(R"(
     kernel k(x: f32[3,N], s: f32[3], out y: f32[3,N]) blocks P warps 1 {

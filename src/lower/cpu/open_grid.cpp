@@ -143,7 +143,9 @@ void emit_open_grid_dim(CpuWriter& w, const TileLoop& loop, size_t dim, Reg lo, 
   const Reg whole = emit_index(w, simplify(floor_div(open.extent, d.step), range));
   const Reg end = emit_last_decided(w, decided, whole);
   emit_open_iterations(w, open, decided, end);
-  emit_open_rest(w, open, end);
+  // Single elements leave none over where no border is asked about.
+  const bool has_rest = d.step > 1 || !decided.limits.empty();
+  if (has_rest) emit_open_rest(w, open, end);
 }
 
 }  // namespace weft::lowering
