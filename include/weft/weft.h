@@ -205,8 +205,8 @@ struct ModelTensor {
   std::optional<std::vector<Dimension>> shape;  ///< nullopt: the rank is open, too
 };
 
-/// A model that is yet to be compiled, any number of times; also made by graph_builder.h.
-/// Immutable, cheap to copy.
+/// A model that is yet to be compiled, any number of times; also made by graph_builder.h. Where it
+/// leaves dimensions open, its compilations share kernels and weights. Cheap to copy.
 class Model {
  public:
   /// A .onnx file. It is mapped, not read: its weights are read when it is compiled.
