@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <ranges>
 
 #include "rewrite/graph_rebuilder.h"
 
@@ -182,8 +183,8 @@ class Narrower {
   }
 
   static ValueId before_reshapes(const Graph& graph, ValueId v) {
-    for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-      if (node->op == GraphOp::kReshape && node->results[0] == v) v = node->operands[0];
+    for (const Node& node : std::views::reverse(graph.nodes)) {
+      if (node.op == GraphOp::kReshape && node.results[0] == v) v = node.operands[0];
     }
     return v;
   }
