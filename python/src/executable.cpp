@@ -271,11 +271,13 @@ void Executable::release_idle() {
   int64_t bytes = 0;
   for (size_t b = 1; b < bindings_.size(); ++b) {
     Binding& binding = *bindings_[b];
-    const auto contexts = static_cast<int64_t>(binding.idle.size());
-    bytes += contexts * binding.executable.arena_bytes();
-    if (bytes <= kIdleBytes) continue;
-    bytes -= contexts * binding.executable.arena_bytes();
-    binding.idle.clear();
+    const int64_t own =
+        static_cast<int64_t>(binding.idle.size()) * binding.executable.arena_bytes();
+    if (bytes + own > kIdleBytes) {
+      binding.idle.clear();
+    } else {
+      bytes += own;
+    }
   }
 }
 

@@ -79,11 +79,11 @@ class EqualKernels {
 
 void find_equal_kernels(std::vector<Planned>& planned) {
   EqualKernels equal;
-  std::map<std::pair<uint64_t, uint64_t>, const Planned*> first_of;
+  std::map<Hash128, const Planned*> first_of;
   for (Planned& p : planned) {
     const std::optional<Hash128> key = equal.key_of(p);
     if (!key) continue;
-    const Planned* first = first_of.try_emplace({key->high, key->low}, &p).first->second;
+    const Planned* first = first_of.try_emplace(*key, &p).first->second;
     const auto& composition = first->kernel.planned->schedule.composition;
     if (first != &p && p.kernel.planned->schedule.composition == composition) p.first = first;
   }

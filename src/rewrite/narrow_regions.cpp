@@ -78,7 +78,7 @@ struct Narrowing {
 };
 
 /// Whether it makes floats of narrower ones.
-bool widens(const Graph& graph, const Node& node) {
+bool widens_floats(const Graph& graph, const Node& node) {
   const auto* applied = std::get_if<ElementwiseAttrs>(&node.attrs);
   if (applied == nullptr || applied->op != ScalarOp::kConvert) return false;
   const DType from = graph.type(node.operands[0]).dtype, to = graph.type(node.results[0]).dtype;
@@ -219,7 +219,7 @@ class Narrower {
       std::vector<const Node*> steps = {rebuild_.definition(n.node.operands[i])};
       while (steps.back() != nullptr && steps.back()->op == GraphOp::kReshape)
         steps.push_back(rebuild_.definition(steps.back()->operands[0]));
-      if (steps.back() == nullptr || !widens(rebuild_.graph(), *steps.back())) continue;
+      if (steps.back() == nullptr || !widens_floats(rebuild_.graph(), *steps.back())) continue;
       n.node.operands[i] = steps.back()->operands[0];
       for (RegionEdit& region : n.regions) widen_inside(region, i - n.shift, steps);
       n.changed = true;

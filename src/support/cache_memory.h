@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "support/entry_cache.h"
 
@@ -32,7 +32,7 @@ class CacheMemory : public EntryCache {
     std::weak_ptr<const void> shared;
     std::span<const std::byte> bytes;
   };
-  using Key = std::tuple<uint64_t, uint64_t, std::string>;
+  using Key = std::pair<Hash128, std::string>;
 
   int64_t max_bytes_;
   mutable std::mutex mutex_;
