@@ -45,6 +45,7 @@
 #include "expr/products/weight_sources.h"
 #include "expr/products/widen_halves.h"
 #include "kernel/divide_by_invariants.h"
+#include "kernel/order_products.h"
 #include "kernel/prefetch_epilogues.h"
 #include "kernel/prefetch_panels.h"
 #include "kernel/prefetch_rows.h"
@@ -582,6 +583,7 @@ constexpr Pass kPasses[] = {
     {"divide-by-invariants", "kernel", run_divide_by_invariants},
     {"shorten-exponentials", "kernel", run_shorten_exponentials},
     {"tabulate", "kernel", run_tabulate},
+    {"order-products", "kernel", run_on_kernels<order_products>},
     {"generate", "code", run_generate},
 };
 
