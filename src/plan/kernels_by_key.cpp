@@ -141,9 +141,14 @@ void KernelsByKey::estimate(GroupKeys& keys, FusionPlan& plan) {
   }
   for_each_in_parallel(unknown.size(), threads_for(unknown.size()), [&](size_t i) {
     estimate_traffic(*unknown[i]);
-    if (first[i] != nullptr) first[i]->traffic = unknown[i]->estimate;
+    if (first[i] == nullptr) return;
+    first[i]->traffic = unknown[i]->estimate;
+    first[i]->parameter_reads = unknown[i]->parameter_reads;
   });
-  for (const auto& [of_key, kernel] : known) copy_traffic(*of_key->traffic, &kernel->estimate);
+  for (const auto& [of_key, kernel] : known) {
+    copy_traffic(*of_key->traffic, &kernel->estimate);
+    kernel->parameter_reads = of_key->parameter_reads;
+  }
 }
 
 }  // namespace weft

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "choice/measured_compositions.h"
 #include "group/group_key.h"
@@ -30,8 +32,9 @@ class KernelsByKey {
   struct Known {
     /// schedule_key's; none where it is an error.
     std::optional<ScheduledKernel> kernel;
-    /// Bytes alone.
+    /// Bytes alone, and those read of each parameter.
     std::optional<Estimate> traffic;
+    std::vector<int64_t> parameter_reads;
   };
 
   std::span<const MeasuredComposition> measured_of(const GroupKey& key) const {

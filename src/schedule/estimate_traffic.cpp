@@ -19,21 +19,32 @@ std::optional<int64_t> bytes_of(const TileSymbol& symbol) {
   return elements * byte_size(symbol.type);
 }
 
-/// What the members of one launch read of a tensor in all, each as a parameter or a view of its
-/// own, beyond what there is of it.
-int64_t read_again(const ScheduledKernel& kernel, const Traffic& traffic) {
+/// What is read of each parameter, views of it included: members of one launch have views of their
+/// own.
+std::vector<int64_t> reads_by_parameter(const ScheduledKernel& kernel, const Traffic& traffic) {
   const TileProgram& program = kernel.program;
-  std::map<TileSymbolId, TensorId> tensor_of;
+  std::map<TileSymbolId, size_t> parameter_of;
   for (size_t p = 0; p < std::min(program.parameters.size(), kernel.parameters.size()); ++p)
-    tensor_of.emplace(program.parameters[p], kernel.parameters[p]);
-  std::map<TensorId, int64_t> read;
-  std::map<TensorId, std::optional<int64_t>> size;
+    parameter_of.emplace(program.parameters[p], p);
+  std::vector<int64_t> reads(kernel.parameters.size());
   for (const auto& [symbol, bytes] : traffic.unique_read_of) {
     const TileSymbolId of = program.symbols[static_cast<size_t>(symbol)].view_of;
-    const auto tensor = tensor_of.find(of >= 0 ? of : symbol);
-    if (tensor == tensor_of.end()) continue;
-    read[tensor->second] += bytes;
-    size.emplace(tensor->second, bytes_of(program.symbols[static_cast<size_t>(tensor->first)]));
+    const auto parameter = parameter_of.find(of >= 0 ? of : symbol);
+    if (parameter != parameter_of.end()) reads[parameter->second] += bytes;
+  }
+  return reads;
+}
+
+/// What is read of a tensor in all, as several parameters or by several members, beyond what there
+/// is of it.
+int64_t read_again(const ScheduledKernel& kernel, const std::vector<int64_t>& reads) {
+  const TileProgram& program = kernel.program;
+  std::map<TensorId, int64_t> read;
+  std::map<TensorId, std::optional<int64_t>> size;
+  for (size_t p = 0; p < std::min(program.parameters.size(), reads.size()); ++p) {
+    read[kernel.parameters[p]] += reads[p];
+    size.emplace(kernel.parameters[p],
+                 bytes_of(program.symbols[static_cast<size_t>(program.parameters[p])]));
   }
   int64_t again = 0;
   for (const auto& [tensor, bytes] : read)
@@ -47,7 +58,8 @@ void estimate_traffic(ScheduledKernel& kernel) {
   const auto traffic = predict_traffic(kernel.program, kernel.scopes);
   if (!traffic.ok()) return;
   Estimate& e = kernel.estimate;
-  e.bytes_read = traffic->unique_read - read_again(kernel, *traffic);
+  kernel.parameter_reads = reads_by_parameter(kernel, *traffic);
+  e.bytes_read = traffic->unique_read - read_again(kernel, kernel.parameter_reads);
   e.bytes_written = traffic->unique_written;
   e.bytes_requested = traffic->requested_read + traffic->requested_written;
 }

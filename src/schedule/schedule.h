@@ -69,7 +69,8 @@ std::optional<double> predicted_built_us(const TensorProgram& program, const Gro
                                          const Target& target);
 
 /// Puts the traffic of the kernel's tile program in the place of what the cost model says about its
-/// bytes. Microseconds stay: they are those by which kernels were chosen.
+/// bytes, and beside it what is read of each parameter. Microseconds stay: they are those by which
+/// kernels were chosen.
 void estimate_traffic(ScheduledKernel& kernel);
 
 /// The tile program of a group as it was composed, for the same program or one that binds the

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "driver/explain/kernel_summary.h"
+#include "driver/explain/memory_reads.h"
 #include "driver/explain/plan_totals.h"
 #include "driver/explain/stitching.h"
 #include "expr/analysis/memory_levels.h"
@@ -213,6 +214,11 @@ std::string explain_json(const Explained& c) {
   j["launches"] = totals.launches;
   j["memory_launches"] = totals.memory_launches;
   j["bytes_read"] = totals.bytes_read;
+  if (c.target.is_gpu()) {
+    j["bytes_from_memory"] = memory_reads(c.plan, c.tensors, c.target);
+    j["bytes_from_memory_each_alone"] =
+        memory_reads(c.plan, c.tensors, c.target, CacheBefore::kEmpty);
+  }
   j["bytes_written"] = totals.bytes_written;
   j["compulsory_bytes"] = compulsory_bytes(c.tensors, c.target);
   j["flops"] = totals.flops;

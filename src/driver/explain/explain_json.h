@@ -13,8 +13,10 @@ namespace weft {
 ///     {"target", "plan", "ops", "memory_kernels", "least_memory_kernels" (of any plan in which
 ///      products are calls: expr/analysis/memory_levels.h), "compute_kernels", "library_calls",
 ///      "opaque_steps", "launches", "memory_launches",
-///      "bytes_read", "bytes_written", "compulsory_bytes" (that one kernel of all would move),
-///      "flops", "predicted_us", "arena_bytes" (between kernels), "unfused_arena_bytes",
+///      "bytes_read", "bytes_from_memory" (of a GPU: of them, what its second-level cache does not
+///      hold: memory_reads.h), "bytes_from_memory_each_alone" (where each launch finds it empty),
+///      "bytes_written", "compulsory_bytes" (that one kernel of all would move), "flops",
+///      "predicted_us", "arena_bytes" (between kernels), "unfused_arena_bytes",
 ///      "kernels": [{"name", "number" (of explain_text; of a region behind a dot), "kind": "memory"
 ///                   | "compute" | "library", "ops": [names of the model's nodes], "template",
 ///                   "scopes", "shared_bytes", "registers", "predicted_us", "roofline_us",

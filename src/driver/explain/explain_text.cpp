@@ -7,6 +7,7 @@
 #include <set>
 
 #include "driver/explain/kernel_summary.h"
+#include "driver/explain/memory_reads.h"
 #include "driver/explain/plan_totals.h"
 #include "driver/explain/stitching.h"
 
@@ -351,12 +352,15 @@ std::string explain_text(const Explained& c) {
   const PlanTotals totals = plan_totals(c.plan, c.tensors, c.ops);
   std::string out = fmt::format(
       "{}: {} nodes in {} kernels ({} compute, {} memory){}, planner {}\n"
-      "predicted on {}: {:.0f} us, {} read, {} written\n"
+      "predicted on {}: {:.0f} us, {} read{}, {} written\n"
       "arena between kernels: {}, unfused {}{}\n",
       c.model, totals.ops, totals.compute_kernels + totals.memory_kernels, totals.compute_kernels,
       totals.memory_kernels,
       totals.library_calls == 0 ? "" : fmt::format(" and {} library calls", totals.library_calls),
       c.planner, c.target.name, totals.predicted_us, bytes_text(totals.bytes_read),
+      c.target.is_gpu() ? fmt::format(" ({} of them from memory)",
+                                      bytes_text(memory_reads(c.plan, c.tensors, c.target)))
+                        : "",
       bytes_text(totals.bytes_written), bytes_text(c.planned_arena_bytes),
       bytes_text(c.unfused_arena_bytes),
       c.planned_arena_bytes > c.unfused_arena_bytes

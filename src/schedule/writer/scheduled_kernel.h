@@ -27,6 +27,9 @@ struct ScheduledKernel {
   /// Constants whose axes are wanted in another order: their parameters have them in it.
   std::map<TensorId, Layout> orders;
   Estimate estimate;
+  /// Bytes that its kernels and stages read of each parameter, each on its own; empty before its
+  /// traffic is estimated.
+  std::vector<int64_t> parameter_reads;
   /// By the template's own model of what it chose; then also estimate.microseconds.
   std::optional<double> predicted_us;
   /// By the template's model of how it laid the group out: compares schedules of one group only.

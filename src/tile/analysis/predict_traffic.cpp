@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <tuple>
+#include <vector>
 
 #include "fmt/format.h"
 #include "tile/analysis/executions.h"
@@ -41,6 +44,31 @@ class Predictor {
         used_(grid_dependences(structure_, scopes)) {}
 
   Result<Traffic> run() {
+    WEFT_RETURN_IF_ERROR(collect());
+    for (const Access& access : accesses_) request(access);
+    unique();
+    return out_;
+  }
+
+  Result<std::vector<NestTraffic>> by_nest() {
+    WEFT_RETURN_IF_ERROR(collect());
+    std::map<std::tuple<int32_t, TileSymbolId, bool>, std::vector<const Access*>> together;
+    for (const Access& access : accesses_) {
+      const int32_t nest = structure_.sites[static_cast<size_t>(access.site)].path[0];
+      together[{nest, access.symbol, access.write}].push_back(&access);
+    }
+    std::vector<NestTraffic> out(program_.body.size());
+    for (const auto& [of, accesses] : together) {
+      const auto [nest, symbol, write] = of;
+      NestTraffic& traffic = out[static_cast<size_t>(nest)];
+      (write ? traffic.written : traffic.read)[symbol] = distinct_bytes(accesses);
+    }
+    return out;
+  }
+
+ private:
+  /// What is bound, and the accesses.
+  Status collect() {
     for (const TileVar& var : program_.vars) {
       if (var.kind != TileVar::Kind::kSize || var.extent > 0) continue;
       const TileVarId id = static_cast<TileVarId>(&var - program_.vars.data());
@@ -57,13 +85,10 @@ class Predictor {
                                          program_.name, symbol.name));
       }
     }
-    collect();
-    for (const Access& access : accesses_) request(access);
-    unique();
-    return out_;
+    collect_accesses();
+    return {};
   }
 
- private:
   /// Whether a loop or a shape depends on the size (the number of blocks may stay open).
   bool sized_by(TileVarId id) const {
     for (const TileSymbol& symbol : program_.symbols) {
@@ -86,7 +111,7 @@ class Predictor {
            scopes_.symbols[i].scope == Scope::kGrid;
   }
 
-  void collect() {
+  void collect_accesses() {
     for (const ReadSite& read : structure_.reads) {
       if (read.repeated || !in_memory(read.read->symbol)) continue;
       Access access;
@@ -328,12 +353,17 @@ class Predictor {
           }
         }
         if (own.empty()) continue;
-        const int64_t bytes =
-            distinct(own) * places(program_.symbols[i]) * byte_size(program_.symbols[i].type);
+        const int64_t bytes = distinct_bytes(own);
         (write ? out_.unique_written : out_.unique_read) += bytes;
         if (!write) out_.unique_read_of.emplace(static_cast<TileSymbolId>(i), bytes);
       }
     }
+  }
+
+  /// Requires: of one symbol.
+  int64_t distinct_bytes(const std::vector<const Access*>& own) {
+    const TileSymbol& symbol = program_.symbols[static_cast<size_t>(own[0]->symbol)];
+    return distinct(own) * places(symbol) * byte_size(symbol.type);
   }
 
   /// Places at which a recurrence's iterations see a view.
@@ -420,6 +450,11 @@ class Predictor {
 
 Result<Traffic> predict_traffic(const TileProgram& program, const ScopeAnalysis& scopes) {
   return Predictor(program, scopes).run();
+}
+
+Result<std::vector<NestTraffic>> traffic_by_nest(const TileProgram& program,
+                                                 const ScopeAnalysis& scopes) {
+  return Predictor(program, scopes).by_nest();
 }
 
 }  // namespace weft

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <vector>
 
 #include "tile/scope_analysis.h"
 
@@ -20,5 +22,14 @@ struct Traffic {
 /// windows that overlap in a GPU's box it is a bound, since a warp asks once for what its lanes
 /// have in common. A number of blocks that is not bound counts as one block per iteration.
 Result<Traffic> predict_traffic(const TileProgram& program, const ScopeAnalysis& scopes);
+
+/// Distinct bytes of each tensor (parameter, view or workspace) that one nest of a program's body
+/// reads and writes.
+struct NestTraffic {
+  std::map<TileSymbolId, int64_t> read, written;
+};
+/// By nest, in their order: a recurrence counts as one. Requires and bounds: as predict_traffic.
+Result<std::vector<NestTraffic>> traffic_by_nest(const TileProgram& program,
+                                                 const ScopeAnalysis& scopes);
 
 }  // namespace weft
