@@ -7,6 +7,7 @@
 #include "plan/generators/chains.h"
 #include "plan/planners/partitions.h"
 #include "plan/planners/stitching_rule.h"
+#include "support/for_each_in_parallel.h"
 
 namespace weft {
 
@@ -51,10 +52,15 @@ class ChainSelection {
     for (const Group& g : apart.groups) {
       for (const ExprId e : g.exprs) group_of_[e] = &g;
     }
-    std::vector<Gaining> gaining;
+    std::vector<std::pair<std::vector<int>, Group>> chains;
     for (std::vector<int>& chain : chains_of(task_.program, graph_)) {
-      const Group group = graph_.merged(chain);
-      if (handed_on(group, true) < chain_rule_.least_bytes) continue;
+      Group group = graph_.merged(chain);
+      if (handed_on(group, true) >= chain_rule_.least_bytes)
+        chains.emplace_back(std::move(chain), std::move(group));
+    }
+    compose_all(chains);
+    std::vector<Gaining> gaining;
+    for (auto& [chain, group] : chains) {
       const int64_t bytes = handed_on(group, false);
       const Known& one = known(group);
       if (!one.composition) continue;
@@ -89,16 +95,29 @@ class ChainSelection {
 
   const Known& known(const Group& group) {
     const GroupKey key = keys_.of(group);
-    const auto found = known_.find(key.hash);
-    if (found != known_.end()) return found->second;
-    Known own;
+    const auto [found, is_new] = known_.try_emplace(key.hash);
+    if (is_new) found->second = composed(group);
+    return found->second;
+  }
+
+  Known composed(const Group& group) const {
     auto kernel =
         schedule_chain(task_.program, group, task_.target, "chain", task_.parameters.flat == 0);
-    if (kernel.ok()) {
-      own.composition = kernel->composition;
-      own.microseconds = kernel->estimate.microseconds;
+    if (!kernel.ok()) return {};
+    return {kernel->composition, kernel->estimate.microseconds};
+  }
+
+  /// Each of another key, side by side.
+  void compose_all(const std::vector<std::pair<std::vector<int>, Group>>& chains) {
+    std::vector<std::pair<const Group*, Known*>> unknown;
+    for (const auto& [chain, group] : chains) {
+      const auto [found, is_new] = known_.try_emplace(keys_.of(group).hash);
+      if (is_new) unknown.emplace_back(&group, &found->second);
     }
-    return known_.emplace(key.hash, std::move(own)).first->second;
+    for_each_in_parallel(unknown.size(), usable_threads(), [&](size_t i) {
+      throw_if_cancelled(task_.known.cancel());
+      *unknown[i].second = composed(*unknown[i].first);
+    });
   }
 
   /// "φ of 21.3 operations a byte, where a100-40gb does 200.6": the chain's least of its
@@ -290,7 +309,7 @@ class ChainSelection {
   /// The rest as greedy merges it.
   Result<Partition> merge_rest() {
     FusionRule rule = rule_;
-    const auto apart = [this](auto legal) {
+    const auto apart = [this](const auto& legal) {
       return [this, legal](const Group& merged) {
         return holds_chain(merged) ? Decision::forbid("one of them is a chain") : legal(merged);
       };

@@ -32,6 +32,8 @@ constexpr int64_t kMostCarried = 2048;
 constexpr double kMostScratch = 1.2;
 /// Candidates that are built, to be weighed.
 constexpr size_t kMostBuilt = 12;
+/// How much less a step of the descent may keep: half the step, a third of the rows.
+constexpr int64_t kMostShrunk = 6;
 /// Rows of a block: between these, in steps of a third to a half.
 constexpr std::array<int64_t, 10> kRowTiles = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
@@ -132,6 +134,7 @@ class ChainComposer {
     size_t at = 0;
     while (at + 1 < tiles.size() && tiles[at + 1] <= row_tile) ++at;
     double least = weigh(tiles[at], step);
+    if (far_too_large_) return;
     const auto go = [&](size_t tile, int64_t length) {
       if (weighed_.size() >= kMostBuilt || tile >= tiles.size() || length < 1 ||
           length >= 2 * shared_.carried.extent || !tried_.emplace(tiles[tile], length).second)
@@ -186,7 +189,7 @@ class ChainComposer {
     return weighed_.back().microseconds();
   }
 
-  Result<ScheduledKernel> build(const WeighedChain& c) const {
+  Result<ScheduledKernel> build(const WeighedChain& c) {
     WEFT_ASSIGN_OR_RETURN(const DemandBoxes demand,
                           demand_boxes(space_.program(), space_.group(), c.partition,
                                        space_.carrying(shared_.carried, c.step)));
@@ -202,9 +205,12 @@ class ChainComposer {
           fmt::format("about {} B of scratch, {} has {} for it", scratch, target_.name, room));
     WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel, build_block(space_, c.partition, demand, stages,
                                                               nullptr, target_, name_));
-    WEFT_RETURN_IF_ERROR(verify_block(kernel));
-    if (const Decision holds = fits(kernel.program, kernel.scopes, target_); !holds)
+    if (const Decision holds = fits(kernel.program, kernel.scopes, target_); !holds) {
+      far_too_large_ = kernel.scopes.block_bytes > kMostShrunk * room;
       return unsupported(holds.reason());
+    }
+    // Takes as long as building: last, since few fit. The evaluator counts on it.
+    WEFT_RETURN_IF_ERROR(verify_block(kernel));
     CarriedAxis axis = shared_.axis;
     axis.step = c.step;
     finish(space_, time.estimate, axis, target_, &kernel);
@@ -240,6 +246,7 @@ class ChainComposer {
   std::string tiling_;
   std::vector<WeighedChain> weighed_;
   std::set<std::pair<int64_t, int64_t>> tried_;  ///< tiles of rows, steps
+  bool far_too_large_ = false;  ///< what was built last: no step of the descent fits
 };
 
 Result<ScheduledKernel> along(const BlockSpace& space, const SharedAxis& shared,
