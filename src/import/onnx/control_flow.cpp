@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "import/onnx/count_iterations.h"
 #include "import/onnx/graph_importer.h"
 #include "import/onnx/translator.h"
 
@@ -217,7 +218,7 @@ void make_conditional_loop(OpContext& n, const LoopParts& parts, BodyRegion& reg
 }
 
 void translate_loop(OpContext& n) {
-  const LoopParts parts = read_loop(n);
+  LoopParts parts = read_loop(n);
   const bool starts = parts.condition == true;
   // A sequence that grows: its loop exists only while importing.
   if (std::any_of(parts.carries.begin(), parts.carries.end(), is_sequence)) {
@@ -225,12 +226,19 @@ void translate_loop(OpContext& n) {
     return unroll_loop(n, parts);
   }
   if (parts.condition == false && parts.slice_count == 0) return set_outputs(n, parts.carries);
+  const auto ends_where_counted = [&] {
+    const auto count = count_iterations(n, parts.body, parts.carries, parts.trip_count);
+    if (count) parts.trip_count = count;
+    return count.has_value();
+  };
+  const bool is_counted = starts && parts.endless && ends_where_counted();
   if (starts && parts.trip_count) {
     const size_t mark = n.importer().mark();
     try {
       BodyRegion region = import_body(n, parts, true);
       if (!keeps_types(n, parts, region)) return unroll_loop(n, parts);
-      if (region.always_continues()) return make_counted_loop(n, parts, region);
+      if (is_counted || region.always_continues() || ends_where_counted())
+        return make_counted_loop(n, parts, region);
     } catch (const DependsOnRefused&) {
       // What needs the iteration's number as a constant (a slice of that length) may do when
       // unrolled.

@@ -138,6 +138,88 @@ TEST(ControlFlow, MakesAWhileOfALoopThatDataEnds) {
   EXPECT_THAT(run(25), ElementsAre(48));
 }
 
+/// TensorFlow's loops over time: a counter of their own, compared as floats, and no trip count.
+TEST(ControlFlow, CountsTheIterationsOfACounterOfItsOwn) {
+  const std::string body = TestModel()
+                               .input("i", DType::kI64, {})
+                               .input("go", DType::kBool, {})
+                               .input("s", DType::kF32, {2})
+                               .input("time", DType::kI64, {})
+                               .input("steps", DType::kI64, {})
+                               .initializer("two", i64_tensor({}, {2}))
+                               .node({"Add", {"time", "two"}, {"next_time"}})
+                               .node({"Cast", {"next_time"}, {"t"}, {int_attr("to", 1)}})
+                               .node({"Cast", {"steps"}, {"n"}, {int_attr("to", 1)}})
+                               .node({"Less", {"t", "n"}, {"more"}})
+                               .node({"Add", {"s", "x"}, {"sum"}})
+                               .node({"Mul", {"sum", "s"}, {"slice"}})
+                               .output("more", DType::kBool)
+                               .output("sum")
+                               .output("next_time", DType::kI64)
+                               .output("steps", DType::kI64)
+                               .output("slice")
+                               .graph();
+  const auto model = [&](int64_t first, std::optional<int64_t> most) {
+    TestModel out;
+    out.input("x", DType::kF32, {2})
+        .initializer("s0", f32_tensor({2}, {1, 2}))
+        .initializer("true", bool_tensor(true))
+        .initializer("first", i64_tensor({}, {first}))
+        .node({"Shape", {"x"}, {"shape"}})
+        .initializer("ones", i64_tensor({1}, {5}))
+        .node({"Mul", {"shape", "ones"}, {"ten"}})
+        .initializer("scalar", i64_tensor({0}, {}))
+        .node({"Reshape", {"ten", "scalar"}, {"steps"}});
+    if (most) out.initializer("most", i64_tensor({}, {*most}));
+    return out
+        .node({"Loop",
+               {most ? "most" : "", "true", "s0", "first", "steps"},
+               {"last", "time", "n", "all"},
+               {graph_attr("body", body)}})
+        .output("last")
+        .output("time", DType::kI64)
+        .output("all")
+        .model();
+  };
+  const auto run = [&](const std::string& m) {
+    EXPECT_THAT(import_text(m), HasSubstr("= scan "));
+    return run_model(m, {{"x", f32_tensor({2}, {1, 3})}});
+  };
+  // From 3 in twos to 10: 5, 7, 9, 11.
+  std::vector<HostTensor> outputs = run(model(3, std::nullopt));
+  EXPECT_THAT(values_of(outputs[0]), ElementsAre(5, 14));
+  EXPECT_EQ(outputs[1].at_int(0), 11);
+  EXPECT_EQ(outputs[2].shape(), (Shape{4, 2}));
+  EXPECT_THAT(values_of(outputs[2]), ElementsAre(2, 10, 6, 40, 12, 88, 20, 154));
+  outputs = run(model(3, 2));
+  EXPECT_EQ(outputs[2].shape(), (Shape{2, 2}));
+  // The body runs once whatever its own condition says then.
+  outputs = run(model(70, 100));
+  EXPECT_EQ(outputs[2].shape(), (Shape{1, 2}));
+}
+
+TEST(ControlFlow, DoesNotCountForEver) {
+  const std::string body = TestModel()
+                               .input("i", DType::kI64, {})
+                               .input("go", DType::kBool, {})
+                               .input("s", DType::kF32, {2})
+                               .initializer("none", i64_tensor({}, {0}))
+                               .node({"GreaterOrEqual", {"i", "none"}, {"more"}})
+                               .node({"Add", {"s", "s"}, {"next"}})
+                               .output("more", DType::kBool)
+                               .output("next")
+                               .output("s")
+                               .graph();
+  const std::string model =
+      TestModel()
+          .input("s0", DType::kF32, {2})
+          .initializer("true", bool_tensor(true))
+          .node({"Loop", {"", "true", "s0"}, {"last", "all"}, {graph_attr("body", body)}, "loop"})
+          .output("all")
+          .model();
+  EXPECT_THAT(import_error(model, {}, ErrorCode::kUnsupported), HasSubstr("Loop 'loop'"));
+}
+
 TEST(ControlFlow, RefusesSlicesOfALoopThatDataEnds) {
   const std::string model = TestModel()
                                 .input("s0", DType::kF32, {2})
