@@ -61,6 +61,7 @@
 #include "rewrite/inline_constant_if.h"
 #include "rewrite/merge_equal_nodes.h"
 #include "rewrite/narrow_regions.h"
+#include "rewrite/number_steps.h"
 #include "rewrite/remove_dead_nodes.h"
 #include "rewrite/roll_loops.h"
 #include "rewrite/select_behind_products.h"
@@ -110,6 +111,7 @@ Result<bool> run_roll(Compilation& c) {
 Result<bool> run_split(Compilation& c) {
   return keeps_loops(c) && !c.skews && split_scans(c.graph);
 }
+Result<bool> run_number_steps(Compilation& c) { return number_steps(c.graph); }
 Result<bool> run_hoist(Compilation& c) { return keeps_loops(c) && hoist_from_scans(c.graph); }
 Result<bool> run_skew(Compilation& c) { return c.skews && skew_scans(c.graph); }
 Result<bool> run_unite(Compilation& c) { return c.unites && unite_scans(c.graph); }
@@ -542,6 +544,7 @@ constexpr Pass kPasses[] = {
     {"convolve-phases", "graph", run_convolve_phases},
     {"merge-equal-nodes", "graph", run_merge_equal},
     {"remove-dead-nodes", "graph", run_remove_dead},
+    {"number-steps", "graph", run_number_steps},
     {"split-scans", "graph", run_split},
     {"roll-loops", "graph", run_roll},
     {"hoist-from-scans", "graph", run_hoist},

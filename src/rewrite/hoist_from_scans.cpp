@@ -94,7 +94,14 @@ class ScanHoister {
     const auto is = [&](Kind k) { return [this, k](ValueId v) { return kind(v) == k; }; };
     if (std::ranges::any_of(node.operands, is(Kind::kCarried))) return Kind::kCarried;
     if (std::ranges::none_of(node.operands, is(Kind::kStepped))) return Kind::kInvariant;
-    return has_batched_form(node) ? Kind::kStepped : Kind::kCarried;
+    return has_batched_form(node) || gathers_by_step(node) ? Kind::kStepped : Kind::kCarried;
+  }
+
+  /// Rows of what is the same in each step: those of all steps lie one behind the other.
+  bool gathers_by_step(const Node& node) {
+    if (node.op != GraphOp::kGather) return false;
+    const auto& attrs = std::get<GatherAttrs>(node.attrs);
+    return attrs.axis == 0 && attrs.batch_dims == 0 && kind(node.operands[0]) == Kind::kInvariant;
   }
 
   /// Contractions known before the first step, what they read, and the arithmetic that ends them.
@@ -149,15 +156,15 @@ class ScanHoister {
       const Node& node = body_.nodes[n];
       const ValueId v = node.results[0];
       outside_[static_cast<size_t>(v)] =
-          kind(v) == Kind::kStepped ? batched(node) : invariant(node);
+          kind(v) == Kind::kStepped ? batched(node) : as_it_stands(node, body_.type(v));
     }
   }
 
-  ValueId invariant(const Node& node) {
+  /// On what its operands are outside.
+  ValueId as_it_stands(const Node& node, const TensorType& type) {
     std::vector<ValueId> operands;
     for (ValueId v : node.operands) operands.push_back(outside_[static_cast<size_t>(v)]);
-    return rebuild_.add(node.op, node.attrs, std::move(operands), scan_.origin,
-                        body_.type(node.results[0]));
+    return rebuild_.add(node.op, node.attrs, std::move(operands), scan_.origin, type);
   }
 
   TensorType batched_type(ValueId v) const {
@@ -179,6 +186,7 @@ class ScanHoister {
 
   ValueId batched(const Node& node) {
     if (node.op == GraphOp::kDotGeneral) return batched_dot(node);
+    if (node.op == GraphOp::kGather) return as_it_stands(node, batched_type(node.results[0]));
     Attributes attrs = node.attrs;
     if (auto* transpose = std::get_if<TransposeAttrs>(&attrs)) {
       transpose->permutation = behind(0, shifted(transpose->permutation));
