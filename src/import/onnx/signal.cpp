@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "import/builder/fourier.h"
 #include "import/builder/precision.h"
 #include "import/onnx/translator.h"
 
@@ -72,30 +73,8 @@ void translate_mel_weight_matrix(OpContext& n) {
   n.set_output(0, n.b.constant(std::move(matrix)));
 }
 
-/// Cosines or sines of j * k turns out of `length`, times scale(j), as a matrix [rows j, columns
-/// k].
-template <typename Scale>
-ValueId basis(OpContext& n, DType type, int64_t rows, int64_t columns, int64_t length, bool sines,
-              const Scale& scale) {
-  if (columns != 0 && rows > kMaxBasisElements / columns) {
-    n.unsupported("a Fourier transform of more than 4096 points");
-  }
-  HostTensor matrix(type, {rows, columns});
-  for (int64_t j = 0; j < rows; ++j) {
-    for (int64_t k = 0; k < columns; ++k) {
-      double angle = turn(j * k, length);
-      matrix.set_double(j * columns + k, scale(j) * (sines ? std::sin(angle) : std::cos(angle)));
-    }
-  }
-  return n.b.constant(std::move(matrix));
-}
-
-struct Complex {
-  ValueId real = kNoValue, imaginary = kNoValue;  ///< imaginary kNoValue: 0
-};
-
 /// [..., 1 or 2] as its parts.
-Complex split_complex(OpContext& n, ValueId x) {
+ComplexParts split_complex(OpContext& n, ValueId x) {
   GraphBuilder& b = n.b;
   n.require(b.rank(x) >= 2, "the input must have a signal axis and a last axis of 1 or 2");
   int64_t parts = b.extent(x, -1);
@@ -144,60 +123,20 @@ ValueId bring_back(GraphBuilder& b, ValueId x, int64_t axis) {
   return b.transpose(x, order);
 }
 
-ValueId product(GraphBuilder& b, ValueId x, ValueId matrix) {
-  DotAttrs attrs;
-  attrs.lhs_contract = {b.rank(x) - 1};
-  attrs.rhs_contract = {0};
-  return b.dot_general(x, matrix, attrs, b.dtype(x));
-}
-
-/// The real signal whose one-sided spectrum is x: every bin but the first (and, for an even
-/// length, the last) stands for its mirror image too.
-ValueId real_inverse(OpContext& n, const Complex& x, const Transform& t) {
-  GraphBuilder& b = n.b;
-  int64_t rows = b.extent(x.real, -1);
-  const auto scale = [&](int64_t k) {
-    bool alone = k == 0 || 2 * k == t.length;
-    return (alone ? 1.0 : 2.0) / static_cast<double>(t.length);
-  };
-  DType type = b.dtype(x.real);
-  ValueId y = product(b, x.real, basis(n, type, rows, t.length, t.length, false, scale));
-  if (x.imaginary == kNoValue) return y;
-  ValueId sines = basis(n, type, rows, t.length, t.length, true, scale);
-  return b.sub(y, product(b, x.imaginary, sines));
-}
-
-Complex transform(OpContext& n, const Complex& x, const Transform& t) {
-  GraphBuilder& b = n.b;
-  int64_t rows = b.extent(x.real, -1), columns = t.onesided ? t.length / 2 + 1 : t.length;
-  double factor = t.inverse ? 1.0 / static_cast<double>(t.length) : 1.0;
-  const auto scale = [&](int64_t) { return factor; };
-  DType type = b.dtype(x.real);
-  ValueId cosines = basis(n, type, rows, columns, t.length, false, scale);
-  ValueId sines = basis(n, type, rows, columns, t.length, true, scale);
-  // Forward: (re + i im)(cos - i sin); inverse: the sines change sign.
-  if (t.inverse) sines = b.neg(sines);
-  ValueId real = product(b, x.real, cosines), imaginary = b.neg(product(b, x.real, sines));
-  if (x.imaginary != kNoValue) {
-    real = b.add(real, product(b, x.imaginary, sines));
-    imaginary = b.add(imaginary, product(b, x.imaginary, cosines));
-  }
-  return {real, imaginary};
-}
-
 void translate_dft(OpContext& n) {
   GraphBuilder& b = n.b;
   ValueId input = widen(b, n.input(0));
   Transform t = read_transform(n, input);
-  Complex x = split_complex(n, input);
+  ComplexParts x = split_complex(n, input);
   bool to_real = t.inverse && t.onesided;
   int64_t used = std::min(b.extent(x.real, t.axis), to_real ? t.length / 2 + 1 : t.length);
   x = {bring_last(b, x.real, t.axis, used), bring_last(b, x.imaginary, t.axis, used)};
   std::vector<ValueId> parts;
   if (to_real) {
-    parts.push_back(real_inverse(n, x, t));
+    parts.push_back(real_fourier_inverse(b, x, t.length));
   } else {
-    Complex y = transform(n, x, t);
+    const int64_t bins = t.onesided ? t.length / 2 + 1 : t.length;
+    const ComplexParts y = fourier_transform(b, x, {t.length, bins}, t.inverse);
     parts = {y.real, y.imaginary};
   }
   for (ValueId& part : parts) part = b.unsqueeze(bring_back(b, part, t.axis), {-1});
@@ -218,21 +157,21 @@ void translate_stft(OpContext& n) {
   n.require(length > 0 && length <= b.extent(signal, 1) && step > 0 && step < (int64_t{1} << 31),
             "frame_step or frame_length is out of range");
   int64_t bins = n.bool_attr("onesided", true) ? length / 2 + 1 : length;
+  if (bins > kMaxBasisElements / length) n.unsupported("frames of more than 4096 points");
   DType type = b.dtype(signal);
-  const auto one = [](int64_t) { return 1.0; };
   // Filters [bins, length]: the matrices are symmetric in j and k.
-  ValueId cosines = basis(n, type, bins, length, length, false, one);
-  ValueId sines = basis(n, type, bins, length, length, true, one);
+  auto [real, imaginary] = fourier_basis(b, type, {bins, length}, length, false);
   if (n.has_input(2)) {
     n.require(b.shape(n.input(2)) == Shape{length}, "window must have frame_length values");
     ValueId window = b.convert(n.input(2), type);
-    cosines = b.mul(cosines, window);
-    sines = b.mul(sines, window);
+    real = b.mul(real, window);
+    imaginary = b.mul(imaginary, window);
   }
   const auto filters = [&](ValueId v) { return b.unsqueeze(v, {1}); };
-  ValueId weights = b.concat({filters(cosines), filters(b.neg(sines))}, 0);
+  ValueId weights = b.concat({filters(real), filters(imaginary)}, 0);
   if (b.extent(signal, 2) == 2) {
-    weights = b.concat({weights, b.concat({filters(sines), filters(cosines)}, 0)}, 1);
+    ValueId of_imaginary = b.concat({filters(b.neg(imaginary)), filters(real)}, 0);
+    weights = b.concat({weights, of_imaginary}, 1);
   }
   ConvolutionAttrs attrs{{step}, {0}, {0}, {1}, {1}, 1};
   ValueId y = b.convolution(b.swap_axes(signal, 1, 2), weights, attrs, type);
