@@ -172,7 +172,8 @@ class GraphBuilder {
   //     h)); body.result(next);   // the carry body.result(next);   // stacked into y
   //     std::vector<ValueId> final_and_ys = b.make_scan({h0}, {xs}, body, {false}, {false});
 
-  /// This region's name for a value of the parent: a copy of a constant, otherwise one more input.
+  /// This region's name for a value of the parent: a copy of a constant or of places along an axis
+  /// (iota), otherwise one more input.
   ValueId capture(ValueId parent_value);
   const std::vector<std::pair<ValueId, ValueId>>& captures() const { return captures_; }
   void result(ValueId v) { results_.push_back(v); }
@@ -219,6 +220,8 @@ class GraphBuilder {
   bool evaluate(ValueId v, int64_t* budget, int depth);
   bool evaluate_within(int64_t budget, ValueId v);
   std::shared_ptr<const Graph> finish_region(const std::vector<ValueId>& captures);
+  /// Places along an axis, as the parent counts them; kNoValue for other values.
+  ValueId repeat_places(ValueId parent_value);
   std::vector<ValueId> unite_captures(const std::vector<GraphBuilder*>& regions) const;
 
   GraphBuilder* parent_;

@@ -19,6 +19,7 @@ ValueId GraphBuilder::capture(ValueId parent_value) {
   for (const auto& [outer, inner] : captures_) {
     if (outer == parent_value) return inner;
   }
+  if (const ValueId places = repeat_places(parent_value); places != kNoValue) return places;
   const TensorType& type = parent_->type(parent_value);
   const bool small = checked_byte_size(type.dtype, type.shape).value_or(0) <= kRepeatedBytes;
   const bool repeats = parent_->is_constant(parent_value) && small;
@@ -27,6 +28,20 @@ ValueId GraphBuilder::capture(ValueId parent_value) {
   const ValueId inner = input(type);
   captures_.emplace_back(parent_value, inner);
   return inner;
+}
+
+ValueId GraphBuilder::repeat_places(ValueId parent_value) {
+  const Node* made = parent_->maker(parent_value);
+  if (made == nullptr) return kNoValue;
+  const TensorType& type = parent_->type(parent_value);
+  if (made->op == GraphOp::kIota) {
+    return iota(type.dtype, type.shape, std::get<IotaAttrs>(made->attrs).axis);
+  }
+  if (made->op != GraphOp::kBroadcast && made->op != GraphOp::kReshape) return kNoValue;
+  const ValueId places = repeat_places(made->operands[0]);
+  if (places == kNoValue) return kNoValue;
+  if (made->op == GraphOp::kReshape) return reshape(places, type.shape);
+  return broadcast_in_dim(places, type.shape, std::get<BroadcastAttrs>(made->attrs).dims);
 }
 
 ValueId GraphBuilder::seed() {

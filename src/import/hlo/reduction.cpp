@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "import/hlo/scalar_computation.h"
 #include "import/hlo/translator.h"
@@ -40,9 +42,34 @@ ValueId joined(GraphBuilder& b, Combiner combiner, ValueId init, ValueId x) {
   return b.binary(*combiner_op(combiner), init, x);
 }
 
+/// The axis of `from` that is this one of `to`, where a reshape between them moves axes of 1 alone.
+std::optional<int64_t> axis_before(const Shape& from, const Shape& to, int64_t axis) {
+  std::optional<int64_t> found;
+  size_t i = 0;
+  for (size_t k = 0; k < to.size(); ++k) {
+    if (to[k] == 1) continue;
+    while (i < from.size() && from[i] == 1) ++i;
+    if (i == from.size() || from[i] != to[k]) return std::nullopt;
+    if (static_cast<int64_t>(k) == axis) found = static_cast<int64_t>(i);
+    ++i;
+  }
+  return found;
+}
+
+/// Whether a constant counts 0, 1, … along the axis.
+bool counts_along(const HostTensor& known, int64_t axis) {
+  const auto at = known.shape().begin() + axis;
+  const int64_t inner = std::accumulate(at + 1, known.shape().end(), int64_t{1}, std::multiplies());
+  for (int64_t i = 0; i < known.size(); ++i) {
+    if (known.at_int(i) != i / inner % *at) return false;
+  }
+  return true;
+}
+
 /// Whether v counts 0, 1, … along the axis.
-bool counts_along(const GraphBuilder& b, ValueId v, int64_t axis) {
+bool counts_along(GraphBuilder& b, ValueId v, int64_t axis) {
   for (const Node* node = b.maker(v); node != nullptr; node = b.maker(v)) {
+    if (node->op == GraphOp::kConstant) return counts_along(*b.constant_value(v), axis);
     if (node->op == GraphOp::kIota) return std::get<IotaAttrs>(node->attrs).axis == axis;
     v = node->operands.empty() ? kNoValue : node->operands[0];
     if (node->op == GraphOp::kBroadcast) {
@@ -52,6 +79,10 @@ bool counts_along(const GraphBuilder& b, ValueId v, int64_t axis) {
         return false;
       }
       axis = at - dims.begin();
+    } else if (node->op == GraphOp::kReshape) {
+      const auto before = axis_before(b.shape(v), b.shape(node->results[0]), axis);
+      if (!before) return false;
+      axis = *before;
     } else if (node->op != GraphOp::kElementwise ||
                std::get<ElementwiseAttrs>(node->attrs).op != ScalarOp::kConvert) {
       return false;

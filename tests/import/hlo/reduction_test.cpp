@@ -113,6 +113,52 @@ TEST(Reduce, KnowsALargestValueAndItsPlace) {
   expect_values(values[1], {1, 1});
 }
 
+TEST(Reduce, KnowsPlacesThatFoldedOrWereReshaped) {
+  EXPECT_THAT(import_text(arg_max("constant({ {0,1,2,3}, {0,1,2,3} })")), HasSubstr("arg_reduce"));
+  // So many that the reshape stays one.
+  constexpr std::string_view kReshaped = R"(  x = f32[1,40000] parameter(0)
+  count = s32[40000] iota(), iota_dimension=0
+  places = s32[1,40000] reshape(count)
+  least = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  ROOT r = (f32[1], s32[1]) reduce(x, places, least, zero), dimensions={1}, to_apply=larger)";
+  EXPECT_THAT(import_text(module_of(kReshaped, kArgMax)), HasSubstr("arg_reduce"));
+}
+
+TEST(Reduce, KnowsPlacesThatALoopHandsOn) {
+  // Places are made before the loop, whose body takes the largest value's.
+  const std::string text = module_of(R"(  x = f32[3,40000] parameter(0)
+  places = s32[1,40000] iota(), iota_dimension=1
+  zero = s32[] constant(0)
+  found = s32[1] constant({0})
+  in = (s32[], f32[3,40000], s32[1,40000], s32[1]) tuple(zero, x, places, found)
+  w = (s32[], f32[3,40000], s32[1,40000], s32[1]) while(in), condition=more, body=step
+  ROOT r = s32[1] get-tuple-element(w), index=3)",
+                                     std::string(kArgMax) + R"(more {
+  p = (s32[], f32[3,40000], s32[1,40000], s32[1]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+step {
+  p = (s32[], f32[3,40000], s32[1,40000], s32[1]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[3,40000] get-tuple-element(p), index=1
+  places = s32[1,40000] get-tuple-element(p), index=2
+  found = s32[1] get-tuple-element(p), index=3
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  least = f32[] constant(-inf)
+  row = f32[1,40000] dynamic-slice(x, i, zero), dynamic_slice_sizes={1,40000}
+  r = (f32[1], s32[1]) reduce(row, places, least, zero), dimensions={1}, to_apply=larger
+  place = s32[1] get-tuple-element(r), index=1
+  sum = s32[1] add(found, place)
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[3,40000], s32[1,40000], s32[1]) tuple(next, x, places, sum)
+})");
+  EXPECT_THAT(import_text(text), HasSubstr("arg_reduce"));
+}
+
 TEST(Reduce, CarriesPlacesThatAreNoCount) {
   const std::string text = arg_max("constant({ {5,3,4,2}, {0,0,0,1} })");
   EXPECT_THAT(import_text(text), HasSubstr("scan"));
