@@ -23,7 +23,16 @@ import numpy as np
 from peers import Failed, Peer, Weft, distance, geometric_mean, processor
 
 ROOT = Path(__file__).resolve().parent.parent
-TYPES = {"f32": np.float32, "s32": np.int32, "pred": np.bool_, "u32": np.uint32, "f16": np.float16}
+TYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "f16": np.float16,
+    "s32": np.int32,
+    "u32": np.uint32,
+    "s8": np.int8,
+    "u8": np.uint8,
+    "pred": np.bool_,
+}
 
 
 def parameters(text):

@@ -11,7 +11,9 @@ void read_constant(InstructionContext& n, TextScanner& scanner, const HloShape& 
                    Leaves& leaves) {
   if (shape.kind == HloShape::Kind::kToken) refuse_unsupported("a constant token");
   if (shape.kind == HloShape::Kind::kArray) {
-    leaves.push_back(n.b.constant(parse_literal(scanner, shape)));
+    for (HostTensor& part : parse_literal(scanner, shape)) {
+      leaves.push_back(n.b.constant(std::move(part)));
+    }
     return;
   }
   scanner.expect("(");
@@ -54,14 +56,9 @@ void translate_get_tuple_element(InstructionContext& n) {
   n.require(tuple.kind == HloShape::Kind::kTuple && index >= 0 &&
                 index < static_cast<int64_t>(tuple.elements.size()),
             fmt::format("{} has no element {}", print(tuple), index));
-  auto begin = static_cast<size_t>(index);
-  if (tuple.leaf_count != tuple.elements.size()) {
-    begin = 0;
-    for (int64_t i = 0; i < index; ++i) begin += tuple.elements[static_cast<size_t>(i)].leaf_count;
-  }
-  const size_t count = tuple.elements[static_cast<size_t>(index)].leaf_count;
-  const auto first = n.leaves(0).begin() + static_cast<int64_t>(begin);
-  n.set_results(Leaves(first, first + static_cast<int64_t>(count)));
+  const HloShape& element = tuple.elements[static_cast<size_t>(index)];
+  const auto first = n.leaves(0).begin() + static_cast<int64_t>(element.first_leaf);
+  n.set_results(Leaves(first, first + static_cast<int64_t>(element.leaf_count)));
 }
 
 void translate_dimension_size(InstructionContext& n) {

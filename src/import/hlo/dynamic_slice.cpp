@@ -71,8 +71,7 @@ void translate_dynamic_slice(InstructionContext& n) {
     n.require(sizes[i] >= 0 && sizes[i] <= from[i], "the slice is larger than the array");
   }
   const std::vector<ValueId> starts = read_starts(n, 1, from.size());
-  n.require(n.leaves(0).size() == 1, "the operand is not one array");
-  if (const Deferred* array = n.importer().deferred(n.leaves(0)[0])) {
+  if (const Deferred* array = n.importer().deferred(n.leaf(0))) {
     if (is_row(from, sizes)) {
       if (const auto row = array->loop->read_row(*array, starts[0])) return n.set_result(*row);
     }
@@ -141,9 +140,8 @@ void translate_dynamic_update_slice(InstructionContext& n) {
   }
   const std::vector<ValueId> starts = read_starts(n, 2, into.size());
   const ValueId update = n.operand(1);
-  if (n.b.size(update) == 0) return n.set_results(n.leaves(0));
-  n.require(n.leaves(0).size() == 1, "the operand is not one array");
-  if (const Deferred* array = n.importer().deferred(n.leaves(0)[0])) {
+  if (n.b.size(update) == 0) return n.set_result(n.leaf(0));
+  if (const Deferred* array = n.importer().deferred(n.leaf(0))) {
     if (is_row(into, part)) {
       if (const auto changed = array->loop->write_row(*array, update, starts[0])) {
         return n.set_result(n.importer().defer(*changed));

@@ -132,7 +132,14 @@ void translate_imag(InstructionContext& n) {
   n.set_result(n.b.full_like(n.operand(0), 0));
 }
 
+/// Both parts of a complex number.
+void translate_pair(InstructionContext& n) {
+  n.expect_operands(2);
+  n.set_results({n.operand(0), n.operand(1)});
+}
+
 const Translator kRows[] = {
+    {"complex", translate_pair, true},
     {"abs", translate_abs, true},
     {"negate", translate_unary<ScalarOp::kNeg>, true},
     {"sign", translate_unary<ScalarOp::kSign>, true},

@@ -21,12 +21,15 @@ struct HloShape {
   Kind kind = Kind::kArray;
   std::string_view element;    ///< of an array, as written: "f32", "f8e4m3fn"
   std::optional<DType> dtype;  ///< none where weft has no such element type
+  /// Complex elements are two arrays, the real parts and the imaginary ones; dtype is the parts'.
+  bool is_complex = false;
   Shape dims;
   /// How the array lies in memory, the axis that varies fastest first; empty: row-major. Only a
   /// bitcast is read by it.
   std::vector<int64_t> minor_to_major;
   std::vector<HloShape> elements;  ///< of a tuple
-  size_t leaf_count = 1;           ///< arrays inside
+  size_t leaf_count = 1;           ///< arrays inside, two where the elements are complex
+  size_t first_leaf = 0;           ///< arrays before it in the tuple that it is an element of
 };
 std::string print(const HloShape& shape);  ///< "f32[4,16]", "(s32[], f32[4])"
 

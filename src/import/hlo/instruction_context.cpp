@@ -34,11 +34,25 @@ const Leaves& InstructionContext::leaves(size_t i) const {
   return *held;
 }
 
-ValueId InstructionContext::operand(size_t i) {
-  const Leaves& held = leaves(i);
-  if (held.size() != 1) refuse_invalid(fmt::format("operand {} is not one array", i));
-  return importer_.whole(held[0]);
+bool InstructionContext::has_complex() const {
+  bool found = shape().is_complex;
+  for (size_t i = 0; i < operand_count(); ++i) found = found || operand_shape(i).is_complex;
+  return found;
 }
+
+std::optional<size_t> InstructionContext::part(size_t i) const {
+  if (parts_.empty()) return std::nullopt;
+  return parts_[std::min(i, parts_.size() - 1)];
+}
+
+ValueId InstructionContext::leaf(size_t i) const {
+  const Leaves& held = leaves(i);
+  const bool in_parts = part(i) && operand_shape(i).is_complex;
+  if (!in_parts && held.size() != 1) refuse_invalid(fmt::format("operand {} is not one array", i));
+  return held[in_parts ? *part(i) : 0];
+}
+
+ValueId InstructionContext::operand(size_t i) { return importer_.whole(leaf(i)); }
 
 std::vector<ValueId> InstructionContext::operands(size_t begin, size_t end) {
   std::vector<ValueId> values;

@@ -13,8 +13,8 @@ namespace {
 
 class LiteralReader {
  public:
-  LiteralReader(TextScanner& scanner, const HloShape& shape, HostTensor& tensor)
-      : scanner_(scanner), dims_(shape.dims), type_(tensor.dtype()), tensor_(tensor) {}
+  LiteralReader(TextScanner& scanner, const HloShape& shape, std::vector<HostTensor>& parts)
+      : scanner_(scanner), dims_(shape.dims), type_(*shape.dtype), parts_(parts) {}
 
   void run() {
     const size_t rank = dims_.size();
@@ -41,12 +41,24 @@ class LiteralReader {
   }
 
  private:
+  /// A number, or `(real, imaginary)`.
   void read_element() {
+    const bool is_complex = parts_.size() == 2;
+    if (is_complex) scanner_.expect("(");
+    read_part(parts_[0]);
+    if (is_complex) {
+      scanner_.expect(",");
+      read_part(parts_[1]);
+      scanner_.expect(")");
+    }
+    ++next_;
+  }
+
+  void read_part(HostTensor& part) {
     scanner_.peek();
     const size_t begin = scanner_.offset();
     const std::string_view token = scanner_.number();
-    const bool read = is_float(type_) ? read_float(token) : read_integer(token);
-    ++next_;
+    const bool read = is_float(type_) ? read_float(part, token) : read_integer(part, token);
     if (read) return;
     scanner_.fail_at(begin, fmt::format("'{}' is no {}", token, dtype_name(type_)));
   }
@@ -57,23 +69,23 @@ class LiteralReader {
     return error == std::errc() && end == token.data() + token.size();
   }
 
-  bool read_float(std::string_view token) {
+  bool read_float(HostTensor& part, std::string_view token) {
     const bool negative = token.starts_with('-');
     if (token.substr(negative ? 1 : 0).starts_with("nan")) {  // nan(0x…) keeps no payload
       const double nan = std::numeric_limits<double>::quiet_NaN();
-      tensor_.set_double(next_, negative ? -nan : nan);
+      part.set_double(next_, negative ? -nan : nan);
       return true;
     }
     // Rounded once: through a double only where the type is wider or has no parser of its own.
     if (type_ == DType::kF32) {
       float value = 0;
       if (!parse(token, value) && !overflows(token, value)) return false;
-      tensor_.set_double(next_, static_cast<double>(value));
+      part.set_double(next_, static_cast<double>(value));
       return true;
     }
     double value = 0;
     if (!parse(token, value) && !overflows(token, value)) return false;
-    tensor_.set_double(next_, value);
+    part.set_double(next_, value);
     return true;
   }
 
@@ -87,34 +99,34 @@ class LiteralReader {
     return true;
   }
 
-  bool read_integer(std::string_view token) {
+  bool read_integer(HostTensor& part, std::string_view token) {
     if (type_ == DType::kBool) {
       if (token != "true" && token != "false" && token != "0" && token != "1") return false;
-      tensor_.set_int(next_, token == "true" || token == "1" ? 1 : 0);
+      part.set_int(next_, token == "true" || token == "1" ? 1 : 0);
       return true;
     }
     if (type_ == DType::kU64) {
       uint64_t bits = 0;
       if (!parse(token, bits)) return false;
-      tensor_.set_int(next_, static_cast<int64_t>(bits));
+      part.set_int(next_, static_cast<int64_t>(bits));
       return true;
     }
     int64_t value = 0;
     if (!parse(token, value)) return false;
-    tensor_.set_int(next_, value);
-    return tensor_.at_int(next_) == value;
+    part.set_int(next_, value);
+    return part.at_int(next_) == value;
   }
 
   TextScanner& scanner_;
   const Shape& dims_;
   DType type_;
-  HostTensor& tensor_;
+  std::vector<HostTensor>& parts_;
   int64_t next_ = 0;
 };
 
 }  // namespace
 
-HostTensor parse_literal(TextScanner& scanner, const HloShape& shape) {
+std::vector<HostTensor> parse_literal(TextScanner& scanner, const HloShape& shape) {
   if (!shape.dtype) {
     onnx::refuse_unsupported(fmt::format("the element type of {}", print(shape)));
   }
@@ -130,9 +142,10 @@ HostTensor parse_literal(TextScanner& scanner, const HloShape& shape) {
   if (count > static_cast<int64_t>(scanner.whole().size())) {
     scanner.fail(fmt::format("{} has more elements than are written", print(shape)));
   }
-  HostTensor tensor(*shape.dtype, shape.dims);
-  LiteralReader(scanner, shape, tensor).run();
-  return tensor;
+  std::vector<HostTensor> parts;  // copies of one would share its memory
+  for (size_t i = 0; i < shape.leaf_count; ++i) parts.emplace_back(*shape.dtype, shape.dims);
+  LiteralReader(scanner, shape, parts).run();
+  return parts;
 }
 
 }  // namespace weft::hlo

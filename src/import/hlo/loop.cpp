@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace weft::hlo {
@@ -19,17 +20,30 @@ const HloInstruction& root_of(const HloComputation& c) {
 /// Whether the root is a tuple of arrays, as nearly every loop's is.
 bool is_flat_tuple(const HloComputation& body) {
   const HloInstruction& root = root_of(body);
-  return root.opcode == "tuple" && root.shape.leaf_count == root.shape.elements.size() &&
-         root.operands.size() == root.shape.elements.size();
+  return root.opcode == "tuple" && root.operands.size() == root.shape.elements.size() &&
+         std::ranges::all_of(root.shape.elements, [](const HloShape& element) {
+           return element.kind == HloShape::Kind::kArray;
+         });
+}
+
+/// Which element of the root's tuple of arrays is this one and nothing else.
+std::optional<size_t> element_of(const HloComputation& body, size_t leaf) {
+  if (!is_flat_tuple(body)) return std::nullopt;
+  const std::vector<HloShape>& elements = root_of(body).shape.elements;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (elements[i].first_leaf == leaf && elements[i].leaf_count == 1) return i;
+  }
+  return std::nullopt;
 }
 
 /// By value: whether the body's root takes it straight from the parameter.
 std::vector<bool> find_invariants(InstructionContext& n, const HloComputation& body,
                                   size_t leaves) {
   std::vector<bool> invariant(leaves, false);
-  if (!is_flat_tuple(body) || root_of(body).operands.size() != leaves) return invariant;
-  for (size_t i = 0; i < leaves; ++i) {
-    const HloInstruction* at = &body.instructions[static_cast<size_t>(root_of(body).operands[i])];
+  const HloInstruction& root = root_of(body);
+  if (!is_flat_tuple(body) || root.shape.leaf_count != leaves) return invariant;
+  for (size_t i = 0; i < root.operands.size(); ++i) {
+    const HloInstruction* at = &body.instructions[static_cast<size_t>(root.operands[i])];
     while (at->opcode == "copy" && at->operands.size() == 1) {
       at = &body.instructions[static_cast<size_t>(at->operands[0])];
     }
@@ -37,7 +51,9 @@ std::vector<bool> find_invariants(InstructionContext& n, const HloComputation& b
     for (const HloAttribute& attribute : at->attributes) {
       if (attribute.name != "index") continue;
       const TextScanner value(n.importer().module().text, attribute.value);
-      invariant[i] = parse_ints(value) == std::vector<int64_t>{static_cast<int64_t>(i)};
+      const bool same = parse_ints(value) == std::vector<int64_t>{static_cast<int64_t>(i)};
+      const HloShape& element = root.shape.elements[i];
+      for (size_t k = 0; k < element.leaf_count; ++k) invariant[element.first_leaf + k] = same;
     }
   }
   return invariant;
@@ -124,10 +140,10 @@ std::optional<int64_t> find_step(InstructionContext& n, const Loop& loop, size_t
   GraphBuilder region(&n.b);
   InvariantArrays invariants(loop, region);
   const Leaves arguments = invariants.arguments(n);
-  const bool flat = is_flat_tuple(loop.body);
-  const Leaves results = n.importer().translate(loop.body, {arguments}, n.called_frame(region),
-                                                flat ? std::optional<size_t>(leaf) : std::nullopt);
-  const size_t at = flat ? 0 : leaf;
+  const auto element = element_of(loop.body, leaf);
+  const Leaves results =
+      n.importer().translate(loop.body, {arguments}, n.called_frame(region), element);
+  const size_t at = element ? 0 : leaf;
   if (at >= results.size()) return std::nullopt;
   const ValueId next = n.importer().whole(results[at]);
   const Node* node = region.maker(next);

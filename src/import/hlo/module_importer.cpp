@@ -35,9 +35,17 @@ std::vector<bool> find_live(const HloComputation& computation, std::optional<siz
   return live;
 }
 
-void append_leaf_types(const HloShape& shape, std::vector<const HloShape*>& leaves) {
-  if (shape.kind == HloShape::Kind::kArray) leaves.push_back(&shape);
-  for (const HloShape& element : shape.elements) append_leaf_types(element, leaves);
+void append_arrays(const HloShape& shape, std::vector<const HloShape*>& arrays) {
+  if (shape.kind == HloShape::Kind::kArray) arrays.push_back(&shape);
+  for (const HloShape& element : shape.elements) append_arrays(element, arrays);
+}
+
+/// By leaf, of which complex elements make two.
+std::vector<const HloShape*> leaf_types(const HloShape& shape) {
+  std::vector<const HloShape*> arrays, leaves;
+  append_arrays(shape, arrays);
+  for (const HloShape* array : arrays) leaves.insert(leaves.end(), array->leaf_count, array);
+  return leaves;
 }
 
 bool is_plumbing(std::string_view opcode) {
@@ -149,7 +157,11 @@ void ModuleImporter::translate_instruction(const HloComputation& computation,
     frame.builder.start_origin(
         {frame.prefix + std::string(instruction.name), std::string(instruction.opcode)});
     InstructionContext context(*this, frame, computation, instruction, values);
-    translator->translate(context);
+    if (context.has_complex()) {
+      translate_complex(context, *translator);
+    } else {
+      translator->translate(context);
+    }
     check_result(instruction, context.results(), frame);
     if (context.results().size() == 1 && context.results()[0] >= 0) {
       frame.builder.name_value(context.results()[0], instruction.name);
@@ -171,8 +183,7 @@ void ModuleImporter::translate_instruction(const HloComputation& computation,
 
 void ModuleImporter::check_result(const HloInstruction& instruction, const Leaves& leaves,
                                   const Frame& frame) const {
-  std::vector<const HloShape*> declared;
-  append_leaf_types(instruction.shape, declared);
+  const std::vector<const HloShape*> declared = leaf_types(instruction.shape);
   if (declared.size() != leaves.size()) {
     refuse_invalid(fmt::format("'{}' is declared {} and has {} arrays", instruction.name,
                                print(instruction.shape), leaves.size()));
@@ -192,22 +203,30 @@ void ModuleImporter::import_parameters(GraphBuilder& builder, ImportedModel& imp
   const HloComputation& entry = module_.computations[module_.entry];
   for (size_t number = 0; number < entry.parameters.size(); ++number) {
     const HloShape& shape = entry.instructions[static_cast<size_t>(entry.parameters[number])].shape;
-    std::vector<const HloShape*> leaves;
-    append_leaf_types(shape, leaves);
+    std::vector<const HloShape*> arrays;
+    append_arrays(shape, arrays);
     arguments.emplace_back();
-    for (size_t i = 0; i < leaves.size(); ++i) {
-      if (!leaves[i]->dtype) {
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      if (!arrays[i]->dtype) {
         refuse_unsupported(
-            fmt::format("parameter {}: the element type of {}", number, print(*leaves[i])));
+            fmt::format("parameter {}: the element type of {}", number, print(*arrays[i])));
       }
       ImportedInput input;
       input.name = shape.kind == HloShape::Kind::kTuple ? fmt::format("arg{}.{}", number, i)
                                                         : fmt::format("arg{}", number);
-      input.type = {*leaves[i]->dtype, leaves[i]->dims};
-      input.symbols.resize(leaves[i]->dims.size());
-      input.open.resize(leaves[i]->dims.size());
+      input.type = {*arrays[i]->dtype, arrays[i]->dims};
+      if (arrays[i]->is_complex) input.type.shape.push_back(2);
+      input.symbols.resize(input.type.shape.size());
+      input.open.resize(input.type.shape.size());
       input.graph_input = static_cast<int64_t>(builder.graph().inputs.size());
-      arguments.back().push_back(builder.input(input.type, input.name));
+      const ValueId array = builder.input(input.type, input.name);
+      if (arrays[i]->is_complex) {
+        for (const int64_t part : {0, 1}) {
+          arguments.back().push_back(builder.pick(array, -1, part));
+        }
+      } else {
+        arguments.back().push_back(array);
+      }
       imported.inputs.push_back(std::move(input));
     }
   }
@@ -233,8 +252,16 @@ ImportedModel ModuleImporter::run() {
     refuse_unsupported(std::move(message));
   }
   if (outputs.empty()) refuse_invalid("the module has no results");
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    builder.graph().add_output(outputs[i], fmt::format("out{}", i));
+  std::vector<const HloShape*> arrays;
+  append_arrays(entry.instructions[static_cast<size_t>(entry.root)].shape, arrays);
+  auto leaf = outputs.begin();
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    ValueId output = *leaf++;
+    if (arrays[i]->is_complex) {
+      output =
+          builder.concat({builder.unsqueeze(output, {-1}), builder.unsqueeze(*leaf++, {-1})}, -1);
+    }
+    builder.graph().add_output(output, fmt::format("out{}", i));
   }
   onnx::finish_import(builder, imported);
   return imported;

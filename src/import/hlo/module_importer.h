@@ -15,8 +15,9 @@
 
 namespace weft::hlo {
 
-/// The arrays in an instruction's result, in order: one, or those of a tuple. An id below
-/// kNoValue is a deferred value (ModuleImporter::defer).
+/// The arrays in an instruction's result, in order: one, or those of a tuple. Complex numbers are
+/// two, their real parts and their imaginary ones. An id below kNoValue is a deferred value
+/// (ModuleImporter::defer).
 using Leaves = std::vector<ValueId>;
 
 /// Where the instructions of a computation go.

@@ -14,19 +14,20 @@ constexpr int kMaxTupleDepth = 32;
 struct ElementType {
   std::string_view name;
   std::optional<DType> dtype;
+  bool is_complex = false;
 };
 
 constexpr ElementType kElementTypes[] = {
-    {"pred", DType::kBool},   {"s8", DType::kI8},           {"s16", DType::kI16},
-    {"s32", DType::kI32},     {"s64", DType::kI64},         {"u8", DType::kU8},
-    {"u16", DType::kU16},     {"u32", DType::kU32},         {"u64", DType::kU64},
-    {"f16", DType::kF16},     {"bf16", DType::kBF16},       {"f32", DType::kF32},
-    {"f64", DType::kF64},     {"s1", std::nullopt},         {"s2", std::nullopt},
-    {"s4", std::nullopt},     {"u1", std::nullopt},         {"u2", std::nullopt},
-    {"u4", std::nullopt},     {"f4e2m1fn", std::nullopt},   {"f8e3m4", std::nullopt},
-    {"c64", std::nullopt},    {"f8e4m3", std::nullopt},     {"f8e4m3b11fnuz", std::nullopt},
-    {"c128", std::nullopt},   {"f8e4m3fn", std::nullopt},   {"f8e4m3fnuz", std::nullopt},
-    {"f8e5m2", std::nullopt}, {"f8e5m2fnuz", std::nullopt}, {"f8e8m0fnu", std::nullopt},
+    {"pred", DType::kBool},      {"s8", DType::kI8},           {"s16", DType::kI16},
+    {"s32", DType::kI32},        {"s64", DType::kI64},         {"u8", DType::kU8},
+    {"u16", DType::kU16},        {"u32", DType::kU32},         {"u64", DType::kU64},
+    {"f16", DType::kF16},        {"bf16", DType::kBF16},       {"f32", DType::kF32},
+    {"f64", DType::kF64},        {"s1", std::nullopt},         {"s2", std::nullopt},
+    {"s4", std::nullopt},        {"u1", std::nullopt},         {"u2", std::nullopt},
+    {"u4", std::nullopt},        {"f4e2m1fn", std::nullopt},   {"f8e3m4", std::nullopt},
+    {"c64", DType::kF32, true},  {"f8e4m3", std::nullopt},     {"f8e4m3b11fnuz", std::nullopt},
+    {"c128", DType::kF64, true}, {"f8e4m3fn", std::nullopt},   {"f8e4m3fnuz", std::nullopt},
+    {"f8e5m2", std::nullopt},    {"f8e5m2fnuz", std::nullopt}, {"f8e8m0fnu", std::nullopt},
     {"opaque", std::nullopt},
 };
 
@@ -75,7 +76,11 @@ HloShape parse_array(TextScanner& scanner) {
   if (type == nullptr && shape.kind == HloShape::Kind::kArray) {
     scanner.fail_at(begin, fmt::format("there is no element type '{}'", shape.element));
   }
-  if (type != nullptr) shape.dtype = type->dtype;
+  if (type != nullptr) {
+    shape.dtype = type->dtype;
+    shape.is_complex = type->is_complex;
+    shape.leaf_count = type->is_complex ? 2 : 1;
+  }
   scanner.expect("[");
   while (!scanner.take("]")) {
     if (!shape.dims.empty()) scanner.expect(",");
@@ -103,6 +108,7 @@ HloShape parse_nested(TextScanner& scanner, int depth) {
   while (!scanner.take(")")) {
     if (!tuple.elements.empty()) scanner.expect(",");
     tuple.elements.push_back(parse_nested(scanner, depth + 1));
+    tuple.elements.back().first_leaf = tuple.leaf_count;
     tuple.leaf_count += tuple.elements.back().leaf_count;
   }
   return tuple;

@@ -168,10 +168,26 @@ void recognise_by_order(InstructionContext& n, const HloComputation& computation
   }
 }
 
+/// One part of what the computation makes of complex numbers. The arguments are that part of each;
+/// the other is a further input.
+ValueId apply_to_parts(InstructionContext& n, GraphBuilder& b, const HloComputation& computation,
+                       const std::vector<ValueId>& arguments, const Shape& lanes) {
+  const size_t part = *n.part(0);
+  std::vector<Leaves> numbers;
+  for (const ValueId v : arguments) {
+    const ValueId other = b.input({b.dtype(v), lanes});
+    numbers.push_back(part == 0 ? Leaves{v, other} : Leaves{other, v});
+  }
+  const Leaves results = n.importer().translate(computation, numbers, n.called_frame(b, &lanes));
+  n.require(results.size() == 2, "the computation's results do not fit");
+  return b.broadcast_to(results[part], lanes);
+}
+
 }  // namespace
 
 Leaves apply_to_lanes(InstructionContext& n, GraphBuilder& b, const HloComputation& computation,
                       const std::vector<ValueId>& arguments, const Shape& lanes) {
+  if (n.part(0)) refuse_unsupported("complex numbers joined by other than a sum or a replacement");
   std::vector<Leaves> wrapped;
   for (const ValueId v : arguments) wrapped.push_back({v});
   const Shape held = lanes;  // it may be a shape of the graph, which moves
@@ -185,7 +201,10 @@ Graph scalar_graph(InstructionContext& n, const HloComputation& computation,
   GraphBuilder builder;
   std::vector<ValueId> arguments;
   for (const DType type : types) arguments.push_back(builder.input({type, {lanes}}));
-  for (const ValueId v : apply_to_lanes(n, builder, computation, arguments, {lanes})) {
+  const Leaves results = n.part(0)
+                             ? Leaves{apply_to_parts(n, builder, computation, arguments, {lanes})}
+                             : apply_to_lanes(n, builder, computation, arguments, {lanes});
+  for (const ValueId v : results) {
     builder.graph().add_output(v, "out" + std::to_string(builder.graph().outputs.size()));
   }
   return onnx::prune_graph(builder.graph(), {});

@@ -43,12 +43,23 @@ class InstructionContext {
   // Operands.
   size_t operand_count() const { return instruction_.operands.size(); }
   void expect_operands(size_t count) const;
-  /// One array.
+  /// One array. Of complex numbers the parts that read_parts chose.
   ValueId operand(size_t i);
+  /// The same, which may be deferred.
+  ValueId leaf(size_t i) const;
   std::vector<ValueId> operands(size_t begin, size_t end);
   /// All arrays of the operand, of which some may be deferred.
   const Leaves& leaves(size_t i) const;
   const HloShape& operand_shape(size_t i) const;
+
+  // Complex numbers.
+  /// Whether an operand or the result is an array of them.
+  bool has_complex() const;
+  /// Lets `operand(i)` give the real (0) or imaginary (1) parts of a complex operand. By operand;
+  /// the last one holds for all behind it.
+  void read_parts(std::vector<size_t> of_operands) { parts_ = std::move(of_operands); }
+  /// The parts of operand i; none where complex numbers are read as a whole.
+  std::optional<size_t> part(size_t i) const;
 
   // The declared result.
   const HloShape& shape() const { return instruction_.shape; }
@@ -83,6 +94,7 @@ class InstructionContext {
   const HloComputation& computation_;
   const HloInstruction& instruction_;
   const std::vector<std::optional<Leaves>>& values_;
+  std::vector<size_t> parts_;
   Leaves results_;
 };
 
@@ -94,6 +106,10 @@ struct Translator {
   bool elementwise = false;
 };
 using TranslatorTable = std::span<const Translator>;
+
+/// Translates an instruction on complex numbers by what its opcode does to their parts, for which
+/// `real` is how it is translated otherwise.
+void translate_complex(InstructionContext& n, const Translator& real);
 
 /// One table per file of translators; translator_table.cpp assembles them.
 TranslatorTable elementwise_translators();
@@ -110,6 +126,7 @@ TranslatorTable sort_translators();
 TranslatorTable call_translators();
 TranslatorTable loop_translators();
 TranslatorTable random_translators();
+TranslatorTable fourier_translators();
 
 /// The row for an opcode, or nullptr.
 const Translator* find_translator(std::string_view opcode);

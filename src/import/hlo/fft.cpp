@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+
+#include "import/builder/fourier.h"
+#include "import/hlo/translator.h"
+
+namespace weft::hlo {
+namespace {
+
+using onnx::ComplexParts;
+
+template <typename Transform>
+ComplexParts along_axis(GraphBuilder& b, const ComplexParts& x, int64_t axis,
+                        const Transform& transform) {
+  const auto exchanged = [&](const ComplexParts& v) {
+    return ComplexParts{b.swap_axes(v.real, axis, -1),
+                        v.imaginary == kNoValue ? kNoValue : b.swap_axes(v.imaginary, axis, -1)};
+  };
+  return exchanged(transform(exchanged(x)));
+}
+
+/// Over all axes but the last, which the transforms between real and complex numbers halve.
+ComplexParts transform_outer(GraphBuilder& b, ComplexParts x, const std::vector<int64_t>& lengths,
+                             bool inverse) {
+  const auto axes = static_cast<int64_t>(lengths.size());
+  for (int64_t i = 0; i + 1 < axes; ++i) {
+    const int64_t n = lengths[static_cast<size_t>(i)];
+    x = along_axis(b, x, b.rank(x.real) - axes + i,
+                   [&](const ComplexParts& v) { return fourier_transform(b, v, {n, n}, inverse); });
+  }
+  return x;
+}
+
+bool is_zero(GraphBuilder& b, ValueId v) {
+  const Node* node = b.maker(v);
+  while (node != nullptr && node->op == GraphOp::kBroadcast) {
+    v = node->operands[0];
+    node = b.maker(v);
+  }
+  if (b.size(v) != 1) return false;
+  const HostTensor* known = b.constant_value(v);
+  return known != nullptr && known->at_double(0) == 0;
+}
+
+ComplexParts operand_parts(InstructionContext& n) {
+  if (!n.operand_shape(0).is_complex) return {n.operand(0)};
+  n.read_parts({0});
+  ComplexParts x{n.operand(0)};
+  n.read_parts({1});
+  x.imaginary = n.operand(0);
+  if (is_zero(n.b, x.imaginary)) x.imaginary = kNoValue;  // real numbers that were converted
+  return x;
+}
+
+/// fft(x), fft_type=FFT | IFFT | RFFT | IRFFT, fft_length={lengths of the last axes}.
+void translate_fft(InstructionContext& n) {
+  n.expect_operands(1);
+  GraphBuilder& b = n.b;
+  const std::vector<int64_t> lengths = n.ints("fft_length");
+  const std::string_view type = n.word("fft_type");
+  ComplexParts x = operand_parts(n);
+  const auto axes = static_cast<int64_t>(lengths.size());
+  n.require(axes >= 1 && axes <= b.rank(x.real), "fft_length: one length per transformed axis");
+  const bool inverse = type == "IFFT" || type == "IRFFT";
+  const bool halved = type == "IRFFT";  // of its input, the last axis
+  n.require(inverse || type == "FFT" || type == "RFFT",
+            fmt::format("there is no fft_type '{}'", type));
+  for (int64_t i = 0; i < axes; ++i) {
+    const int64_t length = lengths[static_cast<size_t>(i)];
+    const int64_t expected = halved && i + 1 == axes ? length / 2 + 1 : length;
+    n.require(length >= 1 && b.extent(x.real, i - axes) == expected,
+              "fft_length does not fit the operand");
+  }
+  const int64_t last = lengths.back();
+  if (type == "IRFFT") {
+    return n.set_result(real_fourier_inverse(b, transform_outer(b, x, lengths, true), last));
+  }
+  x = fourier_transform(b, x, {last, type == "RFFT" ? last / 2 + 1 : last}, inverse);
+  x = transform_outer(b, x, lengths, inverse);
+  n.set_results({x.real, x.imaginary});
+}
+
+const Translator kRows[] = {
+    {"fft", translate_fft},
+};
+
+}  // namespace
+
+TranslatorTable fourier_translators() { return kRows; }
+
+}  // namespace weft::hlo
