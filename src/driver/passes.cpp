@@ -58,6 +58,7 @@
 #include "rewrite/convolve_phases.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/hoist_from_scans.h"
+#include "rewrite/hoist_invariants.h"
 #include "rewrite/inline_constant_if.h"
 #include "rewrite/merge_equal_nodes.h"
 #include "rewrite/narrow_regions.h"
@@ -82,6 +83,8 @@ namespace {
 constexpr int64_t kFoldBytes = int64_t{1} << 16;
 /// A constant up to this size is made in each region that reads it.
 constexpr int64_t kNarrowBytes = 64;
+/// Smaller values are computed again in each step of a loop, in registers.
+constexpr int64_t kHoistedBytes = int64_t{16} << 10;
 /// Reads of an expression that only moves, beyond which it is none of its readers.
 constexpr int kMostBranches = 8;
 /// Recurrences of more steps stay loops even with --unroll.
@@ -113,6 +116,9 @@ Result<bool> run_split(Compilation& c) {
 }
 Result<bool> run_number_steps(Compilation& c) { return number_steps(c.graph); }
 Result<bool> run_hoist(Compilation& c) { return keeps_loops(c) && hoist_from_scans(c.graph); }
+Result<bool> run_hoist_invariants(Compilation& c) {
+  return keeps_loops(c) && hoist_invariants(c.graph, kHoistedBytes);
+}
 Result<bool> run_skew(Compilation& c) { return c.skews && skew_scans(c.graph); }
 Result<bool> run_unite(Compilation& c) { return c.unites && unite_scans(c.graph); }
 Result<bool> run_simplify(Compilation& c) { return simplify_graph(c.graph); }
@@ -548,6 +554,7 @@ constexpr Pass kPasses[] = {
     {"split-scans", "graph", run_split},
     {"roll-loops", "graph", run_roll},
     {"hoist-from-scans", "graph", run_hoist},
+    {"hoist-invariants", "graph", run_hoist_invariants},
     {"skew-scans", "graph", run_skew},
     {"unite-scans", "graph", run_unite},
     {"express", "tensor-program", run_express},

@@ -2,6 +2,7 @@
 
 #include "interp/interpreter.h"
 #include "rewrite/fold_constants.h"
+#include "rewrite/hoist_invariants.h"
 #include "rewrite/inline_constant_if.h"
 #include "rewrite/merge_equal_nodes.h"
 #include "rewrite/narrow_regions.h"
@@ -21,6 +22,7 @@ struct NamedPass {
 };
 
 bool fold(Graph& graph) { return fold_constants(graph, 256); }
+bool hoist(Graph& graph) { return hoist_invariants(graph, 1); }
 bool narrow(Graph& graph) { return narrow_regions(graph, 64); }
 bool unroll(Graph& graph) { return unroll_scans(graph, 3); }
 
@@ -33,6 +35,7 @@ constexpr NamedPass kPasses[] = {
     {"narrow_regions", narrow},
     {"unroll_scans", unroll},
     {"unite_scans", unite_scans, 2},
+    {"hoist_invariants", hoist, 2},
 };
 
 std::string whole_text(const Graph& graph) {
