@@ -200,6 +200,11 @@ FourierBasis fourier_basis(GraphBuilder& b, DType type, const Shape& shape, int6
   return scaled_basis(b, type, shape, points, inverse, [](int64_t) { return 1.0; });
 }
 
+int64_t fourier_constants(int64_t points) {
+  require_length(points);
+  return is_one_product(points) ? points * points : 2 * points;
+}
+
 ComplexParts fourier_transform(GraphBuilder& b, const ComplexParts& x, const FourierLength& length,
                                bool inverse) {
   require_length(length.points);

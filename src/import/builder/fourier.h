@@ -22,6 +22,9 @@ struct FourierLength {
 ComplexParts fourier_transform(GraphBuilder& b, const ComplexParts& x, const FourierLength& length,
                                bool inverse);
 
+/// About how many elements the constants of a transform of this length have.
+int64_t fourier_constants(int64_t points);
+
 /// The real signal of `length` whose spectrum begins with x, [..., length / 2 + 1], and mirrors
 /// that: the inverse transform, divided by `length`. Bins that x lacks are 0.
 ValueId real_fourier_inverse(GraphBuilder& b, const ComplexParts& x, int64_t length);

@@ -28,10 +28,6 @@ class Arithmetic {
 
   ValueId unary(ScalarOp op, ValueId x) { return b_.unary(op, x); }
 
-  Number scaled(const Number& z, ValueId by) {
-    return {b_.mul(z.real, by), b_.mul(z.imaginary, by)};
-  }
-
   Number times(const Number& x, const Number& y) {
     return {b_.sub(b_.mul(x.real, y.real), b_.mul(x.imaginary, y.imaginary)),
             b_.add(b_.mul(x.real, y.imaginary), b_.mul(x.imaginary, y.real))};

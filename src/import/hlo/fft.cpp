@@ -18,6 +18,9 @@ ComplexParts along_axis(GraphBuilder& b, const ComplexParts& x, int64_t axis,
   return exchanged(transform(exchanged(x)));
 }
 
+/// Elements of constants for which a module's instructions pay as for one more.
+constexpr int64_t kElementsPerNode = 512;
+
 /// Over all axes but the last, which the transforms between real and complex numbers halve.
 ComplexParts transform_outer(GraphBuilder& b, ComplexParts x, const std::vector<int64_t>& lengths,
                              bool inverse) {
@@ -42,7 +45,11 @@ bool is_zero(GraphBuilder& b, ValueId v) {
 }
 
 ComplexParts operand_parts(InstructionContext& n) {
-  if (!n.operand_shape(0).is_complex) return {n.operand(0)};
+  const bool takes_real = n.word("fft_type") == "RFFT";
+  n.require(
+      takes_real != n.operand_shape(0).is_complex,
+      fmt::format("{} takes {} numbers", n.word("fft_type"), takes_real ? "real" : "complex"));
+  if (takes_real) return {n.operand(0)};
   n.read_parts({0});
   ComplexParts x{n.operand(0)};
   n.read_parts({1});
@@ -69,6 +76,7 @@ void translate_fft(InstructionContext& n) {
     const int64_t expected = halved && i + 1 == axes ? length / 2 + 1 : length;
     n.require(length >= 1 && b.extent(x.real, i - axes) == expected,
               "fft_length does not fit the operand");
+    n.importer().spend(onnx::fourier_constants(length) / kElementsPerNode);
   }
   const int64_t last = lengths.back();
   if (type == "IRFFT") {

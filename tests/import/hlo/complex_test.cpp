@@ -340,6 +340,16 @@ TEST(Fft, RefusesWhatItCannotSplit) {
   EXPECT_THAT(error(2 * 5003, "FFT", ErrorCode::kUnsupported), HasSubstr("has the factor 5003"));
   EXPECT_THAT(error(1 << 21, "FFT", ErrorCode::kUnsupported), HasSubstr("of 2097152 points"));
   EXPECT_THAT(error(8, "DCT", ErrorCode::kInvalidInput), HasSubstr("no fft_type 'DCT'"));
+  EXPECT_THAT(error(8, "RFFT", ErrorCode::kInvalidInput), HasSubstr("RFFT takes real numbers"));
+}
+
+TEST(Fft, MayNotTakeMoreMemoryThanTheModuleJustifies) {
+  std::string body = "  x0 = c64[4093] parameter(0)\n";
+  for (int i = 0; i < 20; ++i) {
+    body += fmt::format("  {}x{} = c64[4093] fft(x{}), fft_type=FFT, fft_length={{4093}}\n",
+                        i == 19 ? "ROOT " : "", i + 1, i);
+  }
+  EXPECT_THAT(import_error(module_of(body)), HasSubstr("too many instructions"));
 }
 
 }  // namespace
