@@ -96,7 +96,8 @@ TEST_P(MutatedModules, GiveAnErrorOrAGoodGraph) {
 INSTANTIATE_TEST_SUITE_P(SmallModules, MutatedModules,
                          ::testing::Values("layernorm.hlo", "scan_grad.hlo", "scan_grad.opt.hlo",
                                            "maxpool_grad.hlo", "sort_keys.hlo",
-                                           "scatter_window.hlo", "convolutions.hlo", "switch.hlo"));
+                                           "scatter_window.hlo", "convolutions.hlo", "switch.hlo",
+                                           "complex_states.hlo"));
 
 }  // namespace
 }  // namespace weft::hlo
