@@ -51,11 +51,11 @@ TEST_F(BadInput, FilesThatAreNoModels) {
                  {"m.hlo", "line 2, column 6"});
   const std::string unknown = folder_.write("f.hlo", R"(HloModule m
 ENTRY main {
-  x = c64[3] parameter(0)
-  y = c64[3] fft(x)
+  x = f8e4m3fn[3] parameter(0)
+  y = f8e4m3fn[3] cholesky(x)
   ROOT r = f32[3] custom-call(x), custom_call_target="mine"
 })");
-  expect_message(run_weft({"explain", unknown}), 3, {"f.hlo", "c64[3]"});
+  expect_message(run_weft({"explain", unknown}), 3, {"f.hlo", "f8e4m3fn[3]"});
 }
 
 /// Names are bytes: none of them reaches a terminal as it is, or breaks a JSON text.
