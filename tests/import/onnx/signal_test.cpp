@@ -1,3 +1,7 @@
+#include <cmath>
+#include <complex>
+#include <numbers>
+
 #include "tests/import/onnx/operator_run.h"
 
 namespace weft::onnx {
@@ -29,6 +33,25 @@ TEST(Fourier, ForwardInverseAndOneSided) {
                {int_attr("onesided", 1), int_attr("inverse", 1)},
                20};
   expect_values(back.run_for({1, 4, 1}), {1, 2, 3, 4});
+}
+
+TEST(Fourier, LongTransformsAreSplit) {
+  constexpr int64_t kPoints = 90, kBins = 46;  // 9 x 10
+  std::vector<float> signal;
+  std::vector<double> spectrum;
+  for (int64_t j = 0; j < kPoints; ++j) {
+    signal.push_back(std::sin(static_cast<float>(j * j)) / 10);
+  }
+  for (int64_t k = 0; k < kBins; ++k) {
+    std::complex<double> sum;
+    for (int64_t j = 0; j < kPoints; ++j) {
+      const double turn = -2 * std::numbers::pi * static_cast<double>(j * k) / kPoints;
+      sum += static_cast<double>(signal[static_cast<size_t>(j)]) * std::polar(1.0, turn);
+    }
+    spectrum.insert(spectrum.end(), {sum.real(), sum.imag()});
+  }
+  OneNode node{"DFT", {f32_tensor({1, kPoints, 1}, signal)}, {int_attr("onesided", 1)}, 20};
+  expect_values(node.run_for({1, kBins, 2}), spectrum, 1e-5);
 }
 
 TEST(Fourier, PadsToTheWantedLength) {
