@@ -8,6 +8,9 @@
 namespace weft {
 namespace {
 
+/// What is made of more captures stays: each value's are listed.
+constexpr size_t kMostCaptures = 64;
+
 int64_t bytes_of(const TensorType& type) {
   return checked_byte_size(type.dtype, type.shape).value_or(0);
 }
@@ -60,6 +63,7 @@ class InvariantHoister {
     find_invariants();
     const std::vector<bool> live = find_live();
     if (std::ranges::find(taken_, true) == taken_.end()) return false;
+    make_outside();
     rebuild_scan(live);
     return true;
   }
@@ -86,7 +90,7 @@ class InvariantHoister {
       if (!same) continue;
       std::ranges::sort(from);
       from.erase(std::unique(from.begin(), from.end()), from.end());
-      captures_[at(node.results[0])] = std::move(from);
+      if (from.size() <= kMostCaptures) captures_[at(node.results[0])] = std::move(from);
     }
   }
 
@@ -116,15 +120,21 @@ class InvariantHoister {
     return live;
   }
 
-  /// The value in front of the scan.
-  ValueId outside(ValueId v) {
-    if (outside_[at(v)] != kNoValue) return outside_[at(v)];
-    const Node& node = *maker_[at(v)];
-    std::vector<ValueId> operands;
-    for (const ValueId operand : node.operands) operands.push_back(outside(operand));
-    outside_[at(v)] =
-        rebuild_.add(node.op, node.attrs, std::move(operands), scan_.origin, body_.type(v));
-    return outside_[at(v)];
+  /// Makes what is taken in front of the scan, with what it is made of.
+  void make_outside() {
+    std::vector<bool> needed = taken_;
+    for (size_t n = body_.nodes.size(); n-- > 0;) {
+      const Node& node = body_.nodes[n];
+      if (node.results.size() != 1 || !needed[at(node.results[0])]) continue;
+      for (const ValueId v : node.operands) needed[at(v)] = true;
+    }
+    for (const Node& node : body_.nodes) {
+      if (node.results.size() != 1 || !needed[at(node.results[0])]) continue;
+      std::vector<ValueId> operands;
+      for (const ValueId v : node.operands) operands.push_back(outside_[at(v)]);
+      outside_[at(node.results[0])] = rebuild_.add(node.op, node.attrs, std::move(operands),
+                                                   scan_.origin, body_.type(node.results[0]));
+    }
   }
 
   void rebuild_scan(const std::vector<bool>& live) {
@@ -143,7 +153,7 @@ class InvariantHoister {
       for (const ValueId v : node.results) {
         if (!taken_[at(v)]) continue;
         inputs.push_back(v);
-        operands.push_back(outside(v));
+        operands.push_back(outside_[at(v)]);
       }
     }
     body->inputs = std::move(inputs);
@@ -159,7 +169,7 @@ class InvariantHoister {
   const Graph& body_;
   std::vector<std::optional<std::vector<ValueId>>> captures_;  ///< by the region's values
   std::vector<const Node*> maker_;                             ///< none for inputs
-  std::vector<ValueId> outside_;
+  std::vector<ValueId> outside_;                               ///< in front of the scan
   std::vector<bool> taken_;  ///< comes in as a capture from now on
 };
 

@@ -56,6 +56,16 @@ TEST(HoistInvariants, KeepsCapturesThatStepsReadThemselves) {
   EXPECT_EQ(captures_of(text), 2);  // u and u + v
 }
 
+TEST(HoistInvariants, TakesOutLongChains) {
+  std::string chain = "      w0 = neg u : f32[64,64]\n";
+  constexpr int kLinks = 100'000;
+  for (int i = 1; i < kLinks; ++i) {
+    chain += "      w" + std::to_string(i) + " = neg w" + std::to_string(i - 1) + " : f32[64,64]\n";
+  }
+  chain += "      w = add w" + std::to_string(kLinks - 1) + ", v : f32[64,64]";
+  EXPECT_EQ(captures_of(recurrence(chain)), 1);
+}
+
 TEST(HoistInvariants, LeavesWhatOnlyMovesIsSmallOrGrows) {
   expect_unchanged(hoist, recurrence("      w = transpose u, permutation={1,0} : f32[64,64]"));
   constexpr const char* kRow = R"(      a = slice u, start={0,0}, step={1,1} : f32[1,64]

@@ -220,8 +220,9 @@ class GraphBuilder {
   bool evaluate(ValueId v, int64_t* budget, int depth);
   bool evaluate_within(int64_t budget, ValueId v);
   std::shared_ptr<const Graph> finish_region(const std::vector<ValueId>& captures);
-  /// Places along an axis, as the parent counts them; kNoValue for other values.
-  ValueId repeat_places(ValueId parent_value);
+  /// Places along an axis, as the parent counts them and moves them at most so often; kNoValue for
+  /// other values.
+  ValueId repeat_places(ValueId parent_value, int most_moves);
   std::vector<ValueId> unite_captures(const std::vector<GraphBuilder*>& regions) const;
 
   GraphBuilder* parent_;

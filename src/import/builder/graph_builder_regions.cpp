@@ -11,6 +11,8 @@ namespace {
 /// A constant of the parent that the region repeats rather than captures: it folds there, and the
 /// bytes are shared.
 constexpr int64_t kRepeatedBytes = 64 << 10;
+/// Between places along an axis and their form that a region repeats.
+constexpr int kMostMoves = 4;
 
 }  // namespace
 
@@ -19,7 +21,8 @@ ValueId GraphBuilder::capture(ValueId parent_value) {
   for (const auto& [outer, inner] : captures_) {
     if (outer == parent_value) return inner;
   }
-  if (const ValueId places = repeat_places(parent_value); places != kNoValue) return places;
+  const ValueId places = repeat_places(parent_value, kMostMoves);
+  if (places != kNoValue) return places;
   const TensorType& type = parent_->type(parent_value);
   const bool small = checked_byte_size(type.dtype, type.shape).value_or(0) <= kRepeatedBytes;
   const bool repeats = parent_->is_constant(parent_value) && small;
@@ -30,15 +33,16 @@ ValueId GraphBuilder::capture(ValueId parent_value) {
   return inner;
 }
 
-ValueId GraphBuilder::repeat_places(ValueId parent_value) {
+ValueId GraphBuilder::repeat_places(ValueId parent_value, int most_moves) {
   const Node* made = parent_->maker(parent_value);
   if (made == nullptr) return kNoValue;
   const TensorType& type = parent_->type(parent_value);
   if (made->op == GraphOp::kIota) {
     return iota(type.dtype, type.shape, std::get<IotaAttrs>(made->attrs).axis);
   }
-  if (made->op != GraphOp::kBroadcast && made->op != GraphOp::kReshape) return kNoValue;
-  const ValueId places = repeat_places(made->operands[0]);
+  const bool moves = made->op == GraphOp::kBroadcast || made->op == GraphOp::kReshape;
+  if (!moves || most_moves == 0) return kNoValue;
+  const ValueId places = repeat_places(made->operands[0], most_moves - 1);
   if (places == kNoValue) return kNoValue;
   if (made->op == GraphOp::kReshape) return reshape(places, type.shape);
   return broadcast_in_dim(places, type.shape, std::get<BroadcastAttrs>(made->attrs).dims);
