@@ -195,6 +195,10 @@ ValueId real_inverse(GraphBuilder& b, const ComplexParts& x, int64_t n) {
 
 }  // namespace
 
+ComplexParts exchange_with_last(GraphBuilder& b, const ComplexParts& x, int64_t axis) {
+  return map_parts(x, [&](ValueId v) { return b.swap_axes(v, axis, -1); });
+}
+
 FourierBasis fourier_basis(GraphBuilder& b, DType type, const Shape& shape, int64_t points,
                            bool inverse) {
   return scaled_basis(b, type, shape, points, inverse, [](int64_t) { return 1.0; });

@@ -9,6 +9,9 @@ struct ComplexParts {
   ValueId real = kNoValue, imaginary = kNoValue;  ///< imaginary kNoValue: 0
 };
 
+/// Exchanges an axis with the last one, along which transforms go.
+ComplexParts exchange_with_last(GraphBuilder& b, const ComplexParts& x, int64_t axis);
+
 struct FourierLength {
   int64_t points = 0;  ///< what x lacks of them at the end of its last axis is 0
   int64_t bins = 0;    ///< of the result, the first of as many as there are points

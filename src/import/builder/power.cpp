@@ -1,19 +1,10 @@
 #include "import/builder/power.h"
 
+#include "import/builder/is_everywhere.h"
+
 namespace weft::onnx {
 
 namespace {
-
-bool is_everywhere(GraphBuilder& b, ValueId v, double number) {
-  const Node* made_by = b.maker(v);
-  while (made_by != nullptr && made_by->op == GraphOp::kBroadcast) {
-    v = made_by->operands[0];
-    made_by = b.maker(v);
-  }
-  if (!b.is_constant(v)) return false;
-  const HostTensor* value = b.constant_value(v);
-  return value != nullptr && value->size() == 1 && value->at_double(0) == number;
-}
 
 /// Whether the result has the base's shape.
 bool keeps_shape(const Shape& base, const Shape& exponent) {

@@ -1,22 +1,13 @@
 #include <fmt/format.h>
 
 #include "import/builder/fourier.h"
+#include "import/builder/is_everywhere.h"
 #include "import/hlo/translator.h"
 
 namespace weft::hlo {
 namespace {
 
 using onnx::ComplexParts;
-
-template <typename Transform>
-ComplexParts along_axis(GraphBuilder& b, const ComplexParts& x, int64_t axis,
-                        const Transform& transform) {
-  const auto exchanged = [&](const ComplexParts& v) {
-    return ComplexParts{b.swap_axes(v.real, axis, -1),
-                        v.imaginary == kNoValue ? kNoValue : b.swap_axes(v.imaginary, axis, -1)};
-  };
-  return exchanged(transform(exchanged(x)));
-}
 
 /// Elements of constants for which a module's instructions pay as for one more.
 constexpr int64_t kElementsPerNode = 512;
@@ -27,21 +18,11 @@ ComplexParts transform_outer(GraphBuilder& b, ComplexParts x, const std::vector<
   const auto axes = static_cast<int64_t>(lengths.size());
   for (int64_t i = 0; i + 1 < axes; ++i) {
     const int64_t n = lengths[static_cast<size_t>(i)];
-    x = along_axis(b, x, b.rank(x.real) - axes + i,
-                   [&](const ComplexParts& v) { return fourier_transform(b, v, {n, n}, inverse); });
+    const int64_t axis = b.rank(x.real) - axes + i;
+    x = fourier_transform(b, exchange_with_last(b, x, axis), {n, n}, inverse);
+    x = exchange_with_last(b, x, axis);
   }
   return x;
-}
-
-bool is_zero(GraphBuilder& b, ValueId v) {
-  const Node* node = b.maker(v);
-  while (node != nullptr && node->op == GraphOp::kBroadcast) {
-    v = node->operands[0];
-    node = b.maker(v);
-  }
-  if (b.size(v) != 1) return false;
-  const HostTensor* known = b.constant_value(v);
-  return known != nullptr && known->at_double(0) == 0;
 }
 
 ComplexParts operand_parts(InstructionContext& n) {
@@ -54,7 +35,8 @@ ComplexParts operand_parts(InstructionContext& n) {
   ComplexParts x{n.operand(0)};
   n.read_parts({1});
   x.imaginary = n.operand(0);
-  if (is_zero(n.b, x.imaginary)) x.imaginary = kNoValue;  // real numbers that were converted
+  // Real numbers that were converted.
+  if (is_everywhere(n.b, x.imaginary, 0)) x.imaginary = kNoValue;
   return x;
 }
 

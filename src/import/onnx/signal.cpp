@@ -104,25 +104,6 @@ Transform read_transform(OpContext& n, ValueId x) {
   return t;
 }
 
-/// x with the transformed axis last and cut to what the transform reads; beyond its end are zeros.
-ValueId bring_last(GraphBuilder& b, ValueId x, int64_t axis, int64_t used) {
-  if (x == kNoValue) return x;
-  x = b.slice_axis(x, axis, 0, used);
-  std::vector<int64_t> order;
-  for (int64_t i = 0; i < b.rank(x); ++i) {
-    if (i != axis) order.push_back(i);
-  }
-  order.push_back(axis);
-  return b.transpose(x, order);
-}
-
-ValueId bring_back(GraphBuilder& b, ValueId x, int64_t axis) {
-  std::vector<int64_t> order;
-  for (int64_t i = 0; i + 1 < b.rank(x); ++i) order.push_back(i);
-  order.insert(order.begin() + axis, b.rank(x) - 1);
-  return b.transpose(x, order);
-}
-
 void translate_dft(OpContext& n) {
   GraphBuilder& b = n.b;
   ValueId input = widen(b, n.input(0));
@@ -130,7 +111,9 @@ void translate_dft(OpContext& n) {
   ComplexParts x = split_complex(n, input);
   bool to_real = t.inverse && t.onesided;
   int64_t used = std::min(b.extent(x.real, t.axis), to_real ? t.length / 2 + 1 : t.length);
-  x = {bring_last(b, x.real, t.axis, used), bring_last(b, x.imaginary, t.axis, used)};
+  x.real = b.slice_axis(x.real, t.axis, 0, used);
+  if (x.imaginary != kNoValue) x.imaginary = b.slice_axis(x.imaginary, t.axis, 0, used);
+  x = exchange_with_last(b, x, t.axis);
   std::vector<ValueId> parts;
   if (to_real) {
     parts.push_back(real_fourier_inverse(b, x, t.length));
@@ -139,7 +122,7 @@ void translate_dft(OpContext& n) {
     const ComplexParts y = fourier_transform(b, x, {t.length, bins}, t.inverse);
     parts = {y.real, y.imaginary};
   }
-  for (ValueId& part : parts) part = b.unsqueeze(bring_back(b, part, t.axis), {-1});
+  for (ValueId& part : parts) part = b.unsqueeze(b.swap_axes(part, t.axis, -1), {-1});
   n.set_output(0, b.convert(b.concat(parts, -1), b.dtype(n.input(0))));
 }
 
