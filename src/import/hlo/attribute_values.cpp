@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "graph/graph.h"
 
 namespace weft::hlo {
@@ -79,6 +81,15 @@ std::vector<int64_t> parse_ints(TextScanner value) {
   }
   value.expect_end();
   return numbers;
+}
+
+double parse_number(TextScanner value) {
+  const std::string_view token = value.number();
+  double number = 0;
+  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), number);
+  if (error != std::errc() || end != token.data() + token.size()) value.fail("expected a number");
+  value.expect_end();
+  return number;
 }
 
 std::vector<std::string_view> parse_names(TextScanner value) {

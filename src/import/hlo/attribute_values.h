@@ -15,6 +15,9 @@ namespace weft::hlo {
 /// {1,0}, or a single number.
 std::vector<int64_t> parse_ints(TextScanner value);
 
+/// 1e-05
+double parse_number(TextScanner value);
+
 /// {a, %b}, or a single name.
 std::vector<std::string_view> parse_names(TextScanner value);
 

@@ -269,6 +269,7 @@ constexpr Row kRows[] = {
     {"custom-call", as_arrays},
     {"fft", as_arrays},
     {"get-dimension-size", real_part},
+    {"set-dimension-size", part_by_part},
     {"broadcast", part_by_part},
     {"reshape", part_by_part},
     {"transpose", part_by_part},

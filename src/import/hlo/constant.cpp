@@ -68,12 +68,26 @@ void translate_dimension_size(InstructionContext& n) {
   n.set_result(n.b.scalar_int(n.dtype(), n.b.extent(n.operand(0), axes[0])));
 }
 
+/// The array itself where the size is its whole extent; the result of TensorFlow's top-k.
+void translate_set_dimension_size(InstructionContext& n) {
+  n.expect_operands(2);
+  const std::vector<int64_t> axes = n.ints("dimensions");
+  n.require(axes.size() == 1, "dimensions: one axis");
+  const int64_t extent = n.b.extent(n.operand(0), axes[0]);
+  const HostTensor* size = n.b.constant_value(n.operand(1));
+  if (size == nullptr) refuse_unsupported("a dimension that only the run decides");
+  n.require(size->size() == 1, "the size is one number");
+  if (size->at_int(0) != extent) refuse_unsupported("a dimension that is filled in part");
+  n.set_results(n.leaves(0));
+}
+
 const Translator kRows[] = {
     {"constant", translate_constant, true},
     {"iota", translate_iota},
     {"tuple", translate_tuple, true},
     {"get-tuple-element", translate_get_tuple_element, true},
     {"get-dimension-size", translate_dimension_size},
+    {"set-dimension-size", translate_set_dimension_size},
 };
 
 }  // namespace

@@ -110,6 +110,10 @@ std::string_view InstructionContext::word(std::string_view name, std::string_vie
   return find(name) ? word(name) : otherwise;
 }
 
+double InstructionContext::number(std::string_view name) const {
+  return parse_number(attribute(name));
+}
+
 bool InstructionContext::flag(std::string_view name, bool otherwise) const {
   return word(name, otherwise ? "true" : "false") == "true";
 }

@@ -75,6 +75,7 @@ class InstructionContext {
   int64_t integer(std::string_view name, int64_t otherwise) const;
   std::string_view word(std::string_view name) const;
   std::string_view word(std::string_view name, std::string_view otherwise) const;
+  double number(std::string_view name) const;
   bool flag(std::string_view name, bool otherwise) const;
   /// The computation that an attribute names.
   const HloComputation& computation(std::string_view name) const;
@@ -127,6 +128,7 @@ TranslatorTable call_translators();
 TranslatorTable loop_translators();
 TranslatorTable random_translators();
 TranslatorTable fourier_translators();
+TranslatorTable normalization_translators();
 
 /// The row for an opcode, or nullptr.
 const Translator* find_translator(std::string_view opcode);

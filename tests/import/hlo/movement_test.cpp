@@ -119,5 +119,16 @@ TEST(Movement, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error("f32[2,3] get-tuple-element(x), index=0"), HasSubstr("has no element 0"));
 }
 
+TEST(SetDimensionSize, IsTheArrayWhereTheSizeIsItsExtent) {
+  const auto text = [](int size) {
+    return module_of(fmt::format(R"(  x = f32[2,3] parameter(0)
+  n = s32[] constant({})
+  ROOT r = f32[2,3] set-dimension-size(x, n), dimensions={{1}})",
+                                 size));
+  };
+  expect_values(run(text(3), {floats({2, 3}, {1, 2, 3, 4, 5, 6})}), {1, 2, 3, 4, 5, 6});
+  EXPECT_THAT(import_error(text(2), ErrorCode::kUnsupported), HasSubstr("filled in part"));
+}
+
 }  // namespace
 }  // namespace weft::hlo
