@@ -4,6 +4,8 @@ import gzip
 import os
 from pathlib import Path
 
+import numpy as np
+
 FOLDER = Path(__file__).resolve().parent.parent / "models/hlo"
 
 
@@ -27,8 +29,11 @@ def compiled(text):
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     import jax
     import jaxlib._hlo as hlo
+    import jaxlib.lapack
     from jax._src.lib import xla_client
 
+    jax.config.update("jax_enable_x64", True)  # else arguments of 64 bits become such of 32
+    jaxlib.lapack.prepare_lapack_call("potrf", np.dtype("float32"))  # loads all of LAPACK
     proto = hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
     device = jax.devices()[0]
     executable = device.client.compile_and_load(

@@ -323,6 +323,51 @@ def transport(costs):
     return jnp.exp(-costs / 0.1 + rows[:, None] + columns[None])
 
 
+def covariance(x, y, scales):
+    return jnp.exp(-(((x[:, None] - y[None]) / scales) ** 2).sum(-1) / 2)
+
+
+def gaussian_process(x, values, scales):
+    """The likelihood of values that a Gaussian process drew at x."""
+    factor = jnp.linalg.cholesky(covariance(x, x, scales) + 0.1 * jnp.eye(len(x)))
+    weights = jax.scipy.linalg.cho_solve((factor, True), values)
+    return values @ weights / 2 + jnp.log(jnp.diag(factor)).sum()
+
+
+def posterior(x, values, scales, at):
+    """Mean and variance of that process elsewhere."""
+    factor = jnp.linalg.cholesky(covariance(x, x, scales) + 0.1 * jnp.eye(len(x)))
+    between = covariance(x, at, scales)
+    spread = jax.scipy.linalg.solve_triangular(factor, between, lower=True)
+    mean = between.T @ jax.scipy.linalg.cho_solve((factor, True), values)
+    return mean, 1 - (spread**2).sum(0)
+
+
+def kalman(seen, moves, sees):
+    """Filters what is seen of states of four numbers."""
+    moves, noise = 0.3 * moves, 0.1 * jnp.eye(4)
+
+    def step(state, seen):
+        mean, spread = moves @ state[0], moves @ state[1] @ moves.T + noise
+        expected = sees @ spread @ sees.T + 0.2 * jnp.eye(2)
+        gain = jnp.linalg.solve(expected, sees @ spread).T
+        error = seen - sees @ mean
+        surprise = error @ jnp.linalg.solve(expected, error) + jnp.linalg.slogdet(expected)[1]
+        mean, spread = mean + gain @ error, spread - gain @ expected @ gain.T
+        return (mean, spread), (mean, surprise)
+
+    return jax.lax.scan(step, (jnp.zeros(4), jnp.eye(4)), seen)[1]
+
+
+def preconditioned(gradient, inputs, outputs):
+    """A gradient between the inverses of two covariances, as second-order optimisers have it."""
+    left = inputs.T @ inputs + 0.1 * jnp.eye(inputs.shape[1])
+    right = outputs.T @ outputs + 0.1 * jnp.eye(outputs.shape[1])
+    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(left), gradient) @ jnp.linalg.inv(
+        right
+    )
+
+
 def summed(function):
     """The gradients of the sum of squares."""
     return lambda *inputs: jax.grad(
@@ -332,6 +377,7 @@ def summed(function):
 
 STATES = (f32(64), f32(64), *[f32(32, 64)] * 2, *[f32(64, 32)] * 2, f32(2, 128, 32))
 OPERATOR = (f32(2, 64, 64, 32), *[f32(12, 12, 32, 32)] * 2, f32(32, 32))
+KALMAN = (f32(50, 2), f32(4, 4), f32(2, 4))
 CACHE = f32(3, 1, 256, 2, 32)
 NETWORKS = {
     "digits": lambda: inference(Digits(), f32(32, 28, 28, 1)),
@@ -363,6 +409,14 @@ NETWORKS = {
     "fourier-mixing": lambda: (lambda x: jnp.fft.fft2(x, axes=(1, 2)).real, (f32(2, 128, 256),)),
     "long-convolution": lambda: (long_convolution, (f32(8, 2048), f32(8, 2048))),
     "alignment": lambda: (alignment, (f32(4, 50, 30), f32(4, 50), i32(4, 10), f32(4, 10))),
+    "gaussian-process-grad": lambda: (
+        jax.value_and_grad(gaussian_process, argnums=2),
+        (f32(120, 3), f32(120), f32(3)),
+    ),
+    "posterior": lambda: (posterior, (f32(200, 3), f32(200), f32(3), f32(50, 3))),
+    "kalman": lambda: (kalman, KALMAN),
+    "kalman-grad": lambda: (jax.grad(lambda *x: kalman(*x)[1].sum(), argnums=1), KALMAN),
+    "preconditioned": lambda: (preconditioned, (f32(64, 32), f32(256, 64), f32(256, 32))),
     "transport": lambda: (transport, (f32(64, 96),)),
 }
 

@@ -30,6 +30,7 @@ TYPES = {
     "f64": np.float64,
     "f16": np.float16,
     "s32": np.int32,
+    "s64": np.int64,
     "u32": np.uint32,
     "s8": np.int8,
     "u8": np.uint8,

@@ -1,5 +1,7 @@
 #include "import/builder/determinant.h"
 
+#include "import/builder/matrix_factors.h"
+
 namespace weft::onnx {
 namespace {
 
@@ -23,38 +25,17 @@ ValueId closed_form(GraphBuilder& b, ValueId x, int64_t size) {
   return b.add(b.sub(first, second), third);
 }
 
-/// Step k brings the largest element of column k (of rows k and below) to row k, multiplies the
-/// determinant by it (and by -1 for an exchange), and clears the column below it.
+/// The product of the pivots, negative for each exchange of rows.
 ValueId eliminate(GraphBuilder& b, ValueId x, int64_t size) {
-  int64_t batch = b.extent(x, 0);
-  DType type = b.dtype(x);
-  GraphBuilder body(&b);
-  ValueId matrix = body.input({type, {batch, size, size}});
-  ValueId determinant = body.input({type, {batch}});
-  ValueId k = body.input({DType::kI64, {}});
-  ValueId row = body.iota(DType::kI64, {batch, size}, 1), zero = body.scalar(type, 0);
-  ValueId column = body.gather(matrix, k, 2);
-  ValueId open = body.binary(ScalarOp::kGe, row, k);
-  ValueId size_of = body.select(open, body.unary(ScalarOp::kAbs, column), body.scalar(type, -1));
-  ValueId best = body.arg_reduce(Combiner::kArgMax, size_of, 1, true);
-  ValueId exchanged = body.select(body.binary(ScalarOp::kEq, row, k), best,
-                                  body.select(body.binary(ScalarOp::kEq, row, best), k, row));
-  matrix = body.gather(matrix, exchanged, 1, 1);
-  column = body.gather(matrix, k, 2);
-  ValueId pivot_row = body.gather(matrix, k, 1);
-  ValueId pivot = body.gather(column, k, 1);
-  ValueId below = body.binary(ScalarOp::kGt, row, k);
-  ValueId is_zero = body.binary(ScalarOp::kEq, pivot, zero);
-  ValueId factor =
-      body.div(column, body.unsqueeze(body.select(is_zero, body.scalar(type, 1), pivot), {1}));
-  factor = body.select(below, factor, zero);
-  body.result(
-      body.sub(matrix, body.mul(body.unsqueeze(factor, {2}), body.unsqueeze(pivot_row, {1}))));
-  ValueId stays = body.binary(ScalarOp::kEq, body.squeeze(best, {1}), k);
-  ValueId sign = body.select(stays, body.scalar(type, 1), body.scalar(type, -1));
-  body.result(body.mul(determinant, body.mul(sign, pivot)));
-  ValueId steps = b.iota(DType::kI64, {size}, 0);
-  return b.make_scan({x, b.full(type, {batch}, 1)}, {steps}, body, {false}, {})[1];
+  const int64_t batch = b.extent(x, 0);
+  const DType type = b.dtype(x);
+  const LowerUpper of = lower_upper(b, x);
+  const ValueId in_one = b.reshape(of.factors, {batch, size * size});
+  const ValueId pivots = b.slice(in_one, {0, 0}, {1, size + 1}, {batch, size});
+  const ValueId steps = b.iota(DType::kI64, {batch, size}, 1);
+  const ValueId stays = b.binary(ScalarOp::kEq, of.exchanges, steps);
+  const ValueId sign = b.select(stays, b.scalar(type, 1), b.scalar(type, -1));
+  return b.reduce(Combiner::kProd, b.mul(pivots, sign), {1}, false);
 }
 
 }  // namespace

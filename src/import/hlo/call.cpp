@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "import/hlo/linear_algebra.h"
 #include "import/hlo/scalar_computation.h"
 #include "import/hlo/translator.h"
 
@@ -146,6 +147,7 @@ void translate_custom_call(InstructionContext& n) {
   if (std::ranges::find(kMarks, target) != std::end(kMarks) && n.operand_count() == 1) {
     return n.set_results(n.leaves(0));
   }
+  if (translate_linear_algebra_call(n, target)) return;
   refuse_unsupported(fmt::format("it calls '{}', which is code outside of the module", target));
 }
 

@@ -129,6 +129,7 @@ TranslatorTable loop_translators();
 TranslatorTable random_translators();
 TranslatorTable fourier_translators();
 TranslatorTable normalization_translators();
+TranslatorTable linear_algebra_translators();
 
 /// The row for an opcode, or nullptr.
 const Translator* find_translator(std::string_view opcode);

@@ -14,7 +14,8 @@ Index make_index() {
         movement_translators(), dynamic_slice_translators(), gather_translators(),
         scatter_translators(), contraction_translators(), reduction_translators(),
         window_translators(), sort_translators(), call_translators(), loop_translators(),
-        random_translators(), fourier_translators(), normalization_translators()}) {
+        random_translators(), fourier_translators(), normalization_translators(),
+        linear_algebra_translators()}) {
     for (const Translator& row : table) index.emplace(row.opcode, &row);
   }
   return index;

@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(SmallModules, MutatedModules,
                          ::testing::Values("layernorm.hlo", "scan_grad.hlo", "scan_grad.opt.hlo",
                                            "maxpool_grad.hlo", "sort_keys.hlo",
                                            "scatter_window.hlo", "convolutions.hlo", "switch.hlo",
-                                           "complex_states.hlo"));
+                                           "complex_states.hlo", "linear_algebra.hlo"));
 
 }  // namespace
 }  // namespace weft::hlo
