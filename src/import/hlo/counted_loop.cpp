@@ -6,21 +6,8 @@
 namespace weft::hlo {
 namespace {
 
-/// first + step * iteration.
-struct Progression {
-  int64_t first = 0, step = 0;
-  friend bool operator==(const Progression&, const Progression&) = default;
-};
-
 constexpr int kMaxIndexDepth = 32;
 constexpr int kMaxIndexNodes = 256;
-/// Sums of them over a loop's iterations stay far from overflow.
-constexpr int64_t kMaxNumber = int64_t{1} << 32;
-
-bool is_small(const Progression& p) {
-  return std::abs(p.first) <= kMaxNumber && std::abs(p.step) <= kMaxNumber;
-}
-
 /// The smallest and the largest that it becomes.
 std::pair<int64_t, int64_t> bounds_of(const Progression& p, int64_t trips) {
   const int64_t last = p.first + p.step * (trips - 1);
@@ -34,10 +21,8 @@ class IndexReader {
       : body_(body), counter_(counter), values_(values) {}
 
   std::optional<Progression> read(ValueId v, int depth = 0) {
-    if (v == counter_) {
-      const Progression p{values_.first, values_.step};
-      return is_small(p) ? std::optional(p) : std::nullopt;
-    }
+    if (v == counter_)
+      return is_small(values_.values) ? std::optional(values_.values) : std::nullopt;
     if (body_.size(v) != 1 || !is_integer(body_.dtype(v)) || depth > kMaxIndexDepth ||
         ++nodes_ > kMaxIndexNodes) {
       return std::nullopt;
@@ -184,20 +169,44 @@ class CountedLoop final : public LoopArrays {
     Leaves arguments;
     for (size_t i = 0; i < loop_.inits.size(); ++i) {
       const TensorType& type = n_.b.type(loop_.inits[i]);
-      const bool has_input = i == counter_.leaf || (carried_[i] && !loop_.invariant[i]);
+      const bool has_input = i == counter_.leaf || (carried_[i] && !is_known(i));
       arguments.push_back(has_input ? body_->input(type) : n_.importer().defer({this, i}));
+    }
+    for (size_t i = 0; i < counter_.companions.size(); ++i) {
+      if (counter_.companions[i]) arguments[i] = beside_counter(i, arguments[counter_.leaf]);
     }
     inputs_ = arguments;
     results_ = n_.importer().translate(loop_.body, {arguments}, n_.called_frame(*body_));
     n_.require(results_.size() == loop_.inits.size(), "the body's result is not its parameter's");
     for (size_t i = 0; i < results_.size(); ++i) {
-      if (i == counter_.leaf || loop_.invariant[i]) continue;
+      if (is_known(i)) continue;
       if (carried_[i]) {
         results_[i] = n_.importer().whole(results_[i]);
       } else if (!is_stacked(i)) {
         carry(i);
       }
     }
+  }
+
+  /// Whether the value of any iteration is known before the loop.
+  bool is_known(size_t leaf) const {
+    return leaf == counter_.leaf || loop_.invariant[leaf] || is_companion(leaf);
+  }
+
+  bool is_companion(size_t leaf) const {
+    return leaf < counter_.companions.size() && counter_.companions[leaf];
+  }
+
+  /// A companion's value, from the counter's.
+  ValueId beside_counter(size_t leaf, ValueId counter) {
+    const DType type = n_.b.dtype(loop_.inits[leaf]);
+    const Progression& values = *counter_.companions[leaf];
+    const auto number = [&](int64_t value) { return body_->scalar_int(type, value); };
+    counter = body_->convert(counter, type);
+    if (values.step == counter_.values.step) {
+      return body_->add(counter, number(values.first - counter_.values.first));
+    }
+    return body_->sub(number(values.first + counter_.values.first), counter);
   }
 
   void carry(size_t leaf) {
@@ -254,8 +263,8 @@ class CountedLoop final : public LoopArrays {
   ValueId counter_values() {
     const DType type = n_.b.dtype(loop_.inits[counter_.leaf]);
     const ValueId steps =
-        n_.b.mul(n_.b.iota(type, {counter_.trips}, 0), n_.b.scalar_int(type, counter_.step));
-    return n_.b.add(steps, n_.b.scalar_int(type, counter_.first));
+        n_.b.mul(n_.b.iota(type, {counter_.trips}, 0), n_.b.scalar_int(type, counter_.values.step));
+    return n_.b.add(steps, n_.b.scalar_int(type, counter_.values.first));
   }
 
   /// The rows of an array in the order of its memory, of which the scan reads one an iteration.
@@ -292,7 +301,7 @@ class CountedLoop final : public LoopArrays {
     std::vector<bool> x_reverse, y_reverse;
     std::vector<size_t> carried, stacked;
     for (size_t i = 0; i < results_.size(); ++i) {
-      if (i == counter_.leaf || loop_.invariant[i]) continue;
+      if (is_known(i)) continue;
       if (carried_[i]) {
         carried.push_back(i);
         carries.push_back(loop_.inits[i]);
@@ -328,8 +337,12 @@ class CountedLoop final : public LoopArrays {
     for (size_t i = 0; i < stacked.size(); ++i) {
       results[stacked[i]] = placed(stacked[i], made[carried.size() + i]);
     }
-    const int64_t last = counter_.first + counter_.step * counter_.trips;
-    results[counter_.leaf] = n_.b.scalar_int(n_.b.dtype(loop_.inits[counter_.leaf]), last);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (i != counter_.leaf && !is_companion(i)) continue;
+      const Progression& values = is_companion(i) ? *counter_.companions[i] : counter_.values;
+      const int64_t last = values.first + values.step * counter_.trips;
+      results[i] = n_.b.scalar_int(n_.b.dtype(loop_.inits[i]), last);
+    }
     return results;
   }
 

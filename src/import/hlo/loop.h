@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -15,12 +16,31 @@ struct Loop {
   std::vector<bool> invariant;  ///< by value: each iteration hands on what it got
 };
 
+/// first + step * iteration.
+struct Progression {
+  int64_t first = 0, step = 0;
+  friend bool operator==(const Progression&, const Progression&) = default;
+};
+
+/// Whether sums of such numbers over a loop's iterations stay far from overflow.
+inline bool is_small(const Progression& p) {
+  constexpr int64_t kMost = int64_t{1} << 32;
+  return std::abs(p.first) <= kMost && std::abs(p.step) <= kMost;
+}
+
 /// An integer of the loop that takes first, first + step, … in `trips` iterations, after which the
 /// condition ends the loop.
 struct LoopCounter {
   size_t leaf = 0;
-  int64_t first = 0, step = 0, trips = 0;
+  Progression values;
+  int64_t trips = 0;
+  /// By value: other integers that move by the counter's step, or by its negative.
+  std::vector<std::optional<Progression>> companions;
 };
+
+/// Whether the body's root is a tuple of arrays, each of them made in the body itself: then what an
+/// iteration does to one can be told without the others.
+bool says_elements(const HloComputation& body);
 
 /// The counter by which a loop's trip count is known. Adds nothing to the graph that stays.
 std::optional<LoopCounter> find_counter(InstructionContext& n, const Loop& loop);

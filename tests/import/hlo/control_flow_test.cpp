@@ -194,6 +194,107 @@ TEST(While, CarriesAnArrayThatIsReadAcrossRows) {
   expect_values(run(text, {floats({5}, {1, 2, 3, 4, 5})}), {1, 3, 6, 10, 15});
 }
 
+/// As TensorFlow writes them: lists are arrays with a size that grows or shrinks, the body is a
+/// call, and the condition bounds two counters. Pushes (x[i] * w) for i = 0 to 3, and pops stacked
+/// rows from `rows`, adding what it pops to a sum.
+std::string list_loop(std::string_view condition) {
+  constexpr std::string_view kState =
+      "(s32[], s32[], s32[], f32[2], (f32[4,2], s32[]), (f32[4,2], s32[]))";
+  return module_of(fmt::format(R"(  w = f32[2] parameter(0)
+  rows = f32[4,2] parameter(1)
+  zero = s32[] constant(0)
+  four = s32[] constant(4)
+  none = f32[] constant(0)
+  empty = f32[4,2] broadcast(none), dimensions={{}}
+  full = (f32[4,2], s32[]) tuple(rows, four)
+  list = (f32[4,2], s32[]) tuple(empty, zero)
+  t = {0} tuple(zero, four, zero, w, list, full)
+  l = {0} while(t), condition=cond, body=outer
+  pushed = (f32[4,2], s32[]) get-tuple-element(l), index=4
+  popped = (f32[4,2], s32[]) get-tuple-element(l), index=5
+  array = f32[4,2] get-tuple-element(pushed), index=0
+  size = s32[] get-tuple-element(popped), index=1
+  ROOT r = (f32[4,2], s32[]) tuple(array, size))",
+                               kState),
+                   fmt::format(R"(step {{
+  p = {0} parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] get-tuple-element(p), index=1
+  time = s32[] get-tuple-element(p), index=2
+  w = f32[2] get-tuple-element(p), index=3
+  list = (f32[4,2], s32[]) get-tuple-element(p), index=4
+  full = (f32[4,2], s32[]) get-tuple-element(p), index=5
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  rows = f32[4,2] get-tuple-element(full), index=0
+  left = s32[] get-tuple-element(full), index=1
+  last = s32[] subtract(left, one)
+  row = f32[1,2] dynamic-slice(rows, last, zero), dynamic_slice_sizes={{1,2}}
+  flat = f32[2] reshape(row)
+  product = f32[2] multiply(flat, w)
+  out = f32[1,2] reshape(product)
+  array = f32[4,2] get-tuple-element(list), index=0
+  size = s32[] get-tuple-element(list), index=1
+  pushed = f32[4,2] dynamic-update-slice(array, out, size, zero)
+  grown = s32[] add(size, one)
+  i1 = s32[] add(i, one)
+  time1 = s32[] add(one, time)
+  list1 = (f32[4,2], s32[]) tuple(pushed, grown)
+  full1 = (f32[4,2], s32[]) tuple(rows, last)
+  ROOT r = {0} tuple(i1, n, time1, w, list1, full1)
+}}
+outer {{
+  p = {0} parameter(0)
+  ROOT c = {0} call(p), to_apply=step
+}}
+cond {{
+  p = {0} parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] get-tuple-element(p), index=1
+  time = s32[] get-tuple-element(p), index=2
+  four = s32[] constant(4)
+  a = pred[] compare(i, n), direction=LT
+  b = pred[] compare(time, four), direction=LT
+  {1}
+}})",
+                               kState, condition));
+}
+
+TEST(While, StacksWhatListsAreGiven) {
+  const std::string text = list_loop("ROOT c = pred[] and(a, b)");
+  const std::string graph = import_text(text);
+  EXPECT_THAT(graph, HasSubstr("x_reverse={true}, y_reverse={false}"));
+  EXPECT_THAT(graph, Not(HasSubstr("while")));
+  EXPECT_THAT(graph, Not(HasSubstr("carry_count=1")));
+  const HostTensor rows = floats({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto values = run_all(text, {floats({2}, {1, 10}), rows});
+  ASSERT_EQ(values.size(), 2U);
+  expect_values(values[0], {7, 80, 5, 60, 3, 40, 1, 20});
+  expect_values(values[1], {0});
+}
+
+TEST(While, RunsWhileItsConditionHoldsWhereThatIsNoBound) {
+  const std::string text = list_loop("ROOT c = pred[] or(a, b)");
+  EXPECT_THAT(import_text(text), HasSubstr("while"));
+  const HostTensor rows = floats({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto values = run_all(text, {floats({2}, {1, 10}), rows});
+  ASSERT_EQ(values.size(), 2U);
+  expect_values(values[0], {7, 80, 5, 60, 3, 40, 1, 20});
+}
+
+TEST(While, EndsAtTheFirstOfItsBounds) {
+  const std::string text = list_loop(R"(two = s32[] constant(2)
+  d = pred[] compare(two, i), direction=GT
+  ab = pred[] and(a, b)
+  ROOT c = pred[] and(ab, d))");
+  EXPECT_THAT(import_text(text), Not(HasSubstr("while")));
+  const HostTensor rows = floats({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto values = run_all(text, {floats({2}, {1, 10}), rows});
+  ASSERT_EQ(values.size(), 2U);
+  expect_values(values[0], {7, 80, 5, 60, 0, 0, 0, 0});
+  expect_values(values[1], {2});
+}
+
 TEST(While, UpdatesRowsInPlace) {
   // y[i] = 2 y[i], of which each row is read before it is written.
   const std::string text =
