@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
   const auto c = compile_model(std::string(argv[1]), options);
   if (!c.ok()) return fail(c.error());
   const TensorProgram& program = (*c)->tensors;
-  KnownGroups known(program, *target);
+  GroupAnswers answers;
+  KnownGroups known(program, *target, answers);
   const PlanningTask task{program, *target, {.leaf = true}, known};
   KernelTimes times(program, *target, known);
   const ExecutionScore execution(*target, nullptr, known);

@@ -264,7 +264,8 @@ void add_merges(const std::string& model, const Options& o, std::set<Hash128>* s
   ReadyModel merged = ready_by(c.plan, c, model, o), unmerged = ready_by(*parts, c, model, o);
   const auto times_of = least_us({&merged, &unmerged}, o.rounds);
   const auto &together = times_of[0], &alone = times_of[1];
-  KnownGroups known(c.tensors, c.target);
+  GroupAnswers answers;
+  KnownGroups known(c.tensors, c.target, answers);
   KernelTimes times(c.tensors, c.target, known);
   for (const PlannedKernel& kernel : c.plan.kernels) {
     const auto time = together.find(kernel.name);

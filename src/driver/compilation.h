@@ -21,6 +21,7 @@
 #include "kernel/kernel_function.h"
 #include "plan/fusion_plan.h"
 #include "plan/planners/planners.h"
+#include "plan/planning_memory.h"
 #include "runtime/program.h"
 #include "target/target.h"
 
@@ -77,6 +78,7 @@ struct Compilation {
   /// Begins the same at smaller extents, for a model that is another program at larger ones.
   std::function<OtherCompilation()> begin_smaller;
   FusionPlan plan;
+  std::shared_ptr<PlanningMemory> planning;  ///< while it is planned, in one form after another
   /// Peak of the arena between kernels, as planned and with every expression a kernel of its own.
   int64_t planned_arena_bytes = 0, unfused_arena_bytes = 0;
   /// Of the plan and its regions' plans, in order of first use.

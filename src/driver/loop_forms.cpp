@@ -28,6 +28,7 @@ Compilation begun_again(const Compilation& c) {
   again.filter = c.filter;
   if (!c.options.plan_text.empty()) again.filtered = c.filtered;
   again.graph = c.graph;
+  again.planning = c.planning;
   return again;
 }
 

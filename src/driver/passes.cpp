@@ -368,6 +368,7 @@ Result<bool> run_planner(Compilation& c) {
   options.compute_as_calls = c.options.compute_as_calls;
   options.cancel = c.options.cancel;
   options.measured = &c.measured;
+  options.memory = c.planning.get();
   WEFT_ASSIGN_OR_RETURN(c.plan, plan_fusion(c.tensors, c.target, options));
   c.planned_arena_bytes = arena_peak(c.tensors, c.plan);
   const bool may_part = c.target.is_gpu() && has_grids(c.plan) && !c.planner->joins_launches;
@@ -410,8 +411,10 @@ Result<bool> run_plan(Compilation& c) {
     WEFT_RETURN_IF_ERROR(take_given_forms(c));
     return run_given_plan(c);
   }
+  if (!c.planning) c.planning = std::make_shared<PlanningMemory>(c.target, &c.measured);
   WEFT_ASSIGN_OR_RETURN(const bool planned, run_planner(c));
   WEFT_RETURN_IF_ERROR(plan_loop_forms(c));
+  c.planning.reset();
   const bool is_given =
       c.planner->composes_arithmetic && c.recompute != PlannerParameters().recompute;
   if (is_given) c.plan.recompute = c.recompute;

@@ -4,9 +4,9 @@
 
 namespace weft {
 
-KnownGroups::Known& KnownGroups::known_of(const GroupKey& key) {
+GroupAnswers::Known& KnownGroups::known_of(const GroupKey& key) {
   throw_if_cancelled(cancel_);
-  return known_[key.hash];
+  return answers_.known_[key.hash];
 }
 
 Decision KnownGroups::named(const Decision& decision, const GroupKey& key) const {
@@ -55,7 +55,7 @@ Decision KnownGroups::can_reduce_both_ways(const Group& group) {
 Result<double> KnownGroups::block_us(const Group& group, double most_us) {
   if (const Decision alone = shares_no_call(group); !alone) return unsupported(alone.reason());
   const GroupKey key = keys_.of(group);
-  Known& known = known_of(key);
+  GroupAnswers::Known& known = known_of(key);
   std::optional<Result<PredictedBlock>>& block = known.block;
   if (!block || (!block->ok() && known.block_most_us < most_us)) {
     block = predicted_block(program_, group, key, target_, most_us);

@@ -14,20 +14,39 @@
 
 namespace weft {
 
+/// Answers about groups for one target, by their keys. They hold for any program.
+class GroupAnswers {
+ public:
+  /// Groups that something is known of.
+  size_t size() const { return known_.size(); }
+
+ private:
+  friend class KnownGroups;
+  struct Known {
+    std::map<std::string_view, Decision> decisions;  ///< reasons with numbers for names
+    std::optional<Result<PredictedBlock>> block;
+    double block_most_us = 0;  ///< that it was asked with
+    std::optional<std::optional<double>> built_us, product_us, library_us;
+  };
+  std::map<Hash128, Known> known_;
+};
+
 /// What planning asked about the groups of one program, by their keys: what holds for one layer of
 /// a model holds for the next. Most of planning's time goes into these questions, so that each
 /// looks whether planning is to stop, and throws Cancelled.
 class KnownGroups {
  public:
-  /// `compute_as_calls`: no contraction shares a kernel with anything.
-  KnownGroups(const TensorProgram& program, const Target& target, CancelFlag cancel = nullptr,
-              bool compute_as_calls = false)
+  /// `answers` are of this target, and outlive this. `compute_as_calls`: no contraction shares a
+  /// kernel with anything.
+  KnownGroups(const TensorProgram& program, const Target& target, GroupAnswers& answers,
+              CancelFlag cancel = nullptr, bool compute_as_calls = false)
       : program_(program),
         target_(target),
         cancel_(cancel),
         compute_as_calls_(compute_as_calls),
         keys_(program),
-        leaves_(program) {}
+        leaves_(program),
+        answers_(answers) {}
 
   GroupKeys& keys() { return keys_; }
   const PhysicalLeaves& leaves() const { return leaves_; }
@@ -52,13 +71,7 @@ class KnownGroups {
   std::optional<double> library_us(const Group& group);
 
  private:
-  struct Known {
-    std::map<std::string_view, Decision> decisions;  ///< reasons with numbers for names
-    std::optional<Result<PredictedBlock>> block;
-    double block_most_us = 0;  ///< that it was asked with
-    std::optional<std::optional<double>> built_us, product_us, library_us;
-  };
-  Known& known_of(const GroupKey& key);
+  GroupAnswers::Known& known_of(const GroupKey& key);
   Decision shares_no_call(const Group& group) const;
   Decision named(const Decision& decision, const GroupKey& key) const;
 
@@ -68,7 +81,7 @@ class KnownGroups {
   const bool compute_as_calls_;
   GroupKeys keys_;
   PhysicalLeaves leaves_;
-  std::map<Hash128, Known> known_;
+  GroupAnswers& answers_;
 };
 
 }  // namespace weft

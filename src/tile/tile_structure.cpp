@@ -392,21 +392,6 @@ std::vector<Constraint> constraints_of(const std::vector<Guard>& guards, bool* c
 
 namespace {
 
-/// A constraint whose expression is affine and not constant.
-struct AffineConstraint {
-  AffineForm form;
-  Interval range;
-};
-
-std::vector<AffineConstraint> affine_of(const std::vector<Constraint>& constraints) {
-  std::vector<AffineConstraint> out;
-  for (const Constraint& c : constraints) {
-    AffineForm form;
-    if (!c.excluded && as_affine(c.e, &form) && !form.terms.empty()) out.push_back({form, c.range});
-  }
-  return out;
-}
-
 AffineForm minus(const AffineForm& a, const AffineForm& b, int64_t times) {
   std::map<int, int64_t> terms(a.terms.begin(), a.terms.end());
   for (const auto& [var, k] : b.terms) terms[var] -= k * times;
@@ -426,7 +411,7 @@ Interval range_of_form(const AffineForm& form, const RangeOf& range) {
 
 /// Bounds of `e` as multiples of `most` constrained expressions and a rest: an index over blocks of
 /// elements with windows at the borders of both.
-Interval range_of_sum(const AffineForm& e, std::span<const AffineConstraint> parts,
+Interval range_of_sum(const AffineForm& e, std::span<const IndexBounds::Sum> parts,
                       const RangeOf& range, int most) {
   Interval out = range_of_form(e, range);
   for (size_t i = 0; i < parts.size() && most > 0; ++i) {
@@ -458,22 +443,33 @@ std::optional<Constraint> without_quotient(const IndexExpr& index, const IndexEx
   return Constraint{multiple, {kUnbounded.lo, -q}};
 }
 
-Interval bounded(const IndexExpr& e, const TileStructure& structure,
-                 const std::vector<Constraint>& constraints) {
-  const RangeOf plain = structure.range();
-  std::map<int, Interval> ranges;
-  const RangeOf narrowed = [&](int id) {
-    const auto found = ranges.find(id);
-    return found == ranges.end() ? plain(id) : found->second;
-  };
-  for (const Constraint& c : constraints) narrow(c, ranges, narrowed);
+IndexBounds::IndexBounds(const TileStructure& structure, std::vector<Constraint> constraints)
+    : structure_(&structure), constraints_(std::move(constraints)) {
+  const RangeOf own = narrowed();
+  for (const Constraint& c : constraints_) narrow(c, ranges_, own);
   // Two rounds, so that a bound of one variable may narrow another that came earlier.
-  for (const Constraint& c : constraints) narrow(c, ranges, narrowed);
-  for (const auto& [var, r] : ranges) {
-    if (r.empty()) return {0, -1};
+  for (const Constraint& c : constraints_) narrow(c, ranges_, own);
+  impossible_ = std::ranges::any_of(ranges_, [](const auto& r) { return r.second.empty(); });
+  for (const Constraint& c : constraints_) {
+    AffineForm form;
+    if (!c.excluded && as_affine(c.e, &form) && !form.terms.empty())
+      affine_.push_back({form, c.range});
   }
-  Interval result = range_of(simplify(e, narrowed), narrowed);
-  for (const Constraint& c : constraints) {
+}
+
+RangeOf IndexBounds::narrowed() const {
+  return [this, plain = structure_->range()](int id) {
+    const auto found = ranges_.find(id);
+    return found == ranges_.end() ? plain(id) : found->second;
+  };
+}
+
+Interval IndexBounds::of(const IndexExpr& e) const {
+  if (impossible_) return {0, -1};
+  const RangeOf own = narrowed();
+  Interval result = range_of(simplify(e, own), own);
+  const RangeOf plain = structure_->range();
+  for (const Constraint& c : constraints_) {
     if (c.excluded) continue;
     const IndexExpr same = simplify(e - c.e, plain);
     if (same.is_const()) {
@@ -486,16 +482,16 @@ Interval bounded(const IndexExpr& e, const TileStructure& structure,
   }
   constexpr int kMostSummed = 3;
   AffineForm form;
-  if (constraints.empty() || !as_affine(e, &form)) return result;
-  return meet(result, range_of_sum(form, affine_of(constraints), narrowed, kMostSummed));
+  if (constraints_.empty() || !as_affine(e, &form)) return result;
+  return meet(result, range_of_sum(form, affine_, own, kMostSummed));
 }
 
 namespace {
 
 /// The range of an inner sum, where origin + offset of one loop never reaches its end.
-Interval inner_range(const IndexExpr& e, const TileStructure& structure,
-                     const std::vector<Constraint>& constraints) {
-  const Interval loose = bounded(e, structure, constraints);
+Interval inner_range(const IndexExpr& e, const IndexBounds& bounds) {
+  const TileStructure& structure = bounds.structure();
+  const Interval loose = bounds.of(e);
   AffineForm form;
   if (!as_affine(e, &form)) return loose;
   IndexExpr joined = form.constant;
@@ -515,7 +511,7 @@ Interval inner_range(const IndexExpr& e, const TileStructure& structure,
     }
     joined = joined + IndexExpr::var(var) * k;
   }
-  const Interval rest = bounded(joined, structure, constraints);
+  const Interval rest = bounds.of(joined);
   return meet(loose, {rest.lo + ends.lo, rest.hi + ends.hi});
 }
 
@@ -579,9 +575,9 @@ IndexExpr count_from_begin(const IndexExpr& e, const TileStructure& structure,
 
 }  // namespace
 
-Coordinate coordinate_of(const IndexExpr& e, const TileStructure& structure,
-                         const std::function<bool(TileVarId)>& fixed,
-                         const std::vector<Constraint>& constraints) {
+Coordinate coordinate_of(const IndexExpr& e, const IndexBounds& bounds,
+                         const std::function<bool(TileVarId)>& fixed) {
+  const TileStructure& structure = bounds.structure();
   const TileProgram& program = *structure.program;
   Interval around{0, 0};
   const IndexExpr simple =
@@ -611,13 +607,13 @@ Coordinate coordinate_of(const IndexExpr& e, const TileStructure& structure,
     out.outer = 0;
     out.rest = simple;
   }
-  out.inner = inner_range(out.rest, structure, constraints);
+  out.inner = inner_range(out.rest, bounds);
   if (!out.inner.empty()) out.inner = {out.inner.lo + around.lo, out.inner.hi + around.hi};
   // Nothing is fixed: the index has bounds of its own, which counting from a loop's begin may have
   // lost.
   if (out.outer.is_const(0)) {
     const IndexExpr own = simplify(e, structure.range_of_pairs());
-    out.inner = meet(out.inner, inner_range(own, structure, constraints));
+    out.inner = meet(out.inner, inner_range(own, bounds));
   }
   return out;
 }

@@ -94,10 +94,33 @@ std::optional<Constraint> without_quotient(const IndexExpr& index, const IndexEx
 /// `complete` becomes false when something was left out.
 std::vector<Constraint> constraints_of(const std::vector<Guard>& guards, bool* complete = nullptr);
 
-/// Bounds of `e` where the constraints hold: they narrow single variables and expressions that
-/// differ from them by a constant.
-Interval bounded(const IndexExpr& e, const TileStructure& structure,
-                 const std::vector<Constraint>& constraints);
+/// Bounds of index expressions where constraints hold, which narrow single variables, and
+/// expressions that differ from them by a constant. The structure stays where it is.
+class IndexBounds {
+ public:
+  explicit IndexBounds(const TileStructure& structure, std::vector<Constraint> constraints = {});
+  IndexBounds(const IndexBounds&) = delete;
+  IndexBounds& operator=(const IndexBounds&) = delete;
+
+  const TileStructure& structure() const { return *structure_; }
+  Interval of(const IndexExpr& e) const;
+
+  /// A constraint whose expression is affine and not constant.
+  struct Sum {
+    AffineForm form;
+    Interval range;
+  };
+
+ private:
+  /// What the constraints leave of the variables' own ranges.
+  RangeOf narrowed() const;
+
+  const TileStructure* structure_;
+  const std::vector<Constraint> constraints_;
+  std::map<int, Interval> ranges_;  ///< of variables that are narrowed
+  bool impossible_ = false;         ///< one of them has no value
+  std::vector<Sum> affine_;
+};
 
 /// An index taken apart: `outer`, over the origins of `outside` loops and sizes, plus what ranges
 /// over `inner`.
@@ -109,8 +132,7 @@ struct Coordinate {
   bool dynamic = false;   ///< has a runtime index
 };
 /// `fixed(var)`: whether an origin's value is the same for both sides that are compared.
-Coordinate coordinate_of(const IndexExpr& e, const TileStructure& structure,
-                         const std::function<bool(TileVarId)>& fixed,
-                         const std::vector<Constraint>& constraints);
+Coordinate coordinate_of(const IndexExpr& e, const IndexBounds& bounds,
+                         const std::function<bool(TileVarId)>& fixed);
 
 }  // namespace weft

@@ -40,7 +40,8 @@ class Library {
   }
   std::optional<double> gain(const std::vector<std::vector<int>>& parts,
                              const std::vector<int>& merged) {
-    KnownGroups known(program, target);
+    GroupAnswers answers;
+    KnownGroups known(program, target, answers);
     std::vector<Group> groups;
     for (const auto& part : parts) groups.push_back(group(part));
     return ExecutionScore(target, &measured, known).gain_us(groups, group(merged));

@@ -20,7 +20,8 @@ constexpr const char* kRows = R"((x: f32[4096,1024]) {
 TEST(KernelTimes, LatencyIsThatOfTheTileProgram) {
   const TensorProgram program = expressed(kRows);
   const Target gpu = *find_target("a100-40gb");
-  KnownGroups known(program, gpu);
+  GroupAnswers answers;
+  KnownGroups known(program, gpu, answers);
   KernelTimes times(program, gpu, known);
   const Group group = whole_group(program);
   auto kernel = schedule_leaf(program, group, gpu, "k");
@@ -37,7 +38,8 @@ TEST(KernelTimes, ProductsOfAGpuHaveAModelOfTheirOwn) {
   y = dot_general x, w, lhs_contract={1}, rhs_contract={0} : f32[512,128]
 } -> (y))");
   const Target gpu = *find_target("a100-40gb");
-  KnownGroups known(product, gpu);
+  GroupAnswers answers;
+  KnownGroups known(product, gpu, answers);
   KernelTimes times(product, gpu, known);
   const Group group = whole_group(product);
   const auto us = predicted_product_us(product, group, gpu);
@@ -59,7 +61,8 @@ TEST(KernelTimes, ResultsStoredFarApartDoNotJoinACopy) {
     if (t.kind != Tensor::Kind::kIntermediate || t.is_output || t.type.shape.size() != 4) continue;
     t.layout = permuted_layout(t.type.shape, {0, 2, 3, 1});
   }
-  KnownGroups known(program, cpu);
+  GroupAnswers answers;
+  KnownGroups known(program, cpu, answers);
   KernelTimes times(program, cpu, known);
   const auto group_of = [&](std::vector<ExprId> exprs) {
     Group group;

@@ -41,7 +41,8 @@ TEST(KernelsByKey, AreThoseThatGroupsHaveAlone) {
       plan.kernels.back().name = kernel.name;
       plan.kernels.back().group = kernel.group;
     }
-    KnownGroups groups(program, target);
+    GroupAnswers answers;
+    KnownGroups groups(program, target, answers);
     GroupKeys& keys = groups.keys();
     KernelsByKey kernels(target, nullptr);
     ASSERT_TRUE(kernels.schedule(program, groups, {}, plan).ok());
@@ -83,7 +84,8 @@ TEST(KernelsByKey, ChainsThatWereMeasuredToBeQuickerAreTaken) {
       EXPECT_NE(other, chain->composition);
       EXPECT_TRUE(build_composition(program, group, other, target, "k").ok()) << print(other);
     }
-    KnownGroups groups(program, target);
+    GroupAnswers answers;
+    KnownGroups groups(program, target, answers);
     const Hash128 key = groups.keys().of(group).hash;
     const auto planned = [&](double present_us, double other_us) {
       MeasuredCompositions measured;
@@ -119,7 +121,8 @@ TEST(KernelsByKey, PartitionsThatWereMeasuredToBeQuickerAreTaken) {
   const TensorProgram program = expressed(kBlock);
   const Group group = whole_group(program);
   for (const Target& target : {two_cores(), *find_target("a100-40gb")}) {
-    KnownGroups groups(program, target);
+    GroupAnswers answers;
+    KnownGroups groups(program, target, answers);
     const auto planned = [&](const MeasuredCompositions& measured) {
       FusionPlan plan;
       plan.kernels.emplace_back();

@@ -135,6 +135,33 @@ TEST(Planners, MakeTheSamePlanTwice) {
   }
 }
 
+/// What another program's planning has learned changes no plan, and a program that was planned is
+/// asked nothing new.
+TEST(Planners, MakeTheSamePlanWithTheMemoryOfOthers) {
+  for (const char* name : {"a100-40gb", "x86-64-v4"}) {
+    const Target target = *find_target(name);
+    for (uint64_t seed = 0; seed < 10; ++seed) {
+      const TensorProgram first = expressed(print(tangled_graph(seed, small_tangled_graphs())));
+      const TensorProgram then = expressed(print(tangled_graph(seed + 1, small_tangled_graphs())));
+      for (const std::string planner : {"greedy", "auto", "best"}) {
+        PlanningMemory memory(target, nullptr);
+        PlanOptions options;
+        options.planner = planner;
+        options.memory = &memory;
+        ASSERT_TRUE(plan_fusion(first, target, options).ok());
+        const Result<FusionPlan> plan = plan_fusion(then, target, options);
+        ASSERT_TRUE(plan.ok());
+        EXPECT_EQ(print(*plan, then), print(plan_of(then, target, planner), then))
+            << planner << ", seed " << seed << " for " << name;
+        const size_t asked = memory.outside.groups.size();
+        EXPECT_GT(asked, 0u);
+        ASSERT_TRUE(plan_fusion(then, target, options).ok());
+        EXPECT_EQ(memory.outside.groups.size(), asked);
+      }
+    }
+  }
+}
+
 TEST(Planners, StopWhenTheyAreCancelled) {
   const TensorProgram p = expressed(softmax(64, 100));
   const std::atomic<bool> cancelled{true};

@@ -23,7 +23,10 @@ using Groups = std::set<int>;
 class Asked {
  public:
   explicit Asked(const Explained& c)
-      : c_(c), graph_(c.tensors), known_(c.tensors, c.target), times_(c.tensors, c.target, known_) {
+      : c_(c),
+        graph_(c.tensors),
+        known_(c.tensors, c.target, answers_),
+        times_(c.tensors, c.target, known_) {
     for (const PlannedKernel& kernel : c.plan.kernels) {
       for (const Group& group : groups_in(kernel)) join(group, kernel.copies);
     }
@@ -197,6 +200,7 @@ class Asked {
 
   const Explained& c_;
   FusionGraph graph_;
+  GroupAnswers answers_;
   KnownGroups known_;
   KernelTimes times_;
 };

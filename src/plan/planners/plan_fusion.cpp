@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "plan/cluster_kernels.h"
-#include "plan/kernels_by_key.h"
 #include "plan/order_kernels.h"
 #include "plan/planners/planners.h"
 #include "plan/share_cpu_launches.h"
@@ -25,10 +24,11 @@ struct ProgramFacts {
   const std::vector<RegionPlans>& regions;
 };
 
-/// Kernels of a program, and of the regions of its loops and conditions.
 struct KnownKernels {
-  KernelsByKey outside, inside;
-  KernelsByKey& of(const ProgramFacts& facts) { return facts.prefix.empty() ? outside : inside; }
+  PlanningMemory& memory;
+  PlanningMemory::OfTarget& of(const ProgramFacts& facts) {
+    return facts.prefix.empty() ? memory.outside : memory.inside;
+  }
   std::optional<ClusterKernels> on_cluster;  ///< none: the target has no clusters
 };
 
@@ -146,7 +146,7 @@ class Comparison {
         facts_(facts),
         kernels_(kernels),
         request_(request),
-        known_(program, target, request.cancel, request.compute_as_calls),
+        known_(program, target, kernels.of(facts).groups, request.cancel, request.compute_as_calls),
         cost_(program, target) {}
 
   Status add(const Alternative& alternative, CompositionKinds kinds) {
@@ -162,7 +162,7 @@ class Comparison {
     WEFT_ASSIGN_OR_RETURN(FusionPlan plan,
                           plan_of_partition(program_, target_, *planner, std::move(parts),
                                             sharing_of(request_, kinds, kernels_), facts_, known_,
-                                            kernels_.of(facts_)));
+                                            kernels_.of(facts_).kernels));
     const double us = predicted_us(plan);
     if (best_ && us >= best_us_) return {};
     best_us_ = us;
@@ -210,13 +210,14 @@ Result<FusionPlan> plan_kernels(const TensorProgram& program, const Target& targ
   const std::span<const Alternative> alternatives =
       target.is_gpu() ? planner.alternatives_of_gpus : planner.alternatives;
   if (alternatives.empty()) {
-    KnownGroups known(program, target, request.cancel, request.compute_as_calls);
+    KnownGroups known(program, target, kernels.of(facts).groups, request.cancel,
+                      request.compute_as_calls);
     WEFT_ASSIGN_OR_RETURN(
         Partition parts,
         planner.partition({program, target, allowed, known, request.parameters, request.measured}));
     return plan_of_partition(program, target, planner, std::move(parts),
                              sharing_of(request, allowed, kernels), facts, known,
-                             kernels.of(facts));
+                             kernels.of(facts).kernels);
   }
   Comparison comparison(program, target, facts, kernels, request);
   std::set<std::tuple<std::string_view, bool, bool>> added;
@@ -335,9 +336,9 @@ Result<FusionPlan> plan_fusion(const TensorProgram& program, const Target& targe
   }
   WEFT_ASSIGN_OR_RETURN(request.parameters,
                         parse_planner_parameters(options.parameters, options.planner));
-  KnownKernels known{KernelsByKey(target, options.measured),
-                     KernelsByKey(of_region(target), options.measured),
-                     {}};
+  std::optional<PlanningMemory> own;
+  if (options.memory == nullptr) own.emplace(target, options.measured);
+  KnownKernels known{own ? *own : *options.memory, {}};
   if (const auto device = cluster_device(target)) known.on_cluster.emplace(*device);
   return plan_program(program, target, request, {}, known);
 }

@@ -4,6 +4,7 @@
 
 #include "choice/measured_compositions.h"
 #include "plan/fusion_plan.h"
+#include "plan/planning_memory.h"
 #include "support/cancelled.h"
 
 namespace weft {
@@ -18,6 +19,7 @@ struct PlanOptions {
   bool compute_as_calls = false;
   CancelFlag cancel = nullptr;
   const MeasuredCompositions* measured = nullptr;  ///< on the target; null: nothing
+  PlanningMemory* memory = nullptr;  ///< of earlier plannings, and for later ones; null: none
 };
 
 /// Plans `program` (and its regions) by the planner named in `options`. Deterministic. Errors for

@@ -126,8 +126,9 @@ Status fill_buffer(const Derivation& d, TileSymbolId symbol,
   };
   scope->extents.clear();
   scope->base.clear();
+  const IndexBounds bounds(d.structure);
   for (const IndexExpr& e : *target) {
-    const Coordinate c = coordinate_of(e, d.structure, fixed, {});
+    const Coordinate c = coordinate_of(e, bounds, fixed);
     const int64_t extent = std::max<int64_t>(c.inner.hi - c.inner.lo + 1, 1);
     if (c.inner.hi >= kLargestBuffer || c.inner.lo <= -kLargestBuffer) {
       return invalid_input(fmt::format(

@@ -49,7 +49,8 @@ class Relation {
         program_(*structure.program),
         read_(read),
         reader_(structure.sites[static_cast<size_t>(read.site)]),
-        constraints_(constraints_of(read.guards)) {}
+        unguarded_(structure),
+        guarded_(structure, constraints_of(read.guards)) {}
 
   ReadRelation run() {
     find_producer();
@@ -145,15 +146,15 @@ class Relation {
     Cover result = Cover::kYes;
     const std::vector<IndexExpr>& read = wanted_;
     for (size_t a = 0; a < out_.made->size() && a < read.size(); ++a) {
-      const Coordinate made = coordinate_of((*out_.made)[a], structure_, fixed, {});
-      const Coordinate wanted = coordinate_of(read[a], structure_, fixed, constraints_);
+      const Coordinate made = coordinate_of((*out_.made)[a], unguarded_, fixed);
+      const Coordinate wanted = coordinate_of(read[a], guarded_, fixed);
       if (wanted.dynamic) {
         out_.dynamic = true;
         if (!made.outer.is_const(0) || !made.separable) result = Cover::kUnknown;
         continue;
       }
-      const Interval direct = bounded(read[a] - made.outer, structure_, constraints_);
-      const Interval apart = bounded(wanted.outer - made.outer, structure_, constraints_);
+      const Interval direct = guarded_.of(read[a] - made.outer);
+      const Interval apart = guarded_.of(wanted.outer - made.outer);
       const Interval reach{std::max(direct.lo, apart.lo + wanted.inner.lo),
                            std::min(direct.hi, apart.hi + wanted.inner.hi)};
       if (reach.empty()) continue;
@@ -245,7 +246,7 @@ class Relation {
   const TileProgram& program_;
   const ReadSite& read_;
   const Site& reader_;
-  std::vector<Constraint> constraints_;
+  const IndexBounds unguarded_, guarded_;
   ReadRelation out_;
   std::vector<IndexExpr> wanted_;  ///< the read's indices
   std::string why_;

@@ -525,10 +525,11 @@ class Verifier {
       return loop != structure_.dim_of.end() && std::find(carry.loops.begin(), carry.loops.end(),
                                                           loop->second.first) != carry.loops.end();
     };
+    const IndexBounds bounds(structure_);
     for (size_t a = 0; a < target.indices.size(); ++a) {
-      const Coordinate box = coordinate_of(carry.carry->target.indices[a], structure_, fixed, {});
-      const Coordinate own = coordinate_of(target.indices[a], structure_, fixed, {});
-      const Interval apart = bounded(own.outer - box.outer, structure_, {});
+      const Coordinate box = coordinate_of(carry.carry->target.indices[a], bounds, fixed);
+      const Coordinate own = coordinate_of(target.indices[a], bounds, fixed);
+      const Interval apart = bounds.of(own.outer - box.outer);
       const bool inside =
           apart.lo + own.inner.lo >= box.inner.lo && apart.hi + own.inner.hi <= box.inner.hi;
       if (!inside && box.separable && own.separable) {
@@ -679,6 +680,7 @@ class Verifier {
     for (const TileLoop* loop : site.loops) {
       for (const TileLoop::Dim& dim : loop->dims) add_loop_bounds(dim, &constraints);
     }
+    const IndexBounds bounds(structure_, std::move(constraints));
     for (const TileRef& target : maker.statement->targets) {
       if (target.symbol != r.symbol) continue;
       for (size_t a = 0; a < target.indices.size(); ++a) {
@@ -692,8 +694,7 @@ class Verifier {
         const IndexExpr in_tail = substitute(r.indices[a], [&](int id) {
           return id == dim->origin ? IndexExpr(last) : IndexExpr::var(id);
         });
-        const int64_t reach = std::min(bounded(r.indices[a], structure_, constraints).hi,
-                                       bounded(in_tail, structure_, constraints).hi);
+        const int64_t reach = std::min(bounds.of(r.indices[a]).hi, bounds.of(in_tail).hi);
         if (reach < end || reach >= kUnbounded.hi / 2) continue;
         return fail(fmt::format(
             "{} reads {} up to {} along coordinate {}, where {} ends at {}", shown(site), shown(r),
@@ -760,9 +761,9 @@ class Verifier {
       }
     }
     const TileSymbol& symbol = program_.symbols[static_cast<size_t>(r.symbol)];
+    const IndexBounds bounds(structure_, std::move(constraints));
     for (size_t a = 0; a < r.indices.size(); ++a) {
-      const Coordinate c =
-          coordinate_of(r.indices[a], structure_, [](TileVarId) { return false; }, constraints);
+      const Coordinate c = coordinate_of(r.indices[a], bounds, [](TileVarId) { return false; });
       if (c.dynamic || c.inner.empty()) continue;
       const Interval extent = range_of(symbol.shape[a], structure_.range());
       const bool exact = read.guards.empty() && c.inner.hi < kUnbounded.hi / 2;

@@ -26,11 +26,12 @@ std::optional<std::vector<Share>> shares_of(const TileStructure& structure, cons
            std::ranges::find(site.loops, dim->second.first) != site.loops.end();
   };
   const TileSymbol& symbol = program.symbols[static_cast<size_t>(target.symbol)];
+  const IndexBounds bounds(structure);
   std::vector<Share> out;
   for (size_t d = 0; d < target.indices.size(); ++d) {
     const Interval length = range_of(symbol.shape[d], structure.range());
     if (length.lo != length.hi || length.lo < 1) return std::nullopt;
-    const Coordinate c = coordinate_of(target.indices[d], structure, over_blocks, {});
+    const Coordinate c = coordinate_of(target.indices[d], bounds, over_blocks);
     if (!c.separable || c.dynamic || c.inner.empty()) return std::nullopt;
     const auto vars = variables(c.outer);
     const bool moves = std::ranges::any_of(vars, [&](int var) { return over_blocks(var); });
