@@ -5,11 +5,12 @@
 Needs JAX and onnx in the Python that runs it (pip install "jax[cpu]" onnx). Modules are those of models/hlo, by
 default all. Each engine runs in a process of its own on the same cores, XLA's stopped while weft
 runs; turns alternate, a figure is the median of the turns' medians. Arguments are random: of floats
-normal, rows of matrices scaled to keep sums near 1, of integers small. XLA is called as by
+normal, rows of matrices and filters of convolutions scaled to keep sums near 1, vectors positive,
+of integers small. XLA is called as by
 `jax.jit`, arguments on the device and outputs waited for. `apart` is the distance of the outputs,
 sqrt(sum (y - e)^2 / sum e^2), of the worst one; an output that is less than a millionth of the
 largest one (a gradient that is 0 but for rounding) is compared with that millionth. Loading is the
-compilation, without a cache. `bench/jax_networks.py` writes further modules.
+compilation, without a cache. `bench/jax_networks.py` and `bench/xla_frontends.py` write further modules.
 """
 
 import argparse
@@ -52,9 +53,11 @@ def random_array(rng, type, shape):
         return rng.integers(0, 2, shape).astype(bool)
     if np.issubdtype(type, np.integer):
         return rng.integers(1, 8, shape).astype(type)
-    if len(shape) < 2:
+    size = int(np.prod(shape))
+    if not shape or size == shape[-1]:  # scales and variances
         return rng.uniform(0.5, 1.5, shape).astype(type)
-    return (rng.standard_normal(shape) / np.sqrt(shape[-2])).astype(type)
+    summed = shape[-2] if len(shape) < 4 else size / max(shape[0], shape[-1])
+    return (rng.standard_normal(shape) / np.sqrt(max(summed, 1))).astype(type)
 
 
 def apart(outputs, expected):
