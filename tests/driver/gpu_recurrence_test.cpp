@@ -506,5 +506,33 @@ TEST_F(GpuRecurrence, RandomBodies) {
   EXPECT_GE(joined, 2);
 }
 
+/// Rows that this step exchanges, read by lanes of a tile that is taller than they are many: what
+/// lies beyond them in the stacked places is the next step's, and not there yet.
+TEST_F(GpuRecurrence, PlacesOfLaterStepsAreNotRead) {
+  const EmulatedRun run = run_and_compare(R"(
+(x: f32[3,6]) {
+  s = iota axis=0 : i64[6]
+  last, places = scan x, s, carry_count=1, scanned_count=1, x_reverse={false}, y_reverse={false} : f32[3,6], i64[6,3]
+    region (h: f32[3,6], k: i64[]) {
+      at = iota axis=1 : i64[3,6]
+      place = arg_reduce h, axis=1, combiner=arg_max, last_on_ties=false : i64[3]
+      largest = broadcast place, dims={0} : i64[3,6]
+      step = broadcast k, dims={} : i64[3,6]
+      is_largest = eq at, largest : bool[3,6]
+      is_step = eq at, step : bool[3,6]
+      moved = select is_largest, step, at : i64[3,6]
+      from = select is_step, largest, moved : i64[3,6]
+      exchanged = gather h, from, axis=1, batch_dims=1 : f32[3,6]
+      half = constant 0.5 : f32[]
+      halves = broadcast half, dims={} : f32[3,6]
+      n = mul exchanged, halves : f32[3,6]
+    } -> (n, place)
+} -> (last, places)
+)",
+                                          *find_target("a100-40gb"), 1e-6);
+  ASSERT_NE(run.compilation, nullptr);
+  EXPECT_EQ(run.launches.size(), 1U);
+}
+
 }  // namespace
 }  // namespace weft::testing
