@@ -24,9 +24,9 @@ Index make_index() {
 }  // namespace
 
 const Translator* find_translator(std::string_view opcode) {
-  static const Index index = make_index();
-  const auto found = index.find(opcode);
-  return found != index.end() ? found->second : nullptr;
+  static const Index kIndex = make_index();
+  const auto found = kIndex.find(opcode);
+  return found != kIndex.end() ? found->second : nullptr;
 }
 
 }  // namespace weft::hlo
