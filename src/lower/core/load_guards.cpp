@@ -17,4 +17,14 @@ Reg own_guard(KernelWriter& w, const Scalar& s, const Point& point, Reg guard, u
   return input || of_lanes ? own : guard;
 }
 
+Reg made_guard(KernelWriter& w, int32_t buffer, const Scalar& read, const Point& point) {
+  const KernelBuffer& from = w.kernel.buffers[static_cast<size_t>(buffer)];
+  if (!w.is_gpu() || from.kind == KernelBuffer::Kind::kInput) return kNoReg;
+  const auto axes = w.at_hand.box_masks.find(&read);
+  if (axes == w.at_hand.box_masks.end()) return kNoReg;
+  bool skip = false;
+  const Reg own = lane_mask_along(w, w.at_hand.box, point, axes->second, &skip);
+  return own != kNoReg && w.builder.type(own).lanes == 1 ? own : kNoReg;
+}
+
 }  // namespace weft::lowering

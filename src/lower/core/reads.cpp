@@ -7,6 +7,7 @@
 #include "lower/core/expressions.h"
 #include "lower/core/index_emission.h"
 #include "lower/core/lanes.h"
+#include "lower/core/load_guards.h"
 #include "lower/core/register_reads.h"
 
 namespace weft::lowering {
@@ -137,18 +138,6 @@ bool reaches_far(const Interval& reach, int64_t elements, int64_t size) {
   return reach.lo < -kFar / size || reach.hi > elements + kFar / size;
 }
 
-/// Whether the point lies in the box along the axes that a read of one element has, where the
-/// element may not be made yet beyond: a GPU's launches write what their later phases read.
-Reg guard_of_point(KernelWriter& w, int32_t buffer, const Scalar& read, const Point& point) {
-  const auto axes = w.at_hand.box_masks.find(&read);
-  const bool is_input =
-      w.kernel.buffers[static_cast<size_t>(buffer)].kind == KernelBuffer::Kind::kInput;
-  if (!w.is_gpu() || is_input || axes == w.at_hand.box_masks.end()) return kNoReg;
-  bool skip = false;
-  const Reg own = lane_mask_along(w, w.at_hand.box, point, axes->second, &skip);
-  return own != kNoReg && w.builder.type(own).lanes == 1 ? own : kNoReg;
-}
-
 Reg load_element(KernelWriter& w, int32_t buffer, const Scalar& read, const PreparedIndex& offset,
                  const Point& point, Reg guard) {
   const IndexExpr extent = w.memory.elements[static_cast<size_t>(buffer)];
@@ -178,7 +167,7 @@ Reg load_element(KernelWriter& w, int32_t buffer, const Scalar& read, const Prep
     // What the guard excludes is never used: any address inside the buffer will do.
     if (!lies_in_buffer(w, buffer, offset, point))
       address = clamped(w, address, emit_index(w, extent - 1));
-    const Reg own = guard_of_point(w, buffer, read, point);
+    const Reg own = made_guard(w, buffer, read, point);
     return own == kNoReg ? w.builder.load(buffer, address, 1)
                          : w.builder.load(buffer, address, 1, own, zero);
   }
