@@ -11,10 +11,10 @@ ValueId inverse_deviation(GraphBuilder& b, ValueId variance, double epsilon) {
   return b.unary(ScalarOp::kRsqrt, b.add(variance, epsilon));
 }
 
-ValueId per_channel(GraphBuilder& b, ValueId values, int64_t rank) {
+ValueId per_channel(GraphBuilder& b, ValueId values, int64_t rank, int64_t axis) {
   Shape shape(static_cast<size_t>(rank), 1);
-  if (rank < 2) refuse_invalid("a channel axis is missing");
-  shape[1] = b.size(values);
+  if (rank <= axis) refuse_invalid("a channel axis is missing");
+  shape[static_cast<size_t>(axis)] = b.size(values);
   return b.reshape(values, shape);
 }
 

@@ -18,6 +18,6 @@ ValueId inverse_deviation(GraphBuilder& b, ValueId variance, double epsilon);
 
 /// A value per channel as a tensor that broadcasts along the channel axis of `rank` axes.
 ///     f32[8], rank 4   ->   f32[1,8,1,1]
-ValueId per_channel(GraphBuilder& b, ValueId values, int64_t rank);
+ValueId per_channel(GraphBuilder& b, ValueId values, int64_t rank, int64_t axis = 1);
 
 }  // namespace weft::onnx

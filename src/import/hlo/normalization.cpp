@@ -32,16 +32,14 @@ struct BatchNormalization {
     const ValueId values = n.operand(i);
     n.require(b.shape(values) == Shape{b.extent(x, feature)},
               "scale, offset, mean and variance have one value for each feature");
-    Shape spread(b.shape(x).size(), 1);
-    spread[static_cast<size_t>(feature)] = b.extent(x, feature);
-    return b.reshape(b.convert(values, b.dtype(x)), spread);
+    return onnx::per_channel(b, b.convert(values, b.dtype(x)), b.rank(x), feature);
   }
   ValueId as_parameter(ValueId statistics) const {
     return b.convert(b.reshape(statistics, {b.extent(x, feature)}), parameter_type);
   }
-  ValueId normalised(ValueId centred, ValueId variance, ValueId scale, ValueId offset) const {
-    const ValueId factor = b.mul(scale, inverse_deviation(b, variance, epsilon));
-    return b.convert(b.add(b.mul(centred, factor), offset), type);
+  /// What a centred value is multiplied by.
+  ValueId factor(InstructionContext& n, ValueId variance) const {
+    return b.mul(parameter(n, 1), inverse_deviation(b, variance, epsilon));
   }
 
   GraphBuilder& b;
@@ -56,9 +54,10 @@ struct BatchNormalization {
 void translate_training(InstructionContext& n) {
   n.expect_operands(3);
   const BatchNormalization norm(n);
-  const Moments moments(n.b, norm.x, norm.axes);
-  const ValueId y = norm.normalised(moments.centred, moments.variance, norm.parameter(n, 1),
-                                    norm.parameter(n, 2));
+  GraphBuilder& b = n.b;
+  const Moments moments(b, norm.x, norm.axes);
+  const ValueId scaled = b.mul(moments.centred, norm.factor(n, moments.variance));
+  const ValueId y = b.convert(b.add(scaled, norm.parameter(n, 2)), norm.type);
   n.set_results({y, norm.as_parameter(moments.mean), norm.as_parameter(moments.variance)});
 }
 
@@ -67,8 +66,7 @@ void translate_inference(InstructionContext& n) {
   n.expect_operands(5);
   const BatchNormalization norm(n);
   GraphBuilder& b = n.b;
-  const ValueId deviation = inverse_deviation(b, norm.parameter(n, 4), norm.epsilon);
-  const ValueId factor = b.mul(norm.parameter(n, 1), deviation);
+  const ValueId factor = norm.factor(n, norm.parameter(n, 4));
   const ValueId shift = b.sub(norm.parameter(n, 2), b.mul(norm.parameter(n, 3), factor));
   n.set_result(b.convert(b.add(b.mul(norm.x, factor), shift), norm.type));
 }
