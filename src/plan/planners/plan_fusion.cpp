@@ -24,6 +24,7 @@ struct ProgramFacts {
   const std::vector<RegionPlans>& regions;
 };
 
+/// What is known of the groups and kernels of a program, and of the regions of its loops.
 struct KnownKernels {
   PlanningMemory& memory;
   PlanningMemory::OfTarget& of(const ProgramFacts& facts) {
