@@ -349,6 +349,35 @@ Status save_page(const Model& model, const std::string& path, const CompileOptio
 /// Loads a .weft artefact.
 Result<Executable> load(const std::string& path, const LoadOptions& options = {});
 
+/// A tensor that weft made, dense.
+struct OwnedTensor {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::shared_ptr<const void> data;
+};
+
+/// A .onnx model some of whose sizes depend on values: the boxes that NonMaxSuppression leaves, the
+/// elements that NonZero finds. compile() refuses it (kUnsupported). It runs in parts, each of
+/// which is compiled for the shapes that it meets when it first meets them; parts of little work
+/// are interpreted then, and compiled when the same shapes come again.
+class ModelInParts {
+ public:
+  /// kUnsupported: the model has no such sizes, or needs more than values. The options say which
+  /// shapes inputs have; those of runs may be others where the model leaves dimensions open.
+  static Result<ModelInParts> create(const Model& model, const CompileOptions& options = {});
+
+  const std::vector<std::string>& output_names() const;
+  /// Inputs in the order of Model::inputs(), in host memory; outputs in that of output_names().
+  /// Runs of one model wait for each other.
+  Result<std::vector<OwnedTensor>> run(std::span<const Input> inputs,
+                                       const CancellationToken* cancel = nullptr) const;
+
+ private:
+  struct Impl;
+  ModelInParts() = default;
+  std::shared_ptr<Impl> impl_;
+};
+
 /// A target that models are compiled for.
 struct TargetInfo {
   std::string name;         ///< for CompileOptions::target

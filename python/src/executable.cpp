@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -151,6 +152,7 @@ Executable::Executable(weft::Model model, weft::CompileOptions options, size_t k
   }
   if (!binds_all(model_->inputs(), options_)) return;
   std::shared_ptr<Binding> first = compile(options_, {});
+  if (first == nullptr) return;
   for (const weft::TensorSpec& spec : first->executable.inputs())
     first->shapes.push_back(spec.shape);
   keep(std::move(first));
@@ -191,6 +193,7 @@ void Executable::hold_inputs(Frame& frame, const nb::args& tensors, const nb::kw
 
 /// The binding for the frame's inputs, brought to the front; null where there is none.
 std::shared_ptr<Binding> Executable::find(const Frame& frame) {
+  if (parts_) return nullptr;
   if (!is_open_) return bindings_.front();
   for (size_t b = 0; b < bindings_.size(); ++b) {
     const auto& shapes = bindings_[b]->shapes;
@@ -226,6 +229,7 @@ std::shared_ptr<Binding> Executable::bind(const Frame& frame) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
   if (auto found = find(frame)) return found;
+  if (parts_) return nullptr;
   weft::CompileOptions options = options_;
   std::vector<std::vector<int64_t>> shapes;
   for (size_t i = 0; i < frame.in.size(); ++i) {
@@ -233,7 +237,7 @@ std::shared_ptr<Binding> Executable::bind(const Frame& frame) {
     options.shapes[model_->inputs()[i].name] = shapes.back();
   }
   std::shared_ptr<Binding> made = compile(options, std::move(shapes));
-  keep(made);
+  if (made != nullptr) keep(made);
   return made;
 }
 
@@ -256,8 +260,20 @@ std::shared_ptr<Binding> Executable::compile(const weft::CompileOptions& options
     };
   }
   std::optional<weft::Result<weft::Executable>> made;
-  run_interruptibly(cancel, [&] { made.emplace(weft::compile(*model_, watched)); });
+  std::optional<weft::ModelInParts> parts;
+  run_interruptibly(cancel, [&] {
+    made.emplace(weft::compile(*model_, watched));
+    if (*made || made->error().code != weft::ErrorCode::kUnsupported) return;
+    // Compiled while it runs, when this call's token and progress are gone.
+    watched.cancel = nullptr;
+    watched.progress = nullptr;
+    if (auto opened = weft::ModelInParts::create(*model_, watched)) parts = std::move(*opened);
+  });
   if (raised) throw std::move(*raised);
+  if (parts) {
+    parts_ = std::move(parts);
+    return nullptr;
+  }
   return std::make_shared<Binding>(Binding{check(std::move(*made)), std::move(shapes), {}, -1});
 }
 
@@ -314,9 +330,31 @@ void Executable::execute(Frame& frame, Binding& binding) {
   check(status);
 }
 
+/// Outputs whose shapes are known behind the run.
+void Executable::run_parts(Frame& frame, ArrayKind kind, nb::list& results) {
+  std::optional<weft::Result<std::vector<weft::OwnedTensor>>> made;
+  run_interruptibly(frame.cancel, [&] { made.emplace(parts_->run(frame.in, &frame.cancel)); });
+  const std::vector<weft::OwnedTensor> tensors = check(std::move(*made));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const weft::OwnedTensor& tensor = tensors[i];
+    const nb::object array = new_array(kind, {output_names_[i], tensor.dtype, tensor.shape});
+    HeldTensor held;
+    held.hold(array, output_names_[i], /*writable=*/true);
+    int64_t bytes = weft::byte_size(tensor.dtype);
+    for (const int64_t extent : tensor.shape) bytes *= extent;
+    if (bytes > 0) std::memcpy(held.output().data, tensor.data.get(), static_cast<size_t>(bytes));
+    held.release();
+    results.append(array);
+  }
+}
+
 void Executable::run_to_new(Frame& frame, ArrayKind kind, nb::list& results) {
   std::shared_ptr<Binding> binding = find(frame);
   if (binding == nullptr) binding = bind(frame);
+  if (parts_) {
+    run_parts(frame, kind, results);
+    return;
+  }
   frame.out.clear();
   const auto& specs = binding->executable.outputs();
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -360,6 +398,9 @@ void Executable::run_into(nb::handle outputs, const nb::args& tensors, const nb:
   check_complete(frame.arrays, output_names_, "output");
   std::shared_ptr<Binding> binding = find(frame);
   if (binding == nullptr) binding = bind(frame);
+  if (parts_)
+    raise_invalid(
+        "the model's outputs have sizes that depend on values: call run(), which makes them");
   frame.out.clear();
   for (size_t i = 0; i < output_names_.size(); ++i) {
     frame.outputs[i].hold(frame.arrays[i], output_names_[i], /*writable=*/true);
@@ -373,10 +414,14 @@ nb::list Executable::inputs() const {
 }
 
 nb::list Executable::outputs() const {
-  return is_open_ ? specs_of(model_->outputs()) : specs_of(last().outputs());
+  return is_open_ || parts_ ? specs_of(model_->outputs()) : specs_of(last().outputs());
 }
 
 const weft::Executable& Executable::last() const {
+  if (parts_) {
+    raise_invalid(
+        "sizes of the model depend on values: it is compiled while it runs, and is no one program");
+  }
   if (bindings_.empty()) {
     raise_invalid(
         "dimensions of the model are open and nothing has bound them yet: run it, or "

@@ -26,7 +26,8 @@ struct Binding {
 };
 
 /// A compiled model as Python has it. Where the model leaves dimensions open, each set of shapes is
-/// compiled when it first comes, and the bindings that were used last are kept. Methods are called
+/// compiled when it first comes, and the bindings that were used last are kept. A model whose sizes
+/// depend on values runs in parts. Methods are called
 /// with the GIL, by any number of threads, and release it while they compile and run.
 class Executable {
  public:
@@ -68,15 +69,18 @@ class Executable {
   void hold_inputs(Frame& frame, const nanobind::args& tensors, const nanobind::kwargs& named);
   std::shared_ptr<Binding> find(const Frame& frame);
   std::shared_ptr<Binding> bind(const Frame& frame);
+  /// Null where the model is one in parts now.
   std::shared_ptr<Binding> compile(const weft::CompileOptions& options,
                                    std::vector<std::vector<int64_t>> shapes);
+  void run_parts(Frame& frame, ArrayKind kind, nanobind::list& results);
   void keep(std::shared_ptr<Binding> binding);
   void release_idle();
   void check_types(const Frame& frame) const;
   void execute(Frame& frame, Binding& binding);
   void run_to_new(Frame& frame, ArrayKind kind, nanobind::list& results);
 
-  std::optional<weft::Model> model_;  ///< none of an artefact
+  std::optional<weft::Model> model_;         ///< none of an artefact
+  std::optional<weft::ModelInParts> parts_;  ///< of one whose sizes depend on values
   weft::CompileOptions options_;
   nanobind::object progress_ = nanobind::none();
   bool is_open_ = false;  ///< other shapes may come

@@ -10,10 +10,12 @@
 #include "driver/models/describe_targets.h"
 #include "driver/models/device_target.h"
 #include "driver/models/load_or_compile.h"
+#include "driver/models/model_in_parts.h"
 #include "driver/models/start_unfused.h"
 #include "driver/page/page.h"
 #include "driver/plan_file.h"
 #include "driver/report/page_of_model.h"
+#include "runtime/tensor_ref.h"
 #include "support/cache_memory.h"
 
 namespace weft_v1 {
@@ -137,6 +139,49 @@ Result<Executable> compile(const Model& model, const CompileOptions& options) {
 }
 Result<Executable> compile(const std::string& path, const CompileOptions& options) {
   return compile_source(path, options);
+}
+
+struct ModelInParts::Impl {
+  std::unique_ptr<weft::ModelInParts> model;
+};
+
+Result<ModelInParts> ModelInParts::create(const Model& model, const CompileOptions& options) {
+  auto internal = internal_options(options);
+  if (!internal.ok()) return to_public(internal.error());
+  auto opened = weft::ModelInParts::open(Bridge::source_of(model), *internal);
+  if (!opened.ok()) return to_public(opened.error());
+  (*opened)->use(Bridge::pool_of(options.pool));
+  ModelInParts parts;
+  parts.impl_ = std::make_shared<Impl>(Impl{std::move(*opened)});
+  return parts;
+}
+
+const std::vector<std::string>& ModelInParts::output_names() const {
+  return impl_->model->outputs();
+}
+
+Result<std::vector<OwnedTensor>> ModelInParts::run(std::span<const Input> inputs,
+                                                   const CancellationToken* cancel) const {
+  std::vector<weft::HostTensor> in;
+  for (const Input& t : inputs) {
+    if (t.on_device)
+      return to_public(weft::unsupported("inputs in a GPU's memory, of a model in parts"));
+    weft::HostTensor tensor(static_cast<weft::DType>(t.dtype), {t.shape.begin(), t.shape.end()});
+    if (t.strides.empty()) {
+      if (tensor.bytes() > 0)
+        std::memcpy(tensor.mutable_raw(), t.data, static_cast<size_t>(tensor.bytes()));
+    } else {
+      weft::copy_from_strided(tensor.mutable_raw(), t.data, weft::byte_size(tensor.dtype()),
+                              t.shape, t.strides);
+    }
+    in.push_back(std::move(tensor));
+  }
+  auto made = impl_->model->run(in, Bridge::flag_of(cancel));
+  if (!made.ok()) return to_public(made.error());
+  std::vector<OwnedTensor> outputs;
+  for (const weft::HostTensor& t : *made)
+    outputs.push_back({static_cast<DType>(t.dtype()), t.shape(), {t.owner(), t.raw()}});
+  return outputs;
 }
 
 namespace {

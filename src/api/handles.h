@@ -67,6 +67,9 @@ struct __attribute__((visibility("hidden"))) Bridge {
   static const std::shared_ptr<weft::EntryCache>& shared_of(const Model& model) {
     return model.impl_->shared;
   }
+  static std::shared_ptr<weft::ThreadPool> pool_of(const std::optional<ThreadPool>& pool) {
+    return pool && pool->impl_ != nullptr ? pool->impl_->pool : nullptr;
+  }
   static const std::atomic<bool>* flag_of(const CancellationToken* token) {
     return token == nullptr ? nullptr : &token->cancelled_;
   }

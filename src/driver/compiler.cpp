@@ -65,11 +65,12 @@ bool keeps_sizes_open(const CompileOptions& options) {
   });
 }
 
-/// Compiles the model at another binding beside this compilation; see Compilation::other.
-OtherCompilation compile_beside(const ModelSource& model, CompileOptions options) {
+/// Compiles at another binding beside this compilation; see Compilation::other.
+template <typename Compile>
+OtherCompilation compile_other(Compile&& compile, CompileOptions options) {
   options.stop_after = kLastExpressing;
-  const auto job = [model, options]() -> std::shared_ptr<Compilation> {
-    auto made = compile_model(model, options);
+  const auto job = [compile, options]() -> std::shared_ptr<Compilation> {
+    auto made = compile(options);
     return made.ok() ? std::move(*made) : nullptr;
   };
   try {
@@ -77,6 +78,11 @@ OtherCompilation compile_beside(const ModelSource& model, CompileOptions options
   } catch (const std::system_error&) {  // no thread to be had
     return std::async(std::launch::deferred, job).share();
   }
+}
+
+OtherCompilation compile_beside(const ModelSource& model, CompileOptions options) {
+  return compile_other([model](const CompileOptions& o) { return compile_model(model, o); },
+                       std::move(options));
 }
 
 Result<ImportedModel> import_source(const ModelSource& source, const ImportOptions& options) {
@@ -151,9 +157,17 @@ Result<std::unique_ptr<Compilation>> run_pipeline(std::unique_ptr<Compilation> c
 
 }  // namespace
 
-Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOptions& options) {
+Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOptions& options,
+                                                   std::optional<Graph> other) {
   try {
     WEFT_ASSIGN_OR_RETURN(auto c, begin("", options));
+    if (other && keeps_sizes_open(options)) {
+      CompileOptions closed = options;
+      closed.fixed_sizes = true;
+      c->other = compile_other([at_other = std::move(*other)](
+                                   const CompileOptions& o) { return compile_graph(at_other, o); },
+                               std::move(closed));
+    }
     c->graph = std::move(graph);
     return run_pipeline(std::move(c));
   } catch (const InternalError& e) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "driver/compilation.h"
@@ -13,7 +14,9 @@ namespace weft {
 /// folder for it; other kinds of model are kUnsupported.
 Result<std::unique_ptr<Compilation>> compile_model(const ModelSource& source,
                                                    const CompileOptions& options);
-/// The same from a graph made elsewhere.
-Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOptions& options);
+/// The same from a graph made elsewhere. `other`: it at other extents; kernels then serve these and
+/// more, too, where they can.
+Result<std::unique_ptr<Compilation>> compile_graph(Graph graph, const CompileOptions& options,
+                                                   std::optional<Graph> other = std::nullopt);
 
 }  // namespace weft

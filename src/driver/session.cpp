@@ -10,15 +10,22 @@ Result<std::unique_ptr<Session>> Session::create(Program program, int threads) {
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Executable> executable,
                                                  int threads) {
+  std::shared_ptr<ThreadPool> pool;
+  if (threads == 0) threads = available_cores();
+  if (threads > 1 && executable->is_parallel()) {
+    ThreadPool::Options options;
+    options.threads = threads;
+    WEFT_ASSIGN_OR_RETURN(pool, ThreadPool::create(options));
+  }
+  return create(std::move(executable), std::move(pool));
+}
+
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Executable> executable,
+                                                 std::shared_ptr<ThreadPool> pool) {
   auto session = std::make_unique<Session>();
   session->executable_ = std::move(executable);
   ContextOptions options;
-  if (threads == 0) threads = available_cores();
-  if (threads > 1 && session->executable_->is_parallel()) {
-    ThreadPool::Options pool;
-    pool.threads = threads;
-    WEFT_ASSIGN_OR_RETURN(options.pool, ThreadPool::create(pool));
-  }
+  options.pool = std::move(pool);
   WEFT_ASSIGN_OR_RETURN(session->context_, ExecutionContext::create(session->executable_, options));
   return session;
 }

@@ -19,6 +19,9 @@ class Session {
   /// The same of a program that is loaded already.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Executable> executable,
                                                  int threads);
+  /// On threads that others use, too; null: on the caller's alone.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Executable> executable,
+                                                 std::shared_ptr<ThreadPool> pool);
   /// Kernels run where the launcher says; the program's images hold no code.
   static Result<std::unique_ptr<Session>> create(Program program,
                                                  std::shared_ptr<KernelLauncher> launcher);

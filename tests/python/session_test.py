@@ -5,7 +5,7 @@ import onnxruntime
 import pytest
 import weft
 from conftest import model_of
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def sessions(model):
@@ -73,3 +73,53 @@ def test_artefacts(dense_model, tmp_path):
     x = np.ones((2, 4), np.float32)
     (y,) = weft.InferenceSession(tmp_path / "m.weft").run(None, {"x": x})
     np.testing.assert_array_equal(y, exe(x))
+
+
+def test_sizes_that_depend_on_values():
+    """Boxes that are left over: as many as onnxruntime leaves, whatever the image."""
+    nodes = [
+        helper.make_node("Sigmoid", ["logits"], ["scores"]),
+        helper.make_node(
+            "NonMaxSuppression", ["boxes", "scores", "most", "overlap", "score"], ["chosen"]
+        ),
+        helper.make_node("Gather", ["chosen", "column"], ["place"], axis=1),
+        helper.make_node("Squeeze", ["boxes", "first"], ["flat"]),
+        helper.make_node("Gather", ["flat", "place"], ["found"], axis=0),
+        helper.make_node("ReduceMax", ["found", "row"], ["largest"], keepdims=0),
+    ]
+    constants = {
+        "most": np.array([100], np.int64),
+        "overlap": np.array([0.4], np.float32),
+        "score": np.array([0.5], np.float32),
+        "column": np.array(2, np.int64),
+        "first": np.array([0], np.int64),
+        "row": np.array([1], np.int64),
+    }
+    model = model_of(
+        nodes,
+        [("boxes", TensorProto.FLOAT, [1, "N", 4]), ("logits", TensorProto.FLOAT, [1, 2, "N"])],
+        [
+            ("found", TensorProto.FLOAT, ["M", 4]),
+            ("largest", TensorProto.FLOAT, ["M"]),
+            ("place", TensorProto.INT64, ["M"]),
+        ],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    theirs, ours = sessions(model)
+    random = np.random.default_rng(3)
+    counts = set()
+    for boxes in (40, 40, 25, 60, 1):
+        corners = random.random((1, boxes, 2), dtype=np.float32)
+        sizes = 0.05 + 0.3 * random.random((1, boxes, 2), dtype=np.float32)
+        feed = {
+            "boxes": np.concatenate([corners, corners + sizes], axis=2),
+            "logits": random.standard_normal((1, 2, boxes), dtype=np.float32),
+        }
+        expected, results = theirs.run(None, feed), ours.run(None, feed)
+        for a, b in zip(results, expected, strict=True):
+            assert a.shape == b.shape and a.dtype == b.dtype
+            np.testing.assert_allclose(a, b)
+        counts.add(len(results[0]))
+    assert len(counts) > 2
+    with pytest.raises(weft.InvalidInput, match="depend on values"):
+        ours.executable.save("never.weft")

@@ -100,6 +100,41 @@ Status take_inputs(const GivenInputs& given, ReadyModel* ready) {
   return {};
 }
 
+/// The options without the values of large inputs: a model that needs those runs in parts, where
+/// it can, and is not specialised on them.
+CompileOptions with_small_values(CompileOptions options) {
+  constexpr int64_t kMostElements = 256;
+  std::map<std::string, HostTensor>& values = options.import.known_inputs;
+  for (auto it = values.begin(); it != values.end();) {
+    if (it->second.size() <= kMostElements) {
+      ++it;
+      continue;
+    }
+    options.import.shapes[it->first] = it->second.shape();
+    it = values.erase(it);
+  }
+  return options;
+}
+
+/// A model that could not be compiled as a whole; nothing where it is none in parts, either.
+std::optional<ReadyModel> prepare_parts(const ModelRequest& request, const CompileOptions& options,
+                                        const Error& refused) {
+  if (refused.code != ErrorCode::kUnsupported) return std::nullopt;
+  auto parts = ModelInParts::open(request.model, options, request.target == "interp");
+  if (!parts.ok()) return std::nullopt;
+  ReadyModel ready;
+  ready.parts = std::move(*parts);
+  ready.notes = {"sizes of the model depend on values: it is compiled in parts while it runs"};
+  ready.output_names = ready.parts->outputs();
+  std::vector<ProgramIo> program;
+  for (const ImportedInput& input : ready.parts->inputs())
+    program.push_back({.name = input.name, .dtype = input.type.dtype, .shape = input.type.shape});
+  auto inputs = program_inputs(ready.parts->inputs(), program, request.inputs);
+  if (!inputs.ok()) return std::nullopt;
+  ready.inputs = std::move(*inputs);
+  return ready;
+}
+
 /// The model's CUDA text on the emulator.
 Result<ReadyModel> prepare_emulated(const ModelRequest& request, const CompileOptions& options) {
   ReadyModel ready;
@@ -120,7 +155,12 @@ Result<ReadyModel> prepare_emulated(const ModelRequest& request, const CompileOp
 Result<ReadyModel> prepare_import(const ModelRequest& request, CompileOptions options) {
   ReadyModel ready;
   options.stop_after = kImportPass;
-  WEFT_ASSIGN_OR_RETURN(ready.compilation, compile_model(request.model, options));
+  auto imported = compile_model(request.model, with_small_values(options));
+  if (!imported.ok()) {
+    if (auto parts = prepare_parts(request, options, imported.error())) return std::move(*parts);
+    imported = compile_model(request.model, options);
+  }
+  WEFT_ASSIGN_OR_RETURN(ready.compilation, std::move(imported));
   WEFT_RETURN_IF_ERROR(take_inputs(request.inputs, &ready));
   return ready;
 }
@@ -161,7 +201,12 @@ Result<ReadyModel> prepare_model(const ModelRequest& request) {
   }
   WEFT_ASSIGN_OR_RETURN(const CompileOptions options, options_for_machine(request));
   ReadyModel ready;
-  WEFT_ASSIGN_OR_RETURN(CompiledModel model, load_or_compile(request.model, options));
+  auto compiled = load_or_compile(request.model, with_small_values(options));
+  if (!compiled.ok()) {
+    if (auto parts = prepare_parts(request, options, compiled.error())) return std::move(*parts);
+    if (!options.import.known_inputs.empty()) compiled = load_or_compile(request.model, options);
+  }
+  WEFT_ASSIGN_OR_RETURN(CompiledModel model, std::move(compiled));
   for (const ProgramIo& io : model.program.outputs) ready.output_names.push_back(io.name);
   const std::vector<ProgramIo> program = model.program.inputs;
   WEFT_ASSIGN_OR_RETURN(ready.session, Session::create(std::move(model.program), options.threads));
@@ -178,6 +223,7 @@ Result<ReadyModel> prepare_model(const ModelRequest& request) {
 }
 
 Result<std::vector<HostTensor>> run_model(ReadyModel& model) {
+  if (model.parts) return model.parts->run(model.inputs);
   if (model.session) return model.session->run(model.inputs);
   return interpret(model.compilation->graph, model.inputs);
 }

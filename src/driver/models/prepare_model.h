@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "driver/compilation.h"
+#include "driver/models/model_in_parts.h"
 #include "driver/models/model_inputs.h"
 #include "driver/session.h"
 #include "support/result.h"
@@ -37,7 +38,9 @@ struct ReadyModel {
   /// Null for an artefact, and where the cache had the whole model.
   std::shared_ptr<Compilation> compilation;
   std::future<void> stored;          ///< see CompiledModel
-  std::unique_ptr<Session> session;  ///< null for the interpreter
+  std::unique_ptr<Session> session;  ///< null for the interpreter, and where there are parts
+  /// Of a model whose sizes depend on values, which is compiled while it runs; else null.
+  std::unique_ptr<ModelInParts> parts;
   std::vector<HostTensor> inputs;
   std::vector<std::string> output_names;
   double compile_ms = 0;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/contraction_depth.h"
 #include "import/builder/graph_builder.h"
 #include "interp/interpreter.h"
 
@@ -54,20 +55,6 @@ int64_t bytes_of(const TensorType& type) {
   return checked_byte_size(type.dtype, type.shape).value_or(INT64_MAX);
 }
 
-/// Products that go into each result of a contraction.
-int64_t depth_of(const Graph& graph, const Node& node) {
-  int64_t depth = 1;
-  if (node.op == GraphOp::kConvolution) {
-    const Shape& weights = graph.type(node.operands[1]).shape;
-    for (size_t d = 1; d < weights.size(); ++d) depth *= std::max<int64_t>(1, weights[d]);
-    return depth;
-  }
-  const Shape& left = graph.type(node.operands[0]).shape;
-  for (const int64_t axis : std::get<DotAttrs>(node.attrs).lhs_contract)
-    depth *= std::max<int64_t>(1, left[static_cast<size_t>(axis)]);
-  return depth;
-}
-
 /// Rough cost of computing a node, in bytes touched.
 int64_t work_of(const Graph& graph, const Node& node) {
   int64_t in = 0, out = 0;
@@ -76,7 +63,7 @@ int64_t work_of(const Graph& graph, const Node& node) {
   if (!is_contraction(node.op)) return in + out;
   // Both operands of each product.
   int64_t products = 0;
-  if (__builtin_mul_overflow(2 * out, depth_of(graph, node), &products)) return INT64_MAX;
+  if (__builtin_mul_overflow(2 * out, contraction_depth(graph, node), &products)) return INT64_MAX;
   return in + products;
 }
 

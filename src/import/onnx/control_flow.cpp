@@ -164,6 +164,8 @@ constexpr int64_t kMaxUnrolled = 256;
 /// Repeats the body in the graph: for shapes that change from one iteration to the next, where no
 /// primitive fits.
 void unroll_loop(OpContext& n, const LoopParts& parts) {
+  if (!parts.trip_count && !parts.endless) n.int_input(0, "the trip count");
+  if (!parts.condition) n.constant_input(1, "the condition");
   const int64_t count = parts.trip_count.value_or(std::numeric_limits<int64_t>::max());
   std::vector<ValueId> carries = parts.carries;
   std::vector<std::vector<ValueId>> slices(parts.slice_count);
@@ -177,7 +179,8 @@ void unroll_loop(OpContext& n, const LoopParts& parts) {
         n.importer().import_subgraph(parts.body, n, n.b, arguments);
     const HostTensor* next = n.b.constant_value(results[0]);
     if (next == nullptr)
-      n.unsupported("a loop whose values change shape and whose end is not known");
+      throw UnknownValue(
+          unsupported("a loop whose values change shape and whose end is not known"));
     goes_on = next->size() == 1 && next->at_int(0) != 0;
     for (size_t k = 0; k < carries.size(); ++k) carries[k] = results[k + 1];
     for (size_t k = 0; k < slices.size(); ++k) {
@@ -222,7 +225,6 @@ void translate_loop(OpContext& n) {
   const bool starts = parts.condition == true;
   // A sequence that grows: its loop exists only while importing.
   if (std::any_of(parts.carries.begin(), parts.carries.end(), is_sequence)) {
-    if (!parts.trip_count && !parts.endless) n.int_input(0, "the trip count");
     return unroll_loop(n, parts);
   }
   if (parts.condition == false && parts.slice_count == 0) return set_outputs(n, parts.carries);
@@ -248,11 +250,21 @@ void translate_loop(OpContext& n) {
     }
   }
   if (parts.slice_count > 0) {
-    n.unsupported("slices of a loop whose number of iterations depends on data");
+    throw UnknownValue(unsupported("slices of a loop whose number of iterations depends on data"));
   }
-  BodyRegion region = import_body(n, parts, false);
-  if (!keeps_types(n, parts, region)) return unroll_loop(n, parts);
-  make_conditional_loop(n, parts, region);
+  try {
+    BodyRegion region = import_body(n, parts, false);
+    if (!keeps_types(n, parts, region)) return unroll_loop(n, parts);
+    make_conditional_loop(n, parts, region);
+  } catch (const DependsOnRefused&) {
+    // With a number of steps that the caller knows, they may do one after another.
+    std::set<std::string> inputs;
+    if (!parts.trip_count && !parts.endless)
+      inputs = n.importer().known_inputs_behind(n.b, n.input(0));
+    if (!parts.condition) inputs.merge(n.importer().known_inputs_behind(n.b, n.input(1)));
+    if (inputs.empty()) throw;
+    throw NeedsInputs{inputs};
+  }
 }
 
 /// Per scanned value: an axis or direction attribute, 0 where absent.

@@ -112,34 +112,35 @@ Groups group_slices(const HostTensor& tensor, const AxisView& view, bool sorted)
   return result;
 }
 
-/// A box as [y1, x1, y2, x2] with y1 <= y2 and x1 <= x2.
+/// A box as [y1, x1, y2, x2] with y1 <= y2 and x1 <= x2. In float32, as the boxes are: those that
+/// are cut off at an image's border overlap by exactly a threshold, and then roundings decide.
 struct Box {
-  double y1, x1, y2, x2;
-  double area() const { return (y2 - y1) * (x2 - x1); }
+  float y1, x1, y2, x2;
+  float area() const { return (y2 - y1) * (x2 - x1); }
 };
 
 Box read_box(const HostTensor& boxes, int64_t at, bool centred) {
-  double v[4];
-  for (int64_t i = 0; i < 4; ++i) v[i] = boxes.at_double(at * 4 + i);
+  float v[4];
+  for (int64_t i = 0; i < 4; ++i) v[i] = static_cast<float>(boxes.at_double(at * 4 + i));
   if (centred) {
     return {v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
   }
   return {std::min(v[0], v[2]), std::min(v[1], v[3]), std::max(v[0], v[2]), std::max(v[1], v[3])};
 }
 
-double overlap(const Box& a, const Box& b) {
-  double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
+float overlap(const Box& a, const Box& b) {
+  const float height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
+  const float width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
   if (height <= 0 || width <= 0) return 0;
-  double both = height * width, either = a.area() + b.area() - both;
+  const float both = height * width, either = a.area() + b.area() - both;
   return either <= 0 ? 0 : both / either;
 }
 
 struct SuppressionLimits {
   int64_t max_boxes = 0;
-  double overlap = 0;
+  float overlap = 0;
   bool has_score = false;
-  double score = 0;
+  float score = 0;
   bool centred = false;
 };
 
@@ -157,13 +158,15 @@ std::vector<int64_t> suppress(const HostTensor& boxes, const HostTensor& scores,
     return x != y ? x > y : a < b;
   });
   std::vector<int64_t> kept;
+  std::vector<Box> kept_boxes;
   for (int64_t i : order) {
     if (static_cast<int64_t>(kept.size()) >= limits.max_boxes) break;
-    Box box = read_box(boxes, first_box + i, limits.centred);
-    bool stays = std::none_of(kept.begin(), kept.end(), [&](int64_t k) {
-      return overlap(box, read_box(boxes, first_box + k, limits.centred)) > limits.overlap;
-    });
-    if (stays) kept.push_back(i);
+    const Box box = read_box(boxes, first_box + i, limits.centred);
+    if (std::ranges::any_of(kept_boxes,
+                            [&](const Box& k) { return overlap(box, k) > limits.overlap; }))
+      continue;
+    kept.push_back(i);
+    kept_boxes.push_back(box);
   }
   return kept;
 }
@@ -193,9 +196,9 @@ void translate_non_max_suppression(OpContext& n) {
             "boxes must be [batches, boxes, 4] and scores [batches, classes, boxes]");
   SuppressionLimits limits;
   if (n.has_input(2)) limits.max_boxes = n.int_input(2, "max_output_boxes_per_class");
-  if (n.has_input(3)) limits.overlap = n.double_input(3, "iou_threshold");
+  if (n.has_input(3)) limits.overlap = static_cast<float>(n.double_input(3, "iou_threshold"));
   limits.has_score = n.has_input(4);
-  if (limits.has_score) limits.score = n.double_input(4, "score_threshold");
+  if (limits.has_score) limits.score = static_cast<float>(n.double_input(4, "score_threshold"));
   limits.centred = n.int_attr("center_point_box", 0) == 1;
   int64_t batches = scores.shape()[0], classes = scores.shape()[1], count = scores.shape()[2];
   std::vector<int64_t> rows;

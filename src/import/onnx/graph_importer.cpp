@@ -20,6 +20,9 @@ namespace {
 constexpr int64_t kSpareNodes = 200'000;
 constexpr int kMaxScopeDepth = 64;
 
+constexpr int64_t kOldestOpset = 7;
+constexpr int64_t kMaxOpset = 1000;
+
 /// Operators that move elements of their first input and do nothing else with them.
 constexpr std::array<std::string_view, 12> kMoving = {
     "Concat",  "Expand", "Flatten", "Gather",  "Identity",  "Pad",
@@ -40,7 +43,8 @@ std::string describe(const NodeDef& node, const std::string& origin) {
   return fmt::format("{} '{}'", node.op_type, origin);
 }
 
-/// "OpType#index" where the name is empty or repeated.
+}  // namespace
+
 std::vector<std::string> origin_names(const std::vector<NodeDef>& nodes) {
   std::unordered_map<std::string_view, int> uses;
   for (const NodeDef& node : nodes) ++uses[node.name];
@@ -52,7 +56,17 @@ std::vector<std::string> origin_names(const std::vector<NodeDef>& nodes) {
   return names;
 }
 
-}  // namespace
+void check_versions(const ModelDef& model) {
+  if (model.opsets.empty()) refuse_invalid("the model does not say which opset it uses");
+  const auto found = model.opsets.find("");
+  if (found == model.opsets.end()) return;
+  if (found->second < 1 || found->second > kMaxOpset) {
+    refuse_invalid(fmt::format("opset {} does not exist", found->second));
+  }
+  if (found->second < kOldestOpset) {
+    refuse_unsupported(fmt::format("opset {} (7 and later are supported)", found->second));
+  }
+}
 
 GraphImporter::GraphImporter(const ModelDef& model, const ImportOptions& options)
     : model_(model),
@@ -84,8 +98,17 @@ void GraphImporter::import_main(Scope& scope) {
   }
 }
 
-void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope) {
+bool GraphImporter::has_refused(const NodeDef& node, const Scope& scope) const {
+  return std::ranges::any_of(node.outputs, [&](std::string_view name) {
+    const auto found = scope.values.find(name);
+    return found != scope.values.end() && found->second == kRefusedValue;
+  });
+}
+
+void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope,
+                                     const std::set<std::string_view>* wanted) {
   const auto add = [&](std::string_view name, auto&& read) {
+    if (wanted != nullptr && !wanted->contains(name)) return;
     if (scope.values.contains(name)) {
       refuse_invalid(fmt::format("value '{}' is made twice", name));
     }
@@ -95,7 +118,7 @@ void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope) {
       scope.values[name] = v;
     } catch (const Refusal& refusal) {
       if (refusal.error().code != ErrorCode::kUnsupported) throw;
-      refused_.push_back(fmt::format("initializer '{}': {}", name, refusal.error().message));
+      refused_.push_back({fmt::format("initializer '{}': {}", name, refusal.error().message)});
       scope.values[name] = kRefusedValue;
     }
   };
@@ -208,7 +231,7 @@ void GraphImporter::import_node(const NodeDef& node, Scope& scope, const std::st
       throw NodeRefusal({refusal.error().code,
                          fmt::format("{}: {}", describe(node, origin), refusal.error().message)});
     }
-    refuse_node(node, scope, origin, refusal.error().message);
+    refuse_node(node, scope, origin, refusal);
   }
 }
 
@@ -223,7 +246,7 @@ void GraphImporter::translate(const NodeDef& node, Scope& scope, std::vector<Val
   if (function != nullptr) {
     inline_function(*function, context, scope, origin);
   } else {
-    const Translator* translator = translators_.find(node.domain, node.op_type, opset);
+    const Translator* translator = translator_of(node.domain, node.op_type, opset);
     if (translator == nullptr) refuse_unsupported("there is no such operator in weft");
     refuse_small_floats(node, scope);
     translator->translate(context);
@@ -343,9 +366,11 @@ const FunctionDef* GraphImporter::find_function(const NodeDef& node) const {
 }
 
 void GraphImporter::refuse_node(const NodeDef& node, Scope& scope, const std::string& origin,
-                                const std::string& reason) {
-  refused_.push_back(fmt::format("{} ({} {}): {}", describe(node, origin), domain_name(node.domain),
-                                 opset_of(node.domain, scope), reason));
+                                const Refusal& refusal) {
+  refused_.push_back(
+      {fmt::format("{} ({} {}): {}", describe(node, origin), domain_name(node.domain),
+                   opset_of(node.domain, scope), refusal.error().message),
+       dynamic_cast<const UnknownValue*>(&refusal) != nullptr});
   mark_refused(node, scope);
 }
 
@@ -359,9 +384,9 @@ void GraphImporter::list_missing(const NodeDef& node, const Scope& scope,
                                  const std::string& origin) {
   const int64_t opset = opset_of(node.domain, scope);
   if (find_function(node) == nullptr &&
-      translators_.find(node.domain, node.op_type, opset) == nullptr) {
-    refused_.push_back(fmt::format("{} ({} {}): there is no such operator in weft",
-                                   describe(node, origin), domain_name(node.domain), opset));
+      translator_of(node.domain, node.op_type, opset) == nullptr) {
+    refused_.push_back({fmt::format("{} ({} {}): there is no such operator in weft",
+                                    describe(node, origin), domain_name(node.domain), opset)});
   }
   for (const Attribute& attribute : node.attributes) {
     if (attribute.g == nullptr) continue;
@@ -375,8 +400,12 @@ void GraphImporter::list_missing(const NodeDef& node, const Scope& scope,
 void GraphImporter::throw_refused_nodes() const {
   if (refused_.empty()) return;
   std::string message = "the model uses what weft does not support:";
-  for (const std::string& line : refused_) message += "\n  " + line;
+  for (const Refused& refused : refused_) message += "\n  " + refused.line;
   refuse_unsupported(std::move(message));
+}
+
+bool GraphImporter::lacks_only_values() const {
+  return std::ranges::all_of(refused_, [](const Refused& refused) { return refused.lacks_value; });
 }
 
 std::set<std::string> GraphImporter::known_inputs_behind(const GraphBuilder& builder,
@@ -393,17 +422,16 @@ void GraphImporter::refuse_unknown(GraphBuilder& builder, ValueId v, std::string
   const std::set<std::string> known = known_inputs_behind(builder, v);
   if (!known.empty()) throw NeedsInputs{known};
   std::set<std::string> names;
-  if (!collect_inputs(builder, v, names)) {
-    refuse_unsupported(fmt::format("{} must be known before the model runs", what));
+  std::string where;
+  if (collect_inputs(builder, v, names)) {
+    where = names.empty() ? " and is too large to compute"
+                          : fmt::format(
+                                ", but follows from the value of input '{}' (give that "
+                                "input's value)",
+                                fmt::join(names, "', '"));
   }
-  if (names.empty()) {
-    refuse_unsupported(
-        fmt::format("{} must be known before the model runs and is too large to compute", what));
-  }
-  refuse_unsupported(
-      fmt::format("{} must be known before the model runs, but follows from the "
-                  "value of input '{}' (give that input's value)",
-                  what, fmt::join(names, "', '")));
+  throw UnknownValue(
+      unsupported(fmt::format("{} must be known before the model runs{}", what, where)));
 }
 
 }  // namespace weft::onnx

@@ -41,8 +41,21 @@ inline constexpr ValueId kUnmadeValue = -3;
 inline constexpr ValueId kFirstSequence = -16;
 inline bool is_sequence(ValueId v) { return v <= kFirstSequence; }
 
+/// Refuses opsets that do not exist or are not read.
+void check_versions(const ModelDef& model);
+
+/// How messages call the nodes: by their names, "OpType#index" where one has none or it is
+/// another's too.
+std::vector<std::string> origin_names(const std::vector<NodeDef>& nodes);
+
 /// A value was needed that only a refused node would have made.
 struct DependsOnRefused {};
+
+/// A node cannot be imported without the value of something that is computed.
+class UnknownValue : public Refusal {
+ public:
+  using Refusal::Refusal;
+};
 
 /// The import must start again with these inputs as constants.
 struct NeedsInputs {
@@ -75,8 +88,14 @@ class GraphImporter {
                                        GraphBuilder& builder,
                                        const std::vector<ValueId>& arguments);
 
-  /// The values of initializers, by name, into the scope.
-  void add_initializers(const GraphDef& graph, Scope& scope);
+  /// One node of the main graph, called `origin`; what it reads is in `scope`. One that is
+  /// unsupported, or reads of such a one, is noted as refused.
+  void import_node(const NodeDef& node, Scope& scope, const std::string& origin);
+  bool has_refused(const NodeDef& node, const Scope& scope) const;
+
+  /// The values of initializers, by name, into the scope: of all, or of those that are wanted.
+  void add_initializers(const GraphDef& graph, Scope& scope,
+                        const std::set<std::string_view>* wanted = nullptr);
 
   /// Notes a value's type, if it is a narrow one.
   static void note_type(std::string_view name, int64_t onnx_type, Scope& scope);
@@ -106,17 +125,18 @@ class GraphImporter {
 
   /// "unsupported: …" with all the nodes refused so far, if any.
   void throw_refused_nodes() const;
+  /// Whether values that are not known are all that nodes were refused for.
+  bool lacks_only_values() const;
 
  private:
   void import_nodes(const std::vector<NodeDef>& nodes, const std::vector<std::string_view>& outputs,
                     Scope& scope);
-  void import_node(const NodeDef& node, Scope& scope, const std::string& origin);
   void translate(const NodeDef& node, Scope& scope, std::vector<ValueId> inputs,
                  const std::string& origin);
   void inline_function(const FunctionDef& function, OpContext& call, Scope& scope,
                        const std::string& origin);
   void refuse_node(const NodeDef& node, Scope& scope, const std::string& origin,
-                   const std::string& reason);
+                   const Refusal& refusal);
   void mark_refused(const NodeDef& node, Scope& scope) const;
   /// Lists the operators without translator in a node that is skipped, and in its subgraphs.
   void list_missing(const NodeDef& node, const Scope& scope, const std::string& origin);
@@ -130,9 +150,12 @@ class GraphImporter {
   const ModelDef& model_;
   const ImportOptions& options_;
   TensorSource source_;
-  TranslatorIndex translators_;
   std::map<std::pair<std::string_view, std::string_view>, const FunctionDef*> functions_;
-  std::vector<std::string> refused_;
+  struct Refused {
+    std::string line;
+    bool lacks_value = false;
+  };
+  std::vector<Refused> refused_;
   std::vector<std::vector<ValueId>> sequences_;
   size_t sequence_elements_ = 0;
   std::map<int, NarrowType> narrow_outputs_;  ///< of the node that is being translated

@@ -14,21 +14,6 @@ namespace weft {
 namespace onnx {
 namespace {
 
-constexpr int64_t kOldestOpset = 7;
-constexpr int64_t kMaxOpset = 1000;
-
-void check_versions(const ModelDef& model) {
-  if (model.opsets.empty()) refuse_invalid("the model does not say which opset it uses");
-  const auto found = model.opsets.find("");
-  if (found == model.opsets.end()) return;
-  if (found->second < 1 || found->second > kMaxOpset) {
-    refuse_invalid(fmt::format("opset {} does not exist", found->second));
-  }
-  if (found->second < kOldestOpset) {
-    refuse_unsupported(fmt::format("opset {} (7 and later are supported)", found->second));
-  }
-}
-
 ImportedModel describe_model(const ModelDef& model) {
   ImportedModel imported;
   imported.node_count = static_cast<int64_t>(model.graph.nodes.size());

@@ -165,15 +165,7 @@ TranslatorTable fused_translators();
 TranslatorTable fused_attention_translators();
 TranslatorTable quantized_operator_translators();
 
-/// All rows, by operator.
-class TranslatorIndex {
- public:
-  TranslatorIndex();
-  /// The row for an operator, or nullptr.
-  const Translator* find(std::string_view domain, std::string_view op_type, int64_t opset) const;
-
- private:
-  std::map<std::pair<std::string_view, std::string_view>, std::vector<const Translator*>> rows_;
-};
+/// The row for an operator, or nullptr.
+const Translator* translator_of(std::string_view domain, std::string_view op_type, int64_t opset);
 
 }  // namespace weft::onnx

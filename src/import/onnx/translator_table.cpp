@@ -1,3 +1,7 @@
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -19,18 +23,23 @@ constexpr TranslatorTable (*kTables[])() = {
     fused_attention_translators, quantized_operator_translators,
 };
 
-}  // namespace
+using Rows =
+    std::map<std::pair<std::string_view, std::string_view>, std::vector<const Translator*>>;
 
-TranslatorIndex::TranslatorIndex() {
+Rows all_rows() {
+  Rows rows;
   for (const auto& table : kTables) {
-    for (const Translator& row : table()) rows_[{row.domain, row.op_type}].push_back(&row);
+    for (const Translator& row : table()) rows[{row.domain, row.op_type}].push_back(&row);
   }
+  return rows;
 }
 
-const Translator* TranslatorIndex::find(std::string_view domain, std::string_view op_type,
-                                        int64_t opset) const {
-  const auto found = rows_.find({domain, op_type});
-  if (found == rows_.end()) return nullptr;
+}  // namespace
+
+const Translator* translator_of(std::string_view domain, std::string_view op_type, int64_t opset) {
+  static const Rows rows = all_rows();
+  const auto found = rows.find({domain, op_type});
+  if (found == rows.end()) return nullptr;
   const Translator* best = nullptr;
   for (const Translator* row : found->second) {
     if (row->min_opset <= opset && (best == nullptr || row->min_opset > best->min_opset)) {
