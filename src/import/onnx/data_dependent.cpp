@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <span>
+
+#include "import/onnx/suppress_boxes.h"
 
 namespace weft::onnx {
 namespace {
@@ -112,28 +115,10 @@ Groups group_slices(const HostTensor& tensor, const AxisView& view, bool sorted)
   return result;
 }
 
-/// A box as [y1, x1, y2, x2] with y1 <= y2 and x1 <= x2. In float32, as the boxes are: those that
-/// are cut off at an image's border overlap by exactly a threshold, and then roundings decide.
-struct Box {
-  float y1, x1, y2, x2;
-  float area() const { return (y2 - y1) * (x2 - x1); }
-};
-
-Box read_box(const HostTensor& boxes, int64_t at, bool centred) {
-  float v[4];
-  for (int64_t i = 0; i < 4; ++i) v[i] = static_cast<float>(boxes.at_double(at * 4 + i));
-  if (centred) {
-    return {v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
-  }
+/// [y1, x1, y2, x2] with the corners in any order, or [x, y, width, height] around a centre.
+Box read_box(const float* v, bool centred) {
+  if (centred) return {v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
   return {std::min(v[0], v[2]), std::min(v[1], v[3]), std::max(v[0], v[2]), std::max(v[1], v[3])};
-}
-
-float overlap(const Box& a, const Box& b) {
-  const float height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  const float width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
-  if (height <= 0 || width <= 0) return 0;
-  const float both = height * width, either = a.area() + b.area() - both;
-  return either <= 0 ? 0 : both / either;
 }
 
 struct SuppressionLimits {
@@ -145,29 +130,21 @@ struct SuppressionLimits {
 };
 
 /// The boxes of one batch and class that stay, best score first.
-std::vector<int64_t> suppress(const HostTensor& boxes, const HostTensor& scores, int64_t first_box,
-                              int64_t first_score, int64_t count, const SuppressionLimits& limits) {
+std::vector<int64_t> suppress(const float* boxes, std::span<const float> scores,
+                              const SuppressionLimits& limits) {
   std::vector<int64_t> order;
-  for (int64_t i = 0; i < count; ++i) {
-    double score = scores.at_double(first_score + i);
-    if (std::isnan(score) || (limits.has_score && score <= limits.score)) continue;
-    order.push_back(i);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const bool out = std::isnan(scores[i]) || (limits.has_score && scores[i] <= limits.score);
+    if (!out) order.push_back(static_cast<int64_t>(i));
   }
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    double x = scores.at_double(first_score + a), y = scores.at_double(first_score + b);
-    return x != y ? x > y : a < b;
+  const auto score = [&](int64_t i) { return scores[static_cast<size_t>(i)]; };
+  std::ranges::sort(order, [&](int64_t a, int64_t b) {
+    return score(a) != score(b) ? score(a) > score(b) : a < b;
   });
-  std::vector<int64_t> kept;
-  std::vector<Box> kept_boxes;
-  for (int64_t i : order) {
-    if (static_cast<int64_t>(kept.size()) >= limits.max_boxes) break;
-    const Box box = read_box(boxes, first_box + i, limits.centred);
-    if (std::ranges::any_of(kept_boxes,
-                            [&](const Box& k) { return overlap(box, k) > limits.overlap; }))
-      continue;
-    kept.push_back(i);
-    kept_boxes.push_back(box);
-  }
+  std::vector<Box> best;
+  for (const int64_t i : order) best.push_back(read_box(boxes + 4 * i, limits.centred));
+  std::vector<int64_t> kept = suppress(best, limits.overlap, limits.max_boxes);
+  for (int64_t& i : kept) i = order[static_cast<size_t>(i)];
   return kept;
 }
 
@@ -190,10 +167,12 @@ void translate_unique(OpContext& n) {
 }
 
 void translate_non_max_suppression(OpContext& n) {
-  HostTensor boxes = n.constant_input(0, "boxes"), scores = n.constant_input(1, "scores");
+  const HostTensor boxes = n.constant_input(0, "boxes"), scores = n.constant_input(1, "scores");
   n.require(boxes.shape().size() == 3 && boxes.shape()[2] == 4 && scores.shape().size() == 3 &&
                 scores.shape()[0] == boxes.shape()[0] && scores.shape()[2] == boxes.shape()[1],
             "boxes must be [batches, boxes, 4] and scores [batches, classes, boxes]");
+  n.require(boxes.dtype() == DType::kF32 && scores.dtype() == DType::kF32,
+            "boxes and scores must be float32");
   SuppressionLimits limits;
   if (n.has_input(2)) limits.max_boxes = n.int_input(2, "max_output_boxes_per_class");
   if (n.has_input(3)) limits.overlap = static_cast<float>(n.double_input(3, "iou_threshold"));
@@ -204,8 +183,10 @@ void translate_non_max_suppression(OpContext& n) {
   std::vector<int64_t> rows;
   for (int64_t batch = 0; batch < batches; ++batch) {
     for (int64_t c = 0; c < classes; ++c) {
-      int64_t first_score = (batch * classes + c) * count;
-      for (int64_t i : suppress(boxes, scores, batch * count, first_score, count, limits)) {
+      const float* first_box = boxes.data<float>() + batch * count * 4;
+      const std::span<const float> of_class(scores.data<float>() + (batch * classes + c) * count,
+                                            static_cast<size_t>(count));
+      for (const int64_t i : suppress(first_box, of_class, limits)) {
         rows.insert(rows.end(), {batch, c, i});
       }
     }
