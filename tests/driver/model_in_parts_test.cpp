@@ -132,6 +132,10 @@ TEST(ModelInParts, RunsALoopThatGrows) {
   m.output("grown_out", DType::kI64);
   auto model = ModelInParts::open(source_of(m.model()), {});
   ASSERT_TRUE(model.ok()) << model.error().message;
+  // None is found: the body, which reads of what was found, has nothing to read.
+  const auto none = (*model)->run({f32_tensor({8}, std::vector<float>(8, 0))});
+  ASSERT_TRUE(none.ok()) << none.error().message;
+  EXPECT_EQ((*none)[0].shape(), (Shape{0}));
   const auto made = (*model)->run({f32_tensor({8}, {0, 0, 5, 0, 1, 0, 0, 0})});
   ASSERT_TRUE(made.ok()) << made.error().message;
   ASSERT_EQ((*made)[0].shape(), (Shape{6}));

@@ -227,7 +227,8 @@ void translate_loop(OpContext& n) {
   if (std::any_of(parts.carries.begin(), parts.carries.end(), is_sequence)) {
     return unroll_loop(n, parts);
   }
-  if (parts.condition == false && parts.slice_count == 0) return set_outputs(n, parts.carries);
+  const bool never_runs = parts.condition == false || parts.trip_count == 0;
+  if (never_runs && parts.slice_count == 0) return set_outputs(n, parts.carries);
   const auto ends_where_counted = [&] {
     const auto count = count_iterations(n, parts.body, parts.carries, parts.trip_count);
     if (count) parts.trip_count = count;
