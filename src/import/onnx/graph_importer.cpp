@@ -56,6 +56,18 @@ std::vector<std::string> origin_names(const std::vector<NodeDef>& nodes) {
   return names;
 }
 
+std::string_view name_of_sparse(std::string_view message) {
+  std::string_view values;
+  for (WireMessage m(message); m.next();) {
+    if (m.field() == 1) {
+      values = m.bytes();
+    } else {
+      m.skip();
+    }
+  }
+  return read_tensor_def(values).name;
+}
+
 void check_versions(const ModelDef& model) {
   if (model.opsets.empty()) refuse_invalid("the model does not say which opset it uses");
   const auto found = model.opsets.find("");
@@ -105,38 +117,34 @@ bool GraphImporter::has_refused(const NodeDef& node, const Scope& scope) const {
   });
 }
 
-void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope,
-                                     const std::set<std::string_view>* wanted) {
-  const auto add = [&](std::string_view name, auto&& read) {
-    if (wanted != nullptr && !wanted->contains(name)) return;
-    if (scope.values.contains(name)) {
-      refuse_invalid(fmt::format("value '{}' is made twice", name));
-    }
-    try {
-      const ValueId v = scope.builder.constant(read());
-      scope.builder.name_value(v, name);
-      scope.values[name] = v;
-    } catch (const Refusal& refusal) {
-      if (refusal.error().code != ErrorCode::kUnsupported) throw;
-      refused_.push_back({fmt::format("initializer '{}': {}", name, refusal.error().message)});
-      scope.values[name] = kRefusedValue;
-    }
-  };
-  for (const TensorDef& def : graph.initializers) {
-    add(def.name, [&] { return tensor(def); });
-    note_type(def.name, element_type(def.message), scope);
+template <typename Read>
+void GraphImporter::add_constant(std::string_view name, Scope& scope, Read&& read) {
+  if (scope.values.contains(name)) refuse_invalid(fmt::format("value '{}' is made twice", name));
+  try {
+    const ValueId v = scope.builder.constant(read());
+    scope.builder.name_value(v, name);
+    scope.values[name] = v;
+  } catch (const Refusal& refusal) {
+    if (refusal.error().code != ErrorCode::kUnsupported) throw;
+    refused_.push_back({fmt::format("initializer '{}': {}", name, refusal.error().message)});
+    scope.values[name] = kRefusedValue;
   }
-  for (std::string_view message : graph.sparse_initializers) {
-    std::string_view values;
-    for (WireMessage m(message); m.next();) {
-      if (m.field() == 1) {
-        values = m.bytes();
-      } else {
-        m.skip();
-      }
-    }
-    add(read_tensor_def(values).name, [&] { return read_sparse_tensor(message, source_); });
-  }
+}
+
+void GraphImporter::add_initializer(const TensorDef& def, Scope& scope) {
+  add_constant(def.name, scope, [&] { return tensor(def); });
+  note_type(def.name, element_type(def.message), scope);
+}
+
+void GraphImporter::add_sparse_initializer(std::string_view message, Scope& scope) {
+  add_constant(name_of_sparse(message), scope,
+               [&] { return read_sparse_tensor(message, source_); });
+}
+
+void GraphImporter::add_initializers(const GraphDef& graph, Scope& scope) {
+  for (const TensorDef& def : graph.initializers) add_initializer(def, scope);
+  for (const std::string_view message : graph.sparse_initializers)
+    add_sparse_initializer(message, scope);
 }
 
 void GraphImporter::note_type(std::string_view name, int64_t onnx_type, Scope& scope) {

@@ -44,6 +44,9 @@ inline bool is_sequence(ValueId v) { return v <= kFirstSequence; }
 /// Refuses opsets that do not exist or are not read.
 void check_versions(const ModelDef& model);
 
+/// The name in a SparseTensorProto.
+std::string_view name_of_sparse(std::string_view message);
+
 /// How messages call the nodes: by their names, "OpType#index" where one has none or it is
 /// another's too.
 std::vector<std::string> origin_names(const std::vector<NodeDef>& nodes);
@@ -93,9 +96,11 @@ class GraphImporter {
   void import_node(const NodeDef& node, Scope& scope, const std::string& origin);
   bool has_refused(const NodeDef& node, const Scope& scope) const;
 
-  /// The values of initializers, by name, into the scope: of all, or of those that are wanted.
-  void add_initializers(const GraphDef& graph, Scope& scope,
-                        const std::set<std::string_view>* wanted = nullptr);
+  /// The values of initializers, by name, into the scope.
+  void add_initializers(const GraphDef& graph, Scope& scope);
+  void add_initializer(const TensorDef& def, Scope& scope);
+  /// Of a SparseTensorProto.
+  void add_sparse_initializer(std::string_view message, Scope& scope);
 
   /// Notes a value's type, if it is a narrow one.
   static void note_type(std::string_view name, int64_t onnx_type, Scope& scope);
@@ -129,6 +134,8 @@ class GraphImporter {
   bool lacks_only_values() const;
 
  private:
+  template <typename Read>
+  void add_constant(std::string_view name, Scope& scope, Read&& read);
   void import_nodes(const std::vector<NodeDef>& nodes, const std::vector<std::string_view>& outputs,
                     Scope& scope);
   void translate(const NodeDef& node, Scope& scope, std::vector<ValueId> inputs,

@@ -6,6 +6,7 @@
 #include <protozero/exception.hpp>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "import/builder/finish_import.h"
@@ -40,6 +41,18 @@ auto guarded(F&& read) -> decltype(read()) {
   }
 }
 
+/// By name. Of a model with hundreds a node reads one.
+struct Initializers {
+  std::unordered_map<std::string_view, const onnx::TensorDef*> dense;
+  std::unordered_map<std::string_view, std::string_view> sparse;
+
+  explicit Initializers(const onnx::GraphDef& graph) {
+    for (const onnx::TensorDef& def : graph.initializers) dense.emplace(def.name, &def);
+    for (const std::string_view message : graph.sparse_initializers)
+      sparse.emplace(onnx::name_of_sparse(message), message);
+  }
+};
+
 /// A graph of some of the nodes while it grows.
 struct GrowingPart {
   GrowingPart(const ModelDef& model, const ImportOptions& options)
@@ -50,16 +63,22 @@ struct GrowingPart {
   GraphImporter importer;
   ModelPart part;
 
-  /// Those of the values that are wanted as inputs of the graph, or constants.
-  void add_known(const KnownValues& known, const Names& wanted);
+  /// Those of the values that are wanted as inputs of the graph, or constants, and the
+  /// initializers.
+  void add_known(const KnownValues& known, const Initializers& initializers, const Names& wanted);
   /// Leaves out the inputs that are not read.
   void drop_inputs(const Names& read);
   void add_output(std::string_view name);
   ModelPart finish();
 };
 
-void GrowingPart::add_known(const KnownValues& known, const Names& wanted) {
+void GrowingPart::add_known(const KnownValues& known, const Initializers& initializers,
+                            const Names& wanted) {
   for (const std::string_view name : wanted) {
+    if (const auto dense = initializers.dense.find(name); dense != initializers.dense.end())
+      importer.add_initializer(*dense->second, scope);
+    if (const auto sparse = initializers.sparse.find(name); sparse != initializers.sparse.end())
+      importer.add_sparse_initializer(sparse->second, scope);
     const auto found = known.find(std::string(name));
     if (found == known.end()) continue;
     const KnownValue& value = found->second;
@@ -124,13 +143,15 @@ ModelPart GrowingPart::finish() {
 }  // namespace
 
 struct ModelParts::Impl {
-  ModelDef model;
+  const ModelDef model;
+  const Initializers initializers;
   std::vector<size_t> order;                         ///< of the model's nodes
   std::vector<std::string> origins;                  ///< names of all of the model's nodes
   std::vector<std::vector<std::string_view>> reads;  ///< by node
   std::vector<std::string> outputs;
 
-  void find_order() {
+  explicit Impl(ModelDef read) : model(std::move(read)), initializers(model.graph) {
+    onnx::check_versions(model);
     Names names;
     for (const ValueDef& output : model.graph.outputs) {
       names.insert(output.name);
@@ -160,8 +181,7 @@ ModelPart ModelParts::Impl::import(std::vector<bool> done, const KnownValues& kn
   GrowingPart growing(model, no_values);
   const GraphImporter& importer = growing.importer;
   const Names wanted = needed(done);
-  growing.add_known(known, wanted);
-  growing.importer.add_initializers(model.graph, growing.scope, &wanted);
+  growing.add_known(known, initializers, wanted);
   Names read;
   for (size_t n = 0; n < order.size(); ++n) {
     if (done[n]) continue;
@@ -190,8 +210,7 @@ ModelPart ModelParts::Impl::import_node(size_t n, const KnownValues& known,
                                         const ImportOptions& options) const {
   GrowingPart growing(model, options);
   const Names read(reads[n].begin(), reads[n].end());
-  growing.add_known(known, read);
-  growing.importer.add_initializers(model.graph, growing.scope, &read);
+  growing.add_known(known, initializers, read);
   import_node(n, growing);
   growing.importer.throw_refused_nodes();
   growing.drop_inputs(read);
@@ -207,11 +226,8 @@ ModelParts::~ModelParts() = default;
 
 Result<std::unique_ptr<ModelParts>> ModelParts::open(MappedFile model, std::string folder) {
   return guarded([&]() -> Result<std::unique_ptr<ModelParts>> {
-    auto impl = std::make_unique<Impl>();
-    WEFT_ASSIGN_OR_RETURN(impl->model, onnx::read_model(std::move(model), std::move(folder)));
-    onnx::check_versions(impl->model);
-    impl->find_order();
-    return std::unique_ptr<ModelParts>(new ModelParts(std::move(impl)));
+    WEFT_ASSIGN_OR_RETURN(ModelDef read, onnx::read_model(std::move(model), std::move(folder)));
+    return std::unique_ptr<ModelParts>(new ModelParts(std::make_unique<Impl>(std::move(read))));
   });
 }
 
