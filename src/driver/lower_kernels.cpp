@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "driver/cache/kernel_notes.h"
+#include "expr/movement/open_axes.h"
 #include "group/group_key.h"
 #include "lower/lower.h"
 #include "runtime/thread_pool.h"
@@ -89,12 +90,25 @@ void find_equal_kernels(std::vector<Planned>& planned) {
   }
 }
 
+/// Whether the kernel's expressions are those of the other binding.
+bool is_there(const Planned& planned) {
+  if (planned.other == nullptr) return false;
+  const auto is_same = [&](const Group& group) {
+    return std::ranges::all_of(group.exprs, [&](ExprId e) {
+      return differs_in_numbers_only(planned.kernel.tensors->exprs[static_cast<size_t>(e)],
+                                     planned.other->exprs[static_cast<size_t>(e)]);
+    });
+  };
+  const PlannedKernel& kernel = *planned.kernel.planned;
+  return is_same(kernel.group) && std::ranges::all_of(kernel.members, is_same);
+}
+
 /// The tile program with the numbers that depend on the binding open; as it was planned where more
 /// than such numbers differs at the other binding.
 OpenTileProgram opened(const Planned& planned, const Target& target) {
   const PlannedKernel& kernel = *planned.kernel.planned;
   const TileProgram& here = kernel.schedule.program;
-  if (planned.other == nullptr) return {here, {}};
+  if (!is_there(planned)) return {here, {}};
   const auto there = build_kernel(*planned.other, kernel, kernel.schedule.composition, target);
   if (!there.ok()) return {here, {}};
   auto open = open_sizes(here, there->program);

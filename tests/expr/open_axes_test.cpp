@@ -45,5 +45,26 @@ TEST(OpenAxes, NeedTheSameProgram) {
   EXPECT_TRUE(here.exprs[0].open.empty());
 }
 
+TEST(OpenAxes, AreNoneOfExpressionsThatDifferInMore) {
+  const auto differ = [](const std::string& here, const std::string& there) {
+    const TensorProgram a = program_of(here), b = program_of(there);
+    EXPECT_EQ(a.exprs.size(), b.exprs.size());
+    for (size_t e = 0; e < a.exprs.size(); ++e) {
+      if (!differs_in_numbers_only(a.exprs[e], b.exprs[e])) return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(differ(rows("20"), rows("40")));
+  EXPECT_TRUE(differ(rows("20"), rows("20", "sqrt")));
+  // One row is no axis to most of what plans a kernel: its reductions are others.
+  EXPECT_TRUE(differ(rows("20"), rows("1")));
+  const auto shifted = [](const std::string& by) {
+    return "program {\n  input x: f32[9,8]\n  y: f32[4,8] = x[" + by +
+           ", d1]\n  output y as y\n}\n";
+  };
+  EXPECT_FALSE(differ(shifted("d0 + 1"), shifted("d0 + 5")));
+  EXPECT_TRUE(differ(shifted("d0 + 1"), shifted("3")));
+}
+
 }  // namespace
 }  // namespace weft

@@ -1,5 +1,9 @@
 #include "expr/movement/open_axes.h"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 namespace weft {
 
 namespace {
@@ -55,7 +59,43 @@ void mark(TensorProgram& a, TensorProgram& b) {
   }
 }
 
+bool alike(const IndexExpr& a, const IndexExpr& b) { return variables(a) == variables(b); }
+
+/// Compares trees that share nodes, each pair once.
+class Likeness {
+ public:
+  bool of(const ScalarRef& a, const ScalarRef& b) {
+    if (a == nullptr || b == nullptr) return a == b;
+    if (!seen_.emplace(a.get(), b.get()).second) return true;
+    if (a->kind != b->kind || a->type != b->type || a->op != b->op || a->symbol != b->symbol ||
+        a->operands.size() != b->operands.size() || a->indices.size() != b->indices.size() ||
+        a->next != b->next || !of(a->fill, b->fill) || !alike(a->index, b->index))
+      return false;
+    for (size_t i = 0; i < a->indices.size(); ++i) {
+      if (!alike(a->indices[i], b->indices[i])) return false;
+    }
+    for (size_t i = 0; i < a->operands.size(); ++i) {
+      if (!of(a->operands[i], b->operands[i])) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::set<std::pair<const Scalar*, const Scalar*>> seen_;
+};
+
+/// As axes: one of a single element is none to most of what looks at them.
+bool alike(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  return std::ranges::equal(
+      a, b, {}, [](int64_t n) { return n > 1; }, [](int64_t n) { return n > 1; });
+}
+
 }  // namespace
+
+bool differs_in_numbers_only(const TensorExpr& here, const TensorExpr& there) {
+  return same_structure(here, there) && alike(here.extents, there.extents) &&
+         alike(here.reduce_extents, there.reduce_extents) && Likeness().of(here.body, there.body);
+}
 
 bool mark_open_axes(TensorProgram& here, TensorProgram& there) {
   if (!same_structure(here, there)) return false;
