@@ -8,7 +8,6 @@
 
 #include "driver/compiler.h"
 #include "graph/contraction_depth.h"
-#include "import/builder/infer_input_ranges.h"
 #include "interp/interpreter.h"
 #include "support/cache_memory.h"
 #include "support/hash.h"
@@ -22,8 +21,10 @@ namespace {
 constexpr int64_t kInterpretedOnce = 30'000'000;
 /// As many take it no longer than to launch kernels.
 constexpr int64_t kInterpreted = 2'000;
-/// Parts that are kept, each for its shapes: a stream of images has ever new numbers of boxes.
+/// Of parts that are kept, each for its shapes, beside those of the last two runs: a stream of
+/// images has ever new numbers of boxes. Bytes of intermediate values.
 constexpr size_t kKeptPieces = 64;
+constexpr int64_t kKeptBytes = int64_t{256} << 20;
 
 /// Elements and products of a graph; as many as there can be where it has regions.
 int64_t work_of(const Graph& graph) {
@@ -63,6 +64,9 @@ Result<std::unique_ptr<ModelInParts>> ModelInParts::open(const ModelSource& sour
   auto parts = ModelParts::open(std::move(file), folder);
   if (!parts.ok()) return in_model(source, parts.error());
   std::unique_ptr<ModelInParts> model(new ModelInParts(std::move(*parts), options, interpreted));
+  // They are of this call; parts are compiled in later ones.
+  model->options_.progress = nullptr;
+  model->options_.cancel = nullptr;
   // Other shapes take over kernels and weights.
   if (model->options_.cache_dir.empty() && !model->options_.shared)
     model->options_.shared = std::make_shared<CacheMemory>();
@@ -89,8 +93,10 @@ Result<std::vector<HostTensor>> ModelInParts::run(const std::vector<HostTensor>&
   Values values;
   for (size_t i = 0; i < inputs.size(); ++i) values[inputs_[i].name] = {inputs[i], false};
   std::vector<bool> done(parts_->node_count());
+  ++runs_;
   while (std::ranges::find(done, false) != done.end()) {
     WEFT_ASSIGN_OR_RETURN(Piece* const piece, piece_of(done, values));
+    WEFT_CHECK(!piece->part.nodes.empty() || !piece->part.waiting.empty(), "a part of nothing");
     WEFT_RETURN_IF_ERROR(run_piece(*piece, values, cancel));
     for (const size_t node : piece->part.nodes) done[node] = true;
     for (const size_t node : piece->part.waiting) {
@@ -161,16 +167,25 @@ Result<ModelInParts::Piece*> ModelInParts::piece_of(const std::vector<bool>& don
     const auto [met, is_first] = met_.try_emplace(done, piece.part.graph);
     if (!is_first) piece.other = std::exchange(met->second, piece.part.graph);
     found = pieces_.emplace(place, std::move(piece)).first;
+    drop_old();
   }
-  found->second.last_use = ++uses_;
-  drop_oldest();
+  found->second.last_run = runs_;
   return &found->second;
 }
 
-void ModelInParts::drop_oldest() {
-  if (pieces_.size() <= kKeptPieces) return;
-  pieces_.erase(std::ranges::min_element(pieces_, {},
-                                         [](const auto& piece) { return piece.second.last_use; }));
+void ModelInParts::drop_old() {
+  int64_t bytes = 0;
+  for (const auto& [place, piece] : pieces_)
+    bytes += piece.session ? piece.session->program().arena_bytes : 0;
+  while (pieces_.size() > kKeptPieces || bytes > kKeptBytes) {
+    // The one just made has not run yet.
+    const auto oldest = std::ranges::min_element(pieces_, {}, [&](const auto& piece) {
+      return piece.second.last_run == 0 ? runs_ : piece.second.last_run;
+    });
+    if (oldest->second.last_run == 0 || oldest->second.last_run + 1 >= runs_) return;
+    bytes -= oldest->second.session ? oldest->second.session->program().arena_bytes : 0;
+    pieces_.erase(oldest);
+  }
 }
 
 Status ModelInParts::run_piece(Piece& piece, Values& values, const std::atomic<bool>* cancel) {
@@ -208,24 +223,28 @@ Result<std::vector<HostTensor>> ModelInParts::execute(Piece& piece, const Values
   if (!piece.session) {
     const int64_t most = piece.runs++ > 0 ? kInterpreted : kInterpretedOnce;
     if (interpreted_ || work_of(graph) <= most) return interpret(graph, inputs);
-    WEFT_RETURN_IF_ERROR(compile(piece));
+    WEFT_RETURN_IF_ERROR(compile(piece, cancel));
   }
   RunOptions options;
   options.cancel = cancel;
   return piece.session->run(inputs, options);
 }
 
-Status ModelInParts::compile(Piece& piece) {
-  WEFT_ASSIGN_OR_RETURN(auto compilation, compile_graph(piece.part.graph, options_, piece.other));
+Status ModelInParts::compile(Piece& piece, const std::atomic<bool>* cancel) {
+  CompileOptions options = options_;
+  options.cancel = cancel;
+  WEFT_ASSIGN_OR_RETURN(auto compilation, compile_graph(piece.part.graph, options, piece.other));
   WEFT_ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable,
                         Executable::create(std::move(compilation->program)));
   const int threads = options_.threads == 0 ? available_cores() : options_.threads;
-  if (pool_ == nullptr && threads > 1) {
+  const bool shares = executable->is_parallel() && threads > 1;
+  if (pool_ == nullptr && shares) {
     ThreadPool::Options pool;
     pool.threads = threads;
     WEFT_ASSIGN_OR_RETURN(pool_, ThreadPool::create(pool));
   }
-  WEFT_ASSIGN_OR_RETURN(piece.session, Session::create(std::move(executable), pool_));
+  WEFT_ASSIGN_OR_RETURN(piece.session,
+                        Session::create(std::move(executable), shares ? pool_ : nullptr));
   return {};
 }
 

@@ -51,7 +51,7 @@ class ModelInParts {
     ModelPart part;
     std::unique_ptr<Session> session;  ///< once it is compiled
     int64_t runs = 0;
-    uint64_t last_use = 0;
+    uint64_t last_run = 0;  ///< that used it
     /// The same nodes for values of other shapes, met before it.
     std::optional<Graph> other;
   };
@@ -66,8 +66,8 @@ class ModelInParts {
   Status run_node(size_t node, Values& values, const std::atomic<bool>* cancel);
   Result<std::vector<HostTensor>> execute(Piece& piece, const Values& values,
                                           const std::atomic<bool>* cancel);
-  Status compile(Piece& piece);
-  void drop_oldest();
+  Status compile(Piece& piece, const std::atomic<bool>* cancel);
+  void drop_old();
 
   std::unique_ptr<ModelParts> parts_;
   CompileOptions options_;
@@ -77,7 +77,7 @@ class ModelInParts {
   std::shared_ptr<ThreadPool> pool_;
   std::map<std::pair<uint64_t, uint64_t>, Piece> pieces_;  ///< by what is done, types and constants
   std::map<std::vector<bool>, Graph> met_;                 ///< by what is done, the last one
-  uint64_t uses_ = 0;
+  uint64_t runs_ = 0;
 };
 
 }  // namespace weft
