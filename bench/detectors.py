@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 FOLDER = Path(__file__).resolve().parent.parent / "build/detectors"
+WARM = 8  # images
 ENGINES = ("weft", "onnxruntime", "openvino")
 # name: function of torchvision.models.detection, its settings, extent of the image
 NETWORKS = {
@@ -142,8 +143,8 @@ def compare(name, threads, rounds):
     same = []
     number = 0
     for kind in list(workers):
-        # Two images that are not timed: sizes that change are known then.
-        if not all(workers[kind].run(10_000 + i) for i in range(2)):
+        # Not timed: which sizes change is known then, and most kernels are there.
+        if not all(workers[kind].run(10_000 + i) for i in range(WARM)):
             del workers[kind], times[kind]
     for _ in range(rounds):
         number += 1
