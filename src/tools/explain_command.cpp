@@ -128,6 +128,19 @@ Status compare(const ExplainCommand& o, const Compilation& c) {
   return {};
 }
 
+/// Of a model whose sizes depend on values, which has no plan before it runs; `refused` where it is
+/// none.
+Status explain_parts(const ExplainCommand& o, const Error& refused) {
+  const bool is_plain = o.why.empty() && !o.compares && o.candidates.empty() && !o.optimal &&
+                        !o.json && !o.compute_as_calls;
+  if (refused.code != ErrorCode::kUnsupported || !is_plain) return refused;
+  auto ready = ready_model(o.model);
+  if (!ready.ok() || !ready->parts) return refused;
+  WEFT_RETURN_IF_ERROR(run_model(*ready));
+  fmt::print("{}", printable(ready->parts->explanation()));
+  return {};
+}
+
 Status explain(const ExplainCommand& o) {
   WEFT_RETURN_IF_ERROR(check_target_names(o.model.target));
   if (!o.html.empty()) {
@@ -153,7 +166,8 @@ Status explain(const ExplainCommand& o) {
     const ProgressBar bar(&options);
     return compile_model(o.model.model, options);
   }();
-  WEFT_ASSIGN_OR_RETURN(const auto c, std::move(compiled));
+  if (!compiled.ok()) return explain_parts(o, compiled.error());
+  const std::unique_ptr<Compilation>& c = *compiled;
   if (!o.why.empty()) return why(explained(*c), o.why);
   if (o.compares) return compare(o, *c);
   if (!o.candidates.empty()) {

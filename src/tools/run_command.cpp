@@ -96,6 +96,8 @@ Result<RunOutputs> run_started(const RunCommand& o) {
     const ProgressBar bar(&request.options);
     return prepare_unfused(request);
   }();
+  // One in parts is compiled while it runs in any case.
+  if (!started.ok() && started.error().code == ErrorCode::kUnsupported) return run_ready(o);
   WEFT_ASSIGN_OR_RETURN(StartedRun run, std::move(started));
   RunOutputs out;
   for (const ProgramIo& io : run.outputs) out.names.push_back(io.name);

@@ -105,6 +105,10 @@ TEST(ModelInParts, FindsAnyNumberOfRows) {
     for (size_t i = 0; i < out.size(); ++i)
       ASSERT_NEAR((*made)[0].at_double(static_cast<int64_t>(i)), out[i], 1e-3);
   }
+  const std::string plans = (*model)->explanation();
+  EXPECT_THAT(plans, HasSubstr("part 1: 3 of 8 nodes of the model"));
+  EXPECT_THAT(plans, HasSubstr("then on values: NonZero 'NonZero#3'"));
+  EXPECT_THAT(plans, HasSubstr("patterns: 1 gemm"));
   EXPECT_GE(counts.size(), 5U);
   EXPECT_TRUE(counts.contains(0) && counts.contains(50));
 }
@@ -157,6 +161,10 @@ TEST(ModelInParts, SaysWhichInputDoesNotFit) {
   EXPECT_THAT(error({f32_tensor({1, 3}, {0, 0, 0}), limit}),
               HasSubstr("axis 1 of input 'x' is 24"));
   EXPECT_THAT(error({i64_tensor({1, 1}, {0}), limit}), HasSubstr("input 'x' is i64"));
+  const std::atomic<bool> cancelled(true);
+  const auto stopped = (*model)->run({HostTensor(DType::kF32, {1, 24}), limit}, &cancelled);
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().code, ErrorCode::kInterrupted);
 }
 
 TEST(ModelInParts, LeavesOtherModelsAlone) {

@@ -351,11 +351,11 @@ std::string kinds_text(const Explained& c) {
 std::string explain_text(const Explained& c) {
   const PlanTotals totals = plan_totals(c.plan, c.tensors, c.ops);
   std::string out = fmt::format(
-      "{}: {} nodes in {} kernels ({} compute, {} memory){}, planner {}\n"
+      "{}{} nodes in {} kernels ({} compute, {} memory){}, planner {}\n"
       "predicted on {}: {:.0f} us, {} read{}, {} written\n"
       "arena between kernels: {}, unfused {}{}\n",
-      c.model, totals.ops, totals.compute_kernels + totals.memory_kernels, totals.compute_kernels,
-      totals.memory_kernels,
+      c.model.empty() ? "" : c.model + ": ", totals.ops,
+      totals.compute_kernels + totals.memory_kernels, totals.compute_kernels, totals.memory_kernels,
       totals.library_calls == 0 ? "" : fmt::format(" and {} library calls", totals.library_calls),
       c.planner, c.target.name, totals.predicted_us, bytes_text(totals.bytes_read),
       c.target.is_gpu() ? fmt::format(" ({} of them from memory)",

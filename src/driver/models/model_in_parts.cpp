@@ -95,6 +95,8 @@ Result<std::vector<HostTensor>> ModelInParts::run(const std::vector<HostTensor>&
   std::vector<bool> done(parts_->node_count());
   ++runs_;
   while (std::ranges::find(done, false) != done.end()) {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
+      return Error{ErrorCode::kInterrupted, "the run was cancelled"};
     WEFT_ASSIGN_OR_RETURN(Piece* const piece, piece_of(done, values));
     WEFT_CHECK(!piece->part.nodes.empty() || !piece->part.waiting.empty(), "a part of nothing");
     WEFT_RETURN_IF_ERROR(run_piece(*piece, values, cancel));
@@ -163,6 +165,7 @@ Result<ModelInParts::Piece*> ModelInParts::piece_of(const std::vector<bool>& don
   auto found = pieces_.find(place);
   if (found == pieces_.end()) {
     Piece piece;
+    piece.number = met_pieces_++;
     WEFT_ASSIGN_OR_RETURN(piece.part, parts_->import(done, known));
     const auto [met, is_first] = met_.try_emplace(done, piece.part.graph);
     if (!is_first) piece.other = std::exchange(met->second, piece.part.graph);
@@ -171,6 +174,28 @@ Result<ModelInParts::Piece*> ModelInParts::piece_of(const std::vector<bool>& don
   }
   found->second.last_run = runs_;
   return &found->second;
+}
+
+std::string ModelInParts::explanation() const {
+  constexpr size_t kMostNamed = 4;
+  std::vector<const Piece*> pieces;
+  for (const auto& [place, piece] : pieces_) pieces.push_back(&piece);
+  std::ranges::sort(pieces, {}, [](const Piece* piece) { return piece->number; });
+  std::string text;
+  for (const Piece* piece : pieces) {
+    const std::vector<size_t>& waiting = piece->part.waiting;
+    text += fmt::format("part {}: {} of {} nodes of the model", piece->number + 1,
+                        piece->part.nodes.size(), parts_->node_count());
+    if (!piece->session) text += ", interpreted until these shapes come again: it is little work";
+    text += "\n";
+    if (piece->session) text += piece->session->program().explanation;
+    for (size_t i = 0; i < std::min(waiting.size(), kMostNamed); ++i)
+      text += fmt::format("then on values: {}\n", parts_->describe(waiting[i]));
+    if (waiting.size() > kMostNamed)
+      text += fmt::format("then on values: {} more\n", waiting.size() - kMostNamed);
+    text += "\n";
+  }
+  return text;
 }
 
 void ModelInParts::drop_old() {

@@ -39,6 +39,9 @@ class ModelInParts {
   /// that are not the model's.
   Result<std::vector<HostTensor>> run(const std::vector<HostTensor>& inputs,
                                       const std::atomic<bool>* cancel = nullptr);
+  /// Of the parts that runs have met, in their order: the plans of those that are compiled, and the
+  /// nodes that wait for values behind each.
+  std::string explanation() const;
 
  private:
   struct Value {
@@ -49,6 +52,7 @@ class ModelInParts {
   using Values = std::map<std::string, Value>;
   struct Piece {
     ModelPart part;
+    size_t number = 0;                 ///< how many were met before it
     std::unique_ptr<Session> session;  ///< once it is compiled
     int64_t runs = 0;
     uint64_t last_run = 0;  ///< that used it
@@ -78,6 +82,7 @@ class ModelInParts {
   std::map<std::pair<uint64_t, uint64_t>, Piece> pieces_;  ///< by what is done, types and constants
   std::map<std::vector<bool>, Graph> met_;                 ///< by what is done, the last one
   uint64_t runs_ = 0;
+  size_t met_pieces_ = 0;
 };
 
 }  // namespace weft

@@ -275,4 +275,8 @@ std::vector<std::string> ModelParts::names_read(size_t node) const {
   return {impl_->reads[node].begin(), impl_->reads[node].end()};
 }
 
+std::string ModelParts::describe(size_t node) const {
+  return fmt::format("{} '{}'", impl_->node(node).op_type, impl_->origins[impl_->order[node]]);
+}
+
 }  // namespace weft

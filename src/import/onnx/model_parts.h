@@ -64,6 +64,8 @@ class ModelParts {
   std::vector<std::string> names_needed(const std::vector<bool>& done) const;
   /// Names that a node reads.
   std::vector<std::string> names_read(size_t node) const;
+  /// "NonZero 'found'".
+  std::string describe(size_t node) const;
 
  private:
   struct Impl;
