@@ -117,8 +117,9 @@ CompileOptions with_small_values(CompileOptions options) {
 }
 
 /// A model that could not be compiled as a whole; nothing where it is none in parts, either.
-std::optional<ReadyModel> prepare_parts(const ModelRequest& request, const CompileOptions& options,
-                                        const Error& refused) {
+std::optional<Result<ReadyModel>> prepare_parts(const ModelRequest& request,
+                                                const CompileOptions& options,
+                                                const Error& refused) {
   if (refused.code != ErrorCode::kUnsupported) return std::nullopt;
   auto parts = ModelInParts::open(request.model, options, request.target == "interp");
   if (!parts.ok()) return std::nullopt;
@@ -130,7 +131,7 @@ std::optional<ReadyModel> prepare_parts(const ModelRequest& request, const Compi
   for (const ImportedInput& input : ready.parts->inputs())
     program.push_back({.name = input.name, .dtype = input.type.dtype, .shape = input.type.shape});
   auto inputs = program_inputs(ready.parts->inputs(), program, request.inputs);
-  if (!inputs.ok()) return std::nullopt;
+  if (!inputs.ok()) return inputs.take_error();
   ready.inputs = std::move(*inputs);
   return ready;
 }
