@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 
 #include "assemble/lay_out_constants.h"
 #include "runtime/byte_codec.h"
@@ -10,6 +9,7 @@
 #include "runtime/program_codec.h"
 #include "runtime/verify_program.h"
 #include "support/file_identity.h"
+#include "support/folder_of.h"
 
 namespace weft {
 
@@ -114,11 +114,6 @@ StoredInput describe(const ImportedInput& input) {
 /// Locations start with the folder of the model, which may be another one next time.
 std::string location_of(const ModelFile& file, const std::string& folder) {
   return file.path.starts_with(folder + "/") ? file.path.substr(folder.size() + 1) : file.path;
-}
-
-std::string folder_of(const std::string& model) {
-  std::string folder = std::filesystem::path(model).parent_path().string();
-  return folder.empty() ? "." : folder;
 }
 
 StoredPlace place_of(const ModelToStore& model, size_t constant,

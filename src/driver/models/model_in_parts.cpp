@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "driver/compiler.h"
 #include "graph/contraction_depth.h"
 #include "interp/interpreter.h"
 #include "support/cache_memory.h"
+#include "support/folder_of.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
 
@@ -58,8 +58,7 @@ Result<std::unique_ptr<ModelInParts>> ModelInParts::open(const ModelSource& sour
   std::string folder;
   if (source.is_file()) {
     WEFT_ASSIGN_OR_RETURN(file, map_file(source.path));
-    folder = std::filesystem::path(source.path).parent_path().string();
-    if (folder.empty()) folder = ".";
+    folder = folder_of(source.path);
   }
   auto parts = ModelParts::open(std::move(file), folder);
   if (!parts.ok()) return in_model(source, parts.error());
@@ -166,6 +165,7 @@ Result<ModelInParts::Piece*> ModelInParts::piece_of(const std::vector<bool>& don
   if (found == pieces_.end()) {
     Piece piece;
     piece.number = met_pieces_++;
+    piece.last_run = runs_;
     WEFT_ASSIGN_OR_RETURN(piece.part, parts_->import(done, known));
     const auto [met, is_first] = met_.try_emplace(done, piece.part.graph);
     if (!is_first) piece.other = std::exchange(met->second, piece.part.graph);
@@ -203,11 +203,9 @@ void ModelInParts::drop_old() {
   for (const auto& [place, piece] : pieces_)
     bytes += piece.session ? piece.session->program().arena_bytes : 0;
   while (pieces_.size() > kKeptPieces || bytes > kKeptBytes) {
-    // The one just made has not run yet.
-    const auto oldest = std::ranges::min_element(pieces_, {}, [&](const auto& piece) {
-      return piece.second.last_run == 0 ? runs_ : piece.second.last_run;
-    });
-    if (oldest->second.last_run == 0 || oldest->second.last_run + 1 >= runs_) return;
+    const auto oldest = std::ranges::min_element(
+        pieces_, {}, [](const auto& piece) { return piece.second.last_run; });
+    if (oldest->second.last_run + 1 >= runs_) return;
     bytes -= oldest->second.session ? oldest->second.session->program().arena_bytes : 0;
     pieces_.erase(oldest);
   }

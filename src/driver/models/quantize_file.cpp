@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <span>
 
 #include "driver/models/load_or_compile.h"
 #include "import/onnx/import_onnx.h"
 #include "import/onnx/tensor_proto.h"
 #include "quantize/model_text.h"
+#include "support/folder_of.h"
 
 namespace weft {
 
@@ -136,9 +136,7 @@ Result<QuantizedFile> QuantizeFile::run() {
 
 Result<QuantizedFile> quantize_file(const QuantizeRequest& request) {
   WEFT_ASSIGN_OR_RETURN(MappedFile file, map_file(request.model.model));
-  std::string folder = std::filesystem::path(request.model.model).parent_path().string();
-  if (folder.empty()) folder = ".";
-  return QuantizeFile(request, std::move(file), std::move(folder)).run();
+  return QuantizeFile(request, std::move(file), folder_of(request.model.model)).run();
 }
 
 }  // namespace weft

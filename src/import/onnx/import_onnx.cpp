@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <protozero/exception.hpp>
 
 #include "import/builder/finish_import.h"
 #include "import/onnx/bind_inputs.h"
 #include "import/onnx/graph_importer.h"
 #include "import/onnx/read_model.h"
+#include "support/folder_of.h"
 
 namespace weft {
 namespace onnx {
@@ -87,9 +87,7 @@ Result<ImportedModel> import_model(const ModelDef& model, const ImportOptions& o
 
 Result<ImportedModel> import_onnx(const std::string& path, const ImportOptions& options) {
   WEFT_ASSIGN_OR_RETURN(MappedFile file, map_file(path));
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  auto imported = import_onnx(file.bytes, file.owner, folder, options);
+  auto imported = import_onnx(file.bytes, file.owner, folder_of(path), options);
   if (imported.ok()) {
     imported->files.insert(imported->files.begin(), {path, file.bytes});
     return imported;
