@@ -116,6 +116,10 @@ CompileOptions with_small_values(CompileOptions options) {
   return options;
 }
 
+bool has_more_values(const CompileOptions& options, const CompileOptions& small) {
+  return options.import.known_inputs.size() > small.import.known_inputs.size();
+}
+
 /// A model that could not be compiled as a whole; nothing where it is none in parts, either.
 std::optional<Result<ReadyModel>> prepare_parts(const ModelRequest& request,
                                                 const CompileOptions& options,
@@ -156,10 +160,11 @@ Result<ReadyModel> prepare_emulated(const ModelRequest& request, const CompileOp
 Result<ReadyModel> prepare_import(const ModelRequest& request, CompileOptions options) {
   ReadyModel ready;
   options.stop_after = kImportPass;
-  auto imported = compile_model(request.model, with_small_values(options));
+  const CompileOptions small = with_small_values(options);
+  auto imported = compile_model(request.model, small);
   if (!imported.ok()) {
     if (auto parts = prepare_parts(request, options, imported.error())) return std::move(*parts);
-    imported = compile_model(request.model, options);
+    if (has_more_values(options, small)) imported = compile_model(request.model, options);
   }
   WEFT_ASSIGN_OR_RETURN(ready.compilation, std::move(imported));
   WEFT_RETURN_IF_ERROR(take_inputs(request.inputs, &ready));
@@ -202,10 +207,11 @@ Result<ReadyModel> prepare_model(const ModelRequest& request) {
   }
   WEFT_ASSIGN_OR_RETURN(const CompileOptions options, options_for_machine(request));
   ReadyModel ready;
-  auto compiled = load_or_compile(request.model, with_small_values(options));
+  const CompileOptions small = with_small_values(options);
+  auto compiled = load_or_compile(request.model, small);
   if (!compiled.ok()) {
     if (auto parts = prepare_parts(request, options, compiled.error())) return std::move(*parts);
-    if (!options.import.known_inputs.empty()) compiled = load_or_compile(request.model, options);
+    if (has_more_values(options, small)) compiled = load_or_compile(request.model, options);
   }
   WEFT_ASSIGN_OR_RETURN(CompiledModel model, std::move(compiled));
   for (const ProgramIo& io : model.program.outputs) ready.output_names.push_back(io.name);
