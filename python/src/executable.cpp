@@ -191,9 +191,15 @@ void Executable::hold_inputs(Frame& frame, const nb::args& tensors, const nb::kw
   }
 }
 
-/// The binding for the frame's inputs, brought to the front; null where there is none.
-std::shared_ptr<Binding> Executable::find(const Frame& frame) {
+/// The binding for the frame's inputs; null where the model is one in parts.
+std::shared_ptr<Binding> Executable::binding_of(const Frame& frame) {
   if (parts_) return nullptr;
+  if (auto found = find(frame)) return found;
+  return bind(frame);
+}
+
+/// The binding that is there, brought to the front; null where there is none.
+std::shared_ptr<Binding> Executable::find(const Frame& frame) {
   if (!is_open_) return bindings_.front();
   for (size_t b = 0; b < bindings_.size(); ++b) {
     const auto& shapes = bindings_[b]->shapes;
@@ -228,8 +234,8 @@ std::shared_ptr<Binding> Executable::bind(const Frame& frame) {
     }
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
-  if (auto found = find(frame)) return found;
   if (parts_) return nullptr;
+  if (auto found = find(frame)) return found;
   weft::CompileOptions options = options_;
   std::vector<std::vector<int64_t>> shapes;
   for (size_t i = 0; i < frame.in.size(); ++i) {
@@ -297,6 +303,19 @@ void Executable::release_idle() {
   }
 }
 
+/// `work` without the GIL, on this thread where it was short last time.
+void Executable::run_watched(Frame& frame, int64_t& last_nanoseconds,
+                             const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  if (last_nanoseconds >= 0 && last_nanoseconds < kLongRun) {
+    const nb::gil_scoped_release unlocked;
+    work();
+  } else {
+    run_interruptibly(frame.cancel, work);
+  }
+  last_nanoseconds = (std::chrono::steady_clock::now() - start).count();
+}
+
 void Executable::execute(Frame& frame, Binding& binding) {
   std::unique_ptr<weft::Context> context;
   if (binding.idle.empty()) {
@@ -306,8 +325,7 @@ void Executable::execute(Frame& frame, Binding& binding) {
     binding.idle.pop_back();
   }
   weft::Status status;
-  const auto start = std::chrono::steady_clock::now();
-  const auto work = [&] {
+  run_watched(frame, binding.last_nanoseconds, [&] {
     if (context == nullptr) {
       auto made = binding.executable.new_context();
       if (!made) {
@@ -317,15 +335,7 @@ void Executable::execute(Frame& frame, Binding& binding) {
       context = std::make_unique<weft::Context>(std::move(*made));
     }
     status = context->run(frame.in, frame.out, &frame.cancel);
-  };
-  const bool is_short = binding.last_nanoseconds >= 0 && binding.last_nanoseconds < kLongRun;
-  if (is_short) {
-    const nb::gil_scoped_release unlocked;
-    work();
-  } else {
-    run_interruptibly(frame.cancel, work);
-  }
-  binding.last_nanoseconds = (std::chrono::steady_clock::now() - start).count();
+  });
   if (context != nullptr) binding.idle.push_back(std::move(context));
   check(status);
 }
@@ -333,7 +343,8 @@ void Executable::execute(Frame& frame, Binding& binding) {
 /// Outputs whose shapes are known behind the run.
 void Executable::run_parts(Frame& frame, ArrayKind kind, nb::list& results) {
   std::optional<weft::Result<std::vector<weft::OwnedTensor>>> made;
-  run_interruptibly(frame.cancel, [&] { made.emplace(parts_->run(frame.in, &frame.cancel)); });
+  run_watched(frame, parts_nanoseconds_,
+              [&] { made.emplace(parts_->run(frame.in, &frame.cancel)); });
   const std::vector<weft::OwnedTensor> tensors = check(std::move(*made));
   for (size_t i = 0; i < tensors.size(); ++i) {
     const weft::OwnedTensor& tensor = tensors[i];
@@ -349,8 +360,7 @@ void Executable::run_parts(Frame& frame, ArrayKind kind, nb::list& results) {
 }
 
 void Executable::run_to_new(Frame& frame, ArrayKind kind, nb::list& results) {
-  std::shared_ptr<Binding> binding = find(frame);
-  if (binding == nullptr) binding = bind(frame);
+  const std::shared_ptr<Binding> binding = binding_of(frame);
   if (parts_) {
     run_parts(frame, kind, results);
     return;
@@ -396,8 +406,7 @@ void Executable::run_into(nb::handle outputs, const nb::args& tensors, const nb:
     frame.arrays[0] = outputs;
   }
   check_complete(frame.arrays, output_names_, "output");
-  std::shared_ptr<Binding> binding = find(frame);
-  if (binding == nullptr) binding = bind(frame);
+  const std::shared_ptr<Binding> binding = binding_of(frame);
   if (parts_)
     raise_invalid(
         "the model's outputs have sizes that depend on values: call run(), which makes them");

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,8 +28,8 @@ struct Binding {
 
 /// A compiled model as Python has it. Where the model leaves dimensions open, each set of shapes is
 /// compiled when it first comes, and the bindings that were used last are kept. A model whose sizes
-/// depend on values runs in parts. Methods are called
-/// with the GIL, by any number of threads, and release it while they compile and run.
+/// depend on values runs in parts. Methods are called with the GIL, by any number of threads, and
+/// release it while they compile and run.
 class Executable {
  public:
   /// Compiles at once where the options bind all dimensions. `kept`: bindings that are kept, at
@@ -67,6 +68,7 @@ class Executable {
 
   std::unique_ptr<Frame> take_frame();
   void hold_inputs(Frame& frame, const nanobind::args& tensors, const nanobind::kwargs& named);
+  std::shared_ptr<Binding> binding_of(const Frame& frame);
   std::shared_ptr<Binding> find(const Frame& frame);
   std::shared_ptr<Binding> bind(const Frame& frame);
   /// Null where the model is one in parts now.
@@ -76,11 +78,13 @@ class Executable {
   void keep(std::shared_ptr<Binding> binding);
   void release_idle();
   void check_types(const Frame& frame) const;
+  void run_watched(Frame& frame, int64_t& last_nanoseconds, const std::function<void()>& work);
   void execute(Frame& frame, Binding& binding);
   void run_to_new(Frame& frame, ArrayKind kind, nanobind::list& results);
 
   std::optional<weft::Model> model_;         ///< none of an artefact
   std::optional<weft::ModelInParts> parts_;  ///< of one whose sizes depend on values
+  int64_t parts_nanoseconds_ = -1;           ///< as Binding::last_nanoseconds
   weft::CompileOptions options_;
   nanobind::object progress_ = nanobind::none();
   bool is_open_ = false;  ///< other shapes may come
