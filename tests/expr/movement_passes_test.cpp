@@ -412,6 +412,37 @@ TEST(AssignLayouts, GatheredPixelsFollowTheConvolutionsAroundThem) {
   }
 }
 
+/// Pixels of which data say where they are, as those of a region of interest: channels are vectors,
+/// be a copy made for it, where as many are read as the copy has. All that read such pixels read
+/// the copy.
+TEST(AssignLayouts, ChannelsOfGatheredPixelsLieLast) {
+  const auto laid_out = [](int regions) {
+    const std::string n = std::to_string(regions);
+    auto program = parse_tensor_program(
+        R"(program {
+  input x: f32[2,16,6,6]
+  input image: i64[)" +
+        n + R"(]
+  input at: i64[)" +
+        n + R"(,4,2]
+  pixel: f32[)" +
+        n + R"(,16,4,2] = x[image[d0], d1, at[d0, d2, d3], at[d0, d2, d3]] * 2.0
+  y: f32[)" +
+        n + R"(,1,4,2] = sum[16]:f32 x[image[d0], r0, 3, at[d0, d2, d3]] + pixel[d0, r0, d2, d3]
+  output y as y
+}
+)");
+    EXPECT_TRUE(program.ok()) << program.error().message;
+    assign_layouts(*program, true);
+    return print(*program);
+  };
+  const std::string text = laid_out(9);
+  EXPECT_THAT(text,
+              HasSubstr("pixel: f32[9,16,4,2] layout {0,1,9}{2,1,4}{3,1,2}{1,1,16} = x_values["));
+  EXPECT_THAT(text, HasSubstr("y: f32[9,1,4,2] = sum[16]:f32 x_values["));
+  EXPECT_THAT(laid_out(8), Not(HasSubstr("x_values")));
+}
+
 /// Tokens of a product as pixels: the convolution's results lie as what it reads.
 TEST(AssignLayouts, WindowsOverTokensLeaveChannelsInnermost) {
   const Graph graph = parsed_graph(R"((x: f32[1,36,8], w: f32[8,1,3,3]) {

@@ -55,6 +55,15 @@ bool goes_along(const Scalar& read, const IndexExpr& index, int axis) {
   return found;
 }
 
+bool is_position(const IndexExpr& e) {
+  return std::ranges::any_of(variables(e), [](int id) { return id >= kRuntimeIndexBase; });
+}
+
+/// Whether a result reads one batch, be it one that data say.
+bool goes_with_batch(const Scalar& read, const IndexExpr& index) {
+  return is_var(index, 0) || (is_position(index) && goes_along(read, index, 0));
+}
+
 class LayoutChoice {
  public:
   LayoutChoice(TensorProgram& program, bool twins)
@@ -194,6 +203,7 @@ class LayoutChoice {
   struct Course {
     bool slides = false;  ///< a window along an axis behind the channels
     bool channels_follow = false, spatial_follows = false, same_batch = false;
+    bool gathers = false;  ///< data say where along the last axis
   };
 
   Course course_of(const TensorExpr& e, const Scalar& read) const {
@@ -202,19 +212,36 @@ class LayoutChoice {
     const auto& at = read.indices;
     const bool same_rank =
         rank > end && rank - end + own_end == static_cast<size_t>(e.output_rank());
-    Course out{.channels_follow = same_rank && end == own_end,
-               .spatial_follows = same_rank,
-               .same_batch = same_rank && (is_var(at[0], 0) || at[0].is_const())};
+    const bool gathers = rank > end && is_position(at.back());
+    const bool goes_on = same_rank || (gathers && own_end < static_cast<size_t>(e.output_rank())) ||
+                         reads_columns(e, read);
+    Course out{.channels_follow = goes_on && end == own_end,
+               .spatial_follows = goes_on,
+               .same_batch = goes_on && (goes_with_batch(read, at[0]) || at[0].is_const()),
+               .gathers = gathers};
     for (size_t a = end; a < rank; ++a) {
       out.slides = out.slides || is_window(e, at[a]);
       const int own = static_cast<int>(a - end + own_end);
       out.spatial_follows =
-          out.spatial_follows && (goes_along(read, at[a], own) || at[a].is_const());
+          out.spatial_follows && (!same_rank || goes_along(read, at[a], own) || at[a].is_const());
     }
     for (size_t a = 1; a < end && out.channels_follow; ++a)
       out.channels_follow =
           at[a].is_const() || steps_along(without_sums(e, at[a]), static_cast<int>(a));
     return out;
+  }
+
+  /// Whether a convolution reads what each place of its windows has, an axis for the places:
+  ///     y[n, o, h, w] = sum[C, K] k[o, r0, r1] * columns[n, r0, r1, h, w]
+  bool reads_columns(const TensorExpr& e, const Scalar& read) const {
+    const size_t rank = read.indices.size(), end = channels_end_[index_of(read.symbol)];
+    int own = static_cast<int>(channels_end_[index_of(e.output)]);
+    if (!e.is_contraction || rank <= static_cast<size_t>(e.output_rank())) return false;
+    for (size_t a = 1; a < rank; ++a) {
+      if (sums_along(e, read.indices[a])) continue;
+      if (a < end || !is_var(read.indices[a], own++)) return false;
+    }
+    return own == e.output_rank();
   }
 
   /// Channels that are taken apart are heads, as a rule: where a product takes a matrix of each,
@@ -235,10 +262,14 @@ class LayoutChoice {
   void consider(size_t expr, const Scalar& read) {
     const TensorExpr& e = program_.exprs[expr];
     const size_t rank = read.indices.size(), end = channels_end_[index_of(read.symbol)];
-    const auto [slides, channels_follow, spatial_follows, same_batch] = course_of(e, read);
+    const auto [slides, channels_follow, spatial_follows, same_batch, gathers] = course_of(e, read);
     const bool conv = e.is_contraction && same_batch && spatial_follows && !channels_follow;
     const bool follows = same_batch && spatial_follows && (channels_follow || conv);
     const bool as_it_lies = follows && reads_quickly_as_it_lies(e, read.symbol, slides);
+    // Neighbouring channels are one vector then, where a gather takes each element for itself.
+    if (follows && channels_follow && gathers && gathers_often(e, read.symbol))
+      vote(read.symbol, 1);
+    if (!follows && gathers) followers_[read.symbol].push_back(expr);
     if (follows && !as_it_lies) {
       join(read.symbol, e.output);
       followers_[read.symbol].push_back(expr);
@@ -308,6 +339,13 @@ class LayoutChoice {
            (!slides || channels_of(e.extents, channels_end_[index_of(e.output)]) < kLeastChannels);
   }
 
+  /// Whether a gather reads at least as many elements as a copy of the whole tensor would.
+  bool gathers_often(const TensorExpr& e, TensorId read) const {
+    int64_t steps = 1;
+    for (const int64_t extent : e.reduce_extents) steps *= extent;
+    return size(e.output) * steps >= size(read);
+  }
+
   static bool sums_along(const TensorExpr& e, const IndexExpr& index) {
     return index.is_var() && index.var_id() >= e.output_rank() &&
            index.var_id() < kRuntimeIndexBase;
@@ -322,8 +360,7 @@ class LayoutChoice {
         reduced_elsewhere = reduced_elsewhere || (id >= e.output_rank() && id < kRuntimeIndexBase);
       }
     }
-    const bool reduces_last = last.is_var() && last.var_id() >= e.output_rank();
-    if (reduces_last && !reduced_elsewhere) vote(read.symbol, -1);
+    if (sums_along(e, last) && !reduced_elsewhere) vote(read.symbol, -1);
   }
 
   void join(TensorId a, TensorId b) {

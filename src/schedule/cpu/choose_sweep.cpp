@@ -53,6 +53,7 @@ class SweepChooser {
   void choose_vector_axis(const std::vector<int>& all);
   int choose_row_axis() const;
   bool gathers_for_all_rows() const;
+  int64_t most_vectors() const;
   int axis_of_shared_reads() const;
   bool shares_reads(int axis) const;
   std::optional<int64_t> bytes_of_row(int axis) const;
@@ -112,7 +113,7 @@ void SweepChooser::choose_axes() {
   const int64_t extent = axes_.axes[static_cast<size_t>(c_.vec_axis)].extent;
   c_.lanes = target_.lanes(4);
   while (c_.lanes > 4 && c_.lanes / 2 >= extent) c_.lanes /= 2;
-  c_.vectors = std::clamp<int64_t>((extent + c_.lanes - 1) / c_.lanes, 1, c_.row_vector ? 4 : 2);
+  c_.vectors = std::clamp<int64_t>((extent + c_.lanes - 1) / c_.lanes, 1, most_vectors());
   if (axes_.reductions.empty()) {
     c_.row_axis = choose_row_axis();
     if (c_.row_axis >= 0) {
@@ -255,6 +256,20 @@ bool SweepChooser::gathers_for_all_rows() const {
     });
   }
   return found;
+}
+
+/// Of a tile. Sums of columns stay in registers, and few hide the latency of what is added; where
+/// data say the positions of whole vectors, finding them is most of the work, which more share.
+int64_t SweepChooser::most_vectors() const {
+  if (c_.row_vector) return 4;
+  bool found = false;
+  for (int p = 0; p < space_.size(); ++p) {
+    visit(space_.expr(p).body, [&](const Scalar& s) {
+      if (s.kind != Scalar::Kind::kRead || s.operands.empty()) return;
+      found |= stride_along(space_.program(), axes_, p, s, c_.vec_axis) == 1;
+    });
+  }
+  return found ? target_.vector_registers / 2 : 2;
 }
 
 /// A short axis whose steps read the same elements, as the taps of a transformed window do: written
