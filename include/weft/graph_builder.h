@@ -145,6 +145,13 @@ class GraphBuilder {
   Tensor dot_general(Tensor a, Tensor b, DotAxes axes, DType result);
   /// x [N, C, spatial…], w [O, C / groups, window…] to [N, O, spatial…].
   Tensor convolution(Tensor x, Tensor w, WindowAxes axes, DType result);
+  /// The discrete Fourier transform of complex numbers, as their real and imaginary parts, along an
+  /// axis of n: y[k] = sum over j of x[j] e^(-2 pi i j k / n); of the inverse e^(+...), divided by
+  /// n. Without `imaginary` x is real. `bins`: how many of the result, the first; 0: n.
+  std::pair<Tensor, Tensor> fourier(Tensor real, std::optional<Tensor> imaginary, int64_t axis,
+                                    bool inverse = false, int64_t bins = 0);
+  /// The real signal of `length` along the axis whose transform begins with length / 2 + 1 numbers.
+  Tensor real_fourier_inverse(Tensor real, Tensor imaginary, int64_t axis, int64_t length);
   /// Values and i64 positions, stable.
   std::pair<Tensor, Tensor> sort(Tensor x, int64_t axis, bool descending);
   std::pair<Tensor, Tensor> top_k(Tensor x, int64_t k, int64_t axis, bool largest);

@@ -189,6 +189,18 @@ void bind_reductions(nb::class_<GraphBuilder>& c) {
           "dilations"_a = Ints(), "input_dilations"_a = Ints(), "groups"_a = 1,
           "result"_a = "float32",
           "x [N, C, spatial…], w [O, C / groups, window…] to [N, O, spatial…].")
+      .def(
+          "fourier",
+          [](GraphBuilder& b, Tensor real, std::optional<Tensor> imaginary, int64_t axis,
+             bool inverse,
+             int64_t bins) { return b.fourier(real, imaginary, axis, inverse, bins); },
+          "real"_a, "imaginary"_a, "axis"_a, "inverse"_a = false, "bins"_a = 0,
+          "The discrete Fourier transform of complex numbers, as their parts, or of real ones,\n"
+          "along an axis: the first `bins` of its numbers, 0 for all. The inverse is divided by\n"
+          "the length.")
+      .def("real_fourier_inverse", &GraphBuilder::real_fourier_inverse, "real"_a, "imaginary"_a,
+           "axis"_a, "length"_a,
+           "The real signal whose transform begins with length / 2 + 1 numbers.")
       .def("sort", &GraphBuilder::sort, "x"_a, "axis"_a, "descending"_a,
            "Values and i64 positions, stable.")
       .def("top_k", &GraphBuilder::top_k, "x"_a, "k"_a, "axis"_a, "largest"_a);

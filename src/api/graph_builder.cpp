@@ -8,6 +8,8 @@
 
 #include "api/graph_builder_impl.h"
 #include "api/handles.h"
+#include "import/builder/fourier.h"
+#include "import/builder/is_everywhere.h"
 #include "import/builder/random_numbers.h"
 #include "import/builder/refusal.h"
 
@@ -61,6 +63,20 @@ Ids elementwise_node(Replay& r, weft::ScalarOp op, const Ids& operands) {
   if (op == weft::ScalarOp::kSelect) return {r.builder.select(spread[0], spread[1], spread[2])};
   return {spread.size() == 1 ? r.builder.unary(op, spread[0])
                              : r.builder.binary(op, spread[0], spread[1])};
+}
+
+/// The axis of a transform goes last.
+weft::onnx::ComplexParts parts_along(Replay& r, Tensor real, std::optional<Tensor> imaginary,
+                                     int64_t axis) {
+  weft::onnx::ComplexParts x{r.at(real.id), imaginary ? r.at(imaginary->id) : weft::kNoValue};
+  const weft::DType type = r.builder.dtype(x.real);
+  if (type != weft::DType::kF32 && type != weft::DType::kF64)
+    weft::onnx::refuse_invalid("a Fourier transform is of float32 or float64");
+  if (imaginary && r.builder.type(x.imaginary) != r.builder.type(x.real))
+    weft::onnx::refuse_invalid("the parts of complex numbers have one type and shape");
+  // Real numbers that were converted.
+  if (imaginary && is_everywhere(r.builder, x.imaginary, 0)) x.imaginary = weft::kNoValue;
+  return weft::onnx::exchange_with_last(r.builder, x, axis);
 }
 
 }  // namespace
@@ -299,6 +315,33 @@ Tensor GraphBuilder::convolution(Tensor x, Tensor w, WindowAxes axes, DType resu
     attrs.rhs_dilations = filled(axes.dilations, spatial, 1);
     attrs.groups = axes.groups;
     return {r.builder.convolution(r.at(x.id), r.at(w.id), attrs, to_internal(result))};
+  })};
+}
+
+std::pair<Tensor, Tensor> GraphBuilder::fourier(Tensor real, std::optional<Tensor> imaginary,
+                                                int64_t axis, bool inverse, int64_t bins) {
+  const int32_t first = impl_->graph.record("fourier", 2, [=](Replay& r) -> Ids {
+    weft::onnx::GraphBuilder& b = r.builder;
+    weft::onnx::ComplexParts x = parts_along(r, real, imaginary, axis);
+    const int64_t points = b.extent(x.real, -1);
+    if (bins < 0 || bins > points)
+      weft::onnx::refuse_invalid("a Fourier transform has as many bins as points");
+    x = weft::onnx::fourier_transform(b, x, {points, bins == 0 ? points : bins}, inverse);
+    x = weft::onnx::exchange_with_last(b, x, axis);
+    return {x.real, x.imaginary};
+  });
+  return {{first}, {first + 1}};
+}
+
+Tensor GraphBuilder::real_fourier_inverse(Tensor real, Tensor imaginary, int64_t axis,
+                                          int64_t length) {
+  return {impl_->graph.record("real_fourier_inverse", 1, [=](Replay& r) -> Ids {
+    weft::onnx::GraphBuilder& b = r.builder;
+    const weft::onnx::ComplexParts x = parts_along(r, real, imaginary, axis);
+    if (b.extent(x.real, -1) != length / 2 + 1)
+      weft::onnx::refuse_invalid("a signal of n comes from n / 2 + 1 bins");
+    const weft::ValueId signal = weft::onnx::real_fourier_inverse(b, x, length);
+    return {weft::onnx::exchange_with_last(b, {signal}, axis).real};
   })};
 }
 

@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
+using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 using weft_v1::DType;
@@ -262,6 +263,33 @@ TEST(GraphBuilder, ErrorsNameTheOperation) {
               HasSubstr("input"));
   EXPECT_EQ(message([](auto&, Tensor x) { return x; }), "");
   EXPECT_THAT(GraphBuilder().finish().error().message, HasSubstr("no outputs"));
+}
+
+/// The spectrum of each column of x, and x again out of its half; what has another length is told.
+TEST(GraphBuilder, TransformsAndTheirInverses) {
+  const auto again = [](int64_t length, DType type) {
+    GraphBuilder b;
+    const Tensor x = b.input("x", type, {4, Extent::open("N")});
+    const auto [real, imaginary] = b.fourier(x, std::nullopt, 0, false, 3);
+    const auto [back, nothing] = b.fourier(real, imaginary, -1);
+    const Tensor signal = b.real_fourier_inverse(real, imaginary, 0, length);
+    b.output(b.concat({real, imaginary, signal}, 0), "y");
+    b.output(b.elementwise("sub", {back, nothing}), "z");
+    return b.finish({{"N", 2}});
+  };
+  GraphBuilder b;
+  const Tensor x = b.input("x", DType::kF32, {4, 2});
+  const auto [real, imaginary] = b.fourier(x, std::nullopt, 0, false, 3);
+  const Tensor signal = b.real_fourier_inverse(real, imaginary, 0, 4);
+  b.output(b.concat({real, imaginary, signal}, 0), "y");
+  const auto compiled = weft::compile(*b.finish(), serial());
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  EXPECT_THAT(run(*compiled, {{1, 0, 2, 1, 3, 0, 4, 0}}),
+              Pointwise(FloatNear(1e-5), {10, 1, -2, 0, -2, -1, 0, 0, 2, -1, 0, 0,  //
+                                          1,  0, 2,  1, 3,  0,  4, 0}));
+  EXPECT_TRUE(again(4, DType::kF32).ok());
+  EXPECT_THAT(again(6, DType::kF32).error().message, HasSubstr("n / 2 + 1"));
+  EXPECT_THAT(again(4, DType::kF16).error().message, HasSubstr("float32 or float64"));
 }
 
 TEST(GraphBuilder, GraphsAreCachedByWhatTheyAre) {

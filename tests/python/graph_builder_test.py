@@ -41,6 +41,22 @@ def test_branches_and_conditions():
     np.testing.assert_array_equal(exe(np.array([1, 1, 4], np.float32)), [-32, -32, -128])
 
 
+def test_transforms_of_complex_numbers():
+    b = weft.GraphBuilder()
+    x = b.input("x", "float64", [5, 6])
+    real, imaginary = b.fourier(x, None, 1)
+    back, rest = b.fourier(real, imaginary, axis=1, inverse=True)
+    half = b.fourier(x, None, 1, bins=4)
+    for name, made in zip("abcde", (real, imaginary, back, rest, half[1])):
+        b.output(made, name)
+    b.output(b.real_fourier_inverse(*half, axis=1, length=6), "f")
+    signal = np.cos(np.arange(30.0)).reshape(5, 6)
+    spectrum = np.fft.fft(signal)
+    expected = [spectrum.real, spectrum.imag, signal, 0 * signal, spectrum.imag[:, :4], signal]
+    for made, wanted in zip(weft.compile(b.finish())(signal), expected):
+        np.testing.assert_allclose(made, wanted, atol=1e-12)
+
+
 def test_what_a_region_raises_comes_out():
     b = weft.GraphBuilder()
     x = b.input("x", "float32", [3, 2])

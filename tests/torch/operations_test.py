@@ -125,6 +125,8 @@ def movement(x, p, i, flags):
             torch.linspace(0, 1, 5),
             torch.eye(3),
         ),
+        *(x.unfold(2, 3, 1), x.unfold(0, 2, 1), x.as_strided((2, 3, 2, 3), (12, 4, 1, 1))),
+        *(x.as_strided((2, 2, 3), (12, 0, 4), 3), x[1, 2].as_strided((), ())),
     )
 
 
@@ -181,6 +183,12 @@ def indexing(x, p, i, flags):
             x.index_add(1, rows[:2], p[:, :2]),
         ),
         *(x.scatter_reduce(1, where, p, "amax"), x.index_copy(1, rows[:2], p[:, :2])),
+        *(
+            x.scatter_reduce(1, where[:, :2], p, how, include_self=False)
+            for how in ("sum", "prod", "mean", "amax", "amin")
+        ),
+        *(x.scatter_reduce(1, where, p, "mean"), i.scatter_reduce(1, where, i, "amin")),
+        i.scatter_reduce(1, where[:, :2], i, "amax", include_self=False),
         torch.where(flags, x, p).index_fill(2, rows[:1], 9.0),
     )
 

@@ -10,9 +10,9 @@ from weft.errors import Unsupported
 from weft.torch.constant import constant
 from weft.torch.decompositions import decompositions
 from weft.torch.extents import dims_of
-from weft.torch.lowering import Emitter, Value, lower, type_name
+from weft.torch.lowering import Complex, Emitter, Value, lower
 from weft.torch.lowering.registry import is_number
-from weft.torch.partition import find_refusals, name_of
+from weft.torch.partition import declare, find_refusals, name_of
 
 #: Conditions on sizes, which hold where the graph's operations do.
 _CHECKS = ("_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_for_size")
@@ -52,14 +52,15 @@ def _tensor(program: torch.export.ExportedProgram, spec: Any) -> torch.Tensor:
     return program.constants[spec.target]
 
 
-def _input(e: Emitter, node: Any, example: dict[str, int]) -> Value:
+def _input(e: Emitter, node: Any, example: dict[str, int]) -> Value | Complex:
+    """Complex numbers come with their parts as a last axis."""
     tensor = node.meta["val"]
     for extent, dim in zip(tensor.shape, dims_of(tensor.shape)):
         if not isinstance(dim, int):
             if not dim.is_Symbol:
                 raise Unsupported(f"input '{node.name}' has the extent {dim}")
             example[dim.name] = extent.node.hint
-    return e.input(node.name, type_name(tensor.dtype), dims_of(tensor.shape))
+    return declare(e, node)
 
 
 def _declare_outputs(e: Emitter, program: Any, values: dict[Any, Any]) -> None:
@@ -69,4 +70,6 @@ def _declare_outputs(e: Emitter, program: Any, values: dict[Any, Any]) -> None:
             raise Unsupported(f"the program writes '{spec.target}'; weft keeps no state")
         if node not in values:
             raise Unsupported(f"the program returns {node}, which is no tensor")
-        e.b.output(values[node].tensor, node.name)
+        made = values[node]
+        there = e.interleave(made) if isinstance(made, Complex) else made
+        e.b.output(there.tensor, node.name)

@@ -13,7 +13,7 @@ from weft import _weft
 from weft.torch.constant import constant
 from weft.torch.eager_part import eager_part
 from weft.torch.extents import dense_order, dims_of, hint_of, source_of, strides_of, symbols_of
-from weft.torch.lowering import Emitter, Value, lower, type_name
+from weft.torch.lowering import Complex, Emitter, Value, lower, part_type
 from weft.torch.options import Options
 from weft.torch.partition import Part, is_random
 from weft.torch.refused import Refused
@@ -64,17 +64,20 @@ class _Signature:
         dim = self.shapes[i][axis]
         return dim.name if isinstance(dim, sympy.Symbol) else f"{i}.{axis}"
 
-    def declare(self, e: Emitter, i: int, node: fx.Node) -> Value:
+    def declare(self, e: Emitter, i: int, node: fx.Node) -> Value | Complex:
         """The input with its axes as they lie in memory, seen as torch sees it."""
-        order = _memory_order(node.meta["val"])
-        shape = tuple(self.shapes[i][axis] for axis in order)
+        tensor = node.meta["val"]
+        order = _memory_order(tensor)
+        dims = (*self.shapes[i], 2) if tensor.is_complex() else self.shapes[i]
+        shape = tuple(dims[axis] for axis in order)
         extents = [
             dim if isinstance(dim, int) else weft.Extent.open(self.name_of(i, axis))
             for axis, dim in zip(order, shape)
         ]
-        dtype = type_name(node.meta["val"].dtype)
+        dtype = part_type(tensor.dtype)
         there = Value(e.b.input(node.name, dtype, extents), dtype, shape)
-        return e.permute(there, [order.index(axis) for axis in range(len(order))])
+        there = e.permute(there, [order.index(axis) for axis in range(len(order))])
+        return e.parts_of(there) if tensor.is_complex() else there
 
     def declare_extra(self, e: Emitter) -> None:
         for name in self.extra:
@@ -84,10 +87,11 @@ class _Signature:
 def _memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
     """The axes from the outermost in memory to the innermost, where the tensor is dense in that
     order: so ordered, it is read and written in place. Else, and where strides are open, as they
-    are.
+    are. The parts of complex numbers are a last axis.
     """
     as_it_is = tuple(range(tensor.dim()))
-    return dense_order(dims_of(tensor.shape), strides_of(tensor)) or as_it_is
+    order = dense_order(dims_of(tensor.shape), strides_of(tensor)) or as_it_is
+    return (*order, len(order)) if tensor.is_complex() else order
 
 
 def _in_memory_order(
@@ -102,6 +106,22 @@ def _orders_of(nodes: Sequence[fx.Node]) -> dict[int, tuple[int, ...]]:
     """Of those that do not lie as their axes are."""
     orders = {i: _memory_order(node.meta["val"]) for i, node in enumerate(nodes)}
     return {i: order for i, order in orders.items() if order != tuple(range(len(order)))}
+
+
+def _complex_of(nodes: Sequence[fx.Node]) -> list[int]:
+    return [i for i, node in enumerate(nodes) if node.meta["val"].is_complex()]
+
+
+def _with_parts(tensors: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
+    """Of complex tensors, at these places, the parts as a last axis."""
+    if not places:
+        return tensors
+    return [_parts(t) if i in places else t for i, t in enumerate(tensors)]
+
+
+def _parts(tensor: torch.Tensor) -> torch.Tensor:
+    """In place, but where numbers are yet to be conjugated."""
+    return torch.view_as_real(tensor.resolve_conj())
 
 
 def _tensors_of_sizes(sizes: Sequence[int]) -> list[torch.Tensor]:
@@ -129,6 +149,8 @@ class PartModule(torch.nn.Module):
         self._read = list(range(len(part.inputs)))
         self._orders = _orders_of(part.inputs)
         self._output_orders = _orders_of(part.outputs)
+        self._complex = _complex_of(part.inputs)
+        self._complex_outputs = _complex_of(part.outputs)
         self._draws = any(is_random(node) for node in part.nodes)
         self._allocate = self._allocator()
         self._eager: Any = None
@@ -155,13 +177,14 @@ class PartModule(torch.nn.Module):
         if self.executable is None or self._is_stale(args):
             self._compile(args)
         outputs = self._allocate(args)
-        given = _in_memory_order(args, self._orders)
+        given = _in_memory_order(_with_parts(args, self._complex), self._orders)
         inputs = [given[i] for i in self._read]
         if self._signature.extra:
             inputs += _tensors_of_sizes(args[len(self._part.inputs) :])
         if self._draws:
             inputs.append(torch.randint(_SEEDS, ()))
-        self.executable.run_into(_in_memory_order(outputs, self._output_orders), *inputs)
+        written = _with_parts(outputs, self._complex_outputs)
+        self.executable.run_into(_in_memory_order(written, self._output_orders), *inputs)
         return outputs
 
     def _shapes_of(self, args: Sequence[Any]) -> tuple[torch.Size, ...]:
@@ -223,7 +246,9 @@ class PartModule(torch.nn.Module):
             e.declare_seed()
         lower(e, self._part.nodes, values)
         for node in self._part.outputs:
-            e.b.output(e.permute(values[node], _memory_order(node.meta["val"])).tensor, node.name)
+            made = values[node]
+            there = e.interleave(made) if isinstance(made, Complex) else made
+            e.b.output(e.permute(there, _memory_order(node.meta["val"])).tensor, node.name)
         return e.b.finish(self._signature.example)
 
     def _allocator(self) -> Any:

@@ -12,7 +12,7 @@ from torch import fx
 
 import weft
 from weft.torch.extents import dims_of, hint_of
-from weft.torch.lowering import Emitter, lower_node, type_name
+from weft.torch.lowering import Complex, Emitter, Value, lower_node, part_type
 from weft.torch.lowering.registry import is_number, subgraph_of
 from weft.torch.refused import Refused
 
@@ -35,11 +35,15 @@ def name_of(node: fx.Node) -> str:
     return getattr(node.target, "__name__", str(node.target)).split(".")[0]
 
 
-def trial_value(e: Emitter, node: fx.Node) -> object:
-    """A stand-in for what a node makes; refuses what weft cannot read."""
+def declare(e: Emitter, node: fx.Node) -> Value | Complex:
+    """What a node makes as an input, complex numbers with their parts as a last axis; refuses what
+    weft cannot read."""
     made = node.meta.get("val")
     if isinstance(made, torch.Tensor):
-        return e.input(node.name, type_name(made.dtype), dims_of(made.shape))
+        shape, dtype = dims_of(made.shape), part_type(made.dtype)
+        if made.is_complex():
+            return e.parts_of(e.input(node.name, dtype, (*shape, 2)))
+        return e.input(node.name, dtype, shape)
     raise Refused("it makes no tensor")
 
 
@@ -68,7 +72,7 @@ def find_refusals(graph: fx.Graph, fallback_random: bool = False) -> dict[fx.Nod
                 log.warning("a defect of weft's lowering of %s: %r", node.target, error)
                 refusals[node] = f"weft's lowering of it fails: {error!r}"
         try:
-            values[node] = trial_value(e, node)
+            values[node] = declare(e, node)
         except Refused:
             pass
     for node in graph.nodes:

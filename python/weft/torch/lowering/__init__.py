@@ -3,6 +3,7 @@
 # These register what they lower.
 from weft.torch.lowering import (  # noqa: F401
     attention,
+    complex,
     control_flow,
     convolution,
     indexing,
@@ -13,7 +14,7 @@ from weft.torch.lowering import (  # noqa: F401
     reductions,
     shapes,
 )
-from weft.torch.lowering.emitter import Emitter, Value, type_name
+from weft.torch.lowering.emitter import Complex, Emitter, Value, part_type, type_name
 from weft.torch.lowering.registry import lower, lower_node
 
-__all__ = ["Emitter", "Value", "lower", "lower_node", "type_name"]
+__all__ = ["Complex", "Emitter", "Value", "lower", "lower_node", "part_type", "type_name"]

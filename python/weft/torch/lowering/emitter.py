@@ -40,6 +40,11 @@ def type_name(dtype: torch.dtype) -> str:
     return name
 
 
+def part_type(dtype: torch.dtype) -> str:
+    """The same of the parts of complex numbers."""
+    return type_name(dtype.to_real() if dtype.is_complex else dtype)
+
+
 def torch_type(name: str) -> torch.dtype:
     return _TORCH_TYPES[name]
 
@@ -59,6 +64,27 @@ class Value:
     @property
     def is_float(self) -> bool:
         return "float" in self.dtype
+
+
+@dataclass(frozen=True)
+class Complex:
+    """Complex numbers: their parts, of one type and shape."""
+
+    real: Value
+    imaginary: Value
+
+    @property
+    def dtype(self) -> str:
+        """Of the parts."""
+        return self.real.dtype
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        return self.real.shape
+
+    @property
+    def rank(self) -> int:
+        return self.real.rank
 
 
 Operand = Value | int | float | bool | sympy.Expr
@@ -234,6 +260,15 @@ class Emitter:
             total = total + x.shape[axis]
         shape = (*xs[0].shape[:axis], plain(total), *xs[0].shape[axis + 1 :])
         return Value(self.b.concat([x.tensor for x in xs], axis), xs[0].dtype, shape)
+
+    # Complex numbers in memory: the parts of each beside each other.
+    def parts_of(self, x: Value) -> Complex:
+        """Of x [..., 2]."""
+        at = lambda i: self.reshape(self.slice(x, x.rank - 1, i, 1), x.shape[:-1])
+        return Complex(at(0), at(1))
+
+    def interleave(self, z: Complex) -> Value:
+        return self.concat([self.unsqueeze(part, -1) for part in (z.real, z.imaginary)], -1)
 
     # Reductions and products.
     def reduce(self, combiner: str, x: Value, axes: Sequence[int], keep: bool = False) -> Value:

@@ -1,11 +1,13 @@
 """Elements by positions that tensors hold."""
 
+import math
 from typing import Any
 
 import numpy as np
+import torch
 
 from weft.torch.extents import product
-from weft.torch.lowering.emitter import Emitter, Value, broadcast_shape
+from weft.torch.lowering.emitter import Emitter, Value, broadcast_shape, torch_type
 from weft.torch.lowering.registry import lowers
 from weft.torch.refused import Refused
 
@@ -19,6 +21,25 @@ def _wrapped(e: Emitter, indices: Value, size: Any) -> Value:
 def _gather(e: Emitter, data: Value, indices: Value, axis: int) -> Value:
     shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
     return Value(e.b.gather(data.tensor, indices.tensor, axis), data.dtype, shape)
+
+
+def windows(e: Emitter, x: Value, axis: int, counts: tuple[int, ...], steps: tuple[int, ...],
+            begin: int = 0) -> Value:
+    """Elements begin + the sum of i[k] * steps[k] of one axis, which becomes several."""
+    at = e.full(begin, "int64", counts)
+    for k, step in enumerate(steps):
+        at = e.add(at, e.mul(e.iota("int64", counts, k), step))
+    return _gather(e, x, at, axis)
+
+
+@lowers("aten.unfold.default", "aten.unfold_copy.default")
+def _unfold(e: Emitter, x: Value, axis: int, size: int, step: int) -> Value:
+    if x.rank == 0:
+        return e.reshape(x, e.shape)
+    axis %= x.rank
+    made = windows(e, x, axis, (e.shape[axis], size), (step, 1))
+    order = [i for i in range(made.rank) if i != axis + 1]
+    return e.permute(made, [*order, axis + 1])
 
 
 @lowers("aten.embedding.default")
@@ -186,7 +207,26 @@ def _scatter_reduce(
     e: Emitter, x: Value, axis: int, indices: Value, source: Value, reduce: str, *,
     include_self: bool = True,
 ) -> Value:  # fmt: skip
-    combiner = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min"}.get(reduce)
-    if combiner is None or not include_self:
-        raise Refused(f"it scatters by '{reduce}'" + ("" if include_self else " without self"))
-    return _scatter(e, x, axis, indices, source, combiner)
+    combiner = {"sum": "sum", "mean": "sum", "prod": "prod", "amax": "max", "amin": "min"}[reduce]
+    if include_self and reduce != "mean":
+        return _scatter(e, x, axis, indices, source, combiner)
+    if reduce == "mean" and not x.is_float:
+        raise Refused("it scatters means of integers")
+    ones = e.full(1, "int64", source.shape)
+    begin = e.full(1 if include_self else 0, "int64", x.shape)
+    counts = _scatter(e, begin, axis, indices, ones, "sum")
+    hit = e.compare("ne", counts, 0)
+    neutral = {"sum": 0, "prod": 1, "max": _least(x.dtype), "min": _most(x.dtype)}[combiner]
+    into = x if include_self else e.select(hit, e.full(neutral, x.dtype, x.shape), x)
+    made = _scatter(e, into, axis, indices, source, combiner)
+    if reduce != "mean":
+        return made
+    return e.div(made, e.convert(e.apply("max", counts, e.scalar(1, "int64")), x.dtype))
+
+
+def _least(dtype: str) -> Any:
+    return -math.inf if "float" in dtype else torch.iinfo(torch_type(dtype)).min
+
+
+def _most(dtype: str) -> Any:
+    return math.inf if "float" in dtype else torch.iinfo(torch_type(dtype)).max

@@ -17,11 +17,11 @@ def bmm(e: Emitter, a: Value, b: Value) -> Value:
 
 
 @lowers("aten.mv.default", "aten.dot.default")
-def _mv(e: Emitter, a: Value, b: Value) -> Value:
+def mv(e: Emitter, a: Value, b: Value) -> Value:
     return e.dot(a, b, ([a.rank - 1], [0]))
 
 
-def _plus(e: Emitter, added: Value, made: Value, beta: Any, alpha: Any) -> Value:
+def plus(e: Emitter, added: Value, made: Value, beta: Any, alpha: Any) -> Value:
     if alpha != 1:
         made = e.mul(made, alpha)
     if beta == 0:
@@ -31,14 +31,14 @@ def _plus(e: Emitter, added: Value, made: Value, beta: Any, alpha: Any) -> Value
 
 @lowers("aten.addmm.default")
 def _addmm(e: Emitter, c: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
-    return _plus(e, c, mm(e, a, b), beta, alpha)
+    return plus(e, c, mm(e, a, b), beta, alpha)
 
 
 @lowers("aten.baddbmm.default")
 def _baddbmm(e: Emitter, c: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
-    return _plus(e, c, bmm(e, a, b), beta, alpha)
+    return plus(e, c, bmm(e, a, b), beta, alpha)
 
 
 @lowers("aten.addmv.default")
 def _addmv(e: Emitter, c: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
-    return _plus(e, c, _mv(e, a, b), beta, alpha)
+    return plus(e, c, mv(e, a, b), beta, alpha)

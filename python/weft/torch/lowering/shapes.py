@@ -14,6 +14,7 @@ from weft.torch.extents import (
     strides_of,
 )
 from weft.torch.lowering.emitter import Emitter, Value
+from weft.torch.lowering.indexing import windows
 from weft.torch.lowering.registry import lowers
 from weft.torch.refused import Refused
 from weft.torch.saved_layouts import traced
@@ -215,11 +216,44 @@ def _select_scatter(e: Emitter, x: Value, source: Value, axis: int, index: Any) 
 @lowers("aten.as_strided.default")
 def _as_strided(e: Emitter, x: Value, size: Any, stride: Any, offset: Any = None) -> Value:
     read = traced(e.node.args[0])
-    if offset or product(e.shape) != product(x.shape):
+    if not offset and product(e.shape) == product(x.shape):
+        if read.is_contiguous() and _is_row_major(e.shape, stride):
+            return e.reshape(x, e.shape)
+        if dense_order(e.shape, dims_of(stride)) is not None:
+            return _by_memory(e, x, strides_of(read), e.shape, dims_of(stride))
+    return _windows_of(e, x, strides_of(read), dims_of(stride), offset or 0)
+
+
+def _windows_of(
+    e: Emitter, x: Value, strides: Sequence[Dim], wanted: Sequence[Dim], offset: Dim
+) -> Value:
+    """Elements of x, which lies by `strides`, at an offset and by the strides that are wanted:
+    frames of a signal, say. Each axis of the result runs along the axis of x with the longest
+    stride that divides its own."""
+    if not all(isinstance(n, int) for n in (*x.shape, *strides, *e.shape, *wanted, offset)):
         raise Refused("it reads elements by their places in memory")
-    if read.is_contiguous() and _is_row_major(e.shape, stride):
-        return e.reshape(x, e.shape)
-    return _by_memory(e, x, strides_of(read), e.shape, dims_of(stride))
+    along: dict[int, list[int]] = {}
+    for k, step in enumerate(wanted):
+        fits = [a for a in range(x.rank) if strides[a] and step and step % strides[a] == 0]
+        if fits:
+            along.setdefault(max(fits, key=lambda a: strides[a]), []).append(k)
+        elif step:
+            raise Refused("it reads elements by their places in memory")
+    outermost_first = sorted(range(x.rank), key=lambda a: -strides[a])
+    begins = {}
+    for a in outermost_first:
+        begins[a], offset = divmod(offset, strides[a]) if strides[a] else (0, offset)
+    x = e.permute(x, outermost_first)
+    for place, a in reversed(list(enumerate(outermost_first))):
+        ks = along.get(a, [])
+        counts, steps = tuple(e.shape[k] for k in ks), tuple(wanted[k] // strides[a] for k in ks)
+        if begins[a] + sum(s * (n - 1) for s, n in zip(steps, counts)) >= x.shape[place]:
+            raise Refused("it reads elements by their places in memory")
+        x = windows(e, x, place, counts, steps, begins[a])
+    made = [k for a in outermost_first for k in along.get(a, ())]
+    made += [k for k, step in enumerate(wanted) if step == 0]
+    x = e.reshape(x, (*x.shape, *[1] * (len(made) - x.rank)))
+    return e.broadcast(e.permute(x, [made.index(k) for k in range(len(made))]), e.shape)
 
 
 def _is_row_major(shape: Sequence[Dim], strides: Any) -> bool:
