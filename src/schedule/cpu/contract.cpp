@@ -509,9 +509,8 @@ TileBody Contract::tile_body() {
   for (size_t r = 0; r < roots_.size(); ++r) {
     const TensorExpr& e = b_.expr(roots_[r]);
     const DType acc = e.accumulator;
-    const ScalarRef first = part_.before >= 0 ? scalar_read(part_.before, acc, waiting_at())
-                                              : scalar_constant(combiner_identity(e.combiner, acc));
-    loop.carries.push_back(carried(carries[r], box, first, place));
+    loop.carries.push_back(
+        carried(carries[r], box, scalar_constant(combiner_identity(e.combiner, acc)), place));
     const ScalarRef before = scalar_read(carries[r], acc, box);
     ScalarRef product = loops_.simplified(scalar_convert(body_of(roots_[r]), acc));
     if (roots_.size() == 1) walk_product(&loop, &product);
@@ -519,6 +518,9 @@ TileBody Contract::tile_body() {
     loop.body.push_back(TileNode::of(
         assign_next(carries[r], box, combine_scalars(e.combiner, before, product), place)));
     totals[roots_[r]] = before;
+    if (part_.before >= 0)
+      totals[roots_[r]] =
+          combine_scalars(e.combiner, scalar_read(part_.before, acc, waiting_at()), before);
   }
   body.push_back(TileNode::of(std::move(loop)));
   if (part_.sums >= 0) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "index/index_units.h"
+#include "schedule/writer/sum_in_pieces.h"
 
 namespace weft {
 
@@ -48,6 +49,8 @@ std::string TileBuilder::unique(const std::string& base) {
 }
 
 ScheduledKernel TileBuilder::take() {
+  if (program_.cpu)
+    sum_in_pieces(program_, open_, [this](const std::string& base) { return unique(base); });
   ScheduledKernel out;
   out.program = std::move(program_);
   out.parameters = std::move(parameters_);
@@ -85,6 +88,7 @@ TileLoop::Dim TileBuilder::loop_dim(int axis, int64_t step) {
   dim.end = end_of(axis);
   dim.step = step;
   index_[static_cast<size_t>(axis)] = program_.index_of(dim);
+  if (space_.axes().axes[static_cast<size_t>(axis)].open) open_.insert(dim.origin);
   return dim;
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,7 @@ class TileBuilder {
   std::map<TensorId, Layout> layouts_;
   std::vector<IndexExpr> index_;
   std::vector<TileVarId> frame_;  ///< those sizes
+  std::set<TileVarId> open_;      ///< origins of loops along open axes
   KernelNames names_;
   std::vector<std::string> asked_;  ///< of unique(), where numbers stand for names
 };
