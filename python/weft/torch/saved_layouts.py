@@ -64,7 +64,7 @@ def report_strides(graph: fx.Graph) -> None:
     reported = getattr(context, "output_strides", None)
     if reported is None or reported:
         return
-    for node in graph.output_node().args[0]:
+    for node in graph.output_node().args[0][_tokens(context) :]:
         made = node.meta.get("val") if isinstance(node, fx.Node) else None
         reported.append(tuple(made.stride()) if isinstance(made, torch.Tensor) else None)
 
@@ -84,8 +84,16 @@ def _saved_outputs(graph: fx.Graph) -> set[fx.Node]:
     if returned is None:
         return set()
     outputs = [node for node in graph.output_node().args[0] if isinstance(node, fx.Node)]
-    seen = set(graph.output_node().args[0][:returned])
+    seen = set(graph.output_node().args[0][: _tokens(context) + returned])
     return {node for node in outputs if node.op == "call_function"} - seen
+
+
+def _tokens(context: Any) -> int:
+    """How many of a graph's outputs come first that torch does not count among them: what orders
+    calls with effects, as the one that looks whether a matrix was singular."""
+    if torch._functorch.config.unlift_effect_tokens:
+        return 0
+    return len(getattr(getattr(context, "fw_metadata", None), "tokens", ()))
 
 
 def _reads_places(node: fx.Node) -> bool:
