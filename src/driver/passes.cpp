@@ -346,6 +346,27 @@ Result<Compilation> planned_unmerged(Compilation& c) {
   return apart;
 }
 
+/// The program at the other binding as it is before planned_unmerged takes it.
+class MergedAtOther {
+ public:
+  explicit MergedAtOther(const Compilation& c) {
+    if (const Compilation* other = other_binding_of(c)) tensors_ = other->tensors;
+  }
+
+  /// Where the plan of `c` stays after all.
+  bool give_back(Compilation& c, Compilation& apart) const {
+    c.other = std::exchange(apart.other, {});
+    Compilation* other = other_binding_of(c);
+    if (other == nullptr || !tensors_) return true;
+    other->merges_products = c.merges_products;
+    other->tensors = *tensors_;
+    return true;
+  }
+
+ private:
+  std::optional<TensorProgram> tensors_;
+};
+
 /// The plan of a text, which chose before.
 Result<bool> run_given_plan(Compilation& c) {
   auto plan = parse_plan(c.options.plan_text, c.tensors, c.target);
@@ -386,16 +407,18 @@ Result<bool> run_planner(Compilation& c) {
   }
   const bool may_unmerge = c.merges_products && c.planner->unmerges_for_arena;
   if (!may_unmerge || c.planned_arena_bytes <= c.unfused_arena_bytes) return true;
+  const MergedAtOther merged(c);
   WEFT_ASSIGN_OR_RETURN(Compilation apart, planned_unmerged(c));
   const int64_t spared = c.planned_arena_bytes - apart.planned_arena_bytes;
-  if (spared <= 0) return true;
+  if (spared <= 0) return merged.give_back(c, apart);
   const auto predicted = [](const Compilation& planned) {
     return plan_totals(planned.plan, planned.tensors, 0).predicted_us;
   };
   // Where neither keeps below the unfused kernels, a few bytes are worth no time.
   const bool keeps_below = apart.planned_arena_bytes <= c.unfused_arena_bytes;
   const bool is_little = spared <= c.target.l2_bytes / kFreeOfCache;
-  if (!keeps_below && is_little && predicted(apart) > predicted(c)) return true;
+  if (!keeps_below && is_little && predicted(apart) > predicted(c))
+    return merged.give_back(c, apart);
   c.tensors = std::move(apart.tensors);
   c.plan = std::move(apart.plan);
   c.plan.unmerged = true;

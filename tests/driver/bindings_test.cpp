@@ -86,6 +86,17 @@ class BindingsTest : public ::testing::Test {
     return c.ok() ? std::move(*c) : nullptr;
   }
 
+  /// What is compiled at one width serves the other.
+  void expect_shared(int64_t width, int64_t other_width) const {
+    const auto memory = std::make_shared<CacheMemory>();
+    const auto first = compile(width, memory);
+    ASSERT_NE(first, nullptr);
+    const auto other = compile(other_width, memory);
+    ASSERT_NE(other, nullptr);
+    EXPECT_EQ(other->kernels_from_cache, other->unique_kernels);
+    expect_right(*other);
+  }
+
   /// Where the first large constant lies.
   static const std::byte* weights_of(const Compilation& c) {
     for (const HostTensor& constant : c.program.constants) {
@@ -182,6 +193,36 @@ TEST_F(BindingsTest, AreOpenWhereALargerOneIsAnotherProgram) {
   EXPECT_EQ(other->kernels_from_cache, other->unique_kernels);
   expect_right(*other);
   EXPECT_EQ(weights_of(*other), weights_of(*first));  // one in memory
+}
+
+/// A copy of an input comes before the other expressions, whose numbers stay those of the other
+/// binding.
+TEST_F(BindingsTest, AreOpenBehindACopyOfAnInput) {
+  std::ofstream(root_ / "m.onnx", std::ios::binary)
+      << onnx::TestModel()
+             .input("x", DType::kF32, {"W", 32, 12, 12})
+             .initializer("w", filled({32, 32, 5, 5}, 7))
+             .node({"Conv", {"x", "w"}, {"c"}, {onnx::ints_attr("pads", {2, 2, 2, 2})}})
+             .node({"Tanh", {"c"}, {"t"}})
+             .node({"Conv", {"t", "w"}, {"y"}, {onnx::ints_attr("pads", {2, 2, 2, 2})}})
+             .output("y")
+             .model();
+  expect_shared(8, 9);
+}
+
+/// Windows that are filtered minimally need more room between kernels; the plan without merged
+/// products, which is asked for then, leaves the other binding as it was.
+TEST_F(BindingsTest, AreOpenWhereAPlanIsMadeTwice) {
+  std::ofstream(root_ / "m.onnx", std::ios::binary)
+      << onnx::TestModel()
+             .input("x", DType::kF32, {"W", 32, 32, 32})
+             .initializer("w", filled({32, 32, 3, 3}, 7))
+             .node({"Conv", {"x", "w"}, {"c"}, {onnx::ints_attr("pads", {1, 1, 1, 1})}})
+             .node({"Relu", {"c"}, {"r"}})
+             .node({"Conv", {"r", "w"}, {"y"}, {onnx::ints_attr("pads", {1, 1, 1, 1})}})
+             .output("y")
+             .model();
+  expect_shared(4, 5);
 }
 
 TEST_F(BindingsTest, FixedSizesAreConstants) {

@@ -344,6 +344,7 @@ std::vector<TensorId> filter_minimally(TensorProgram& program,
     for (TensorExpr& part : Filtering(program, new_tensors, e, std::move(*windows)).run())
       add(std::move(part));
   }
+  if (made.empty()) return made;  // the numbers of expressions are those of the other binding
   program.steps = std::move(steps);
   program.exprs = std::move(exprs);
   return made;
