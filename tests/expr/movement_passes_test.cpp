@@ -412,23 +412,19 @@ TEST(AssignLayouts, GatheredPixelsFollowTheConvolutionsAroundThem) {
   }
 }
 
-/// Pixels of which data say where they are, as those of a region of interest: channels are vectors,
-/// be a copy made for it, where as many are read as the copy has. All that read such pixels read
-/// the copy.
+/// Pixels of which data say where they are: channels are vectors, be it in a copy made for it,
+/// where as many are read as the copy has. All that gather read the copy. Regions have one however
+/// many they are.
 TEST(AssignLayouts, ChannelsOfGatheredPixelsLieLast) {
-  const auto laid_out = [](int regions) {
-    const std::string n = std::to_string(regions);
-    auto program = parse_tensor_program(
-        R"(program {
+  const auto laid_out = [](const std::string& image, int places) {
+    const std::string n = std::to_string(places);
+    auto program = parse_tensor_program(R"(program {
   input x: f32[2,16,6,6]
-  input image: i64[)" +
-        n + R"(]
-  input at: i64[)" +
-        n + R"(,4,2]
-  pixel: f32[)" +
-        n + R"(,16,4,2] = x[image[d0], d1, at[d0, d2, d3], at[d0, d2, d3]] * 2.0
-  y: f32[)" +
-        n + R"(,1,4,2] = sum[16]:f32 x[image[d0], r0, 3, at[d0, d2, d3]] + pixel[d0, r0, d2, d3]
+  input image: i64[2]
+  input at: i64[2,)" + n + R"(,3]
+  pixel: f32[2,16,)" + n + R"(,3] = x[)" +
+                                        image + R"(, d1, at[d0, d2, d3], at[d0, d2, d3]] * 2.0
+  y: f32[2,1,)" + n + R"(,3] = sum[16]:f32 x[d0, r0, 3, at[d0, d2, d3]] + pixel[d0, r0, d2, d3]
   output y as y
 }
 )");
@@ -436,11 +432,12 @@ TEST(AssignLayouts, ChannelsOfGatheredPixelsLieLast) {
     assign_layouts(*program, true);
     return print(*program);
   };
-  const std::string text = laid_out(9);
-  EXPECT_THAT(text,
-              HasSubstr("pixel: f32[9,16,4,2] layout {0,1,9}{2,1,4}{3,1,2}{1,1,16} = x_values["));
-  EXPECT_THAT(text, HasSubstr("y: f32[9,1,4,2] = sum[16]:f32 x_values["));
-  EXPECT_THAT(laid_out(8), Not(HasSubstr("x_values")));
+  const std::string text = laid_out("d0", 12);
+  EXPECT_THAT(text, HasSubstr("pixel: f32[2,16,12,3] layout {0,1,2}{2,1,12}{3,1,3}{1,1,16} = "
+                              "x_values[d0, d1, "));
+  EXPECT_THAT(text, HasSubstr("y: f32[2,1,12,3] = sum[16]:f32 x_values["));
+  EXPECT_THAT(laid_out("d0", 11), Not(HasSubstr("x_values")));
+  EXPECT_THAT(laid_out("image[d0]", 1), HasSubstr("x_values[image[d0], d1, "));
 }
 
 /// Tokens of a product as pixels: the convolution's results lie as what it reads.

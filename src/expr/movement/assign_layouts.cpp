@@ -267,8 +267,7 @@ class LayoutChoice {
     const bool follows = same_batch && spatial_follows && (channels_follow || conv);
     const bool as_it_lies = follows && reads_quickly_as_it_lies(e, read.symbol, slides);
     // Neighbouring channels are one vector then, where a gather takes each element for itself.
-    if (follows && channels_follow && gathers && gathers_often(e, read.symbol))
-      vote(read.symbol, 1);
+    if (follows && channels_follow && gathers && gathers_often(e, read)) vote(read.symbol, 1);
     if (!follows && gathers) followers_[read.symbol].push_back(expr);
     if (follows && !as_it_lies) {
       join(read.symbol, e.output);
@@ -339,11 +338,14 @@ class LayoutChoice {
            (!slides || channels_of(e.extents, channels_end_[index_of(e.output)]) < kLeastChannels);
   }
 
-  /// Whether a gather reads at least as many elements as a copy of the whole tensor would.
-  bool gathers_often(const TensorExpr& e, TensorId read) const {
+  /// Whether a gather reads at least as many elements as a copy of the whole tensor would. Regions,
+  /// whose image data say too, are hundreds as a rule, and as many as are found: other numbers of
+  /// them are not to be other programs.
+  bool gathers_often(const TensorExpr& e, const Scalar& read) const {
+    if (is_position(read.indices[0])) return true;
     int64_t steps = 1;
     for (const int64_t extent : e.reduce_extents) steps *= extent;
-    return size(e.output) * steps >= size(read);
+    return size(e.output) * steps >= size(read.symbol);
   }
 
   static bool sums_along(const TensorExpr& e, const IndexExpr& index) {
