@@ -65,15 +65,15 @@ def test_a_model_that_is_channels_last(counter):
 class Flat(nn.Module):
     def __init__(self):
         super().__init__()
-        self.conv, self.up = nn.Conv2d(3, 16, 1), nn.ConvTranspose2d(16, 16, 2)
+        self.conv, self.pool = nn.Conv2d(3, 16, 1), nn.AdaptiveMaxPool2d(4)
 
     def forward(self, x):
-        return self.up(torch.tanh(self.conv(x)))
+        return self.pool(torch.tanh(self.conv(x)))
 
 
 def test_torch_reads_what_is_saved_as_it_was_traced(counter):
     check(Flat(), torch.randn(2, 3, 9, 9), counter)
-    assert any("convolution_backward" in each.target for each in counter.left)
+    assert any("max_pool2d_backward" in each.target for each in counter.left)
 
 
 def test_elementwise_calls_wait_for_the_part_that_reads_them(counter):

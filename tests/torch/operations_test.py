@@ -275,6 +275,17 @@ def test_windows(counter):
         lambda x, w, d: f.gelu(f.group_norm(f.conv2d(x, w, stride=3), 2)),
         lambda x, w, d: f.interpolate(x, scale_factor=2) * 3 + (w.mean() + d.mean()),
         lambda x, w, d: (
+            f.conv_transpose2d(f.conv_transpose2d(x, w, stride=2, padding=1), w).tanh() + d.sum()
+        ),
+        lambda x, w, d: (
+            f.conv_transpose2d(x, d, groups=4, output_padding=(1, 2), stride=3, dilation=2)
+            + f.conv_transpose1d(x[:, :, 0], w[:, :, 0], stride=2).mean()
+        ),
+        lambda x, w, d: (
+            f.conv2d(x, torch._weight_norm(w, d[:, :, :1, :1] + 2, 0))
+            + torch._weight_norm(x[0], x[1, :1, :1] + 2, 2).mean()
+        ),
+        lambda x, w, d: (
             f.scaled_dot_product_attention(x, x * 2, x, is_causal=True) + w.sum() + d.sum()
         ),
         lambda x, w, d: f.cross_entropy(x, (x[:, 0] > 0).long()) + w.prod() + d.amax(),

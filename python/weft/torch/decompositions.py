@@ -73,6 +73,15 @@ def _encoder_layer(
     return normed_2(x + fed_forward(x))
 
 
+def _weight_norm_backward(
+    grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of g v / |v|, where |v| is over all axes but one."""
+    others = [axis for axis in range(v.dim()) if axis != dim % v.dim()]
+    along = (grad * v).sum(others, keepdim=True) / norms
+    return g / norms * (grad - v * (along / norms)), along
+
+
 @functools.cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     table = dict(core_aten_decompositions())
@@ -80,4 +89,5 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     for op in _KEPT:
         table.pop(op, None)
     table[aten._transformer_encoder_layer_fwd.default] = _encoder_layer
+    table[aten._weight_norm_interface_backward.default] = _weight_norm_backward
     return table

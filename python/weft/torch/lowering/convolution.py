@@ -87,23 +87,30 @@ def _backward(
     e: Emitter, grad: Value, x: Value, w: Value, bias_sizes: Any, stride: Any, padding: Any,
     dilation: Any, is_transposed: bool, output_padding: Any, groups: int, mask: list[bool],
 ) -> tuple[Value | None, ...]:  # fmt: skip
-    if is_transposed:
-        raise Refused("it is the gradient of a transposed convolution")
     count = x.rank - 2
     strides, amounts = _per_axis(stride, count), _per_axis(padding, count)
     dilations = _per_axis(dilation, count)
-    image, made = _fixed(x.shape[2:]), _fixed(grad.shape[2:])
-    window = _fixed(w.shape[2:])
+    # A transposed one is the gradient of a convolution that makes its image of its result.
+    image, made = (grad, x) if is_transposed else (x, grad)
     # What of the padded image no window reached.
     rest = [
         size + 2 * p - (d * (k - 1) + 1) - (out - 1) * s
-        for size, p, d, k, out, s in zip(image, amounts, dilations, window, made, strides)
-    ]
+        for size, p, d, k, out, s in zip(
+            _fixed(image.shape[2:]), amounts, dilations, _fixed(w.shape[2:]),
+            _fixed(made.shape[2:]), strides,
+        )
+    ]  # fmt: skip
     for_x = for_w = for_bias = None
-    if mask[0]:
+    if mask[0] and is_transposed:
+        high = [p - r for p, r in zip(amounts, rest)]
+        for_x = _conv(
+            e, grad, w, x.shape, strides=strides, low=amounts, high=high, dilations=dilations,
+            groups=groups,
+        )  # fmt: skip
+    elif mask[0]:
         for_x = _transposed(e, grad, w, x.shape, strides, amounts, dilations, rest, groups)
     if mask[1]:
-        for_w = _weights(e, grad, x, w, strides, amounts, dilations, rest, groups)
+        for_w = _weights(e, made, image, w, strides, amounts, dilations, rest, groups)
     if mask[2]:
         for_bias = e.reduce("sum", grad, [0, *range(2, grad.rank)])
     return for_x, for_w, for_bias
