@@ -15,18 +15,10 @@ namespace {
 constexpr int64_t kMostTerms = 2048, kTermsOfPiece = 512;
 
 std::optional<Combiner> combiner_of(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kAdd:
-      return Combiner::kSum;
-    case ScalarOp::kMul:
-      return Combiner::kProd;
-    case ScalarOp::kMax:
-      return Combiner::kMax;
-    case ScalarOp::kMin:
-      return Combiner::kMin;
-    default:
-      return std::nullopt;
+  for (const Combiner c : {Combiner::kSum, Combiner::kProd, Combiner::kMin, Combiner::kMax}) {
+    if (combiner_op(c) == op) return c;
   }
+  return std::nullopt;
 }
 
 /// carry' = carry + term, by its place in the loop's body.
