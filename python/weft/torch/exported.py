@@ -70,6 +70,4 @@ def _declare_outputs(e: Emitter, program: Any, values: dict[Any, Any]) -> None:
             raise Unsupported(f"the program writes '{spec.target}'; weft keeps no state")
         if node not in values:
             raise Unsupported(f"the program returns {node}, which is no tensor")
-        made = values[node]
-        there = e.interleave(made) if isinstance(made, Complex) else made
-        e.b.output(there.tensor, node.name)
+        e.b.output(e.in_memory(values[node]).tensor, node.name)

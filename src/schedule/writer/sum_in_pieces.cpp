@@ -92,8 +92,7 @@ std::optional<Cut> cut_of(const TileLoop& loop, const std::set<TileVarId>& open)
     const int64_t pieces = (terms + kTermsOfPiece - 1) / kTermsOfPiece;
     found->iterations = (count + pieces - 1) / pieces;
   }
-  const bool splits = found && (found->first > 0 || found->iterations > 0);
-  return terms > kMostTerms && splits ? found : std::nullopt;
+  return terms > kMostTerms ? found : std::nullopt;
 }
 
 class Pieces {
@@ -110,9 +109,9 @@ class Pieces {
       }
       if (!node.loop) continue;
       run(node.loop->body);
-      const auto updates = updates_of(*node.loop);
-      const auto cut = updates ? cut_of(*node.loop, open_) : std::nullopt;
-      if (cut) *node.loop = in_pieces(std::move(*node.loop), *updates, *cut);
+      const auto cut = cut_of(*node.loop, open_);
+      const auto updates = cut ? updates_of(*node.loop) : std::nullopt;
+      if (updates) *node.loop = in_pieces(std::move(*node.loop), *updates, *cut);
     }
   }
 
@@ -130,12 +129,9 @@ class Pieces {
       const TileSymbolId part = new_part(carry.type);
       joins.push_back(join(whole.carries.back(), part, updates[c].op));
       TileStatement& update = loop.body[updates[c].statement].statement;
-      update.value = rewrite(
-          update.value, [](int v) { return IndexExpr::var(v); },
-          [&](const ScalarRef& read) {
-            if (read->symbol != carry.target.symbol) return read;
-            return scalar_read(part, read->type, read->indices);
-          });
+      const ScalarRef before = update.value->operands[0], term = update.value->operands[1];
+      update.value = scalar_apply(
+          updates[c].op, {scalar_read(part, before->type, before->indices), term}, carry.type);
       update.targets.front().symbol = carry.target.symbol = part;
       carry.initial = scalar_constant(combiner_identity(*combiner_of(updates[c].op), carry.type));
     }

@@ -267,6 +267,9 @@ class Emitter:
         at = lambda i: self.reshape(self.slice(x, x.rank - 1, i, 1), x.shape[:-1])
         return Complex(at(0), at(1))
 
+    def in_memory(self, made: Value | Complex) -> Value:
+        return self.interleave(made) if isinstance(made, Complex) else made
+
     def interleave(self, z: Complex) -> Value:
         return self.concat([self.unsqueeze(part, -1) for part in (z.real, z.imaginary)], -1)
 
