@@ -396,6 +396,21 @@ TEST(AssignLayouts, FixedTensorsHaveTwins) {
 }
 
 /// Interpolation between two convolutions: its rows come from where a table says.
+/// Alone between an input and an output a convolution has copies of both where it multiplies much.
+TEST(AssignLayouts, LongSumsAloneHaveTwins) {
+  const auto copies = [](const std::string& window, const std::string& pad) {
+    const Graph graph = parsed_graph("(x: f32[1,16,9,9], w: f32[16,16," + window + "," + window +
+                                     "]) {\n    y = convolution x, w, strides={1,1}, low={" + pad +
+                                     "," + pad + "}, high={" + pad + "," + pad +
+                                     "}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : "
+                                     "f32[1,16,9,9]\n  } -> (y)");
+    TensorProgram program = expressed(graph);
+    return assign_layouts(program, true);
+  };
+  EXPECT_TRUE(copies("3", "1"));
+  EXPECT_FALSE(copies("1", "0"));
+}
+
 TEST(AssignLayouts, GatheredPixelsFollowTheConvolutionsAroundThem) {
   const Graph graph =
       parsed_graph(R"((x: f32[1,3,6,6], i: i64[12], w: f32[4,3,3,3], v: f32[5,4,3,3]) {
@@ -659,11 +674,43 @@ constexpr const char* kByChannels =
 TEST(TurnWindows, ThoseOfEachChannelLieSideBySide) {
   const std::string turned = after(kByChannels, {fold, lay_out, turn});
   EXPECT_THAT(turned,
-              HasSubstr("w_turned: f32[16,1,3,3] layout {1,1,1}{2,1,3}{3,1,3}{0,1,16} = w["));
+              HasSubstr("w_turned: f32[16,1,3,3] layout {2,1,3}{3,1,3}{1,1,1}{0,1,16} = w["));
   EXPECT_THAT(turned, HasSubstr("* w_turned[d1, 0, r0, r1]"));
-  EXPECT_THAT(turned, Not(HasSubstr("v_turned")));
   // As the model says, rows are innermost.
   EXPECT_THAT(after(kByChannels, {fold, turn}), Not(HasSubstr("turned")));
+}
+
+/// One copy for both convolutions that want the same order: windows outermost, as the sum goes over
+/// the image. Transposed ones want the other axis of channels innermost.
+TEST(TurnWindows, WeightsLieAsTheSumGoesOverTheImage) {
+  const std::string turned = after(kByChannels, {fold, lay_out, turn});
+  EXPECT_THAT(turned,
+              HasSubstr("v_turned: f32[16,16,3,3] layout {2,1,3}{3,1,3}{1,1,16}{0,1,16} = v["));
+  EXPECT_THAT(turned, HasSubstr("* v_turned[d1, r2, r0, r1]"));
+  EXPECT_THAT(turned, Not(HasSubstr("v_turned_2")));
+  const std::string of_transposed = after(
+      R"((x: f32[1,16,6,6], v: f32[16,20,2,2]) {
+    a = tanh x : f32[1,16,6,6]
+    f = slice v, start={0,0,1,1}, step={1,1,-1,-1} : f32[16,20,2,2]
+    t = transpose f, permutation={1,0,2,3} : f32[20,16,2,2]
+    b = convolution a, t, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={2,2}, rhs_dilations={1,1}, groups=1 : f32[1,20,12,12]
+    y = tanh b : f32[1,20,12,12]
+  } -> (y))",
+      {fold, lay_out, turn});
+  EXPECT_THAT(of_transposed,
+              HasSubstr("v_turned: f32[16,20,2,2] layout {2,1,2}{3,1,2}{0,1,16}{1,1,20} = v["));
+}
+
+/// Weights of few results are read as they lie: a copy costs as much.
+TEST(TurnWindows, FewResultsTakeThemAsTheyLie) {
+  const std::string turned = after(
+      R"((x: f32[1,16,5,5], w: f32[16,16,3,3]) {
+    a = convolution x, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,16,5,5]
+    y = tanh a : f32[1,16,5,5]
+  } -> (y))",
+      {fold, lay_out, turn});
+  EXPECT_THAT(turned, HasSubstr("a: f32[1,16,5,5] layout {0,1,1}{2,1,5}{3,1,5}{1,1,16}"));
+  EXPECT_THAT(turned, Not(HasSubstr("turned")));
 }
 
 bool widen(TensorProgram& program) { return widen_where_read(program); }

@@ -12,6 +12,9 @@ namespace {
 
 /// Of inputs that are copied: fewer are read quickly as they lie.
 constexpr int64_t kLeastChannels = 16;
+/// Multiplications for each element that is copied on the way in or out, where nothing else lies
+/// channels last.
+constexpr int64_t kLeastProducts = 64;
 
 bool is_var(const IndexExpr& e, int id) { return e.is_var() && e.var_id() == id; }
 
@@ -71,7 +74,8 @@ class LayoutChoice {
         parent_(program.tensors.size()),
         channels_end_(program.tensors.size(), 2),
         movable_(program.tensors.size(), false),
-        votes_(program.tensors.size(), 0) {
+        votes_(program.tensors.size(), 0),
+        products_(program.tensors.size(), 0) {
     std::iota(parent_.begin(), parent_.end(), 0);
     find_channels();
     for (size_t t = 0; t < movable_.size(); ++t) {
@@ -95,16 +99,21 @@ class LayoutChoice {
       });
     }
     std::vector<int64_t> total(votes_.size(), 0);
-    std::vector<bool> free(votes_.size(), false);  // classes with a tensor that kernels alone see
+    std::vector<bool> free(votes_.size(), false);    // classes with a tensor that kernels alone see
+    std::vector<double> products(votes_.size(), 0);  // of a class, beyond what copies are worth
     for (size_t t = 0; t < votes_.size(); ++t) {
       total[find(t)] += votes_[t];
-      if (movable_[t] && !is_fixed(t)) free[find(t)] = true;
+      products[find(t)] += products_[t];
+      if (!movable_[t]) continue;
+      if (is_fixed(t))
+        products[find(t)] -= kLeastProducts * static_cast<double>(size(static_cast<TensorId>(t)));
+      if (!is_fixed(t)) free[find(t)] = true;
     }
     NewTensors tensors(program_);
     bool changed = false;
     for (size_t t = 0; t < votes_.size(); ++t) {
       if (!movable_[t] || total[find(t)] <= 0) continue;
-      if (is_fixed(t) && !free[find(t)]) continue;
+      if (is_fixed(t) && !free[find(t)] && products[find(t)] <= 0) continue;
       if (program_.tensors[t].kind == Tensor::Kind::kInput && !followers_.contains(t)) continue;
       const size_t moved = is_fixed(t) ? twin_of(static_cast<TensorId>(t), tensors) : t;
       Tensor& x = program_.tensors[moved];
@@ -276,6 +285,9 @@ class LayoutChoice {
     if (follows && slides && e.is_contraction) {
       if (!as_it_lies) vote(read.symbol, 1);
       vote(e.output, 1);
+      if (!as_it_lies && conv)
+        products_[index_of(read.symbol)] +=
+            static_cast<double>(size(e.output)) * static_cast<double>(steps_of(e));
     } else if (!follows && !e.reduce_extents.empty() && rank >= 1) {
       if (slides_over_folded_axes(e, read) || sums_rows(e, read)) vote(e.output, 1);
       wants_last_axis(e, read);
@@ -343,9 +355,13 @@ class LayoutChoice {
   /// them are not to be other programs.
   bool gathers_often(const TensorExpr& e, const Scalar& read) const {
     if (is_position(read.indices[0])) return true;
+    return size(e.output) * steps_of(e) >= size(read.symbol);
+  }
+
+  static int64_t steps_of(const TensorExpr& e) {
     int64_t steps = 1;
     for (const int64_t extent : e.reduce_extents) steps *= extent;
-    return size(e.output) * steps >= size(read.symbol);
+    return steps;
   }
 
   static bool sums_along(const TensorExpr& e, const IndexExpr& index) {
@@ -376,6 +392,7 @@ class LayoutChoice {
   std::vector<size_t> channels_end_;  ///< by tensor
   std::vector<bool> movable_;
   std::vector<int64_t> votes_;
+  std::vector<double> products_;  ///< by tensor: multiplications of the windows over it
   std::map<TensorId, std::vector<size_t>> followers_;  ///< expressions that read it where they are
 };
 

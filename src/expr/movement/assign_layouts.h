@@ -12,7 +12,8 @@ namespace weft {
 /// tokens. Axis 1 may have been taken apart: the axes that it became lie innermost then, in their
 /// order, but where a product takes a matrix of each. Everything else stays row-major. So do inputs
 /// and outputs, but with `twins` those that such expressions follow get one in their order: a copy
-/// of the input, or what the output is a copy of.
+/// of the input, or what the output is a copy of. A convolution alone between both has copies where
+/// it multiplies each element often.
 ///     conv -> relu -> conv over [N,C,H,W]: both intermediates lie as {0,1,N}{2,1,H}{3,1,W}{1,1,C}
 bool assign_layouts(TensorProgram& program, bool twins);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "expr/movement/copy_tensor.h"
 #include "expr/new_tensors.h"
@@ -11,36 +13,56 @@ namespace {
 
 /// Fewer do not fill a vector.
 constexpr int64_t kLeastChannels = 16;
+/// Results of a channel: for fewer a copy costs what it saves.
+constexpr int64_t kLeastRows = 32;
 
-/// The output axis whose neighbours lie side by side.
-int innermost_axis(const Tensor& t) {
-  const auto& axes = t.layout.axes;
-  return axes.empty() ? static_cast<int>(t.type.shape.size()) - 1 : axes.back().axis;
+/// The tensor's axes as they lie, outermost first, each where its innermost part does.
+std::vector<int> axes_in_order(const Tensor& t) {
+  std::vector<int> order;
+  for (size_t a = 0; t.layout.axes.empty() && a < t.type.shape.size(); ++a)
+    order.push_back(static_cast<int>(a));
+  for (const Layout::Axis& part : t.layout.axes) {
+    std::erase(order, part.axis);
+    order.push_back(part.axis);
+  }
+  return order;
 }
 
-/// Whether all that a contraction reads runs along the axis: its channels are not mixed.
-bool keeps_channels(const TensorExpr& e, int channel) {
-  bool keeps = true;
-  visit(e.body, [&](const Scalar& s) {
-    if (s.kind != Scalar::Kind::kRead) return;
-    keeps = keeps && std::ranges::any_of(s.indices,
-                                         [&](const IndexExpr& i) { return uses_var(i, channel); });
+bool is_of_sum(const TensorExpr& e, int v) { return v >= e.output_rank() && v < kRuntimeIndexBase; }
+
+bool runs_along(const Scalar& read, int v) {
+  return std::ranges::any_of(read.indices, [v](const IndexExpr& i) { return uses_var(i, v); });
+}
+
+/// Whether a window slides over what is read: an index joins variables of the result and the sum.
+bool slides(const TensorExpr& e, const Scalar& read) {
+  return std::ranges::any_of(read.indices, [&](const IndexExpr& index) {
+    const auto used = variables(index);
+    const auto sums = std::ranges::count_if(used, [&](int v) { return is_of_sum(e, v); });
+    return sums > 0 && sums < std::ssize(used);
   });
-  return keeps;
 }
 
-/// Whether lanes along `channel` read a window of their own each, whole windows apart.
-bool reads_own_windows(const TensorExpr& e, const Scalar& read, int channel) {
-  if (read.indices.size() < 2 || !read.operands.empty()) return false;
-  if (!read.indices[0].is_var() || read.indices[0].var_id() != channel) return false;
-  bool slides = false;
-  for (size_t a = 1; a < read.indices.size(); ++a) {
-    for (const int v : variables(read.indices[a])) {
-      if (v < e.output_rank() || v >= kRuntimeIndexBase) return false;
-      slides = true;
+/// The axis of weights along which a contraction's channels lie; -1 where something else is read
+/// than windows, the same for many results.
+int axis_of_channels(const TensorExpr& e, const Scalar& read, const Scalar& other, int channel) {
+  int found = -1;
+  for (size_t a = 0; a < read.indices.size(); ++a) {
+    const IndexExpr& index = read.indices[a];
+    if (index.is_var() && index.var_id() == channel && found < 0) {
+      found = static_cast<int>(a);
+      continue;
+    }
+    for (const int v : variables(index)) {
+      const bool of_group = v < e.output_rank() && v != channel && runs_along(other, v);
+      if (!of_group && !is_of_sum(e, v)) return -1;
     }
   }
-  return slides;
+  int64_t rows = 1;
+  for (int v = 0; v < e.output_rank(); ++v) {
+    if (!runs_along(read, v)) rows *= e.extents[static_cast<size_t>(v)];
+  }
+  return rows >= kLeastRows ? found : -1;
 }
 
 class WindowTurner {
@@ -52,35 +74,71 @@ class WindowTurner {
     for (size_t x = 0; x < count; ++x) {
       if (!program_.exprs[x].is_contraction || program_.exprs[x].output_rank() < 2) continue;
       const ScalarRef body = program_.exprs[x].body;
-      program_.exprs[x].body =
-          rewrite(body, {}, [&](const ScalarRef& read) { return turned(x, read); });
+      std::vector<const Scalar*> reads;
+      visit(body, [&](const Scalar& s) {
+        if (s.kind == Scalar::Kind::kRead) reads.push_back(&s);
+      });
+      if (reads.size() != 2 || reads[0]->symbol == reads[1]->symbol) continue;
+      program_.exprs[x].body = rewrite(body, {}, [&](const ScalarRef& read) {
+        return turned(x, read, *reads[read->symbol == reads[0]->symbol ? 1 : 0]);
+      });
     }
     return !twins_.empty();
   }
 
  private:
+  using Order = std::vector<int64_t>;
+
   Tensor& tensor(TensorId t) { return program_.tensors[static_cast<size_t>(t)]; }
 
-  ScalarRef turned(size_t x, const ScalarRef& read) {
-    const TensorExpr& e = program_.exprs[x];
-    const Tensor& of = tensor(read->symbol);
-    const int channel = innermost_axis(tensor(e.output));
-    const bool fits = of.kind != Tensor::Kind::kConstant && of.layout.is_row_major() &&
-                      reads_own_windows(e, *read, channel) && of.type.shape[0] >= kLeastChannels &&
-                      keeps_channels(e, channel);
-    if (!fits) return read;
-    auto [twin, is_new] = twins_.try_emplace(read->symbol, -1);
-    if (is_new) twin->second = copied(read->symbol);
+  ScalarRef turned(size_t x, const ScalarRef& read, const Scalar& other) {
+    const std::optional<Order> order = order_for(program_.exprs[x], *read, other);
+    if (!order) return read;
+    auto [twin, is_new] = twins_.try_emplace({read->symbol, *order}, -1);
+    if (is_new) twin->second = copied(read->symbol, *order);
     return scalar_read(twin->second, read->type, read->indices, read->operands, read->fill);
   }
 
-  TensorId copied(TensorId t) {
+  /// The order of axes in which a contraction wants what it reads, where that are weights that vary
+  /// and lie otherwise.
+  std::optional<Order> order_for(const TensorExpr& e, const Scalar& read, const Scalar& other) {
+    const Tensor& of = tensor(read.symbol);
+    if (of.kind == Tensor::Kind::kConstant || !of.layout.is_row_major() || !read.operands.empty() ||
+        !slides(e, other))
+      return std::nullopt;
+    const int channel = axes_in_order(tensor(e.output)).back();
+    const int at = axis_of_channels(e, read, other, channel);
+    if (at < 0 || at + 1 == std::ssize(read.indices) ||
+        of.type.shape[static_cast<size_t>(at)] < kLeastChannels)
+      return std::nullopt;
+    return behind_each_other(read, other, at);
+  }
+
+  /// The axes of weights in the order in which the sum goes over the other factor, channels last.
+  Order behind_each_other(const Scalar& read, const Scalar& other, int channels) {
+    const std::vector<int> axes = axes_in_order(tensor(other.symbol));
+    const auto place = [&](int64_t a) {
+      if (a == channels) return std::ssize(axes) + 1;
+      const auto used = variables(read.indices[static_cast<size_t>(a)]);
+      const auto runs = [&](int axis) {
+        return std::ranges::any_of(
+            used, [&](int v) { return uses_var(other.indices[static_cast<size_t>(axis)], v); });
+      };
+      return std::ranges::find_if(axes, runs) - axes.begin();
+    };
+    Order order;
+    for (int64_t a = 0; a < std::ssize(read.indices); ++a) {
+      const auto behind =
+          std::ranges::find_if(order, [&](int64_t o) { return place(o) > place(a); });
+      order.insert(behind, a);
+    }
+    return order;
+  }
+
+  TensorId copied(TensorId t, const Order& order) {
     const std::string name = tensor(t).name + "_turned";
     const TensorType type = tensor(t).type;
     const TensorId twin = tensors_.add(name, type, Tensor::Kind::kIntermediate);
-    std::vector<int64_t> order;
-    for (size_t a = 1; a < type.shape.size(); ++a) order.push_back(static_cast<int64_t>(a));
-    order.push_back(0);
     tensor(twin).layout = permuted_layout(type.shape, order);
     add_copy(program_, t, twin);
     return twin;
@@ -88,7 +146,7 @@ class WindowTurner {
 
   TensorProgram& program_;
   NewTensors tensors_;
-  std::map<TensorId, TensorId> twins_;
+  std::map<std::pair<TensorId, Order>, TensorId> twins_;
 };
 
 }  // namespace

@@ -584,7 +584,9 @@ void PanelChooser::choose_staging() {
     r.in_panels = r.constant && alone && panel_layout(space_, c_, r.root, *r.scalar).has_value();
     if (r.in_panels || products_ > 1) continue;
     const bool same_for_all_rows = c_.row_axis < 0 || !depends(r, c_.row_axis);
-    const bool scattered = r.vec_stride != 1 || lies_in_few_sets(r);
+    // Loops of residues, which skip terms, are of plain sums alone: they save more than a panel.
+    const bool skips = r.vec_stride == 1 && !residues_of(space_, root_, c_.vec_axis).empty();
+    const bool scattered = r.vec_stride != 1 || (!skips && lies_in_few_sets(r));
     if (scattered && same_for_all_rows && staged_read_ == nullptr && c_.apart == 0 &&
         r.scalar->operands.empty() && in_bounds(*r.scalar) &&
         reduction_depth() * c_.vectors * c_.lanes * byte_size(r.scalar->type) <=
