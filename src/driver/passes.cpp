@@ -31,6 +31,7 @@
 #include "expr/movement/sink_constants.h"
 #include "expr/movement/sink_movement.h"
 #include "expr/movement/split_axes.h"
+#include "expr/movement/turn_rows.h"
 #include "expr/movement/turn_windows.h"
 #include "expr/movement/widen_where_read.h"
 #include "expr/products/decode_weights.h"
@@ -276,6 +277,12 @@ Result<bool> run_order_sums(Compilation& c) {
   if (!c.target.is_gpu()) for_each_program(c.tensors, [](TensorProgram& p) { order_sums(p); });
   return true;
 }
+Result<bool> run_turn_rows(Compilation& c) {
+  if (!c.target.is_gpu())
+    for_each_program(c.tensors, [&](TensorProgram& p) { turn_rows(p, c.target.l2_bytes); });
+  return true;
+}
+
 Result<bool> run_turn_windows(Compilation& c) {
   if (!c.target.is_gpu()) for_each_program(c.tensors, [](TensorProgram& p) { turn_windows(p); });
   return true;
@@ -604,6 +611,7 @@ constexpr Pass kPasses[] = {
     {"remove-dead-expressions", "tensor-program", run_remove_dead_expressions},
     {"separate-outputs", "tensor-program", run_separate_outputs},
     {"assign-layouts", "tensor-program", run_assign_layouts},
+    {"turn-rows", "tensor-program", run_turn_rows},
     {"order-sums", "tensor-program", run_order_sums},
     {"turn-windows", "tensor-program", run_turn_windows},
     {"lend-constants", "tensor-program", run_lend_constants},

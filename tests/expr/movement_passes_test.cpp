@@ -4,54 +4,22 @@
 
 #include "expr/movement/assign_layouts.h"
 #include "expr/movement/fold_movement.h"
-#include "expr/movement/order_sums.h"
 #include "expr/movement/sink_movement.h"
 #include "expr/movement/split_axes.h"
-#include "expr/movement/turn_windows.h"
 #include "expr/movement/widen_where_read.h"
 #include "expr/products/merge_products.h"
-#include "tests/expr/expr_testing.h"
-#include "tests/graph/random_graph.h"
+#include "tests/expr/after_passes.h"
 
 namespace weft {
 namespace {
 
-/// The statements of the program's expressions and outputs, without constants and inputs.
-std::string statements(const TensorProgram& program) {
-  std::string out;
-  const std::string text = print(program);
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = text.find('\n', begin);
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    const bool statement =
-        line.starts_with("  ") && !line.starts_with("  input ") && !line.starts_with("  constant ");
-    if (statement) out += line.substr(2) + "\n";
-  }
-  return out;
-}
-
 using testing::HasSubstr;
 using testing::Not;
 
-using Pass = bool (*)(TensorProgram&);
 bool split(TensorProgram& program) { return split_axes(program); }
 bool fold(TensorProgram& program) { return fold_movement(program); }
 bool fold_and_join(TensorProgram& program) {
   return fold_movement(program, {.joins_pieces = true});
-}
-
-/// Runs the passes over the expressed graph, compares what it computes, and gives its statements.
-std::string after(const std::string& graph_text, const std::vector<Pass>& passes) {
-  const Graph graph = parsed_graph(graph_text);
-  TensorProgram program = expressed(graph);
-  for (const Pass pass : passes) pass(program);
-  const std::vector<HostTensor> inputs = random_inputs(graph, 3, false);
-  const Result<std::vector<HostTensor>> expected = interpret(graph, inputs);
-  EXPECT_TRUE(expected.ok());
-  if (expected.ok()) expect_computes(program, inputs, *expected);
-  expect_round_trip(program);
-  return statements(program);
 }
 
 /// Rows and columns that come round (a shifted window), before a product.
@@ -633,84 +601,6 @@ TEST(AssignLayouts, MatrixProductsStayRowMajor) {
   } -> (y))");
   TensorProgram program = expressed(graph);
   EXPECT_FALSE(assign_layouts(program, true));
-}
-
-bool lay_out(TensorProgram& program) { return assign_layouts(program, true); }
-bool order(TensorProgram& program) { return order_sums(program); }
-bool turn(TensorProgram& program) { return turn_windows(program); }
-
-/// The gradient of a 3x3 convolution's weights: images stand for channels.
-std::string weights_gradient(int64_t images, int64_t channels, int64_t size) {
-  return fmt::format(R"((x: f32[{0},{1},{2},{2}], dy: f32[{0},8,{2},{2}]) {{
-    a = transpose x, permutation={{1,0,2,3}} : f32[{1},{0},{2},{2}]
-    b = transpose dy, permutation={{1,0,2,3}} : f32[8,{0},{2},{2}]
-    y = convolution a, b, strides={{1,1}}, low={{1,1}}, high={{1,1}}, lhs_dilations={{1,1}}, rhs_dilations={{1,1}}, groups=1 : f32[{1},8,3,3]
-  }} -> (y))",
-                     images, channels, size);
-}
-
-TEST(OrderSums, WhatGoesByPagesIsOutermost) {
-  const std::string large = after(weights_gradient(3, 4, 24), {fold, order});
-  EXPECT_THAT(large, HasSubstr("y: f32[4,8,3,3] = contraction sum[3, 24, 24]:f32"));
-  EXPECT_THAT(large, HasSubstr("dy[r0, d1, r1, r2]"));
-  // Of smaller images a page holds several.
-  EXPECT_THAT(after(weights_gradient(3, 4, 5), {fold, order}),
-              HasSubstr("contraction sum[5, 5, 3]"));
-  // Channels are a page apart in the image and neighbours in the weights.
-  EXPECT_THAT(after(R"((x: f32[1,4,40,40], w: f32[8,4,3,3]) {
-    y = convolution x, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,8,40,40]
-  } -> (y))",
-                    {fold, order}),
-              HasSubstr("contraction sum[3, 3, 4]"));
-}
-
-constexpr const char* kByChannels =
-    R"((x: f32[1,16,6,6], v: f32[16,16,3,3], w: f32[16,1,3,3]) {
-    a = convolution x, v, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,16,6,6]
-    b = convolution a, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=16 : f32[1,16,6,6]
-    y = convolution b, v, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,16,6,6]
-  } -> (y))";
-
-TEST(TurnWindows, ThoseOfEachChannelLieSideBySide) {
-  const std::string turned = after(kByChannels, {fold, lay_out, turn});
-  EXPECT_THAT(turned,
-              HasSubstr("w_turned: f32[16,1,3,3] layout {2,1,3}{3,1,3}{1,1,1}{0,1,16} = w["));
-  EXPECT_THAT(turned, HasSubstr("* w_turned[d1, 0, r0, r1]"));
-  // As the model says, rows are innermost.
-  EXPECT_THAT(after(kByChannels, {fold, turn}), Not(HasSubstr("turned")));
-}
-
-/// One copy for both convolutions that want the same order: windows outermost, as the sum goes over
-/// the image. Transposed ones want the other axis of channels innermost.
-TEST(TurnWindows, WeightsLieAsTheSumGoesOverTheImage) {
-  const std::string turned = after(kByChannels, {fold, lay_out, turn});
-  EXPECT_THAT(turned,
-              HasSubstr("v_turned: f32[16,16,3,3] layout {2,1,3}{3,1,3}{1,1,16}{0,1,16} = v["));
-  EXPECT_THAT(turned, HasSubstr("* v_turned[d1, r2, r0, r1]"));
-  EXPECT_THAT(turned, Not(HasSubstr("v_turned_2")));
-  const std::string of_transposed = after(
-      R"((x: f32[1,16,6,6], v: f32[16,20,2,2]) {
-    a = tanh x : f32[1,16,6,6]
-    f = slice v, start={0,0,1,1}, step={1,1,-1,-1} : f32[16,20,2,2]
-    t = transpose f, permutation={1,0,2,3} : f32[20,16,2,2]
-    b = convolution a, t, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={2,2}, rhs_dilations={1,1}, groups=1 : f32[1,20,12,12]
-    y = tanh b : f32[1,20,12,12]
-  } -> (y))",
-      {fold, lay_out, turn});
-  EXPECT_THAT(of_transposed,
-              HasSubstr("v_turned: f32[16,20,2,2] layout {2,1,2}{3,1,2}{0,1,16}{1,1,20} = v["));
-}
-
-/// Weights of few results are read as they lie: a copy costs as much.
-TEST(TurnWindows, FewResultsTakeThemAsTheyLie) {
-  const std::string turned = after(
-      R"((x: f32[1,16,5,5], w: f32[16,16,3,3]) {
-    a = convolution x, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,16,5,5]
-    y = tanh a : f32[1,16,5,5]
-  } -> (y))",
-      {fold, lay_out, turn});
-  EXPECT_THAT(turned, HasSubstr("a: f32[1,16,5,5] layout {0,1,1}{2,1,5}{3,1,5}{1,1,16}"));
-  EXPECT_THAT(turned, Not(HasSubstr("turned")));
 }
 
 bool widen(TensorProgram& program) { return widen_where_read(program); }

@@ -34,16 +34,25 @@ bool stays_in_one_core(const PlanningTask& task) {
          whole.bytes_read + whole.bytes_written <= target.l2_bytes;
 }
 
+/// Whether expressions give what they read in another order, and compute nothing.
+bool only_moves(const TensorProgram& program, const Group& group) {
+  return std::ranges::all_of(group.exprs, [&](ExprId e) {
+    const TensorExpr& own = program.exprs[static_cast<size_t>(e)];
+    return own.reduce_extents.empty() && own.body->kind == Scalar::Kind::kRead;
+  });
+}
+
 /// What blocks have to save at least. Where predictions do not tell them from kernels apart, a
 /// CPU's blocks are made if they keep values in the cores' caches that would leave these; small
-/// caches of cores hand them to each other through a part of the last one as well.
-double least_saved(const PlanningTask& task, double apart, int64_t bytes) {
+/// caches of cores hand them to each other through a part of the last one as well. A copy that a
+/// kernel has made for itself alone saves less than how it is computed then costs.
+double least_saved(const PlanningTask& task, double apart, int64_t bytes, bool copies) {
   const Target& target = task.target;
   const double gain = task.parameters.gain;
   constexpr int64_t kWrittenAndRead = 2, kPartOfLast = 16;
   const int64_t caches =
       std::max(target.l2_bytes * std::max(target.threads, 1), target.l3_bytes / kPartOfLast);
-  if (target.is_gpu() || gain == 0 || bytes > kWrittenAndRead * caches) return 0;
+  if (target.is_gpu() || gain == 0 || (bytes > kWrittenAndRead * caches && !copies)) return 0;
   return gain * apart;
 }
 
@@ -51,7 +60,8 @@ Decision composes(const PlanningTask& task, KernelTimes& times, const Group& a, 
                   const Group& merged) {
   const double apart = times.latency(a) + times.latency(b);
   const KernelTimes::Saving most = times.most_saved(std::array{a, b}, merged);
-  const double least = least_saved(task, apart, most.bytes);
+  const bool copies = only_moves(task.program, a) && !only_moves(task.program, b);
+  const double least = least_saved(task, apart, most.bytes, copies);
   if (most.microseconds <= least) {
     return Decision::forbid(
         fmt::format("they save {:.1f} us of {:.1f} us at most", most.microseconds, apart));

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "expr/tensor_program.h"
+
+namespace weft {
+
+/// Lays a factor of a product so that the sum goes along it, where neighbouring rows of the result
+/// lie side by side in it, far from the next step of the sum, and many columns read it again: a
+/// copy, larger than half of `cache_bytes`. The lines of what is read step by step share few sets
+/// of a cache otherwise.
+///     y[m, n] = sum[K] a[r0, m] * b[r0, n]   ->   a_rows = a as {1,1,M}{0,1,K}
+/// Gradients of weights are such products: of a matrix, and over images whose channels lie last.
+/// Returns whether the program changed.
+bool turn_rows(TensorProgram& program, int64_t cache_bytes);
+
+}  // namespace weft
