@@ -294,7 +294,10 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
     // What is written once counts little beside what every step of the reduction reads.
     double score = 0;
     for (int p = 0; p < space_.size(); ++p) {
-      if (output_stride_along(space_.program(), axes_, space_.group(), p, a) == 1) score = 2;
+      const int64_t along = output_stride_along(space_.program(), axes_, space_.group(), p, a);
+      if (along == 1) score = 2;
+      // Of two that are as good the one whose elements lie closer together.
+      if (along > 1) score -= std::log2(static_cast<double>(along)) / 100;
     }
     for (const Read& r : reads_) {
       if (lies_in_steps(*r.scalar, a)) {
@@ -307,7 +310,7 @@ int PanelChooser::choose_vector_axis(const std::vector<int>& outputs) const {
       // Packed products take a constant in panels and broadcast what runs along the sum.
       if (packed_ && along != 0) score += r.constant ? 6 : -6;
     }
-    score += 3 * std::min(1.0, static_cast<double>(extent(a)) / width);
+    score += 6 * std::min(1.0, static_cast<double>(extent(a)) / width);
     if (score > best) {
       best = score;
       chosen = a;
@@ -556,15 +559,24 @@ bool PanelChooser::in_bounds(const Scalar& read) const {
 bool PanelChooser::lies_in_few_sets(const Read& read) const {
   constexpr int64_t kWays = kSecondCacheWays, kPage = 4096, kFewestTiles = 4, kFewestInFirst = 8;
   if (read.constant || c_.row_axis < 0 || c_.inner.empty()) return false;
-  const int64_t tiles =
-      is_open(c_.row_axis) ? std::numeric_limits<int64_t>::max() : extent(c_.row_axis) / c_.rows;
+  double tiles = is_open(c_.row_axis)
+                     ? std::numeric_limits<double>::max()
+                     : static_cast<double>(extent(c_.row_axis)) / static_cast<double>(c_.rows);
+  for (const int a : c_.grid) {
+    if (!depends(read, a)) tiles *= static_cast<double>(extent(a));
+  }
   const int64_t width = c_.vectors * c_.lanes * byte_size(read.scalar->type);
   const int64_t step = stride(read, c_.inner.back()) * byte_size(read.scalar->type);
   int64_t panels = ceil_div(extent(c_.vec_axis), c_.vectors * c_.lanes);
   for (const int a : c_.grid) panels *= extent(a);
-  if (step < width || panels < 2 * target_.threads) return false;
+  if (step <= width || panels < 2 * target_.threads) return false;
+  // Steps of outer axes that are whole steps of the innermost one go on in the same sets.
+  const bool go_on = std::ranges::all_of(c_.inner, [&](int a) {
+    return (stride(read, a) * byte_size(read.scalar->type)) % step == 0 && !is_open(a);
+  });
+  const int64_t steps = go_on ? reduction_depth() : extent(c_.inner.back());
   const auto too_many_for = [&](int64_t cache, int64_t way) {
-    return extent(c_.inner.back()) > sets_reached(step, way) * (cache / way) / 2;
+    return steps > sets_reached(step, way) * (cache / way) / 2;
   };
   // Ways of the first cache are pages.
   return (tiles >= kFewestTiles && too_many_for(target_.l2_bytes, target_.l2_bytes / kWays)) ||

@@ -85,7 +85,7 @@ class Contract {
   TileBody nest();
   void add_parts(const std::vector<int>& inside, TileLoop* outer);
   void add_chunks(TileLoop* loop);
-  void add_rows(TileLoop* loop);
+  void add_rows(TileLoop* loop, TileLoop* bounded);
   std::vector<IndexExpr> waiting_at() const;
   TileBody tile_body();
   TileBody tile_of_sums_apart();
@@ -96,6 +96,9 @@ class Contract {
   bool counts(int axis) const;
   /// Whether panels go by inside of chunks of rows.
   bool is_chunked() const { return choice_.rows_outermost && choice_.part_rows > 0; }
+  bool is_innermost(int axis) const {
+    return std::ranges::find(innermost_, axis) != innermost_.end();
+  }
   bool stages() const { return staged_read_ != nullptr || choice_.staged_factor >= 0; }
   ScalarRef body_of(int root) const;
   void walk_product(TileLoop* loop, ScalarRef* product);
@@ -119,6 +122,7 @@ class Contract {
   std::vector<Read> reads_;
   const std::vector<int>& grid_;       ///< other output axes
   const std::vector<int>& reduction_;  ///< in loop order
+  std::vector<int> innermost_;         ///< of the grid, inside of the rows
   int row_axis_, vec_axis_;
   int64_t rows_, vectors_, lanes_;
   ResidueLoops loops_;
@@ -184,6 +188,7 @@ Status Contract::collect_reads() {
       return invalid_input(tensor.name + " cannot be laid out in panels");
     b_.set_layout(read.symbol, std::move(*layout));
   }
+  innermost_ = axes_inside_rows(space_, choice_);
   return {};
 }
 
@@ -219,15 +224,19 @@ Place Contract::tile_place(bool with_rows, bool with_vectors) const {
 /// grid others { grid row tiles { grid vector panels { tile } } } where `rows_outermost`, or in
 /// chunks of rows, whose operand stays in a cache while the panels go by:
 /// grid others { grid chunks { grid vector panels { [stage the panel] seq row tiles { tile } } } }
+/// Axes along which all slides run innermost.
 TileBody Contract::nest() {
   TileLoop outer;
   outer.kind = TileLoop::Kind::kGrid;
   // Axes that the vector operand does not depend on run inside its panel, so that the panel stays
   // in cache.
   const std::vector<int> inside = axes_inside_panel(space_, choice_);
-  const bool rows_first = choice_.rows_outermost;
+  const bool bounded = loops_.any_bounded(), rows_first = choice_.rows_outermost && !bounded;
+  TileLoop inner;
   for (const int a : grid_) {
-    if (std::ranges::find(inside, a) == inside.end()) loops_.add_axis(&outer, a, 1);
+    const bool later = choice_.part == 0 && is_innermost(a);
+    if (!later && std::ranges::find(inside, a) == inside.end())
+      loops_.add_axis(&outer, a, 1, &inner);
   }
   const auto add_panels = [&] {
     if (vec_axis_ < 0) return;
@@ -236,8 +245,7 @@ TileBody Contract::nest() {
   };
   if (is_chunked()) add_chunks(&outer);
   if (!rows_first || is_chunked()) add_panels();
-  TileLoop inner;
-  inner.kind = is_chunked() ? TileLoop::Kind::kSeq : TileLoop::Kind::kGrid;
+  inner.kind = is_chunked() || bounded ? TileLoop::Kind::kSeq : TileLoop::Kind::kGrid;
   TileLoop& last = stages() || is_chunked() ? inner : outer;
   if (choice_.part > 0) {
     add_parts(inside, &outer);
@@ -245,11 +253,14 @@ TileBody Contract::nest() {
   }
   if (staged_read_ != nullptr) stage_panel(&outer.body);
   if (choice_.staged_factor >= 0) stage_factor(&outer.body);
-  for (const int a : inside) loops_.add_axis(&last, a, 1);
-  if (row_axis_ >= 0) add_rows(&last);
+  for (const int a : inside) {
+    if (!is_innermost(a)) loops_.add_axis(&last, a, 1, &inner);
+  }
+  if (row_axis_ >= 0) add_rows(&last, &inner);
   if (rows_first && !is_chunked()) add_panels();
-  last.body = tile_body();
-  if (&last == &inner) {
+  for (const int a : innermost_) loops_.add_axis(&last, a, 1, &inner);
+  (bounded ? inner : last).body = tile_body();
+  if (&last == &inner || bounded) {
     if (inner.dims.empty()) {
       for (TileNode& n : inner.body) outer.body.push_back(std::move(n));
     } else {
@@ -267,8 +278,8 @@ void Contract::add_chunks(TileLoop* loop) {
 }
 
 /// Of the chunk, where there are chunks.
-void Contract::add_rows(TileLoop* loop) {
-  row_var_ = loops_.add_axis(loop, row_axis_, rows_);
+void Contract::add_rows(TileLoop* loop, TileLoop* bounded) {
+  row_var_ = loops_.add_axis(loop, row_axis_, rows_, bounded);
   if (!chunk_) return;
   loop->dims.back().begin = IndexExpr::var(chunk_->origin);
   loop->dims.back().end =
@@ -285,7 +296,7 @@ void Contract::add_rows(TileLoop* loop) {
 void Contract::add_parts(const std::vector<int>& inside, TileLoop* outer) {
   const auto whole = std::min(static_cast<size_t>(choice_.part_axes), inside.size());
   const std::span<const int> axes(inside);
-  for (const int a : axes.first(axes.size() - whole)) loops_.add_axis(outer, a, 1);
+  for (const int a : axes.first(axes.size() - whole)) loops_.add_axis(outer, a, 1, nullptr);
   const std::span<const int> last = axes.last(whole);
   chunk_axes_.assign(last.begin(), last.end());
   if (!is_chunked()) add_chunks(outer);
@@ -296,8 +307,13 @@ void Contract::add_parts(const std::vector<int>& inside, TileLoop* outer) {
     if (part_.end < end) part_.sums = b_.add_value("sums", b_.expr(root_).accumulator);
     TileLoop rows;
     rows.kind = TileLoop::Kind::kSeq;
-    for (const int a : chunk_axes_) loops_.add_axis(&rows, a, 1);
-    add_rows(&rows);
+    for (const int a : chunk_axes_) {
+      if (!is_innermost(a)) loops_.add_axis(&rows, a, 1, nullptr);
+    }
+    add_rows(&rows, nullptr);
+    for (const int a : chunk_axes_) {
+      if (is_innermost(a)) loops_.add_axis(&rows, a, 1, nullptr);
+    }
     rows.body = tile_body();
     outer->body.push_back(TileNode::of(std::move(rows)));
     before = part_.sums;

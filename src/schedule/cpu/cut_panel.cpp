@@ -69,6 +69,34 @@ std::vector<int> axes_inside_panel(const GroupSpace& space, const PanelChoice& c
   return out;
 }
 
+std::vector<int> axes_inside_rows(const GroupSpace& space, const PanelChoice& choice) {
+  constexpr int64_t kTimesAsLong = 4;
+  if (choice.staged_read >= 0 || choice.staged_factor >= 0 || choice.row_axis < 0) return {};
+  const auto& axes = space.axes().axes;
+  std::vector<int> out;
+  for (const int axis : choice.grid) {
+    bool slides = false, leaps = false;
+    const auto look = [&](int root, const Scalar& read) {
+      const TensorExpr& e = space.expr(root);
+      const auto& own = space.axes().axis_of[static_cast<size_t>(root)];
+      for (const IndexExpr& index : read.indices) {
+        bool along = false, in_sum = false;
+        for (const int v : variables(index)) {
+          if (v >= kRuntimeIndexBase) continue;
+          along |= own[static_cast<size_t>(v)] == axis;
+          in_sum |= v >= e.output_rank() &&
+                    e.range(v).hi + 1 >= kTimesAsLong * axes[static_cast<size_t>(axis)].extent;
+        }
+        (in_sum ? slides : leaps) |= along;
+      }
+    };
+    for_each_read(space, choice, true, look);
+    for_each_read(space, choice, false, look);
+    if (slides && !leaps && !axes[static_cast<size_t>(axis)].open) out.push_back(axis);
+  }
+  return out;
+}
+
 bool outgrows_third_cache(const GroupSpace& space, const PanelChoice& choice,
                           const Target& target) {
   const int64_t rows = space.axes().axes[static_cast<size_t>(choice.row_axis)].extent;
@@ -91,10 +119,14 @@ std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const PanelCho
   if (bytes <= kOutgrows * second || is_open(whole.inner.front()) ||
       !residues_of(space, space.axes().reductions[0], whole.vec_axis).empty())
     return {};
-  const int64_t steps = extent(whole.inner.front());
-  const int64_t parts =
-      std::min({static_cast<int64_t>(std::ceil(bytes / (kOfPart * second))), steps, kMostParts});
-  PanelChoice out = choose_panel(space, target, parts);
+  const int64_t wanted =
+      std::min(static_cast<int64_t>(std::ceil(bytes / (kOfPart * second))), kMostParts);
+  PanelChoice out = choose_panel(space, target, wanted);
+  // A batch of few images is too short.
+  const auto long_enough = [&](int a) { return !is_open(a) && extent(a) >= wanted; };
+  const auto first = std::find_if(out.inner.begin(), out.inner.end() - 1, long_enough);
+  if (first != out.inner.end() - 1) std::rotate(out.inner.begin(), first, first + 1);
+  const int64_t steps = extent(out.inner.front()), parts = std::min(wanted, steps);
   out.rows_outermost = false;
   out.part = ceil_div(steps, parts);
   if (out.part >= 4 * kWholeSteps) out.part = round_up(out.part, kWholeSteps);

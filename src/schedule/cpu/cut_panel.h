@@ -28,4 +28,9 @@ bool outgrows_third_cache(const GroupSpace& space, const PanelChoice& choice, co
 /// the cache while they run. Requires: a stride for each read.
 std::vector<int> axes_inside_panel(const GroupSpace& space, const PanelChoice& choice);
 
+/// Axes of the grid along which all that moves slides over long sums, as the places of a window do
+/// where its gradient is made: a tile of rows reads nearly the same at each, and has it in a cache
+/// where they run inside of it.
+std::vector<int> axes_inside_rows(const GroupSpace& space, const PanelChoice& choice);
+
 }  // namespace weft

@@ -253,14 +253,18 @@ class LaneSums {
         return invalid_input(product_.tensor(read).name + " cannot be laid out along the sum");
       b_.set_layout(read.symbol, std::move(*layout));
     }
-    TileLoop grid;
+    TileLoop grid, bounded;
     grid.kind = TileLoop::Kind::kGrid;
+    bounded.kind = TileLoop::Kind::kSeq;
     for (const int a : choice_.grid) {
-      if (a != column_axis_) loops_.add_axis(&grid, a, 1);
+      if (a != column_axis_) loops_.add_axis(&grid, a, 1, &bounded);
     }
-    if (choice_.row_axis >= 0) row_var_ = loops_.add_axis(&grid, choice_.row_axis, choice_.rows);
-    if (column_axis_ >= 0) column_var_ = loops_.add_axis(&grid, column_axis_, choice_.vectors);
-    add_sums(&grid.body);
+    if (choice_.row_axis >= 0)
+      row_var_ = loops_.add_axis(&grid, choice_.row_axis, choice_.rows, &bounded);
+    if (column_axis_ >= 0)
+      column_var_ = loops_.add_axis(&grid, column_axis_, choice_.vectors, &bounded);
+    add_sums(bounded.dims.empty() ? &grid.body : &bounded.body);
+    if (!bounded.dims.empty()) grid.body.push_back(TileNode::of(std::move(bounded)));
     b_.program().body = b_.one_nest(std::move(grid));
     ScheduledKernel out = b_.take();
     out.schedule_template = "contract " + std::to_string(choice_.rows) + "x" +

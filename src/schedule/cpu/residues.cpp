@@ -76,10 +76,8 @@ std::vector<Residue> residues_of(const GroupSpace& space, int root, int vec_axis
     const auto& taps = axes[static_cast<size_t>(r.tap)];
     const bool is_used = std::ranges::any_of(
         out, [&](const Residue& o) { return o.axis == r.axis || o.tap == r.tap; });
-    const bool first_is_affine = halves_of(r) <= 2;
     if (is_used || r.axis == vec_axis || r.tap == vec_axis || axis.open || r.step < 2 ||
-        !first_is_affine || axis.extent % r.step != 0 || axis.extent == r.step || taps.open ||
-        taps.extent < r.step || (r.step > 2 && taps.extent % r.step != 0))
+        axis.extent <= r.step || taps.open || taps.extent < 2)
       return;
     out.push_back(r);
   };
@@ -91,19 +89,39 @@ int64_t length_of_residue(const GroupSpace& space, int root, int axis, int vec_a
   if (axis < 0) return 1;
   const int64_t extent = space.axes().axes[static_cast<size_t>(axis)].extent;
   for (const Residue& r : residues_of(space, root, vec_axis)) {
-    if (r.axis == axis) return extent / r.step;
+    if (r.axis == axis) return ceil_div(extent, r.step);
   }
   return extent;
 }
 
-TileVarId ResidueLoops::add_axis(TileLoop* loop, int axis, int64_t step) {
+ResidueLoops::ResidueLoops(TileBuilder* builder, std::vector<Residue> residues)
+    : b_(*builder), residues_(std::move(residues)) {}
+
+int64_t ResidueLoops::extent(int axis) const {
+  return b_.space().axes().axes[static_cast<size_t>(axis)].extent;
+}
+
+/// Those of an offset just below the step or the half of it, as any of a step of 2 is, of whole
+/// steps, have equal lengths, and first taps that are sums of positions. Of an odd number of taps,
+/// two apart, the residue that begins at the second has one less.
+bool ResidueLoops::is_bounded(const Residue& r) const {
+  const bool whole = extent(r.axis) % r.step == 0;
+  const bool whole_taps = extent(r.tap) % r.step == 0 || (r.step == 2 && extent(r.tap) > r.step);
+  return halves_of(r) > 2 || !whole || !whole_taps;
+}
+
+bool ResidueLoops::any_bounded() const {
+  return std::ranges::any_of(residues_, [&](const Residue& r) { return is_bounded(r); });
+}
+
+TileVarId ResidueLoops::add_axis(TileLoop* loop, int axis, int64_t step, TileLoop* bounded) {
   const auto r = std::ranges::find(residues_, axis, &Residue::axis);
   if (r == residues_.end()) {
     loop->dims.push_back(b_.loop_dim(axis, step));
     coordinate_.insert_or_assign(axis, b_.index(axis));
     return loop->dims.back().offset;
   }
-  const int64_t extent = b_.space().axes().axes[static_cast<size_t>(axis)].extent;
+  if (is_bounded(*r)) return add_bounded(loop, *r, step, bounded);
   // Of the residue h * run + p, with h below 2, the first tap is h * run + run - 1 - p.
   const int64_t halves = halves_of(*r), run = r->step / halves;
   IndexExpr part = 0, first = run - 1;
@@ -115,7 +133,7 @@ TileVarId ResidueLoops::add_axis(TileLoop* loop, int axis, int64_t step) {
   };
   add_part("h", halves, run, 1);
   add_part("p", run, 1, -1);
-  loop->dims.push_back(b_.plain_dim("a" + std::to_string(axis), extent / r->step, step));
+  loop->dims.push_back(b_.plain_dim("a" + std::to_string(axis), extent(axis) / r->step, step));
   const IndexExpr coordinate = b_.index_of(loop->dims.back());
   b_.bind(axis, coordinate * r->step + part);
   first_tap_.insert_or_assign(axis, first);
@@ -123,22 +141,50 @@ TileVarId ResidueLoops::add_axis(TileLoop* loop, int axis, int64_t step) {
   return loop->dims.back().offset;
 }
 
+/// An element g * step + offset - f is met by taps f, f + step, ... Tiles of several elements have
+/// one first tap, whose loop is outside then.
+TileVarId ResidueLoops::add_bounded(TileLoop* loop, const Residue& r, int64_t step,
+                                    TileLoop* bounded) {
+  const std::string name = std::to_string(r.axis);
+  const int64_t length = extent(r.axis), last = length - 1 - r.offset;
+  const int64_t groups = floor_div(IndexExpr(last + r.step - 1), r.step).constant() + 1;
+  TileLoop::Dim group = b_.plain_dim("a" + name, groups, step),
+                tap = b_.plain_dim("f" + name, r.step, 1);
+  const IndexExpr g = b_.index_of(group), f = b_.index_of(tap);
+  if (step > 1) {
+    group.begin = floor_div(f + (r.step - 1 - r.offset), r.step);
+    group.end = floor_div(f + last, r.step) + 1;
+    loop->dims.push_back(tap);
+    bounded->dims.push_back(group);
+  } else {
+    tap.begin = max(IndexExpr(0), g * r.step - last);
+    tap.end = min(IndexExpr(r.step), g * r.step + (r.offset + 1));
+    loop->dims.push_back(group);
+    bounded->dims.push_back(tap);
+  }
+  b_.bind(r.axis, g * r.step + r.offset - f);
+  first_tap_.insert_or_assign(r.axis, f);
+  coordinate_.insert_or_assign(r.axis, g);
+  return group.offset;
+}
+
 TileLoop::Dim ResidueLoops::tap(int axis, int64_t step) {
   const auto r = std::ranges::find(residues_, axis, &Residue::tap);
   if (r == residues_.end()) return b_.loop_dim(axis, step);
-  const int64_t extent = b_.space().axes().axes[static_cast<size_t>(axis)].extent;
   const IndexExpr& first = first_tap_.at(r->axis);
-  TileLoop::Dim dim = b_.plain_dim("a" + std::to_string(axis), ceil_div(extent, r->step), 1);
-  // Of an odd number, two apart, the residue that begins at the second has one less.
-  if (extent % r->step != 0) dim.end = dim.end - first;
+  TileLoop::Dim dim = b_.plain_dim("a" + std::to_string(axis), ceil_div(extent(axis), r->step), 1);
+  if (!takes_as_many_taps(axis)) {
+    // Two apart a sum of positions is enough.
+    const bool two = r->step == 2 && !is_bounded(*r);
+    dim.end = two ? dim.end - first : floor_div(extent(axis) + (r->step - 1) - first, r->step);
+  }
   b_.bind(axis, b_.index_of(dim) * r->step + first);
   return dim;
 }
 
 bool ResidueLoops::takes_as_many_taps(int axis) const {
   const auto r = std::ranges::find(residues_, axis, &Residue::tap);
-  return r == residues_.end() ||
-         b_.space().axes().axes[static_cast<size_t>(axis)].extent % r->step == 0;
+  return r == residues_.end() || extent(axis) % r->step == 0;
 }
 
 IndexExpr ResidueLoops::coordinate(int axis) const {
