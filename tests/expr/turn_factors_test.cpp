@@ -136,5 +136,24 @@ TEST(TurnRows, ImagesOfAGradientLieByChannels) {
   EXPECT_THAT(turned, Not(HasSubstr("g_rows")));
 }
 
+/// Where both lie along the sum, places of a window alone are neighbours in the image: the channels
+/// of the results fill vectors.
+TEST(TurnRows, ResultsOfAGradientLieByTheirChannels) {
+  const auto turned = [](const std::string& channels) {
+    return after("(x: f32[2,4,18,18], g: f32[2," + channels + R"(,16,16]) {
+    xt = transpose x, permutation={1,0,2,3} : f32[4,2,18,18]
+    gt = transpose g, permutation={1,0,2,3} : f32[)" +
+                     channels +
+                     R"(,2,16,16]
+    y = convolution xt, gt, strides={1,1}, low={0,0}, high={0,0}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[4,)" +
+                     channels + R"(,3,3]
+  } -> (y))",
+                 {fold, turn_long_rows});
+  };
+  EXPECT_THAT(turned("8"),
+              HasSubstr("g_rows: f32[2,8,16,16] layout {0,1,2}{2,1,16}{3,1,16}{1,1,8} = g["));
+  EXPECT_THAT(turned("7"), Not(HasSubstr("rows")));
+}
+
 }  // namespace
 }  // namespace weft

@@ -44,11 +44,11 @@ class RowTurner {
   bool run() {
     const size_t count = program_.exprs.size();
     for (size_t x = 0; x < count; ++x) {
-      const std::optional<std::pair<TensorId, int>> rows = rows_that_leap(program_.exprs[x]);
-      if (!rows) continue;
-      const TensorId twin = twin_of(program_.exprs[x], rows->first, rows->second);
+      const std::optional<Turn> turn = turn_for(program_.exprs[x]);
+      if (!turn) continue;
+      const TensorId twin = twin_of(turn->tensor, turn->order);
       program_.exprs[x].body = rewrite(program_.exprs[x].body, {}, [&](const ScalarRef& read) {
-        if (read->symbol != rows->first) return read;
+        if (read->symbol != turn->tensor) return read;
         return scalar_read(twin, read->type, read->indices, read->operands, read->fill);
       });
     }
@@ -60,8 +60,13 @@ class RowTurner {
 
   Tensor& tensor(TensorId t) { return program_.tensors[static_cast<size_t>(t)]; }
 
-  /// The factor that is to be turned, and the axis of the tensor that is to come before the sum's.
-  std::optional<std::pair<TensorId, int>> rows_that_leap(const TensorExpr& e) {
+  /// The order that a tensor is to have for a contraction.
+  struct Turn {
+    TensorId tensor = -1;
+    Order order;
+  };
+
+  std::optional<Turn> turn_for(const TensorExpr& e) {
     if (!e.is_contraction || e.combiner != Combiner::kSum || e.accumulator != DType::kF32)
       return std::nullopt;
     std::vector<Factor> factors;
@@ -74,21 +79,21 @@ class RowTurner {
     });
     if (!plain || factors.size() != 2 || factors[0].read->symbol == factors[1].read->symbol)
       return std::nullopt;
-    // What slides cannot be one panel for all places of a window, and of a matrix's rows those lie
-    // side by side in the result that are its columns.
-    std::optional<std::pair<TensorId, int>> found;
-    for (const size_t f : {size_t{0}, size_t{1}}) {
+    // What slides cannot be one panel for all places of a window. Of a matrix's rows those lie side
+    // by side in the result that are its columns.
+    const auto is_first = [&](const Factor& f, const Factor& other) {
+      if (slides(e, *f.read) || slides(e, *other.read)) return slides(e, *f.read);
+      return f.steps.coefficient(e.output_rank() - 1) != 1;
+    };
+    const size_t first = is_first(factors[0], factors[1]) ? 0 : 1;
+    for (const size_t f : {first, 1 - first}) {
       const int rows = variable_of_rows(e, factors[f], factors[1 - f]);
-      if (rows < 0 || (found && !slides(e, *factors[f].read) && rows == e.output_rank() - 1))
-        continue;
-      const auto& indices = factors[f].read->indices;
-      const auto at = std::ranges::find_if(
-          indices, [&](const IndexExpr& i) { return i.is_var() && i.var_id() == rows; });
-      if (at == indices.end()) continue;
-      found = {factors[f].read->symbol, static_cast<int>(at - indices.begin())};
-      if (slides(e, *factors[f].read) || rows != e.output_rank() - 1) break;
+      if (rows >= 0) return turned(e, *factors[f].read, rows, true);
     }
-    return found;
+    const Factor &still = factors[1 - first], &moving = factors[first];
+    const int columns = slides(e, *moving.read) ? variable_of_columns(e, still, moving) : -1;
+    if (columns < 0) return std::nullopt;
+    return turned(e, *still.read, columns, false);
   }
 
   /// Whether an index joins the variable of the result and one of the sum.
@@ -105,39 +110,70 @@ class RowTurner {
     return false;
   }
 
+  /// Steps of the sum, and the bytes from one to the next in a factor at least.
+  std::pair<int64_t, int64_t> sum_of(const TensorExpr& e, const Factor& factor) {
+    int64_t steps = 1, leap = INT64_MAX;
+    for (int v = e.output_rank(); v < e.axis_count(); ++v) {
+      const int64_t extent = e.range(v).hi + 1, step = std::abs(factor.steps.coefficient(v));
+      steps *= extent;
+      if (extent > 1 && step > 0) leap = std::min(leap, step * byte_size(factor.read->type));
+    }
+    return {steps, leap};
+  }
+
+  /// Whether the order of the axes can be told, and a copy leaves the caches nothing to lose.
+  bool can_be_turned(const Scalar& read) {
+    const Tensor& t = tensor(read.symbol);
+    return t.kind != Tensor::Kind::kConstant &&
+           (t.layout.is_row_major() || t.layout.axes.size() == t.type.shape.size());
+  }
+
   /// The variable of the result along which neighbours lie side by side in one factor, those of
   /// another variable in the other; -1 where a copy of the factor is not worth it.
   int variable_of_rows(const TensorExpr& e, const Factor& factor, const Factor& other) {
     const Tensor& t = tensor(factor.read->symbol);
     const int64_t size = element_count(t.type.shape).value_or(0) * byte_size(t.type.dtype);
-    if (t.kind == Tensor::Kind::kConstant || 2 * size <= cache_bytes_ ||
-        (!t.layout.is_row_major() && t.layout.axes.size() != t.type.shape.size()))
-      return -1;
-    int64_t steps = 1, leap = INT64_MAX, columns = 1;
-    for (int v = e.output_rank(); v < e.axis_count(); ++v) {
-      const int64_t extent = e.range(v).hi + 1, step = std::abs(factor.steps.coefficient(v));
-      steps *= extent;
-      if (extent > 1 && step > 0) leap = std::min(leap, step * byte_size(t.type.dtype));
-    }
+    if (!can_be_turned(*factor.read) || 2 * size <= cache_bytes_) return -1;
+    const auto [steps, leap] = sum_of(e, factor);
+    int64_t columns = 1;
     int rows = -1;
     bool vectors = false;
     for (int v = 0; v < e.output_rank(); ++v) {
       const int64_t extent = e.extents[static_cast<size_t>(v)];
       const int64_t own = factor.steps.coefficient(v), beside = other.steps.coefficient(v);
       if (own == 0 || slides_along(e, *factor.read, v)) columns *= extent;
-      if (own == 1 && beside == 0 && extent >= kLeastRows) rows = v;
+      if (own == 1 && beside == 0 && extent >= kLeastRows && axis_of(*factor.read, v) >= 0)
+        rows = v;
       vectors |= own == 0 && beside == 1 && extent >= kLeastRows;
     }
     const bool worth = steps >= kLeastSteps && columns >= kLeastColumns && leap >= kLeastLeap;
     return worth && vectors && leap != INT64_MAX ? rows : -1;
   }
 
-  TensorId twin_of(const TensorExpr& e, TensorId t, int rows) {
-    const Scalar* read = nullptr;
-    visit(e.body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead && s.symbol == t) read = &s;
-    });
-    const Order order = along_sums(e, *read, rows);
+  /// The variable of the result that is to lie side by side in the factor that does not slide,
+  /// where in both neighbours are steps of the sum or places of the window, too few for vectors.
+  int variable_of_columns(const TensorExpr& e, const Factor& still, const Factor& moving) {
+    if (!can_be_turned(*still.read) || sum_of(e, still).first < kLeastSteps) return -1;
+    int columns = -1;
+    for (int v = 0; v < e.output_rank(); ++v) {
+      const int64_t extent = e.extents[static_cast<size_t>(v)];
+      const int64_t own = still.steps.coefficient(v), beside = moving.steps.coefficient(v);
+      if (extent >= kLeastRows && (own == 1 || beside == 1)) return -1;
+      const bool longer = columns < 0 || extent > e.extents[static_cast<size_t>(columns)];
+      if (own != 0 && beside == 0 && extent >= kLeastRows && longer && axis_of(*still.read, v) >= 0)
+        columns = v;
+    }
+    return columns;
+  }
+
+  /// The axis at which a variable alone stands, or -1.
+  static int axis_of(const Scalar& read, int v) {
+    const auto at = std::ranges::find_if(
+        read.indices, [v](const IndexExpr& i) { return i.is_var() && i.var_id() == v; });
+    return at == read.indices.end() ? -1 : static_cast<int>(at - read.indices.begin());
+  }
+
+  TensorId twin_of(TensorId t, const Order& order) {
     auto [known, is_new] = twins_.try_emplace({t, order}, -1);
     if (!is_new) return known->second;
     const std::string name = tensor(t).name + "_rows";
@@ -149,21 +185,23 @@ class RowTurner {
     return known->second;
   }
 
-  /// The axes as they lie, those of the sum innermost, before them that of the rows.
-  Order along_sums(const TensorExpr& e, const Scalar& read, int rows) {
+  /// The axes as they lie, those of the sum behind that of the variable, or before it.
+  Turn turned(const TensorExpr& e, const Scalar& read, int variable, bool sums_innermost) {
     const Tensor& t = tensor(read.symbol);
     Order order(t.type.shape.size());
     std::iota(order.begin(), order.end(), 0);
     for (size_t p = 0; p < t.layout.axes.size(); ++p) order[p] = t.layout.axes[p].axis;
-    Order out;
+    const int own = axis_of(read, variable);
     const auto rank_of = [&](int64_t axis) {
-      if (axis == rows) return 1;
+      if (axis == own) return 1;
       const auto used = variables(read.indices[static_cast<size_t>(axis)]);
-      return std::ranges::any_of(used, [&](int v) { return v >= e.output_rank(); }) ? 2 : 0;
+      const bool of_sum = std::ranges::any_of(used, [&](int v) { return v >= e.output_rank(); });
+      return of_sum && sums_innermost ? 2 : 0;
     };
+    Turn out{.tensor = read.symbol, .order = {}};
     for (const int rank : {0, 1, 2}) {
       for (const int64_t axis : order) {
-        if (rank_of(axis) == rank) out.push_back(axis);
+        if (rank_of(axis) == rank) out.order.push_back(axis);
       }
     }
     return out;

@@ -10,6 +10,9 @@ namespace weft {
 /// of a cache otherwise.
 ///     y[m, n] = sum[K] a[r0, m] * b[r0, n]   ->   a_rows = a as {1,1,M}{0,1,K}
 /// Gradients of weights are such products: of a matrix, and over images whose channels lie last.
+/// Where both factors of such a gradient lie along the sum, that over which the window does not
+/// slide is laid out with its channels innermost: they fill vectors, which places of a window do
+/// not.
 /// Returns whether the program changed.
 bool turn_rows(TensorProgram& program, int64_t cache_bytes);
 

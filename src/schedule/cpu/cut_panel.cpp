@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ranges>
 
+#include "cost/footprint.h"
 #include "group/strides.h"
 #include "schedule/cpu/choose_panel.h"
 #include "schedule/cpu/residues.h"
@@ -39,6 +40,25 @@ int64_t panel_bytes(const GroupSpace& space, const PanelChoice& choice) {
     bytes = choice.vectors * choice.lanes * byte_size(read.type) * steps_of(space, root);
   });
   return bytes;
+}
+
+constexpr int64_t kLineBytes = 64;
+
+/// How many times as much of the second cache a panel takes as it has bytes: steps of a sum that
+/// lie apart share few of its sets.
+double crowding(const GroupSpace& space, const PanelChoice& choice, const Target& target) {
+  double most = 1;
+  for_each_read(space, choice, true, [&](int root, const Scalar& read) {
+    const int64_t bytes = byte_size(read.type), way = target.l2_bytes / kSecondCacheWays;
+    const int64_t width = std::max<int64_t>(choice.vectors * choice.lanes * bytes / kLineBytes, 1);
+    const int64_t step =
+        stride_along(space.program(), space.axes(), root, read, choice.inner.back()) * bytes;
+    const Tensor& tensor = space.program().tensors[static_cast<size_t>(read.symbol)];
+    if (step <= width * kLineBytes || tensor.kind == Tensor::Kind::kConstant) return;
+    const int64_t sets = std::min(width * sets_reached(step, way), way / kLineBytes);
+    most = std::max(most, static_cast<double>(way / kLineBytes) / static_cast<double>(sets));
+  });
+  return most;
 }
 
 /// What a row reads of the reduction's operands that do not move along the vectors.
@@ -115,7 +135,8 @@ std::vector<PanelChoice> panels_in_parts(const GroupSpace& space, const PanelCho
   const bool plain = space.axes().reductions.size() == 1 && whole.vec_axis >= 0 &&
                      whole.row_axis >= 0 && whole.depth == 1 && whole.apart == 0 &&
                      whole.staged_read < 0 && whole.staged_factor < 0 && !whole.inner.empty();
-  const auto bytes = static_cast<double>(plain ? panel_bytes(space, whole) : 0);
+  const auto bytes =
+      plain ? crowding(space, whole, target) * static_cast<double>(panel_bytes(space, whole)) : 0;
   if (bytes <= kOutgrows * second || is_open(whole.inner.front()) ||
       !residues_of(space, space.axes().reductions[0], whole.vec_axis).empty())
     return {};
