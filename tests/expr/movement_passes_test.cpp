@@ -442,6 +442,38 @@ TEST(AssignLayouts, WindowsOverTokensLeaveChannelsInnermost) {
               HasSubstr("a: f32[1,8,6,6] layout {0,1,1}{2,1,6}{3,1,6}{1,1,8} = contraction"));
 }
 
+/// The same where the channels are summed up, as in an image that was given so.
+TEST(AssignLayouts, WindowsBeforeChannelsMakeChannelsInnermost) {
+  const Graph graph = parsed_graph(R"((x: f32[1,6,6,8], w: f32[12,8,3,3]) {
+    t = transpose x, permutation={0,3,1,2} : f32[1,8,6,6]
+    a = convolution t, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[1,12,6,6]
+    b = tanh a : f32[1,12,6,6]
+    y = neg b : f32[1,12,6,6]
+  } -> (y))");
+  TensorProgram program = expressed(graph);
+  fold_movement(program);
+  EXPECT_TRUE(assign_layouts(program, true));
+  const std::vector<HostTensor> inputs = random_inputs(graph, 7, false);
+  expect_computes(program, inputs, *interpret(graph, inputs));
+  EXPECT_THAT(print(program),
+              HasSubstr("a: f32[1,12,6,6] layout {0,1,1}{2,1,6}{3,1,6}{1,1,12} = contraction"));
+}
+
+/// One image is no batch where the first axis of the result goes over its channels: places of a
+/// window, whose gradient that is, are no pixels.
+TEST(AssignLayouts, GradientsOfOneImageStayRowMajor) {
+  const Graph graph = parsed_graph(R"((x: f32[1,16,10,10], g: f32[1,16,8,8]) {
+    xt = transpose x, permutation={1,0,2,3} : f32[16,1,10,10]
+    gt = transpose g, permutation={1,0,2,3} : f32[16,1,8,8]
+    a = convolution xt, gt, strides={1,1}, low={0,0}, high={0,0}, lhs_dilations={1,1}, rhs_dilations={1,1}, groups=1 : f32[16,16,3,3]
+    b = tanh a : f32[16,16,3,3]
+    y = neg b : f32[16,16,3,3]
+  } -> (y))");
+  TensorProgram program = expressed(graph);
+  fold_movement(program);
+  EXPECT_FALSE(assign_layouts(program, true));
+}
+
 /// The same where the window slides over some of a token's channels alone.
 TEST(AssignLayouts, WindowsOverPartsOfTokensLeaveChannelsInnermost) {
   const Graph graph = parsed_graph(R"((x: f32[1,36,20], w: f32[8,1,3,3]) {

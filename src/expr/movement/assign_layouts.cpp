@@ -67,6 +67,12 @@ bool goes_with_batch(const Scalar& read, const IndexExpr& index) {
   return is_var(index, 0) || (is_position(index) && goes_along(read, index, 0));
 }
 
+/// Whether all results read the only batch there is.
+bool reads_one_batch(const Scalar& read) {
+  return read.indices[0].is_const() &&
+         std::ranges::none_of(read.indices, [](const IndexExpr& i) { return uses_var(i, 0); });
+}
+
 class LayoutChoice {
  public:
   LayoutChoice(TensorProgram& program, bool twins)
@@ -226,7 +232,7 @@ class LayoutChoice {
                          reads_columns(e, read);
     Course out{.channels_follow = goes_on && end == own_end,
                .spatial_follows = goes_on,
-               .same_batch = goes_on && (goes_with_batch(read, at[0]) || at[0].is_const()),
+               .same_batch = goes_on && (goes_with_batch(read, at[0]) || reads_one_batch(read)),
                .gathers = gathers};
     for (size_t a = end; a < rank; ++a) {
       out.slides = out.slides || is_window(e, at[a]);
@@ -289,7 +295,7 @@ class LayoutChoice {
         products_[index_of(read.symbol)] +=
             static_cast<double>(size(e.output)) * static_cast<double>(steps_of(e));
     } else if (!follows && !e.reduce_extents.empty() && rank >= 1) {
-      if (slides_over_folded_axes(e, read) || sums_rows(e, read)) vote(e.output, 1);
+      if (slides_before_channels(e, read) || sums_rows(e, read)) vote(e.output, 1);
       wants_last_axis(e, read);
     }
     if (!follows && turns_channels_last(e, read)) vote(read.symbol, 1);
@@ -301,10 +307,11 @@ class LayoutChoice {
       vote(read.symbol, 1);
   }
 
-  /// A window over rows and columns that lie in one axis, behind which the channels lie: as a
-  /// convolution reads the results of a product.
-  bool slides_over_folded_axes(const TensorExpr& e, const Scalar& read) const {
-    if (!e.is_contraction || e.output_rank() < 3 || !steps_along(read.indices.back(), 1))
+  /// A window behind whose axes the channels lie, be they those of the result or summed up: as a
+  /// convolution reads the results of a product, or an image that was given so.
+  bool slides_before_channels(const TensorExpr& e, const Scalar& read) const {
+    const IndexExpr& last = read.indices.back();
+    if (!e.is_contraction || e.output_rank() < 3 || !(steps_along(last, 1) || sums_along(e, last)))
       return false;
     return std::ranges::any_of(read.indices, [&](const IndexExpr& i) { return is_window(e, i); });
   }
