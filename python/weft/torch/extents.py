@@ -10,9 +10,11 @@ from typing import Any
 import sympy
 import torch
 from torch.utils._sympy.functions import (
+    CeilToInt,
     CleanDiv,
     FloorDiv,
     FloorToInt,
+    IntTrueDiv,
     Max,
     Mod,
     PythonMod,
@@ -29,7 +31,7 @@ Dim = int | sympy.Expr
 def dim_of(value: Any) -> Dim:
     """An int, or a SymInt's expression."""
     expression = value.node.expr if isinstance(value, torch.SymInt) else value
-    if isinstance(expression, sympy.Expr) and expression.has(ToFloat):
+    if isinstance(expression, sympy.Expr) and expression.has(ToFloat, IntTrueDiv):
         expression = expression.replace(_is_rounded, _in_integers)
     return plain(expression)
 
@@ -46,30 +48,54 @@ _MOST = 2**10
 
 
 def _is_rounded(e: sympy.Expr) -> bool:
-    """floor or trunc of a size, which is no less than 0, times a fraction of a power of two."""
-    return isinstance(e, (TruncToInt, FloorToInt)) and _ratio_of(e.args[0]) is not None
+    return isinstance(e, (TruncToInt, FloorToInt, CeilToInt)) and _fraction_of(e) is not None
 
 
-def _ratio_of(e: sympy.Expr) -> sympy.Rational | None:
+def _in_integers(e: sympy.Expr) -> sympy.Expr:
+    """TruncToInt(0.5 * ToFloat(s))  ->  s // 2;  CeilToInt(IntTrueDiv(s, 3) + 1.0)  ->  (s + 5) // 3"""
+    fraction = _fraction_of(e)
+    assert fraction is not None
+    above, below = fraction
+    if isinstance(e, CeilToInt):
+        above += below - 1
+    return above if below == 1 else FloorDiv(above, sympy.Integer(below))
+
+
+def _fraction_of(e: sympy.Expr) -> tuple[sympy.Expr, int] | None:
+    """What is rounded as a quotient of integers, where floats round to the same: a size times a
+    fraction, or by a number, and a number beside. Of a quotient that is cut, no less than 0."""
+    beside = sympy.Integer(0)
+    sized = []
+    for term in sympy.Add.make_args(e.args[0]):
+        if term.is_number and term.is_real:
+            beside += sympy.Rational(term)
+        else:
+            sized.append(_sized(term))
+    if len(sized) != 1 or sized[0] is None or (isinstance(e, TruncToInt) and beside < 0):
+        return None
+    size, ratio = sized[0]
+    below = int(sympy.ilcm(ratio.q, beside.q))
+    if ratio.p <= 0 or max(ratio.p, below, abs(beside.p)) > _MOST:
+        return None
+    return size * int(ratio * below) + int(beside * below), below
+
+
+def _sized(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Rational] | None:
     ratio = sympy.Integer(1)
-    sizes = 0
-    for factor in sympy.Mul.make_args(e):
+    sizes = []
+    for factor in sympy.Mul.make_args(term):
         if isinstance(factor, ToFloat):
-            sizes += 1
+            sizes.append((factor.args[0], 1))
+        elif isinstance(factor, IntTrueDiv) and factor.args[1].is_Integer:
+            sizes.append((factor.args[0], int(factor.args[1])))
         elif factor.is_number and factor.is_real:
             ratio *= sympy.Rational(factor)
         else:
             return None
-    exact = ratio.p > 0 and ratio.p <= _MOST and ratio.q <= _MOST
-    return ratio if sizes == 1 and exact else None
-
-
-def _in_integers(e: sympy.Expr) -> sympy.Expr:
-    """TruncToInt(0.5 * ToFloat(s))  ->  s // 2"""
-    ratio = _ratio_of(e.args[0])
-    (size,) = [f.args[0] for f in sympy.Mul.make_args(e.args[0]) if isinstance(f, ToFloat)]
-    assert ratio is not None
-    return size * ratio.p if ratio.q == 1 else FloorDiv(size * ratio.p, sympy.Integer(ratio.q))
+    # Of a quotient that was rounded before no multiple is exact.
+    if len(sizes) != 1 or (sizes[0][1] != 1 and ratio != 1) or sizes[0][1] <= 0:
+        return None
+    return sizes[0][0], ratio / sizes[0][1]
 
 
 def dims_of(values: Iterable[Any]) -> tuple[Dim, ...]:
@@ -125,6 +151,11 @@ def product(dims: Iterable[Dim]) -> Dim:
     for dim in dims:
         total = total * dim
     return plain(sympy.sympify(total))
+
+
+def difference(a: Dim, b: Dim) -> Dim:
+    """Its terms written out: equal ones are none."""
+    return plain(sympy.expand(sympy.sympify(a) - b))
 
 
 def floor_div(a: Dim, b: Dim) -> Dim:

@@ -1,9 +1,9 @@
 """Convolutions, and their gradients as convolutions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weft.torch.extents import Dim
+from weft.torch.extents import Dim, difference
 from weft.torch.lowering.emitter import Emitter, Value
 from weft.torch.lowering.registry import lowers
 from weft.torch.refused import Refused
@@ -17,10 +17,11 @@ def _per_axis(values: Any, count: int) -> list[int]:
     return values
 
 
-def _fixed(dims: Any) -> list[int]:
+def _fixed(dims: Iterable[Any]) -> list[int]:
+    dims = list(dims)
     if not all(isinstance(dim, int) for dim in dims):
         raise Refused("the extents of its image are open")
-    return list(dims)
+    return dims
 
 
 def _conv(
@@ -92,14 +93,13 @@ def _backward(
     dilations = _per_axis(dilation, count)
     # A transposed one is the gradient of a convolution that makes its image of its result.
     image, made = (grad, x) if is_transposed else (x, grad)
-    # What of the padded image no window reached.
-    rest = [
-        size + 2 * p - (d * (k - 1) + 1) - (out - 1) * s
+    # What of the padded image no window reached, whatever its extents.
+    rest = _fixed(
+        difference(size + 2 * p - (d * (k - 1) + 1), (out - 1) * s)
         for size, p, d, k, out, s in zip(
-            _fixed(image.shape[2:]), amounts, dilations, _fixed(w.shape[2:]),
-            _fixed(made.shape[2:]), strides,
+            image.shape[2:], amounts, dilations, _fixed(w.shape[2:]), made.shape[2:], strides
         )
-    ]  # fmt: skip
+    )
     for_x = for_w = for_bias = None
     if mask[0] and is_transposed:
         high = [p - r for p, r in zip(amounts, rest)]
@@ -126,8 +126,6 @@ def _weights(
     split = e.reshape(x, (n, groups, c // groups, *image))
     axes = list(range(split.rank))
     moved = e.permute(split, [2, 1, 0, *axes[3:]])
-    if not isinstance(n, int):
-        raise Refused("its batch is open")
     as_batch = e.reshape(moved, (c // groups, groups * n, *image))
     made = _conv(
         e, as_batch, e.swap(grad, 0, 1), (c // groups, w.shape[0], *w.shape[2:]),

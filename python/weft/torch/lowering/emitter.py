@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import IntTrueDiv, ToFloat
+from torch.utils._sympy.functions import FloatTrueDiv, IntTrueDiv, ToFloat
 
 from weft import GraphBuilder
 from weft._weft import GraphTensor
@@ -116,7 +116,7 @@ class Emitter:
         return Value(self.b.input(name, dtype, extents), dtype, tuple(shape))
 
     def scalar(self, value: Any, dtype: str) -> Value:
-        if isinstance(value, sympy.Expr) and value.has(ToFloat, IntTrueDiv):
+        if isinstance(value, sympy.Expr) and value.has(ToFloat, IntTrueDiv, FloatTrueDiv):
             return self.convert(self._real(value), dtype)
         if isinstance(value, sympy.Expr) and not value.is_number:
             whole = Value(self.b.value_of(extent_of(value)), "int64", ())
@@ -141,6 +141,8 @@ class Emitter:
         if isinstance(value, IntTrueDiv):
             above, below = (self.scalar(part, "float64") for part in parts)
             return self.apply("div", above, below)
+        if isinstance(value, FloatTrueDiv):
+            return self.apply("div", *map(self._real, parts))
         if isinstance(value, (sympy.Add, sympy.Mul)):
             op = "add" if isinstance(value, sympy.Add) else "mul"
             return functools.reduce(lambda a, b: self.apply(op, a, b), map(self._real, parts))
