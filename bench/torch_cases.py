@@ -107,6 +107,50 @@ def words():
 
 
 #: Name: the module, and its inputs.
+def generator():
+    """Of a DCGAN, for pictures of 64x64."""
+    layers = [nn.ConvTranspose2d(100, 256, 4, bias=False), nn.BatchNorm2d(256), nn.ReLU()]
+    for channels in (256, 128, 64):
+        layers += [nn.ConvTranspose2d(channels, channels // 2, 4, 2, 1, bias=False)]
+        layers += [nn.BatchNorm2d(channels // 2), nn.ReLU()]
+    return nn.Sequential(*layers, nn.ConvTranspose2d(32, 3, 4, 2, 1, bias=False), nn.Tanh())
+
+
+def discriminator():
+    layers = [nn.Conv2d(3, 32, 4, 2, 1), nn.LeakyReLU(0.2)]
+    for channels in (32, 64, 128):
+        layers += [nn.Conv2d(channels, 2 * channels, 4, 2, 1, bias=False)]
+        layers += [nn.BatchNorm2d(2 * channels), nn.LeakyReLU(0.2)]
+    return nn.Sequential(*layers, nn.Conv2d(256, 1, 4))
+
+
+def autoencoder():
+    layers = []
+    for channels in (3, 32, 64):
+        made = 32 if channels == 3 else 2 * channels
+        layers += [nn.Conv2d(channels, made, 3, 2, 1), nn.BatchNorm2d(made), nn.LeakyReLU()]
+    for channels in (128, 64):
+        layers += [nn.ConvTranspose2d(channels, channels // 2, 3, 2, 1, 1)]
+        layers += [nn.BatchNorm2d(channels // 2), nn.LeakyReLU()]
+    return nn.Sequential(*layers, nn.ConvTranspose2d(32, 3, 3, 2, 1, 1))
+
+
+def codec():
+    """Of sounds: by steps of 2, 4, 5 and 8 and back."""
+    layers, channels = [nn.Conv1d(1, 16, 7, padding=3)], 16
+    for step in (2, 4, 5, 8):
+        layers += [nn.ELU(), nn.Conv1d(channels, channels, 3, padding=1), nn.ELU()]
+        layers += [nn.Conv1d(channels, 2 * channels, 2 * step, step, (step + 1) // 2)]
+        channels *= 2
+    for step in (8, 5, 4, 2):
+        padding, extra = (step + 1) // 2, step % 2
+        layers += [nn.ELU()]
+        layers += [nn.ConvTranspose1d(channels, channels // 2, 2 * step, step, padding, extra)]
+        channels //= 2
+        layers += [nn.ELU(), nn.Conv1d(channels, channels, 3, padding=1)]
+    return nn.Sequential(*layers, nn.ELU(), nn.Conv1d(channels, 1, 7, padding=3))
+
+
 CASES = {
     "mlp": (mlp, lambda: (torch.randn(64, 512),)),
     "rows": (rows, lambda: (torch.randn(2048, 1024),)),
@@ -117,6 +161,10 @@ CASES = {
     "convnext": (lambda: modules.convnext(64, 4), picture),
     "densenet": (lambda: modules.densenet(64, 32, 6), picture),
     "unet": (lambda: modules.UNet(32), picture),
+    "generator": (generator, lambda: (torch.randn(16, 100, 1, 1),)),
+    "discriminator": (discriminator, lambda: (torch.randn(16, 3, 64, 64),)),
+    "autoencoder": (autoencoder, lambda: (torch.randn(8, 3, 64, 64),)),
+    "codec": (codec, lambda: (torch.randn(2, 1, 9600),)),
     "temporal": (lambda: modules.TemporalConvolutions(32, 6), lambda: (torch.randn(1, 32, 1024),)),
     "lstm": (lambda: modules.LSTM(128, 256), lambda: (torch.randn(16, 4, 128),)),
     "gru": (lambda: modules.GRU(128, 256), lambda: (torch.randn(16, 4, 128),)),
