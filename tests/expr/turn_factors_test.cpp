@@ -81,6 +81,17 @@ TEST(TurnWindows, WeightsLieAsTheSumGoesOverTheImage) {
               HasSubstr("v_turned: f32[16,20,2,2] layout {2,1,2}{3,1,2}{0,1,16}{1,1,20} = v["));
 }
 
+/// Heads of a matrix's columns are no windows, though they are indexed so.
+TEST(TurnWindows, HeadsOfAMatrixStay) {
+  const std::string turned = after(
+      R"((q: f32[40,64], k: f32[40,4,16]) {
+    a = reshape q : f32[40,4,16]
+    y = dot_general a, k, lhs_batch={1}, rhs_batch={1}, lhs_contract={2}, rhs_contract={2} : f32[4,40,40]
+  } -> (y))",
+      {fold, turn});
+  EXPECT_THAT(turned, HasSubstr("q[d1, d0 * 16 + r0] * k[d2, d0, r0]"));
+}
+
 /// Weights of few results are read as they lie: a copy costs as much.
 TEST(TurnWindows, FewResultsTakeThemAsTheyLie) {
   const std::string turned = after(
@@ -111,6 +122,16 @@ TEST(TurnRows, SumsGoAlongTheLeftFactor) {
             "a_rows: f32[256,40] layout {1,1,40}{0,1,256} = a[d0, d1]\n"
             "y: f32[40,64] = contraction sum[256]:f32 a_rows[r0, d0] * b[r0, d1]\n"
             "output y as y\n");
+}
+
+/// What is as long as the result's rows fills vectors as it lies, be the other factor small.
+TEST(TurnRows, ColumnsStay) {
+  const std::string turned = after(
+      R"((a: f32[512,12], b: f32[512,96]) {
+    y = dot_general a, b, lhs_contract={0}, rhs_contract={0} : f32[12,96]
+  } -> (y))",
+      {fold, turn_long_rows});
+  EXPECT_THAT(turned, Not(HasSubstr("rows")));
 }
 
 /// Short sums, few columns, short steps, and what stays in the cache.

@@ -81,31 +81,32 @@ class RowTurner {
       return std::nullopt;
     // What slides cannot be one panel for all places of a window. Of a matrix's rows those lie side
     // by side in the result that are its columns.
-    const auto is_first = [&](const Factor& f, const Factor& other) {
-      if (slides(e, *f.read) || slides(e, *other.read)) return slides(e, *f.read);
+    const auto is_of_rows = [&](const Factor& f, const Factor& other) {
+      if (slides(e, f, other) || slides(e, other, f)) return slides(e, f, other);
       return f.steps.coefficient(e.output_rank() - 1) != 1;
     };
-    const size_t first = is_first(factors[0], factors[1]) ? 0 : 1;
-    for (const size_t f : {first, 1 - first}) {
-      const int rows = variable_of_rows(e, factors[f], factors[1 - f]);
-      if (rows >= 0) return turned(e, *factors[f].read, rows, true);
-    }
-    const Factor &still = factors[1 - first], &moving = factors[first];
-    const int columns = slides(e, *moving.read) ? variable_of_columns(e, still, moving) : -1;
+    if (!is_of_rows(factors[0], factors[1])) std::swap(factors[0], factors[1]);
+    const Factor &of_rows = factors[0], &beside = factors[1];
+    if (const int rows = variable_of_rows(e, of_rows, beside); rows >= 0)
+      return turned(e, *of_rows.read, rows, true);
+    const int columns = slides(e, of_rows, beside) ? variable_of_columns(e, beside, of_rows) : -1;
     if (columns < 0) return std::nullopt;
-    return turned(e, *still.read, columns, false);
+    return turned(e, *beside.read, columns, false);
   }
 
-  /// Whether an index joins the variable of the result and one of the sum.
-  static bool slides_along(const TensorExpr& e, const Scalar& read, int v) {
-    return std::ranges::any_of(read.indices, [&](const IndexExpr& index) {
-      return uses_var(index, v) &&
-             std::ranges::any_of(variables(index), [&](int s) { return s >= e.output_rank(); });
-    });
+  /// Whether an index joins the variable of the result, which the other factor does not have, and
+  /// one of the sum.
+  static bool slides_along(const TensorExpr& e, const Factor& factor, const Factor& other, int v) {
+    const auto has = [v](const IndexExpr& i) { return uses_var(i, v); };
+    return std::ranges::none_of(other.read->indices, has) &&
+           std::ranges::any_of(factor.read->indices, [&](const IndexExpr& index) {
+             return has(index) && std::ranges::any_of(variables(index),
+                                                      [&](int s) { return s >= e.output_rank(); });
+           });
   }
-  static bool slides(const TensorExpr& e, const Scalar& read) {
+  static bool slides(const TensorExpr& e, const Factor& factor, const Factor& other) {
     for (int v = 0; v < e.output_rank(); ++v) {
-      if (slides_along(e, read, v)) return true;
+      if (slides_along(e, factor, other, v)) return true;
     }
     return false;
   }
@@ -141,7 +142,7 @@ class RowTurner {
     for (int v = 0; v < e.output_rank(); ++v) {
       const int64_t extent = e.extents[static_cast<size_t>(v)];
       const int64_t own = factor.steps.coefficient(v), beside = other.steps.coefficient(v);
-      if (own == 0 || slides_along(e, *factor.read, v)) columns *= extent;
+      if (own == 0 || slides_along(e, factor, other, v)) columns *= extent;
       if (own == 1 && beside == 0 && extent >= kLeastRows && axis_of(*factor.read, v) >= 0)
         rows = v;
       vectors |= own == 0 && beside == 1 && extent >= kLeastRows;

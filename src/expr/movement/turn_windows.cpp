@@ -34,12 +34,14 @@ bool runs_along(const Scalar& read, int v) {
   return std::ranges::any_of(read.indices, [v](const IndexExpr& i) { return uses_var(i, v); });
 }
 
-/// Whether a window slides over what is read: an index joins variables of the result and the sum.
-bool slides(const TensorExpr& e, const Scalar& read) {
+/// Whether a window of weights slides over what is read: an index joins a variable of the sum and
+/// one of the result that the weights do not have, as heads of a matrix's columns do.
+bool slides(const TensorExpr& e, const Scalar& read, const Scalar& weights) {
   return std::ranges::any_of(read.indices, [&](const IndexExpr& index) {
     const auto used = variables(index);
-    const auto sums = std::ranges::count_if(used, [&](int v) { return is_of_sum(e, v); });
-    return sums > 0 && sums < std::ssize(used);
+    return std::ranges::any_of(used, [&](int v) { return is_of_sum(e, v); }) &&
+           std::ranges::any_of(
+               used, [&](int v) { return v < e.output_rank() && !runs_along(weights, v); });
   });
 }
 
@@ -104,7 +106,7 @@ class WindowTurner {
   std::optional<Order> order_for(const TensorExpr& e, const Scalar& read, const Scalar& other) {
     const Tensor& of = tensor(read.symbol);
     if (of.kind == Tensor::Kind::kConstant || !of.layout.is_row_major() || !read.operands.empty() ||
-        !slides(e, other))
+        !slides(e, other, read))
       return std::nullopt;
     const int channel = axes_in_order(tensor(e.output)).back();
     const int at = axis_of_channels(e, read, other, channel);
