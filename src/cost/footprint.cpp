@@ -13,7 +13,7 @@ namespace weft {
 
 namespace {
 
-constexpr double kLine = 64;
+constexpr auto kLine = static_cast<double>(kLineBytes);
 /// How many times the lines that a set holds it still keeps a part of: sets do not give up their
 /// oldest line each time.
 constexpr double kKeepsAPart = 4;

@@ -51,6 +51,8 @@ class Footprint {
   int64_t element_ = 4;
 };
 
+/// Of a cache.
+inline constexpr int64_t kLineBytes = 64;
 /// Of a second cache.
 inline constexpr int64_t kSecondCacheWays = 8;
 /// Sets of a cache with ways of so many bytes in which lines `step` bytes apart lie: they are found

@@ -1,5 +1,7 @@
 #include "expr/movement/copy_tensor.h"
 
+#include <algorithm>
+
 namespace weft {
 
 TensorExpr copy_of(const TensorProgram& program, TensorId from, TensorId to) {
@@ -27,6 +29,28 @@ void add_copy(TensorProgram& program, TensorId from, TensorId to) {
   const TensorProgram::Step step{false, static_cast<int32_t>(program.exprs.size())};
   program.exprs.push_back(copy_of(program, from, to));
   program.steps.insert(program.steps.begin() + producer + 1, step);
+}
+
+std::vector<int64_t> axes_in_memory(const Tensor& tensor) {
+  std::vector<int64_t> order;
+  for (size_t a = 0; tensor.layout.is_row_major() && a < tensor.type.shape.size(); ++a)
+    order.push_back(static_cast<int64_t>(a));
+  for (const Layout::Axis& part : tensor.layout.axes) {
+    std::erase(order, part.axis);
+    order.push_back(part.axis);
+  }
+  return order;
+}
+
+TensorId add_copy_in_order(TensorProgram& program, NewTensors& new_tensors, TensorId from,
+                           const std::string& suffix, const std::vector<int64_t>& order) {
+  const std::string name = program.tensors[static_cast<size_t>(from)].name + suffix;
+  const TensorType type = program.tensors[static_cast<size_t>(from)].type;
+  const TensorId copy = new_tensors.add(name, type, Tensor::Kind::kIntermediate);
+  if (!std::ranges::is_sorted(order))
+    program.tensors[static_cast<size_t>(copy)].layout = permuted_layout(type.shape, order);
+  add_copy(program, from, copy);
+  return copy;
 }
 
 }  // namespace weft

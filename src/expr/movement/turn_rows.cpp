@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -46,7 +45,10 @@ class RowTurner {
     for (size_t x = 0; x < count; ++x) {
       const std::optional<Turn> turn = turn_for(program_.exprs[x]);
       if (!turn) continue;
-      const TensorId twin = twin_of(turn->tensor, turn->order);
+      auto [known, is_new] = twins_.try_emplace({turn->tensor, turn->order}, -1);
+      if (is_new)
+        known->second = add_copy_in_order(program_, tensors_, turn->tensor, "_rows", turn->order);
+      const TensorId twin = known->second;
       program_.exprs[x].body = rewrite(program_.exprs[x].body, {}, [&](const ScalarRef& read) {
         if (read->symbol != turn->tensor) return read;
         return scalar_read(twin, read->type, read->indices, read->operands, read->fill);
@@ -122,7 +124,7 @@ class RowTurner {
     return {steps, leap};
   }
 
-  /// Whether the order of the axes can be told, and a copy leaves the caches nothing to lose.
+  /// Whether it varies, and its axes lie whole.
   bool can_be_turned(const Scalar& read) {
     const Tensor& t = tensor(read.symbol);
     return t.kind != Tensor::Kind::kConstant &&
@@ -174,24 +176,9 @@ class RowTurner {
     return at == read.indices.end() ? -1 : static_cast<int>(at - read.indices.begin());
   }
 
-  TensorId twin_of(TensorId t, const Order& order) {
-    auto [known, is_new] = twins_.try_emplace({t, order}, -1);
-    if (!is_new) return known->second;
-    const std::string name = tensor(t).name + "_rows";
-    const TensorType type = tensor(t).type;
-    known->second = tensors_.add(name, type, Tensor::Kind::kIntermediate);
-    if (!std::ranges::is_sorted(order))
-      tensor(known->second).layout = permuted_layout(type.shape, order);
-    add_copy(program_, t, known->second);
-    return known->second;
-  }
-
   /// The axes as they lie, those of the sum behind that of the variable, or before it.
   Turn turned(const TensorExpr& e, const Scalar& read, int variable, bool sums_innermost) {
-    const Tensor& t = tensor(read.symbol);
-    Order order(t.type.shape.size());
-    std::iota(order.begin(), order.end(), 0);
-    for (size_t p = 0; p < t.layout.axes.size(); ++p) order[p] = t.layout.axes[p].axis;
+    const Order order = axes_in_memory(tensor(read.symbol));
     const int own = axis_of(read, variable);
     const auto rank_of = [&](int64_t axis) {
       if (axis == own) return 1;

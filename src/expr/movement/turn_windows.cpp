@@ -16,18 +16,6 @@ constexpr int64_t kLeastChannels = 16;
 /// Results of a channel: for fewer a copy costs what it saves.
 constexpr int64_t kLeastRows = 32;
 
-/// The tensor's axes as they lie, outermost first, each where its innermost part does.
-std::vector<int> axes_in_order(const Tensor& t) {
-  std::vector<int> order;
-  for (size_t a = 0; t.layout.axes.empty() && a < t.type.shape.size(); ++a)
-    order.push_back(static_cast<int>(a));
-  for (const Layout::Axis& part : t.layout.axes) {
-    std::erase(order, part.axis);
-    order.push_back(part.axis);
-  }
-  return order;
-}
-
 bool is_of_sum(const TensorExpr& e, int v) { return v >= e.output_rank() && v < kRuntimeIndexBase; }
 
 bool runs_along(const Scalar& read, int v) {
@@ -97,7 +85,8 @@ class WindowTurner {
     const std::optional<Order> order = order_for(program_.exprs[x], *read, other);
     if (!order) return read;
     auto [twin, is_new] = twins_.try_emplace({read->symbol, *order}, -1);
-    if (is_new) twin->second = copied(read->symbol, *order);
+    if (is_new)
+      twin->second = add_copy_in_order(program_, tensors_, read->symbol, "_turned", *order);
     return scalar_read(twin->second, read->type, read->indices, read->operands, read->fill);
   }
 
@@ -108,7 +97,7 @@ class WindowTurner {
     if (of.kind == Tensor::Kind::kConstant || !of.layout.is_row_major() || !read.operands.empty() ||
         !slides(e, other, read))
       return std::nullopt;
-    const int channel = axes_in_order(tensor(e.output)).back();
+    const auto channel = static_cast<int>(axes_in_memory(tensor(e.output)).back());
     const int at = axis_of_channels(e, read, other, channel);
     if (at < 0 || at + 1 == std::ssize(read.indices) ||
         of.type.shape[static_cast<size_t>(at)] < kLeastChannels)
@@ -118,11 +107,11 @@ class WindowTurner {
 
   /// The axes of weights in the order in which the sum goes over the other factor, channels last.
   Order behind_each_other(const Scalar& read, const Scalar& other, int channels) {
-    const std::vector<int> axes = axes_in_order(tensor(other.symbol));
+    const std::vector<int64_t> axes = axes_in_memory(tensor(other.symbol));
     const auto place = [&](int64_t a) {
       if (a == channels) return std::ssize(axes) + 1;
       const auto used = variables(read.indices[static_cast<size_t>(a)]);
-      const auto runs = [&](int axis) {
+      const auto runs = [&](int64_t axis) {
         return std::ranges::any_of(
             used, [&](int v) { return uses_var(other.indices[static_cast<size_t>(axis)], v); });
       };
@@ -135,15 +124,6 @@ class WindowTurner {
       order.insert(behind, a);
     }
     return order;
-  }
-
-  TensorId copied(TensorId t, const Order& order) {
-    const std::string name = tensor(t).name + "_turned";
-    const TensorType type = tensor(t).type;
-    const TensorId twin = tensors_.add(name, type, Tensor::Kind::kIntermediate);
-    tensor(twin).layout = permuted_layout(type.shape, order);
-    add_copy(program_, t, twin);
-    return twin;
   }
 
   TensorProgram& program_;

@@ -42,8 +42,6 @@ int64_t panel_bytes(const GroupSpace& space, const PanelChoice& choice) {
   return bytes;
 }
 
-constexpr int64_t kLineBytes = 64;
-
 /// How many times as much of the second cache a panel takes as it has bytes: steps of a sum that
 /// lie apart share few of its sets.
 double crowding(const GroupSpace& space, const PanelChoice& choice, const Target& target) {
