@@ -22,6 +22,9 @@ constexpr double kBegin = 8;
 /// Operations that an element of a window takes, beside its way through the cache.
 constexpr double kOfWindow = 12;
 
+/// Operations that an element of weights takes that vary: a sum of three or nine of them.
+constexpr double kOfWeights = 40;
+
 /// Below which part of the direct time it is clearly quicker.
 constexpr double kClearly = 0.8;
 
@@ -53,6 +56,11 @@ WindowTime window_time(const WindowSum& sum, const Target& target) {
   out.filtered_us = tiles * products * (2 * steps * columns + kOfWindow * inputs) / peak +
                     weights_us(products) + handed_us(windows, second, target) +
                     handed_us(sums, sums, target);
+  if (sum.varies) {
+    const double elements = products * inputs * outputs;
+    out.filtered_us +=
+        kOfWeights * elements / peak + handed_us(elements * kElement, elements * kElement, target);
+  }
   return out;
 }
 

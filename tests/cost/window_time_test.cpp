@@ -38,6 +38,22 @@ TEST(WindowTime, IsThatOfRates) {
   EXPECT_NEAR(time.filtered_us, products + 16 * weights + handed / 50e3 + handed / 20e3, 1e-6);
 }
 
+/// An element of them takes 40 operations, is written and read again.
+TEST(WindowTime, WeightsThatVaryAreTransformed) {
+  WindowSum sum = pictures();
+  sum.varies = true;
+  const double elements = 16 * 64 * 64;
+  EXPECT_NEAR(window_time(sum, machine()).filtered_us,
+              window_time(pictures(), machine()).filtered_us + 40 * elements / 1e5 +
+                  2 * 4 * elements / 50e3,
+              1e-6);
+  EXPECT_TRUE(pays_filtered(sum, machine()));
+  sum.tiles = 32, sum.results = 128;
+  EXPECT_FALSE(pays_filtered(sum, machine()));
+  sum.varies = false;
+  EXPECT_TRUE(pays_filtered(sum, machine()));
+}
+
 TEST(WindowTime, FiltersWhatIsClearlyQuicker) {
   EXPECT_TRUE(pays_filtered(pictures(), machine()));
   WindowSum few = pictures();

@@ -40,7 +40,7 @@ ScalarRef times(const IndexExpr& sign, const ScalarRef& a) {
   return scalar_apply(ScalarOp::kMul, {factor, a}, DType::kF32);
 }
 
-/// Replaces one such sum by three expressions.
+/// Replaces one such sum by three expressions, or four.
 class Filtering {
  public:
   Filtering(TensorProgram& program, NewTensors& new_tensors, TensorExpr e, WindowsOfSum windows)
@@ -52,8 +52,10 @@ class Filtering {
   /// In the order of their steps.
   std::vector<TensorExpr> run() {
     std::vector<TensorExpr> out;
+    if (w_.varies) out.push_back(of_weights());
+    const TensorId weights = w_.varies ? out.back().output : transformed_weights();
     out.push_back(of_windows());
-    out.push_back(of_products(out.back()));
+    out.push_back(of_products(out.back(), weights));
     out.push_back(of_results(out.back()));
     return out;
   }
@@ -132,7 +134,7 @@ class Filtering {
   }
 
   /// [taps][rows and tiles][groups][columns], summed over the inputs.
-  TensorExpr of_products(const TensorExpr& windows) {
+  TensorExpr of_products(const TensorExpr& windows, TensorId weights) {
     std::vector<int64_t> extents(windows.extents.begin(),
                                  windows.extents.end() - std::ssize(w_.inputs));
     const int groups_end = static_cast<int>(extents.size()),
@@ -153,10 +155,51 @@ class Filtering {
     for (int v = groups_end; v < out.output_rank(); ++v) of_weights.push_back(IndexExpr::var(v));
     out.body = scalar_apply(ScalarOp::kMul,
                             {scalar_read(windows.output, DType::kF32, of_window),
-                             scalar_read(transformed_weights(), DType::kF32, of_weights)},
+                             scalar_read(weights, DType::kF32, of_weights)},
                             DType::kF32);
     mark_open(out, {w_.rows, w_.groups, w_.columns, w_.inputs});
     return out;
+  }
+
+  /// Weights that vary as [taps][groups][inputs][columns].
+  TensorExpr of_weights() {
+    std::vector<int64_t> extents(static_cast<size_t>(taps_), kTaps);
+    std::vector<IndexExpr> variable(static_cast<size_t>(e_.axis_count()), IndexExpr(0));
+    for (const auto& list : {w_.groups, w_.inputs, w_.columns}) {
+      for (const VariableDigit& d : list) {
+        IndexExpr& at = variable[static_cast<size_t>(d.var)];
+        at = at + IndexExpr::var(static_cast<int>(extents.size())) * d.step;
+        extents.push_back(d.extent);
+      }
+    }
+    TensorExpr out = begun("_weights", std::move(extents));
+    out.body = weights_of(variable, 0);
+    mark_open(out, {w_.groups, w_.inputs, w_.columns});
+    return out;
+  }
+
+  /// Of a tap: w0, (w0 + w1 + w2) / 2, (w0 - w1 + w2) / 2 or w2, along one axis after the other.
+  ScalarRef weights_of(std::vector<IndexExpr>& variable, int axis) const {
+    if (axis == taps_) {
+      const ScalarRef read =
+          rewrite(w_.weights, [&](int v) { return variable[static_cast<size_t>(v)]; });
+      return scalar_convert(read, DType::kF32);
+    }
+    const auto at = [&](int64_t place) {
+      variable[static_cast<size_t>(w_.axes[static_cast<size_t>(axis)].place)] = place;
+      return weights_of(variable, axis + 1);
+    };
+    const IndexExpr tap = IndexExpr::var(axis);
+    const ScalarRef first = at(0), second = at(1), third = at(2);
+    const ScalarRef both = plus(plus(first, third), times(3 - 2 * tap, second));
+    const ScalarRef half = scalar_apply(
+        ScalarOp::kMul, {scalar_constant(float_value(DType::kF32, 0.5)), both}, DType::kF32);
+    const auto where_at = [&](int64_t t, const ScalarRef& then, const ScalarRef& otherwise) {
+      const ScalarRef is =
+          scalar_apply(ScalarOp::kEq, {scalar_index(tap), scalar_index(t)}, DType::kBool);
+      return scalar_apply(ScalarOp::kSelect, {is, then, otherwise}, DType::kF32);
+    };
+    return where_at(0, first, where_at(kTaps - 1, third, half));
   }
 
   /// The constant as [taps][groups][inputs][columns], rounded once.
@@ -298,6 +341,7 @@ bool lie_along_vectors(const TensorProgram& program, const WindowsOfSum& windows
 
 WindowSum size_of(const TensorProgram& program, const TensorExpr& e, const WindowsOfSum& windows) {
   WindowSum out;
+  out.varies = windows.varies;
   out.name = program.tensors[static_cast<size_t>(e.output)].name;
   out.along_vectors = lie_along_vectors(program, windows);
   out.of_pairs = sums_bfloat_pairs(program, e);

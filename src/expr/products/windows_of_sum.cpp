@@ -51,12 +51,19 @@ class WindowsFinder {
   WindowsFinder(const TensorProgram& program, const TensorExpr& e) : program_(program), e_(e) {}
 
   std::optional<WindowsOfSum> find() {
-    if (!e_.is_contraction || e_.combiner != Combiner::kSum || e_.accumulator != DType::kF32 ||
-        !take_factors())
+    if (!e_.is_contraction || e_.combiner != Combiner::kSum || e_.accumulator != DType::kF32)
       return std::nullopt;
-    find_axes();
-    if (out_.axes.empty() || !take_variables()) return std::nullopt;
-    return std::move(out_);
+    const std::optional<FloatProduct> product = as_float_product(e_.body);
+    if (!product) return std::nullopt;
+    const std::optional<size_t> constant = constant_factor(program_, *product);
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      if (constant && side != *constant) continue;
+      out_ = {};
+      if (!take_factors(*product, side)) continue;
+      find_axes();
+      if (!out_.axes.empty() && take_variables()) return std::move(out_);
+    }
+    return std::nullopt;
   }
 
  private:
@@ -65,17 +72,20 @@ class WindowsFinder {
     return [this](int v) { return e_.range(v); };
   }
 
-  bool take_factors() {
-    const std::optional<FloatProduct> product = as_float_product(e_.body);
-    const auto constant = product ? constant_factor(program_, *product) : std::nullopt;
-    if (!constant) return false;
-    out_.weights = product->reads[*constant];
-    out_.source = e_.body->operands[1 - *constant];
+  /// Weights on that side. Those that vary may be walked backwards, as gradients of images do.
+  bool take_factors(const FloatProduct& product, size_t side) {
+    out_.weights = product.reads[side];
+    out_.source = e_.body->operands[1 - side];
+    out_.varies = tensor(out_.weights->symbol).kind != Tensor::Kind::kConstant;
+    if (product.inside && product.padded_side == side) return false;
     // Padding is by indices: what data leave out has no neighbours to tell of.
     size_t reads = 0;
     visit(out_.source, [&](const Scalar& s) { reads += s.kind == Scalar::Kind::kRead; });
-    return reads == 1 && std::ranges::all_of(out_.weights->indices, [](const IndexExpr& index) {
-             return index.is_var() || index.is_const(0);
+    return reads == 1 && out_.weights->operands.empty() && !out_.weights->fill &&
+           std::ranges::all_of(out_.weights->indices, [&](const IndexExpr& index) {
+             AffineForm form;
+             return index.is_var() || index.is_const(0) ||
+                    (out_.varies && as_affine(index, &form) && form.terms.size() <= 1);
            });
   }
 

@@ -26,8 +26,9 @@ struct VariableDigit {
 
 /// A sum over windows, its variables by what they run over.
 struct WindowsOfSum {
-  ScalarRef source;   ///< the factor that varies, with its padding
-  ScalarRef weights;  ///< the read of the constant
+  ScalarRef source;     ///< the factor that varies, with its padding
+  ScalarRef weights;    ///< the read of the other
+  bool varies = false;  ///< it is no constant
   std::vector<WindowAlong> axes;
   std::vector<VariableDigit> rows;     ///< of the result, along which the source is read
   std::vector<VariableDigit> groups;   ///< of the result, along which both are read
@@ -40,8 +41,9 @@ struct WindowsOfSum {
 
 /// The windows of a contraction that sums windows of three places, along one axis or two that are
 /// not open, of one tensor of floats of at most 32 bits, padded by indices alone, multiplied in
-/// float32 by a constant whose indices are variables. The result's variables are rows, columns and
-/// groups; of one that counts through the columns of several groups the source takes the quotient.
+/// float32 by weights whose indices are variables, those of weights that vary also with a sign and
+/// a number. The result's variables are rows, columns and groups; of one that counts through the
+/// columns of several groups the source takes the quotient.
 std::optional<WindowsOfSum> windows_of_sum(const TensorProgram& program, const TensorExpr& e);
 
 }  // namespace weft
