@@ -278,11 +278,12 @@ Result<bool> run_order_sums(Compilation& c) {
   return true;
 }
 Result<bool> run_turn_rows(Compilation& c) {
+  const bool open = c.options.fixed_sizes || c.other.valid();
+  const int64_t cache = open ? 0 : c.target.l2_bytes;
   if (!c.target.is_gpu())
-    for_each_program(c.tensors, [&](TensorProgram& p) { turn_rows(p, c.target.l2_bytes); });
+    for_each_program(c.tensors, [&](TensorProgram& p) { turn_rows(p, cache); });
   return true;
 }
-
 Result<bool> run_turn_windows(Compilation& c) {
   if (!c.target.is_gpu()) for_each_program(c.tensors, [](TensorProgram& p) { turn_windows(p); });
   return true;

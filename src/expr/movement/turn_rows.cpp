@@ -12,8 +12,10 @@
 namespace weft {
 namespace {
 
-/// Rows of a tile, and vectors of it, that are worth a copy.
-constexpr int64_t kLeastRows = 8, kLeastColumns = 64;
+/// Rows that fill a tile, and columns that are worth a copy: of what may stay in a cache as it lies
+/// so many that copying it is nothing beside.
+constexpr int64_t kLeastRows = 8, kLeastColumns = 64, kManyColumns = 256;
+/// Steps that share few sets of a cache.
 constexpr int64_t kLeastSteps = 256;
 /// Bytes from one step of the sum to the next: two lines.
 constexpr int64_t kLeastLeap = 128;
@@ -113,15 +115,14 @@ class RowTurner {
     return false;
   }
 
-  /// Steps of the sum, and the bytes from one to the next in a factor at least.
-  std::pair<int64_t, int64_t> sum_of(const TensorExpr& e, const Factor& factor) {
-    int64_t steps = 1, leap = INT64_MAX;
+  /// Bytes from one step of the sum to the next in a factor at least; 0 where there is one step.
+  int64_t leap_of(const TensorExpr& e, const Factor& factor) {
+    int64_t leap = 0;
     for (int v = e.output_rank(); v < e.axis_count(); ++v) {
-      const int64_t extent = e.range(v).hi + 1, step = std::abs(factor.steps.coefficient(v));
-      steps *= extent;
-      if (extent > 1 && step > 0) leap = std::min(leap, step * byte_size(factor.read->type));
+      const int64_t step = std::abs(factor.steps.coefficient(v)) * byte_size(factor.read->type);
+      if (e.range(v).hi > 0 && step > 0) leap = leap == 0 ? step : std::min(leap, step);
     }
-    return {steps, leap};
+    return leap;
   }
 
   /// Whether it varies, and its axes lie whole.
@@ -131,13 +132,21 @@ class RowTurner {
            (t.layout.is_row_major() || t.layout.axes.size() == t.type.shape.size());
   }
 
+  /// Whether all steps of a sum are known to find in a cache what they read.
+  bool stays_as_it_lies(const TensorExpr& e, const Scalar& read) {
+    const TensorType& type = tensor(read.symbol).type;
+    double steps = 1;
+    for (const int64_t extent : e.reduce_extents) steps *= static_cast<double>(extent);
+    const int64_t bytes = element_count(type.shape).value_or(0) * byte_size(type.dtype);
+    return cache_bytes_ > 0 && (steps < kLeastSteps || 2 * bytes <= cache_bytes_);
+  }
+
   /// The variable of the result along which neighbours lie side by side in one factor, those of
   /// another variable in the other; -1 where a copy of the factor is not worth it.
   int variable_of_rows(const TensorExpr& e, const Factor& factor, const Factor& other) {
-    const Tensor& t = tensor(factor.read->symbol);
-    const int64_t size = element_count(t.type.shape).value_or(0) * byte_size(t.type.dtype);
-    if (!can_be_turned(*factor.read) || 2 * size <= cache_bytes_) return -1;
-    const auto [steps, leap] = sum_of(e, factor);
+    if (!can_be_turned(*factor.read) || leap_of(e, factor) < kLeastLeap ||
+        stays_as_it_lies(e, *factor.read))
+      return -1;
     int64_t columns = 1;
     int rows = -1;
     bool vectors = false;
@@ -149,14 +158,13 @@ class RowTurner {
         rows = v;
       vectors |= own == 0 && beside == 1 && extent >= kLeastRows;
     }
-    const bool worth = steps >= kLeastSteps && columns >= kLeastColumns && leap >= kLeastLeap;
-    return worth && vectors && leap != INT64_MAX ? rows : -1;
+    return columns >= (cache_bytes_ > 0 ? kLeastColumns : kManyColumns) && vectors ? rows : -1;
   }
 
   /// The variable of the result that is to lie side by side in the factor that does not slide,
   /// where in both neighbours are steps of the sum or places of the window, too few for vectors.
   int variable_of_columns(const TensorExpr& e, const Factor& still, const Factor& moving) {
-    if (!can_be_turned(*still.read) || sum_of(e, still).first < kLeastSteps) return -1;
+    if (!can_be_turned(*still.read)) return -1;
     int columns = -1;
     for (int v = 0; v < e.output_rank(); ++v) {
       const int64_t extent = e.extents[static_cast<size_t>(v)];

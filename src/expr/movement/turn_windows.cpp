@@ -13,8 +13,6 @@ namespace {
 
 /// Fewer do not fill a vector.
 constexpr int64_t kLeastChannels = 16;
-/// Results of a channel: for fewer a copy costs what it saves.
-constexpr int64_t kLeastRows = 32;
 
 bool is_of_sum(const TensorExpr& e, int v) { return v >= e.output_rank() && v < kRuntimeIndexBase; }
 
@@ -34,7 +32,7 @@ bool slides(const TensorExpr& e, const Scalar& read, const Scalar& weights) {
 }
 
 /// The axis of weights along which a contraction's channels lie; -1 where something else is read
-/// than windows, the same for many results.
+/// than windows.
 int axis_of_channels(const TensorExpr& e, const Scalar& read, const Scalar& other, int channel) {
   int found = -1;
   for (size_t a = 0; a < read.indices.size(); ++a) {
@@ -48,11 +46,7 @@ int axis_of_channels(const TensorExpr& e, const Scalar& read, const Scalar& othe
       if (!of_group && !is_of_sum(e, v)) return -1;
     }
   }
-  int64_t rows = 1;
-  for (int v = 0; v < e.output_rank(); ++v) {
-    if (!runs_along(read, v)) rows *= e.extents[static_cast<size_t>(v)];
-  }
-  return rows >= kLeastRows ? found : -1;
+  return found;
 }
 
 class WindowTurner {

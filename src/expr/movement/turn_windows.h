@@ -11,6 +11,7 @@ namespace weft {
 ///       ->  k_turned = k as {1,1}{2,1,KH}{3,1,KW}{0,1,C}
 ///     y[n, f, h, w] = sum[C, KH, KW] x[n, r0, h + r1, w + r2] * k[f, r0, r1, r2], both so
 ///       ->  k_turned = k as {2,1,KH}{3,1,KW}{1,1,C}{0,1,F}
+/// However many results there are: batches of other sizes are not to be other programs.
 /// Returns whether the program changed.
 bool turn_windows(TensorProgram& program);
 
