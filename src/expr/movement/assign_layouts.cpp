@@ -111,9 +111,11 @@ class LayoutChoice {
       total[find(t)] += votes_[t];
       products[find(t)] += products_[t];
       if (!movable_[t]) continue;
-      if (is_fixed(t))
+      if (is_fixed(t)) {
         products[find(t)] -= kLeastProducts * static_cast<double>(size(static_cast<TensorId>(t)));
-      if (!is_fixed(t)) free[find(t)] = true;
+      } else {
+        free[find(t)] = true;
+      }
     }
     NewTensors tensors(program_);
     bool changed = false;

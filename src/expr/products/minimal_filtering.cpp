@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "expr/movement/copy_tensor.h"
 #include "expr/new_tensors.h"
 #include "expr/products/bfloat_products.h"
 #include "expr/products/windows_of_sum.h"
@@ -319,19 +320,13 @@ class Filtering {
   int taps_ = 0;
 };
 
-/// The axis of a tensor along which neighbours lie side by side.
-size_t innermost_axis(const Tensor& tensor) {
-  if (!tensor.layout.is_row_major()) return static_cast<size_t>(tensor.layout.axes.back().axis);
-  return tensor.type.shape.size() - 1;
-}
-
 /// Whether inputs run along the source as it lies, those of a group from where it begins.
 bool lie_along_vectors(const TensorProgram& program, const WindowsOfSum& windows) {
   bool along = true;
   visit(windows.source, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead) return;
-    const IndexExpr& last =
-        s.indices[innermost_axis(program.tensors[static_cast<size_t>(s.symbol)])];
+    const Tensor& read = program.tensors[static_cast<size_t>(s.symbol)];
+    const IndexExpr& last = s.indices[static_cast<size_t>(axes_in_memory(read).back())];
     along &= std::ranges::any_of(windows.inputs, [&](const VariableDigit& input) {
       return uses_var(last, input.var) && !uses_var(last - IndexExpr::var(input.var), input.var);
     });

@@ -101,9 +101,11 @@ std::vector<int> axes_inside_rows(const GroupSpace& space, const PanelChoice& ch
         bool along = false, in_sum = false;
         for (const int v : variables(index)) {
           if (v >= kRuntimeIndexBase) continue;
+          const auto own_axis = static_cast<size_t>(own[static_cast<size_t>(v)]);
           along |= own[static_cast<size_t>(v)] == axis;
-          in_sum |= v >= e.output_rank() &&
-                    e.range(v).hi + 1 >= kTimesAsLong * axes[static_cast<size_t>(axis)].extent;
+          // Of an open length the loops are the same at any.
+          in_sum |= v >= e.output_rank() && !axes[own_axis].open &&
+                    axes[own_axis].extent >= kTimesAsLong * axes[static_cast<size_t>(axis)].extent;
         }
         (in_sum ? slides : leaps) |= along;
       }
