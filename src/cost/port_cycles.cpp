@@ -35,6 +35,16 @@ PortWork PortWork::operator*(double times) const {
   return out;
 }
 
+PortWork larger(const PortWork& a, const PortWork& b) {
+  return {.arithmetic = std::max(a.arithmetic, b.arithmetic),
+          .products = std::max(a.products, b.products),
+          .loads = std::max(a.loads, b.loads),
+          .stores = std::max(a.stores, b.stores),
+          .divider = std::max(a.divider, b.divider),
+          .instructions = std::max(a.instructions, b.instructions),
+          .fills = std::max(a.fills, b.fills)};
+}
+
 double PortWork::cycles(const Core& core) const {
   // Of what the others ask for, a part falls where the busiest one is taken.
   constexpr double kMeet = 0.05;
@@ -64,6 +74,8 @@ double sets_of(int64_t apart) {
 
 /// Elements between lanes up to which the vectors in which they lie are loaded (lower/cpu).
 constexpr double kWidestStride = 4;
+/// Instructions for a quotient or remainder of a vector's 64-bit indices by a constant.
+constexpr double kOfQuotient = 8;
 /// Registers that operands on their way take beside what lives longer.
 constexpr double kOperands = 2;
 
@@ -265,13 +277,17 @@ class StatementPorts::Tree {
   Node add(const ScalarRef& s) {
     if (const auto known = nodes_.find(s.get()); known != nodes_.end()) return known->second;
     Node node;
-    for (const ScalarRef& operand : s->operands) {
-      const Node n = add(operand);
+    const auto join = [&](const Node& n) {
       node.axes |= n.axes;
       node.varies |= n.varies;
       node.of_index &= n.of_index;
       node.latency = std::max(node.latency, n.latency);
       node.carried = std::max(node.carried, n.carried);
+    };
+    if (s->op == ScalarOp::kSelect && s->kind == Scalar::Kind::kApply) {
+      choose(*s, join);
+    } else {
+      for (const ScalarRef& operand : s->operands) join(add(operand));
     }
     if (s->fill) add(s->fill);
     switch (s->kind) {
@@ -279,7 +295,10 @@ class StatementPorts::Tree {
         break;
       case Scalar::Kind::kIndex:
         depend_on(s->index, &node);
-        if (!is_known(node)) spend({.arithmetic = 1, .instructions = 1}, node, s->type);
+        if (!is_known(node)) {
+          const double each = 1 + kOfQuotient * new_quotients(s->index);
+          spend({.arithmetic = each, .instructions = each}, node, s->type);
+        }
         break;
       case Scalar::Kind::kRead:
         read(*s, &node);
@@ -309,6 +328,20 @@ class StatementPorts::Tree {
   PortWork work;
 
  private:
+  /// The operands of a selection; where what chooses is known, one of the two is made.
+  template <typename Join>
+  void choose(const Scalar& s, Join&& join) {
+    const Node condition = add(s.operands[0]);
+    join(condition);
+    const PortWork before = std::exchange(work, {});
+    join(add(s.operands[1]));
+    PortWork first = std::exchange(work, {});
+    join(add(s.operands[2]));
+    first = is_known(condition) ? larger(first, work) : first += work;
+    work = before;
+    work += first;
+  }
+
   void depend_on(const IndexExpr& e, Node* node) const {
     for (const int v : variables(e)) {
       for (size_t a = 0; a < axes_.size(); ++a) {
@@ -361,8 +394,19 @@ class StatementPorts::Tree {
     work.fills += ports_.fills(apart, ports_.numbers_.trips(step_->origin));
   }
 
+  /// Quotients and remainders of an index that the tree has not had.
+  double new_quotients(const IndexExpr& e) {
+    constexpr int64_t kMostNodes = 4096;
+    if (e.op() == IndexOp::kConst || e.op() == IndexOp::kVar || e.tree_size() > kMostNodes)
+      return 0;
+    if (std::ranges::find(divided_, e) != divided_.end()) return 0;
+    const bool divides = e.op() == IndexOp::kFloorDiv || e.op() == IndexOp::kMod;
+    if (divides) divided_.push_back(e);
+    return (divides ? 1 : 0) + new_quotients(e.lhs()) + new_quotients(e.rhs());
+  }
+
   /// What lanes that do not lie side by side cost beyond a load of a vector.
-  void add_gathering(const Scalar& s, const Node& node, PortWork* each) const {
+  void add_gathering(const Scalar& s, const Node& node, PortWork* each) {
     for (size_t a = 0; a < axes_.size(); ++a) {
       const int64_t lanes = axes_[a].lanes;
       if (lanes == 1 || (node.axes >> a & 1) == 0) continue;
@@ -385,9 +429,13 @@ class StatementPorts::Tree {
         each->arithmetic += 2 * (stride - 1);
         each->instructions += 3 * (stride - 1);
       } else {
+        double quotients = 0;
+        for (const IndexExpr& e : s.indices) quotients += new_quotients(e);
+        // Places are of 8 bytes.
+        const double places = kOfQuotient * quotients * 8 / static_cast<double>(byte_size(s.type));
         each->loads += width - 1;
-        each->arithmetic += width;
-        each->instructions += 2 * width - 1;
+        each->arithmetic += width + places;
+        each->instructions += 2 * width - 1 + places;
       }
     }
   }
@@ -429,6 +477,7 @@ class StatementPorts::Tree {
   std::set<int> changing_;
   std::set<TileSymbolId> made_inside_;
   std::vector<const Scalar*> loaded_;
+  std::vector<IndexExpr> divided_;  ///< quotients and remainders that are made
   std::unordered_map<const Scalar*, Node> nodes_;
 };
 

@@ -269,6 +269,25 @@ TEST(Latency, PredicatesOfRowsCostNothing) {
   EXPECT_GT(with("(j >= 1 && j < 15 ? a[i,d] : 0.0)"), 64 * 9 / 1e3);
 }
 
+/// Which of two tensors an element is of is known where it is written out: one load of the two.
+/// Lanes choose between both, each gathered at places that take two quotients.
+TEST(Latency, ElementsChooseBeforeTheyLoadAndLanesBehind) {
+  const auto with = [](const std::string& loop, const std::string& place) {
+    return of("kernel k(a: f32[4,8], b: f32[4,8], out y: f32[4,8]) blocks P warps 1 {\n  grid i in "
+              "4 "
+              "{\n    seq j in 8 " +
+                  loop +
+                  " {\n      y[i,j] = j/2+(j%2)*4 < 5 ? a[i,j/2+(j%2)*4] : b[i,j/2+(j%2)*4]" +
+                  place + ";\n    }\n  }\n}",
+              slow())
+        .compute_us;
+  };
+  const double one = with("unroll", "");
+  EXPECT_NEAR(one, 4 * 8 * meeting(1, 0.5) / 1e3, 1e-4);  // a store, and one load beside it
+  // Sixteen loads, as many that put them together, quotients of two vectors of places.
+  EXPECT_GT(with("step 8", " @[j=VEC_8]"), 4 * (16 + 32) / 2 / 1e3);
+}
+
 /// Rows that grow by eight from 8 to 64 elements: each counts as their mean, of 36.
 TEST(Latency, LengthsAreTheirMean) {
   const Latency l = of(R"(kernel k(x: f32[8,64], out y: f32[8,64]) blocks P warps 1 {

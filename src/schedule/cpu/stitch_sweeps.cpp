@@ -1,6 +1,7 @@
 #include "schedule/cpu/stitch.h"
 
 #include "schedule/cpu/stitch_builder.h"
+#include "schedule/cpu/written_out.h"
 #include "schedule/writer/best_positions.h"
 #include "schedule/writer/statements.h"
 
@@ -141,6 +142,7 @@ void Stitch::emit_sweep(int level, const std::set<int>& needed, TileBody* body) 
       dim.end = min(chunk * kStitchChunk + kStitchChunk, axes_.axes[static_cast<size_t>(a)].extent);
     }
     if (vector) vec_var_ = dim.offset;
+    if (is_written_out(space_, choice_)) dim.unroll = 0;
     loop.dims.push_back(dim);
   }
   TileBody after;

@@ -14,6 +14,7 @@
 #include "schedule/cpu/lane_sums.h"
 #include "schedule/cpu/panel_fit.h"
 #include "schedule/cpu/stitch.h"
+#include "schedule/cpu/written_out.h"
 #include "schedule/writer/common_rows.h"
 #include "tile/analysis/derive_scopes.h"
 
@@ -76,8 +77,21 @@ bool fills_vectors(const GroupSpace& space, const PanelChoice& choice, const Tar
   return columns >= kFullVectors * lanes * std::ceil(columns / lanes);
 }
 
-/// Microseconds of the built kernel.
-std::optional<double> built_us(const GroupSpace& space, const Choice& choice, const Target& target);
+/// Microseconds of a built kernel.
+std::optional<double> time_of(const Result<ScheduledKernel>& kernel, const Target& target) {
+  if (!kernel.ok()) return std::nullopt;
+  const auto scopes = derive_scopes(kernel->program);
+  if (!scopes.ok()) return std::nullopt;
+  return cpu_latency(kernel->program, *scopes, target).microseconds;
+}
+
+Result<ScheduledKernel> build_panel(const GroupSpace& space, const Choice& choice, const Target&,
+                                    const std::string& name);
+
+std::optional<double> built_us(const GroupSpace& space, const Choice& choice,
+                               const Target& target) {
+  return time_of(build_panel(space, choice, target, "k"), target);
+}
 
 std::optional<Candidate> quickest(const GroupSpace& space, const Target& target,
                                   std::vector<PanelChoice> choices) {
@@ -141,20 +155,7 @@ Result<ScheduledKernel> build_panel(const GroupSpace& space, const Choice& choic
   return sums_in_lanes(c) ? build_lane_sums(space, c, name) : build_contract(space, c, name);
 }
 
-std::optional<double> built_us(const GroupSpace& space, const Choice& choice,
-                               const Target& target) {
-  const auto kernel = build_panel(space, choice, target, "k");
-  if (!kernel.ok()) return std::nullopt;
-  const auto scopes = derive_scopes(kernel->program);
-  if (!scopes.ok()) return std::nullopt;
-  return cpu_latency(kernel->program, *scopes, target).microseconds;
-}
-
 Fit sweep_applies(const GroupSpace& space, const Target&) { return fits_rows(space); }
-
-std::vector<Candidate> sweep_candidates(const GroupSpace& space, const Target& target) {
-  return {{choose_sweep(space, target), std::nullopt}};
-}
 
 Result<ScheduledKernel> build_sweep(const GroupSpace& space, const Choice& choice, const Target&,
                                     const std::string& name) {
@@ -169,6 +170,20 @@ Result<ScheduledKernel> build_sweep(const GroupSpace& space, const Choice& choic
       !in_grid(c.row_axis))
     return not_of_space(name);
   return build_stitch(space, c, name);
+}
+
+/// Element by element before vectors where that is predicted to be quicker.
+std::vector<Candidate> sweep_candidates(const GroupSpace& space, const Target& target) {
+  SweepChoice swept = choose_sweep(space, target);
+  std::optional<SweepChoice> written_out = choose_written_out(space, swept);
+  std::vector<Candidate> out = {{std::move(swept), std::nullopt}};
+  if (!written_out) return out;
+  out.push_back({std::move(*written_out), std::nullopt});
+  for (Candidate& c : out)
+    c.predicted_us = time_of(build_sweep(space, c.choice, target, "k"), target);
+  const auto& [first, second] = std::pair(out[0].predicted_us, out[1].predicted_us);
+  if (second && (!first || *second < kClearly * *first)) std::swap(out[0], out[1]);
+  return out;
 }
 
 template <typename C>
