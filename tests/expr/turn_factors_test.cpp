@@ -81,6 +81,23 @@ TEST(TurnWindows, WeightsLieAsTheSumGoesOverTheImage) {
               HasSubstr("v_turned: f32[16,20,2,2] layout {2,1,2}{3,1,2}{0,1,16}{1,1,20} = v["));
 }
 
+/// In groups the channels of the results are those of one group, `d1 mod 16`.
+TEST(TurnWindows, WeightsOfTransposedGroupsLieByTheirResults) {
+  const std::string turned = after(
+      R"((x: f32[1,32,6,6], v: f32[32,16,2,2]) {
+    a = tanh x : f32[1,32,6,6]
+    f = slice v, start={0,0,1,1}, step={1,1,-1,-1} : f32[32,16,2,2]
+    g = reshape f : f32[2,16,16,2,2]
+    t = transpose g, permutation={0,2,1,3,4} : f32[2,16,16,2,2]
+    w = reshape t : f32[32,16,2,2]
+    b = convolution a, w, strides={1,1}, low={1,1}, high={1,1}, lhs_dilations={2,2}, rhs_dilations={1,1}, groups=2 : f32[1,32,12,12]
+    y = tanh b : f32[1,32,12,12]
+  } -> (y))",
+      {fold, lay_out, turn});
+  EXPECT_THAT(turned,
+              HasSubstr("v_turned: f32[32,16,2,2] layout {2,1,2}{3,1,2}{0,1,32}{1,1,16} = v["));
+}
+
 /// Heads of a matrix's columns are no windows, though they are indexed so.
 TEST(TurnWindows, HeadsOfAMatrixStay) {
   const std::string turned = after(
@@ -169,6 +186,24 @@ TEST(TurnRows, ResultsOfAGradientLieByTheirChannels) {
   EXPECT_THAT(turned("8"),
               HasSubstr("g_rows: f32[2,8,16,16] layout {0,1,2}{2,1,16}{3,1,16}{1,1,8} = g["));
   EXPECT_THAT(turned("7"), Not(HasSubstr("rows")));
+}
+
+/// Channels of a group have neighbours where its image stays the same; four are too few.
+TEST(TurnRows, ResultsOfAGradientInGroupsLieByTheirChannels) {
+  const auto turned = [](int groups) {
+    return after(fmt::format(R"((x: f32[2,16,18,18], g: f32[2,16,16,16]) {{
+    xs = reshape x : f32[2,{0},{1},18,18]
+    xp = transpose xs, permutation={{2,1,0,3,4}} : f32[{1},{0},2,18,18]
+    xt = reshape xp : f32[{1},{2},18,18]
+    gt = transpose g, permutation={{1,0,2,3}} : f32[16,2,16,16]
+    y = convolution xt, gt, strides={{1,1}}, low={{0,0}}, high={{0,0}}, lhs_dilations={{1,1}}, rhs_dilations={{1,1}}, groups={0} : f32[{1},16,3,3]
+  }} -> (y))",
+                             groups, 16 / groups, 2 * groups),
+                 {fold, turn_long_rows});
+  };
+  EXPECT_THAT(turned(2),
+              HasSubstr("g_rows: f32[2,16,16,16] layout {0,1,2}{2,1,16}{3,1,16}{1,1,16}"));
+  EXPECT_THAT(turned(4), Not(HasSubstr("rows")));
 }
 
 }  // namespace

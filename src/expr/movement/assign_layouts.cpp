@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kLeastChannels = 16;
 /// Multiplications for each element that is copied on the way in or out, where nothing else lies
 /// channels last.
-constexpr int64_t kLeastProducts = 64;
+constexpr int64_t kLeastProducts = 28;
 
 bool is_var(const IndexExpr& e, int id) { return e.is_var() && e.var_id() == id; }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "expr/movement/factor_steps.h"
+
 namespace weft {
 namespace {
 
@@ -24,15 +26,12 @@ std::optional<Steps> steps_of(const TensorProgram& program, const TensorExpr& e)
   bool known = true;
   visit(e.body, [&](const Scalar& s) {
     if (s.kind != Scalar::Kind::kRead || !known) return;
-    const Tensor& t = program.tensors[static_cast<size_t>(s.symbol)];
-    const IndexExpr offset =
-        element_offset(t.layout, t.type.shape, s.indices, [&](int id) { return e.range(id); });
-    AffineForm form;
-    known = s.operands.empty() && as_affine(offset, &form);
+    const std::optional<AffineForm> form = memory_steps(program, e, s);
+    known = form.has_value();
     if (!known) return;
     for (size_t r = 0; r < count; ++r) {
-      const int64_t step = form.coefficient(e.output_rank() + static_cast<int>(r));
-      const int64_t bytes = std::abs(step) * byte_size(t.type.dtype);
+      const int64_t step = form->coefficient(e.output_rank() + static_cast<int>(r));
+      const int64_t bytes = std::abs(step) * byte_size(s.type);
       steps.least[r] = std::min(steps.least[r], bytes);
       steps.most[r] = std::max(steps.most[r], bytes);
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "expr/movement/copy_tensor.h"
+#include "expr/movement/factor_steps.h"
 #include "expr/new_tensors.h"
 
 namespace weft {
@@ -19,17 +20,6 @@ constexpr int64_t kLeastRows = 8, kLeastColumns = 64, kManyColumns = 256;
 constexpr int64_t kLeastSteps = 256;
 /// Bytes from one step of the sum to the next: two lines.
 constexpr int64_t kLeastLeap = 128;
-
-/// Steps in memory along each variable; nothing where a position is no sum of multiples.
-std::optional<AffineForm> steps_of(const TensorProgram& program, const TensorExpr& e,
-                                   const Scalar& read) {
-  const Tensor& t = program.tensors[static_cast<size_t>(read.symbol)];
-  AffineForm form;
-  const IndexExpr offset =
-      element_offset(t.layout, t.type.shape, read.indices, [&](int id) { return e.range(id); });
-  if (!read.operands.empty() || !as_affine(offset, &form)) return std::nullopt;
-  return form;
-}
 
 /// A factor, and what it is multiplied with.
 struct Factor {
@@ -77,7 +67,7 @@ class RowTurner {
     bool plain = true;
     visit(e.body, [&](const Scalar& s) {
       if (s.kind != Scalar::Kind::kRead) return;
-      const std::optional<AffineForm> steps = steps_of(program_, e, s);
+      const std::optional<AffineForm> steps = memory_steps(program_, e, s);
       plain &= steps.has_value() && s.type == DType::kF32;
       if (plain) factors.push_back({&s, *steps});
     });
@@ -86,33 +76,18 @@ class RowTurner {
     // What slides cannot be one panel for all places of a window. Of a matrix's rows those lie side
     // by side in the result that are its columns.
     const auto is_of_rows = [&](const Factor& f, const Factor& other) {
-      if (slides(e, f, other) || slides(e, other, f)) return slides(e, f, other);
+      if (slides(e, *f.read, *other.read) || slides(e, *other.read, *f.read))
+        return slides(e, *f.read, *other.read);
       return f.steps.coefficient(e.output_rank() - 1) != 1;
     };
     if (!is_of_rows(factors[0], factors[1])) std::swap(factors[0], factors[1]);
     const Factor &of_rows = factors[0], &beside = factors[1];
     if (const int rows = variable_of_rows(e, of_rows, beside); rows >= 0)
       return turned(e, *of_rows.read, rows, true);
-    const int columns = slides(e, of_rows, beside) ? variable_of_columns(e, beside, of_rows) : -1;
+    const int columns =
+        slides(e, *of_rows.read, *beside.read) ? variable_of_columns(e, beside, of_rows) : -1;
     if (columns < 0) return std::nullopt;
     return turned(e, *beside.read, columns, false);
-  }
-
-  /// Whether an index joins the variable of the result, which the other factor does not have, and
-  /// one of the sum.
-  static bool slides_along(const TensorExpr& e, const Factor& factor, const Factor& other, int v) {
-    const auto has = [v](const IndexExpr& i) { return uses_var(i, v); };
-    return std::ranges::none_of(other.read->indices, has) &&
-           std::ranges::any_of(factor.read->indices, [&](const IndexExpr& index) {
-             return has(index) && std::ranges::any_of(variables(index),
-                                                      [&](int s) { return s >= e.output_rank(); });
-           });
-  }
-  static bool slides(const TensorExpr& e, const Factor& factor, const Factor& other) {
-    for (int v = 0; v < e.output_rank(); ++v) {
-      if (slides_along(e, factor, other, v)) return true;
-    }
-    return false;
   }
 
   /// Bytes from one step of the sum to the next in a factor at least; 0 where there is one step.
@@ -153,7 +128,7 @@ class RowTurner {
     for (int v = 0; v < e.output_rank(); ++v) {
       const int64_t extent = e.extents[static_cast<size_t>(v)];
       const int64_t own = factor.steps.coefficient(v), beside = other.steps.coefficient(v);
-      if (own == 0 || slides_along(e, factor, other, v)) columns *= extent;
+      if (own == 0 || slides_along(e, *factor.read, *other.read, v)) columns *= extent;
       if (own == 1 && beside == 0 && extent >= kLeastRows && axis_of(*factor.read, v) >= 0)
         rows = v;
       vectors |= own == 0 && beside == 1 && extent >= kLeastRows;

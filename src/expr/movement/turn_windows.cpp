@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "expr/movement/copy_tensor.h"
+#include "expr/movement/factor_steps.h"
 #include "expr/new_tensors.h"
 
 namespace weft {
@@ -16,27 +17,12 @@ constexpr int64_t kLeastChannels = 16;
 
 bool is_of_sum(const TensorExpr& e, int v) { return v >= e.output_rank() && v < kRuntimeIndexBase; }
 
-bool runs_along(const Scalar& read, int v) {
-  return std::ranges::any_of(read.indices, [v](const IndexExpr& i) { return uses_var(i, v); });
-}
-
-/// Whether a window of weights slides over what is read: an index joins a variable of the sum and
-/// one of the result that the weights do not have, as heads of a matrix's columns do.
-bool slides(const TensorExpr& e, const Scalar& read, const Scalar& weights) {
-  return std::ranges::any_of(read.indices, [&](const IndexExpr& index) {
-    const auto used = variables(index);
-    return std::ranges::any_of(used, [&](int v) { return is_of_sum(e, v); }) &&
-           std::ranges::any_of(
-               used, [&](int v) { return v < e.output_rank() && !runs_along(weights, v); });
-  });
-}
-
 /// The axis of weights along which a contraction's channels lie; -1 where something else is read
 /// than windows.
 int axis_of_channels(const TensorExpr& e, const Scalar& read, const Scalar& other, int channel) {
   int found = -1;
   for (size_t a = 0; a < read.indices.size(); ++a) {
-    const IndexExpr& index = read.indices[a];
+    const IndexExpr index = inside_group(read.indices[a]);
     if (index.is_var() && index.var_id() == channel && found < 0) {
       found = static_cast<int>(a);
       continue;
