@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "rewrite/graph_rebuilder.h"
+#include "rewrite/index_lines.h"
 
 namespace weft {
 
@@ -47,6 +48,8 @@ class Simplifier {
   ValueId replace_box(ValueId data, ValueId update, const Shape& start, size_t axis,
                       const CandidateNode& c);
   Rewrite scatter_of_rows(const CandidateNode& c);
+  Rewrite scatter_to_grid(const CandidateNode& c);
+  ValueId updates_by_axis(const std::vector<IndexLine>& lines, const CandidateNode& c);
   bool varies_along_only(ValueId v, size_t axis) const;
   Rewrite simplify_reduce(const CandidateNode& c);
 

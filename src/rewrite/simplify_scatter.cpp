@@ -163,6 +163,127 @@ Simplifier::Rewrite Simplifier::scatter_of_rows(const CandidateNode& c) {
        c.origin});
 }
 
+namespace {
+
+/// Whether each place of a grid has lines of its own along the axes of `grid`, so that the grid is
+/// the product of the lines.
+bool spans(const std::vector<IndexLine>& lines, const Shape& grid) {
+  std::vector<int> times(grid.size(), 0);
+  for (const IndexLine& line : lines) {
+    if (line.axis >= 0) ++times[static_cast<size_t>(line.axis)];
+  }
+  for (size_t a = 0; a < grid.size(); ++a) {
+    if (times[a] != (grid[a] == 1 ? 0 : 1)) return false;
+  }
+  return true;
+}
+
+bool is_in(const IndexLine& line, int64_t extent) {
+  return std::ranges::all_of(line.values, [&](int64_t v) { return v >= 0 && v < extent; });
+}
+
+bool is_run(const IndexLine& line) {
+  for (size_t i = 1; i < line.values.size(); ++i) {
+    if (line.values[i] != line.values[i - 1] + 1) return false;
+  }
+  return true;
+}
+
+bool has_repeats(const IndexLine& line) {
+  std::vector<int64_t> sorted = line.values;
+  std::ranges::sort(sorted);
+  return std::ranges::adjacent_find(sorted) != sorted.end();
+}
+
+}  // namespace
+
+/// The updates in the order of the data's axes: [places of the first axis, …, axes behind].
+ValueId Simplifier::updates_by_axis(const std::vector<IndexLine>& lines, const CandidateNode& c) {
+  const ValueId updates = c.operands[2];
+  const size_t rank = shape(updates).size();
+  std::vector<int64_t> order;
+  TensorType to{c.type.dtype, {}};
+  const auto take = [&](int64_t axis) {
+    if (std::ranges::find(order, axis) == order.end()) order.push_back(axis);
+  };
+  for (const IndexLine& line : lines) {
+    if (line.axis >= 0) take(line.axis);
+    to.shape.push_back(static_cast<int64_t>(line.values.size()));
+  }
+  for (size_t a = 0; a < rank; ++a) take(static_cast<int64_t>(a));
+  const Shape& whole = shape(c.operands[0]);
+  to.shape.insert(to.shape.end(), whole.begin() + std::ssize(lines), whole.end());
+  TensorType turned = type(updates);
+  for (size_t a = 0; a < rank; ++a) turned.shape[a] = shape(updates)[static_cast<size_t>(order[a])];
+  const ValueId x =
+      make({GraphOp::kTranspose, TransposeAttrs{order}, {updates}, std::move(turned), c.origin});
+  return make({GraphOp::kReshape, ReshapeAttrs{}, {x}, std::move(to), c.origin});
+}
+
+/// Tuples that go through a grid, a list of places for each axis: a piece where all lists are runs,
+/// else what each place takes along each axis.
+Simplifier::Rewrite Simplifier::scatter_to_grid(const CandidateNode& c) {
+  const auto& attrs = std::get<ScatterAttrs>(c.attrs);
+  const Shape whole = shape(c.operands[0]), tuples = shape(c.operands[1]);
+  if (c.op != GraphOp::kScatterNd || tuples.empty() || tuples.back() == 0) return std::nullopt;
+  const auto lines = lines_of_tuples(rebuild_, c.operands[1]);
+  if (!lines || !spans(*lines, Shape(tuples.begin(), tuples.end() - 1))) return std::nullopt;
+  bool is_box = true;
+  for (size_t k = 0; k < lines->size(); ++k) {
+    if (!is_in((*lines)[k], whole[k]) || (attrs.combines && has_repeats((*lines)[k])))
+      return std::nullopt;
+    is_box = is_box && is_run((*lines)[k]);
+    if (!is_box && whole[k] > kMaxPlaces) return std::nullopt;
+  }
+  ValueId update = updates_by_axis(*lines, c);
+  if (is_box) {
+    Shape start;
+    for (const IndexLine& line : *lines) start.push_back(line.values.front());
+    return replace_box(c.operands[0], update, start, 0, c);
+  }
+  ValueId is_updated = kNoValue;
+  for (size_t k = 0; k < lines->size(); ++k) {
+    HostTensor table(DType::kI64, {whole[k]}), taken(DType::kBool, {whole[k]});
+    for (int64_t i = 0; i < whole[k]; ++i) table.set_int(i, 0), taken.set_int(i, 0);
+    for (size_t i = 0; i < (*lines)[k].values.size(); ++i) {
+      table.set_int((*lines)[k].values[i], static_cast<int64_t>(i));
+      taken.set_int((*lines)[k].values[i], 1);
+    }
+    TensorType gathered = type(update);
+    gathered.shape[k] = whole[k];
+    const auto axis = static_cast<int64_t>(k);
+    update = make({GraphOp::kGather,
+                   GatherAttrs{.axis = axis, .batch_dims = 0},
+                   {update, rebuild_.add_constant(std::move(table), c.origin)},
+                   std::move(gathered),
+                   c.origin});
+    const TensorType flags{DType::kBool, whole};
+    const ValueId along = make({GraphOp::kBroadcast,
+                                BroadcastAttrs{{axis}},
+                                {rebuild_.add_constant(std::move(taken), c.origin)},
+                                flags,
+                                c.origin});
+    is_updated = k == 0 ? along
+                        : make({GraphOp::kElementwise,
+                                ElementwiseAttrs{ScalarOp::kAnd},
+                                {is_updated, along},
+                                flags,
+                                c.origin});
+  }
+  if (attrs.combines) {
+    update = make({GraphOp::kElementwise,
+                   ElementwiseAttrs{*combiner_op(attrs.combiner)},
+                   {c.operands[0], update},
+                   c.type,
+                   c.origin});
+  }
+  return make({GraphOp::kElementwise,
+               ElementwiseAttrs{ScalarOp::kSelect},
+               {is_updated, update, c.operands[0]},
+               c.type,
+               c.origin});
+}
+
 /// A scatter to places that are known is an expression of the place, which fuses with what makes
 /// and reads it: pieces side by side where the updates fill a box, else a table that says which
 /// update each place takes.
@@ -170,12 +291,13 @@ Simplifier::Rewrite Simplifier::simplify_scatter(const CandidateNode& c) {
   const auto& attrs = std::get<ScatterAttrs>(c.attrs);
   const ValueId data = c.operands[0];
   const Shape whole = shape(data);
+  const bool is_empty = element_count(shape(c.operands[1])) == 0 || element_count(whole) == 0 ||
+                        element_count(shape(c.operands[2])) == 0;
+  if (is_empty || (attrs.combines && c.type.dtype == DType::kBool)) return std::nullopt;
   const HostTensor* indices = rebuild_.constant(c.operands[1]);
-  if (indices == nullptr) return scatter_of_rows(c);
-  if (indices->size() == 0 || element_count(whole) == 0 ||
-      element_count(shape(c.operands[2])) == 0 ||
-      (attrs.combines && c.type.dtype == DType::kBool)) {
-    return std::nullopt;
+  if (indices == nullptr) {
+    const Rewrite to_grid = scatter_to_grid(c);
+    return to_grid ? to_grid : scatter_of_rows(c);
   }
   const auto targets = c.op == GraphOp::kScatterNd
                            ? targets_of_tuples(*indices, whole)

@@ -47,6 +47,68 @@ TEST(SimplifyScatter, UpdatesThatFillABoxAreAPiece) {
 } -> (y))");
 }
 
+/// A grid of places as frameworks write that of a slice: a line for each axis, negative places
+/// counted from the end. `rows` and `columns` are lines along the first and second axis.
+std::string grid(const std::string& rows, const std::string& columns, const std::string& updates,
+                 const std::string& rest = "") {
+  return "(x: f32[2,5,7,3], u: f32" + updates + R"() {
+  z0 = constant 0 : i64[]
+  r = constant )" +
+         rows + R"( : i64[2,1]
+  q = constant )" +
+         columns + R"( : i64[3]
+  z = constant 1 : i64[]
+  z1 = broadcast z, dims={} : i64[2,3,1]
+  rs = broadcast r, dims={0,1} : i64[2,3]
+  r1 = reshape rs : i64[2,3,1]
+  qs = broadcast q, dims={1} : i64[2,3]
+  q1 = reshape qs : i64[2,3,1]
+  g = concat z1, r1, q1, axis=2 : i64[2,3,3]
+  zero = broadcast z0, dims={} : i64[2,3,3]
+  l = lt g, zero : bool[2,3,3]
+  e = constant {2, 5, 7} : i64[3]
+  es = broadcast e, dims={2} : i64[2,3,3]
+  w = add g, es : i64[2,3,3]
+  i = select l, w, g : i64[2,3,3]
+  y = scatter_nd x, i, u)" +
+         rest + R"( : f32[2,5,7,3]
+} -> (y))";
+}
+
+/// The grid is never made: it may be far larger than its lines.
+TEST(SimplifyScatter, PlacesOfAGridAreLines) {
+  expect_places(grid("{1, 2}", "{-3, -2, -1}", "[2,3,3]"));  // a box
+  expect_places(grid("{4, 0}", "{0, 2, 4}", "[2,3,3]"));
+  expect_places(grid("{4, 4}", "{0, 6, 6}", "[2,3,3]"));  // the last of equal places stays
+  expect_places(grid("{3, 1}", "{5, 2, 0}", "[2,3,3]", ", combines=true, combiner=max"));
+}
+
+/// The second axis of the tuples' grid is the first of the data.
+TEST(SimplifyScatter, AxesOfAGridAreTurned) {
+  expect_places(R"((x: f32[4,6], u: f32[3,2]) {
+  r = iota axis=1 : i64[3,2,1]
+  q = iota axis=0 : i64[3,2,1]
+  g = concat r, q, axis=2 : i64[3,2,2]
+  y = scatter_nd x, g, u : f32[4,6]
+} -> (y))");
+}
+
+TEST(SimplifyScatter, WhatIsNoGridStays) {
+  const auto stays = [](const std::string& text) {
+    Graph graph = parsed(text);
+    simplify(graph);
+    return scatters(graph);
+  };
+  // Both places along one axis are a diagonal; sums of equal places are not one update each.
+  EXPECT_TRUE(stays(R"((x: f32[4,6], u: f32[3]) {
+  r = iota axis=0 : i64[3,1]
+  g = concat r, r, axis=1 : i64[3,2]
+  y = scatter_nd x, g, u : f32[4,6]
+} -> (y))"));
+  EXPECT_TRUE(stays(grid("{4, 4}", "{0, 2, 4}", "[2,3,3]", ", combines=true, combiner=sum")));
+  EXPECT_TRUE(stays(grid("{4, 5}", "{0, 2, 4}", "[2,3,3]")));
+}
+
 TEST(SimplifyScatter, OtherPlacesAreATable) {
   expect_places(R"((x: f32[5,3], u: f32[3,3]) {
   i = constant {4, 0, 4} : i64[3,1]
