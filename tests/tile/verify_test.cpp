@@ -239,6 +239,25 @@ TEST(VerifyTileProgram, RefusesWhatIsOverwritten) {
                  "behind seq j, whose iterations overwrite it");
 }
 
+/// Pieces of a loop each keep a stretch of their own; shorter steps from piece to piece overwrite.
+TEST(VerifyTileProgram, PiecesKeepTheirStretches) {
+  const auto kept = [](const std::string& stretch) {
+    return "kernel k(x: f32[9,70], out y: f32[9,70]) blocks P warps 1 {\n  grid i in 9 {\n"
+           "    seq p in 3 carry s: f32 = 0.0 {\n      seq k in " +
+           stretch + R"( step 8 carry t[.k]: f32 = 0.0 @[k=VEC_8] {
+        e[k] = exp(x[i,k]) @[k=VEC_8];
+        t'[.k] = t[.k] + e[k] @[k=VEC_8];
+      }
+      s' = s + 1.0;
+    }
+    seq k_2 in 70 step 8 { y[i,k_2] = e[k_2] * s @[k_2=VEC_8]; }
+  }
+})";
+  };
+  EXPECT_EQ(refusal(kept("p*24 .. min(70, p*24+24)")), "accepted");
+  EXPECT_NE(refusal(kept("p*24 .. min(70, p*24+32)")).find("overwrite"), std::string::npos);
+}
+
 TEST(VerifyTileProgram, RefusesStoresThatMeetOrMiss) {
   expect_refused(kRows, "seq j in 100 step 32 {", "seq j in 96 step 32 {",
                  "40 of 1000 elements of y are not written");

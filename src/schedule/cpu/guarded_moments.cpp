@@ -9,7 +9,7 @@ namespace {
 
 /// Σ (x - μ)² = Σ x² - n μ² is taken while n μ² is at most so many times as large: the difference
 /// then has lost four of its binary digits at most, and rows of other means are swept again.
-constexpr double kMostOfMean = 16;
+constexpr double kMostOfMean = 4;
 
 ScalarRef times(const ScalarRef& a, const ScalarRef& b) {
   return scalar_apply(ScalarOp::kMul, {a, b}, a->type);
@@ -55,7 +55,7 @@ bool Stitch::is_second_moment(int p) const {
 /// deviation (or is no number), the sweep is made after all:
 ///
 ///     M[i] = Q[i] - S[i]*μ[i]                                       with μ[i] = S[i]/n
-///     near[] = and[i] S[i]*μ[i] <= 16*M[i]
+///     near[] = and[i] S[i]*μ[i] <= 4*M[i]
 ///     seq once in 1 carry E[i] = 0 {
 ///       if !near { … E'[i] = what the sweep gives }
 ///     }

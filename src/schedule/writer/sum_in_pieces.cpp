@@ -11,8 +11,13 @@
 namespace weft {
 namespace {
 
-/// Of a register; what is added to it in one piece.
-constexpr int64_t kMostTerms = 2048, kTermsOfPiece = 512;
+/// Terms of a register, and what is added to it in one piece.
+struct Lengths {
+  int64_t most, of_piece;
+};
+/// Where factors stay in registers, new pieces take a few percent of the time. Sums of what is
+/// loaded once wait for memory.
+constexpr Lengths kOfProducts = {2048, 512}, kOfLoads = {512, 256};
 
 std::optional<Combiner> combiner_of(ScalarOp op) {
   for (const Combiner c : {Combiner::kSum, Combiner::kProd, Combiner::kMin, Combiner::kMax}) {
@@ -71,13 +76,30 @@ std::optional<std::vector<Update>> updates_of(const TileLoop& loop) {
   return rounds && reads == updates.size() ? std::optional(std::move(updates)) : std::nullopt;
 }
 
+/// Whether something that is added up is the same for several of the loop's registers or lanes.
+bool reuses_loads(const TileLoop& loop, const std::vector<Update>& updates) {
+  bool found = false;
+  for (size_t c = 0; c < updates.size(); ++c) {
+    const TileStatement& s = loop.body[updates[c].statement].statement;
+    visit(s.value->operands[1], [&](const Scalar& read) {
+      if (read.kind != Scalar::Kind::kRead) return;
+      found |= std::ranges::any_of(loop.carries[c].place.axes, [&](const Place::Axis& axis) {
+        return std::ranges::none_of(
+            read.indices, [&](const IndexExpr& index) { return uses_var(index, axis.var); });
+      });
+    });
+  }
+  return found;
+}
+
 /// The first loop of a piece, and how many of its iterations one has; 0: all.
 struct Cut {
   size_t first = 0;
   int64_t iterations = 0;
 };
 
-std::optional<Cut> cut_of(const TileLoop& loop, const std::set<TileVarId>& open) {
+std::optional<Cut> cut_of(const TileLoop& loop, const Lengths& lengths,
+                          const std::set<TileVarId>& open) {
   int64_t terms = 1;
   std::optional<Cut> found;
   for (size_t d = loop.dims.size(); d-- > 0;) {
@@ -86,13 +108,13 @@ std::optional<Cut> cut_of(const TileLoop& loop, const std::set<TileVarId>& open)
     if (!dim.begin.is_const() || !dim.end.is_const()) continue;
     const int64_t count = (dim.end.constant() - dim.begin.constant()) / dim.step;
     terms *= std::max<int64_t>(1, count);
-    if (found || terms < kTermsOfPiece) continue;
+    if (found || terms < lengths.of_piece) continue;
     found = Cut{.first = d};
-    if (terms <= kMostTerms) continue;
-    const int64_t pieces = (terms + kTermsOfPiece - 1) / kTermsOfPiece;
+    if (terms <= lengths.most) continue;
+    const int64_t pieces = (terms + lengths.of_piece - 1) / lengths.of_piece;
     found->iterations = (count + pieces - 1) / pieces;
   }
-  return terms > kMostTerms ? found : std::nullopt;
+  return terms > lengths.most ? found : std::nullopt;
 }
 
 class Pieces {
@@ -109,9 +131,11 @@ class Pieces {
       }
       if (!node.loop) continue;
       run(node.loop->body);
-      const auto cut = cut_of(*node.loop, open_);
-      const auto updates = cut ? updates_of(*node.loop) : std::nullopt;
-      if (updates) *node.loop = in_pieces(std::move(*node.loop), *updates, *cut);
+      const auto updates = updates_of(*node.loop);
+      if (!updates) continue;
+      const Lengths& lengths = reuses_loads(*node.loop, *updates) ? kOfProducts : kOfLoads;
+      if (const auto cut = cut_of(*node.loop, lengths, open_))
+        *node.loop = in_pieces(std::move(*node.loop), *updates, *cut);
     }
   }
 

@@ -10,7 +10,8 @@ namespace weft {
 
 /// Adds up long sums piece by piece: a sum rounds by its own size, whatever is added, so that one
 /// register that takes many terms is off by as many roundings of the whole. Loops of at least 512
-/// terms inside are the piece, a longer one is cut.
+/// terms inside are the piece, 256 where nothing is loaded for several registers; a longer one is
+/// cut.
 ///
 ///     seq k in 4096 carry s = 0 { s' = s + x[k] }
 ///       ->  seq piece in 8 carry s = 0 {

@@ -42,6 +42,25 @@ bool uses_loop(const std::vector<IndexExpr>& indices, const TileLoop& loop, bool
   return false;
 }
 
+/// Whether each iteration of `outer` has a stretch of its own of an inner loop that the indices
+/// use:
+///     seq piece in 8 { seq k in piece*512 .. min(4000, piece*512+512) { e[k] = … } }
+bool walks_stretches(const std::vector<IndexExpr>& indices, const TileLoop& outer,
+                     const TileLoop& inner) {
+  const auto is_stretch = [&](const TileLoop::Dim& dim, const TileLoop::Dim& number) {
+    AffineForm begin;
+    if (!as_affine(dim.begin, &begin) || begin.coefficient(number.origin) <= 0) return false;
+    const IndexExpr behind = dim.begin + begin.coefficient(number.origin);
+    return dim.end == behind ||
+           (dim.end.op() == IndexOp::kMin && (dim.end.lhs() == behind || dim.end.rhs() == behind));
+  };
+  return std::ranges::any_of(inner.dims, [&](const TileLoop::Dim& dim) {
+    const bool used =
+        std::ranges::any_of(indices, [&](const IndexExpr& e) { return uses_var(e, dim.origin); });
+    return used && outer.dims.size() == 1 && is_stretch(dim, outer.dims.front());
+  });
+}
+
 class Relation {
  public:
   Relation(const TileStructure& structure, const ReadSite& read)
@@ -74,7 +93,10 @@ class Relation {
         out_.why = "read outside " + loop_name(program_, *loop);
         return std::move(out_);
       }
-      (uses_loop(*out_.made, *loop, false) ? out_.kept : out_.lost).push_back(loop);
+      bool walked = uses_loop(*out_.made, *loop, false);
+      for (size_t k = i + 1; k < out_.producer_loops.size() && !walked; ++k)
+        walked = walks_stretches(*out_.made, *loop, *out_.producer_loops[k]);
+      (walked ? out_.kept : out_.lost).push_back(loop);
     }
     for (size_t i = out_.common.size(); i < reader_.loops.size(); ++i) {
       if (uses_loop(read_.read->indices, *reader_.loops[i], false)) {
