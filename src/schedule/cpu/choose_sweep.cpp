@@ -77,14 +77,18 @@ bool is_value_of_row(const GroupSpace& space, const SweepChoice& choice, int pos
   });
 }
 
+int main_output(const GroupSpace& space) {
+  const auto rank = [&](int p) { return space.axes().axis_of[static_cast<size_t>(p)].size(); };
+  int main = space.size() - 1;
+  for (int p = 0; p < space.size(); ++p) {
+    if (space.is_output(p) && rank(p) >= rank(main)) main = p;
+  }
+  return main;
+}
+
 std::vector<int> SweepChooser::physical_order(std::vector<int> list) const {
   // By the strides of the biggest output, outermost first; axes that it lacks come last.
-  int main = space_.size() - 1;
-  for (int p = 0; p < space_.size(); ++p) {
-    if (space_.is_output(p) && axes_.axis_of[static_cast<size_t>(p)].size() >=
-                                   axes_.axis_of[static_cast<size_t>(main)].size())
-      main = p;
-  }
+  const int main = main_output(space_);
   std::sort(list.begin(), list.end(), [&](int a, int c) {
     const int64_t sa = output_stride_along(space_.program(), axes_, space_.group(), main, a);
     const int64_t sc = output_stride_along(space_.program(), axes_, space_.group(), main, c);

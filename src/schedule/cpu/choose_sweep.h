@@ -19,6 +19,9 @@ SweepChoice choose_sweep(const GroupSpace& space, const Target& target);
 /// and nothing kept for later sweeps.
 std::vector<SweepChoice> other_sweeps(const GroupSpace& space, const Target& target);
 
+/// The output with most axes, whose strides order the loops; of several the last.
+int main_output(const GroupSpace& space);
+
 /// Whether the value of a member differs along the inner axes: it lives inside the sweeps.
 bool is_value_of_row(const GroupSpace& space, const SweepChoice& choice, int position);
 

@@ -8,7 +8,7 @@ namespace weft {
 namespace {
 
 /// Σ (x - μ)² = Σ x² - n μ² is taken while n μ² is at most so many times as large: the difference
-/// then has lost four of its binary digits at most, and rows of other means are swept again.
+/// then has lost two of its binary digits at most, and rows of other means are swept again.
 constexpr double kMostOfMean = 4;
 
 ScalarRef times(const ScalarRef& a, const ScalarRef& b) {

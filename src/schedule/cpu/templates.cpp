@@ -166,8 +166,9 @@ Result<ScheduledKernel> build_sweep(const GroupSpace& space, const Choice& choic
   };
   if (c.kept.size() != static_cast<size_t>(space.size()) ||
       !covers_axes(space.axes(), c.grid, c.inner) || !is_tile(c.rows, c.vectors, c.lanes) ||
-      (c.chunked && space.frame()) || c.row_vector != inside || (!inside && !in_grid(c.vec_axis)) ||
-      !in_grid(c.row_axis))
+      (c.chunked && space.frame()) ||
+      (is_written_out(space, c) && !can_be_written_out(space, c.inner)) || c.row_vector != inside ||
+      (!inside && !in_grid(c.vec_axis)) || !in_grid(c.row_axis))
     return not_of_space(name);
   return build_stitch(space, c, name);
 }

@@ -1,9 +1,11 @@
 #include "schedule/cpu/written_out.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "group/strides.h"
+#include "schedule/cpu/choose_sweep.h"
 
 namespace weft {
 
@@ -12,16 +14,6 @@ namespace {
 /// Elements of a row that is written out, each a load and a store: their code stays in the
 /// first-level cache.
 constexpr int64_t kMostElements = 1024;
-
-/// The output with most axes; of several the last.
-int main_output(const GroupSpace& space) {
-  const auto rank = [&](int p) { return space.axes().axis_of[static_cast<size_t>(p)].size(); };
-  int out = space.size() - 1;
-  for (int p = space.size() - 1; p >= 0; --p) {
-    if (space.is_output(p) && rank(p) > rank(out)) out = p;
-  }
-  return out;
-}
 
 /// Whether a member reads from outside at a place that is no sum of multiples along the axis.
 bool reads_irregularly(const GroupSpace& space, int axis) {
@@ -51,6 +43,16 @@ bool is_written_out(const GroupSpace& space, const SweepChoice& choice) {
   return space.axes().reductions.empty() && choice.vec_axis < 0 && !choice.inner.empty();
 }
 
+bool can_be_written_out(const GroupSpace& space, std::span<const int> list) {
+  int64_t elements = 1;
+  for (const int a : list) {
+    const GroupAxes::Axis& axis = space.axes().axes[static_cast<size_t>(a)];
+    if (axis.open || axis.extent > kMostElements / elements) return false;
+    elements *= std::max<int64_t>(axis.extent, 1);
+  }
+  return !list.empty();
+}
+
 std::optional<SweepChoice> choose_written_out(const GroupSpace& space, const SweepChoice& swept) {
   const GroupAxes& axes = space.axes();
   if (!axes.reductions.empty() || swept.vec_axis < 0 || space.frame() ||
@@ -69,13 +71,7 @@ std::optional<SweepChoice> choose_written_out(const GroupSpace& space, const Swe
   const auto first = std::ranges::find_if(all, [&](int a) {
     return reads_irregularly(space, a) || (a == swept.vec_axis && stride(a) > 1);
   });
-  int64_t elements = 1;
-  for (auto a = first; a != all.end(); ++a) {
-    const GroupAxes::Axis& axis = axes.axes[static_cast<size_t>(*a)];
-    if (axis.open || axis.extent > kMostElements / elements) return std::nullopt;
-    elements *= axis.extent;
-  }
-  if (first == all.end()) return std::nullopt;
+  if (!can_be_written_out(space, std::span(first, all.end()))) return std::nullopt;
   SweepChoice out;
   out.grid.assign(all.begin(), first);
   out.inner.assign(first, all.end());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "choice/choice.h"
 #include "group/group_space.h"
@@ -16,5 +17,7 @@ std::optional<SweepChoice> choose_written_out(const GroupSpace& space, const Swe
 /// Whether the inner axes of a sweep are written out: a sweep of a reduction has its reduced axes
 /// there, one without has the axis of its vectors alone.
 bool is_written_out(const GroupSpace& space, const SweepChoice& choice);
+/// Whether rows of these axes are of known lengths, and few elements.
+bool can_be_written_out(const GroupSpace& space, std::span<const int> axes);
 
 }  // namespace weft
