@@ -313,16 +313,18 @@ Result<bool> run_filter_minimally(Compilation& c) {
     if (c.filtered) return std::ranges::find(*c.filtered, sum.name) != c.filtered->end();
     return c.filter > 1 || (c.filter == 1 && pays_filtered(sum, c.target));
   };
+  FilteredWeights filtered;
   std::vector<std::string> made;
   for_each_program(c.tensors, [&](TensorProgram& p) {
-    for (const TensorId t : filter_minimally(p, pays))
+    for (const TensorId t : filter_minimally(p, pays, filtered))
       made.push_back(p.tensors[static_cast<size_t>(t)].name);
   });
   for (const std::string& name : made)
     c.substitutions.push_back(name + ": its windows are summed by minimal filtering, F(2, 3)");
   c.filtered = std::move(made);
   if (Compilation* other = other_binding_of(c); other != nullptr && !c.filtered->empty()) {
-    for_each_program(other->tensors, [&](TensorProgram& p) { filter_minimally(p, pays); });
+    for_each_program(other->tensors,
+                     [&](TensorProgram& p) { filter_minimally(p, pays, filtered); });
   }
   return !c.filtered->empty();
 }

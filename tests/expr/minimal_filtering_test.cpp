@@ -18,6 +18,12 @@ HostTensor numbers(Shape shape, int64_t step, DType type = DType::kF32) {
 
 const auto kAlways = [](const WindowSum&) { return true; };
 
+std::vector<TensorId> filtered(TensorProgram& program,
+                               const std::function<bool(const WindowSum&)>& pays) {
+  FilteredWeights weights;
+  return filter_minimally(program, pays, weights);
+}
+
 /// A convolution of x and w, of which w is a constant.
 struct Convolution {
   std::string x, w, y, attributes;
@@ -64,7 +70,7 @@ TEST_P(Filtered, ComputesTheSame) {
   TensorProgram program = with_weights(graph, w);
   const auto expected = interpret(graph, {x, w});
   ASSERT_TRUE(expected.ok());
-  EXPECT_EQ(filter_minimally(program, kAlways).size(), 1U);
+  EXPECT_EQ(filtered(program, kAlways).size(), 1U);
   const Status status = verify_tensor_program(program);
   ASSERT_TRUE(status.ok()) << status.error().message << print(program);
   ASSERT_EQ(program.exprs.size(), 3U);
@@ -72,7 +78,7 @@ TEST_P(Filtered, ComputesTheSame) {
   EXPECT_TRUE(program.exprs[1].is_contraction);
   expect_computes(program, {x}, *expected);
   // The middle is a product of matrices, no sum over windows.
-  EXPECT_TRUE(filter_minimally(program, kAlways).empty());
+  EXPECT_TRUE(filtered(program, kAlways).empty());
 }
 
 TEST_P(Filtered, ComputesTheSameOfWeightsThatVary) {
@@ -87,13 +93,13 @@ TEST_P(Filtered, ComputesTheSameOfWeightsThatVary) {
     varies = sum.varies;
     return true;
   };
-  EXPECT_EQ(filter_minimally(program, ask).size(), 1U);
+  EXPECT_EQ(filtered(program, ask).size(), 1U);
   EXPECT_TRUE(varies);
   const Status status = verify_tensor_program(program);
   ASSERT_TRUE(status.ok()) << status.error().message << print(program);
   ASSERT_EQ(program.exprs.size(), 4U);
   expect_computes(program, {x, w}, *expected);
-  EXPECT_TRUE(filter_minimally(program, kAlways).empty());
+  EXPECT_TRUE(filtered(program, kAlways).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -130,7 +136,7 @@ TEST(MinimalFiltering, TakesHalves) {
       of_pairs = sum.of_pairs;
       return true;
     };
-    EXPECT_EQ(filter_minimally(program, ask).size(), 1U) << name;
+    EXPECT_EQ(filtered(program, ask).size(), 1U) << name;
     EXPECT_EQ(of_pairs, type == DType::kBF16);
     expect_computes(program, {x}, *expected);
   }
@@ -138,7 +144,7 @@ TEST(MinimalFiltering, TakesHalves) {
 
 TEST(MinimalFiltering, IsThreeExpressions) {
   TensorProgram program = program_of({"[1,2,9]", "[4,2,3]", "[1,4,9]", attributes(1, 1, 1)});
-  ASSERT_EQ(filter_minimally(program, kAlways).size(), 1U);
+  ASSERT_EQ(filtered(program, kAlways).size(), 1U);
   remove_dead_expressions(program);
   std::string text = print(program);
   const size_t begin = text.find("  y_windows");
@@ -158,7 +164,7 @@ TEST(MinimalFiltering, KeepsGroupsApart) {
   TensorProgram program =
       program_of({"[1,4,8]", "[6,2,3]", "[1,6,8]", attributes(1, 1, 1, 1, 1, 2)});
   WindowSum asked;
-  filter_minimally(program, [&](const WindowSum& sum) {
+  filtered(program, [&](const WindowSum& sum) {
     asked = sum;
     return true;
   });
@@ -194,7 +200,7 @@ TEST(MinimalFiltering, LeavesOtherSums) {
   for (const Unfit& other : others) {
     TensorProgram program = program_of(other.convolution);
     const std::string before = print(program);
-    EXPECT_TRUE(filter_minimally(program, kAlways).empty()) << other.why;
+    EXPECT_TRUE(filtered(program, kAlways).empty()) << other.why;
     EXPECT_EQ(print(program), before) << other.why;
   }
 }
@@ -210,7 +216,7 @@ TEST(MinimalFiltering, WalksWeightsBackwards) {
                                           numbers(graph.type(graph.inputs[1]).shape, 5)};
   TensorProgram program = expressed(graph);
   fold_movement(program);
-  EXPECT_EQ(filter_minimally(program, kAlways).size(), 1U);
+  EXPECT_EQ(filtered(program, kAlways).size(), 1U);
   expect_computes(program, inputs, *interpret(graph, inputs));
 }
 
@@ -231,7 +237,7 @@ TEST(MinimalFiltering, TakesAnAxisOnce) {
   const HostTensor x = numbers({9, 2}, 7);
   const auto expected = evaluate(*program, {x});
   ASSERT_TRUE(expected.ok());
-  filter_minimally(*program, kAlways);
+  filtered(*program, kAlways);
   EXPECT_TRUE(verify_tensor_program(*program).ok());
   expect_computes(*program, {x}, *expected);
 }
@@ -256,21 +262,21 @@ TEST(MinimalFiltering, LeavesWhatIsMaskedByData) {
           return numbers(type.shape, 5);
         });
     ASSERT_TRUE(program.ok()) << program.error().message;
-    EXPECT_TRUE(filter_minimally(*program, kAlways).empty()) << mask;
+    EXPECT_TRUE(filtered(*program, kAlways).empty()) << mask;
   }
 }
 
 TEST(MinimalFiltering, LeavesOpenWindows) {
   TensorProgram program = program_of({"[2,2,8]", "[4,2,3]", "[2,4,8]", attributes(1, 1, 1)});
   program.exprs[0].open = {false, false, true, false, false};
-  EXPECT_TRUE(filter_minimally(program, kAlways).empty());
+  EXPECT_TRUE(filtered(program, kAlways).empty());
   program.exprs[0].open = {true, false, false, false, false};
   WindowSum asked;
-  ASSERT_EQ(filter_minimally(program,
-                             [&](const WindowSum& sum) {
-                               asked = sum;
-                               return true;
-                             })
+  ASSERT_EQ(filtered(program,
+                     [&](const WindowSum& sum) {
+                       asked = sum;
+                       return true;
+                     })
                 .size(),
             1U);
   // As for one picture, whatever there are.
@@ -290,7 +296,7 @@ TEST(MinimalFiltering, AsksWhetherItPays) {
     return false;
   };
   const std::string before = print(program);
-  EXPECT_TRUE(filter_minimally(program, ask).empty());
+  EXPECT_TRUE(filtered(program, ask).empty());
   EXPECT_EQ(print(program), before);
   EXPECT_EQ(name, "y");
   EXPECT_EQ(asked.tiles, 2 * 4 * 3);
@@ -302,8 +308,28 @@ TEST(MinimalFiltering, AsksWhetherItPays) {
   EXPECT_FALSE(asked.along_vectors);  // channels lie a picture apart
   Tensor& x = program.tensors[static_cast<size_t>(program.inputs[0])];
   x.layout = permuted_layout(x.type.shape, {0, 2, 3, 1});
-  filter_minimally(program, ask);
+  filtered(program, ask);
   EXPECT_TRUE(asked.along_vectors);
+}
+
+/// Two bindings of a model read the same constants: these are transformed once.
+TEST(FilteredWeights, AreSharedByProgramsThatReadTheSame) {
+  const Convolution c{"[1,4,6,6]", "[4,4,3,3]", "[1,4,6,6]", attributes(2, 1, 1)};
+  const Graph graph = graph_of(c);
+  const HostTensor weights = numbers({4, 4, 3, 3}, 5);
+  FilteredWeights made;
+  const auto transformed = [&](const HostTensor& w) {
+    TensorProgram program = with_weights(graph, w);
+    EXPECT_EQ(filter_minimally(program, kAlways, made).size(), 1U);
+    const auto constant = std::ranges::find_if(program.tensors, [](const Tensor& t) {
+      return t.name.ends_with("_windows") && t.kind == Tensor::Kind::kConstant;
+    });
+    return constant == program.tensors.end() ? nullptr : constant->value.raw();
+  };
+  const auto* const first = transformed(weights);
+  EXPECT_NE(first, nullptr);
+  EXPECT_EQ(transformed(weights), first);
+  EXPECT_NE(transformed(numbers({4, 4, 3, 3}, 5)), first);
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <iterator>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -11,20 +9,13 @@
 #include "expr/new_tensors.h"
 #include "expr/products/bfloat_products.h"
 #include "expr/products/windows_of_sum.h"
-#include "support/float32_tensor.h"
 #include "support/rounding.h"
 
 namespace weft {
 
 namespace {
 
-constexpr int64_t kTaps = kWindowTile + kWindowPlaces - 1;
-
-/// Of the points 0, 1, -1 and infinity: what a tap of the weights is of their three places.
-constexpr double kOfWeights[kTaps][kWindowPlaces] = {
-    {1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-
-/// The same of a tile's four neighbours: x[tap] - x[second], but for tap 1, which adds them.
+/// What a tap is of a tile's four neighbours: x[tap] - x[second], but for tap 1, which adds them.
 IndexExpr second_of(const IndexExpr& tap) { return 2 - floor_div(tap, 2); }  // 2 2 1 1
 IndexExpr sign_of(const IndexExpr& tap) {                                    // - + - -
   return 2 * (mod(tap, 2) - floor_div(tap, 3)) - 1;
@@ -44,8 +35,13 @@ ScalarRef times(const IndexExpr& sign, const ScalarRef& a) {
 /// Replaces one such sum by three expressions, or four.
 class Filtering {
  public:
-  Filtering(TensorProgram& program, NewTensors& new_tensors, TensorExpr e, WindowsOfSum windows)
-      : program_(program), new_tensors_(new_tensors), e_(std::move(e)), w_(std::move(windows)) {
+  Filtering(TensorProgram& program, NewTensors& new_tensors, FilteredWeights& filtered,
+            TensorExpr e, WindowsOfSum windows)
+      : program_(program),
+        new_tensors_(new_tensors),
+        filtered_(filtered),
+        e_(std::move(e)),
+        w_(std::move(windows)) {
     name_ = program_.tensors[static_cast<size_t>(e_.output)].name;
     taps_ = static_cast<int>(w_.axes.size());
   }
@@ -216,7 +212,7 @@ class Filtering {
         strides.push_back(stride_of_weights(weights, d.var) * d.step);
       }
     }
-    const HostTensor value = transform(float32_tensor(weights.value), strides, shape);
+    const HostTensor value = filtered_.of(weights.value, strides, shape, taps_);
     const TensorId id =
         new_tensors_.add(weights.name + "_windows", {DType::kF32, shape}, Tensor::Kind::kConstant);
     program_.tensors[static_cast<size_t>(id)].value = value;
@@ -232,49 +228,6 @@ class Filtering {
       stride *= weights.type.shape[d];
     }
     return found;
-  }
-
-  HostTensor transform(const HostTensor& weights, const std::vector<int64_t>& strides,
-                       const Shape& shape) const {
-    const auto* from = weights.data<float>();
-    HostTensor out(DType::kF32, shape);
-    auto* to = out.mutable_data<float>();
-    int64_t windows = 1;
-    for (size_t d = w_.axes.size(); d < shape.size(); ++d) windows *= shape[d];
-    for (int64_t i = 0; i < windows; ++i) {
-      int64_t at = 0, rest = i;
-      for (size_t d = shape.size(); d-- > w_.axes.size();) {
-        at += rest % shape[d] * strides[d];
-        rest /= shape[d];
-      }
-      transform_window(from + at, strides, to + i, windows);
-    }
-    return out;
-  }
-
-  /// One axis after the other; `apart` elements from one tap to the next.
-  void transform_window(const float* places, const std::vector<int64_t>& strides, float* taps,
-                        int64_t apart) const {
-    const bool two = taps_ > 1;
-    const auto add = [&](double tap) {
-      *taps = static_cast<float>(tap);
-      taps += apart;
-    };
-    for (const auto& of_first : kOfWeights) {
-      double along[kWindowPlaces] = {};  // by place of the second axis
-      for (int64_t s = 0; s < (two ? kWindowPlaces : 1); ++s) {
-        for (int64_t r = 0; r < kWindowPlaces; ++r) {
-          const float place = places[r * strides[0] + (two ? s * strides[1] : 0)];
-          along[s] += of_first[r] * static_cast<double>(place);
-        }
-      }
-      if (!two) {
-        add(along[0]);
-        continue;
-      }
-      for (const auto& of_second : kOfWeights)
-        add(std::inner_product(std::begin(along), std::end(along), std::begin(of_second), 0.0));
-    }
   }
 
   /// Each of three products along an axis, of nine along two.
@@ -314,6 +267,7 @@ class Filtering {
 
   TensorProgram& program_;
   NewTensors& new_tensors_;
+  FilteredWeights& filtered_;
   TensorExpr e_;
   WindowsOfSum w_;
   std::string name_;
@@ -359,7 +313,8 @@ WindowSum size_of(const TensorProgram& program, const TensorExpr& e, const Windo
 }  // namespace
 
 std::vector<TensorId> filter_minimally(TensorProgram& program,
-                                       const std::function<bool(const WindowSum&)>& pays) {
+                                       const std::function<bool(const WindowSum&)>& pays,
+                                       FilteredWeights& filtered) {
   NewTensors new_tensors(program);
   std::vector<TensorId> made;
   std::vector<TensorExpr> exprs;  // in the order of their steps
@@ -380,7 +335,7 @@ std::vector<TensorId> filter_minimally(TensorProgram& program,
       continue;
     }
     made.push_back(e.output);
-    for (TensorExpr& part : Filtering(program, new_tensors, e, std::move(*windows)).run())
+    for (TensorExpr& part : Filtering(program, new_tensors, filtered, e, std::move(*windows)).run())
       add(std::move(part));
   }
   if (made.empty()) return made;  // the numbers of expressions are those of the other binding

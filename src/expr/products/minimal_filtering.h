@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "expr/products/filtered_weights.h"
 #include "expr/tensor_program.h"
 
 namespace weft {
@@ -35,14 +36,16 @@ struct WindowSum {
 ///     x_windows[t, i, c] = x[c, 2i + t] -+ x[c, 2i + 2 - t / 2]                     t < 4
 ///     y_products[t, i]   = sum[c] x_windows[t, i, c] * w_windows[t, c]
 ///     y[d]               = p[d % 2] +- p[d % 2 + 1] + p[d % 2 + 2], p[t] = y_products[t, d / 2]
-/// Constant weights are transformed here, others by an expression. The sums in the middle are a
-/// product of matrices for each t, and what stands before and behind is element by element, so that
-/// planners fuse it as they fuse anything. Results differ from the sum's by float32 roundings of
-/// sums of four elements; where x is not finite, so are all results of its tile.
+/// Constant weights are transformed here, into `filtered`, others by an expression. The sums in the
+/// middle are a product of matrices for each t, and what stands before and behind is element by
+/// element, so that planners fuse it as they fuse anything. Results differ from the sum's by
+/// float32 roundings of sums of four elements; where x is not finite, so are all results of its
+/// tile.
 ///
 /// `pays` says which sums are made so, of those whose windows' axes are not open. Requires: a
 /// verified program whose tensors have their layouts. Returns what these sums make.
 std::vector<TensorId> filter_minimally(TensorProgram& program,
-                                       const std::function<bool(const WindowSum&)>& pays);
+                                       const std::function<bool(const WindowSum&)>& pays,
+                                       FilteredWeights& filtered);
 
 }  // namespace weft
