@@ -47,6 +47,7 @@ class Simplifier {
   Rewrite simplify_scatter(const CandidateNode& c);
   ValueId replace_box(ValueId data, ValueId update, const Shape& start, size_t axis,
                       const CandidateNode& c);
+  ValueId updated_where(ValueId is_updated, ValueId update, ValueId data, const CandidateNode& c);
   Rewrite scatter_of_rows(const CandidateNode& c);
   Rewrite scatter_to_grid(const CandidateNode& c);
   ValueId updates_by_axis(const std::vector<IndexLine>& lines, const CandidateNode& c);

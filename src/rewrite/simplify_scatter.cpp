@@ -115,6 +115,20 @@ ValueId Simplifier::replace_box(ValueId data, ValueId update, const Shape& start
       {GraphOp::kConcat, ConcatAttrs{static_cast<int64_t>(axis)}, pieces, result, c.origin});
 }
 
+/// The update, combined with what it replaces, where `is_updated` says so, else `data`; all three
+/// have the shape of `data`.
+ValueId Simplifier::updated_where(ValueId is_updated, ValueId update, ValueId data,
+                                  const CandidateNode& c) {
+  const auto& attrs = std::get<ScatterAttrs>(c.attrs);
+  const TensorType whole = type(data);
+  if (attrs.combines) {
+    const ElementwiseAttrs join{*combiner_op(attrs.combiner)};
+    update = make({GraphOp::kElementwise, join, {data, update}, whole, c.origin});
+  }
+  const ElementwiseAttrs choose{ScalarOp::kSelect};
+  return make({GraphOp::kElementwise, choose, {is_updated, update, data}, whole, c.origin});
+}
+
 /// Whether `v` is the same everywhere along all axes but `axis`.
 bool Simplifier::varies_along_only(ValueId v, size_t axis) const {
   if (rebuild_.uniform_element(v)) return true;
@@ -233,8 +247,10 @@ Simplifier::Rewrite Simplifier::scatter_to_grid(const CandidateNode& c) {
     if (!is_in((*lines)[k], whole[k]) || (attrs.combines && has_repeats((*lines)[k])))
       return std::nullopt;
     is_box = is_box && is_run((*lines)[k]);
-    if (!is_box && whole[k] > kMaxPlaces) return std::nullopt;
   }
+  const bool is_large = std::any_of(whole.begin(), whole.begin() + std::ssize(*lines),
+                                    [](int64_t extent) { return extent > kMaxPlaces; });
+  if (!is_box && is_large) return std::nullopt;
   ValueId update = updates_by_axis(*lines, c);
   if (is_box) {
     Shape start;
@@ -270,18 +286,7 @@ Simplifier::Rewrite Simplifier::scatter_to_grid(const CandidateNode& c) {
                                 flags,
                                 c.origin});
   }
-  if (attrs.combines) {
-    update = make({GraphOp::kElementwise,
-                   ElementwiseAttrs{*combiner_op(attrs.combiner)},
-                   {c.operands[0], update},
-                   c.type,
-                   c.origin});
-  }
-  return make({GraphOp::kElementwise,
-               ElementwiseAttrs{ScalarOp::kSelect},
-               {is_updated, update, c.operands[0]},
-               c.type,
-               c.origin});
+  return updated_where(is_updated, update, c.operands[0], c);
 }
 
 /// A scatter to places that are known is an expression of the place, which fuses with what makes
@@ -333,30 +338,18 @@ Simplifier::Rewrite Simplifier::simplify_scatter(const CandidateNode& c) {
   }
   const TensorType flat = with_behind(rows);
   const ValueId before = reshaped(data, flat);
-  ValueId after = make({GraphOp::kGather,
-                        GatherAttrs{},
-                        {reshaped(c.operands[2], with_behind({count})),
-                         rebuild_.add_constant(std::move(table), c.origin)},
-                        flat,
-                        c.origin});
-  if (attrs.combines) {
-    after = make({GraphOp::kElementwise,
-                  ElementwiseAttrs{*combiner_op(attrs.combiner)},
-                  {before, after},
-                  flat,
-                  c.origin});
-  }
+  const ValueId after = make({GraphOp::kGather,
+                              GatherAttrs{},
+                              {reshaped(c.operands[2], with_behind({count})),
+                               rebuild_.add_constant(std::move(table), c.origin)},
+                              flat,
+                              c.origin});
   const ValueId covered = make({GraphOp::kBroadcast,
                                 BroadcastAttrs{{0}},
                                 {rebuild_.add_constant(std::move(is_updated), c.origin)},
                                 TensorType{DType::kBool, flat.shape},
                                 c.origin});
-  const ValueId chosen = make({GraphOp::kElementwise,
-                               ElementwiseAttrs{ScalarOp::kSelect},
-                               {covered, after, before},
-                               flat,
-                               c.origin});
-  return reshaped(chosen, c.type);
+  return reshaped(updated_where(covered, after, before, c), c.type);
 }
 
 }  // namespace weft

@@ -107,6 +107,16 @@ TEST(SimplifyScatter, WhatIsNoGridStays) {
 } -> (y))"));
   EXPECT_TRUE(stays(grid("{4, 4}", "{0, 2, 4}", "[2,3,3]", ", combines=true, combiner=sum")));
   EXPECT_TRUE(stays(grid("{4, 5}", "{0, 2, 4}", "[2,3,3]")));
+  // A table of what each row takes would be as long as the first axis.
+  EXPECT_TRUE(stays(R"((x: f32[5000000,6], u: f32[2,2]) {
+  r = iota axis=0 : i64[2,2,1]
+  q = iota axis=1 : i64[2,2,1]
+  two = constant 2 : i64[]
+  twos = broadcast two, dims={} : i64[2,2,1]
+  c = mul q, twos : i64[2,2,1]
+  g = concat r, c, axis=2 : i64[2,2,2]
+  y = scatter_nd x, g, u : f32[5000000,6]
+} -> (y))"));
 }
 
 TEST(SimplifyScatter, OtherPlacesAreATable) {
