@@ -35,16 +35,6 @@ PortWork PortWork::operator*(double times) const {
   return out;
 }
 
-PortWork larger(const PortWork& a, const PortWork& b) {
-  return {.arithmetic = std::max(a.arithmetic, b.arithmetic),
-          .products = std::max(a.products, b.products),
-          .loads = std::max(a.loads, b.loads),
-          .stores = std::max(a.stores, b.stores),
-          .divider = std::max(a.divider, b.divider),
-          .instructions = std::max(a.instructions, b.instructions),
-          .fills = std::max(a.fills, b.fills)};
-}
-
 double PortWork::cycles(const Core& core) const {
   // Of what the others ask for, a part falls where the busiest one is taken.
   constexpr double kMeet = 0.05;
@@ -70,6 +60,17 @@ constexpr int64_t kWay = 4096;
 /// How many sets lines take that lie so many bytes from each other.
 double sets_of(int64_t apart) {
   return static_cast<double>(kWay / std::gcd(std::max<int64_t>(apart, 64), kWay));
+}
+
+/// Of either the most of each.
+PortWork larger(const PortWork& a, const PortWork& b) {
+  return {.arithmetic = std::max(a.arithmetic, b.arithmetic),
+          .products = std::max(a.products, b.products),
+          .loads = std::max(a.loads, b.loads),
+          .stores = std::max(a.stores, b.stores),
+          .divider = std::max(a.divider, b.divider),
+          .instructions = std::max(a.instructions, b.instructions),
+          .fills = std::max(a.fills, b.fills)};
 }
 
 /// Elements between lanes up to which the vectors in which they lie are loaded (lower/cpu).

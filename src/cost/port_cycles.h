@@ -37,8 +37,6 @@ struct PortWork {
   /// one of its clock.
   double cycles(const Core& core) const;
 };
-/// Of either the most of each.
-PortWork larger(const PortWork& a, const PortWork& b);
 
 /// Instructions of a CPU's statements, as lowering writes them: a node of a tree once for each
 /// vector and register copy that it depends on, products that are added up as one, loads by how

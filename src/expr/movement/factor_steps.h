@@ -12,8 +12,8 @@ namespace weft {
 IndexExpr inside_group(const IndexExpr& e);
 
 /// Elements from one step to the next along each variable of an expression, in what a read of it
-/// reads; nothing where a position is no sum of multiples, or data say it. Inside groups of
-/// channels.
+/// reads, inside groups of channels; nothing where a position is no sum of multiples, or data say
+/// it.
 ///     x[n, r0 + f floordiv 32 * 32, h, w]   steps of 0 along f
 std::optional<AffineForm> memory_steps(const TensorProgram& program, const TensorExpr& e,
                                        const Scalar& read);

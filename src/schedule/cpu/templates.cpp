@@ -126,6 +126,12 @@ std::vector<Candidate> add_cuts(const GroupSpace& space, const Target& target,
   return out;
 }
 
+/// The second of two candidates before the first where it is predicted to be so much quicker.
+void put_clearly_quicker_first(std::vector<Candidate>& two) {
+  const std::optional<double>&first = two[0].predicted_us, &second = two[1].predicted_us;
+  if (second && (!first || *second < kClearly * *first)) std::swap(two[0], two[1]);
+}
+
 std::vector<Candidate> panel_candidates(const GroupSpace& space, const Target& target) {
   std::vector<Candidate> out = {{choose_panel(space, target), std::nullopt}};
   if (fills_vectors(space, std::get<PanelChoice>(out[0].choice), target))
@@ -134,9 +140,7 @@ std::vector<Candidate> panel_candidates(const GroupSpace& space, const Target& t
   if (!in_lanes) return out;
   out.push_back({std::move(*in_lanes), std::nullopt});
   for (Candidate& c : out) c.predicted_us = built_us(space, c.choice, target);
-  if (out[1].predicted_us &&
-      (!out[0].predicted_us || *out[1].predicted_us < kClearly * *out[0].predicted_us))
-    std::swap(out[0], out[1]);
+  put_clearly_quicker_first(out);
   return out;
 }
 
@@ -182,8 +186,7 @@ std::vector<Candidate> sweep_candidates(const GroupSpace& space, const Target& t
   out.push_back({std::move(*written_out), std::nullopt});
   for (Candidate& c : out)
     c.predicted_us = time_of(build_sweep(space, c.choice, target, "k"), target);
-  const auto& [first, second] = std::pair(out[0].predicted_us, out[1].predicted_us);
-  if (second && (!first || *second < kClearly * *first)) std::swap(out[0], out[1]);
+  put_clearly_quicker_first(out);
   return out;
 }
 

@@ -131,11 +131,12 @@ class Pieces {
       }
       if (!node.loop) continue;
       run(node.loop->body);
-      const auto updates = updates_of(*node.loop);
+      // Most loops are shorter than either asks for.
+      auto cut = cut_of(*node.loop, kOfLoads, open_);
+      const auto updates = cut ? updates_of(*node.loop) : std::nullopt;
       if (!updates) continue;
-      const Lengths& lengths = reuses_loads(*node.loop, *updates) ? kOfProducts : kOfLoads;
-      if (const auto cut = cut_of(*node.loop, lengths, open_))
-        *node.loop = in_pieces(std::move(*node.loop), *updates, *cut);
+      if (reuses_loads(*node.loop, *updates)) cut = cut_of(*node.loop, kOfProducts, open_);
+      if (cut) *node.loop = in_pieces(std::move(*node.loop), *updates, *cut);
     }
   }
 
