@@ -9,7 +9,6 @@
 #include "schedule/gpu/matrix_product.h"
 #include "schedule/leaf/leaf_time.h"
 #include "schedule/stages/compose_block.h"
-#include "schedule/stages/compose_chain.h"
 #include "tile/analysis/derive_scopes.h"
 
 namespace weft {
@@ -49,8 +48,8 @@ Decision can_reduce_both_ways(const GroupSpace& space, const Target& target) {
 
 Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name,
-                                       bool deep_only) {
-  return compose_chain(BlockSpace(program, group, target), target, name, nullptr, deep_only);
+                                       const ChainSearch& search) {
+  return compose_chain(BlockSpace(program, group, target), target, name, nullptr, search);
 }
 
 namespace {

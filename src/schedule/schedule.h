@@ -6,6 +6,7 @@
 
 #include "group/group_space.h"
 #include "schedule/leaf/rank_candidates.h"
+#include "schedule/stages/compose_chain.h"
 #include "schedule/leaf/template_table.h"
 #include "schedule/writer/scheduled_kernel.h"
 #include "schedule/writer/template.h"
@@ -57,11 +58,11 @@ Result<ScheduledKernel> schedule_leaf(const TensorProgram& program, const Group&
                                       std::span<const MeasuredComposition> measured = {});
 
 /// The best tile program in which blocks carry the group's reductions along an axis that its
-/// contractions share. `deep_only`: flat tiling expressions are left out of the search. Error
+/// contractions share (schedule/stages/compose_chain). Error
 /// (kUnsupported): the group is no such chain, and why.
 Result<ScheduledKernel> schedule_chain(const TensorProgram& program, const Group& group,
                                        const Target& target, const std::string& name,
-                                       bool deep_only = false);
+                                       const ChainSearch& search = {});
 
 /// What the group's kernel takes as a leaf, by its tile program (cost/latency, cost/gpu_latency) or
 /// the model of a GPU's products; nothing where there is none.

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "cost/memory_bound.h"
@@ -62,11 +64,11 @@ class ChainSelection {
     std::vector<Gaining> gaining;
     for (auto& [chain, group] : chains) {
       const int64_t bytes = handed_on(group, false);
-      const Known& one = known(group);
+      const Known& one = known_.at(keys_.of(group).hash);
       if (!one.composition) continue;
-      const double taken = taken_from_greedy(group), gain = taken - one.microseconds;
+      const double gain = taken_from_greedy(group) - one.microseconds;
       const std::string bound = chain_rule_.memory_bound ? memory_bound(group) : "";
-      if (gain > least_share(group, bytes) * taken || !bound.empty())
+      if (one.microseconds < most_us(group) || !bound.empty())
         gaining.push_back({std::move(chain), group, *one.composition, gain, bytes, bound});
     }
     add_rows(apart, &gaining);
@@ -93,31 +95,46 @@ class ChainSelection {
     std::string bound;   ///< by memory: the figures; empty where it is not or was not asked
   };
 
-  const Known& known(const Group& group) {
-    const GroupKey key = keys_.of(group);
-    const auto [found, is_new] = known_.try_emplace(key.hash);
-    if (is_new) found->second = composed(group);
-    return found->second;
-  }
-
-  Known composed(const Group& group) const {
+  /// `most_us`: what it has to take less than; empty where any will do.
+  Known composed(const Group& group, std::function<double()> most_us) const {
     auto kernel =
-        schedule_chain(task_.program, group, task_.target, "chain", task_.parameters.flat == 0);
+        schedule_chain(task_.program, group, task_.target, "chain",
+                       {.deep_only = task_.parameters.flat == 0, .most_us = std::move(most_us)});
     if (!kernel.ok()) return {};
     return {kernel->composition, kernel->estimate.microseconds};
   }
 
   /// Each of another key, side by side.
   void compose_all(const std::vector<std::pair<std::vector<int>, Group>>& chains) {
-    std::vector<std::pair<const Group*, Known*>> unknown;
+    struct Unknown {
+      std::vector<const Group*> groups;  ///< of one key
+      Known* known;
+    };
+    std::vector<Unknown> unknown;
+    std::map<Hash128, size_t> numbers;
     for (const auto& [chain, group] : chains) {
-      const auto [found, is_new] = known_.try_emplace(keys_.of(group).hash);
-      if (is_new) unknown.emplace_back(&group, &found->second);
+      const Hash128 key = keys_.of(group).hash;
+      const auto [number, is_new] = numbers.try_emplace(key, unknown.size());
+      if (is_new) unknown.push_back({{}, &known_[key]});
+      unknown[number->second].groups.push_back(&group);
     }
+    std::mutex mutex;  // of what greedy's kernels are known to take
     for_each_in_parallel(unknown.size(), usable_threads(), [&](size_t i) {
       throw_if_cancelled(task_.known.cancel());
-      *unknown[i].second = composed(*unknown[i].first);
+      const auto most = [&, i] {
+        const std::lock_guard lock(mutex);
+        double us = 0;
+        for (const Group* group : unknown[i].groups) us = std::max(us, most_us(*group));
+        return us;
+      };
+      *unknown[i].known = composed(*unknown[i].groups.front(),
+                                   chain_rule_.memory_bound ? std::function<double()>() : most);
     });
+  }
+
+  /// What a chain has to take less than.
+  double most_us(const Group& chain) {
+    return (1 - least_share(chain, handed_on(chain, false))) * taken_from_greedy(chain);
   }
 
   /// "φ of 21.3 operations a byte, where a100-40gb does 200.6": the chain's least of its
@@ -162,9 +179,12 @@ class ChainSelection {
         ++reductions;
       }
       if (reductions < 2 || row_bytes <= task_.target.l2_bytes / 2) continue;
-      const Known& one = known(g);
+      const double apart_us = built_us(g);
+      const auto [one_of_key, is_new] = known_.try_emplace(keys_.of(g).hash);
+      Known& one = one_of_key->second;
+      if (is_new) one = composed(g, [&] { return apart_us; });
       if (!one.composition) continue;
-      const double gain = built_us(g) - one.microseconds;
+      const double gain = apart_us - one.microseconds;
       if (gain <= 0) continue;
       std::vector<int> steps;
       for (const ExprId e : g.exprs) steps.push_back(step_of(e));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
@@ -34,6 +35,8 @@ constexpr double kMostScratch = 1.2;
 constexpr size_t kMostBuilt = 12;
 /// How much less a step of the descent may keep: half the step, a third of the rows.
 constexpr int64_t kMostShrunk = 6;
+/// Of what is asked for, what a descent does not begin from: it has gained up to half.
+constexpr double kFarSlower = 1.5;
 /// Rows of a block: between these, in steps of a third to a half.
 constexpr std::array<int64_t, 10> kRowTiles = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
@@ -68,19 +71,26 @@ class ChainComposer {
  public:
   ChainComposer(const BlockSpace& whole, const BlockSpace& steps, const SharedAxis& shared,
                 const ChainAxes& axes, const Target& target, const std::string& name,
-                bool deep_only, std::vector<Considered>* considered)
+                const ChainSearch& asked, std::vector<Considered>* considered)
       : shared_(shared),
         space_(steps),
         axes_(axes),
         target_(target),
         estimate_(estimate_of(whole, target)),
         name_(name),
-        deep_only_(deep_only),
+        asked_(asked),
         considered_(considered) {}
 
+  /// The quickest that verifies: that takes as long as building, so that it is done of no other.
   Result<ScheduledKernel> run() {
     WEFT_RETURN_IF_ERROR(search());
-    const auto best = std::ranges::min_element(weighed_, {}, &WeighedChain::microseconds);
+    auto best = quickest();
+    for (; best->kernel; best = quickest()) {
+      const Status verified = verify_block(*best->kernel);
+      if (verified.ok()) break;
+      best->why_not = verified.error().message;
+      best->kernel.reset();
+    }
     note_all(*best);
     if (!best->kernel) return unsupported(best->why_not);
     return std::move(*best->kernel);
@@ -92,18 +102,22 @@ class ChainComposer {
     if (!search().ok()) return out;
     std::ranges::sort(weighed_, {}, &WeighedChain::microseconds);
     for (const WeighedChain& c : weighed_) {
-      if (c.kernel) out.push_back(c.kernel->composition);
+      if (c.kernel && verify_block(*c.kernel).ok()) out.push_back(c.kernel->composition);
     }
     return out;
   }
 
  private:
+  std::vector<WeighedChain>::iterator quickest() {
+    return std::ranges::min_element(weighed_, {}, &WeighedChain::microseconds);
+  }
+
   Status search() {
     WEFT_CHECK(shared_.carried.extent > 0, "an axis without elements");
     const ContractionChain& chain = axes_.loops;
     // What lies beyond a tail is not computed.
     const std::optional<TileCandidate> first =
-        search_tiles(chain, limits(chain), deep_only_, {.padding = false});
+        search_tiles(chain, limits(chain), asked_.deep_only, {.padding = false});
     if (!first) return unsupported("no tiles of the chain fit a block");
     tiling_ = print(first->expression);
     descend(row_tiles(chain), first->tiles[kRowLoop], first->tiles[kSharedLoop]);
@@ -134,7 +148,7 @@ class ChainComposer {
     size_t at = 0;
     while (at + 1 < tiles.size() && tiles[at + 1] <= row_tile) ++at;
     double least = weigh(tiles[at], step);
-    if (far_too_large_) return;
+    if (far_too_large_ || is_far_slower(least)) return;
     const auto go = [&](size_t tile, int64_t length) {
       if (weighed_.size() >= kMostBuilt || tile >= tiles.size() || length < 1 ||
           length >= 2 * shared_.carried.extent || !tried_.emplace(tiles[tile], length).second)
@@ -152,6 +166,11 @@ class ChainComposer {
       while (go(at, half_of(step))) better = true;
       while (go(at - 1, step) || go(at - 2, step)) better = true;
     }
+  }
+
+  /// Than what is asked for: by more than the descent gains.
+  bool is_far_slower(double us) const {
+    return asked_.most_us && std::isfinite(us) && us > kFarSlower * asked_.most_us();
   }
 
   /// In whole vectors.
@@ -193,11 +212,12 @@ class ChainComposer {
     WEFT_ASSIGN_OR_RETURN(const DemandBoxes demand,
                           demand_boxes(space_.program(), space_.group(), c.partition,
                                        space_.carrying(shared_.carried, c.step)));
-    WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, demand, target_));
-    const BlockTime time =
-        block_time(space_, estimate_, demand, handed_on(space_, stages), target_);
+    // Before stages are formed, which takes longer.
+    const std::vector<bool> none_handed_on(static_cast<size_t>(space_.size()), false);
+    const BlockTime time = block_time(space_, estimate_, demand, none_handed_on, target_);
     if (time.flops_made > kMostMade * static_cast<double>(time.estimate.flops))
       return unsupported("blocks compute most of it several times");
+    WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, demand, target_));
     const int64_t room = target_.l2_bytes / 2,
                   scratch = scratch_bytes(space_, demand, stages, target_);
     if (static_cast<double>(scratch) > kMostScratch * static_cast<double>(room))
@@ -209,8 +229,6 @@ class ChainComposer {
       far_too_large_ = kernel.scopes.block_bytes > kMostShrunk * room;
       return unsupported(holds.reason());
     }
-    // Takes as long as building: last, since few fit. The evaluator counts on it.
-    WEFT_RETURN_IF_ERROR(verify_block(kernel));
     CarriedAxis axis = shared_.axis;
     axis.step = c.step;
     finish(space_, time.estimate, axis, target_, &kernel);
@@ -241,7 +259,7 @@ class ChainComposer {
   const Target& target_;
   const Estimate estimate_;
   const std::string& name_;
-  const bool deep_only_;
+  const ChainSearch& asked_;
   std::vector<Considered>* considered_;
   std::string tiling_;
   std::vector<WeighedChain> weighed_;
@@ -251,26 +269,26 @@ class ChainComposer {
 
 Result<ScheduledKernel> along(const BlockSpace& space, const SharedAxis& shared,
                               const Target& target, const std::string& name,
-                              std::vector<Considered>* considered, bool deep_only) {
+                              std::vector<Considered>* considered, const ChainSearch& search) {
   const BlockSpace steps(space, shared.carried, target);
   WEFT_ASSIGN_OR_RETURN(const ChainAxes axes, chain_axes(space, shared, steps));
   if (target.is_gpu() && !multiplies(shared))
     return unsupported("fragments are those of contractions");
   if (target.is_gpu())
     return compose_fragments(space, steps, shared, axes, target, name, considered);
-  return ChainComposer(space, steps, shared, axes, target, name, deep_only, considered).run();
+  return ChainComposer(space, steps, shared, axes, target, name, search, considered).run();
 }
 
 }  // namespace
 
 Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& target,
                                       const std::string& name, std::vector<Considered>* considered,
-                                      bool deep_only) {
+                                      const ChainSearch& search) {
   WEFT_RETURN_IF_ERROR(check_members(space));
   WEFT_ASSIGN_OR_RETURN(const std::vector<SharedAxis> axes, shared_axes(space));
   std::string reason;
   for (const SharedAxis& shared : axes) {
-    auto kernel = along(space, shared, target, name, considered, deep_only);
+    auto kernel = along(space, shared, target, name, considered, search);
     if (kernel.ok()) return kernel;
     if (reason.empty()) reason = kernel.error().message;
   }
@@ -290,7 +308,7 @@ std::vector<Composition> chains_to_measure(const BlockSpace& space, const Target
     if (!axes.ok() || (target.is_gpu() && !multiplies(shared))) continue;
     out = target.is_gpu()
               ? fragments_to_measure(space, steps, shared, *axes, target, name, most)
-              : ChainComposer(space, steps, shared, *axes, target, name, false, nullptr).built();
+              : ChainComposer(space, steps, shared, *axes, target, name, {}, nullptr).built();
     if (!out.empty()) break;
   }
   if (out.size() > most) out.resize(most);

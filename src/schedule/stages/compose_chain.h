@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,15 +10,23 @@
 
 namespace weft {
 
+/// What is asked of a search for a chain.
+struct ChainSearch {
+  bool deep_only = false;  ///< flat tiling expressions are left out
+  /// Microseconds that a chain has to take less than, asked when one is built: where that is far
+  /// slower no other is looked for. Empty: any will do. On GPUs all are looked for.
+  std::function<double()> most_us;
+};
+
 /// The quickest kernel, by prediction, in which blocks carry the reductions along an axis that two
 /// contractions share through one loop: what the first makes a step's tile of, the second consumes,
 /// so that nothing of the axis' length is kept. `considered` (may be null) tells what became of
-/// each. `deep_only` leaves flat tiling expressions out of the search; what lies on fragments is
-/// both, since its blocks go through what is made in one iteration. Error (kUnsupported): why the
+/// each. What lies on fragments is deep and flat, since its blocks go through what is made in one
+/// iteration. Error (kUnsupported): why the
 /// group is no such chain, or none is built.
 Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& target,
                                       const std::string& name, std::vector<Considered>* considered,
-                                      bool deep_only = false);
+                                      const ChainSearch& search = {});
 
 /// Chains of the group that the target builds, those predicted quickest first and `most` of them:
 /// what is worth measuring (MCFuser, Algorithm 1, measures its best eight). Empty: it is no chain.
