@@ -30,7 +30,7 @@ double microseconds_on_one_thread(const PlannedKernel& kernel, const TensorProgr
   const auto one_way = static_cast<double>(std::max(e.bytes_read, e.bytes_written));
   double flops = 0;
   for (const ExprId id : kernel.group.exprs) {
-    flops += static_cast<double>(flops_at_peak(program, program.exprs[static_cast<size_t>(id)]));
+    flops += static_cast<double>(flops_at_peak(program.exprs[static_cast<size_t>(id)]));
   }
   return std::max(1, target.threads) *
          std::max(2 * one_way / (target.bandwidth_gb_per_s(bytes) * 1e3),

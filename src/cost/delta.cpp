@@ -87,7 +87,7 @@ DeltaEvaluator::Launch DeltaEvaluator::launch_of(std::span<const ExprId> exprs) 
 double DeltaEvaluator::compute_us(std::span<const ExprId> exprs, const Launch& launch) const {
   double flops = 0;
   for (const ExprId e : exprs)
-    flops += static_cast<double>(flops_at_peak(program_, program_.exprs[static_cast<size_t>(e)]));
+    flops += static_cast<double>(flops_at_peak(program_.exprs[static_cast<size_t>(e)]));
   if (!target_.is_gpu()) {
     const double workers = std::max(target_.threads, 1);
     const double busiest = std::ceil(launch.threads / workers) * workers / launch.threads;

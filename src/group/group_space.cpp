@@ -109,14 +109,12 @@ std::vector<BoxAxis> boxes_of(const BlockBoxes& boxes, ExprId e, const TensorExp
 /// The group with the extents of its boxes.
 GroupView boxed_view(const TensorProgram& program, const Group& group, const BlockBoxes& boxes) {
   GroupView view = cut_group(program, group);
-  std::map<TensorId, Shape> shapes;  // of what `program` makes
   for (size_t e = 0; e < program.exprs.size(); ++e) {
-    Shape& shape = shapes[program.exprs[e].output];
+    const auto made = std::ranges::find(view.original, program.exprs[e].output);
+    if (made == view.original.end()) continue;
+    Shape& shape = view.program.tensors[static_cast<size_t>(made - view.original.begin())].type.shape;
+    shape.clear();
     for (const BoxAxis& axis : boxes.boxes[e]) shape.push_back(axis.extent);
-  }
-  for (size_t t = 0; t < view.original.size(); ++t) {
-    const auto made = shapes.find(view.original[t]);
-    if (made != shapes.end()) view.program.tensors[t].type.shape = made->second;
   }
   for (size_t p = 0; p < group.exprs.size(); ++p) {
     TensorExpr& e = view.program.exprs[p];

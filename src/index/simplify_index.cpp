@@ -107,14 +107,18 @@ class Simplifier {
     return e;
   }
 
+  /// Whether no variable of an affine sum has one value alone.
   bool all_free(const IndexExpr& e) {
-    AffineForm form;
-    if (!as_affine(e, &form)) return false;
-    for (const auto& [id, c] : form.terms) {
-      const Interval r = range_(id);
-      if (r.lo == r.hi) return false;
+    const auto is_free = [&](const IndexExpr& term) {
+      if (term.is_const()) return true;
+      const Interval r = range_((term.is_var() ? term : term.lhs()).var_id());
+      return r.lo != r.hi;
+    };
+    const IndexExpr* rest = &e;
+    for (; rest->op() == IndexOp::kAdd; rest = &rest->lhs()) {
+      if (!is_free(rest->rhs())) return false;
     }
-    return true;
+    return is_free(*rest);
   }
 
   IndexExpr sum(const IndexExpr& e) {

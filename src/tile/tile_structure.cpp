@@ -392,13 +392,20 @@ std::vector<Constraint> constraints_of(const std::vector<Guard>& guards, bool* c
 
 namespace {
 
+/// a - times * b; the terms of both are in order.
 AffineForm minus(const AffineForm& a, const AffineForm& b, int64_t times) {
-  std::map<int, int64_t> terms(a.terms.begin(), a.terms.end());
-  for (const auto& [var, k] : b.terms) terms[var] -= k * times;
   AffineForm out;
-  for (const auto& term : terms) {
-    if (term.second != 0) out.terms.emplace_back(term);
+  out.terms.reserve(a.terms.size() + b.terms.size());
+  auto of_b = b.terms.begin();
+  for (const auto& [var, k] : a.terms) {
+    for (; of_b != b.terms.end() && of_b->first < var; ++of_b)
+      out.terms.emplace_back(of_b->first, -of_b->second * times);
+    const bool both = of_b != b.terms.end() && of_b->first == var;
+    const int64_t left = both ? k - of_b++->second * times : k;
+    if (left != 0) out.terms.emplace_back(var, left);
   }
+  for (; of_b != b.terms.end(); ++of_b)
+    out.terms.emplace_back(of_b->first, -of_b->second * times);
   out.constant = a.constant - b.constant * times;
   return out;
 }
@@ -443,47 +450,73 @@ std::optional<Constraint> without_quotient(const IndexExpr& index, const IndexEx
   return Constraint{multiple, {kUnbounded.lo, -q}};
 }
 
+namespace {
+
+std::optional<AffineForm> affine_form(const IndexExpr& e) {
+  AffineForm form;
+  return as_affine(e, &form) ? std::optional(std::move(form)) : std::nullopt;
+}
+
+}  // namespace
+
 IndexBounds::IndexBounds(const TileStructure& structure, std::vector<Constraint> constraints)
-    : structure_(&structure), constraints_(std::move(constraints)) {
-  const RangeOf own = narrowed();
-  for (const Constraint& c : constraints_) narrow(c, ranges_, own);
+    : structure_(&structure),
+      plain_(structure.range()),
+      narrowed_([this](int id) {
+        const auto found = ranges_.find(id);
+        return found == ranges_.end() ? plain_(id) : found->second;
+      }),
+      constraints_(std::move(constraints)) {
+  for (const Constraint& c : constraints_) narrow(c, ranges_, narrowed_);
   // Two rounds, so that a bound of one variable may narrow another that came earlier.
-  for (const Constraint& c : constraints_) narrow(c, ranges_, own);
+  for (const Constraint& c : constraints_) narrow(c, ranges_, narrowed_);
   impossible_ = std::ranges::any_of(ranges_, [](const auto& r) { return r.second.empty(); });
   for (const Constraint& c : constraints_) {
     AffineForm form;
-    if (!c.excluded && as_affine(c.e, &form) && !form.terms.empty())
-      affine_.push_back({form, c.range});
+    if (as_affine(c.e, &form)) {
+      if (!c.excluded && !form.terms.empty()) affine_.push_back({form, c.range});
+      forms_.emplace_back(std::move(form));
+    } else {
+      forms_.push_back(affine_form(simplify(c.e, plain_)));
+    }
   }
 }
 
-RangeOf IndexBounds::narrowed() const {
-  return [this, plain = structure_->range()](int id) {
-    const auto found = ranges_.find(id);
-    return found == ranges_.end() ? plain(id) : found->second;
-  };
+std::optional<int64_t> IndexBounds::constant_less(const IndexExpr& e,
+                                                  const std::optional<AffineForm>& form, size_t c,
+                                                  int64_t times) const {
+  if (!form && !forms_[c]) {
+    const IndexExpr rest = simplify(e - constraints_[c].e * times, plain_);
+    return rest.is_const() ? std::optional(rest.constant()) : std::nullopt;
+  }
+  if (!form || !forms_[c]) return std::nullopt;  // a quotient is left
+  const AffineForm rest = minus(*form, *forms_[c], times);
+  int64_t constant = rest.constant;
+  for (const auto& [var, k] : rest.terms) {
+    const Interval own = plain_(var);
+    if (own.lo != own.hi) return std::nullopt;
+    constant += k * own.lo;
+  }
+  return constant;
 }
 
 Interval IndexBounds::of(const IndexExpr& e) const {
   if (impossible_) return {0, -1};
-  const RangeOf own = narrowed();
-  Interval result = range_of(simplify(e, own), own);
-  const RangeOf plain = structure_->range();
-  for (const Constraint& c : constraints_) {
-    if (c.excluded) continue;
-    const IndexExpr same = simplify(e - c.e, plain);
-    if (same.is_const()) {
-      result = meet(result, {c.range.lo + same.constant(), c.range.hi + same.constant()});
-    }
-    const IndexExpr opposite = simplify(e + c.e, plain);
-    if (opposite.is_const()) {
-      result = meet(result, {opposite.constant() - c.range.hi, opposite.constant() - c.range.lo});
-    }
+  Interval result = range_of(simplify(e, narrowed_), narrowed_);
+  if (constraints_.empty()) return result;
+  std::optional<AffineForm> form = affine_form(e);
+  const IndexExpr simple = form ? e : simplify(e, plain_);
+  if (!form) form = affine_form(simple);
+  for (size_t c = 0; c < constraints_.size(); ++c) {
+    if (constraints_[c].excluded) continue;
+    const Interval& within = constraints_[c].range;
+    if (const auto more = constant_less(simple, form, c, 1))
+      result = meet(result, {within.lo + *more, within.hi + *more});
+    if (const auto sum = constant_less(simple, form, c, -1))
+      result = meet(result, {*sum - within.hi, *sum - within.lo});
   }
   constexpr int kMostSummed = 3;
-  AffineForm form;
-  if (constraints_.empty() || !as_affine(e, &form)) return result;
-  return meet(result, range_of_sum(form, affine_, own, kMostSummed));
+  return form ? meet(result, range_of_sum(*form, affine_, narrowed_, kMostSummed)) : result;
 }
 
 namespace {
@@ -496,11 +529,13 @@ Interval inner_range(const IndexExpr& e, const IndexBounds& bounds) {
   if (!as_affine(e, &form)) return loose;
   IndexExpr joined = form.constant;
   Interval ends{0, 0};
+  bool goes_to_ends = false;
   for (const auto& [var, k] : form.terms) {
     const auto loop = structure.dim_of.find(var);
     if (loop != structure.dim_of.end()) {
       const TileLoop::Dim& dim = structure.dim(var);
       if (dim.offset >= 0 && form.coefficient(dim.origin) == form.coefficient(dim.offset)) {
+        goes_to_ends = true;
         if (var != dim.origin) continue;
         const int64_t lo = range_of(dim.begin, structure.range()).lo;
         const int64_t hi = std::max(lo, range_of(dim.end, structure.range()).hi - 1);
@@ -511,6 +546,7 @@ Interval inner_range(const IndexExpr& e, const IndexBounds& bounds) {
     }
     joined = joined + IndexExpr::var(var) * k;
   }
+  if (!goes_to_ends) return loose;
   const Interval rest = bounds.of(joined);
   return meet(loose, {rest.lo + ends.lo, rest.hi + ends.hi});
 }

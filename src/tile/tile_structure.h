@@ -112,13 +112,18 @@ class IndexBounds {
   };
 
  private:
-  /// What the constraints leave of the variables' own ranges.
-  RangeOf narrowed() const;
+  /// `e`, simplified, less `times` constraint `c`, where that is constant; `form`: where `e` is
+  /// affine.
+  std::optional<int64_t> constant_less(const IndexExpr& e, const std::optional<AffineForm>& form,
+                                       size_t c, int64_t times) const;
 
   const TileStructure* structure_;
+  const RangeOf plain_;
+  const RangeOf narrowed_;  ///< what the constraints leave of the variables' own ranges
   const std::vector<Constraint> constraints_;
   std::map<int, Interval> ranges_;  ///< of variables that are narrowed
   bool impossible_ = false;         ///< one of them has no value
+  std::vector<std::optional<AffineForm>> forms_;  ///< by constraint, where it is affine
   std::vector<Sum> affine_;
 };
 

@@ -107,8 +107,8 @@ TEST(Dependence, ClassesCostAndReuse) {
   EXPECT_EQ(cost.bytes_written, 4 * 64 * 16);
   EXPECT_GT(cost.intensity(), 3);
   EXPECT_LT(expr_cost(*parsed, y).intensity(), 3);
-  EXPECT_EQ(flops_at_peak(*parsed, a), cost.flops);
-  EXPECT_EQ(flops_at_peak(*parsed, y), 2 * (15 + 1) * 64 * 16);
+  EXPECT_EQ(flops_at_peak(a), cost.flops);
+  EXPECT_EQ(flops_at_peak(y), 2 * (15 + 1) * 64 * 16);
   EXPECT_EQ(distinct_elements(*parsed, z, *z.body), 8 * 32);
   const std::vector<ReuseSet> reuse = reuse_sets(*parsed);
   ASSERT_EQ(reuse.size(), 1u);

@@ -130,8 +130,8 @@ ExprCost expr_cost(const TensorProgram& program, const TensorExpr& expr) {
   return cost;
 }
 
-int64_t flops_at_peak(const TensorProgram& program, const TensorExpr& expr) {
-  if (expr.is_contraction) return expr_cost(program, expr).flops;
+int64_t flops_at_peak(const TensorExpr& expr) {
+  if (expr.is_contraction) return flops_of(expr);
   int64_t slots = expr.reduce_extents.empty() ? 0 : 1;
   visit(expr.body, [&](const Scalar& s) {
     if (s.kind == Scalar::Kind::kApply) slots += multiply_add_slots(s.op);

@@ -27,7 +27,7 @@ int64_t flops_of(const TensorExpr& expr);
 
 /// Flops that take as long at the peak of multiply-adds: an operation by itself takes the slot of a
 /// multiply-add, a division that of ten, an elementary function is some fifteen instructions.
-int64_t flops_at_peak(const TensorProgram& program, const TensorExpr& expr);
+int64_t flops_at_peak(const TensorExpr& expr);
 
 /// Bytes of distinct elements that `expr` reads, by tensor.
 std::map<TensorId, int64_t> bytes_read_by_tensor(const TensorProgram& program,

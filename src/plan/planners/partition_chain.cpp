@@ -66,9 +66,11 @@ class ChainSelection {
       const int64_t bytes = handed_on(group, false);
       const Known& one = known_.at(keys_.of(group).hash);
       if (!one.composition) continue;
-      const double gain = taken_from_greedy(group) - one.microseconds;
       const std::string bound = chain_rule_.memory_bound ? memory_bound(group) : "";
-      if (one.microseconds < most_us(group) || !bound.empty())
+      const double least = least_share(group, bytes);
+      if (bound.empty() && one.microseconds >= (1 - least) * greedy_us(group)) continue;
+      const double taken = taken_from_greedy(group), gain = taken - one.microseconds;
+      if (gain > least * taken || !bound.empty())
         gaining.push_back({std::move(chain), group, *one.composition, gain, bytes, bound});
     }
     add_rows(apart, &gaining);
@@ -124,17 +126,12 @@ class ChainSelection {
       const auto most = [&, i] {
         const std::lock_guard lock(mutex);
         double us = 0;
-        for (const Group* group : unknown[i].groups) us = std::max(us, most_us(*group));
+        for (const Group* group : unknown[i].groups) us = std::max(us, greedy_us(*group));
         return us;
       };
       *unknown[i].known = composed(*unknown[i].groups.front(),
                                    chain_rule_.memory_bound ? std::function<double()>() : most);
     });
-  }
-
-  /// What a chain has to take less than.
-  double most_us(const Group& chain) {
-    return (1 - least_share(chain, handed_on(chain, false))) * taken_from_greedy(chain);
   }
 
   /// "φ of 21.3 operations a byte, where a100-40gb does 200.6": the chain's least of its
@@ -217,13 +214,22 @@ class ChainSelection {
     return bytes;
   }
 
-  /// What greedy's kernels take less without these expressions.
-  double taken_from_greedy(const Group& chain) {
-    std::set<const Group*> touched;
-    for (const ExprId e : chain.exprs) touched.insert(group_of_.at(e));
+  /// Greedy's kernels that hold some of these expressions.
+  std::set<const Group*> greedy_groups(const Group& chain) const {
+    std::set<const Group*> out;
+    for (const ExprId e : chain.exprs) out.insert(group_of_.at(e));
+    return out;
+  }
+  double greedy_us(const Group& chain) {
     double us = 0;
-    for (const Group* g : touched) {
-      us += built_us(*g);
+    for (const Group* g : greedy_groups(chain)) us += built_us(*g);
+    return us;
+  }
+
+  /// What greedy's kernels take less without these expressions: what they take at most.
+  double taken_from_greedy(const Group& chain) {
+    double us = greedy_us(chain);
+    for (const Group* g : greedy_groups(chain)) {
       Group rest;
       std::ranges::set_difference(g->exprs, chain.exprs, std::back_inserter(rest.exprs));
       if (rest.exprs.empty()) continue;

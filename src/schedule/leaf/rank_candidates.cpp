@@ -33,7 +33,11 @@ class Ranking {
       if (best_ && !candidate.meets_banks) break;
       WEFT_ASSIGN_OR_RETURN(ScheduledKernel kernel,
                             template_.build(space_, candidate.choice, target_, name_));
-      WEFT_ASSIGN_OR_RETURN(kernel.scopes, derive_scopes(kernel.program));
+      // A stage of a CPU's block is asked for nothing that follows from scopes: the block has its
+      // own.
+      if (target_.is_gpu() || !space_.frame()) {
+        WEFT_ASSIGN_OR_RETURN(kernel.scopes, derive_scopes(kernel.program));
+      }
       kernel.composition.choice = candidate.choice;
       tried_.push_back({template_.name, candidate.choice, candidate.predicted_us, false, {}});
       if (weigh(std::move(kernel), candidate.meets_banks, i + 1 == candidates.size())) break;

@@ -95,7 +95,7 @@ BlockTime block_time(const BlockSpace& space, const Estimate& estimate, const De
   for (int p = 0; p < space.size(); ++p) {
     const TensorExpr& e = space.expr(p);
     const Demand& own = demand.members[static_cast<size_t>(p)];
-    const double flops = own.times * static_cast<double>(expr_cost(program, e).flops);
+    const double flops = own.times * static_cast<double>(flops_of(e));
     out.flops_made += flops;
     if (target.is_gpu()) computing += flops / peak_of(e, target) / 1000;
     double size = 1;

@@ -251,8 +251,10 @@ class Composer {
   /// Of the whole group, in this partition.
   const Result<Stages>& stages_of(const PricedPartition& p) {
     auto known = stages_.find(p.number);
-    if (known == stages_.end())
-      known = stages_.emplace(p.number, form_stages(space_, p.demand, target_)).first;
+    if (known == stages_.end()) {
+      known = stages_.emplace(p.number, form_stages(space_, p.demand, target_, like_)).first;
+      if (known->second.ok()) like_ = &*known->second;
+    }
     return known->second;
   }
 
@@ -541,6 +543,7 @@ class Composer {
   std::vector<bool> handed_on_;
   std::vector<PricedPartition> priced_;
   std::map<size_t, Result<Stages>> stages_;  ///< by number
+  const Stages* like_ = nullptr;             ///< those of these that were formed last
   std::map<size_t, std::string> tried_;      ///< of these, and why not
   using Weighed = std::pair<size_t, ScheduledKernel>;
   std::vector<Weighed> weighed_;

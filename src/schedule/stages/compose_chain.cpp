@@ -217,7 +217,9 @@ class ChainComposer {
     const BlockTime time = block_time(space_, estimate_, demand, none_handed_on, target_);
     if (time.flops_made > kMostMade * static_cast<double>(time.estimate.flops))
       return unsupported("blocks compute most of it several times");
-    WEFT_ASSIGN_OR_RETURN(const Stages stages, form_stages(space_, demand, target_));
+    WEFT_ASSIGN_OR_RETURN(const Stages stages,
+                          form_stages(space_, demand, target_, like_ ? &*like_ : nullptr));
+    like_ = stages;
     const int64_t room = target_.l2_bytes / 2,
                   scratch = scratch_bytes(space_, demand, stages, target_);
     if (static_cast<double>(scratch) > kMostScratch * static_cast<double>(room))
@@ -262,6 +264,7 @@ class ChainComposer {
   const ChainSearch& asked_;
   std::vector<Considered>* considered_;
   std::string tiling_;
+  std::optional<Stages> like_;  ///< stages of the candidate before
   std::vector<WeighedChain> weighed_;
   std::set<std::pair<int64_t, int64_t>> tried_;  ///< tiles of rows, steps
   bool far_too_large_ = false;  ///< what was built last: no step of the descent fits

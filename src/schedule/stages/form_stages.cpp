@@ -19,7 +19,8 @@ class Former {
         target_(inside_block(target)),
         boxes_(demand.boxes(processors(target))) {}
 
-  Result<Stages> run() {
+  Result<Stages> run(const Stages* like) {
+    if (like != nullptr && holds_as(*like)) return *like;
     for (int p = 0; p < space_.size(); ++p) WEFT_RETURN_IF_ERROR(place(p));
     return in_order();
   }
@@ -48,6 +49,16 @@ class Former {
     stages_.members.push_back({p});
     stages_.levels.push_back(level);
     return {};
+  }
+
+  /// Whether the stages are those of loops that these members stand in, and each holds.
+  bool holds_as(const Stages& stages) const {
+    for (size_t s = 0; s < stages.members.size(); ++s) {
+      for (const int p : stages.members[s]) {
+        if (demand_.members[static_cast<size_t>(p)].level != stages.levels[s]) return false;
+      }
+    }
+    return std::ranges::all_of(stages.members, [&](const auto& m) { return bool(holds(m)); });
   }
 
   Decision holds(const std::vector<int>& members) const {
@@ -128,8 +139,8 @@ Group stage_group(const BlockSpace& space, const std::vector<int>& members) {
 }
 
 Result<Stages> form_stages(const BlockSpace& space, const DemandBoxes& demand,
-                           const Target& target) {
-  return Former(space, demand, target).run();
+                           const Target& target, const Stages* like) {
+  return Former(space, demand, target).run(like);
 }
 
 Result<Stages> given_stages(const BlockSpace& space, const DemandBoxes& demand,

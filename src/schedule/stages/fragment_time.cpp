@@ -372,7 +372,7 @@ FragmentProblem fragment_problem(const BlockSpace& steps, const CarriedProgram& 
     const TensorExpr& e = steps.expr(p);
     if (e.is_contraction) add_product(steps, carried, axes, p, &out);
     if (carried.parts[at] != CarriedProgram::Part::kStep || e.is_contraction) continue;
-    if (carried.along[at] >= 0) out.between += d(flops_at_peak(steps.program(), e)) / 2 / made;
+    if (carried.along[at] >= 0) out.between += d(flops_at_peak(e)) / 2 / made;
     out.reductions += !e.reduce_extents.empty();
     out.beside += reads_beside(steps, p, carried.along[at]);
   }
