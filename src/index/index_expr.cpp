@@ -288,6 +288,7 @@ IndexExpr operator-(const IndexExpr& a, const IndexExpr& b) {
   if (a.is_const() && b.is_const()) {
     return IndexExpr(checked_add(a.constant(), checked_mul(b.constant(), -1)));
   }
+  if (a == b) return 0;
   return a + scaled(b, -1);
 }
 

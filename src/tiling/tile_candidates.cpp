@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 #include <random>
 
 #include "support/rounding.h"
@@ -33,8 +34,9 @@ int64_t trips_of(const ContractionChain& chain, const std::vector<int64_t>& tile
 /// Walks a chain's statements with how often a block executes them.
 class Statements {
  public:
-  Statements(const ContractionChain& chain, const TileCandidate& candidate)
-      : chain_(chain), tiles_(candidate.tiles), loops_(block_loops(candidate.expression, chain)) {}
+  Statements(const ContractionChain& chain, const BlockLoops& loops,
+             const std::vector<int64_t>& tiles)
+      : chain_(chain), tiles_(tiles), loops_(loops) {}
 
   double blocks() const {
     double n = static_cast<double>(chain_.batch);
@@ -67,7 +69,7 @@ class Statements {
   double trips(int loop) const { return static_cast<double>(trips_of(chain_, tiles_, loop)); }
 
   /// Trips of the loops around a statement in its rightmost related loop.
-  double times(int contraction, const std::vector<int>& related) const {
+  double times(int contraction, std::initializer_list<int> related) const {
     const std::vector<int>& around = loops_.around[static_cast<size_t>(contraction)];
     double out = 1, so_far = 1;
     for (const int loop : around) {
@@ -79,8 +81,18 @@ class Statements {
 
   const ContractionChain& chain_;
   const std::vector<int64_t>& tiles_;
-  const BlockLoops loops_;
+  const BlockLoops& loops_;
 };
+
+double microseconds_of(const Statements& statements, const ContractionChain& chain,
+                       const TileLimits& limits) {
+  const double blocks = statements.blocks();
+  const double bytes = blocks * statements.moved() * static_cast<double>(chain.element_bytes);
+  const double memory = bytes / limits.gigabytes / 1000;
+  const double computing = blocks * statements.flops() / limits.gigaflops / 1000;
+  const double slowdown = (blocks + static_cast<double>(limits.processors)) / blocks;
+  return (memory + computing) * slowdown;
+}
 
 class Search {
  public:
@@ -90,6 +102,8 @@ class Search {
         limits_(limits),
         rules_(rules),
         expressions_(pruned_expressions(chain, deep_only, rules)) {
+    for (const TilingExpression& expression : expressions_)
+      loops_.push_back(block_loops(expression, chain));
     for (int loop = 0; loop < chain.loops(); ++loop)
       tiles_.push_back(loop_tiles(chain, loop, limits, rules));
   }
@@ -111,12 +125,16 @@ class Search {
         still_ = 0;
       }
     }
-    return best.candidate;
+    return TileCandidate{expressions_[best.candidate.expression], best.candidate.tiles};
   }
 
  private:
+  struct Drawn {
+    size_t expression;
+    std::vector<int64_t> tiles;
+  };
   struct Timed {
-    TileCandidate candidate;
+    Drawn candidate;
     double us = 0;
   };
   static constexpr int kPopulation = 128;
@@ -124,16 +142,18 @@ class Search {
 
   size_t below(size_t n) { return static_cast<size_t>(random_() % n); }
 
-  TileCandidate drawn() {
-    TileCandidate out{expressions_[below(expressions_.size())], {}};
+  Drawn drawn() {
+    Drawn out{below(expressions_.size()), {}};
+    out.tiles.reserve(tiles_.size());
     for (const std::vector<int64_t>& choices : tiles_)
       out.tiles.push_back(choices[below(choices.size())]);
     return out;
   }
 
-  void add(TileCandidate candidate, std::vector<Timed>* to) {
+  void add(Drawn candidate, std::vector<Timed>* to) {
     if (!fits_block(chain_, candidate.tiles, limits_, rules_)) return;
-    const double us = estimated_us(chain_, candidate, limits_);
+    const Statements statements(chain_, loops_[candidate.expression], candidate.tiles);
+    const double us = microseconds_of(statements, chain_, limits_);
     to->push_back({std::move(candidate), us});
   }
 
@@ -145,8 +165,7 @@ class Search {
     for (int i = 0; i < kPopulation; ++i) {
       const double at = upto.back() * static_cast<double>(random_()) / 4294967296.0;
       const auto chosen = std::ranges::upper_bound(upto, at) - upto.begin();
-      TileCandidate changed =
-          from[std::min(static_cast<size_t>(chosen), from.size() - 1)].candidate;
+      Drawn changed = from[std::min(static_cast<size_t>(chosen), from.size() - 1)].candidate;
       const size_t loop = below(tiles_.size());
       changed.tiles[loop] = tiles_[loop][below(tiles_[loop].size())];
       add(std::move(changed), &out);
@@ -168,6 +187,7 @@ class Search {
   const TileLimits& limits_;
   const PruningRules rules_;
   const std::vector<TilingExpression> expressions_;
+  std::vector<BlockLoops> loops_;  ///< by expression
   std::vector<std::vector<int64_t>> tiles_;
   std::minstd_rand generator_{1};
   int still_ = 0;
@@ -236,13 +256,8 @@ int64_t block_bytes(const ContractionChain& chain, const std::vector<int64_t>& t
 
 double estimated_us(const ContractionChain& chain, const TileCandidate& candidate,
                     const TileLimits& limits) {
-  const Statements statements(chain, candidate);
-  const double blocks = statements.blocks();
-  const double bytes = blocks * statements.moved() * static_cast<double>(chain.element_bytes);
-  const double memory = bytes / limits.gigabytes / 1000;
-  const double computing = blocks * statements.flops() / limits.gigaflops / 1000;
-  const double slowdown = (blocks + static_cast<double>(limits.processors)) / blocks;
-  return (memory + computing) * slowdown;
+  const BlockLoops loops = block_loops(candidate.expression, chain);
+  return microseconds_of(Statements(chain, loops, candidate.tiles), chain, limits);
 }
 
 std::optional<TileCandidate> search_tiles(const ContractionChain& chain, const TileLimits& limits,

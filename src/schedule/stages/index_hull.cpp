@@ -121,6 +121,7 @@ std::optional<IndexHull> hull_of(const IndexExpr& index, const std::vector<CutLo
 
 std::optional<IndexHull> joined(const IndexHull& a, const IndexHull& b,
                                 const std::vector<CutLoop>& loops) {
+  if (a.origin == b.origin) return IndexHull{a.origin, std::max(a.extent, b.extent)};
   const IndexExpr between = simplify(b.origin - a.origin, origins_of(loops));
   if (!between.is_const()) return std::nullopt;
   const int64_t d = between.constant();
