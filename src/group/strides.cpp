@@ -49,21 +49,18 @@ int64_t stride_along(const TensorProgram& program, const GroupAxes& axes, int po
     if (const auto c = row_major_stride(tensor, read.indices, own))
       return *c == 0 ? -1 : std::abs(*c);
   }
-  const auto offset_of = [&](const std::vector<IndexExpr>& indices) {
-    return element_offset(tensor.layout, tensor.type.shape, indices, [&](int id) -> Interval {
-      if (id >= kRuntimeIndexBase) return kUnbounded;
-      return {0, axes.axes[static_cast<size_t>(list[static_cast<size_t>(id)])].extent - 1};
-    });
-  };
-  AffineForm form;
-  if (!as_affine(offset_of(read.indices), &form)) {
-    // Where the others lie does not matter.
-    std::vector<IndexExpr> along = read.indices;
-    for (IndexExpr& index : along) {
-      if (!uses_var(index, own)) index = 0;
-    }
-    if (!as_affine(offset_of(along), &form)) return -1;
+  // Where the others lie does not matter.
+  std::vector<IndexExpr> along = read.indices;
+  for (IndexExpr& index : along) {
+    if (!uses_var(index, own)) index = 0;
   }
+  const IndexExpr offset =
+      element_offset(tensor.layout, tensor.type.shape, along, [&](int id) -> Interval {
+        if (id >= kRuntimeIndexBase) return kUnbounded;
+        return {0, axes.axes[static_cast<size_t>(list[static_cast<size_t>(id)])].extent - 1};
+      });
+  AffineForm form;
+  if (!as_affine(offset, &form)) return -1;
   const int64_t c = form.coefficient(own);
   return c == 0 ? -1 : std::abs(c);
 }
