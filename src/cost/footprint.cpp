@@ -102,24 +102,24 @@ double Footprint::bytes(const Box& box) const {
   if (shape_.empty()) return size;
   double all = 1;
   for (const int64_t n : shape_) all *= static_cast<double>(n);
-  // Physical axes, the innermost one last: what runs on without a gap is loaded in whole lines.
-  std::vector<std::pair<double, double>> axes;  // values taken, extent
-  if (layout_.is_row_major()) {
-    for (size_t d = 0; d < shape_.size(); ++d)
-      axes.emplace_back(count(box.extents[d]), static_cast<double>(shape_[d]));
-  } else {
-    for (const Layout::Axis& a : layout_.axes) {
-      const Extent& e = box.extents[static_cast<size_t>(a.axis)];
-      const auto digits = static_cast<double>(e.hull.hi / a.divisor - e.hull.lo / a.divisor + 1);
-      axes.emplace_back(std::min({digits, static_cast<double>(a.extent), count(e)}),
-                        static_cast<double>(a.extent));
-    }
-  }
+  // Physical axes, the innermost one first: what runs on without a gap is loaded in whole lines.
   double run = size, runs = 1;
   bool inside = true;
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    (inside ? run : runs) *= axis->first;
-    inside &= axis->first >= axis->second;
+  const auto add_axis = [&](double values, double extent) {
+    (inside ? run : runs) *= values;
+    inside &= values >= extent;
+  };
+  if (layout_.is_row_major()) {
+    for (size_t d = shape_.size(); d-- > 0;)
+      add_axis(count(box.extents[d]), static_cast<double>(shape_[d]));
+  } else {
+    for (size_t p = layout_.axes.size(); p-- > 0;) {
+      const Layout::Axis& a = layout_.axes[p];
+      const Extent& e = box.extents[static_cast<size_t>(a.axis)];
+      const auto digits = static_cast<double>(e.hull.hi / a.divisor - e.hull.lo / a.divisor + 1);
+      const auto extent = static_cast<double>(a.extent);
+      add_axis(std::min({digits, extent, count(e)}), extent);
+    }
   }
   if (runs * box.times > 1) run = std::ceil(run / kLine) * kLine;
   return std::min(runs * run * box.times, std::max(all * size, run));
@@ -160,12 +160,15 @@ double bytes_of_all(std::span<const Footprint* const> footprints,
   struct Held {
     const Footprint* footprint;
     Footprint::Box box;
+    double bytes = 0;
   };
   std::map<TileSymbolId, std::vector<Held>> by_symbol;
   for (const Footprint* f : footprints) {
     Held next{f, f->box(running)};
+    next.bytes = f->bytes(next.box);
     std::vector<Held>& held = by_symbol[f->symbol()];
     const bool joined = std::ranges::any_of(held, [&](Held& h) {
+      if (h.box == next.box) return true;
       Footprint::Box both = h.box;
       both.times = std::max(both.times, next.box.times);
       for (size_t d = 0; d < both.extents.size(); ++d) {
@@ -178,7 +181,8 @@ double bytes_of_all(std::span<const Footprint* const> footprints,
         e.hull = {std::min(e.hull.lo, other.hull.lo), std::max(e.hull.hi, other.hull.hi)};
         e.points += other.points;
       }
-      if (f->bytes(both) > h.footprint->bytes(h.box) + f->bytes(next.box)) return false;
+      if (f->bytes(both) > h.bytes + next.bytes) return false;
+      h.bytes = h.footprint->bytes(both);
       h.box = std::move(both);
       return true;
     });
@@ -186,7 +190,7 @@ double bytes_of_all(std::span<const Footprint* const> footprints,
   }
   double bytes = 0;
   for (const auto& [symbol, held] : by_symbol) {
-    for (const Held& h : held) bytes += h.footprint->bytes(h.box);
+    for (const Held& h : held) bytes += h.bytes;
   }
   return bytes;
 }
