@@ -25,30 +25,70 @@ class LayoutWriter {
     stride_.assign(shape_.size(), 1);
     for (size_t d = shape_.size(); d-- > 1;) stride_[d - 1] = stride_[d] * shape_[d];
   }
-  void run() { axis(0, 0); }
+  void run() { axis(0, 0, true); }
 
  private:
-  void axis(size_t p, int64_t offset) {
+  /// Of the two axes around the rows, what is gone through at once: so many rows lie in as many
+  /// lines, a few pages apart.
+  static constexpr int64_t kRowsAtOnce = 32, kPanelsAtOnce = 16;
+
+  /// All that lies behind physical axis `p` from these elements on.
+  void axis(size_t p, int64_t from, bool inside) {
+    const size_t left = layout_.axes.size() - p;
+    if (left == 1) return row(from, inside);
+    if (left == 3 && step(p) < step(p + 1)) return tiles(p, from, inside);
+    for (int64_t i = 0; i < layout_.axes[p].extent; ++i) {
+      at(p, i, inside, [&](bool own) { axis(p + 1, from + i * step(p), own); });
+    }
+  }
+
+  /// Panels of a matrix whose rows run across them: row by row each would read a line of every
+  /// page.
+  void tiles(size_t p, int64_t from, bool inside) {
+    T* const begin = to_;
+    const int64_t panels = layout_.axes[p].extent, rows = layout_.axes[p + 1].extent,
+                  length = layout_.axes[p + 2].extent;
+    for (int64_t r0 = 0; r0 < rows; r0 += kRowsAtOnce) {
+      for (int64_t p0 = 0; p0 < panels; p0 += kPanelsAtOnce) {
+        for (int64_t r = r0; r < std::min(rows, r0 + kRowsAtOnce); ++r) {
+          for (int64_t n = p0; n < std::min(panels, p0 + kPanelsAtOnce); ++n) {
+            to_ = begin + (n * rows + r) * length;
+            at(p, n, inside, [&](bool in_panel) {
+              at(p + 1, r, in_panel, [&](bool own) { row(from + n * step(p) + r * step(p + 1), own); });
+            });
+          }
+        }
+      }
+    }
+    to_ = begin + panels * rows * length;
+  }
+
+  void row(int64_t from, bool inside) {
+    const Layout::Axis& a = layout_.axes.back();
+    const auto d = static_cast<size_t>(a.axis);
+    const int64_t apart = step(layout_.axes.size() - 1);
+    const int64_t room = (shape_[d] - coordinate_[d] + a.divisor - 1) / a.divisor;
+    const int64_t count = std::clamp<int64_t>(inside ? room : 0, 0, a.extent);
+    for (int64_t i = 0; i < count; ++i) to_[i] = from_[from + i * apart];
+    std::memset(static_cast<void*>(to_ + count), 0,
+                static_cast<size_t>(a.extent - count) * sizeof(T));
+    to_ += a.extent;
+  }
+
+  /// Place `i` of a physical axis; the body is told whether it lies inside of the shape.
+  template <typename Body>
+  void at(size_t p, int64_t i, bool inside, Body&& body) {
     const Layout::Axis& a = layout_.axes[p];
     const auto d = static_cast<size_t>(a.axis);
-    const int64_t step = a.divisor * stride_[d];
-    if (p + 1 == layout_.axes.size()) {
-      const int64_t room = (shape_[d] - coordinate_[d] + a.divisor - 1) / a.divisor;
-      const int64_t count = std::clamp<int64_t>(inside_ ? room : 0, 0, a.extent);
-      for (int64_t i = 0; i < count; ++i) to_[i] = from_[offset + i * step];
-      std::memset(static_cast<void*>(to_ + count), 0,
-                  static_cast<size_t>(a.extent - count) * sizeof(T));
-      to_ += a.extent;
-      return;
-    }
-    const bool outer_inside = inside_;
-    for (int64_t i = 0; i < a.extent; ++i) {
-      inside_ = outer_inside && coordinate_[d] < shape_[d];
-      axis(p + 1, offset + i * step);
-      coordinate_[d] += a.divisor;
-    }
-    coordinate_[d] -= a.divisor * a.extent;
-    inside_ = outer_inside;
+    coordinate_[d] += i * a.divisor;
+    body(inside && coordinate_[d] < shape_[d]);
+    coordinate_[d] -= i * a.divisor;
+  }
+
+  /// Elements between neighbours along a physical axis.
+  int64_t step(size_t p) const {
+    const Layout::Axis& a = layout_.axes[p];
+    return a.divisor * stride_[static_cast<size_t>(a.axis)];
   }
 
   const T* from_;
@@ -56,7 +96,6 @@ class LayoutWriter {
   const Layout& layout_;
   T* to_;
   std::vector<int64_t> coordinate_, stride_;
-  bool inside_ = true;
 };
 
 /// Signed bytes as words.

@@ -1,8 +1,11 @@
 #include "codegen/cpu/compile_kernels.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "support/for_each_in_parallel.h"
 
@@ -102,7 +105,14 @@ Result<GeneratedCode> compile_kernels(const std::vector<KernelToCompile>& kernel
   }
   std::vector<std::optional<MadeCode>> results(distinct.size());
   Watch watched(watch, distinct.size());
-  for_each_in_parallel(distinct.size(), threads, [&](size_t i) {
+  // The longest first, so that no thread is left with one at the end.
+  std::vector<size_t> order(distinct.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](size_t i) {
+    return std::pair(-std::ssize(distinct[i].function->types), i);
+  });
+  for_each_in_parallel(distinct.size(), threads, [&](size_t nth) {
+    const size_t i = order[nth];
     if (!watched.goes_on()) return;
     results[i].emplace(find_or_compile(distinct[i], target, cache));
     watched.count();
