@@ -54,7 +54,8 @@ class LayoutWriter {
           for (int64_t n = p0; n < std::min(panels, p0 + kPanelsAtOnce); ++n) {
             to_ = begin + (n * rows + r) * length;
             at(p, n, inside, [&](bool in_panel) {
-              at(p + 1, r, in_panel, [&](bool own) { row(from + n * step(p) + r * step(p + 1), own); });
+              at(p + 1, r, in_panel,
+                 [&](bool own) { row(from + n * step(p) + r * step(p + 1), own); });
             });
           }
         }

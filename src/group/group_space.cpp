@@ -112,7 +112,8 @@ GroupView boxed_view(const TensorProgram& program, const Group& group, const Blo
   for (size_t e = 0; e < program.exprs.size(); ++e) {
     const auto made = std::ranges::find(view.original, program.exprs[e].output);
     if (made == view.original.end()) continue;
-    Shape& shape = view.program.tensors[static_cast<size_t>(made - view.original.begin())].type.shape;
+    Shape& shape =
+        view.program.tensors[static_cast<size_t>(made - view.original.begin())].type.shape;
     shape.clear();
     for (const BoxAxis& axis : boxes.boxes[e]) shape.push_back(axis.extent);
   }

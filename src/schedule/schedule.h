@@ -6,8 +6,8 @@
 
 #include "group/group_space.h"
 #include "schedule/leaf/rank_candidates.h"
-#include "schedule/stages/compose_chain.h"
 #include "schedule/leaf/template_table.h"
+#include "schedule/stages/compose_chain.h"
 #include "schedule/writer/scheduled_kernel.h"
 #include "schedule/writer/template.h"
 

@@ -404,8 +404,7 @@ AffineForm minus(const AffineForm& a, const AffineForm& b, int64_t times) {
     const int64_t left = both ? k - of_b++->second * times : k;
     if (left != 0) out.terms.emplace_back(var, left);
   }
-  for (; of_b != b.terms.end(); ++of_b)
-    out.terms.emplace_back(of_b->first, -of_b->second * times);
+  for (; of_b != b.terms.end(); ++of_b) out.terms.emplace_back(of_b->first, -of_b->second * times);
   out.constant = a.constant - b.constant * times;
   return out;
 }

@@ -121,8 +121,8 @@ class IndexBounds {
   const RangeOf plain_;
   const RangeOf narrowed_;  ///< what the constraints leave of the variables' own ranges
   const std::vector<Constraint> constraints_;
-  std::map<int, Interval> ranges_;  ///< of variables that are narrowed
-  bool impossible_ = false;         ///< one of them has no value
+  std::map<int, Interval> ranges_;                ///< of variables that are narrowed
+  bool impossible_ = false;                       ///< one of them has no value
   std::vector<std::optional<AffineForm>> forms_;  ///< by constraint, where it is affine
   std::vector<Sum> affine_;
 };

@@ -108,9 +108,8 @@ Result<GeneratedCode> compile_kernels(const std::vector<KernelToCompile>& kernel
   // The longest first, so that no thread is left with one at the end.
   std::vector<size_t> order(distinct.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [&](size_t i) {
-    return std::pair(-std::ssize(distinct[i].function->types), i);
-  });
+  std::ranges::sort(
+      order, {}, [&](size_t i) { return std::pair(-std::ssize(distinct[i].function->types), i); });
   for_each_in_parallel(distinct.size(), threads, [&](size_t nth) {
     const size_t i = order[nth];
     if (!watched.goes_on()) return;

@@ -163,6 +163,7 @@ class ChainComposer {
       while (go(at, step * 2)) better = true;
       while (go(at + 1, step) || go(at + 2, step)) better = true;
       if (better) continue;
+      if (makes_again_ && !std::isfinite(least)) return;  // smaller ones do so more often
       while (go(at, half_of(step))) better = true;
       while (go(at - 1, step) || go(at - 2, step)) better = true;
     }
@@ -215,8 +216,8 @@ class ChainComposer {
     // Before stages are formed, which takes longer.
     const std::vector<bool> none_handed_on(static_cast<size_t>(space_.size()), false);
     const BlockTime time = block_time(space_, estimate_, demand, none_handed_on, target_);
-    if (time.flops_made > kMostMade * static_cast<double>(time.estimate.flops))
-      return unsupported("blocks compute most of it several times");
+    makes_again_ = time.flops_made > kMostMade * static_cast<double>(time.estimate.flops);
+    if (makes_again_) return unsupported("blocks compute most of it several times");
     WEFT_ASSIGN_OR_RETURN(const Stages stages,
                           form_stages(space_, demand, target_, like_ ? &*like_ : nullptr));
     like_ = stages;
@@ -268,6 +269,7 @@ class ChainComposer {
   std::vector<WeighedChain> weighed_;
   std::set<std::pair<int64_t, int64_t>> tried_;  ///< tiles of rows, steps
   bool far_too_large_ = false;  ///< what was built last: no step of the descent fits
+  bool makes_again_ = false;    ///< blocks of what was asked for last, most of it several times
 };
 
 Result<ScheduledKernel> along(const BlockSpace& space, const SharedAxis& shared,

@@ -138,8 +138,8 @@ Group stage_group(const BlockSpace& space, const std::vector<int>& members) {
   return group;
 }
 
-Result<Stages> form_stages(const BlockSpace& space, const DemandBoxes& demand,
-                           const Target& target, const Stages* like) {
+Result<Stages> form_stages(const BlockSpace& space, const DemandBoxes& demand, const Target& target,
+                           const Stages* like) {
   return Former(space, demand, target).run(like);
 }
 

@@ -22,9 +22,10 @@ class HullOf {
       case IndexOp::kVar:
         return of_(e.var_id());
       case IndexOp::kAdd:
-        return sum(run(e.lhs()), run(e.rhs()));
-      case IndexOp::kMul:
-        return product(e);
+      case IndexOp::kMul: {
+        const Hull h = unsimplified(e);
+        return h ? of(h->origin, h->extent) : h;
+      }
       case IndexOp::kFloorDiv:
         return quotient(run(e.lhs()), e.rhs().constant());
       case IndexOp::kMod:
@@ -43,20 +44,25 @@ class HullOf {
     return IndexHull{simplify(origin, range_), extent};
   }
 
-  Hull sum(const Hull& a, const Hull& b) const {
-    if (!a || !b) return std::nullopt;
-    return of(a->origin + b->origin, a->extent + b->extent - 1);
+  /// Of sums and multiples, whose origins are simplified once, all together.
+  Hull unsimplified(const IndexExpr& e) const {
+    if (e.op() == IndexOp::kAdd) {
+      const Hull a = unsimplified(e.lhs()), b = unsimplified(e.rhs());
+      if (!a || !b) return std::nullopt;
+      return IndexHull{a->origin + b->origin, a->extent + b->extent - 1};
+    }
+    return e.op() == IndexOp::kMul ? product(e) : run(e);
   }
 
   Hull product(const IndexExpr& e) const {
     const bool left = e.lhs().is_const();
     if (!left && !e.rhs().is_const()) return std::nullopt;
     const int64_t factor = (left ? e.lhs() : e.rhs()).constant();
-    const Hull h = run(left ? e.rhs() : e.lhs());
+    const Hull h = unsimplified(left ? e.rhs() : e.lhs());
     if (!h) return std::nullopt;
     const int64_t steps = h->extent - 1;
     const IndexExpr first = factor < 0 ? h->origin + steps : h->origin;
-    return of(first * factor, std::abs(factor) * steps + 1);
+    return IndexHull{first * factor, std::abs(factor) * steps + 1};
   }
 
   Hull quotient(const Hull& h, int64_t divisor) const {

@@ -125,8 +125,7 @@ double stage_us(const GroupSpace& stage, const ScheduledKernel& kernel, const Ta
     add_thread_tiles(stage, *tiles, &work);
   } else {
     double flops = 0;
-    for (int p = 0; p < stage.size(); ++p)
-      flops += static_cast<double>(flops_of(stage.expr(p)));
+    for (int p = 0; p < stage.size(); ++p) flops += static_cast<double>(flops_of(stage.expr(p)));
     const auto* rows = std::get_if<RowsChoice>(&choice);
     work.instructions = flops / (rows != nullptr ? busy_threads(*rows) : 32 * warps);
     if (rows != nullptr) add_rows(stage, *rows, &work);
