@@ -422,6 +422,7 @@ TileLoop Contract::reduction_loop() {
     if (!loops_.takes_as_many_taps(a)) dim.unroll = 1;
     loop.dims.push_back(dim);
   }
+  if (loop.dims.empty()) loop.dims.push_back(b_.once());  // a chain's step may have one term
   return loop;
 }
 

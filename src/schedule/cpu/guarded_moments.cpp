@@ -63,10 +63,7 @@ bool Stitch::is_second_moment(int p) const {
 void Stitch::emit_guarded_sweep(int level, const std::set<int>& needed, TileBody* body) {
   TileLoop once;
   once.kind = TileLoop::Kind::kSeq;
-  once.dims.resize(1);
-  once.dims[0].origin = b_.program().add_var(b_.unique("once"), TileVar::Kind::kOrigin, 0);
-  once.dims[0].begin = 0;
-  once.dims[0].end = 1;
+  once.dims.push_back(b_.once());
   ScalarRef near;
   std::vector<int> members;
   std::vector<ScalarRef> quick;

@@ -107,13 +107,15 @@ TileBody TileBuilder::one_nest(TileLoop grid) {
   return in_grid(std::move(grid));
 }
 
+TileLoop::Dim TileBuilder::once() {
+  TileLoop::Dim dim;
+  dim.origin = program_.add_var(unique("once"), TileVar::Kind::kOrigin, 0);
+  dim.end = 1;
+  return dim;
+}
+
 TileBody TileBuilder::in_grid(TileLoop grid) {
-  if (grid.dims.empty()) {
-    TileLoop::Dim once;
-    once.origin = program_.add_var(unique("once"), TileVar::Kind::kOrigin, 0);
-    once.end = 1;
-    grid.dims.push_back(once);
-  }
+  if (grid.dims.empty()) grid.dims.push_back(once());
   TileBody body;
   body.push_back(TileNode::of(std::move(grid)));
   return body;

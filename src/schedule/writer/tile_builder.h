@@ -51,6 +51,8 @@ class TileBuilder {
   TileBody one_nest(TileLoop grid);
   /// The same with a grid loop in any case.
   TileBody in_grid(TileLoop grid);
+  /// The dimension of a loop that runs once.
+  TileLoop::Dim once();
   IndexExpr offset(const TileLoop::Dim& dim) const;
   IndexExpr index_of(const TileLoop::Dim& dim) const { return program_.index_of(dim); }
 
