@@ -29,9 +29,9 @@ Group stage_group(const BlockSpace& space, const std::vector<int>& members);
 
 /// Puts each member into the first stage behind its producers that holds it, else into a new one.
 /// Those of fewer loops run before those of more. Error (kUnsupported): a member that no template
-/// makes alone in its box, with the reason. `like` (may be null) are the stages of other boxes, which
-/// a CPU's blocks take where they hold: what shares a stage there seldom hangs on boxes, and asking
-/// for each member takes many times as long.
+/// makes alone in its box, with the reason. `like` (may be null) are the stages of other boxes,
+/// which a CPU's blocks take where they hold: what shares a stage there seldom hangs on boxes, and
+/// asking for each member takes many times as long.
 Result<Stages> form_stages(const BlockSpace& space, const DemandBoxes& demand, const Target& target,
                            const Stages* like = nullptr);
 
