@@ -37,6 +37,9 @@ Footprint::Footprint(const TileProgram& program, const ScopeAnalysis& scopes,
     const bool has_base = !parameter && d < scope.base.size();
     coordinates_.push_back(numbers.expanded(has_base ? indices[d] - scope.base[d] : indices[d]));
     variables_.push_back(variables(coordinates_.back()));
+    AffineForm form;
+    const bool is_affine = as_affine(coordinates_.back(), &form);
+    forms_.push_back(is_affine ? std::optional(std::move(form)) : std::nullopt);
     int64_t extent = INT64_MAX;
     if (parameter) extent = numbers.of(s.shape[d]);
     if (has_base) extent = scope.extents[d];
@@ -62,16 +65,40 @@ double Footprint::points_of(int var, std::span<const TileVarId> running) const {
   return std::ranges::find(running, var) != running.end() ? std::max(numbers_.trips(var), 1.0) : 1;
 }
 
-Footprint::Box Footprint::box(std::span<const TileVarId> running) const {
-  const auto range = [&](int var) -> Interval {
-    if (var >= kRuntimeIndexBase) return kUnbounded;
-    if (program_.vars[static_cast<size_t>(var)].kind != TileVar::Kind::kOrigin)
-      return {0, static_cast<int64_t>(std::ceil(std::max(numbers_.box(var), 1.0))) - 1};
-    if (std::ranges::find(running, var) == running.end()) return {0, 0};
-    const auto trips = static_cast<int64_t>(std::max(numbers_.trips(var), 1.0));
-    return {0, (trips - 1) * ceil_div(std::max<int64_t>(numbers_.length(var), 1), trips)};
+Interval Footprint::range_of_variable(int var, std::span<const TileVarId> running) const {
+  if (var >= kRuntimeIndexBase) return kUnbounded;
+  if (program_.vars[static_cast<size_t>(var)].kind != TileVar::Kind::kOrigin)
+    return {0, static_cast<int64_t>(std::ceil(std::max(numbers_.box(var), 1.0))) - 1};
+  if (std::ranges::find(running, var) == running.end()) return {0, 0};
+  const auto trips = static_cast<int64_t>(std::max(numbers_.trips(var), 1.0));
+  return {0, (trips - 1) * ceil_div(std::max<int64_t>(numbers_.length(var), 1), trips)};
+}
+
+/// Of a coordinate, within the buffer.
+Interval Footprint::hull_along(size_t d, std::span<const TileVarId> running) const {
+  const int64_t last = shape_[d] - 1;
+  const auto within = [&](__int128 at, int64_t least) {
+    return static_cast<int64_t>(std::clamp<__int128>(at, least, last));
   };
+  if (!forms_[d]) {
+    const Interval all =
+        range_of(coordinates_[d], [&](int var) { return range_of_variable(var, running); });
+    const int64_t lo = within(all.lo, 0);
+    return {lo, within(all.hi, lo)};
+  }
+  __int128 lo = forms_[d]->constant, hi = lo;
+  for (const auto& [var, k] : forms_[d]->terms) {
+    const Interval own = range_of_variable(var, running);
+    lo += static_cast<__int128>(k) * (k > 0 ? own.lo : own.hi);
+    hi += static_cast<__int128>(k) * (k > 0 ? own.hi : own.lo);
+  }
+  const int64_t first = within(lo, 0);
+  return {first, within(hi, first)};
+}
+
+Footprint::Box Footprint::box(std::span<const TileVarId> running) const {
   Box out;
+  out.extents.reserve(coordinates_.size());
   bool of_data = false;
   for (size_t d = 0; d < coordinates_.size(); ++d) {
     Extent e;
@@ -84,10 +111,7 @@ Footprint::Box Footprint::box(std::span<const TileVarId> running) const {
       }
     }
     of_data |= runtime;
-    const Interval all{0, shape_[d] - 1};
-    e.hull = runtime ? all : range_of(coordinates_[d], range);
-    e.hull.lo = std::clamp<int64_t>(e.hull.lo, 0, all.hi);
-    e.hull.hi = std::clamp<int64_t>(e.hull.hi, e.hull.lo, all.hi);
+    e.hull = runtime ? Interval{0, shape_[d] - 1} : hull_along(d, running);
     out.extents.push_back(e);
   }
   if (!of_data) return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,13 +40,16 @@ class Footprint {
 
  private:
   double points_of(int var, std::span<const TileVarId> running) const;
+  Interval range_of_variable(int var, std::span<const TileVarId> running) const;
+  Interval hull_along(size_t d, std::span<const TileVarId> running) const;
 
   const TileProgram& program_;
   const FirstIteration& numbers_;
   TileSymbolId symbol_;
   std::vector<IndexExpr> coordinates_;       ///< expanded, within the buffer
   std::vector<std::vector<int>> variables_;  ///< of each
-  std::vector<int> of_data_;                 ///< variables that runtime indices hang on
+  std::vector<std::optional<AffineForm>> forms_;
+  std::vector<int> of_data_;  ///< variables that runtime indices hang on
   std::vector<int64_t> shape_;
   Layout layout_;
   int64_t element_ = 4;
