@@ -161,6 +161,20 @@ IndexSum take_apart(const IndexExpr& e) {
   return sum;
 }
 
+void add_multiple(const IndexExpr& e, int64_t factor, IndexSum* to) {
+  const IndexOp op = e.op();
+  if (op == IndexOp::kConst) {
+    to->constant = checked_add(to->constant, checked_mul(e.constant(), factor));
+  } else if (op != IndexOp::kAdd && op != IndexOp::kMul) {
+    to->terms.push_back({e, factor});
+  } else {
+    IndexSum parts = take_apart(e);
+    to->constant = checked_add(to->constant, checked_mul(parts.constant, factor));
+    for (IndexSum::Term& part : parts.terms)
+      to->terms.push_back({std::move(part.atom), checked_mul(part.coefficient, factor)});
+  }
+}
+
 IndexExpr put_together(const IndexSum& sum) {
   IndexExpr result(sum.constant);
   bool first = true;
@@ -434,25 +448,17 @@ class Substitution {
   }
   /// All terms at once: adding them one by one would rebuild the sum each time.
   IndexExpr rebuilt_sum(const IndexExpr& e) {
-    IndexSum from = take_apart(e), to;
+    const IndexSum from = take_apart(e);
+    IndexSum to;
     to.constant = from.constant;
+    to.terms.reserve(from.terms.size());
+    bool changed = false;
     for (const auto& term : from.terms) {
       const IndexExpr atom = run(term.atom);
-      if (atom.is_const()) {
-        to.constant = checked_add(to.constant, checked_mul(atom.constant(), term.coefficient));
-        continue;
-      }
-      for (auto& part : parts_of(atom, &to.constant, term.coefficient)) {
-        to.terms.push_back({std::move(part.atom), checked_mul(part.coefficient, term.coefficient)});
-      }
+      changed |= &node_of(atom) != &node_of(term.atom);
+      add_multiple(atom, term.coefficient, &to);
     }
-    return put_together_unordered(std::move(to));
-  }
-  static std::vector<IndexSum::Term> parts_of(const IndexExpr& atom, int64_t* constant,
-                                              int64_t coefficient) {
-    IndexSum sum = take_apart(atom);
-    *constant = checked_add(*constant, checked_mul(sum.constant, coefficient));
-    return std::move(sum.terms);
+    return changed ? put_together_unordered(std::move(to)) : e;
   }
 
   const std::function<IndexExpr(int)>& replacement_;

@@ -35,6 +35,8 @@ struct IndexSum {
   int64_t constant = 0;
 };
 IndexSum take_apart(const IndexExpr& e);
+/// Adds `factor` times the expression; the terms are then in no order.
+void add_multiple(const IndexExpr& e, int64_t factor, IndexSum* to);
 /// The canonical expression; `sum` may have coefficients of zero but its atoms must be in order.
 IndexExpr put_together(const IndexSum& sum);
 /// Sorts and merges the terms first.

@@ -126,13 +126,8 @@ class Simplifier {
     const IndexSum from = take_apart(e);
     IndexSum to;
     to.constant = from.constant;
-    for (const auto& term : from.terms) {
-      const IndexSum parts = take_apart(visit(term.atom));
-      to.constant = checked_add(to.constant, checked_mul(parts.constant, term.coefficient));
-      for (const auto& part : parts.terms) {
-        to.terms.push_back({part.atom, checked_mul(part.coefficient, term.coefficient)});
-      }
-    }
+    to.terms.reserve(from.terms.size());
+    for (const auto& term : from.terms) add_multiple(visit(term.atom), term.coefficient, &to);
     IndexExpr result = put_together_unordered(std::move(to));
     while (result.op() == IndexOp::kAdd && !node_of(result).affine && join_digits(&result)) {
     }
