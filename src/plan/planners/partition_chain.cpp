@@ -176,12 +176,11 @@ class ChainSelection {
         ++reductions;
       }
       if (reductions < 2 || row_bytes <= task_.target.l2_bytes / 2) continue;
-      const double apart_us = built_us(g);
       const auto [one_of_key, is_new] = known_.try_emplace(keys_.of(g).hash);
       Known& one = one_of_key->second;
-      if (is_new) one = composed(g, [&] { return apart_us; });
+      if (is_new) one = composed(g, {});
       if (!one.composition) continue;
-      const double gain = apart_us - one.microseconds;
+      const double gain = built_us(g) - one.microseconds;
       if (gain <= 0) continue;
       std::vector<int> steps;
       for (const ExprId e : g.exprs) steps.push_back(step_of(e));

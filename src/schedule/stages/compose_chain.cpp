@@ -35,7 +35,8 @@ constexpr double kMostScratch = 1.2;
 constexpr size_t kMostBuilt = 12;
 /// How much less a step of the descent may keep: half the step, a third of the rows.
 constexpr int64_t kMostShrunk = 6;
-/// Of what is asked for, what a descent does not begin from: it has gained up to half.
+/// Of what is asked for, what a descent does not begin from: those of contractions have gained up
+/// to a third.
 constexpr double kFarSlower = 1.5;
 /// Rows of a block: between these, in steps of a third to a half.
 constexpr std::array<int64_t, 10> kRowTiles = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
@@ -171,7 +172,8 @@ class ChainComposer {
 
   /// Than what is asked for: by more than the descent gains.
   bool is_far_slower(double us) const {
-    return asked_.most_us && std::isfinite(us) && us > kFarSlower * asked_.most_us();
+    return asked_.most_us && multiplies(shared_) && std::isfinite(us) &&
+           us > kFarSlower * asked_.most_us();
   }
 
   /// In whole vectors.
