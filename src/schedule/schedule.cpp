@@ -9,6 +9,7 @@
 #include "schedule/gpu/matrix_product.h"
 #include "schedule/leaf/leaf_time.h"
 #include "schedule/stages/compose_block.h"
+#include "schedule/stages/compose_chain.h"
 #include "tile/analysis/derive_scopes.h"
 
 namespace weft {

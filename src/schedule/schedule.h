@@ -7,7 +7,7 @@
 #include "group/group_space.h"
 #include "schedule/leaf/rank_candidates.h"
 #include "schedule/leaf/template_table.h"
-#include "schedule/stages/compose_chain.h"
+#include "schedule/stages/chain_search.h"
 #include "schedule/writer/scheduled_kernel.h"
 #include "schedule/writer/template.h"
 

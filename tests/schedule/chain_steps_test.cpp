@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "schedule/stages/compose_chain.h"
 #include "tests/schedule/expressed.h"
 #include "tile/check/verify_tile_program.h"
 

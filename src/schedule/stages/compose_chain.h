@@ -1,23 +1,14 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "schedule/leaf/rank_candidates.h"
 #include "schedule/stages/block_space.h"
+#include "schedule/stages/chain_search.h"
 
 namespace weft {
-
-/// What is asked of a search for a chain.
-struct ChainSearch {
-  bool deep_only = false;  ///< flat tiling expressions are left out
-  /// Microseconds that a chain of contractions has to take less than, asked when one is built:
-  /// where that is far slower no other is looked for. Empty: any will do. On GPUs all are looked
-  /// for.
-  std::function<double()> most_us;
-};
 
 /// The quickest kernel, by prediction, in which blocks carry the reductions along an axis that two
 /// contractions share through one loop: what the first makes a step's tile of, the second consumes,
