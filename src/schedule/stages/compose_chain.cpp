@@ -35,9 +35,9 @@ constexpr double kMostScratch = 1.2;
 constexpr size_t kMostBuilt = 12;
 /// How much less a step of the descent may keep: half the step, a third of the rows.
 constexpr int64_t kMostShrunk = 6;
-/// Of what is asked for, what a descent does not begin from: those of contractions have gained up
-/// to a third.
-constexpr double kFarSlower = 1.5;
+/// Of what is asked for, what a descent does not begin from: those of contractions have gained
+/// half.
+constexpr double kFarSlower = 2.5;
 /// Rows of a block: between these, in steps of a third to a half.
 constexpr std::array<int64_t, 10> kRowTiles = {8, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
