@@ -7,6 +7,7 @@
 #include <set>
 
 #include "expr/layout.h"
+#include "index/index_terms.h"
 #include "support/rounding.h"
 
 namespace weft {
@@ -37,9 +38,7 @@ Footprint::Footprint(const TileProgram& program, const ScopeAnalysis& scopes,
     const bool has_base = !parameter && d < scope.base.size();
     coordinates_.push_back(numbers.expanded(has_base ? indices[d] - scope.base[d] : indices[d]));
     variables_.push_back(variables(coordinates_.back()));
-    AffineForm form;
-    const bool is_affine = as_affine(coordinates_.back(), &form);
-    forms_.push_back(is_affine ? std::optional(std::move(form)) : std::nullopt);
+    forms_.push_back(affine_form(coordinates_.back()));
     int64_t extent = INT64_MAX;
     if (parameter) extent = numbers.of(s.shape[d]);
     if (has_base) extent = scope.extents[d];
@@ -76,24 +75,22 @@ Interval Footprint::range_of_variable(int var, std::span<const TileVarId> runnin
 
 /// Of a coordinate, within the buffer.
 Interval Footprint::hull_along(size_t d, std::span<const TileVarId> running) const {
-  const int64_t last = shape_[d] - 1;
-  const auto within = [&](__int128 at, int64_t least) {
-    return static_cast<int64_t>(std::clamp<__int128>(at, least, last));
-  };
-  if (!forms_[d]) {
+  __int128 lo = 0, hi = 0;
+  if (forms_[d]) {
+    lo = hi = forms_[d]->constant;
+    for (const auto& [var, k] : forms_[d]->terms) {
+      const Interval own = range_of_variable(var, running);
+      lo += static_cast<__int128>(k) * (k > 0 ? own.lo : own.hi);
+      hi += static_cast<__int128>(k) * (k > 0 ? own.hi : own.lo);
+    }
+  } else {
     const Interval all =
         range_of(coordinates_[d], [&](int var) { return range_of_variable(var, running); });
-    const int64_t lo = within(all.lo, 0);
-    return {lo, within(all.hi, lo)};
+    lo = all.lo, hi = all.hi;
   }
-  __int128 lo = forms_[d]->constant, hi = lo;
-  for (const auto& [var, k] : forms_[d]->terms) {
-    const Interval own = range_of_variable(var, running);
-    lo += static_cast<__int128>(k) * (k > 0 ? own.lo : own.hi);
-    hi += static_cast<__int128>(k) * (k > 0 ? own.hi : own.lo);
-  }
-  const int64_t first = within(lo, 0);
-  return {first, within(hi, first)};
+  const int64_t last = shape_[d] - 1;
+  const auto first = static_cast<int64_t>(std::clamp<__int128>(lo, 0, last));
+  return {first, static_cast<int64_t>(std::clamp<__int128>(hi, first, last))};
 }
 
 Footprint::Box Footprint::box(std::span<const TileVarId> running) const {
@@ -182,13 +179,12 @@ int64_t sets_reached(int64_t step, int64_t way) {
 double bytes_of_all(std::span<const Footprint* const> footprints,
                     std::span<const TileVarId> running) {
   struct Held {
-    const Footprint* footprint;
     Footprint::Box box;
     double bytes = 0;
   };
   std::map<TileSymbolId, std::vector<Held>> by_symbol;
   for (const Footprint* f : footprints) {
-    Held next{f, f->box(running)};
+    Held next{f->box(running)};
     next.bytes = f->bytes(next.box);
     std::vector<Held>& held = by_symbol[f->symbol()];
     const bool joined = std::ranges::any_of(held, [&](Held& h) {
@@ -205,9 +201,9 @@ double bytes_of_all(std::span<const Footprint* const> footprints,
         e.hull = {std::min(e.hull.lo, other.hull.lo), std::max(e.hull.hi, other.hull.hi)};
         e.points += other.points;
       }
-      if (f->bytes(both) > h.bytes + next.bytes) return false;
-      h.bytes = h.footprint->bytes(both);
-      h.box = std::move(both);
+      const double bytes = f->bytes(both);
+      if (bytes > h.bytes + next.bytes) return false;
+      h = {std::move(both), bytes};
       return true;
     });
     if (!joined) held.push_back(std::move(next));

@@ -28,7 +28,8 @@ std::string_view bound_name(Latency::Bound bound);
 /// a level over the iterations of a loop where one iteration touches no more than the level has.
 /// Never below the time of distinct bytes at the bandwidth curve.
 ///
-/// Requires: a verified program of a CPU. Sizes that are not bound count as 1.
+/// Requires: a program of a CPU, with its scopes. Blocks and chains are weighed before they are
+/// verified: of what does not verify the time says nothing. Sizes that are not bound count as 1.
 Latency cpu_latency(const TileProgram& program, const ScopeAnalysis& scopes, const Target& target);
 
 /// What a phase takes on one thread at least where the threads of a run gain by sharing it: behind

@@ -1,5 +1,7 @@
 #include "index/index_terms.h"
 
+#include <utility>
+
 namespace weft {
 
 namespace {
@@ -19,6 +21,11 @@ std::vector<IndexExpr> terms_of(const IndexExpr& e) {
   std::vector<IndexExpr> terms;
   collect_terms(e, terms);
   return terms;
+}
+
+std::optional<AffineForm> affine_form(const IndexExpr& e) {
+  AffineForm form;
+  return as_affine(e, &form) ? std::optional(std::move(form)) : std::nullopt;
 }
 
 int64_t divisor_of(const IndexExpr& e, int var) {

@@ -449,15 +449,6 @@ std::optional<Constraint> without_quotient(const IndexExpr& index, const IndexEx
   return Constraint{multiple, {kUnbounded.lo, -q}};
 }
 
-namespace {
-
-std::optional<AffineForm> affine_form(const IndexExpr& e) {
-  AffineForm form;
-  return as_affine(e, &form) ? std::optional(std::move(form)) : std::nullopt;
-}
-
-}  // namespace
-
 IndexBounds::IndexBounds(const TileStructure& structure, std::vector<Constraint> constraints)
     : structure_(&structure),
       plain_(structure.range()),
@@ -471,13 +462,9 @@ IndexBounds::IndexBounds(const TileStructure& structure, std::vector<Constraint>
   for (const Constraint& c : constraints_) narrow(c, ranges_, narrowed_);
   impossible_ = std::ranges::any_of(ranges_, [](const auto& r) { return r.second.empty(); });
   for (const Constraint& c : constraints_) {
-    AffineForm form;
-    if (as_affine(c.e, &form)) {
-      if (!c.excluded && !form.terms.empty()) affine_.push_back({form, c.range});
-      forms_.emplace_back(std::move(form));
-    } else {
-      forms_.push_back(affine_form(simplify(c.e, plain_)));
-    }
+    std::optional<AffineForm> form = affine_form(c.e);
+    if (form && !c.excluded && !form->terms.empty()) affine_.push_back({*form, c.range});
+    forms_.push_back(form ? std::move(form) : affine_form(simplify(c.e, plain_)));
   }
 }
 

@@ -219,13 +219,14 @@ class ChainSelection {
     for (const ExprId e : chain.exprs) out.insert(group_of_.at(e));
     return out;
   }
+  /// What these take: nothing that a chain takes from greedy is more.
   double greedy_us(const Group& chain) {
     double us = 0;
     for (const Group* g : greedy_groups(chain)) us += built_us(*g);
     return us;
   }
 
-  /// What greedy's kernels take less without these expressions: what they take at most.
+  /// What greedy's kernels take less without these expressions.
   double taken_from_greedy(const Group& chain) {
     double us = greedy_us(chain);
     for (const Group* g : greedy_groups(chain)) {

@@ -14,8 +14,7 @@ namespace weft {
 /// contractions share through one loop: what the first makes a step's tile of, the second consumes,
 /// so that nothing of the axis' length is kept. `considered` (may be null) tells what became of
 /// each. What lies on fragments is deep and flat, since its blocks go through what is made in one
-/// iteration. Error (kUnsupported): why the
-/// group is no such chain, or none is built.
+/// iteration. Error (kUnsupported): why the group is no such chain, or none is built.
 Result<ScheduledKernel> compose_chain(const BlockSpace& space, const Target& target,
                                       const std::string& name, std::vector<Considered>* considered,
                                       const ChainSearch& search = {});
