@@ -154,6 +154,17 @@ TEST(ReadBytes, LooksLongChainsUp) {
   }
 }
 
+/// Links of the chain may lie in other shapes than its first one.
+TEST(ReadBytes, LooksChainsUpAcrossShapes) {
+  const std::string text = "(q: u8[6,4]) {" + dequantised("q", "6,4", "0.125") +
+                           "  r = reshape q_d : f32[1,6,4]\n  s = sigmoid r : f32[1,6,4]\n" +
+                           quantised("s", "p", "1,6,4", "0.00390625") +
+                           dequantised("p", "1,6,4", "0.00390625") +
+                           "  m = mul r, p_d : f32[1,6,4]\n  t = tanh m : f32[1,6,4]\n" +
+                           quantised("t", "y", "1,6,4", "0.0078125") + "} -> (y)";
+  EXPECT_THAT(rewritten(text), testing::HasSubstr("  y: u8[1,6,4] = y_table[{i32(q[d1, d2])"));
+}
+
 TEST(ReadBytes, LeavesContractionsOfFloats) {
   EXPECT_THAT(rewritten("(q: u8[4,6], x: f32[6,4]) {" + dequantised("q", "4,6", "0.5") + R"(
   y = dot_general q_d, x, lhs_contract={1}, rhs_contract={0} : f32[4,4]

@@ -81,7 +81,7 @@ class ReadBytes {
     int64_t cost = 0;  ///< of the operations that are done without a table
   };
   ScalarRef chain_from_bytes(const TensorExpr& e) const;
-  std::vector<IndexExpr> whole_indices(const Scalar& read) const;
+  std::vector<IndexExpr> whole_indices(TensorId t, std::vector<IndexExpr> indices) const;
   std::optional<Function> function_of(const TensorExpr& e, const ScalarRef& body);
   void take_apart(TensorExpr* e);
 
@@ -195,11 +195,10 @@ ScalarRef ReadBytes::chain_from_bytes(const TensorExpr& e) const {
   return nullptr;
 }
 
-/// The indices of a read, 0 along axes of one element.
-std::vector<IndexExpr> ReadBytes::whole_indices(const Scalar& read) const {
-  std::vector<IndexExpr> indices = read.indices;
+/// Indices of a tensor, 0 along axes of one element.
+std::vector<IndexExpr> ReadBytes::whole_indices(TensorId t, std::vector<IndexExpr> indices) const {
   for (size_t d = 0; d < indices.size(); ++d) {
-    if (tensor(read.symbol).type.shape[d] == 1) indices[d] = IndexExpr(0);
+    if (tensor(t).type.shape[d] == 1) indices[d] = IndexExpr(0);
   }
   return indices;
 }
@@ -227,7 +226,13 @@ std::optional<ReadBytes::Function> ReadBytes::function_of(const TensorExpr& e,
     const auto known = functions_.find(s.symbol);
     const bool derived = known != functions_.end();
     const int root = derived ? known->second.root : s.symbol;
-    const std::vector<IndexExpr> indices = whole_indices(s);
+    std::vector<IndexExpr> indices = s.indices;
+    if (derived) {
+      const auto at = [&](int v) { return s.indices[static_cast<size_t>(v)]; };
+      indices = known->second.indices;
+      for (IndexExpr& index : indices) index = substitute(index, at);
+    }
+    indices = whole_indices(root, std::move(indices));
     fits &= out.root < 0 || (out.root == root && out.indices == indices);
     out.root = root;
     out.indices = indices;
@@ -282,13 +287,7 @@ void ReadBytes::take_apart(TensorExpr* e) {
     }
     e->body = scalar_read(t, made, {IndexExpr::var(kRuntimeIndexBase)}, {place});
   }
-  // A tensor in another order stands for no element of its root.
-  bool in_order = function->indices.size() == static_cast<size_t>(e->output_rank());
-  for (size_t d = 0; in_order && d < function->indices.size(); ++d) {
-    const IndexExpr& index = function->indices[d];
-    in_order = index.is_const(0) || (index.is_var() && index.var_id() == static_cast<int>(d));
-  }
-  if (in_order) functions_.emplace(e->output, std::move(*function));
+  functions_.emplace(e->output, std::move(*function));
 }
 
 }  // namespace
