@@ -2,7 +2,9 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/PatternMatch.h>
 
+#include <cmath>
 #include <limits>
+#include <optional>
 
 #include "codegen/cpu/scalar_emitter.h"
 #include "support/check.h"
@@ -77,6 +79,51 @@ V round_to_bfloat16_bits(const LaneBuilder& k, V single) {
   return k.select(k.is_nan(single), quiet, rounded);
 }
 
+/// A float32 that is rounded to an integer, half to even, before `added`, a constant integer, is
+/// added.
+struct Rounded {
+  V value = nullptr;
+  double added = 0;
+};
+
+std::optional<Rounded> rounded_sum(V sum) {
+  using namespace llvm::PatternMatch;
+  constexpr double kMostAdded = 1 << 16;
+  Rounded out;
+  const llvm::APFloat* added = nullptr;
+  llvm::Value* rounded = sum;
+  if (match(sum, m_c_FAdd(m_Value(rounded), m_APFloat(added)))) {
+    out.added = added->convertToDouble();
+    if (!(std::abs(out.added) <= kMostAdded) || out.added != std::trunc(out.added)) return {};
+  }
+  llvm::Value* value = nullptr;
+  if (!sum->getType()->getScalarType()->isFloatTy() ||
+      !match(rounded, m_Intrinsic<llvm::Intrinsic::roundeven>(m_Value(value))))
+    return {};
+  out.value = value;
+  return out;
+}
+
+/// An integer of 32 bits that is in the narrower type's range.
+V clamped_to(const LaneBuilder& k, DType to, V integer) {
+  const bool is_signed = is_signed_integer(to);
+  return k.b.CreateTrunc(integer, k.int_type(bit_width(to)), "", !is_signed, is_signed);
+}
+
+/// Of what a quantisation rounds, with its zero point: clamped before it is rounded, as all bounds
+/// are integers, and rounded by the conversion.
+V rounded_to_integer(const LaneBuilder& k, DType to, const Rounded& sum, double bottom,
+                     double top) {
+  const V low = k.like(sum.value, bottom - sum.added), high = k.like(sum.value, top - sum.added);
+  const V of_nan = k.like(sum.value, -sum.added);  // NaN becomes 0
+  const V number = bottom == 0 ? sum.value : k.select(k.is_nan(sum.value), of_nan, sum.value);
+  const V above = bottom == 0 ? k.select(k.gt(number, low), number, low) : k.at_least(number, low);
+  V integer = k.b.CreateIntrinsic(llvm::Intrinsic::lrint, {k.int_type(32), number->getType()},
+                                  {k.at_most(above, high)});
+  integer = k.b.CreateAdd(integer, k.integer(32, static_cast<int64_t>(sum.added)));
+  return clamped_to(k, to, integer);
+}
+
 V float_to_integer(const LaneBuilder& k, DType to, V value) {
   llvm::Type* type = k.int_type(bit_width(to));
   // Narrow ones through 32 bits, where the machine converts: clamp first, which is exact.
@@ -86,12 +133,14 @@ V float_to_integer(const LaneBuilder& k, DType to, V value) {
     const double top =
         static_cast<double>((int64_t{1} << (bit_width(to) - (is_signed ? 1 : 0))) - 1);
     const double bottom = is_signed ? -top - 1 : 0;
+    if (const std::optional<Rounded> sum = rounded_sum(value))
+      return rounded_to_integer(k, to, *sum, bottom, top);
     const V low = k.like(value, bottom);
     // NaN becomes 0, which for unsigned integers is the bound that it is not greater than.
     const V above = is_signed ? k.at_least(k.select(k.is_nan(value), k.like(value, 0), value), low)
                               : k.select(k.gt(value, low), value, low);
     const V inside = k.at_most(above, k.like(value, top));
-    return k.b.CreateTrunc(k.b.CreateFPToSI(inside, k.int_type(32)), type);
+    return clamped_to(k, to, k.b.CreateFPToSI(inside, k.int_type(32)));
   }
   const auto id = is_signed_integer(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
   return k.b.CreateIntrinsic(id, {type, value->getType()}, {value});
