@@ -33,8 +33,12 @@ void prepare_llvm() {
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
     auto& options = llvm::cl::getRegisteredOptions();
-    const auto option = options.find("disable-lsr");
-    if (option != options.end()) option->second->addOccurrence(0, "disable-lsr", "true");
+    const auto set = [&](llvm::StringRef name, llvm::StringRef value) {
+      const auto option = options.find(name);
+      if (option != options.end()) option->second->addOccurrence(0, name, value);
+    };
+    set("disable-lsr", "true");
+    set("x86-machine-combiner", "false");
   });
 }
 
