@@ -99,22 +99,10 @@ class LayoutWriter {
   std::vector<int64_t> coordinate_, stride_;
 };
 
-/// Signed bytes as words.
-HostTensor widened_bytes(const HostTensor& bytes) {
-  HostTensor out(DType::kI16, bytes.shape());
-  std::copy_n(bytes.data<int8_t>(), bytes.size(), out.mutable_data<int16_t>());
-  return out;
-}
-
-/// Signed bytes as words, 16-bit floats as float32.
-HostTensor widened(const HostTensor& value) {
-  return value.dtype() == DType::kI8 ? widened_bytes(value) : float32_tensor(value);
-}
-
 }  // namespace
 
 HostTensor lay_out_constant(const HostTensor& value, const Layout& layout, DType type) {
-  if (type != value.dtype()) return widened(lay_out_constant(value, layout, value.dtype()));
+  if (type != value.dtype()) return float32_tensor(lay_out_constant(value, layout, value.dtype()));
   if (layout.is_row_major()) return value.reshaped({value.size()});
   HostTensor out(value.dtype(), {physical_size(layout, value.shape())});
   switch (byte_size(value.dtype())) {

@@ -28,8 +28,9 @@ int64_t bytes_of(const TensorProgram& program, TensorId t) {
 double arithmetic_us(const TensorProgram& program, const TensorExpr& e, const Target& target) {
   double times = 1;  // the rate of float32
   if (!target.is_gpu() && e.is_contraction) {
-    // Four products in a lane by an instruction, or by three of which each takes two.
-    if (as_integer_product(e.body)) times = multiplies_bytes(target) ? 4 : 4.0 / 3;
+    // Four products in a lane by an instruction, or two by one and an addition.
+    if (const std::optional<IntegerProduct> integers = as_integer_product(e.body))
+      times = integers->in_words() ? 1.7 : 4;
     if (multiplies_bfloat16(target) && sums_bfloat_pairs(program, e)) times = 2;
   }
   if (target.is_gpu() && e.is_contraction) {

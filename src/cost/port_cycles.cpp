@@ -13,6 +13,7 @@
 #include "target/cpu_features.h"
 #include "tile/bfloat_dot.h"
 #include "tile/places.h"
+#include "tile/word_dot.h"
 
 namespace weft {
 
@@ -494,6 +495,7 @@ StatementPorts::Cost StatementPorts::of(const TileStatement& statement,
   if (is_narrow(axes)) cost.work = cost.work * 0.5;
   cost.work.fills = fills;
   if (statement.unit == kByteDotUnit) cost.work = cost.work * (3.0 / 8);
+  if (statement.unit == kWordDotUnit) cost.work = cost.work * (1.0 / 4);
   if (statement.unit == kBFloatDotUnit) cost.work = cost.work * (1.0 / 8);
   if (statement.combiner != TileCombiner::kNone) {
     const Cost reduced = reduce(statement, axes);

@@ -39,6 +39,7 @@
 #include "expr/products/integer_products.h"
 #include "expr/products/merge_products.h"
 #include "expr/products/minimal_filtering.h"
+#include "expr/products/multiply_words.h"
 #include "expr/products/part_products.h"
 #include "expr/products/read_bytes.h"
 #include "expr/products/round_factors.h"
@@ -75,6 +76,7 @@
 #include "runtime/thread_pool.h"
 #include "support/for_each_in_parallel.h"
 #include "target/multiplies_bfloat16.h"
+#include "tile/word_dot.h"
 
 namespace weft {
 
@@ -203,12 +205,14 @@ void substitute(Compilation& c, std::vector<TensorId> (*pass)(TensorProgram&), c
 
 Result<bool> run_integer_products(Compilation& c) {
   if (c.target.is_gpu()) return true;
-  const auto in_parts = [](TensorProgram& p) {
+  const int64_t depth = multiplies_bytes(c.target) ? kByteDotDepth : kWordDotDepth;
+  for_each_program(c.tensors, [&](TensorProgram& p) {
     std::vector<TensorId> made;
-    integer_products(p, &made);
-    return made;
-  };
-  substitute(c, in_parts, ": its sum is made of parts that 32 bits hold");
+    integer_products(p, depth, &made);
+    for (const TensorId t : made)
+      c.substitutions.push_back(p.tensors[static_cast<size_t>(t)].name +
+                                ": its sum is made of parts that 32 bits hold");
+  });
   return true;
 }
 Result<bool> run_read_bytes(Compilation& c) {
@@ -235,6 +239,11 @@ Result<bool> run_widen_operands(Compilation& c) {
   if (c.target.is_gpu()) return true;
   const bool in_pairs = multiplies_bfloat16(c.target);
   for_each_program(c.tensors, [&](TensorProgram& p) { widen_operands(p, in_pairs); });
+  return true;
+}
+Result<bool> run_multiply_words(Compilation& c) {
+  if (c.target.is_gpu() || multiplies_bytes(c.target)) return false;
+  for_each_program(c.tensors, [](TensorProgram& p) { multiply_words(p); });
   return true;
 }
 Result<bool> run_scale_sums(Compilation& c) {
@@ -608,6 +617,7 @@ constexpr Pass kPasses[] = {
     {"decode-weights", "tensor-program", run_decode_weights},
     {"round-factors", "tensor-program", run_round_factors},
     {"widen-operands", "tensor-program", run_widen_operands},
+    {"multiply-words", "tensor-program", run_multiply_words},
     {"scale-sums", "tensor-program", run_scale_sums},
     {"merge-products", "tensor-program", run_merge_products},
     {"part-products", "tensor-program", run_part_products},

@@ -5,7 +5,6 @@
 
 #include "expr/analysis/dependence.h"
 #include "group/strides.h"
-#include "group/widen_bytes.h"
 #include "group/widen_halves.h"
 
 namespace weft {
@@ -188,10 +187,9 @@ GroupSpace GroupSpace::of_view(GroupView view, GroupAxes axes, const Target& tar
   GroupSpace space;
   space.view_ = std::move(view);
   space.axes_ = std::move(axes);
-  if (holds_halves(space.view_.program) || holds_byte_products(space.view_.program, target)) {
+  if (holds_halves(space.view_.program)) {
     GroupView wide = space.view_;
     widen_halves(&wide, target);
-    widen_bytes(&wide, target);
     space.wide_ = std::move(wide.program);
   }
   const TensorProgram& own = space.declared();

@@ -94,11 +94,9 @@ ScalarLanes evaluate_pure(const KernelInstruction& in, KernelType type,
           break;
         }
         int64_t sum = operand(0)[l].i;
-        const bool words = operand(2)[0].type == DType::kI16;
-        for (size_t j = 0; j < 4; ++j) {
-          const size_t at = words ? j % 2 * 2 * operand(0).size() + 2 * l + j / 2 : 4 * l + j;
-          sum += operand(1)[4 * l + j].i * operand(2)[at].i;
-        }
+        const size_t depth = operand(1)[0].type == DType::kI16 ? 2 : 4;
+        for (size_t at = depth * l; at < depth * (l + 1); ++at)
+          sum += operand(1)[at].i * operand(2)[at].i;
         out[l] = int_value(DType::kI32, static_cast<int32_t>(sum));
         break;
       }

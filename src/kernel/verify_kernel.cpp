@@ -538,11 +538,16 @@ class KernelVerifier {
       return left == pairs && right == pairs ? Status{}
                                              : fail("needs f32, and u16 of twice the lanes");
     }
+    if (left.dtype == DType::kI16) {
+      const KernelType pairs{DType::kI16, 2 * sums.lanes};
+      return sums.dtype == DType::kI32 && left == pairs && right == pairs
+                 ? Status{}
+                 : fail("needs i32, and i16 of twice the lanes");
+    }
     const int32_t bytes = 4 * sums.lanes;
     const bool fits = sums.dtype == DType::kI32 && left == KernelType{DType::kU8, bytes} &&
-                      (right.dtype == DType::kI8 || right.dtype == DType::kI16) &&
-                      right.lanes == bytes;
-    return fits ? Status{} : fail("needs i32, and u8 and i8 or i16 of four times the lanes");
+                      right == KernelType{DType::kI8, bytes};
+    return fits ? Status{} : fail("needs i32, and u8 and i8 of four times the lanes");
   }
 
   Status check_lanes(const KernelInstruction& in, std::vector<KernelType>& types) const {

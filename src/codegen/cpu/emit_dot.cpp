@@ -2,8 +2,6 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include <numeric>
-
 namespace weft::cpu {
 
 namespace {
@@ -40,31 +38,20 @@ llvm::Intrinsic::ID dot_of_words(const LaneBuilder& k) {
 
 bool has_words(V b) { return b->getType()->getScalarSizeInBits() == 16; }
 
-/// Lanes [first, first + count) of a vector.
-V part(const LaneBuilder& k, V v, int first, int count) {
-  std::vector<int> picked(static_cast<size_t>(count));
-  std::iota(picked.begin(), picked.end(), first);
-  return k.b.CreateShuffleVector(v, picked);
-}
-
 /// By products of 32 bits.
 V dot_written_out(const LaneBuilder& k, V sums, V a, V b) {
-  const LaneBuilder wide = k.with_lanes(4 * k.lanes());
-  if (has_words(b)) {  // in the order of `a`
-    std::vector<int> picked;
-    for (int j = 0; j < 4 * k.lanes(); ++j)
-      picked.push_back(j % 2 * 2 * k.lanes() + 2 * (j / 4) + j % 4 / 2);
-    b = k.b.CreateShuffleVector(b, picked);
-  }
-  V products =
-      k.b.CreateMul(k.b.CreateZExt(a, wide.int_type(32)), k.b.CreateSExt(b, wide.int_type(32)));
-  for (int j = 0; j < 4; ++j) {
+  const int depth = has_words(a) ? 2 : 4;
+  const LaneBuilder wide = k.with_lanes(depth * k.lanes());
+  V left =
+      has_words(a) ? k.b.CreateSExt(a, wide.int_type(32)) : k.b.CreateZExt(a, wide.int_type(32));
+  V products = k.b.CreateMul(left, k.b.CreateSExt(b, wide.int_type(32)));
+  for (int j = 0; j < depth; ++j) {
     if (k.lanes() == 1) {
       sums = k.b.CreateAdd(sums, k.b.CreateExtractElement(products, static_cast<uint64_t>(j)));
       continue;
     }
     std::vector<int> picked;
-    for (int l = 0; l < k.lanes(); ++l) picked.push_back(4 * l + j);
+    for (int l = 0; l < k.lanes(); ++l) picked.push_back(depth * l + j);
     sums = k.b.CreateAdd(sums, k.b.CreateShuffleVector(products, picked));
   }
   return sums;
@@ -101,21 +88,17 @@ V emit_bfloat_dot(const LaneBuilder& k, V sums, V a, V b) {
 
 V emit_dot(const LaneBuilder& k, V sums, V a, V b) {
   if (sums->getType()->isFPOrFPVectorTy()) return emit_bfloat_dot(k, sums, a, b);
-  if (const llvm::Intrinsic::ID id = dot_of_bytes(k); id != kNone && !has_words(b)) {
+  if (const llvm::Intrinsic::ID id = dot_of_bytes(k); id != kNone && !has_words(a)) {
     return k.b.CreateIntrinsic(sums->getType(), id, {sums, a, b});
   }
   const llvm::Intrinsic::ID id = dot_of_words(k);
   if (id == kNone) return dot_written_out(k, sums, a, b);
+  if (has_words(a)) return k.b.CreateAdd(sums, k.b.CreateIntrinsic(sums->getType(), id, {a, b}));
   // Bytes at even positions, then those at odd ones, as words: their shifts are shared by all
   // products of the vector.
   llvm::Type* words = k.with_lanes(2 * k.lanes()).int_type(16);
   V left = k.b.CreateBitCast(a, words);
   const auto sum = [&](V x, V y) { return k.b.CreateIntrinsic(sums->getType(), id, {x, y}); };
-  if (has_words(b)) {
-    const int count = 2 * k.lanes();
-    sums = k.b.CreateAdd(sums, sum(k.b.CreateAnd(left, 0xff), part(k, b, 0, count)));
-    return k.b.CreateAdd(sums, sum(k.b.CreateLShr(left, 8), part(k, b, count, count)));
-  }
   V right = k.b.CreateBitCast(b, words);
   V even = sum(k.b.CreateAnd(left, 0xff), k.b.CreateAShr(k.b.CreateShl(right, 8), 8));
   V odd = sum(k.b.CreateLShr(left, 8), k.b.CreateAShr(right, 8));

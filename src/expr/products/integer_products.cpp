@@ -136,8 +136,9 @@ HostTensor column_sums(const TensorExpr& e, const Scalar& read, const HostTensor
 
 class IntegerProducts {
  public:
-  explicit IntegerProducts(TensorProgram& program)
+  IntegerProducts(TensorProgram& program, int64_t depth)
       : program_(program),
+        depth_(depth),
         made_by_(program.tensors.size(), -1),
         before_(program.steps.size()),
         new_tensors_(program),
@@ -196,6 +197,7 @@ class IntegerProducts {
   }
 
   TensorProgram& program_;
+  int64_t depth_;
   std::vector<int> made_by_;  ///< by tensor of the model: its expression, -1 for others
   std::vector<std::vector<TensorProgram::Step>> before_;  ///< by step: what is made for it
   size_t step_ = 0;
@@ -547,6 +549,7 @@ bool IntegerProducts::may_both_vary(const TensorExpr& e, const Factor& q, const 
 
 bool IntegerProducts::take_apart(size_t expr) {
   const TensorExpr e = program_.exprs[expr];
+  if (as_integer_product(e.body)) return false;  // it is one
   const std::string name = tensor(e.output).name;
   const DType type = tensor(e.output).type.dtype;
   if (!e.is_contraction || e.combiner != Combiner::kSum || !is_apply(e.body, ScalarOp::kMul) ||
@@ -565,9 +568,6 @@ bool IntegerProducts::take_apart(size_t expr) {
     fillable = fillable_axis(e, *q.value, *w.value);
     if (!fillable) return false;
   }
-  const bool bare = !q.zero && !w.zero && !q.scale && !w.scale;
-  if (bare && type == DType::kI32 && q.value->type == DType::kU8 && w.value->type == DType::kI8)
-    return false;  // it is one
   int64_t largest = type == DType::kF32 ? 1 : 0;
   for (const int64_t factor : {q.reach(), w.reach()}) largest *= std::min(factor, int64_t{1} << 20);
   for (const int64_t n : e.reduce_extents) largest = std::min(largest, INT64_MAX / n - 1) * n;
@@ -583,7 +583,7 @@ bool IntegerProducts::take_apart(size_t expr) {
   if (varies) {
     make_signed_on_the_way(&w);
     const auto add = [this](TensorExpr made) { add_expr(std::move(made)); };
-    PackedFactors packed = pack_factors(e, q.value, w.value, kShortest, name, new_tensors_, add);
+    PackedFactors packed = pack_factors(e, q.value, w.value, depth_, name, new_tensors_, add);
     sum.reduce_extents = std::move(packed.reduce_extents);
     summed.value = packed.left;
     weight.value = packed.right;
@@ -594,6 +594,11 @@ bool IntegerProducts::take_apart(size_t expr) {
   }
   sum.body =
       combined(ScalarOp::kMul, left_factor(summed), scalar_convert(weight.value, DType::kI32));
+  const bool bare = type == DType::kI32 && !q.zero && !w.zero && !q.scale && !w.scale;
+  if (bare) {
+    program_.exprs[expr] = std::move(sum);
+    return true;
+  }
   sum.output =
       new_tensors_.add(name + "_sums", {DType::kI32, e.extents}, Tensor::Kind::kIntermediate);
   std::vector<IndexExpr> own;
@@ -676,8 +681,8 @@ ScalarRef widened_read(const ScalarRef& s, DType type) {
 
 }  // namespace
 
-bool integer_products(TensorProgram& program, std::vector<TensorId>* in_parts) {
-  IntegerProducts products(program);
+bool integer_products(TensorProgram& program, int64_t depth, std::vector<TensorId>* in_parts) {
+  IntegerProducts products(program, depth);
   const bool changed = products.run();
   if (in_parts != nullptr) *in_parts = products.in_parts();
   return changed;
@@ -696,8 +701,8 @@ std::optional<IntegerProduct> as_integer_product(const ScalarRef& product) {
     left = left->operands[1];
   }
   out.left = widened_read(left, DType::kU8);
+  if (out.left == nullptr) out.left = widened_read(left, DType::kI16);
   out.right = widened_read(product->operands[1], DType::kI8);
-  if (out.right == nullptr) out.right = widened_read(product->operands[1], DType::kI16);
   if (out.left == nullptr || out.right == nullptr) return std::nullopt;
   return out;
 }

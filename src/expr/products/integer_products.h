@@ -19,17 +19,23 @@ namespace weft {
 /// For processors that multiply bytes and add them up in 32 bits. The integer sum is exact; scales
 /// are multiplied behind it, which is another association of the float32 roundings.
 ///
+/// Right factors that vary are laid out in groups of `depth` steps of the sum, which the processor
+/// multiplies and adds up at once.
+///
 /// Requires: a verified program without layouts. Returns whether anything changed; `in_parts` gets
 /// what sums of parts make.
-bool integer_products(TensorProgram& program, std::vector<TensorId>* in_parts = nullptr);
+bool integer_products(TensorProgram& program, int64_t depth = 4,
+                      std::vector<TensorId>* in_parts = nullptr);
 
-/// The factors of a sum of products u8 * i8 in int32: `i32(a) * i32(b)`, where the left one may
-/// stand in a select whose other branch is a constant of u8's range. The right one may be of i16.
+/// The factors of a sum of products u8 * i8 or i16 * i8 in int32: `i32(a) * i32(b)`, where the left
+/// one may stand in a select whose other branch is a constant of u8's range.
 struct IntegerProduct {
-  ScalarRef left;       ///< the read of u8
-  ScalarRef right;      ///< the read of i8 or i16
+  ScalarRef left;       ///< the read of u8 or i16
+  ScalarRef right;      ///< the read of i8
   ScalarRef inside;     ///< null: always
   int64_t outside = 0;  ///< what the left factor is where `inside` does not hold
+
+  bool in_words() const { return left->type == DType::kI16; }
 };
 /// Nothing where `product` is of another form.
 std::optional<IntegerProduct> as_integer_product(const ScalarRef& product);

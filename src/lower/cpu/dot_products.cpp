@@ -12,6 +12,7 @@
 #include "lower/core/lanes.h"
 #include "lower/core/statements.h"
 #include "tile/bfloat_dot.h"
+#include "tile/word_dot.h"
 
 namespace weft::lowering {
 
@@ -53,12 +54,16 @@ struct UnitFactors {
 
 /// Of bfloat16 the one is left that does not change from lane to lane.
 std::optional<UnitFactors> factors_of(const TileStatement& product, TileVarId lanes) {
-  if (product.unit == kByteDotUnit) {
-    std::optional<IntegerProduct> bytes = as_integer_product(product.value);
-    if (!bytes) return std::nullopt;
-    return UnitFactors{
-        bytes->left,  bytes->right, 0, bytes->inside, int_value(DType::kU8, bytes->outside),
-        kByteDotDepth};
+  const bool words = product.unit == kWordDotUnit;
+  if (words || product.unit == kByteDotUnit) {
+    const std::optional<IntegerProduct> integers = as_integer_product(product.value);
+    if (!integers || integers->in_words() != words) return std::nullopt;
+    return UnitFactors{integers->left,
+                       integers->right,
+                       0,
+                       integers->inside,
+                       int_value(integers->left->type, integers->outside),
+                       words ? kWordDotDepth : kByteDotDepth};
   }
   std::optional<FloatProduct> floats = as_bfloat_product(product.value);
   if (!floats) return std::nullopt;
@@ -103,9 +108,7 @@ class DotProduct {
     if (valid && valid->reg != kNoReg) return false;
     count_ = valid ? valid->count : factors_.depth;
     return locate(*factors_.left, lanes, 0, &left_) &&
-           (factors_.right->type == DType::kI16
-                ? locate_words(*factors_.right)
-                : locate(*factors_.right, lanes, factors_.depth, &right_));
+           locate(*factors_.right, lanes, factors_.depth, &right_);
   }
 
   void emit() {
@@ -148,35 +151,15 @@ class DotProduct {
            offset.form.coefficient(lanes) == per_lane;
   }
 
-  /// Whether the right factor's words lie as the instruction takes them: a step's first and third,
-  /// lane by lane, then the others.
-  bool locate_words(const Scalar& read) {
-    const auto symbol = static_cast<TileSymbolId>(read.symbol);
-    right_.buffer = w_.memory.buffer_of[static_cast<size_t>(symbol)];
-    if (right_.buffer < 0 || !read.operands.empty() || read.fill) return false;
-    right_.offset = prepare(w_, buffer_offset(w_, symbol, read.indices, read.next));
-    bool in_order = true;
-    for_each_point(sums_, [&](int64_t, Point point) {
-      point.push_back(0);
-      const auto first = affine_at_point(w_, right_.offset, point);
-      in_order &= first && (first->lane_coefficient == 2 || box_.lanes == 1);
-      for (int32_t j = 1; in_order && j < count_; ++j) {
-        point.back() = j;
-        const auto other = affine_at_point(w_, right_.offset, point);
-        const int64_t apart = j % 2 * 2 * box_.lanes + j / 2;
-        in_order =
-            other && other->terms == first->terms && other->constant == first->constant + apart;
-      }
-    });
-    return in_order;
-  }
-
   int32_t depth() const { return static_cast<int32_t>(factors_.depth); }
 
-  /// Bytes as they are, of bfloat16 the bits.
+  /// Of bfloat16 the bits; words, or bytes that become words beside them; other bytes as they are.
   Reg as_operand(Reg elements) {
-    if (factors_.left->type != DType::kBF16) return elements;
-    return w_.builder.apply(ScalarOp::kBitcast, {elements}, DType::kU16);
+    if (factors_.left->type == DType::kBF16)
+      return w_.builder.apply(ScalarOp::kBitcast, {elements}, DType::kU16);
+    if (factors_.left->type == DType::kI16)
+      return w_.builder.apply(ScalarOp::kConvert, {elements}, DType::kI16);
+    return elements;
   }
 
   Reg right_elements(const Point& point) {
@@ -249,7 +232,8 @@ bool emit_dot_product(CpuWriter& w, const TileBody& body, size_t first) {
       body[first + 1].kind != TileNode::Kind::kStatement)
     return false;
   const TileStatement &product = body[first].statement, &sum = body[first + 1].statement;
-  const bool by_unit = product.unit == kByteDotUnit || product.unit == kBFloatDotUnit;
+  const bool by_unit = product.unit == kByteDotUnit || product.unit == kWordDotUnit ||
+                       product.unit == kBFloatDotUnit;
   if (!by_unit || product.combiner != TileCombiner::kSum || product.reduce_axes.size() != 1 ||
       !adds_to_carry(sum, product.targets[0]))
     return false;

@@ -20,6 +20,7 @@
 #include "support/rounding.h"
 #include "target/multiplies_bfloat16.h"
 #include "tile/bfloat_dot.h"
+#include "tile/word_dot.h"
 
 namespace weft {
 
@@ -49,7 +50,8 @@ struct PackedProduct {
 std::optional<PackedProduct> packed_product(const TensorProgram& program, const TensorExpr& e,
                                             const Target& target) {
   if (const std::optional<IntegerProduct> bytes = as_integer_product(e.body))
-    return PackedProduct{bytes->left, bytes->right, bytes->inside, kByteDotDepth};
+    return PackedProduct{bytes->left, bytes->right, bytes->inside,
+                         bytes->in_words() ? kWordDotDepth : kByteDotDepth};
   if (!multiplies_bfloat16(target) || !sums_bfloat_pairs(program, e)) return std::nullopt;
   const FloatProduct floats = *as_bfloat_product(e.body);
   const size_t right = *constant_of_pairs(program, e);
@@ -57,14 +59,10 @@ std::optional<PackedProduct> packed_product(const TensorProgram& program, const 
                        kBFloatDotDepth};
 }
 
-/// Without an instruction for products of bytes, halves of each operand stand beside the
-/// accumulators.
 Multiplier multiplier_of(const Target& target, const PanelChoice& choice, int64_t products,
                          const PackedProduct* packed) {
   Multiplier out{target.vector_registers, products, choice.apart > 0};
-  if (choice.depth <= kBFloatDotDepth) return out;
-  out.in_words = packed->right->type == DType::kI16;
-  if (!out.in_words && !multiplies_bytes(target)) out.registers = out.registers * 2 / 3;
+  out.of_pairs = choice.depth > 1 && packed->left->type == DType::kI16;
   return out;
 }
 
@@ -161,8 +159,7 @@ bool is_in_panels(const GroupSpace& space, int axis, int64_t panel) {
 
 /// Constant operands are laid out as the loops read them: [other axes][vector blocks][reduction in
 /// loop order][vector], of which the innermost axis of the reduction is cut into steps of the
-/// depth: [… steps][vector][depth]. Words lie as the kernel's products take them: […
-/// steps][vectors] [first or second of a pair][vector][pair].
+/// depth: [… steps][vector][depth].
 std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& choice, int root,
                                    const Scalar& s) {
   const TensorProgram& program = space.program();
@@ -207,13 +204,6 @@ std::optional<Layout> panel_layout(const GroupSpace& space, const PanelChoice& c
       layout.axes.push_back({static_cast<int32_t>(d), step, ceil_div(extent(a), step)});
       if (step > 1) last = Layout::Axis{static_cast<int32_t>(d), 1, step};
     }
-  }
-  if (last && tensor.type.dtype == DType::kI16) {
-    layout.axes.push_back({vec_dim, choice.lanes, choice.vectors});
-    layout.axes.push_back({last->axis, 1, 2});
-    layout.axes.push_back({vec_dim, 1, choice.lanes});
-    layout.axes.push_back({last->axis, 2, 2});
-    return layout;
   }
   layout.axes.push_back({vec_dim, 1, panel});
   if (last) layout.axes.push_back(*last);
@@ -428,7 +418,8 @@ bool PanelChooser::along_vectors(const SumApart& sum) const {
 void PanelChooser::choose_tile(const std::vector<int>& outputs) {
   // Coefficients and bounds of an elementary function.
   constexpr int64_t kNumbersOfFunctions = 10;
-  RowOperand operand{.depth = ceil_div(reduction_depth(), parts_),
+  const bool in_words = packed_ && c_.depth > 1 && packed_->left->type == DType::kI16;
+  RowOperand operand{.depth = ceil_div(reduction_depth(), parts_ * (in_words ? c_.depth : 1)),
                      .costly = is_costly(space_.expr(root_).body)};
   for (const Read& r : reads_) {
     if (c_.row_axis < 0) continue;

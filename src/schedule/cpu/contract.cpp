@@ -18,6 +18,7 @@
 #include "schedule/writer/tile_builder.h"
 #include "support/rounding.h"
 #include "tile/bfloat_dot.h"
+#include "tile/word_dot.h"
 
 namespace weft {
 
@@ -55,7 +56,10 @@ class Contract {
     ScheduledKernel out = b_.take();
     out.schedule_template =
         "contract " + std::to_string(rows_) + "x" + std::to_string(vectors_ * lanes_);
-    if (choice_.depth == kBFloatDotDepth) out.schedule_template += " bf16";
+    if (choice_.depth == kBFloatDotDepth) {
+      const bool floats = space_.expr(root_).body->type == DType::kF32;
+      out.schedule_template += floats ? " bf16" : " of words";
+    }
     if (roots_.size() > 1) out.schedule_template += " of " + std::to_string(roots_.size());
     if (choice_.part > 0) out.schedule_template += " in parts of the sum";
     if (is_chunked()) out.schedule_template += " in chunks of rows";
@@ -138,16 +142,16 @@ class Contract {
 
 /// Products that a processor adds up in a lane; 1 where it multiplies one by one.
 int64_t depth_of_unit(const ScalarRef& product) {
-  return as_integer_product(product)  ? kByteDotDepth
-         : as_bfloat_product(product) ? kBFloatDotDepth
-                                      : 1;
+  if (const std::optional<IntegerProduct> integers = as_integer_product(product))
+    return integers->in_words() ? kWordDotDepth : kByteDotDepth;
+  return as_bfloat_product(product) ? kBFloatDotDepth : 1;
 }
 
 Status Contract::collect_reads() {
   const bool in_steps = choice_.depth > 1;
   if (in_steps && (reduction_.empty() || choice_.depth != depth_of_unit(space_.expr(root_).body)))
     return invalid_input("a depth of " + std::to_string(choice_.depth) +
-                         " is for products of bytes, four at a time, or of bfloat16, two");
+                         " is for products of bytes, four at a time, or of words or bfloat16, two");
   const ScalarRef& sum = space_.expr(root_).body;
   const bool product = sum->kind == Scalar::Kind::kApply && sum->op == ScalarOp::kMul &&
                        sum->type == space_.expr(root_).accumulator;
@@ -572,7 +576,9 @@ ScalarRef Contract::sum_of_step(TileLoop* loop, const std::vector<IndexExpr>& bo
   const TileSymbolId sum = b_.add_value("p", product->type);
   place.axes.push_back(place_of(step, choice_.depth, 1).axes[0]);
   TileStatement st = assign_reduced(sum, box, Combiner::kSum, {step}, product, std::move(place));
-  st.unit = product->type == DType::kF32 ? kBFloatDotUnit : kByteDotUnit;
+  st.unit = product->type == DType::kF32     ? kBFloatDotUnit
+            : choice_.depth == kWordDotDepth ? kWordDotUnit
+                                             : kByteDotUnit;
   loop->body.push_back(TileNode::of(std::move(st)));
   return scalar_read(sum, product->type, box);
 }

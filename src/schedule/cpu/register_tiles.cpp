@@ -11,13 +11,13 @@
 namespace weft {
 
 bool Multiplier::fits(int64_t rows, int64_t vectors) const {
-  constexpr int64_t kOfRow = 3;  // its two halves and a sum
-  if (in_words) return rows * vectors + 2 * vectors + kOfRow <= registers;
+  constexpr int64_t kOfRow = 3;
   if (apart) return 2 * rows * vectors + vectors + kOfRow <= registers;
   const int64_t sums = rows * vectors * products;
   // Several rows take a panel's vectors from registers, each with an element of its own; those of
   // several panels are loaded further ahead, and the elements of all rows wait for the next one.
   int64_t held = rows > 1 ? vectors * products + 1 : 0;
+  if (of_pairs) held += 2;
   if (products > 1) held = std::max(held + 2, rows > 1 ? rows + vectors : 0);
   // Operands of two steps are in flight beside them.
   return sums <= registers * 3 / 4 && sums + held <= registers;
@@ -89,8 +89,6 @@ std::vector<RegisterTile> rank_register_tiles(const TiledResult& result, int64_t
       if (!multiplier.fits(r, v) || r > result.rows || v > column_vectors) continue;
       const auto tile = [&](int64_t tr, int64_t tv) {
         const double fma = slot * static_cast<double>(tr * tv * products);
-        if (multiplier.in_words)  // a sum takes two slots of four, a row's halves two
-          return fma + 0.5 * static_cast<double>(tr) + 0.25 * static_cast<double>(tv);
         if (operand.costly) return fma;
         const double elements = slots.broadcast * static_cast<double>(tr);
         const double loads =

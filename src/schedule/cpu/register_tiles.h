@@ -14,9 +14,9 @@ struct Multiplier {
   int64_t products = 1;
   /// Whether another sum of each stands beside the accumulators.
   bool apart = false;
-  /// By sums of two words: both halves of a panel's vectors stand beside the accumulators, and each
-  /// row's bytes are taken apart.
-  bool in_words = false;
+  /// Pairs of words: their sum stands in a register before it is added to the accumulator, and a
+  /// panel's bytes are widened as they are loaded.
+  bool of_pairs = false;
 
   bool fits(int64_t rows, int64_t vectors) const;
 };

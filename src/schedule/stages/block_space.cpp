@@ -5,7 +5,6 @@
 
 #include "expr/movement/read_composer.h"
 #include "group/merge_side_by_side.h"
-#include "group/widen_bytes.h"
 #include "group/widen_halves.h"
 
 namespace weft {
@@ -31,7 +30,6 @@ Group all_of(const CarriedProgram& carried) {
 BlockSpace::BlockSpace(GroupView view, const Target& target)
     : declared_(std::move(view)), wide_(declared_) {
   widen_halves(&wide_, target);
-  widen_bytes(&wide_, target);
   relate();
 }
 

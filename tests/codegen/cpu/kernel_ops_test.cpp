@@ -270,25 +270,27 @@ TEST_P(KernelOps, LookEntriesUpByFourBits) {
   expect_as_reference(*kernel, machines_for_lanes(GetParam()));
 }
 
-/// Products of random bytes with bytes or words of `type`, and of those at the ends, which saturate
-/// where sums of two are 16 bits.
-KernelFunction dot_kernel(int32_t lanes, DType type) {
+/// Products of random numbers of two types, and of those at the ends, which saturate where sums of
+/// two are 16 bits.
+KernelFunction dot_kernel(int32_t lanes, DType left_type, DType type) {
+  const bool words = left_type == DType::kI16;
+  const int32_t elements = (words ? 2 : 4) * lanes;
   KernelFunction k;
   k.name = "dot";
   k.buffers = {make_buffer("sums", DType::kI32, KernelBuffer::Kind::kInput, lanes),
-               make_buffer("a", DType::kU8, KernelBuffer::Kind::kInput, 4 * lanes),
-               make_buffer("b", type, KernelBuffer::Kind::kInput, 4 * lanes),
+               make_buffer("a", left_type, KernelBuffer::Kind::kInput, elements),
+               make_buffer("b", type, KernelBuffer::Kind::kInput, elements),
                make_buffer("out", DType::kI32, KernelBuffer::Kind::kOutput, 6 * lanes)};
   KernelBuilder b(k);
   b.begin_phase(1);
   const Reg zero = b.int_constant(0);
-  const Reg a = b.load(1, zero, 4 * lanes);
-  const auto bytes = [&](DType of, int64_t value) {
-    return b.constant({of, 4 * lanes}, int_value(of, value));
+  const Reg a = b.load(1, zero, elements);
+  const auto equal = [&](DType of, int64_t value) {
+    return b.constant({of, elements}, int_value(of, value));
   };
   int64_t next = 0;
-  for (const Reg right : {b.load(2, zero, 4 * lanes), bytes(type, -128), bytes(type, 127)}) {
-    for (const Reg left : {a, bytes(DType::kU8, 255)}) {
+  for (const Reg right : {b.load(2, zero, elements), equal(type, -128), equal(type, 127)}) {
+    for (const Reg left : {a, equal(left_type, words ? -32768 : 255)}) {
       b.store(3, b.int_constant(next), b.dot(b.load(0, zero, lanes), left, right));
       next += lanes;
     }
@@ -301,9 +303,51 @@ TEST_P(KernelOps, MultiplyBytesWithAndWithoutAnInstructionForIt) {
   std::vector<Target> machines = machines_for_lanes(GetParam());
   const size_t own = machines.size();
   for (size_t m = 0; m < own; ++m) machines.push_back(portable(machines[m]));
-  for (const DType type : {DType::kI8, DType::kI16}) {
+  expect_as_reference(dot_kernel(GetParam(), DType::kU8, DType::kI8), machines);
+}
+
+TEST_P(KernelOps, MultiplyPairsOfWords) {
+  std::vector<Target> machines = machines_for_lanes(GetParam());
+  const size_t own = machines.size();
+  for (size_t m = 0; m < own; ++m) machines.push_back(portable(machines[m]));
+  expect_as_reference(dot_kernel(GetParam(), DType::kI16, DType::kI16), machines);
+}
+
+/// What a quantisation does: numbers at halves, beyond all bounds and none, rounded to even, moved
+/// by a constant and narrowed to `type`.
+KernelFunction quantising_kernel(DType type, int32_t lanes) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr std::array<double, 16> kNumbers = {
+      0.5,     -0.5, 1.5,  -1.5,  2.5,  254.5,   255.5,   -128.5,
+      -0x1p31, 1e30, kInf, -kInf, -0.0, 32766.5, 65534.5, std::numeric_limits<double>::quiet_NaN()};
+  KernelFunction k;
+  k.name = "quantising";
+  constexpr std::array<double, 5> kZeros = {0, -0.0, 3, -128, 65535};
+  k.buffers = {make_buffer("y", type, KernelBuffer::Kind::kOutput,
+                           std::ssize(kNumbers) * std::ssize(kZeros) * lanes)};
+  KernelBuilder b(k);
+  b.begin_phase(1);
+  const auto number = [&](double value) {
+    return b.constant({DType::kF32, lanes}, float_value(DType::kF32, value));
+  };
+  int64_t next = 0;
+  for (const double x : kNumbers) {
+    for (const double zero : kZeros) {
+      const Reg rounded = b.apply(ScalarOp::kRoundEven, {number(x)}, DType::kF32);
+      const Reg moved = b.apply(ScalarOp::kAdd, {rounded, number(zero)}, DType::kF32);
+      b.store(0, b.int_constant(next), b.apply(ScalarOp::kConvert, {moved}, type));
+      next += lanes;
+    }
+  }
+  b.end_phase();
+  return k;
+}
+
+TEST_P(KernelOps, QuantiseToEveryNarrowType) {
+  for (const DType type : {DType::kU8, DType::kI8, DType::kU16, DType::kI16, DType::kI32}) {
     SCOPED_TRACE(std::string(dtype_name(type)));
-    expect_as_reference(dot_kernel(GetParam(), type), machines);
+    expect_as_reference(quantising_kernel(type, GetParam()), machines_for_lanes(GetParam()));
+    if (HasFatalFailure()) return;
   }
 }
 
