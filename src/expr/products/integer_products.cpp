@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "expr/new_tensors.h"
@@ -101,6 +102,32 @@ std::set<int> variables_of(const ScalarRef& s) {
   return used;
 }
 
+/// Adds bytes of a shape to the sums at which they stand, `step` from element to element of an
+/// axis.
+template <typename T>
+void add_rows(const T* bytes, const Shape& shape, const std::vector<int64_t>& step,
+              std::vector<int32_t>* sums) {
+  const size_t outer = shape.empty() ? 0 : shape.size() - 1;
+  const int64_t run = shape.empty() ? 1 : shape[outer], apart = shape.empty() ? 0 : step[outer];
+  const int64_t rows = run == 0 ? 0 : *element_count(shape) / run;
+  std::vector<int64_t> at(outer, 0);
+  int64_t to = 0;
+  for (int64_t row = 0; row < rows; ++row, bytes += run) {
+    int32_t* const first = sums->data() + to;
+    if (apart == 0) {
+      *first = std::accumulate(bytes, bytes + run, *first);
+    } else {
+      for (int64_t i = 0; i < run; ++i) first[i * apart] += bytes[i];
+    }
+    for (size_t d = outer; d-- > 0;) {
+      to += step[d];
+      if (++at[d] < shape[d]) break;
+      to -= step[d] * at[d];
+      at[d] = 0;
+    }
+  }
+}
+
 /// Sums of a constant of bytes over the axes of `e` that it is reduced along, by the output axes
 /// `kept` that it runs along. Its indices are variables, each once, or 0.
 HostTensor column_sums(const TensorExpr& e, const Scalar& read, const HostTensor& value,
@@ -116,19 +143,10 @@ HostTensor column_sums(const TensorExpr& e, const Scalar& read, const HostTensor
     stride *= shape[k];
   }
   std::vector<int32_t> sums(static_cast<size_t>(stride), 0);
-  std::vector<int64_t> at(step.size(), 0);
-  const bool is_signed = value.dtype() == DType::kI8;
-  int64_t to = 0;
-  for (int64_t i = 0; i < value.size(); ++i) {
-    const auto byte = static_cast<uint8_t>(value.raw()[i]);
-    sums[static_cast<size_t>(to)] += is_signed ? static_cast<int8_t>(byte) : byte;
-    for (size_t d = at.size(); d-- > 0;) {
-      to += step[d];
-      if (++at[d] < value.shape()[d]) break;
-      to -= step[d] * at[d];
-      at[d] = 0;
-    }
-  }
+  if (value.dtype() == DType::kI8)
+    add_rows(value.data<int8_t>(), value.shape(), step, &sums);
+  else
+    add_rows(value.data<uint8_t>(), value.shape(), step, &sums);
   HostTensor out(DType::kI32, shape);
   std::ranges::copy(sums, out.mutable_data<int32_t>());
   return out;
