@@ -37,7 +37,10 @@ std::string TilePrinter::subscripts(const std::vector<IndexExpr>& indices,
 TilePrinter::Piece TilePrinter::leaf_piece(int id, Runtime runtime) const {
   if (id >= kRuntimeIndexBase) {
     const ScalarRef& operand = (*runtime)[static_cast<size_t>(id - kRuntimeIndexBase)];
-    if (operand->kind == Scalar::Kind::kRead) return scalar_piece(operand, DType::kI64);
+    const bool converted =
+        operand->kind == Scalar::Kind::kApply && operand->op == ScalarOp::kConvert;
+    if (operand->kind == Scalar::Kind::kRead || converted)
+      return scalar_piece(operand, DType::kI64);
     return {"i64(" + scalar_piece(operand, DType::kI64).text + ")", 7};
   }
   const std::string& name = var(id);
