@@ -30,7 +30,7 @@ double arithmetic_us(const TensorProgram& program, const TensorExpr& e, const Ta
   if (!target.is_gpu() && e.is_contraction) {
     // Four products in a lane by an instruction, or two by one and an addition.
     if (const std::optional<IntegerProduct> integers = as_integer_product(e.body))
-      times = integers->in_words() ? 1.7 : 4;
+      times = multiplies_bytes(target) && !integers->in_words() ? 4 : 1.7;
     if (multiplies_bfloat16(target) && sums_bfloat_pairs(program, e)) times = 2;
   }
   if (target.is_gpu() && e.is_contraction) {

@@ -69,16 +69,19 @@ TEST(Estimate, ChargesWhatCrossesTheKernelOnce) {
 }
 
 /// 2 * 8 * 2 * 4 operations at 1 Gflop/s, and at the rates of the instructions for their types.
-TEST(Estimate, ProductsOfBytesAndOfBfloat16TakeTheirInstructions) {
+TEST(Estimate, ProductsOfIntegersAndOfBfloat16TakeTheirInstructions) {
   const TensorProgram p = program_of(R"(program {
   input x: u8[8,2]
   input h: bf16[8,2]
+  input q: i16[8,2]
   constant w: i8[2,4] = {1, 2, 3, 4, 5, 6, 7, 8}
   constant v: bf16[2,4] = {1, 2, 3, 4, 5, 6, 7, 8}
   b: i32[8,4] = contraction sum[2]:i32 i32(x[d0, r0]) * i32(w[r0, d1])
   f: f32[8,4] = contraction sum[2]:f32 f32(h[d0, r0]) * f32(v[r0, d1])
+  i: i32[8,4] = contraction sum[2]:i32 i32(q[d0, r0]) * i32(w[r0, d1])
   output b as b
   output f as f
+  output i as i
 })");
   const auto us = [&](size_t e, std::vector<std::string> features) {
     Target t = slow();
@@ -86,7 +89,8 @@ TEST(Estimate, ProductsOfBytesAndOfBfloat16TakeTheirInstructions) {
     t.features = std::move(features);
     return arithmetic_us(p, p.exprs[e], t);
   };
-  EXPECT_DOUBLE_EQ(us(0, {}), 0.128 * 3 / 4);
+  EXPECT_DOUBLE_EQ(us(0, {}), 0.128 / 1.7);
+  EXPECT_DOUBLE_EQ(us(2, {"avx512vnni"}), 0.128 / 1.7);
   EXPECT_DOUBLE_EQ(us(0, {"avx512vnni"}), 0.128 / 4);
   EXPECT_DOUBLE_EQ(us(1, {"avx512vnni"}), 0.128);
   EXPECT_DOUBLE_EQ(us(1, {"avx512bf16"}), 0.128 / 2);
