@@ -34,6 +34,9 @@ struct CompiledKernel {
   bool in_region = false;
   KernelFunction function;
   std::vector<int64_t> arguments;  ///< of its launches
+  /// How many of them, behind the others, are numbers that equal kernels have of their own
+  /// (kernel/share_literals.h).
+  size_t literals = 0;
   /// With a cache on disk: under which key its code is noted there (driver/cache/kernel_notes.h),
   /// and the code, if it was found. `function` has no instructions then.
   std::optional<Hash128> note_key;

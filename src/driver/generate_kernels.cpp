@@ -1,6 +1,7 @@
 #include "driver/generate_kernels.h"
 
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "codegen/cpu/compile_kernels.h"
@@ -24,7 +25,8 @@ Result<std::vector<KernelImage>> generate_kernels(Compilation& c, EntryCache* ca
   for (size_t k = 0; k < c.kernels.size(); ++k) {
     CompiledKernel& kernel = c.kernels[k];
     if (kernel.note_key && !kernel.known_code)
-      KernelNotes(*cache).insert(*kernel.note_key, made.keys[k]);
+      KernelNotes(*cache).insert(*kernel.note_key, made.keys[k],
+                                 std::span(kernel.arguments).last(kernel.literals));
     kernel.known_code.reset();
     kernel.image = made.image_of[k];
   }

@@ -132,6 +132,7 @@ Result<bool> take_code_of_first(const Target& target, Planned& planned) {
   WEFT_ASSIGN_OR_RETURN(kernel.function, kernel_outline(here.program, here.scopes, target));
   const CompiledKernel& first = planned.first->kernel;
   kernel.arguments = first.arguments;
+  kernel.literals = first.literals;
   kernel.note_key = first.note_key;
   kernel.known_code = first.known_code;
   kernel.function.argument_count = first.function.argument_count;
@@ -152,8 +153,11 @@ Status lower(const Target& target, const KernelNotes* notes, Planned* planned) {
   WEFT_ASSIGN_OR_RETURN(KernelFunction outline, kernel_outline(here.program, here.scopes, target));
   if (notes != nullptr) {
     kernel.note_key = KernelNotes::key(open.program, here.scopes, outline, target);
-    kernel.known_code = notes->find(*kernel.note_key);
-    if (kernel.known_code) {
+    if (std::optional<NotedCode> noted = notes->find(*kernel.note_key)) {
+      kernel.known_code = std::move(noted->code);
+      kernel.literals = noted->literals.size();
+      kernel.arguments.insert(kernel.arguments.end(), noted->literals.begin(),
+                              noted->literals.end());
       kernel.function = std::move(outline);
       kernel.function.argument_count = static_cast<int32_t>(kernel.arguments.size());
       return {};

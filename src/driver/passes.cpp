@@ -52,6 +52,7 @@
 #include "kernel/prefetch_panels.h"
 #include "kernel/prefetch_rows.h"
 #include "kernel/prefetch_windows.h"
+#include "kernel/share_literals.h"
 #include "kernel/shorten_exponentials.h"
 #include "kernel/stream_outputs.h"
 #include "kernel/tabulate.h"
@@ -544,6 +545,20 @@ void note_input_ranges(const ImportedModel& model, Program& program) {
   }
 }
 
+Result<bool> run_share_literals(Compilation& c) {
+  if (c.target.is_gpu()) return false;
+  std::vector<KernelOfLaunches> kernels;
+  for (CompiledKernel& kernel : c.kernels) {
+    if (!kernel.known_code && kernel.planned != nullptr)
+      kernels.push_back({&kernel.function, &kernel.arguments});
+  }
+  std::vector<size_t> before;
+  for (const CompiledKernel& kernel : c.kernels) before.push_back(kernel.arguments.size());
+  const bool changed = share_literals(kernels) > 0;
+  for (size_t k = 0; k < c.kernels.size(); ++k)
+    c.kernels[k].literals += c.kernels[k].arguments.size() - before[k];
+  return changed;
+}
 Result<bool> run_generate(Compilation& c) {
   const std::shared_ptr<EntryCache> cache = open_cache(c.options);
   const auto generate = [&]() -> Result<std::vector<KernelImage>> {
@@ -641,6 +656,7 @@ constexpr Pass kPasses[] = {
     {"shorten-exponentials", "kernel", run_shorten_exponentials},
     {"tabulate", "kernel", run_tabulate},
     {"order-products", "kernel", run_on_kernels<order_products>},
+    {"share-literals", "kernel", run_share_literals},
     {"generate", "code", run_generate},
 };
 

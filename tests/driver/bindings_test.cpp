@@ -168,6 +168,36 @@ TEST_F(BindingsTest, ShareKernelsInMemory) {
   expect_right(*other);
 }
 
+/// Two layers that differ in a number are one kernel, and so they are at another width.
+TEST_F(BindingsTest, LayersWithNumbersOfTheirOwnShareCode) {
+  std::ofstream(root_ / "m.onnx", std::ios::binary)
+      << onnx::TestModel()
+             .input("x", DType::kF32, {1, "W", 64})
+             .initializer("w", filled({64, 64}, 5))
+             .initializer("v", filled({64, 64}, 7))
+             .initializer("three", onnx::f32_tensor({}, {0.3F}))
+             .initializer("seven", onnx::f32_tensor({}, {0.7F}))
+             .node({"MatMul", {"x", "w"}, {"p"}})
+             .node({"Sub", {"p", "three"}, {"a"}})
+             .node({"Tanh", {"a"}, {"t"}})
+             .node({"MatMul", {"t", "v"}, {"q"}})
+             .node({"Sub", {"q", "seven"}, {"b"}})
+             .node({"Tanh", {"b"}, {"y"}})
+             .output("y")
+             .model();
+  const auto memory = std::make_shared<CacheMemory>();
+  for (const int64_t width : {40, 45}) {
+    const auto c = compile(width, memory);
+    ASSERT_NE(c, nullptr);
+    ASSERT_EQ(c->kernels.size(), 2U);
+    EXPECT_EQ(c->unique_kernels, 1);
+    EXPECT_EQ(c->kernels[0].literals, 1U);
+    EXPECT_NE(c->kernels[0].arguments, c->kernels[1].arguments);
+    EXPECT_EQ(c->kernels_from_cache, width == 40 ? 0 : 1);
+    expect_right(*c);
+  }
+}
+
 /// Rows of an embedding that are known are computed at once up to 64 KiB: of 42 positions, not of
 /// twice as many. Such a length is compared with a smaller one.
 TEST_F(BindingsTest, AreOpenWhereALargerOneIsAnotherProgram) {

@@ -1,3 +1,4 @@
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/PatternMatch.h>
@@ -79,29 +80,45 @@ V round_to_bfloat16_bits(const LaneBuilder& k, V single) {
   return k.select(k.is_nan(single), quiet, rounded);
 }
 
-/// A float32 that is rounded to an integer, half to even, before `added`, a constant integer, is
-/// added.
+/// A float32 that is rounded to an integer, half to even, before an integer is added.
 struct Rounded {
   V value = nullptr;
-  double added = 0;
+  V added = nullptr, added_integer = nullptr;  ///< in float32, and in 32 bits
 };
 
-std::optional<Rounded> rounded_sum(V sum) {
+/// An integer of 16 bits or so in float32, the same in all lanes, in 32 bits: a constant, or what
+/// launches bring along (kernel/share_literals.h). Null for others.
+V integer_of(const LaneBuilder& k, V number) {
   using namespace llvm::PatternMatch;
-  constexpr double kMostAdded = 1 << 16;
-  Rounded out;
-  const llvm::APFloat* added = nullptr;
-  llvm::Value* rounded = sum;
-  if (match(sum, m_c_FAdd(m_Value(rounded), m_APFloat(added)))) {
-    out.added = added->convertToDouble();
-    if (!(std::abs(out.added) <= kMostAdded) || out.added != std::trunc(out.added)) return {};
+  constexpr double kMost = 1 << 16;
+  const llvm::APFloat* constant = nullptr;
+  if (match(number, m_APFloat(constant))) {
+    const double value = constant->convertToDouble();
+    const bool whole = std::abs(value) <= kMost && value == std::trunc(value);
+    return whole ? k.integer(32, static_cast<int64_t>(value)) : nullptr;
   }
-  llvm::Value* value = nullptr;
-  if (!sum->getType()->getScalarType()->isFloatTy() ||
-      !match(rounded, m_Intrinsic<llvm::Intrinsic::roundeven>(m_Value(value))))
+  llvm::Value* scalar = number;
+  if (number->getType()->isVectorTy()) scalar = llvm::getSplatValue(number);
+  llvm::Value* word = nullptr;
+  if (scalar == nullptr || !match(scalar, m_SIToFP(m_Value(word))) ||
+      !word->getType()->isIntegerTy(16))
+    return nullptr;
+  V wide = k.b.CreateSExt(word, k.b.getInt32Ty());
+  return k.lanes() == 1 ? wide : k.b.CreateVectorSplat(static_cast<unsigned>(k.lanes()), wide);
+}
+
+std::optional<Rounded> rounded_sum(const LaneBuilder& k, V sum) {
+  using namespace llvm::PatternMatch;
+  if (!sum->getType()->getScalarType()->isFloatTy()) return {};
+  llvm::Value *value = nullptr, *added = nullptr;
+  if (match(sum, m_Intrinsic<llvm::Intrinsic::roundeven>(m_Value(value))))
+    return Rounded{value, k.f32(0), k.integer(32, 0)};
+  if (!match(sum,
+             m_c_FAdd(m_Intrinsic<llvm::Intrinsic::roundeven>(m_Value(value)), m_Value(added))))
     return {};
-  out.value = value;
-  return out;
+  V integer = integer_of(k, added);
+  if (integer == nullptr) return {};
+  return Rounded{value, added, integer};
 }
 
 /// An integer of 32 bits that is in the narrower type's range.
@@ -114,13 +131,13 @@ V clamped_to(const LaneBuilder& k, DType to, V integer) {
 /// are integers, and rounded by the conversion.
 V rounded_to_integer(const LaneBuilder& k, DType to, const Rounded& sum, double bottom,
                      double top) {
-  const V low = k.like(sum.value, bottom - sum.added), high = k.like(sum.value, top - sum.added);
-  const V of_nan = k.like(sum.value, -sum.added);  // NaN becomes 0
+  const V low = k.sub(k.f32(bottom), sum.added), high = k.sub(k.f32(top), sum.added);
+  const V of_nan = k.sub(k.f32(0), sum.added);  // NaN becomes 0
   const V number = bottom == 0 ? sum.value : k.select(k.is_nan(sum.value), of_nan, sum.value);
   const V above = bottom == 0 ? k.select(k.gt(number, low), number, low) : k.at_least(number, low);
   V integer = k.b.CreateIntrinsic(llvm::Intrinsic::lrint, {k.int_type(32), number->getType()},
                                   {k.at_most(above, high)});
-  integer = k.b.CreateAdd(integer, k.integer(32, static_cast<int64_t>(sum.added)));
+  integer = k.b.CreateAdd(integer, sum.added_integer);
   return clamped_to(k, to, integer);
 }
 
@@ -133,7 +150,7 @@ V float_to_integer(const LaneBuilder& k, DType to, V value) {
     const double top =
         static_cast<double>((int64_t{1} << (bit_width(to) - (is_signed ? 1 : 0))) - 1);
     const double bottom = is_signed ? -top - 1 : 0;
-    if (const std::optional<Rounded> sum = rounded_sum(value))
+    if (const std::optional<Rounded> sum = rounded_sum(k, value))
       return rounded_to_integer(k, to, *sum, bottom, top);
     const V low = k.like(value, bottom);
     // NaN becomes 0, which for unsigned integers is the bound that it is not greater than.

@@ -29,20 +29,27 @@ Hash128 KernelNotes::key(const TileProgram& program, const ScopeAnalysis& scopes
   return hasher.digest128();
 }
 
-std::optional<KnownCode> KernelNotes::find(const Hash128& key) const {
+std::optional<NotedCode> KernelNotes::find(const Hash128& key) const {
   const std::optional<MappedFile> note = entries_.find(key, kKind);
-  KnownCode code;
-  if (!note || note->bytes.size() != sizeof code.key) return std::nullopt;
-  std::memcpy(&code.key, note->bytes.data(), sizeof code.key);
-  std::optional<KernelImage> image = KernelCache(entries_).find(code.key);
+  NotedCode out;
+  constexpr size_t kKeyBytes = sizeof out.code.key;
+  if (!note || note->bytes.size() < kKeyBytes ||
+      (note->bytes.size() - kKeyBytes) % sizeof(int64_t) != 0)
+    return std::nullopt;
+  std::memcpy(&out.code.key, note->bytes.data(), kKeyBytes);
+  std::optional<KernelImage> image = KernelCache(entries_).find(out.code.key);
   if (!image) return std::nullopt;
-  code.image = std::move(*image);
-  return code;
+  out.code.image = std::move(*image);
+  out.literals.resize((note->bytes.size() - kKeyBytes) / sizeof(int64_t));
+  std::memcpy(out.literals.data(), note->bytes.data() + kKeyBytes, note->bytes.size() - kKeyBytes);
+  return out;
 }
 
-void KernelNotes::insert(const Hash128& key, const Hash128& code) {
-  const std::span<const std::byte> part = std::as_bytes(std::span(&code, 1));
-  entries_.insert(key, kKind, {&part, 1});
+void KernelNotes::insert(const Hash128& key, const Hash128& code,
+                         std::span<const int64_t> literals) {
+  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&code, 1)),
+                                              std::as_bytes(literals)};
+  entries_.insert(key, kKind, parts);
 }
 
 }  // namespace weft

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "codegen/cpu/compile_kernels.h"
 #include "plan/fusion_plan.h"
@@ -8,8 +10,15 @@
 
 namespace weft {
 
+/// Code that a tile program ended in, and the numbers of its own that its launches bring along
+/// (kernel/share_literals.h).
+struct NotedCode {
+  KnownCode code;
+  std::vector<int64_t> literals;
+};
+
 /// Notes in a cache of which code a tile program ended in, so that it need not be lowered to
-/// be found. Kind `lowered`: 16 bytes, the key of an entry of kind `kernel`.
+/// be found. Kind `lowered`: 16 bytes, the key of an entry of kind `kernel`; then 8 bytes a number.
 class KernelNotes {
  public:
   explicit KernelNotes(EntryCache& entries) : entries_(entries) {}
@@ -19,8 +28,8 @@ class KernelNotes {
   static Hash128 key(const TileProgram& program, const ScopeAnalysis& scopes,
                      const KernelFunction& outline, const Target& target);
 
-  std::optional<KnownCode> find(const Hash128& key) const;
-  void insert(const Hash128& key, const Hash128& code);
+  std::optional<NotedCode> find(const Hash128& key) const;
+  void insert(const Hash128& key, const Hash128& code, std::span<const int64_t> literals);
 
  private:
   EntryCache& entries_;

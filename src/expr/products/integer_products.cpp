@@ -391,7 +391,7 @@ void IntegerProducts::fill_up(TensorExpr* sum, int v, Factor* q, Factor* w) {
 
 /// The left factor as int32, and its zero point where it is left out.
 ScalarRef left_factor(const Factor& q) {
-  const ScalarRef left = scalar_convert(q.value, DType::kI32);
+  ScalarRef left = scalar_convert(q.value, DType::kI32);
   if (!q.inside) return left;
   return scalar_apply(ScalarOp::kSelect, {q.inside, left, q.zero ? q.zero : int32(0)}, DType::kI32);
 }
