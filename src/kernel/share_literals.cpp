@@ -25,7 +25,8 @@ bool is_literal(const KernelInstruction& in, const KernelFunction& kernel) {
   return type == DType::kF32 || type == DType::kI32 || type == DType::kI16 || type == DType::kU8;
 }
 
-/// Whether the same is made of any number that such an instruction gets.
+/// Whether the same is made of any number that such an instruction gets: of bounds it is said that
+/// they are no NaN.
 bool takes_any_number(const KernelInstruction& in, const KernelFunction& kernel) {
   if (in.op == KernelOp::kFma) return true;
   if (in.op != KernelOp::kApply) return false;
@@ -35,8 +36,6 @@ bool takes_any_number(const KernelInstruction& in, const KernelFunction& kernel)
     case ScalarOp::kAdd:
     case ScalarOp::kSub:
     case ScalarOp::kMul:
-    case ScalarOp::kMin:
-    case ScalarOp::kMax:
     case ScalarOp::kNeg:
     case ScalarOp::kSelect:
       return true;

@@ -11,7 +11,7 @@
 namespace weft {
 
 bool Multiplier::fits(int64_t rows, int64_t vectors) const {
-  constexpr int64_t kOfRow = 3;
+  constexpr int64_t kOfRow = 3;  // beside the sums and the panel's vectors
   if (apart) return 2 * rows * vectors + vectors + kOfRow <= registers;
   const int64_t sums = rows * vectors * products;
   // Several rows take a panel's vectors from registers, each with an element of its own; those of
