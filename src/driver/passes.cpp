@@ -197,7 +197,8 @@ Result<bool> run_sink_movement(Compilation& c) {
   return true;
 }
 /// Lists what a pass does to the tensors that it returns.
-void substitute(Compilation& c, std::vector<TensorId> (*pass)(TensorProgram&), const char* what) {
+template <typename Rewrite>
+void substitute(Compilation& c, const Rewrite& pass, const char* what) {
   for_each_program(c.tensors, [&](TensorProgram& p) {
     for (const TensorId t : pass(p))
       c.substitutions.push_back(p.tensors[static_cast<size_t>(t)].name + what);
@@ -207,13 +208,12 @@ void substitute(Compilation& c, std::vector<TensorId> (*pass)(TensorProgram&), c
 Result<bool> run_integer_products(Compilation& c) {
   if (c.target.is_gpu()) return true;
   const int64_t depth = multiplies_bytes(c.target) ? kByteDotDepth : kWordDotDepth;
-  for_each_program(c.tensors, [&](TensorProgram& p) {
+  const auto in_parts = [depth](TensorProgram& p) {
     std::vector<TensorId> made;
     integer_products(p, depth, &made);
-    for (const TensorId t : made)
-      c.substitutions.push_back(p.tensors[static_cast<size_t>(t)].name +
-                                ": its sum is made of parts that 32 bits hold");
-  });
+    return made;
+  };
+  substitute(c, in_parts, ": its sum is made of parts that 32 bits hold");
   return true;
 }
 Result<bool> run_read_bytes(Compilation& c) {

@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <ranges>
-#include <set>
 #include <utility>
 
 #include "kernel/clone_block.h"
@@ -44,48 +43,51 @@ bool takes_any_number(const KernelInstruction& in, const KernelFunction& kernel)
   }
 }
 
-/// Calls `see` with every instruction, outer ones first.
-template <typename Block, typename See>
-void for_each_instruction(Block& block, const See& see) {
-  for (auto& in : block.body) {
-    see(in);
-    for (auto& region : in.regions) for_each_instruction(region, see);
+/// Marks registers that something needs as they are: users before what they use.
+void mark_fixed(const KernelFunction& kernel, const KernelBlock& block, std::vector<bool>* fixed) {
+  const auto mark = [&](const std::vector<Reg>& registers) {
+    for (const Reg r : registers) (*fixed)[static_cast<size_t>(r)] = true;
+  };
+  mark(block.yields);
+  for (const KernelInstruction& in : std::views::reverse(block.body)) {
+    for (const KernelBlock& region : in.regions) mark_fixed(kernel, region, fixed);
+    const bool spreads = in.op == KernelOp::kBroadcast;
+    if (spreads ? (*fixed)[static_cast<size_t>(in.results[0])] : !takes_any_number(in, kernel))
+      mark(in.operands);
   }
 }
 
-/// Adds registers that something needs as they are: users before what they use.
-void add_fixed(const KernelFunction& kernel, const KernelBlock& block, std::set<Reg>* fixed) {
-  fixed->insert(block.yields.begin(), block.yields.end());
-  for (const KernelInstruction& in : std::views::reverse(block.body)) {
-    for (const KernelBlock& region : in.regions) add_fixed(kernel, region, fixed);
-    const bool spreads = in.op == KernelOp::kBroadcast;
-    if (spreads ? fixed->contains(in.results[0]) : !takes_any_number(in, kernel))
-      fixed->insert(in.operands.begin(), in.operands.end());
+using Literals = std::vector<KernelInstruction*>;
+
+void collect_literals(const KernelFunction& kernel, const std::vector<bool>& fixed,
+                      KernelBlock& block, Literals* out) {
+  for (KernelInstruction& in : block.body) {
+    if (is_literal(in, kernel) && !fixed[static_cast<size_t>(in.results[0])]) out->push_back(&in);
+    for (KernelBlock& region : in.regions) collect_literals(kernel, fixed, region, out);
   }
 }
 
 /// Numbers of a kernel that may be arguments, in order.
-std::vector<KernelInstruction*> literals_of(KernelFunction& kernel) {
-  std::set<Reg> fixed;
-  for (const KernelPhase& phase : kernel.phases) add_fixed(kernel, phase.body, &fixed);
-  std::vector<KernelInstruction*> out;
-  for (KernelPhase& phase : kernel.phases) {
-    for_each_instruction(phase.body, [&](KernelInstruction& in) {
-      if (is_literal(in, kernel) && !fixed.contains(in.results[0])) out.push_back(&in);
-    });
-  }
+Literals literals_of(KernelFunction& kernel) {
+  std::vector<bool> fixed(kernel.types.size(), false);
+  for (const KernelPhase& phase : kernel.phases) mark_fixed(kernel, phase.body, &fixed);
+  Literals out;
+  for (KernelPhase& phase : kernel.phases) collect_literals(kernel, fixed, phase.body, &out);
   return out;
 }
 
-/// The kernel without its numbers.
-Hash128 digest_without(const KernelFunction& kernel) {
-  KernelFunction bare = kernel;
-  for (KernelInstruction* in : literals_of(bare)) {
+/// Of the kernel without these numbers, which it has again afterwards.
+Hash128 digest_without(const KernelFunction& kernel, const Literals& literals) {
+  std::vector<ScalarValue> values;
+  for (KernelInstruction* in : literals) {
     ScalarValue& value = in->as<ConstPayload>().value;
+    values.push_back(value);
     value.i = 0;
     value.f = 0;
   }
-  return kernel_digest(bare);
+  const Hash128 digest = kernel_digest(kernel);
+  for (size_t i = 0; i < literals.size(); ++i) literals[i]->as<ConstPayload>().value = values[i];
+  return digest;
 }
 
 int64_t bits_of(const ScalarValue& value) {
@@ -107,9 +109,9 @@ bool is_whole(const ScalarValue& value) {
 /// Kernels that are alike but for their numbers.
 class AlikeKernels {
  public:
-  void add(const KernelOfLaunches& kernel) {
+  void add(const KernelOfLaunches& kernel, Literals literals) {
     kernels_.push_back(kernel);
-    literals_.push_back(literals_of(*kernel.function));
+    literals_.push_back(std::move(literals));
   }
 
   int share() {
@@ -131,23 +133,21 @@ class AlikeKernels {
   void find_arguments() {
     std::map<std::pair<DType, std::vector<int64_t>>, int32_t> numbers;
     for (size_t place = 0; place < literals_[0].size(); ++place) {
+      const auto value_of = [place](const Literals& of_kernel) -> const ScalarValue& {
+        return of_kernel[place]->as<ConstPayload>().value;
+      };
+      const bool whole = std::ranges::all_of(literals_, is_whole, value_of);
       std::vector<int64_t> bits;
-      bool whole = true;
-      for (const std::vector<KernelInstruction*>& of_kernel : literals_) {
-        const ScalarValue& value = of_kernel[place]->as<ConstPayload>().value;
-        bits.push_back(bits_of(value));
-        whole &= is_whole(value);
+      for (const Literals& of_kernel : literals_) {
+        const ScalarValue& value = value_of(of_kernel);
+        bits.push_back(whole ? static_cast<int64_t>(value.f) : bits_of(value));
       }
       if (std::ranges::count(bits, bits[0]) == std::ssize(bits)) continue;
-      const DType type = literals_[0][place]->as<ConstPayload>().value.type;
-      if (whole) {
-        for (size_t k = 0; k < bits.size(); ++k)
-          bits[k] = static_cast<int64_t>(literals_[k][place]->as<ConstPayload>().value.f);
-      }
-      const auto [at, added] = numbers.try_emplace({whole ? DType::kI16 : type, bits},
-                                                   static_cast<int32_t>(values_.size()));
+      const DType type = whole ? DType::kI16 : value_of(literals_[0]).type;
+      const auto [at, added] =
+          numbers.try_emplace({type, bits}, static_cast<int32_t>(values_.size()));
       if (added) values_.push_back(std::move(bits));
-      for (const std::vector<KernelInstruction*>& of_kernel : literals_)
+      for (const Literals& of_kernel : literals_)
         arguments_[of_kernel[place]->results[0]] = {at->second, whole};
     }
   }
@@ -191,9 +191,9 @@ class AlikeKernels {
   }
 
   std::vector<KernelOfLaunches> kernels_;
-  std::vector<std::vector<KernelInstruction*>> literals_;  ///< of each, at the same places
-  std::vector<std::vector<int64_t>> values_;               ///< by argument, of each kernel
-  std::map<Reg, Argument> arguments_;                      ///< by the register of a number
+  std::vector<Literals> literals_;            ///< of each, at the same places
+  std::vector<std::vector<int64_t>> values_;  ///< by argument, of each kernel
+  std::map<Reg, Argument> arguments_;         ///< by the register of a number
 };
 
 }  // namespace
@@ -201,8 +201,9 @@ class AlikeKernels {
 int share_literals(std::span<const KernelOfLaunches> kernels) {
   std::map<std::pair<uint64_t, uint64_t>, AlikeKernels> alike;
   for (const KernelOfLaunches& kernel : kernels) {
-    const Hash128 digest = digest_without(*kernel.function);
-    alike[{digest.high, digest.low}].add(kernel);
+    Literals literals = literals_of(*kernel.function);
+    const Hash128 digest = digest_without(*kernel.function, literals);
+    alike[{digest.high, digest.low}].add(kernel, std::move(literals));
   }
   int shared = 0;
   for (auto& [digest, group] : alike) shared += group.share();
