@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "expr/movement/copy_tensor.h"
-#include "expr/new_tensors.h"
 #include "expr/products/integer_products.h"
 
 namespace weft {
@@ -28,7 +27,9 @@ class WordProducts {
     copy_factors();
     for (TensorExpr& e : program_.exprs) {
       e.body = of_words(e.body);
-      if (is_in_words(e.output)) make_words(e);
+      if (!is_in_words(e.output)) continue;
+      e.body = scalar_convert(e.body, DType::kI16);
+      e.accumulator = DType::kI16;
     }
     for (size_t t = 0; t < factors_.size(); ++t) {
       if (is_in_words(static_cast<TensorId>(t))) program_.tensors[t].type.dtype = DType::kI16;
@@ -39,17 +40,12 @@ class WordProducts {
  private:
   struct Factor {
     bool widened = false, stays = false;
-    TensorId copy = -1;
   };
   Factor& factor(int t) { return factors_[static_cast<size_t>(t)]; }
   const Tensor& tensor(int t) const { return program_.tensors[static_cast<size_t>(t)]; }
   /// Whether the tensor itself holds words.
   bool is_in_words(int t) {
     return static_cast<size_t>(t) < factors_.size() && factor(t).widened && !factor(t).stays;
-  }
-  static void make_words(TensorExpr& e) {
-    e.body = scalar_convert(e.body, DType::kI16);
-    e.accumulator = DType::kI16;
   }
 
   /// The left factor of a product of bytes, where it varies.
@@ -62,54 +58,20 @@ class WordProducts {
   }
 
   void find_tensors_that_stay() {
-    for (size_t t = 0; t < factors_.size(); ++t) {
-      const Tensor& own = program_.tensors[t];
-      factors_[t].stays = own.kind != Tensor::Kind::kIntermediate || own.is_output;
-    }
-    for (const OpaqueExpr& o : program_.opaques) {
-      for (const TensorId t : o.operands) factor(t).stays = true;
-      for (const TensorId t : o.results) factor(t).stays = true;
-    }
+    const std::vector<bool> of_model = have_types_of_model(program_);
+    for (size_t t = 0; t < factors_.size(); ++t) factors_[t].stays = of_model[t];
     for (const TensorExpr& e : program_.exprs) {
       if (!e.reduce_extents.empty()) factor(e.output).stays = true;
     }
   }
 
-  /// Contractions read the copies, which stand before the first of them.
   void copy_factors() {
-    NewTensors new_tensors(program_);
-    std::vector<TensorProgram::Step> steps;
-    for (const TensorProgram::Step step : program_.steps) {
-      const auto at = static_cast<size_t>(step.index);
-      const Scalar* left = step.opaque ? nullptr : left_bytes(program_.exprs[at]);
-      if (left != nullptr && factor(left->symbol).stays) {
-        const int from = left->symbol;
-        TensorId& copy = factor(from).copy;
-        if (copy < 0) {
-          copy = add_copy(new_tensors, from, program_.exprs[at].origins);
-          steps.push_back({false, static_cast<int32_t>(program_.exprs.size()) - 1});
-        }
-        TensorExpr& e = program_.exprs[at];
-        e.body = rewrite(e.body, {}, [&](const ScalarRef& read) {
-          if (read->symbol != from) return read;
-          return scalar_read(copy, DType::kI16, read->indices, read->operands, read->fill);
-        });
-      }
-      steps.push_back(step);
-    }
-    program_.steps = std::move(steps);
-  }
-
-  TensorId add_copy(NewTensors& new_tensors, int from, const std::vector<int32_t>& origins) {
-    TensorType type = tensor(from).type;
-    type.dtype = DType::kI16;
-    const TensorId copy =
-        new_tensors.add(tensor(from).name + "_words", type, Tensor::Kind::kIntermediate);
-    TensorExpr e = copy_of(program_, from, copy);
-    make_words(e);
-    e.origins = origins;  // of the reader, for which it is made
-    program_.exprs.push_back(std::move(e));
-    return copy;
+    read_copies(program_, "_words", DType::kI16, [this](const TensorExpr& e) {
+      std::vector<TensorId> copied;
+      const Scalar* left = left_bytes(e);
+      if (left != nullptr && factor(left->symbol).stays) copied.push_back(left->symbol);
+      return copied;
+    });
   }
 
   /// The scalar over tensors in words, of the same type. What was a byte has the same value as a

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "expr/movement/copy_tensor.h"
-#include "expr/new_tensors.h"
 #include "expr/products/bfloat_products.h"
 
 namespace weft {
@@ -129,7 +129,6 @@ class OperandWidening {
   struct Operand {
     double reads = 0;  ///< of all elements, by contractions in float32
     bool in_pairs = false, stays = false;
-    TensorId copy = -1;
   };
   Operand& operand(TensorId t) { return operands_[static_cast<size_t>(t)]; }
   const Tensor& tensor(TensorId t) const { return program_.tensors[static_cast<size_t>(t)]; }
@@ -148,14 +147,8 @@ class OperandWidening {
   }
 
   void find_tensors_that_stay() {
-    for (size_t t = 0; t < operands_.size(); ++t) {
-      const Tensor& own = program_.tensors[t];
-      operands_[t].stays = own.kind != Tensor::Kind::kIntermediate || own.is_output;
-    }
-    for (const OpaqueExpr& o : program_.opaques) {
-      for (const TensorId t : o.operands) operand(t).stays = true;
-      for (const TensorId t : o.results) operand(t).stays = true;
-    }
+    const std::vector<bool> of_model = have_types_of_model(program_);
+    for (size_t t = 0; t < operands_.size(); ++t) operands_[t].stays = of_model[t];
   }
 
   /// Constants are widened where they are laid out.
@@ -165,48 +158,14 @@ class OperandWidening {
     return o.reads >= kReadsOften * static_cast<double>(*element_count(tensor(t).type.shape));
   }
 
-  /// Contractions read the copies, which stand before the first of them.
   void copy_operands() {
-    NewTensors new_tensors(program_);
-    std::vector<TensorProgram::Step> steps;
-    for (const TensorProgram::Step step : program_.steps) {
-      if (!step.opaque && program_.exprs[static_cast<size_t>(step.index)].is_contraction) {
-        const auto at = static_cast<size_t>(step.index);
-        for (const TensorId t : operands_of(program_.exprs[at])) {
-          if (operand(t).copy >= 0 || !is_copied(t)) continue;
-          operand(t).copy = add_copy(new_tensors, t, program_.exprs[at].origins);
-          steps.push_back({false, static_cast<int32_t>(program_.exprs.size()) - 1});
-        }
-        read_copies(program_.exprs[at]);
-      }
-      steps.push_back(step);
-    }
-    program_.steps = std::move(steps);
-  }
-
-  static std::vector<TensorId> operands_of(const TensorExpr& e) {
-    std::vector<TensorId> out;
-    visit(e.body, [&](const Scalar& s) {
-      if (s.kind == Scalar::Kind::kRead && is_half(s.type)) out.push_back(s.symbol);
-    });
-    return out;
-  }
-
-  TensorId add_copy(NewTensors& new_tensors, TensorId t, const std::vector<int32_t>& origins) {
-    const TensorId copy =
-        new_tensors.add(tensor(t).name + "_f32", tensor(t).type, Tensor::Kind::kIntermediate);
-    TensorExpr e = copy_of(program_, t, copy);
-    e.origins = origins;  // of the reader, for which it is made
-    program_.exprs.push_back(std::move(e));
-    return copy;
-  }
-
-  void read_copies(TensorExpr& e) {
-    e.body = rewrite(e.body, {}, [&](const ScalarRef& read) {
-      const TensorId t = read->symbol;
-      const bool is_copied = static_cast<size_t>(t) < operands_.size() && operand(t).copy >= 0;
-      if (!is_copied) return read;
-      return scalar_read(operand(t).copy, read->type, read->indices, read->operands, read->fill);
+    read_copies(program_, "_f32", std::nullopt, [this](const TensorExpr& e) {
+      std::vector<TensorId> copied;
+      visit(e.body, [&](const Scalar& s) {
+        if (s.kind == Scalar::Kind::kRead && is_half(s.type) && is_copied(s.symbol))
+          copied.push_back(s.symbol);
+      });
+      return copied;
     });
   }
 
