@@ -75,6 +75,7 @@ class KernelExecutor {
       case KernelOp::kScatter:
         return run_access(in);
       case KernelOp::kPrefetch:
+        return run_request(in);
       case KernelOp::kBarrier:  // of one thread
         return {};
       default:
@@ -138,6 +139,17 @@ class KernelExecutor {
     }
     if (!stores) lanes(in.results[0]) = std::move(loaded);
     return {};
+  }
+
+  /// What is asked for is there: beside a buffer there may be no page (append_request).
+  Status run_request(const KernelInstruction& in) {
+    const auto number = static_cast<size_t>(in.as<PrefetchPayload>().buffer);
+    const KernelBuffer& buffer = kernel_.buffers[number];
+    const int64_t at = int_of(in.operands[0]);
+    const auto count = static_cast<int64_t>(buffers_[number].size()) / byte_size(buffer.dtype);
+    if (at >= 0 && at < count) return {};
+    return invalid_input(fmt::format("kernel '{}': {} at {} of buffer '{}', which has {} elements",
+                                     kernel_.name, kernel_op_name(in.op), at, buffer.name, count));
   }
 
   void run_pure(const KernelInstruction& in) {

@@ -10,6 +10,7 @@
 #include "kernel/clone_block.h"
 #include "kernel/definitions.h"
 #include "kernel/kernel_op.h"
+#include "kernel/request_line.h"
 
 namespace weft {
 
@@ -93,7 +94,8 @@ class PanelPrefetcher {
     for (const auto& [buffer, panel] : panels(tiles, steps, *step)) {
       const int64_t size = byte_size(kernel_.buffers[static_cast<size_t>(buffer)].dtype);
       const int64_t line = kLineBytes / size, elements = turns * panel.elements;
-      if (elements * size <= target_.l1_bytes || panel.elements <= line) continue;
+      const bool is_whole = elements >= kernel_.buffers[static_cast<size_t>(buffer)].elements;
+      if (elements * size <= target_.l1_bytes || panel.elements <= line || is_whole) continue;
       request(tiles, steps, buffer, panel, {.begin = *begin, .step = *step, .turns = turns});
       return;
     }
@@ -127,8 +129,7 @@ class PanelPrefetcher {
       const Reg apart =
           append_constant(kernel_, added, {DType::kI64, 1}, int_value(DType::kI64, moved));
       const Reg ahead = append_apply(kernel_, added, ScalarOp::kAdd, {at, apart}, DType::kI64);
-      added.emplace_back(KernelOp::kPrefetch, PrefetchPayload{buffer, false},
-                         std::vector<Reg>{ahead});
+      append_request(kernel_, added, buffer, ahead);
       body.insert(body.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                   std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
       i += added.size();
@@ -161,8 +162,7 @@ class PanelPrefetcher {
     const Reg next = constant(walk.turns * panel.elements + behind * walk.begin);
     const Reg ahead = apply(ScalarOp::kAdd, apply(ScalarOp::kAdd, before, turned), next);
     const Reg address = apply(ScalarOp::kAdd, body[panel.load].operands[0], ahead);
-    added.emplace_back(KernelOp::kPrefetch, PrefetchPayload{buffer, false},
-                       std::vector<Reg>{address});
+    append_request(kernel_, added, buffer, address);
     body.insert(body.begin() + static_cast<std::ptrdiff_t>(panel.load) + 1,
                 std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
     changed_ = true;

@@ -19,9 +19,9 @@ namespace weft {
 ///     for panel { for step { load x[panel, step]; prefetch x[panel + 1, step]; store scratch … } …
 ///     }
 ///
-/// Only inputs larger than an eighth of the second cache, and panels larger than the first where
-/// they are not copied.
-/// Requires: a verified kernel of a CPU. Returns whether it changed.
+/// Only inputs larger than an eighth of the second cache, which hold more than one panel, and
+/// panels larger than the first where they are not copied. Requires: a verified kernel of a CPU.
+/// Returns whether it changed.
 bool prefetch_panels(KernelFunction& kernel, const Target& target);
 
 }  // namespace weft

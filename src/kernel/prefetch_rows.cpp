@@ -60,7 +60,7 @@ class Prefetcher {
     for (KernelInstruction& in : rows.regions[0].body) {
       if (in.op == KernelOp::kFor && is_innermost(in)) sweeps.push_back(&in);
     }
-    if (sweeps.size() < 2) return;
+    if (sweeps.size() < 2 || !rows.results.empty()) return;
     KernelInstruction& last = *sweeps.back();
     KernelInstruction& before = *sweeps[sweeps.size() - 2];
     if (same_range(last, before)) request_stored(sweeps, last, before);
@@ -163,13 +163,20 @@ class Prefetcher {
     }
     if (loads.empty()) return;
     std::vector<KernelInstruction>& body = last.regions[0].body;
+    // Behind the last row there may be no page (append_request).
     std::vector<KernelInstruction> next;
-    const Reg after =
+    const Reg further =
         append_apply(kernel_, next, ScalarOp::kAdd, {row, rows.operands[2]}, DType::kI64);
+    const Reg is_there =
+        append_apply(kernel_, next, ScalarOp::kLt, {further, rows.operands[1]}, DType::kBool);
+    const Reg after =
+        append_apply(kernel_, next, ScalarOp::kSelect, {is_there, further, row}, DType::kI64);
     const size_t old = body.size();
     request(loads, {{row, after}, {first.regions[0].parameters[0], last.regions[0].parameters[0]}},
             false, body);
-    if (body.size() != old) body.insert(body.begin(), std::move(next[0]));
+    if (body.size() == old) return;
+    body.insert(body.begin(), std::make_move_iterator(next.begin()),
+                std::make_move_iterator(next.end()));
   }
 
   KernelFunction& kernel_;

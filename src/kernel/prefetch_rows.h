@@ -10,7 +10,8 @@ namespace weft {
 /// - the last sweep asks for what the first one will load in the next row,
 /// - the sweep before the last asks, to write them, for the lines that the last one stores:
 /// arithmetic then goes on while the lines come. The hardware's own prefetchers start anew in every
-/// row.
+/// row. A loop that carries values makes one sum of its sweeps (a window's taps) and is no loop
+/// over rows.
 ///
 /// Only when the kernel's tensors are larger than a quarter of the second-level caches: what is
 /// near needs no request. Requires: a verified kernel of a CPU. Returns whether it changed.

@@ -11,6 +11,7 @@
 #include "kernel/address_sum.h"
 #include "kernel/clone_block.h"
 #include "kernel/definitions.h"
+#include "kernel/request_line.h"
 
 namespace weft {
 
@@ -184,8 +185,7 @@ class WindowPrefetcher {
       const Reg further = constant(line.at.constant);
       const Reg address =
           base->second == kNoReg ? further : apply(ScalarOp::kAdd, base->second, further);
-      out.emplace_back(KernelOp::kPrefetch, PrefetchPayload{line.buffer, false},
-                       std::vector<Reg>{address});
+      append_request(kernel_, out, line.buffer, address);
     }
     return out;
   }

@@ -43,6 +43,18 @@ Target small_machine() {
   return target;
 }
 
+/// Of a kernel that computes nothing but with its buffers: the interpreter refuses requests for
+/// what lies far from them.
+void expect_requests_inside(const KernelFunction& kernel) {
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::span<std::byte>> buffers;
+  for (const KernelBuffer& b : kernel.buffers)
+    memory.emplace_back(static_cast<size_t>(b.elements * byte_size(b.dtype)));
+  buffers.assign(memory.begin(), memory.end());
+  const Status status = execute_kernel(kernel, buffers, {});
+  EXPECT_TRUE(status.ok()) << status.error().message;
+}
+
 // Element 0 of the second buffer divides the first.
 constexpr const char* kDivision = R"(kernel "k" {
   buffer 0 "x" input f32[64] align 4
@@ -284,9 +296,48 @@ TEST(PrefetchRows, AsksForTheNextRowAndForTheLinesToBeStored) {
   EXPECT_LT(store, second) << text;
   EXPECT_GT(load, second) << text;
   EXPECT_NE(text.find(" write", store), std::string::npos) << text;
+  expect_requests_inside(kernel);  // the last row's, too
   auto again = parse_kernel(text);
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_EQ(print(*again), text);
+}
+
+// Three taps of a window, each swept in two parts: neighbours are one sum, not rows.
+TEST(PrefetchRows, LeavesSweepsOfOneSum) {
+  KernelFunction kernel = kernel_of(R"(kernel "k" {
+  buffer 0 "x" input f32[65536] align 4
+  buffer 1 "y" output f32[64] align 4
+  phase 4 (%0, %1) {
+    %2: i64 = const 0
+    %3: i64 = const 1024
+    %4: i64 = const 16
+    %5: i64 = const 1
+    %6: f32x16 = const 0
+    %7: i64 = const 3
+    for (%8: i64 = %0 to %1 step %5) {
+      %9: f32x16 = for (%10: i64 = %2 to %7 step %5, %11: f32x16 = %6) {
+        %12: i64 = apply mul %10, %3
+        %13: f32x16 = for (%14: i64 = %2 to %3 step %4, %15: f32x16 = %11) {
+          %16: i64 = apply add %12, %14
+          %17: f32x16 = load 0[%16]
+          %18: f32x16 = apply add %15, %17
+          yield %18
+        }
+        %19: f32x16 = for (%20: i64 = %2 to %3 step %4, %21: f32x16 = %13) {
+          %22: i64 = apply add %12, %20
+          %23: f32x16 = load 0[%22]
+          %24: f32x16 = apply add %21, %23
+          yield %24
+        }
+        yield %19
+      }
+      %25: i64 = apply mul %8, %4
+      store 1[%25], %9
+    }
+  }
+}
+)");
+  EXPECT_FALSE(prefetch_rows(kernel, small_machine()));
 }
 
 TEST(PrefetchRows, LeavesWhatIsNear) {
@@ -348,6 +399,17 @@ TEST(PrefetchPanels, TilesAskForWhatLiesBehindTheirPanel) {
   EXPECT_NE(text.find("apply min %12, "), std::string::npos) << text;
   for (const std::string number : {"const 1\n", "const 8192\n", "const -16\n", "const 16384\n"})
     EXPECT_NE(text.find(number), std::string::npos) << number << text;
+  expect_requests_inside(kernel);  // the last panel's, too
+}
+
+TEST(PrefetchPanels, LeavesAPanelAlone) {
+  std::string text = kPanels;
+  text.replace(text.find("f32[131072]"), 11, "f32[16384]");
+  text.replace(text.find("phase 8"), 7, "phase 1");
+  Target target = small_machine();
+  target.l1_bytes = 4 << 10;
+  KernelFunction kernel = kernel_of(text);
+  EXPECT_FALSE(prefetch_panels(kernel, target)) << print(kernel);
 }
 
 // Rows of 2,048 columns, of which a panel has 16: the copy of one asks for the next, which lies
@@ -385,6 +447,7 @@ TEST(PrefetchPanels, CopiesAskForWhatTheNextOneLoads) {
     EXPECT_TRUE(status.ok()) << status.error().message;
     const std::string text = print(kernel);
     EXPECT_EQ(changed, text.find("prefetch 0[") != std::string::npos) << text;
+    expect_requests_inside(kernel);
     return changed;
   };
   EXPECT_TRUE(prefetched("2", small_machine()));
@@ -471,6 +534,14 @@ TEST(PrefetchWindows, TilesAskForTheRowThatTheNextOnesTakeIn) {
   EXPECT_LT(text.find("prefetch 0["), text.find("%13: f32x16")) << text;
   EXPECT_NE(text.find("const 1536\n"), std::string::npos) << text;
   EXPECT_NE(text.find("const 1568\n"), std::string::npos) << text;
+}
+
+TEST(PrefetchWindows, AsksForNothingBehindTheImage) {
+  std::string text = kWindows;
+  text.replace(text.find("f32[16384]"), 10, "f32[9216]");  // 18 rows
+  KernelFunction kernel = kernel_of(text);
+  ASSERT_TRUE(prefetch_windows(kernel, small_machine()));
+  expect_requests_inside(kernel);
 }
 
 TEST(PrefetchWindows, OfTwoRowsEachTwoAreNew) {
