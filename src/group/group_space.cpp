@@ -26,8 +26,9 @@ const Scalar* largest_input(const TensorProgram& program, const TensorExpr& e,
   return largest;
 }
 
-/// Constants are not meant on a CPU, which lays them out along the output instead. On a GPU nothing
-/// is laid out anew, and a matrix along its columns is reduced just as well.
+/// Constants are not meant on a CPU, which lays them out along the output instead, but for those of
+/// which parts are chosen at run time. On a GPU nothing is laid out anew, and a matrix along its
+/// columns is reduced just as well.
 bool reads_its_matrix_once(const TensorProgram& program, const GroupAxes& axes,
                            const Target& target) {
   const int root = axes.reductions[0];
@@ -39,9 +40,10 @@ bool reads_its_matrix_once(const TensorProgram& program, const GroupAxes& axes,
   int64_t points = 1;
   for (int a = 0; a < e.axis_count(); ++a) points *= e.range(a).hi + 1;
   if (most <= points / 2) return false;
-  if (!target.is_gpu() &&
-      program.tensors[static_cast<size_t>(largest->symbol)].kind == Tensor::Kind::kConstant)
-    return false;
+  const bool laid_out =
+      largest->operands.empty() &&
+      program.tensors[static_cast<size_t>(largest->symbol)].kind == Tensor::Kind::kConstant;
+  if (!target.is_gpu() && laid_out) return false;
   bool along = false;
   for (size_t a = 0; a < axes.axes.size(); ++a) {
     if (axes.axes[a].extent == 1) continue;

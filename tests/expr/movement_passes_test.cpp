@@ -150,6 +150,29 @@ TEST(FoldMovement, AContractionReadsPaddingButNoConcat) {
             "y: f32[3,5] = contraction sum[4]:f32 c[d0, r0] * w[r0, d1]\noutput y as y\n");
 }
 
+// Each element of the chosen matrices is read once, along rows that lie side by side.
+TEST(FoldMovement, AContractionReadsMatricesChosenAtRunTime) {
+  const auto product = [](const std::string& vectors) {
+    return after("(w: f32[8,5,4], i: i64[3], x: f32[" + vectors + "]) {\n" +
+                     "g = gather w, i, axis=0, batch_dims=0 : f32[3,5,4]\n" +
+                     "y = dot_general g, x, lhs_batch={}, rhs_batch={}, lhs_contract={2}, "
+                     "rhs_contract={0} : f32[3,5" +
+                     vectors.substr(1) + "]\n} -> (y)",
+                 {fold});
+  };
+  EXPECT_EQ(product("4"),
+            "y: f32[3,5] = contraction sum[4]:f32 w[i[d0], d1, r0] * x[r0]\noutput y as y\n");
+  // Of several vectors the matrices are read several times: from memory side by side.
+  EXPECT_NE(product("4,6").find("g[d0, d1, r0] * x[r0, d2]"), std::string::npos);
+  // Rows whose elements are chosen one by one are no rows.
+  const std::string apart = after(R"((w: f32[5,8], i: i64[4], x: f32[4]) {
+    g = gather w, i, axis=1, batch_dims=0 : f32[5,4]
+    y = dot_general g, x, lhs_batch={}, rhs_batch={}, lhs_contract={1}, rhs_contract={0} : f32[5]
+  } -> (y))",
+                                  {fold});
+  EXPECT_NE(apart.find("g[d0, r0] * x[r0]"), std::string::npos) << apart;
+}
+
 TEST(SplitAxes, AReductionOverMergedAxesRunsOverBoth) {
   const std::string text = after(R"((c: f32[2,3,5,4]) {
     w = constant {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24} : f32[12,2]

@@ -162,11 +162,34 @@ class MovementFolder {
   /// gather is repeated where it has one reader only.
   bool may_enter(const TensorExpr& e, bool moves, const Scalar& read, const Moved& m) const {
     if (e.is_contraction) {
-      return m.shape.reads <= 1 && !m.shape.gathers &&
+      return m.shape.reads <= 1 && (!m.shape.gathers || chooses_matrices(e, read, m)) &&
              (options_.into_contractions || !reads_intermediates(m.body));
     }
     if (!m.shape.gathers || moves) return true;
     return readers_[static_cast<size_t>(read.symbol)] == 1;
+  }
+
+  /// Whether a sum reads each element of what is gathered once, along rows that lie as they do in
+  /// what it is gathered from: a matrix that is chosen at run time, times a vector.
+  ///     w[j,n,k] = all[expert[j],n,k];  y[j,n] = sum[k] w[j,n,k] * x[k]
+  bool chooses_matrices(const TensorExpr& e, const Scalar& read, const Moved& m) const {
+    if (m.body->kind != Scalar::Kind::kRead || read.fill || !read.operands.empty() ||
+        readers_[static_cast<size_t>(read.symbol)] != 1)
+      return false;
+    for (int v = 0; v < e.axis_count(); ++v) {
+      const bool reads_along = std::ranges::any_of(
+          read.indices, [&](const IndexExpr& index) { return uses_var(index, v); });
+      if (!reads_along && e.range(v).hi > 0) return false;
+    }
+    const int last = static_cast<int>(read.indices.size()) - 1;
+    bool chosen_along_rows =
+        last < 0 || !m.body->indices.back().is_var() || m.body->indices.back().var_id() != last;
+    for (const ScalarRef& index : m.body->operands) {
+      visit(index, [&](const Scalar& s) {
+        for (const IndexExpr& i : s.indices) chosen_along_rows |= uses_var(i, last);
+      });
+    }
+    return !chosen_along_rows;
   }
 
   bool reads_intermediates(const ScalarRef& body) const {

@@ -211,6 +211,7 @@ void translate_attention(OpContext& n) { AttentionTranslator(n).translate(); }
 const Translator kRows[] = {
     {"", "Attention", 23, translate_attention},
     {"", "LinearAttention", 27, translate_linear_attention},
+    {"com.microsoft", "LinearAttention", 1, translate_linear_attention},
     {"", "RotaryEmbedding", 23, translate_rotary_embedding},
 };
 

@@ -147,21 +147,40 @@ void translate_conv_transpose(OpContext& n) {
   n.set_output(0, b.convert(y, b.dtype(x)));
 }
 
-/// A depthwise convolution over past_state followed by the input; the last k - 1 positions of that
-/// sequence are the next state.
+/// [batch, length, channels...] as [batch, channels, length]; any other tensor as it is.
+ValueId channels_first(GraphBuilder& b, ValueId x, bool channels_last) {
+  if (!channels_last) return x;
+  const Shape shape = b.shape(x);
+  if (shape.size() < 3) return x;
+  int64_t channels = 1;
+  for (size_t i = 2; i < shape.size(); ++i) channels *= shape[i];
+  return b.swap_axes(b.reshape(x, {shape[0], shape[1], channels}), 1, 2);
+}
+
+/// A depthwise convolution over past_state followed by the input; of that sequence the last
+/// positions that a window reaches back to are the next state. onnxruntime's form may have its taps
+/// apart, and its channels last, in several axes.
 void translate_causal_conv_with_state(OpContext& n) {
   GraphBuilder& b = n.b;
-  ValueId x = n.input(0), w = n.input(1);
+  if (n.int_attr("ndim", 1) != 1) n.unsupported("more than one spatial axis");
+  if (n.int_attr("state_window", 0) != 0) n.unsupported("states of several positions");
+  const bool last = n.bool_attr("channels_last", false);
+  const int64_t dilation = n.int_attr("dilation", 1);
+  n.require(dilation >= 1 && dilation < int64_t{1} << 31, "dilation is out of range");
+  ValueId x = channels_first(b, n.input(0), last), w = n.input(1);
   n.require(b.rank(x) == 3 && b.rank(w) == 3, "input and weight must have three axes");
   n.require(b.dtype(x) == b.dtype(w), "input and weight must have one type");
   int64_t channels = b.extent(x, 1), kernel = b.extent(w, 2);
   n.require(b.extent(w, 0) == channels && b.extent(w, 1) == 1 && kernel >= 1,
             "weight must be of shape (channels, 1, k)");
-  Shape state_shape = {b.extent(x, 0), channels, kernel - 1};
-  ValueId past = n.has_input(3) ? n.input(3) : b.full(b.dtype(x), state_shape, 0);
-  n.require(b.shape(past) == state_shape, "past_state must be of shape (batch, channels, k - 1)");
+  const int64_t reach = (kernel - 1) * dilation;
+  Shape state_shape = {b.extent(x, 0), channels, reach};
+  ValueId past =
+      n.has_input(3) ? channels_first(b, n.input(3), last) : b.full(b.dtype(x), state_shape, 0);
+  n.require(b.shape(past) == state_shape,
+            "past_state must hold (k - 1) * dilation positions of each channel");
   ValueId sequence = b.concat({past, x}, 2);
-  ConvolutionAttrs attrs{{1}, {0}, {0}, {1}, {1}, channels};
+  ConvolutionAttrs attrs{{1}, {0}, {0}, {1}, {dilation}, channels};
   ValueId y = b.convolution(sequence, w, attrs, working_type(b.dtype(x)));
   if (n.has_input(2)) y = b.add(y, per_channel(b, b.convert(n.input(2), b.dtype(y)), 3));
   std::string activation = n.string_attr("activation", "none");
@@ -170,9 +189,16 @@ void translate_causal_conv_with_state(OpContext& n) {
   } else if (activation != "none") {
     n.invalid("activation \"" + activation + "\" is not one that ONNX has");
   }
-  n.set_output(0, b.convert(y, b.dtype(x)));
+  // In the layout of the inputs.
+  const auto laid_out = [&](ValueId v) {
+    if (!last) return v;
+    Shape shape = b.shape(n.input(0));
+    shape[1] = b.extent(v, 2);
+    return b.reshape(b.swap_axes(v, 1, 2), shape);
+  };
+  n.set_output(0, laid_out(b.convert(y, b.dtype(x))));
   int64_t length = b.extent(sequence, 2);
-  n.set_output(1, b.slice_axis(sequence, 2, length - (kernel - 1), length));
+  n.set_output(1, laid_out(b.slice_axis(sequence, 2, length - reach, length)));
 }
 
 const Translator kRows[] = {
@@ -181,6 +207,7 @@ const Translator kRows[] = {
     {"", "Conv", 1, translate_conv},
     {"", "ConvTranspose", 1, translate_conv_transpose},
     {"", "DeformConv", 19, translate_deform_conv},
+    {"com.microsoft", "CausalConvWithState", 1, translate_causal_conv_with_state},
 };
 
 }  // namespace

@@ -81,62 +81,12 @@ void translate_fast_gelu(OpContext& n) {
   n.set_output(0, n.b.convert(tanh_gelu(n.b, biased_input(n)), n.b.dtype(n.input(0))));
 }
 
-/// Numbers of 2, 4 or 8 bits, `per_row` in each row of bytes [rows, bytes], lowest bits first:
-/// uint8 [rows, per_row].
-ValueId unpacked(OpContext& n, ValueId bytes, int64_t bits, int64_t rows, int64_t per_row) {
-  GraphBuilder& b = n.b;
-  const int64_t in_byte = 8 / bits, width = (per_row + in_byte - 1) / in_byte;
-  n.require(b.dtype(bytes) == DType::kU8 && b.size(bytes) == rows * width,
-            "the packed numbers do not have the size that N, K and bits say");
-  ValueId v = b.reshape(bytes, {rows, width, 1});
-  if (bits < 8) {
-    ValueId shift = b.mul(b.iota(DType::kU8, {1, 1, in_byte}, 2), b.scalar_int(DType::kU8, bits));
-    v = b.binary(ScalarOp::kShr, b.broadcast_to(v, {rows, width, in_byte}),
-                 b.broadcast_to(shift, {rows, width, in_byte}));
-    v = b.binary(ScalarOp::kAnd, v, b.scalar_int(DType::kU8, (int64_t{1} << bits) - 1));
-  }
-  return b.slice_axis(b.reshape(v, {rows, width * in_byte}), 1, 0, per_row);
-}
-
-/// A times the transpose of weights [N, K] in few bits, with a scale and a zero point for each
-/// block of block_size along K.
-void translate_matmul_n_bits(OpContext& n) {
-  GraphBuilder& b = n.b;
-  const int64_t bits = n.int_attr("bits", 4), block = n.int_attr("block_size");
-  const int64_t columns = n.int_attr("N"), depth = n.int_attr("K");
-  n.require(bits == 2 || bits == 4 || bits == 8, "bits must be 2, 4 or 8");
-  constexpr int64_t kMost = int64_t{1} << 31;
-  n.require(block >= 8 && columns > 0 && depth > 0 && block < kMost && columns < kMost &&
-                depth < kMost && block % 8 == 0,
-            "N, K or block_size is out of range");
-  if (n.has_input(4)) n.unsupported("g_idx");
-  const int64_t blocks = (depth + block - 1) / block;
-  const DType type = b.dtype(n.input(0)), wide = working_type(type);
-  ValueId w = b.convert(unpacked(n, n.input(1), bits, columns * blocks, block), wide);
-  const Shape blocked = {columns, blocks, block}, parameter = {columns, blocks, 1};
-  n.require(b.size(n.input(2)) == columns * blocks, "scales must be one for each block");
-  ValueId scale = b.reshape(b.convert(n.input(2), wide), parameter);
-  ValueId zero = b.scalar(wide, static_cast<double>(int64_t{1} << (bits - 1)));
-  if (n.has_input(3)) {
-    zero = n.input(3);
-    if (!is_float(b.dtype(zero))) zero = unpacked(n, zero, bits, columns, blocks);
-    n.require(b.size(zero) == columns * blocks, "zero points must be one for each block");
-    zero = b.reshape(b.convert(zero, wide), parameter);
-  }
-  w = b.mul(b.sub(b.reshape(w, blocked), zero), scale);
-  w = b.slice_axis(b.reshape(w, {columns, blocks * block}), 1, 0, depth);
-  ValueId y = numpy_matmul(b, widen(b, n.input(0)), b.swap_axes(w, 0, 1), wide);
-  if (n.has_input(5)) y = b.add(y, widen(b, n.input(5)));
-  n.set_output(0, b.convert(y, type));
-}
-
 const Translator kRows[] = {
     {"com.microsoft", "BiasGelu", 1, translate_bias_gelu},
     {"com.microsoft", "FastGelu", 1, translate_fast_gelu},
     {"com.microsoft", "FusedConv", 1, translate_fused_conv},
     {"com.microsoft", "FusedGemm", 1, translate_fused_gemm},
     {"com.microsoft", "FusedMatMul", 1, translate_fused_matmul},
-    {"com.microsoft", "MatMulNBits", 1, translate_matmul_n_bits},
     {"com.microsoft", "TransposeMatMul", 1, translate_fused_matmul},
 };
 

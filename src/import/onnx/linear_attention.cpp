@@ -2,6 +2,7 @@
 
 #include "import/builder/precision.h"
 #include "import/onnx/attention.h"
+#include "import/onnx/low_bit_numbers.h"
 
 namespace weft::onnx {
 namespace {
@@ -82,8 +83,9 @@ std::vector<ValueId> scan_steps(GraphBuilder& b, ValueId initial, const std::vec
 void translate_linear_attention(OpContext& n) {
   GraphBuilder& b = n.b;
   int64_t heads = n.int_attr("q_num_heads"), key_heads = n.int_attr("kv_num_heads");
-  n.require(key_heads > 0 && heads > 0 && heads % key_heads == 0,
-            "q_num_heads must be a multiple of kv_num_heads");
+  n.require(key_heads > 0 && heads > 0 && (heads % key_heads == 0 || key_heads % heads == 0),
+            "of q_num_heads and kv_num_heads one must be a multiple of the other");
+  if (n.int_attr("state_window", 0) != 0) n.unsupported("states of several tokens");
   UpdateRule rule = read_rule(n);
   DType type = DType::kF32;
   const auto step_input = [&](int i, int64_t count) {
@@ -91,6 +93,10 @@ void translate_linear_attention(OpContext& n) {
   };
   ValueId query = step_input(0, heads), key = step_input(1, key_heads);
   ValueId value = step_input(2, key_heads);
+  if (heads < key_heads) {
+    query = repeated(b, query, 2, key_heads / heads, key_heads);
+    heads = key_heads;
+  }
   const Shape shape = b.shape(query);
   int64_t steps = shape[0], batch = shape[1], depth = shape[3], width = b.extent(value, 3);
   query = b.reshape(query, {steps, batch, key_heads, heads / key_heads, depth});

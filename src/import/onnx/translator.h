@@ -163,6 +163,9 @@ TranslatorTable random_translators();
 // Operators that onnxruntime's optimiser and quantiser write (com.microsoft).
 TranslatorTable fused_translators();
 TranslatorTable fused_attention_translators();
+TranslatorTable low_bit_translators();  ///< weights of 2, 4 or 8 bits
+TranslatorTable gated_translators();
+TranslatorTable mixture_translators();  ///< of experts
 TranslatorTable quantized_operator_translators();
 
 /// The row for an operator, or nullptr.

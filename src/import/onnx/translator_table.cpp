@@ -21,6 +21,8 @@ constexpr TranslatorTable (*kTables[])() = {
     selection_translators,       signal_translators,
     random_translators,          fused_translators,
     fused_attention_translators, quantized_operator_translators,
+    low_bit_translators,         mixture_translators,
+    gated_translators,
 };
 
 using Rows =
