@@ -28,6 +28,7 @@ ValueId unpacked(OpContext& n, ValueId bytes, int64_t bits, int64_t rows, int64_
 ValueId repeated(GraphBuilder& b, ValueId v, int64_t axis, int64_t block, int64_t extent) {
   Shape shape = b.shape(v);
   const auto at = static_cast<size_t>(axis);
+  if (shape[at] == 1) block = extent;
   shape.insert(shape.begin() + axis + 1, block);
   v = b.broadcast_to(b.unsqueeze(v, {axis + 1}), shape);
   shape[at] *= block;
@@ -131,7 +132,8 @@ class BlockQuantizedTable {
               "data must be uint8 or of a type of at most 8 bits");
     n.require(!is_packed() || (gather_axis_ == 0 && quantize_axis_ != 0),
               "uint8 data is gathered along axis 0 and quantised along another one");
-    n.require(b_.rank(n.input(2)) == rank, "scales must have the rank of data");
+    n.require(b_.rank(n.input(2)) == rank && is_float(b_.dtype(n.input(2))),
+              "scales must be of floats and have the rank of data");
     n.require(!n.has_input(3) || !is_float_code(), "data of floats has no zero points");
     block_ = n.int_attr("block_size", 128);
     const int64_t full =
@@ -179,10 +181,15 @@ class BlockQuantizedTable {
 
   /// The scale or zero point of each element of what was gathered.
   ValueId parameter(ValueId v, ValueId indices, const Shape& shape, bool packed, DType wide) {
+    const int64_t rows = b_.extent(n_.input(0), gather_axis_);
+    const int64_t needed = gather_axis_ == quantize_axis_ ? (rows + block_ - 1) / block_ : rows;
+    const bool of_all = is_float_code() && b_.extent(v, gather_axis_) == 1;
+    n_.require(of_all || b_.extent(v, gather_axis_) == needed,
+               "scales and zero points must be one for each block of what is gathered from");
     if (gather_axis_ == quantize_axis_) {
       indices = b_.binary(ScalarOp::kDiv, indices, int_of(block_));
-    } else if (b_.extent(v, gather_axis_) == 1) {
-      indices = b_.broadcast_to(int_of(0), b_.shape(indices));  // of all
+    } else if (of_all) {
+      indices = b_.broadcast_to(int_of(0), b_.shape(indices));
     }
     v = b_.gather(v, indices, gather_axis_);
     if (gather_axis_ == quantize_axis_) return b_.broadcast_to(b_.convert(v, wide), shape);

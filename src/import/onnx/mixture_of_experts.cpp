@@ -23,11 +23,13 @@ struct Layer {
 /// Experts of tokens [T, hidden], each two products with an activation between.
 class Experts {
  public:
-  explicit Experts(OpContext& n) : n_(n), b_(n.b), type_(working_type(b_.dtype(n.input(0)))) {
+  Experts(OpContext& n, int64_t experts)
+      : n_(n), b_(n.b), type_(working_type(b_.dtype(n.input(0)))), experts_(experts) {
     activation_ = n.string_attr("activation_type", "relu");
     fusion_ = n.int_attr("swiglu_fusion", 0);
     n.require(fusion_ >= 0 && fusion_ <= 2, "swiglu_fusion must be 0, 1 or 2");
     if (n.bool_attr("use_sparse_mixer", false)) n.unsupported("the sparse mixer");
+    n.require(is_float(type_), "the input must be of floats");
   }
 
   /// The sum of the experts that a router chose for each token, each times its weight. Where all
@@ -36,10 +38,11 @@ class Experts {
   ///     routes [T, k], weights [T, k]
   ValueId mix(ValueId x, ValueId routes, ValueId weights, const Projection& first,
               const Projection& second, const Projection& gate) {
-    const int64_t tokens = b_.extent(x, 0), experts = b_.extent(first.weights, 0);
-    gathers_ = b_.size(routes) <= experts;
+    const int64_t tokens = b_.extent(x, 0);
+    gathers_ = b_.size(routes) <= experts_;
     routes_ = routes;
-    if (!gathers_) weights = for_all(weights, tokens, experts);
+    weights = b_.convert(weights, type_);
+    if (!gathers_) weights = for_all(weights, tokens);
     ValueId h = forward(x, first);
     h = activate(h, gate.weights == kNoValue ? kNoValue : forward(x, gate));
     h = b_.mul(h, b_.unsqueeze(weights, {2}));  // [T, slots, inner]
@@ -61,8 +64,8 @@ class Experts {
 
  private:
   /// [T, k] as [T, experts].
-  ValueId for_all(ValueId weights, int64_t tokens, int64_t experts) {
-    const Shape shape = {tokens, b_.extent(weights, 1), experts};
+  ValueId for_all(ValueId weights, int64_t tokens) {
+    const Shape shape = {tokens, b_.extent(weights, 1), experts_};
     ValueId chosen = b_.binary(ScalarOp::kEq, b_.iota(DType::kI64, shape, 2),
                                b_.broadcast_to(b_.unsqueeze(routes_, {2}), shape));
     ValueId each = b_.select(chosen, b_.broadcast_to(b_.unsqueeze(weights, {2}), shape),
@@ -80,8 +83,9 @@ class Experts {
   }
 
   Layer layer(const Projection& p) {
-    n_.require(b_.rank(p.weights) == 3, "experts' weights must have three axes");
     const Shape all = b_.shape(p.weights);
+    n_.require(all.size() == 3 && all[0] == experts_,
+               "weights must be a matrix for each of the router's experts");
     n_.require(p.bias == kNoValue || b_.shape(p.bias) == Shape{all[0], all[1]},
                "a bias must be of shape (experts, rows)");
     ValueId bias = take(p.bias);
@@ -210,6 +214,7 @@ class Experts {
   OpContext& n_;
   GraphBuilder& b_;
   DType type_;
+  int64_t experts_;
   std::string activation_;
   int64_t fusion_ = 0;
   bool gathers_ = false;
@@ -229,9 +234,8 @@ void translate_mixture(OpContext& n, const Projection& first, const Projection& 
   TopKAttrs top{1, n.int_attr("k", 1), true};
   ValueId router = widen(b, n.input(1));
   n.require(top.k >= 1 && top.k <= b.extent(router, 1), "k is out of range");
-  n.require(
-      b.extent(router, 0) == b.extent(x, 0) && b.extent(router, 1) == b.extent(first.weights, 0),
-      "router_probs must be of shape (tokens, experts)");
+  n.require(b.extent(router, 0) == b.extent(x, 0),
+            "router_probs must be of shape (tokens, experts)");
   const bool normalizes = n.bool_attr("normalize_routing_weights", false);
   // onnxruntime's quantised operator takes the softmax of what it chose either way.
   const bool of_all = first.bits == 0 && !normalizes;
@@ -243,7 +247,7 @@ void translate_mixture(OpContext& n, const Projection& first, const Projection& 
   } else if (!of_all) {
     weights = softmax(b, weights, {1});
   }
-  ValueId y = Experts(n).mix(x, routes, weights, first, second, gate);
+  ValueId y = Experts(n, b.extent(router, 1)).mix(x, routes, weights, first, second, gate);
   n.set_output(0, b.convert(b.reshape(y, shape), b.dtype(n.input(0))));
 }
 

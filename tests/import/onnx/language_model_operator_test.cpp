@@ -572,7 +572,8 @@ TEST(MixtureOfExperts, RefusesWhatDoesNotFit) {
     return node.refusal(ErrorCode::kInvalidInput);
   };
   EXPECT_THAT(refusal({int_attr("k", 5)}, {1, 4}), testing::HasSubstr("k is out of range"));
-  EXPECT_THAT(refusal({int_attr("k", 1)}, {1, 3}), testing::HasSubstr("(tokens, experts)"));
+  EXPECT_THAT(refusal({int_attr("k", 1)}, {1, 3}),
+              testing::HasSubstr("each of the router's experts"));
   EXPECT_THAT(refusal({string_attr("activation_type", "sinus")}, {1, 4}),
               testing::HasSubstr("activation_type"));
 }
@@ -585,6 +586,8 @@ TEST(LowBits, RefuseWhatDoesNotFit) {
                21};
   node.domain = "com.microsoft";
   EXPECT_THAT(node.refusal(ErrorCode::kInvalidInput), testing::HasSubstr("one for each block"));
+  node.inputs[2] = ramp({1, 1});
+  EXPECT_THAT(node.refusal(ErrorCode::kInvalidInput), testing::HasSubstr("gathered from"));
   node.attributes = {int_attr("block_size", 16), int_attr("gather_axis", 1)};
   EXPECT_THAT(node.refusal(ErrorCode::kInvalidInput), testing::HasSubstr("along axis 0"));
 }
