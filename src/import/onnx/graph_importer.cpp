@@ -160,9 +160,16 @@ std::optional<NarrowType> GraphImporter::narrow_type(std::string_view name, cons
 }
 
 void GraphImporter::refuse_small_floats(const NodeDef& node, const Scope& scope) const {
-  constexpr std::array<std::string_view, 9> kKnowing = {"BitCast",          "Cast", "CastLike",
-                                                        "DequantizeLinear", "If",   "Loop",
-                                                        "QuantizeLinear",   "Scan", "Shape"};
+  constexpr std::array<std::string_view, 10> kKnowing = {"BitCast",
+                                                         "Cast",
+                                                         "CastLike",
+                                                         "DequantizeLinear",
+                                                         "GatherBlockQuantized",
+                                                         "If",
+                                                         "Loop",
+                                                         "QuantizeLinear",
+                                                         "Scan",
+                                                         "Shape"};
   if (std::ranges::find(kMoving, node.op_type) != kMoving.end()) return;
   if (std::ranges::find(kKnowing, node.op_type) != kKnowing.end()) return;
   for (const std::string_view input : node.inputs) {

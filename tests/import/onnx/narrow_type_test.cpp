@@ -110,5 +110,23 @@ TEST(NarrowIntegers, HaveNoBitsToCast) {
   EXPECT_THAT(node.refusal(), testing::HasSubstr("packed numbers"));
 }
 
+// Rows 1 and, counted from the end, 0, of values times a scale a row; a row that is not there is 0.
+TEST(NarrowIntegers, AreGatheredAndRescaledAsFloatsAre) {
+  constexpr int kE4M3 = 17;
+  const auto gathered = [](int type, const std::string& bytes) {
+    TestModel model;
+    model.initializer_message(packed("w", type, {2, 2}, bytes));
+    model.initializer("i", i64_tensor({3}, {1, -2, 2}));
+    model.initializer("s", f32_tensor({2, 1}, {10, 100}));
+    TestNode node{"GatherBlockQuantized", {"w", "i", "s"}, {"y"}, {int_attr("block_size", 16)}};
+    node.domain = "com.microsoft";
+    model.node(node).output("y");
+    return run_for_values(model.model(), {});
+  };
+  EXPECT_EQ(gathered(kInt4, "\x8f\x27"), (std::vector<double>{700, 200, -10, -80, 0, 0}));
+  EXPECT_EQ(gathered(kUint4, "\x8f\x27"), (std::vector<double>{700, 200, 150, 80, 0, 0}));
+  EXPECT_EQ(gathered(kE4M3, "\x38\xb0\x40\x44"), (std::vector<double>{200, 300, 10, -5, 0, 0}));
+}
+
 }  // namespace
 }  // namespace weft::onnx
