@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "import/builder/numpy_matmul.h"
 #include "import/builder/precision.h"
@@ -136,9 +135,8 @@ class BlockQuantizedTable {
               "scales must be of floats and have the rank of data");
     n.require(!n.has_input(3) || !is_float_code(), "data of floats has no zero points");
     block_ = n.int_attr("block_size", 128);
-    const int64_t full =
-        shape[static_cast<size_t>(quantize_axis_)] * (packs(quantize_axis_) ? 8 / bits_ : 1);
-    if (block_ == 0 && is_float_code()) block_ = std::max<int64_t>(full, 1);
+    if (block_ == 0 && is_float_code())
+      block_ = std::max<int64_t>(shape[static_cast<size_t>(quantize_axis_)], 1);
     n.require(block_ >= 1 && block_ <= int64_t{1} << 31, "block_size is out of range");
   }
 
@@ -169,7 +167,6 @@ class BlockQuantizedTable {
  private:
   bool is_packed() const { return !narrow_; }
   bool is_float_code() const { return narrow_ && narrow_->as_float != nullptr; }
-  bool packs(int64_t axis) const { return is_packed() && axis + 1 == b_.rank(n_.input(0)); }
   ValueId int_of(int64_t value) { return b_.scalar_int(DType::kI64, value); }
 
   ValueId unpacked_last(ValueId v, int64_t per_row) {
