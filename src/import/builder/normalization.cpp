@@ -11,6 +11,12 @@ ValueId inverse_deviation(GraphBuilder& b, ValueId variance, double epsilon) {
   return b.unary(ScalarOp::kRsqrt, b.add(variance, epsilon));
 }
 
+ValueId over_root_mean_square(GraphBuilder& b, ValueId x, const std::vector<int64_t>& axes,
+                              double epsilon) {
+  ValueId square = b.reduce_mean(b.mul(x, x), axes, true);
+  return b.mul(x, inverse_deviation(b, square, epsilon));
+}
+
 ValueId per_channel(GraphBuilder& b, ValueId values, int64_t rank, int64_t axis) {
   Shape shape(static_cast<size_t>(rank), 1);
   if (rank <= axis) refuse_invalid("a channel axis is missing");

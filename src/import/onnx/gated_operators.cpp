@@ -17,8 +17,7 @@ ValueId normed_groups(OpContext& n, ValueId x, int64_t group) {
   const int64_t groups = b.extent(x, -1) / group;
   ValueId v = b.convert(x, DType::kF32);
   v = b.reshape(v, {b.extent(x, -1) == 0 ? 0 : b.size(x) / b.extent(x, -1), groups, group});
-  ValueId square = b.reduce_mean(b.mul(v, v), {2}, true);
-  return b.mul(v, inverse_deviation(b, square, n.float_attr("epsilon", 1e-5f)));
+  return over_root_mean_square(b, v, {2}, n.float_attr("epsilon", 1e-5f));
 }
 
 /// Groups of the last axis normalised, scaled, and times an activation of a gate.

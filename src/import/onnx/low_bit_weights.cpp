@@ -9,25 +9,28 @@
 
 namespace weft::onnx {
 
+ValueId taken_apart(GraphBuilder& b, ValueId bytes, int64_t bits, int64_t axis) {
+  if (bits == 8) return bytes;
+  Shape shape = b.shape(bytes), along(shape.size(), 1);
+  shape[static_cast<size_t>(axis)] = along[static_cast<size_t>(axis)] = 8 / bits;
+  ValueId shift = b.mul(b.iota(DType::kU8, along, axis), b.scalar_int(DType::kU8, bits));
+  ValueId v = b.binary(ScalarOp::kShr, b.broadcast_to(bytes, shape), b.broadcast_to(shift, shape));
+  return b.binary(ScalarOp::kAnd, v, b.scalar_int(DType::kU8, (int64_t{1} << bits) - 1));
+}
+
 ValueId unpacked(OpContext& n, ValueId bytes, int64_t bits, int64_t rows, int64_t per_row) {
   GraphBuilder& b = n.b;
   const int64_t in_byte = 8 / bits, width = (per_row + in_byte - 1) / in_byte;
   n.require(b.dtype(bytes) == DType::kU8 && b.size(bytes) == rows * width,
             "the packed numbers do not have the size that N, K and bits say");
-  ValueId v = b.reshape(bytes, {rows, width, 1});
-  if (bits < 8) {
-    ValueId shift = b.mul(b.iota(DType::kU8, {1, 1, in_byte}, 2), b.scalar_int(DType::kU8, bits));
-    v = b.binary(ScalarOp::kShr, b.broadcast_to(v, {rows, width, in_byte}),
-                 b.broadcast_to(shift, {rows, width, in_byte}));
-    v = b.binary(ScalarOp::kAnd, v, b.scalar_int(DType::kU8, (int64_t{1} << bits) - 1));
-  }
+  ValueId v = taken_apart(b, b.reshape(bytes, {rows, width, 1}), bits, 2);
   return b.slice_axis(b.reshape(v, {rows, width * in_byte}), 1, 0, per_row);
 }
 
 ValueId repeated(GraphBuilder& b, ValueId v, int64_t axis, int64_t block, int64_t extent) {
   Shape shape = b.shape(v);
   const auto at = static_cast<size_t>(axis);
-  if (shape[at] == 1) block = extent;
+  block = std::min(block, extent);
   shape.insert(shape.begin() + axis + 1, block);
   v = b.broadcast_to(b.unsqueeze(v, {axis + 1}), shape);
   shape[at] *= block;

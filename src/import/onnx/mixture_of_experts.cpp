@@ -116,7 +116,8 @@ class Experts {
     n_.require(b_.dtype(w) == DType::kU8, "codes of weights must be uint8");
     ValueId codes = kNoValue;
     if (in_planes(p)) {
-      codes = planes(b_.reshape(w, {matrices, rows, 1, blocks, all[2] / blocks}), p.bits);
+      codes =
+          taken_apart(b_, b_.reshape(w, {matrices, rows, 1, blocks, all[2] / blocks}), p.bits, 2);
     } else {
       codes = b_.reshape(unpacked(n_, w, p.bits, matrices * rows, depth),
                          {matrices, rows, 1, blocks, depth / blocks});
@@ -129,17 +130,6 @@ class Experts {
   /// the next ones: neighbours stay neighbours, where taking bytes apart would put them between
   /// each other.
   bool in_planes(const Projection& p) const { return gathers_ && (p.bits == 2 || p.bits == 4); }
-
-  /// [.., 1, .., ..] bytes as [.., planes, .., ..] codes.
-  ValueId planes(ValueId bytes, int64_t bits) {
-    Shape shape = b_.shape(bytes);
-    shape[2] = 8 / bits;
-    ValueId shift =
-        b_.mul(b_.iota(DType::kU8, {shape[2], 1, 1}, 0), b_.scalar_int(DType::kU8, bits));
-    ValueId v =
-        b_.binary(ScalarOp::kShr, b_.broadcast_to(bytes, shape), b_.broadcast_to(shift, shape));
-    return b_.binary(ScalarOp::kAnd, v, b_.scalar_int(DType::kU8, (int64_t{1} << bits) - 1));
-  }
 
   /// A vector, the last axis, in the order in which the matrices have their columns.
   ValueId ordered(ValueId v, const Projection& p) {

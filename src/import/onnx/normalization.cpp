@@ -98,8 +98,8 @@ void translate_rms_normalization(OpContext& n) {
   DType type = b.dtype(n.input(0));
   ValueId x = b.convert(n.input(0), stash_type(n, type));
   int64_t axis = n.axis_attr("axis", -1, b.rank(x));
-  ValueId square = b.reduce_mean(b.mul(x, x), axes_from(axis, b.rank(x)), true);
-  ValueId y = b.mul(x, inverse_deviation(b, square, n.float_attr("epsilon", 1e-5f)));
+  ValueId y =
+      over_root_mean_square(b, x, axes_from(axis, b.rank(x)), n.float_attr("epsilon", 1e-5f));
   n.set_output(0, b.convert(scale_and_shift(n, y, 1, 2), b.dtype(n.input(1))));
 }
 
@@ -204,8 +204,7 @@ void translate_skip_normalization(OpContext& n, bool centres) {
     y = b.mul(moments.centred, inverse_deviation(b, moments.variance, epsilon));
     y = scale_and_shift(n, y, 2, 3);
   } else {
-    ValueId square = b.reduce_mean(b.mul(x, x), axes, true);
-    y = b.mul(x, inverse_deviation(b, square, epsilon));
+    y = over_root_mean_square(b, x, axes, epsilon);
     y = b.mul(y, widen(b, n.input(2)));
   }
   n.set_output(0, b.convert(y, type));

@@ -7,6 +7,7 @@
 #include "import/onnx/contraction.h"
 #include "import/onnx/convolution.h"
 #include "import/onnx/graph_importer.h"
+#include "import/onnx/low_bit_numbers.h"
 #include "import/onnx/translator.h"
 
 namespace weft::onnx {
@@ -33,13 +34,7 @@ ValueId spread(OpContext& n, ValueId v, ValueId x, int64_t axis, int64_t block_s
   int64_t blocks = b.extent(v, axis), extent = b.extent(x, axis);
   n.require(blocks == extent / block_size + (extent % block_size != 0 ? 1 : 0),
             "block_size does not fit the blocks of the scale");
-  auto at = static_cast<size_t>(axis);
-  Shape repeated = b.shape(v);
-  repeated.insert(repeated.begin() + axis + 1, std::min(block_size, extent));
-  Shape joined = b.shape(v);
-  joined[at] = blocks * repeated[at + 1];
-  v = b.reshape(b.broadcast_to(b.unsqueeze(v, {axis + 1}), repeated), joined);
-  v = b.slice_axis(v, axis, 0, extent);
+  v = repeated(b, v, axis, block_size, extent);
   n.require(b.shape(v) == b.shape(x), "the scale's blocks do not cover the input");
   return v;
 }
